@@ -1,0 +1,132 @@
+// Written by `npm run generate` from openapi.yaml. Do not edit.
+
+export const operations = {
+  "reportStatus": {
+    "method": "POST",
+    "path": "/api/v1/repos/{owner}/{repo}/statuses/{sha}",
+    "url": "/api/v1/repos/:owner/:repo/statuses/:sha",
+    "access": "write",
+    "anonymous": false,
+    "schemes": [
+      "bearerToken",
+      "accessToken"
+    ],
+    "scopes": [
+      "repo"
+    ],
+    "params": {
+      "type": "object",
+      "required": [
+        "owner",
+        "repo",
+        "sha"
+      ],
+      "properties": {
+        "owner": {
+          "$ref": "Name#"
+        },
+        "repo": {
+          "$ref": "Name#"
+        },
+        "sha": {
+          "$ref": "CommitId#"
+        }
+      }
+    },
+    "body": {
+      "$ref": "StatusReport#"
+    },
+    "bodyLimit": 16384,
+    "replies": {
+      "201": {
+        "$ref": "Status#"
+      },
+      "400": {
+        "$ref": "Error#"
+      },
+      "401": {
+        "$ref": "Error#"
+      },
+      "403": {
+        "$ref": "Error#"
+      },
+      "404": {
+        "$ref": "Error#"
+      },
+      "413": {
+        "$ref": "Error#"
+      },
+      "415": {
+        "$ref": "Error#"
+      },
+      "422": {
+        "$ref": "Error#"
+      },
+      "429": {
+        "$ref": "Error#"
+      },
+      "503": {
+        "$ref": "Error#"
+      }
+    }
+  },
+  "listStatuses": {
+    "method": "GET",
+    "path": "/api/v1/repos/{owner}/{repo}/commits/{sha}/statuses",
+    "url": "/api/v1/repos/:owner/:repo/commits/:sha/statuses",
+    "access": "read",
+    "anonymous": true,
+    "schemes": [
+      "bearerToken",
+      "accessToken"
+    ],
+    "scopes": [
+      "repo"
+    ],
+    "params": {
+      "type": "object",
+      "required": [
+        "owner",
+        "repo",
+        "sha"
+      ],
+      "properties": {
+        "owner": {
+          "$ref": "Name#"
+        },
+        "repo": {
+          "$ref": "Name#"
+        },
+        "sha": {
+          "$ref": "CommitId#"
+        }
+      }
+    },
+    "body": null,
+    "bodyLimit": 0,
+    "replies": {
+      "200": {
+        "$ref": "CommitStatuses#"
+      },
+      "304": null,
+      "401": {
+        "$ref": "Error#"
+      },
+      "403": {
+        "$ref": "Error#"
+      },
+      "404": {
+        "$ref": "Error#"
+      },
+      "422": {
+        "$ref": "Error#"
+      },
+      "429": {
+        "$ref": "Error#"
+      },
+      "503": {
+        "$ref": "Error#"
+      }
+    }
+  }
+} as const

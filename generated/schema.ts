@@ -1,0 +1,420 @@
+// Written by `npm run generate` from openapi.yaml. Do not edit.
+
+export interface paths {
+    "/api/v1/repos/{owner}/{repo}/statuses/{sha}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Report a status
+         * @description Records the result of one check on one commit. A commit holds at most one status per `context`: reporting
+         *     again for the same context replaces the earlier report, keeps its `id` and `created_at`, and answers `201`
+         *     as well. Any state may follow any other.
+         */
+        post: operations["reportStatus"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/repos/{owner}/{repo}/commits/{sha}/statuses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the statuses of a commit
+         * @description All statuses of the commit in one answer, ordered by the code points of `context`, with the combined state
+         *     computed over exactly these. A commit on which nothing has reported has no statuses and the state `null`.
+         *
+         *     Send the `ETag` of an earlier answer as `If-None-Match` to poll cheaply: an unchanged answer is `304`.
+         */
+        get: operations["listStatuses"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+}
+export type webhooks = Record<string, never>;
+export interface components {
+    schemas: {
+        /**
+         * @description Name of an owner, a user or a repository: 1 to 100 ASCII letters, digits, `-`, `_`, `.`; not `.` or `..`, and
+         *     not ending in `.git` or `.lock`.
+         * @example acme
+         */
+        Name: string;
+        /**
+         * @description Full commit id, 40 hex digits, or 64 in a SHA-256 repository. Upper case is accepted.
+         * @example 2c26b46b68ffc68ff99b453c1d30413413422d70
+         */
+        CommitId: string;
+        /**
+         * @description Result of one check.
+         * @enum {string}
+         */
+        State: "pending" | "success" | "failure" | "error";
+        /** @description One report on one check. */
+        StatusReport: {
+            state: components["schemas"]["State"];
+            /**
+             * @description Name of the check, 1 to 255 characters.
+             * @default default
+             * @example ci/build
+             */
+            context?: string;
+            /**
+             * @description What happened, in at most 1024 characters.
+             * @example 412 tests passed
+             */
+            description?: string;
+            /**
+             * Format: http-url
+             * @description Where to read more, presented as a link. `http` or `https` only, at most 2048 bytes in UTF-8, without white
+             *     space or control characters.
+             * @example https://ci.example.org/jobs/4711
+             */
+            target_url?: string;
+        };
+        /** @description The result of one check on one commit. */
+        Status: {
+            /**
+             * Format: uuid
+             * @description Identifier of the status record, a UUIDv7. A replacing report keeps it.
+             */
+            id: string;
+            /** @description Full id of the commit, in lower case. */
+            sha: string;
+            /** @description Name of the check. */
+            context: string;
+            state: components["schemas"]["State"];
+            /** @description As reported; `null` when none was given. */
+            description: string | null;
+            /**
+             * Format: http-url
+             * @description As reported; `null` when none was given.
+             */
+            target_url: string | null;
+            created_at: components["schemas"]["Timestamp"];
+            updated_at: components["schemas"]["Timestamp"];
+        };
+        /**
+         * @description `failure` if any status is `failure` or `error`; otherwise `pending` if any is `pending`; otherwise `success`;
+         *     `null` when there are no statuses.
+         * @enum {string|null}
+         */
+        CombinedState: "pending" | "success" | "failure" | null;
+        /** @description All statuses of one commit and the state that follows from them. */
+        CommitStatuses: {
+            state: components["schemas"]["CombinedState"];
+            /** @description Ordered by the code points of `context`. */
+            statuses: components["schemas"]["Status"][];
+        };
+        /**
+         * Format: date-time
+         * @description UTC, ISO 8601, whole seconds.
+         * @example 2026-01-31T12:00:00Z
+         */
+        Timestamp: string;
+        /** @description Every error, of every operation. */
+        Error: {
+            /** @description What is wrong and what to do, for people. */
+            error: string;
+        };
+    };
+    responses: {
+        /** @description The body is not valid JSON. */
+        BadRequest: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "Cache-Control": components["headers"]["Cache-Control"];
+                Vary: components["headers"]["Vary"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description No token, an unknown, expired, revoked or malformed one, or an anonymous caller who cannot use the repository. */
+        Unauthorized: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "Cache-Control": components["headers"]["Cache-Control"];
+                Vary: components["headers"]["Vary"];
+                "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The token lacks the `repo` scope, or the caller may only read and tried to write. */
+        Forbidden: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "Cache-Control": components["headers"]["Cache-Control"];
+                Vary: components["headers"]["Vary"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The repository or the commit does not exist, or the signed-in caller cannot see the repository. */
+        NotFound: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "Cache-Control": components["headers"]["Cache-Control"];
+                Vary: components["headers"]["Vary"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The body is larger than 16,384 bytes. */
+        ContentTooLarge: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "Cache-Control": components["headers"]["Cache-Control"];
+                Vary: components["headers"]["Vary"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /**
+         * @description The content type is missing or not `application/json`, its charset is not UTF-8, or the body has a content
+         *     encoding.
+         */
+        UnsupportedMediaType: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "Cache-Control": components["headers"]["Cache-Control"];
+                Vary: components["headers"]["Vary"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description A field has an invalid value, or the commit id is not a full one. */
+        UnprocessableContent: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "Cache-Control": components["headers"]["Cache-Control"];
+                Vary: components["headers"]["Vary"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description Too many failed authentication attempts from this address. */
+        TooManyRequests: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "Cache-Control": components["headers"]["Cache-Control"];
+                Vary: components["headers"]["Vary"];
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+        /** @description The service cannot answer at the moment. Repeat the request after the time given; that is always safe. */
+        ServiceUnavailable: {
+            headers: {
+                "X-Request-Id": components["headers"]["X-Request-Id"];
+                "Cache-Control": components["headers"]["Cache-Control"];
+                Vary: components["headers"]["Vary"];
+                "Retry-After": components["headers"]["Retry-After"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Error"];
+            };
+        };
+    };
+    parameters: {
+        /**
+         * @description Owner of the repository, matched without regard to ASCII case. A name that breaks the rules is answered like a
+         *     repository that does not exist.
+         * @example acme
+         */
+        Owner: components["schemas"]["Name"];
+        /**
+         * @description Name of the repository, matched without regard to ASCII case. A name that breaks the rules is answered like a
+         *     repository that does not exist.
+         * @example rocket
+         */
+        Repo: components["schemas"]["Name"];
+        /**
+         * @description Full commit id, 40 hex digits, or 64 in a SHA-256 repository, in upper or lower case. An abbreviated id is
+         *     invalid (`422`).
+         * @example 2c26b46b68ffc68ff99b453c1d30413413422d70
+         */
+        Sha: components["schemas"]["CommitId"];
+    };
+    requestBodies: never;
+    headers: {
+        /**
+         * @description Weak validator that follows from the bytes of the body. Send it back as `If-None-Match`.
+         * @example W/"3xWn1Qm0uYk5c1c3Jb2k0g"
+         */
+        ETag: string;
+        /**
+         * @description Names this request in the server's log.
+         * @example k3f9-1a
+         */
+        "X-Request-Id": string;
+        /** @description `private, no-cache`, or `no-store` on an error. */
+        "Cache-Control": "private, no-cache" | "no-store";
+        /** @description The answer depends on who asks. */
+        Vary: "Authorization";
+        /**
+         * @description Seconds to wait before the next try, at least 1.
+         * @example 42
+         */
+        "Retry-After": string;
+        /**
+         * @description The scheme to authenticate with.
+         * @example Bearer realm="commit-status"
+         */
+        "WWW-Authenticate": string;
+    };
+    pathItems: never;
+}
+export type $defs = Record<string, never>;
+export interface operations {
+    reportStatus: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Owner of the repository, matched without regard to ASCII case. A name that breaks the rules is answered like a
+                 *     repository that does not exist.
+                 * @example acme
+                 */
+                owner: components["parameters"]["Owner"];
+                /**
+                 * @description Name of the repository, matched without regard to ASCII case. A name that breaks the rules is answered like a
+                 *     repository that does not exist.
+                 * @example rocket
+                 */
+                repo: components["parameters"]["Repo"];
+                /**
+                 * @description Full commit id, 40 hex digits, or 64 in a SHA-256 repository, in upper or lower case. An abbreviated id is
+                 *     invalid (`422`).
+                 * @example 2c26b46b68ffc68ff99b453c1d30413413422d70
+                 */
+                sha: components["parameters"]["Sha"];
+            };
+            cookie?: never;
+        };
+        /** @description At most 16,384 bytes of JSON in UTF-8. Fields that are not listed are ignored. */
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StatusReport"];
+            };
+        };
+        responses: {
+            /** @description The report is stored; this is the status as it now reads. */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    Vary: components["headers"]["Vary"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Status"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            413: components["responses"]["ContentTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableContent"];
+            429: components["responses"]["TooManyRequests"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    listStatuses: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description Owner of the repository, matched without regard to ASCII case. A name that breaks the rules is answered like a
+                 *     repository that does not exist.
+                 * @example acme
+                 */
+                owner: components["parameters"]["Owner"];
+                /**
+                 * @description Name of the repository, matched without regard to ASCII case. A name that breaks the rules is answered like a
+                 *     repository that does not exist.
+                 * @example rocket
+                 */
+                repo: components["parameters"]["Repo"];
+                /**
+                 * @description Full commit id, 40 hex digits, or 64 in a SHA-256 repository, in upper or lower case. An abbreviated id is
+                 *     invalid (`422`).
+                 * @example 2c26b46b68ffc68ff99b453c1d30413413422d70
+                 */
+                sha: components["parameters"]["Sha"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The combined state and every status of the commit. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    Vary: components["headers"]["Vary"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CommitStatuses"];
+                };
+            };
+            /** @description The answer still has the `ETag` that `If-None-Match` names. No body. */
+            304: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    Vary: components["headers"]["Vary"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["UnprocessableContent"];
+            429: components["responses"]["TooManyRequests"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+}

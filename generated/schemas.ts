@@ -1,0 +1,204 @@
+// Written by `npm run generate` from openapi.yaml. Do not edit.
+
+export const schemas = {
+  "Name": {
+    "$id": "Name",
+    "type": "string",
+    "description": "Name of an owner, a user or a repository: 1 to 100 ASCII letters, digits, `-`, `_`, `.`; not `.` or `..`, and\nnot ending in `.git` or `.lock`.\n",
+    "minLength": 1,
+    "maxLength": 100,
+    "pattern": "^(?!\\.{1,2}$)(?!.*\\.(?:[gG][iI][tT]|[lL][oO][cC][kK])$)[A-Za-z0-9._\\-]+$",
+    "x-rule": "must be ASCII letters, digits, \"-\", \"_\" and \".\", not \".\" or \"..\", and must not end in \".git\" or \".lock\"",
+    "examples": [
+      "acme"
+    ]
+  },
+  "CommitId": {
+    "$id": "CommitId",
+    "type": "string",
+    "description": "Full commit id, 40 hex digits, or 64 in a SHA-256 repository. Upper case is accepted.",
+    "pattern": "^(?:[0-9A-Fa-f]{40}|[0-9A-Fa-f]{64})$",
+    "x-rule": "must be a full commit id of 40 (SHA-1) or 64 (SHA-256) hex digits",
+    "examples": [
+      "2c26b46b68ffc68ff99b453c1d30413413422d70"
+    ]
+  },
+  "State": {
+    "$id": "State",
+    "type": "string",
+    "description": "Result of one check.",
+    "enum": [
+      "pending",
+      "success",
+      "failure",
+      "error"
+    ]
+  },
+  "StatusReport": {
+    "$id": "StatusReport",
+    "type": "object",
+    "description": "One report on one check.",
+    "required": [
+      "state"
+    ],
+    "properties": {
+      "state": {
+        "$ref": "State#"
+      },
+      "context": {
+        "type": "string",
+        "description": "Name of the check, 1 to 255 characters.",
+        "default": "default",
+        "minLength": 1,
+        "maxLength": 255,
+        "pattern": "^[^\\u0000\\p{Cs}]*$",
+        "x-rule": "must not hold U+0000 or a lone surrogate",
+        "examples": [
+          "ci/build"
+        ]
+      },
+      "description": {
+        "type": "string",
+        "description": "What happened, in at most 1024 characters.",
+        "maxLength": 1024,
+        "pattern": "^[^\\u0000\\p{Cs}]*$",
+        "x-rule": "must not hold U+0000 or a lone surrogate",
+        "examples": [
+          "412 tests passed"
+        ]
+      },
+      "target_url": {
+        "type": "string",
+        "description": "Where to read more, presented as a link. `http` or `https` only, at most 2048 bytes in UTF-8, without white\nspace or control characters.\n",
+        "format": "http-url",
+        "x-max-bytes": 2048,
+        "x-rule": "must be a URL that begins with http:// or https:// and holds no white space or control character",
+        "examples": [
+          "https://ci.example.org/jobs/4711"
+        ]
+      }
+    }
+  },
+  "Status": {
+    "$id": "Status",
+    "type": "object",
+    "description": "The result of one check on one commit.",
+    "required": [
+      "id",
+      "sha",
+      "context",
+      "state",
+      "description",
+      "target_url",
+      "created_at",
+      "updated_at"
+    ],
+    "properties": {
+      "id": {
+        "type": "string",
+        "description": "Identifier of the status record, a UUIDv7. A replacing report keeps it.",
+        "format": "uuid"
+      },
+      "sha": {
+        "type": "string",
+        "description": "Full id of the commit, in lower case.",
+        "pattern": "^(?:[0-9a-f]{40}|[0-9a-f]{64})$"
+      },
+      "context": {
+        "type": "string",
+        "description": "Name of the check.",
+        "minLength": 1,
+        "maxLength": 255
+      },
+      "state": {
+        "$ref": "State#"
+      },
+      "description": {
+        "type": [
+          "string",
+          "null"
+        ],
+        "description": "As reported; `null` when none was given.",
+        "maxLength": 1024
+      },
+      "target_url": {
+        "type": [
+          "string",
+          "null"
+        ],
+        "description": "As reported; `null` when none was given.",
+        "format": "http-url",
+        "x-max-bytes": 2048
+      },
+      "created_at": {
+        "$ref": "Timestamp#"
+      },
+      "updated_at": {
+        "$ref": "Timestamp#"
+      }
+    },
+    "additionalProperties": false
+  },
+  "CombinedState": {
+    "$id": "CombinedState",
+    "type": [
+      "string",
+      "null"
+    ],
+    "description": "`failure` if any status is `failure` or `error`; otherwise `pending` if any is `pending`; otherwise `success`;\n`null` when there are no statuses.\n",
+    "enum": [
+      "pending",
+      "success",
+      "failure",
+      null
+    ]
+  },
+  "CommitStatuses": {
+    "$id": "CommitStatuses",
+    "type": "object",
+    "description": "All statuses of one commit and the state that follows from them.",
+    "required": [
+      "state",
+      "statuses"
+    ],
+    "properties": {
+      "state": {
+        "$ref": "CombinedState#"
+      },
+      "statuses": {
+        "type": "array",
+        "description": "Ordered by the code points of `context`.",
+        "items": {
+          "$ref": "Status#"
+        }
+      }
+    },
+    "additionalProperties": false
+  },
+  "Timestamp": {
+    "$id": "Timestamp",
+    "type": "string",
+    "description": "UTC, ISO 8601, whole seconds.",
+    "format": "date-time",
+    "pattern": "^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}Z$",
+    "examples": [
+      "2026-01-31T12:00:00Z"
+    ]
+  },
+  "Error": {
+    "$id": "Error",
+    "type": "object",
+    "description": "Every error, of every operation.",
+    "required": [
+      "error"
+    ],
+    "properties": {
+      "error": {
+        "type": "string",
+        "description": "What is wrong and what to do, for people.",
+        "minLength": 1
+      }
+    },
+    "additionalProperties": false
+  }
+} as const

@@ -1,0 +1,69 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { operations } from '../../generated/operations.ts'
+import { schemas } from '../../generated/schemas.ts'
+import type { Authorizer } from '../auth/authorizer.ts'
+import { readCredential, type SchemeReader } from '../auth/credential.ts'
+import type { Caller } from '../auth/judge.ts'
+import type { CommitLookup } from '../git/commit-lookup.ts'
+import { RepositoryUnavailable } from '../git/repository.ts'
+import { sendError } from '../http/replies.ts'
+import type { Store } from '../store/store.ts'
+import { bindOperations, type Operation } from './bind.ts'
+import { createHandlers } from './handlers.ts'
+
+export interface ApiOptions {
+  store: Store
+  lookup: CommitLookup
+  authorizer: Authorizer
+  /** Milliseconds for a body to arrive. */
+  bodyTimeout: number
+  /** Check every answer against the contract before it is sent. */
+  verifyReplies: boolean
+}
+
+/** The contract's security schemes by their names there, and the word that each has in the header. */
+const schemes: Record<string, { word: string; read: SchemeReader }> = {
+  bearerToken: { word: 'bearer', read: (value) => value },
+  accessToken: { word: 'token', read: (value) => value },
+}
+const readers = new Map(Object.values(schemes).map(({ word, read }) => [word, read]))
+const CHALLENGE = 'Bearer realm="commit-status"'
+
+/** The Commit Status JSON API: the generated operations, bound to their handlers. */
+export async function api(app: FastifyInstance, options: ApiOptions): Promise<void> {
+  const { authorizer } = options
+
+  function authorize(
+    request: FastifyRequest,
+    { access, scopes }: Pick<Operation, 'access' | 'scopes'>,
+  ): Promise<Caller> {
+    const credential = readCredential(request.raw.rawHeaders, readers)
+    const { owner = '', repo = '' }: { owner?: string; repo?: string } = Object(request.params)
+    // An operation that does not say what it needs gets the stricter check.
+    return authorizer.authorize(credential, owner, repo, { access: access ?? 'write', scopes })
+  }
+
+  app.addHook('onRequest', (_request, reply, done) => {
+    reply.header('vary', 'Authorization')
+    done()
+  })
+  app.setErrorHandler(async (error, request, reply) => {
+    if (error instanceof RepositoryUnavailable) {
+      // Files that cannot be opened may be those of a repository that was just deleted: then it is missing.
+      await authorize(request, { access: 'read', scopes: [] }).catch((fault) =>
+        sendError(reply, fault, CHALLENGE),
+      )
+      if (reply.sent) return reply
+    }
+    return sendError(reply, error, CHALLENGE)
+  })
+  bindOperations<Caller>(app, {
+    operations,
+    schemas,
+    handlers: createHandlers(options.store, options.lookup),
+    schemes: Object.keys(schemes),
+    authorize,
+    bodyTimeout: options.bodyTimeout,
+    verifyReplies: options.verifyReplies,
+  })
+}

@@ -1,0 +1,18 @@
+import { hash } from 'node:crypto'
+
+/** A weak validator that follows from the body's bytes alone. */
+export function etagOf(body: string): string {
+  return `W/"${hash('sha1', body, 'base64url')}"`
+}
+
+/**
+ * Whether `If-None-Match` names the validator (RFC 9110, 13.1.2: weak comparison, lists, and `*`).
+ *
+ * @param header undefined when it was not sent
+ */
+export function matchesEtag(header: string | undefined, etag: string): boolean {
+  if (header === undefined) return false
+  if (header === etag || header.trim() === '*') return true
+  const wanted = etag.replace(/^W\//, '')
+  return (header.match(/(?:W\/)?"[^"]*"/g) ?? []).some((tag) => tag.replace(/^W\//, '') === wanted)
+}

@@ -1,0 +1,50 @@
+import type { Handlers, Reply } from '../../generated/handlers.ts'
+import type { components } from '../../generated/schema.ts'
+import type { Caller } from '../auth/judge.ts'
+import { ServiceError } from '../errors.ts'
+import type { CommitLookup } from '../git/commit-lookup.ts'
+import { combinedState } from '../store/combined-state.ts'
+import type { StatusRow } from '../store/statuses.ts'
+import type { Store } from '../store/store.ts'
+import { formatTime } from '../store/time.ts'
+import { commitsOf } from './commits.ts'
+
+/** The contract's operations. Whoever gets here may do what is asked, and what was sent is valid. */
+export function createHandlers({ statuses }: Store, lookup: CommitLookup) {
+  const commits = commitsOf(statuses, lookup)
+  return {
+    async reportStatus({ params, body }, { repository }) {
+      const sha = commits.fullId(repository, params.sha)
+      if (!(await commits.has(repository, sha))) throw new ServiceError('commit_unknown')
+      const row = await statuses.report({
+        repositoryId: repository.id,
+        sha,
+        context: body.context,
+        state: body.state,
+        description: body.description ?? null,
+        targetUrl: body.target_url ?? null,
+      })
+      if (!row) throw new ServiceError('repository_unknown')
+      return respond(201, toStatus(row))
+    },
+
+    async listStatuses({ params }, { repository }) {
+      const sha = commits.fullId(repository, params.sha)
+      const rows = await statuses.list(repository.id, sha)
+      if (rows.length === 0 && !(await commits.inGit(repository, sha)))
+        throw new ServiceError('commit_unknown')
+      return respond(200, {
+        state: combinedState(rows.map(({ state }) => state)),
+        statuses: rows.map(toStatus),
+      })
+    },
+  } satisfies Handlers<Caller>
+}
+
+function respond<Status extends number, Body>(status: Status, body: Body): Reply<Status, Body> {
+  return { status, body }
+}
+
+function toStatus(row: StatusRow): components['schemas']['Status'] {
+  return { ...row, created_at: formatTime(row.created_at), updated_at: formatTime(row.updated_at) }
+}

@@ -1,0 +1,94 @@
+import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js'
+import addFormats from 'ajv-formats'
+import { ServiceError } from '../errors.ts'
+
+/** JSON Schemas by name, as the generator writes them. */
+export type Schemas = Record<string, { readonly $id: string }>
+
+/** A validator for the contract's schemas: nothing is coerced, nothing removed, and only defaults are filled in. */
+export function createAjv(schemas: Schemas): Ajv2020 {
+  const ajv = new Ajv2020({
+    coerceTypes: false,
+    removeAdditional: false,
+    useDefaults: true,
+    allErrors: false,
+    strict: true,
+    allowUnionTypes: true,
+    strictRequired: false,
+    verbose: true,
+  })
+  addFormats.default(ajv, ['uuid', 'date-time'])
+  ajv.addFormat('http-url', { type: 'string', validate: isHttpUrl })
+  ajv.addKeyword({
+    keyword: 'x-max-bytes',
+    type: 'string',
+    schemaType: 'number',
+    validate: (limit: number, value: string) => Buffer.byteLength(value) <= limit,
+    errors: false,
+  })
+  ajv.addKeyword({ keyword: 'x-rule', schemaType: 'string' })
+  for (const schema of Object.values(schemas)) ajv.addSchema(schema)
+  return ajv
+}
+
+/** A URL by the WHATWG standard with the scheme http or https, without white space or control characters. */
+export function isHttpUrl(value: string): boolean {
+  return /^https?:\/\//i.test(value) && !/[\p{White_Space}\p{Cc}]/u.test(value) && URL.canParse(value)
+}
+
+/**
+ * A validator in the form that Fastify asks for. Its error says which rule a value broke, and what came instead.
+ *
+ * @param part what is validated: `body` or `params`
+ */
+export function compileValidator(ajv: Ajv2020, schema: object, part = 'value') {
+  const validate = ajv.compile(schema)
+  return (value: unknown) => {
+    if (validate(value)) return { value }
+    const [error] = validate.errors ?? []
+    return { error: new ServiceError('field_invalid', error && describe(error, part)) }
+  }
+}
+
+function describe(error: ErrorObject, part: string): string {
+  const { keyword, params, data, parentSchema } = error
+  const field = error.instancePath.slice(1).replaceAll('/', '.')
+  const name = field || `the ${part}`
+  const rule: unknown = parentSchema?.['x-rule']
+  switch (keyword) {
+    case 'required':
+      return `${[field, params.missingProperty].filter(Boolean).join('.')} is missing; it is required`
+    case 'type':
+      return `${name} must be ${typeName(params.type, field === '')}; got ${show(data)}`
+    case 'enum':
+      return `${name} must be one of ${params.allowedValues.join(', ')}; got ${show(data)}`
+    case 'minLength':
+    case 'maxLength':
+      return `${name} is ${[...String(data)].length} characters long; ${bound(keyword, params.limit)}`
+    case 'x-max-bytes':
+      return `${name} is ${Buffer.byteLength(String(data))} bytes long; at most ${error.schema} are allowed`
+    case 'pattern':
+    case 'format':
+      return `${name} ${typeof rule === 'string' ? rule : error.message}; got ${show(data)}`
+    default:
+      return `${name} ${error.message}; got ${show(data)}`
+  }
+}
+
+function bound(keyword: 'minLength' | 'maxLength', limit: number): string {
+  if (keyword === 'maxLength') return `at most ${limit} are allowed`
+  return limit === 1 ? 'at least 1 is needed' : `at least ${limit} are needed`
+}
+
+function typeName(type: string | string[], whole: boolean): string {
+  const name = [type].flat().join(' or ')
+  const article = /^[aeiou]/.test(name) ? 'an' : 'a'
+  return whole && name === 'object' ? 'a JSON object' : `${article} ${name}`
+}
+
+/** What came, short enough for a message, and never what could be a secret in a wrong place at full length. */
+function show(value: unknown): string {
+  const text = JSON.stringify(value) ?? String(value)
+  const points = [...text]
+  return points.length > 60 ? `${points.slice(0, 60).join('')}…` : text
+}

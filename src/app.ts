@@ -1,0 +1,66 @@
+import { randomBytes } from 'node:crypto'
+import Fastify, { type FastifyInstance, type FastifyServerOptions, LogController } from 'fastify'
+import { api } from './api/api.ts'
+import { createAuthorizer } from './auth/authorizer.ts'
+import type { CommitLookup } from './git/commit-lookup.ts'
+import { sendError } from './http/replies.ts'
+import { answerParserError, createHttpServer, DEFAULT_TIMEOUTS, type Timeouts } from './http/server.ts'
+import { answerUnknownPaths } from './http/unknown-paths.ts'
+import type { Store } from './store/store.ts'
+import { docs } from './web/docs.ts'
+
+export interface AppOptions {
+  store: Store
+  lookup: CommitLookup
+  logger?: FastifyServerOptions['loggerInstance']
+  timeouts?: Partial<Timeouts>
+  /** Check every answer of the API against the contract before it is sent. */
+  verifyReplies?: boolean
+}
+
+/** Puts the parts together. Never listens; what it is given is the caller's to close. */
+export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
+  const { store, lookup } = options
+  const timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts }
+  const instance = randomBytes(4).toString('hex')
+  let requests = 0
+
+  const app = Fastify({
+    ...(options.logger && { loggerInstance: options.logger }),
+    logController: new LogController({ disableRequestLogging: true }),
+    requestIdHeader: false,
+    genReqId: () => `${instance}-${(requests++).toString(36)}`,
+    serverFactory: (handle) => createHttpServer(handle, timeouts),
+    clientErrorHandler: answerParserError,
+    frameworkErrors: (error, _request, reply) => sendError(reply, error, ''),
+    routerOptions: { maxParamLength: 16 * 1024 },
+    // While it stops, requests under way on open connections are still answered.
+    return503OnClosing: false,
+    forceCloseConnections: 'idle',
+  })
+
+  const authorizer = createAuthorizer(store, (error) =>
+    app.log.error({ err: error }, 'last use of tokens not written'),
+  )
+  app.addHook('onClose', () => authorizer.close())
+
+  // Bodies are read by those who want them: nothing is parsed for a path that nobody answers.
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', (_request, _payload, done) => done(null))
+  app.setErrorHandler((error, _request, reply) => sendError(reply, error, ''))
+  app.addHook('onRequest', (request, reply, done) => {
+    reply.header('x-request-id', request.id)
+    done()
+  })
+  answerUnknownPaths(app)
+
+  await app.register(api, {
+    store,
+    lookup,
+    authorizer,
+    bodyTimeout: timeouts.body,
+    verifyReplies: options.verifyReplies ?? false,
+  })
+  await app.register(docs)
+  return app
+}

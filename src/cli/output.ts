@@ -1,0 +1,41 @@
+/** Prints a list: one JSON array for scripts, or aligned columns for people. */
+export function printList(
+  rows: readonly Record<string, string | string[] | null>[],
+  json: boolean | undefined,
+  empty: string,
+): void {
+  if (json) {
+    print(JSON.stringify(rows, null, 2))
+    return
+  }
+  const [first] = rows
+  if (!first) {
+    process.stderr.write(`${empty}\n`)
+    return
+  }
+  const names = Object.keys(first)
+  const cells = [
+    names.map((name) => name.toUpperCase()),
+    ...rows.map((row) => names.map((name) => cellOf(row[name]))),
+  ]
+  const widths = names.map((_name, column) =>
+    Math.max(...cells.map((line) => [...(line[column] ?? '')].length)),
+  )
+  for (const line of cells) {
+    print(
+      line
+        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+        .join('  ')
+        .trimEnd(),
+    )
+  }
+}
+
+function cellOf(value: string | string[] | null | undefined): string {
+  return [value ?? []].flat().join(' ') || '-'
+}
+
+/** One line on standard output: what a script wants to read. */
+export function print(line: string): void {
+  process.stdout.write(`${line}\n`)
+}

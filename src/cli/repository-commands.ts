@@ -1,0 +1,134 @@
+import { randomBytes } from 'node:crypto'
+import { rename, rm } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { Argument, type Command, Option } from 'commander'
+import { createBareRepository, inspectRepository, type ObjectFormat } from '../git/repository.ts'
+import { Refused } from '../store/refused.ts'
+import type { Permission, Visibility } from '../store/tables.ts'
+import { print, printList } from './output.ts'
+import type { WithStore } from './program.ts'
+import { UsageError } from './usage-error.ts'
+
+export function addRepositoryCommands(program: Command, withStore: WithStore): void {
+  const repo = program.command('repo').description('repositories that commits are reported on')
+
+  repo
+    .command('create')
+    .argument('<owner/name>')
+    .description('create a bare repository and print its path')
+    .option('--private', 'only its owner and those given access see it')
+    .addOption(
+      new Option('--object-format <format>', 'hash of its objects')
+        .choices(['sha1', 'sha256'])
+        .default('sha1'),
+    )
+    .action((fullName: string, options: { private?: boolean; objectFormat: ObjectFormat }) =>
+      withStore(async (store, dataDir) => {
+        const { owner, name } = split(fullName)
+        // Made beside its place and moved there with the row, so that neither is ever seen without the other.
+        const draft = join(dataDir, 'repositories', `new-${randomBytes(8).toString('hex')}.git`)
+        try {
+          await createBareRepository(draft, options.objectFormat)
+          const created = await store.repositories.create(
+            { owner, name, visibility: visibilityOf(options), objectFormat: options.objectFormat },
+            (path) => rename(draft, path),
+          )
+          print(created.path)
+        } finally {
+          await rm(draft, { recursive: true, force: true })
+        }
+      }),
+    )
+
+  repo
+    .command('import')
+    .argument('<owner/name>')
+    .argument('<path>')
+    .description('serve an existing bare repository, or the .git of a checkout, where it is')
+    .option('--private', 'only its owner and those given access see it')
+    .action((fullName: string, path: string, options: { private?: boolean }) =>
+      withStore(async (store) => {
+        const { owner, name } = split(fullName)
+        const found = await inspectRepository(resolve(callerFolder(), path))
+        await store.repositories.create({
+          owner,
+          name,
+          visibility: visibilityOf(options),
+          objectFormat: found.objectFormat,
+          path: found.path,
+        })
+      }),
+    )
+
+  repo
+    .command('list')
+    .description('list the repositories')
+    .option('--json', 'print one JSON array')
+    .action((options: { json?: boolean }) =>
+      withStore(async (store) => {
+        const rows = (await store.repositories.list()).map(
+          ({ owner, name, visibility, object_format, path }) => ({
+            name: `${owner}/${name}`,
+            visibility,
+            object_format,
+            path,
+          }),
+        )
+        printList(rows, options.json, 'There are no repositories.')
+      }),
+    )
+
+  repo
+    .command('delete')
+    .argument('<owner/name>')
+    .description("delete a repository with its statuses; an imported one's files stay")
+    .action((fullName: string) =>
+      withStore(async (store) => {
+        const { owner, name } = split(fullName)
+        const deleted = await store.repositories.delete(owner, name)
+        if (deleted.managed) await rm(deleted.path, { recursive: true, force: true })
+      }),
+    )
+
+  repo
+    .command('visibility')
+    .argument('<owner/name>')
+    .addArgument(new Argument('<visibility>').choices(['public', 'private']))
+    .description('show a repository to everybody, or only to those with access')
+    .action((fullName: string, visibility: Visibility) =>
+      withStore((store) => {
+        const { owner, name } = split(fullName)
+        return store.repositories.setVisibility(owner, name, visibility)
+      }),
+    )
+
+  repo
+    .command('access')
+    .argument('<owner/name>')
+    .argument('<user>')
+    .addArgument(new Argument('<permission>').choices(['read', 'write', 'none']))
+    .description('give a user access to a repository, or take it away')
+    .action((fullName: string, userName: string, permission: Permission | 'none') =>
+      withStore(async (store) => {
+        const { owner, name } = split(fullName)
+        const user = await store.users.find(userName)
+        if (!user) throw new Refused(`there is no user "${userName}"`)
+        await store.repositories.setAccess(owner, name, user.id, permission === 'none' ? null : permission)
+      }),
+    )
+}
+
+function split(fullName: string): { owner: string; name: string } {
+  const [owner, name, ...rest] = fullName.split('/')
+  if (!owner || !name || rest.length > 0) throw new UsageError(`"${fullName}" is not OWNER/NAME`)
+  return { owner, name }
+}
+
+function visibilityOf(options: { private?: boolean }): Visibility {
+  return options.private ? 'private' : 'public'
+}
+
+/** npm runs scripts in the project's folder and says where the caller stood. */
+function callerFolder(): string {
+  return process.env.INIT_CWD ?? process.cwd()
+}

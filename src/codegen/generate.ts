@@ -1,0 +1,67 @@
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { emitClient } from './emit-client.ts'
+import { emitHandlers } from './emit-handlers.ts'
+import { emitOperations } from './emit-operations.ts'
+import { emitSchema } from './emit-schema.ts'
+import { emitSchemas } from './emit-schemas.ts'
+import { readSpec } from './spec.ts'
+
+const HEADER = '// Written by `npm run generate` from openapi.yaml. Do not edit.\n\n'
+
+/** Where the generator reads and writes. */
+export interface GenerateOptions {
+  /** The contract. */
+  spec: string
+  /** Folder of the server's generated part. */
+  server: string
+  /** Folder of the client's generated part. */
+  client: string
+}
+
+/**
+ * Every generated file with its text, by path. The same contract always gives the same bytes.
+ *
+ * @throws SpecError when the contract says something that the generator does not understand.
+ */
+export async function generate(options: GenerateOptions): Promise<Map<string, string>> {
+  const spec = await readSpec(options.spec)
+  const schema = await emitSchema(spec)
+  return new Map(
+    Object.entries({
+      [join(options.server, 'schema.ts')]: schema,
+      [join(options.server, 'schemas.ts')]: emitSchemas(spec),
+      [join(options.server, 'operations.ts')]: emitOperations(spec),
+      [join(options.server, 'handlers.ts')]: emitHandlers(spec),
+      [join(options.client, 'schema.ts')]: schema,
+      [join(options.client, 'operations.ts')]: emitClient(spec),
+    }).map(([path, text]) => [path, HEADER + text]),
+  )
+}
+
+/** Writes the generated files and removes what else lies in their folders. */
+export async function writeGenerated(options: GenerateOptions): Promise<void> {
+  const files = await generate(options)
+  for (const folder of [options.server, options.client]) await mkdir(folder, { recursive: true })
+  for (const path of await strays(options, files)) await rm(path)
+  for (const [path, text] of files) await writeFile(path, text)
+}
+
+/** Paths whose content on disk is not what the contract gives: changed, missing, or not ours. */
+export async function findDrift(options: GenerateOptions): Promise<string[]> {
+  const files = await generate(options)
+  const drift = await strays(options, files)
+  for (const [path, text] of files) {
+    const current = await readFile(path, 'utf8').catch(() => null)
+    if (current !== text) drift.push(path)
+  }
+  return drift
+}
+
+async function strays(options: GenerateOptions, files: Map<string, string>): Promise<string[]> {
+  const found: string[] = []
+  for (const folder of [options.server, options.client]) {
+    for (const name of await readdir(folder).catch(() => [])) found.push(join(folder, name))
+  }
+  return found.filter((path) => !files.has(path))
+}

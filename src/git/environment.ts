@@ -1,0 +1,34 @@
+/**
+ * The whole environment of a git child process that works on one repository. Nothing else is inherited, so neither
+ * the server's own variables (`GIT_DIR`, `GIT_TRACE`, secrets) nor the configuration of the machine or of the user it
+ * runs as can change an answer. Only `PATH` is taken over: it says which git is meant.
+ *
+ * - A folder of another owner is trusted for this call alone, because it was the administrator who named it
+ *   (`safe.directory`, see git-config). Callers should still name the repository with `--git-dir` where the
+ *   command allows it: git before 2.38 does not read `safe.directory` from the environment.
+ * - Replacement refs are off: with them a blob could answer under the id of a commit.
+ * - Nothing is fetched for a partial clone. `GIT_NO_LAZY_FETCH` came with git 2.45 (and 2.39.4 and its sisters);
+ *   the empty list of allowed transports stops the older ones.
+ * - Hooks of a repository are programs of whoever could write there, so none is run.
+ *
+ * @param repositoryPath absolute path of the git directory, without symbolic links, since git compares it literally
+ */
+export function gitEnvironment(repositoryPath: string): Record<string, string> {
+  return {
+    PATH: process.env.PATH ?? '/usr/local/bin:/usr/bin:/bin',
+    // A file, so that nothing can lie below it.
+    HOME: '/dev/null',
+    LC_ALL: 'C',
+    GIT_CONFIG_NOSYSTEM: '1',
+    GIT_CONFIG_GLOBAL: '/dev/null',
+    GIT_CONFIG_COUNT: '2',
+    GIT_CONFIG_KEY_0: 'safe.directory',
+    GIT_CONFIG_VALUE_0: repositoryPath,
+    GIT_CONFIG_KEY_1: 'core.hooksPath',
+    GIT_CONFIG_VALUE_1: '/dev/null',
+    GIT_NO_REPLACE_OBJECTS: '1',
+    GIT_NO_LAZY_FETCH: '1',
+    GIT_ALLOW_PROTOCOL: '',
+    GIT_TERMINAL_PROMPT: '0',
+  }
+}

@@ -1,0 +1,95 @@
+import { execFile } from 'node:child_process'
+import { mkdir, realpath, rm } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import { gitEnvironment } from './environment.ts'
+import { checkOpenable, RepositoryUnavailable } from './openable.ts'
+
+export { RepositoryUnavailable }
+
+/** The hash function that names a repository's objects. A repository has one for life. */
+export type ObjectFormat = 'sha1' | 'sha256'
+
+/** How many hexadecimal digits a full object id of that format has. */
+export function commitIdLength(format: ObjectFormat): 40 | 64 {
+  return format === 'sha1' ? 40 : 64
+}
+
+/** A path at which no repository can be opened; the message says which and why. */
+export class NotARepository extends Error {
+  override readonly name = 'NotARepository'
+}
+
+const run = promisify(execFile)
+
+/**
+ * Creates an empty bare repository whose HEAD is `main`, without anything from git's template folder. Parent folders
+ * are made as needed.
+ *
+ * @param path absolute path of the folder to create
+ * @throws the system's error, `EEXIST` when there is something at `path`, or git's; nothing is left behind then
+ */
+export async function createBareRepository(path: string, objectFormat: ObjectFormat): Promise<void> {
+  await mkdir(dirname(path), { recursive: true })
+  await mkdir(path)
+  const args = ['init', '--quiet', '--bare', '--template=', '--initial-branch=main']
+  try {
+    await run('git', [...args, `--object-format=${objectFormat}`, '--', path], { env: gitEnvironment(path) })
+  } catch (error) {
+    await rm(path, { recursive: true, force: true })
+    throw error
+  }
+}
+
+/**
+ * Finds the repository at `path`: a bare one, the `.git` of a checkout, or a checkout's root. Folders above it are not
+ * searched. A linked worktree and a submodule lead to the git directory that holds their objects.
+ *
+ * @param path absolute, or relative to the working directory of this process
+ * @returns the absolute path of its git directory, without symbolic links, and its object format
+ * @throws NotARepository when there is none, or its files cannot be opened
+ */
+export async function inspectRepository(path: string): Promise<{ path: string; objectFormat: ObjectFormat }> {
+  let found: Repository
+  try {
+    const real = await realpath(path)
+    found = await open(real).catch((error) => open(join(real, '.git')).catch(() => Promise.reject(error)))
+    await checkOpenable(found.path)
+  } catch (error) {
+    throw new NotARepository(`${path} is not a git repository that can be opened: ${reason(error)}`, {
+      cause: error,
+    })
+  }
+  return found
+}
+
+type Repository = { path: string; objectFormat: ObjectFormat }
+
+async function open(gitDirectory: string): Promise<Repository> {
+  // A work tree of our own naming: the one in the repository's configuration may be gone, and git would refuse.
+  const args = [
+    `--git-dir=${gitDirectory}`,
+    '--work-tree=/',
+    'rev-parse',
+    '--git-common-dir',
+    '--show-object-format',
+  ]
+  const { stdout } = await run('git', args, { cwd: '/', env: gitEnvironment(gitDirectory) })
+  const end = stdout.lastIndexOf('\n', stdout.length - 2)
+  const objectFormat = stdout.slice(end + 1).trim()
+  if (objectFormat !== 'sha1' && objectFormat !== 'sha256')
+    throw new Error(`unknown object format ${objectFormat}`)
+  return { path: await realpath(resolve('/', stdout.slice(0, end))), objectFormat }
+}
+
+function reason(error: unknown): string {
+  if (
+    error instanceof Error &&
+    'stderr' in error &&
+    typeof error.stderr === 'string' &&
+    error.stderr !== ''
+  ) {
+    return error.stderr.trim().replace(/^fatal: /, '')
+  }
+  return error instanceof Error ? error.message : String(error)
+}

@@ -1,0 +1,90 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { ServiceError } from '../errors.ts'
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+const PARAMETER = /;\s*([^=;\s]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^;]*)/g
+
+/**
+ * Judges a body by its headers, before a byte of it is read.
+ *
+ * @param limit largest body in bytes
+ * @throws ServiceError `body_too_large` by its declared length, then `media_type_wrong`
+ */
+export function checkBodyHeaders(request: IncomingMessage, limit: number): void {
+  const { headers } = request
+  if (Number(headers['content-length'] ?? 0) > limit) throw tooLarge(limit)
+  const encoding = headers['content-encoding']?.trim().toLowerCase()
+  if (!isJsonInUtf8(headers['content-type'] ?? '') || (encoding && encoding !== 'identity')) {
+    throw new ServiceError('media_type_wrong')
+  }
+}
+
+/**
+ * Reads and parses a body whose headers have been accepted. Sends `100 Continue` where the client waits for it.
+ *
+ * @param limit largest body in bytes, counted while reading where no length was declared
+ * @param patience milliseconds until all of it must have arrived
+ * @throws ServiceError `body_too_large`, `too_slow`, or `body_not_json` (also empty, not UTF-8, or with a byte order mark)
+ */
+export async function readJsonBody(
+  request: IncomingMessage,
+  response: ServerResponse,
+  limit: number,
+  patience: number,
+): Promise<unknown> {
+  if (request.headers.expect !== undefined && request.httpVersion === '1.1') response.writeContinue()
+  const bytes = await readBytes(request, limit, patience)
+  try {
+    return JSON.parse(utf8.decode(bytes))
+  } catch (error) {
+    throw new ServiceError('body_not_json', notJson(bytes), { cause: error })
+  }
+}
+
+function readBytes(request: IncomingMessage, limit: number, patience: number): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = []
+    let length = 0
+    const timer = setTimeout(() => settle(() => reject(new ServiceError('too_slow'))), patience)
+    const onData = (chunk: Buffer) => {
+      length += chunk.length
+      if (length > limit) settle(() => reject(tooLarge(limit)))
+      else chunks.push(chunk)
+    }
+    const onEnd = () => settle(() => resolve(Buffer.concat(chunks, length)))
+    // The client went away in the middle: there is nobody to answer.
+    const onClose = () => settle(() => reject(new ServiceError('malformed_request')))
+    const settle = (outcome: () => void) => {
+      clearTimeout(timer)
+      request.off('data', onData).off('end', onEnd).off('close', onClose)
+      outcome()
+    }
+    request.on('data', onData).on('end', onEnd).on('close', onClose)
+  })
+}
+
+function isJsonInUtf8(contentType: string): boolean {
+  const [type = ''] = contentType.split(';', 1)
+  if (type.trim().toLowerCase() !== 'application/json') return false
+  for (const [, name = '', value = ''] of contentType.matchAll(PARAMETER)) {
+    if (name.toLowerCase() === 'charset' && !/^"?utf-8"?$/i.test(value.trim())) return false
+  }
+  return true
+}
+
+function tooLarge(limit: number): ServiceError {
+  return new ServiceError('body_too_large', `The body is larger than ${limit} bytes.`)
+}
+
+function notJson(bytes: Buffer): string {
+  if (bytes.length === 0) return 'The body is empty; a JSON object is expected.'
+  if (bytes.subarray(0, 3).equals(Buffer.of(0xef, 0xbb, 0xbf))) {
+    return 'The body begins with a byte order mark, which JSON does not allow.'
+  }
+  try {
+    utf8.decode(bytes)
+    return 'The body is not valid JSON.'
+  } catch {
+    return 'The body is not valid UTF-8.'
+  }
+}

@@ -1,0 +1,45 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+
+/** An unread body declared as at most this many bytes is read and thrown away, and the connection stays open. */
+const WORTH_READING = 64 * 1024
+/** What is discarded of any other before the connection is closed: bytes, and milliseconds. */
+const DISCARD_BYTES = 16 * 1024 * 1024
+const DISCARD_TIME = 2_000
+
+const closing = new WeakSet<Socket>()
+
+/** Whether the connection has had its last answer: what still arrives on it is thrown away. */
+export function isClosing(socket: Socket): boolean {
+  return closing.has(socket)
+}
+
+/**
+ * Lets a client that is still sending see the answer that refuses its body. Closing a connection on which bytes lie
+ * unread resets it, and the reset overtakes the answer. To be called for every request that has a body.
+ */
+export function answerBeforeBody(request: IncomingMessage, response: ServerResponse): void {
+  const { socket } = request
+  socket.destroySoon = () => closeGently(socket)
+  const writeHead = response.writeHead
+  response.writeHead = (...args: unknown[]) => {
+    const declared = Number(request.headers['content-length'] ?? Number.POSITIVE_INFINITY)
+    if (!request.complete && declared > WORTH_READING) response.setHeader('connection', 'close')
+    return Reflect.apply(writeHead, response, args)
+  }
+}
+
+/** Ends our half of the connection, then discards what the client still sends, within bounds, before closing. */
+export function closeGently(socket: Socket): void {
+  if (closing.has(socket)) return
+  closing.add(socket)
+  const limit = socket.bytesRead + DISCARD_BYTES
+  const deadline = performance.now() + DISCARD_TIME
+  const timer = setInterval(() => {
+    if (socket.bytesRead > limit || performance.now() > deadline) socket.destroy()
+  }, 20)
+  socket.once('close', () => clearInterval(timer))
+  socket.once('end', () => socket.destroy())
+  socket.end()
+  socket.resume()
+}

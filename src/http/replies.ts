@@ -1,0 +1,34 @@
+import type { FastifyReply } from 'fastify'
+import { ServiceError, statusOf } from '../errors.ts'
+import { RepositoryUnavailable } from '../git/repository.ts'
+import { StoreUnavailable } from '../store/engine.ts'
+
+/** Seconds after which a caller may try again when the database or a repository's files are away. */
+const RETRY_AFTER = 2
+
+/** Any fault as a row of the table of errors; what is in none is a mistake of ours. */
+export function asServiceError(error: unknown): ServiceError {
+  if (error instanceof ServiceError) return error
+  if (error instanceof StoreUnavailable || error instanceof RepositoryUnavailable) {
+    return new ServiceError('unavailable', undefined, { cause: error })
+  }
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  if (code === 'FST_ERR_BAD_URL') return new ServiceError('malformed_url')
+  return new ServiceError('internal', undefined, { cause: error })
+}
+
+/**
+ * Answers with `{"error": message}` and nothing else. Faults of the server are logged; their messages tell nothing of
+ * its inside.
+ *
+ * @param challenge for `WWW-Authenticate` of a 401
+ */
+export function sendError(reply: FastifyReply, fault: unknown, challenge: string): FastifyReply {
+  const error = asServiceError(fault)
+  const status = statusOf(error.code)
+  if (status >= 500) reply.log.error({ err: error.cause ?? error }, error.code)
+  reply.code(status).header('cache-control', 'no-store').type('application/json; charset=utf-8')
+  if (status === 401) reply.header('www-authenticate', challenge)
+  if (status === 503) reply.header('retry-after', RETRY_AFTER)
+  return reply.send(JSON.stringify({ error: error.message }))
+}

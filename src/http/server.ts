@@ -1,0 +1,108 @@
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+} from 'node:http'
+import type { Socket } from 'node:net'
+import { type ErrorCode, messageOf, statusOf } from '../errors.ts'
+import { answerBeforeBody, closeGently, isClosing } from './linger.ts'
+
+/** Milliseconds until a client that does not get on is let go. */
+export interface Timeouts {
+  /** From the first byte of a request to the end of its headers. */
+  headers: number
+  /** From the end of the headers to the end of a body. */
+  body: number
+  /** Between two requests of a connection. */
+  idle: number
+}
+
+export const DEFAULT_TIMEOUTS: Timeouts = { headers: 10_000, body: 20_000, idle: 65_000 }
+
+const MAX_HEADER_BYTES = 16 * 1024
+const lastResponse = new WeakMap<Socket, ServerResponse>()
+
+/**
+ * Node's HTTP server with every answer that Node would give by itself, or leave out, given as the contract says.
+ *
+ * @param handle answers all requests that are well formed
+ */
+export function createHttpServer(handle: RequestListener, timeouts: Timeouts): Server {
+  const server = createServer({
+    maxHeaderSize: MAX_HEADER_BYTES,
+    requireHostHeader: false,
+    headersTimeout: timeouts.headers,
+    // Bodies are timed by those who read them: a large push may take longer than any one limit for all.
+    requestTimeout: 0,
+    keepAliveTimeout: timeouts.idle,
+    connectionsCheckingInterval: 500,
+  })
+  const listener = (request: IncomingMessage, response: ServerResponse) => {
+    if (isClosing(request.socket)) return
+    lastResponse.set(request.socket, response)
+    const { headers } = request
+    if (headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined) {
+      answerBeforeBody(request, response)
+    }
+    const fault = findFault(request)
+    if (fault) answer(response, fault)
+    else handle(request, response)
+  }
+  server.on('request', listener)
+  // Whoever reads the body sends "100 Continue", once it is known that the body is wanted.
+  server.on('checkContinue', listener)
+  server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
+    answerBeforeBody(request, response)
+    answer(response, 'expectation_unknown')
+  })
+  return server
+}
+
+/** Answers what the HTTP parser refused. Earlier requests of the same connection get their answers first. */
+export function answerParserError(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable || isClosing(socket)) {
+    if (!isClosing(socket)) socket.destroy()
+    return
+  }
+  const earlier = lastResponse.get(socket)
+  const send = () => {
+    if (isClosing(socket) || !socket.writable) return
+    const code = parserErrorCode(error)
+    const body = JSON.stringify({ error: messageOf(code) })
+    socket.write(
+      `HTTP/1.1 ${statusOf(code)} ${code === 'headers_too_large' ? 'Request Header Fields Too Large' : 'Bad Request'}\r\n` +
+        `Content-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\n` +
+        `Cache-Control: no-store\r\nConnection: close\r\n\r\n${body}`,
+    )
+    closeGently(socket)
+  }
+  if (earlier && !earlier.writableFinished && !earlier.destroyed) earlier.once('finish', send)
+  else send()
+}
+
+function parserErrorCode(error: NodeJS.ErrnoException): ErrorCode {
+  if (error.code === 'HPE_HEADER_OVERFLOW') return 'headers_too_large'
+  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'too_slow'
+  return 'malformed_request'
+}
+
+/** What Fastify's router would let pass. */
+function findFault(request: IncomingMessage): ErrorCode | null {
+  if (request.headers.host === undefined && request.httpVersion === '1.1') return 'host_missing'
+  for (let index = 0; index < (request.url?.length ?? 0); index++) {
+    if ((request.url?.charCodeAt(index) ?? 0) > 0x7f) return 'malformed_url'
+  }
+  return null
+}
+
+function answer(response: ServerResponse, code: ErrorCode): void {
+  const body = JSON.stringify({ error: messageOf(code) })
+  response.writeHead(statusOf(code), {
+    'content-type': 'application/json; charset=utf-8',
+    'content-length': Buffer.byteLength(body),
+    'cache-control': 'no-store',
+  })
+  response.end(body)
+}

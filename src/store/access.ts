@@ -1,0 +1,117 @@
+import { sql } from 'kysely'
+import type { Engine } from './engine.ts'
+import { isName, isOwnerName, nameKey } from './names.ts'
+import { prepare } from './prepared.ts'
+import { repositoryPath } from './repositories.ts'
+import type { Permission, Visibility } from './tables.ts'
+
+/** What the database knows of a caller and a repository. */
+export interface Access {
+  /** null: no token of this hash. Expired ones are here. */
+  token: {
+    id: string
+    userId: number
+    scopes: string[]
+    expiresAt: number | null
+    lastUsedAt: number | null
+  } | null
+  /** null: no such repository. */
+  repository: RepositoryAccess | null
+}
+
+export interface RepositoryAccess {
+  id: number
+  visibility: Visibility
+  objectFormat: 'sha1' | 'sha256'
+  path: string
+  /** What the token's user was given, or has as the owner; null: nothing. */
+  permission: Permission | null
+}
+
+/** Who asks for which repository with what right: one statement. */
+export function accessStore(engine: Engine, folder: string) {
+  const look = prepare<{ hash: string; owner: string; name: string }>()((p) =>
+    engine.kysely
+      // One row whatever is missing, so that one statement answers for token and repository alike.
+      .selectFrom(sql<{ one: number }>`(select 1 as one)`.as('asked'))
+      .leftJoin('tokens', (join) => join.on('tokens.hash', '=', p.hash))
+      .leftJoin('users', 'users.id', 'tokens.user_id')
+      .leftJoin('repositories', (join) =>
+        join.on('repositories.owner_key', '=', p.owner).on('repositories.name_key', '=', p.name),
+      )
+      .leftJoin('collaborators', (join) =>
+        join
+          .onRef('collaborators.repository_id', '=', 'repositories.id')
+          .onRef('collaborators.user_id', '=', 'users.id'),
+      )
+      .select([
+        'tokens.id as token_id',
+        'tokens.user_id',
+        'tokens.scopes',
+        'tokens.expires_at',
+        'tokens.last_used_at',
+        'users.name_key',
+        'repositories.id as repository_id',
+        'repositories.owner_key',
+        'repositories.visibility',
+        'repositories.object_format',
+        'repositories.path',
+        'collaborators.permission',
+      ]),
+  )
+
+  return {
+    /**
+     * @param hash of the token; null for an anonymous caller
+     * @param owner as sent, as is `name`: one that breaks the rules is a repository that is not there
+     */
+    async look(hash: string | null, owner: string, name: string): Promise<Access> {
+      const possible = isOwnerName(owner) && isName(name)
+      // An empty string is neither a hash nor a name: it matches nothing.
+      const [row] = await engine.read(look, {
+        hash: hash ?? '',
+        owner: possible ? nameKey(owner) : '',
+        name: possible ? nameKey(name) : '',
+      })
+      return { token: row ? tokenOf(row) : null, repository: row ? repositoryOf(row, folder) : null }
+    },
+  }
+}
+
+interface Row {
+  token_id: string | null
+  user_id: number | null
+  scopes: string | null
+  expires_at: number | null
+  last_used_at: number | null
+  name_key: string | null
+  repository_id: number | null
+  owner_key: string | null
+  visibility: Visibility | null
+  object_format: 'sha1' | 'sha256' | null
+  path: string | null
+  permission: Permission | null
+}
+
+function tokenOf(row: Row): Access['token'] {
+  if (row.token_id === null || row.user_id === null) return null
+  return {
+    id: row.token_id,
+    userId: row.user_id,
+    scopes: row.scopes ? row.scopes.split(' ') : [],
+    expiresAt: row.expires_at,
+    lastUsedAt: row.last_used_at,
+  }
+}
+
+function repositoryOf(row: Row, folder: string): Access['repository'] {
+  if (row.repository_id === null || row.visibility === null || row.object_format === null) return null
+  const owns = row.name_key !== null && row.name_key === row.owner_key
+  return {
+    id: row.repository_id,
+    visibility: row.visibility,
+    objectFormat: row.object_format,
+    path: repositoryPath(folder, { id: row.repository_id, path: row.path }),
+    permission: owns ? 'write' : row.permission,
+  }
+}

@@ -1,0 +1,35 @@
+import type { Kysely } from 'kysely'
+import type { Prepared } from './prepared.ts'
+import type { Tables } from './tables.ts'
+
+/** One database, whatever its dialect. */
+export interface Engine {
+  readonly flavor: Flavor
+  /** For everything that is not on the hot path. */
+  readonly kysely: Kysely<Tables>
+  /** Runs a query that only reads. */
+  read<Params, Row>(query: Prepared<Params, Row>, params: Params): Promise<Row[]>
+  /** Runs one statement that writes. When the promise is fulfilled, its effect survives a crash and a power cut. */
+  write<Params, Row>(query: Prepared<Params, Row>, params: Params): Promise<Row[]>
+  /** Runs `work` while no other process migrates, in one transaction. */
+  exclusively(work: (db: Kysely<Tables>) => Promise<void>): Promise<void>
+  close(): Promise<void>
+}
+
+/** What the dialects write differently in SQL. */
+export interface Flavor {
+  /** A row's own number, never used again once it is deleted. */
+  serial: string
+  integer: string
+  /** Text that sorts by code points. */
+  text: string
+  /** After the columns of a table whose rows lie in the order of its primary key, where the dialect can. */
+  clustered: string
+  /** The larger of two numbers. */
+  greatest: 'max' | 'greatest'
+}
+
+/** The database is away, full or locked for too long; trying again later may help. */
+export class StoreUnavailable extends Error {
+  override name = 'StoreUnavailable'
+}

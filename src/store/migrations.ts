@@ -1,0 +1,90 @@
+import { type Kysely, sql } from 'kysely'
+import type { Engine, Flavor } from './engine.ts'
+import type { Tables } from './tables.ts'
+
+/** In the order in which they are applied. A released one is never changed; a change is a new one. */
+const migrations: Record<string, (flavor: Flavor) => string[]> = {
+  '001-statuses': ({ serial, integer, text, clustered }) => [
+    `create table users (
+      id ${serial},
+      name ${text} not null,
+      name_key ${text} not null unique,
+      password_hash ${text},
+      created_at ${integer} not null
+    )`,
+    `create table repositories (
+      id ${serial},
+      owner ${text} not null,
+      owner_key ${text} not null,
+      name ${text} not null,
+      name_key ${text} not null,
+      visibility ${text} not null check (visibility in ('public', 'private')),
+      object_format ${text} not null check (object_format in ('sha1', 'sha256')),
+      path ${text},
+      created_at ${integer} not null,
+      unique (owner_key, name_key)
+    )`,
+    `create table collaborators (
+      repository_id ${integer} not null references repositories (id) on delete cascade,
+      user_id ${integer} not null references users (id) on delete cascade,
+      permission ${text} not null check (permission in ('read', 'write')),
+      primary key (repository_id, user_id)
+    )${clustered}`,
+    'create index collaborators_by_user on collaborators (user_id)',
+    `create table tokens (
+      id ${text} not null primary key,
+      user_id ${integer} not null references users (id) on delete cascade,
+      name ${text} not null,
+      prefix ${text} not null,
+      hash ${text} not null unique,
+      scopes ${text} not null,
+      created_at ${integer} not null,
+      expires_at ${integer},
+      last_used_at ${integer}
+    )`,
+    'create index tokens_by_user on tokens (user_id)',
+    // The rows of a commit lie together, in the order in which they are answered: a read is one range of one index,
+    // and neither has to be sorted. Every key begins with the repository, by which the table can be distributed.
+    `create table statuses (
+      repository_id ${integer} not null references repositories (id) on delete cascade,
+      sha ${text} not null,
+      context ${text} not null,
+      id ${text} not null,
+      state ${text} not null,
+      description ${text},
+      target_url ${text},
+      created_at ${integer} not null,
+      updated_at ${integer} not null,
+      primary key (repository_id, sha, context)
+    )${clustered}`,
+  ],
+}
+
+/**
+ * Brings the schema up to date. Any number of processes may do so at once: one applies, the others find it done. A
+ * migration that is killed half-way leaves nothing behind.
+ *
+ * @returns names of the migrations that were applied now
+ */
+export async function migrate(engine: Engine): Promise<string[]> {
+  const applied: string[] = []
+  await engine.exclusively(async (db) => {
+    await sql`create table if not exists schema_migrations (name text primary key, applied_at bigint not null)`.execute(
+      db,
+    )
+    const known = await appliedMigrations(db)
+    for (const [name, statements] of Object.entries(migrations)) {
+      if (known.has(name)) continue
+      for (const statement of statements(engine.flavor)) await sql.raw(statement).execute(db)
+      const applied_at = Math.floor(Date.now() / 1000)
+      await db.insertInto('schema_migrations').values({ name, applied_at }).execute()
+      applied.push(name)
+    }
+  })
+  return applied
+}
+
+async function appliedMigrations(db: Kysely<Tables>): Promise<Set<string>> {
+  const rows = await db.selectFrom('schema_migrations').select('name').execute()
+  return new Set(rows.map(({ name }) => name))
+}

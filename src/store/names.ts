@@ -1,0 +1,37 @@
+import { schemas } from '../../generated/schemas.ts'
+
+const pattern = new RegExp(schemas.Name.pattern, 'u')
+
+/** Paths of the site itself: never an owner or a user. Whatever the site needs later goes under one of these. */
+const RESERVED = new Set([
+  '.well-known',
+  'api',
+  'assets',
+  'docs',
+  'favicon.ico',
+  'healthz',
+  'login',
+  'logout',
+  'metrics',
+  'openapi.json',
+  'openapi.yaml',
+  'readyz',
+  'robots.txt',
+  'settings',
+  'static',
+])
+
+/** What a name is matched by: names differ only where they differ without regard to ASCII case. */
+export function nameKey(name: string): string {
+  return name.toLowerCase()
+}
+
+/** Whether `name` can be the name of an owner, a user or a repository: the contract's schema `Name`. */
+export function isName(name: string): boolean {
+  return name.length <= schemas.Name.maxLength && pattern.test(name)
+}
+
+/** Whether `name` can be an owner or a user. */
+export function isOwnerName(name: string): boolean {
+  return isName(name) && !RESERVED.has(nameKey(name))
+}

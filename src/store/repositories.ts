@@ -1,0 +1,132 @@
+import { join } from 'node:path'
+import type { Selectable } from 'kysely'
+import type { Engine } from './engine.ts'
+import { isName, isOwnerName, nameKey } from './names.ts'
+import { Refused } from './refused.ts'
+import type { Permission, Tables, Visibility } from './tables.ts'
+import { nowInSeconds } from './time.ts'
+
+/** `path` is always where the repository's files are. `managed`: below the server's own folder. */
+export type Repository = Omit<Selectable<Tables['repositories']>, 'path'> & { path: string; managed: boolean }
+
+export interface NewRepository {
+  owner: string
+  name: string
+  visibility: Visibility
+  objectFormat: 'sha1' | 'sha256'
+  /** Absolute path of an imported repository; without it the files lie below the server's own folder. */
+  path?: string
+}
+
+/** Repositories that commits are reported on, and who may use them. */
+export function repositoryStore({ kysely }: Engine, folder: string) {
+  const located = (row: Selectable<Tables['repositories']>): Repository => ({
+    ...row,
+    path: repositoryPath(folder, row),
+    managed: row.path === null,
+  })
+
+  const find = async (owner: string, name: string): Promise<Repository | undefined> => {
+    const row = await kysely
+      .selectFrom('repositories')
+      .selectAll()
+      .where('owner_key', '=', nameKey(owner))
+      .where('name_key', '=', nameKey(name))
+      .executeTakeFirst()
+    return row && located(row)
+  }
+
+  /** @throws Refused when there is none */
+  const get = async (owner: string, name: string): Promise<Repository> => {
+    const repository = await find(owner, name)
+    if (!repository) throw new Refused(`there is no repository ${owner}/${name}`)
+    return repository
+  }
+
+  return {
+    find,
+    get,
+
+    /**
+     * @param place moves the files to where they belong, before anybody can see the row; when it fails, there is no
+     * row. Must be quick: the database is locked meanwhile.
+     * @throws Refused when a name breaks the rules or is taken
+     */
+    create(repository: NewRepository, place?: (path: string) => Promise<void>): Promise<Repository> {
+      const { owner, name, visibility, objectFormat } = repository
+      if (!isOwnerName(owner)) throw new Refused(`"${owner}" cannot be the name of an owner`)
+      if (!isName(name)) throw new Refused(`"${name}" cannot be the name of a repository`)
+      return kysely.transaction().execute(async (trx) => {
+        const row = await trx
+          .insertInto('repositories')
+          .values({
+            owner,
+            owner_key: nameKey(owner),
+            name,
+            name_key: nameKey(name),
+            visibility,
+            object_format: objectFormat,
+            path: repository.path ?? null,
+            created_at: nowInSeconds(),
+          })
+          .onConflict((conflict) => conflict.columns(['owner_key', 'name_key']).doNothing())
+          .returningAll()
+          .executeTakeFirst()
+        if (!row) throw new Refused(`there is already a repository ${owner}/${name}`)
+        const created = located(row)
+        await place?.(created.path)
+        return created
+      })
+    },
+
+    async list(): Promise<Repository[]> {
+      const rows = await kysely
+        .selectFrom('repositories')
+        .selectAll()
+        .orderBy('owner_key')
+        .orderBy('name_key')
+        .execute()
+      return rows.map(located)
+    },
+
+    /** Takes the statuses and everybody's access along; the files are the caller's to remove. */
+    async delete(owner: string, name: string): Promise<Repository> {
+      const repository = await get(owner, name)
+      await kysely.deleteFrom('repositories').where('id', '=', repository.id).execute()
+      return repository
+    },
+
+    async setVisibility(owner: string, name: string, visibility: Visibility): Promise<void> {
+      const { id } = await get(owner, name)
+      await kysely.updateTable('repositories').set({ visibility }).where('id', '=', id).execute()
+    },
+
+    /** @param permission null takes the user's access away */
+    async setAccess(
+      owner: string,
+      name: string,
+      userId: number,
+      permission: Permission | null,
+    ): Promise<void> {
+      const { id } = await get(owner, name)
+      if (permission === null) {
+        await kysely
+          .deleteFrom('collaborators')
+          .where('repository_id', '=', id)
+          .where('user_id', '=', userId)
+          .execute()
+        return
+      }
+      await kysely
+        .insertInto('collaborators')
+        .values({ repository_id: id, user_id: userId, permission })
+        .onConflict((conflict) => conflict.columns(['repository_id', 'user_id']).doUpdateSet({ permission }))
+        .execute()
+    },
+  }
+}
+
+/** Where a repository's files are. A created one is named by its id, so that nothing a client sends is in a path. */
+export function repositoryPath(folder: string, row: { id: number; path: string | null }): string {
+  return row.path ?? join(folder, `${row.id}.git`)
+}

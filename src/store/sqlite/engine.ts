@@ -1,0 +1,51 @@
+import { Kysely } from 'kysely'
+import type { Engine, Flavor } from '../engine.ts'
+import type { Prepared } from '../prepared.ts'
+import type { Tables } from '../tables.ts'
+import { whenFree } from './busy.ts'
+import { Connection } from './connection.ts'
+import { PatientSqliteDialect } from './dialect.ts'
+import { WriteGroup } from './write-group.ts'
+
+const flavor: Flavor = {
+  serial: 'integer primary key autoincrement',
+  integer: 'integer',
+  text: 'text',
+  clustered: ' without rowid',
+  greatest: 'max',
+}
+
+/**
+ * Opens a SQLite database.
+ *
+ * Two connections: grouped writes must never fall into a transaction that Kysely has open.
+ *
+ * @throws StoreUnavailable when the file cannot be opened or would not be written durably
+ */
+export async function openSqlite(file: string): Promise<Engine> {
+  const hot = await whenFree(() => new Connection(file))
+  const cold = await whenFree(() => new Connection(file))
+  const writes = new WriteGroup(hot)
+  const kysely = new Kysely<Tables>({ dialect: new PatientSqliteDialect(cold) })
+
+  /** The statement decides what a row is; `prepare` derived the type from the same query. */
+  function rows<Row>(query: Prepared<never, Row>, found: unknown[]): Row[]
+  function rows(_query: Prepared<never, unknown>, found: unknown[]): unknown[] {
+    return found
+  }
+
+  return {
+    flavor,
+    kysely,
+    read: (query, params) => whenFree(() => rows(query, hot.prepare(query.sql).all(...query.bind(params)))),
+    write: async (query, params) => rows(query, await writes.write(query.sql, query.bind(params))),
+    exclusively: (work) => kysely.transaction().execute(work),
+    async close() {
+      await writes.idle()
+      hot.close()
+      await kysely.destroy()
+      // Kysely closes only what it has used.
+      if (cold.raw.open) cold.close()
+    },
+  }
+}

@@ -1,0 +1,90 @@
+import { whenFree } from './busy.ts'
+import type { Connection } from './connection.ts'
+
+interface Write {
+  sql: string
+  values: unknown[]
+  resolve(rows: unknown[]): void
+  reject(error: unknown): void
+}
+
+/**
+ * Commits the writes of one event-loop turn together: one sync to disk for all of them instead of one for each.
+ * Every promise is kept only after the commit.
+ */
+export class WriteGroup {
+  readonly #connection: Connection
+  #waiting: Write[] = []
+  #running: Promise<void> | null = null
+
+  constructor(connection: Connection) {
+    this.#connection = connection
+  }
+
+  write(sql: string, values: unknown[]): Promise<unknown[]> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ sql, values, resolve, reject })
+      this.#running ??= new Promise((done) => setImmediate(done)).then(() => this.#run())
+    })
+  }
+
+  /** When nothing is waiting any more. */
+  async idle(): Promise<void> {
+    while (this.#running) await this.#running
+  }
+
+  async #run(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      const group = this.#waiting
+      this.#waiting = []
+      try {
+        await this.#commit(group)
+      } catch (error) {
+        for (const write of group) write.reject(error)
+      }
+    }
+    this.#running = null
+  }
+
+  async #commit(group: Write[]): Promise<void> {
+    const outcomes = await whenFree(() => this.#transaction(group))
+    group.forEach((write, index) => {
+      const outcome = outcomes[index]
+      if (outcome instanceof Failure) write.reject(outcome.error)
+      else write.resolve(outcome ?? [])
+    })
+  }
+
+  /** A statement that fails leaves the others of its group standing. */
+  #transaction(group: Write[]): (unknown[] | Failure)[] {
+    const { raw } = this.#connection
+    this.#connection.prepare('begin immediate').run()
+    try {
+      const outcomes = group.map((write) => this.#execute(write))
+      this.#connection.prepare('commit').run()
+      return outcomes
+    } finally {
+      if (raw.inTransaction) raw.exec('rollback')
+    }
+  }
+
+  #execute({ sql, values }: Write): unknown[] | Failure {
+    try {
+      const statement = this.#connection.prepare(sql)
+      if (statement.reader) return statement.all(...values)
+      statement.run(...values)
+      return []
+    } catch (error) {
+      // SQLite ends the whole transaction at some faults (disk full, out of memory): then none of the group stands.
+      if (!this.#connection.raw.inTransaction) throw error
+      return new Failure(error)
+    }
+  }
+}
+
+class Failure {
+  readonly error: unknown
+  constructor(error: unknown) {
+    this.error = error
+  }
+}

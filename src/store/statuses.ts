@@ -1,0 +1,117 @@
+import { sql } from 'kysely'
+import { v7 as uuidv7 } from 'uuid'
+import type { Engine } from './engine.ts'
+import { prepare } from './prepared.ts'
+import type { StatusState } from './tables.ts'
+import { nowInSeconds } from './time.ts'
+
+/** A status as stored; times in seconds since the epoch. */
+export interface StatusRow {
+  id: string
+  sha: string
+  context: string
+  state: StatusState
+  description: string | null
+  target_url: string | null
+  created_at: number
+  updated_at: number
+}
+
+export interface Report {
+  repositoryId: number
+  sha: string
+  context: string
+  state: StatusState
+  description: string | null
+  targetUrl: string | null
+}
+
+const columns = [
+  'id',
+  'sha',
+  'context',
+  'state',
+  'description',
+  'target_url',
+  'created_at',
+  'updated_at',
+] as const
+
+/** Statuses: at most one for each context of a commit, the latest report. */
+export function statusStore(engine: Engine) {
+  const { kysely, flavor } = engine
+
+  const later = sql<number>`${sql.raw(flavor.greatest)}(excluded.updated_at, statuses.updated_at)`
+  const upsert = prepare<Report & { id: string; now: number }>()((p) =>
+    kysely
+      .insertInto('statuses')
+      .columns(['repository_id', ...columns])
+      // A row of its repository or none: one deleted meanwhile leaves nothing behind.
+      .expression((eb) =>
+        eb
+          .selectFrom('repositories')
+          .select([
+            'repositories.id as repository_id',
+            eb.val(p.id).as('id'),
+            eb.val(p.sha).as('sha'),
+            eb.val(p.context).as('context'),
+            eb.val(p.state).as('state'),
+            eb.val(p.description).as('description'),
+            eb.val(p.targetUrl).as('target_url'),
+            eb.val(p.now).as('created_at'),
+            eb.val(p.now).as('updated_at'),
+          ])
+          .where('repositories.id', '=', p.repositoryId),
+      )
+      .onConflict((conflict) =>
+        conflict.columns(['repository_id', 'sha', 'context']).doUpdateSet({
+          state: (eb) => eb.ref('excluded.state'),
+          description: (eb) => eb.ref('excluded.description'),
+          target_url: (eb) => eb.ref('excluded.target_url'),
+          updated_at: later,
+        }),
+      )
+      .returning(columns),
+  )
+
+  const ofCommit = prepare<{ repositoryId: number; sha: string }>()((p) =>
+    kysely
+      .selectFrom('statuses')
+      .select(columns)
+      .where('repository_id', '=', p.repositoryId)
+      .where('sha', '=', p.sha)
+      .orderBy('context'),
+  )
+
+  const any = prepare<{ repositoryId: number; sha: string }>()((p) =>
+    kysely
+      .selectFrom('statuses')
+      .select('context')
+      .where('repository_id', '=', p.repositoryId)
+      .where('sha', '=', p.sha)
+      .limit(1),
+  )
+
+  return {
+    /**
+     * Stores a report. The latest committed one wins; it keeps the `id` and `created_at` of the first, and
+     * `updated_at` never goes back, even if the clock does.
+     *
+     * @returns the status as it now reads, or undefined when the repository is gone
+     */
+    async report(report: Report): Promise<StatusRow | undefined> {
+      const [row] = await engine.write(upsert, { ...report, id: uuidv7(), now: nowInSeconds() })
+      return row
+    },
+
+    /** All statuses of a commit, ordered by the code points of `context`. */
+    list(repositoryId: number, sha: string): Promise<StatusRow[]> {
+      return engine.read(ofCommit, { repositoryId, sha })
+    },
+
+    /** Whether anything has been reported on the commit. */
+    async any(repositoryId: number, sha: string): Promise<boolean> {
+      return (await engine.read(any, { repositoryId, sha })).length > 0
+    },
+  }
+}

@@ -1,0 +1,82 @@
+import type { Generated } from 'kysely'
+
+/** Kysely's view of the database, the same on every dialect. `migrations.ts` creates what it describes. */
+export interface Tables {
+  users: UsersTable
+  repositories: RepositoriesTable
+  collaborators: CollaboratorsTable
+  tokens: TokensTable
+  statuses: StatusesTable
+  schema_migrations: MigrationsTable
+}
+
+interface UsersTable {
+  /** Never used again once deleted. */
+  id: Generated<number>
+  name: string
+  /** `name` in ASCII lower case; what names are matched by. */
+  name_key: string
+  /** null: cannot sign in, can only use tokens. */
+  password_hash: string | null
+  /** Seconds since the epoch, as every `created_at`. */
+  created_at: number
+}
+
+export type Visibility = 'public' | 'private'
+export type Permission = 'read' | 'write'
+export type StatusState = 'pending' | 'success' | 'failure' | 'error'
+
+interface RepositoriesTable {
+  /** Never used again once deleted. */
+  id: Generated<number>
+  owner: string
+  owner_key: string
+  name: string
+  name_key: string
+  visibility: Visibility
+  object_format: 'sha1' | 'sha256'
+  /** Absolute path of an imported repository; null: the server created it, below its own folder, named by `id`. */
+  path: string | null
+  created_at: number
+}
+
+interface CollaboratorsTable {
+  repository_id: number
+  user_id: number
+  permission: Permission
+}
+
+interface TokensTable {
+  id: string
+  user_id: number
+  name: string
+  /** The first characters of the token, by which its owner knows it again. */
+  prefix: string
+  /** SHA-256 of the token in hex. */
+  hash: string
+  /** Scopes, separated by spaces. */
+  scopes: string
+  created_at: number
+  /** Milliseconds since the epoch; null: never. */
+  expires_at: number | null
+  /** Seconds since the epoch. */
+  last_used_at: number | null
+}
+
+interface StatusesTable {
+  repository_id: number
+  /** Lower case. */
+  sha: string
+  context: string
+  id: string
+  state: StatusState
+  description: string | null
+  target_url: string | null
+  created_at: number
+  updated_at: number
+}
+
+interface MigrationsTable {
+  name: string
+  applied_at: number
+}

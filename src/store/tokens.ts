@@ -1,0 +1,75 @@
+import { randomBytes } from 'node:crypto'
+import type { Selectable } from 'kysely'
+import type { Engine } from './engine.ts'
+import { Refused } from './refused.ts'
+import type { Tables } from './tables.ts'
+import { nowInSeconds } from './time.ts'
+
+/** A token as its owner may see it. */
+export type TokenInfo = Omit<Selectable<Tables['tokens']>, 'hash' | 'user_id'>
+
+const shown = ['id', 'name', 'prefix', 'scopes', 'created_at', 'expires_at', 'last_used_at'] as const
+
+export interface NewToken {
+  userId: number
+  name: string
+  prefix: string
+  hash: string
+  scopes: string[]
+  /** Milliseconds since the epoch; null: never. */
+  expiresAt: number | null
+}
+
+/** Personal access tokens, of which only a hash is kept. */
+export function tokenStore({ kysely }: Engine) {
+  return {
+    create(token: NewToken): Promise<TokenInfo> {
+      return kysely
+        .insertInto('tokens')
+        .values({
+          id: randomBytes(8).toString('hex'),
+          user_id: token.userId,
+          name: token.name,
+          prefix: token.prefix,
+          hash: token.hash,
+          scopes: token.scopes.join(' '),
+          created_at: nowInSeconds(),
+          expires_at: token.expiresAt,
+          last_used_at: null,
+        })
+        .returning(shown)
+        .executeTakeFirstOrThrow()
+    },
+
+    /** Newest first. */
+    list(userId: number): Promise<TokenInfo[]> {
+      return kysely
+        .selectFrom('tokens')
+        .select(shown)
+        .where('user_id', '=', userId)
+        .orderBy('created_at', 'desc')
+        .orderBy('id')
+        .execute()
+    },
+
+    /**
+     * Takes effect at the next request, in every process.
+     *
+     * @param userId only a token of this user
+     * @throws Refused when there is no such token
+     */
+    async revoke(id: string, userId?: number): Promise<void> {
+      let query = kysely.deleteFrom('tokens').where('id', '=', id)
+      if (userId !== undefined) query = query.where('user_id', '=', userId)
+      const deleted = await query.returning('id').executeTakeFirst()
+      if (!deleted) throw new Refused(`there is no token ${id}`)
+    },
+
+    /** Remembers that tokens were used. @param uses seconds since the epoch by token id */
+    async touch(uses: ReadonlyMap<string, number>): Promise<void> {
+      for (const [id, seconds] of uses) {
+        await kysely.updateTable('tokens').set({ last_used_at: seconds }).where('id', '=', id).execute()
+      }
+    },
+  }
+}

@@ -1,0 +1,83 @@
+import type { Selectable } from 'kysely'
+import type { Engine } from './engine.ts'
+import { isOwnerName, nameKey } from './names.ts'
+import { Refused } from './refused.ts'
+import type { Tables } from './tables.ts'
+import { nowInSeconds } from './time.ts'
+
+export type User = Selectable<Tables['users']>
+
+/** People and machines that tokens belong to. */
+export function userStore({ kysely }: Engine) {
+  return {
+    /**
+     * @param ownExisting allow a name that is already the owner of repositories, on which the user then has write access
+     * @throws Refused when the name breaks the rules, is taken or reserved, or would inherit write access unasked
+     */
+    create(name: string, options: { passwordHash?: string; ownExisting?: boolean } = {}): Promise<User> {
+      if (!isOwnerName(name)) throw new Refused(`"${name}" cannot be the name of a user`)
+      return kysely.transaction().execute(async (trx) => {
+        const owned = trx
+          .selectFrom('repositories')
+          .select('id')
+          .where('owner_key', '=', nameKey(name))
+          .limit(1)
+        if (!options.ownExisting && (await owned.executeTakeFirst())) {
+          throw new Refused(
+            `there are repositories of an owner "${name}", which the user could write to; --own-existing allows that`,
+          )
+        }
+        const user = await trx
+          .insertInto('users')
+          .values({
+            name,
+            name_key: nameKey(name),
+            password_hash: options.passwordHash ?? null,
+            created_at: nowInSeconds(),
+          })
+          .onConflict((conflict) => conflict.column('name_key').doNothing())
+          .returningAll()
+          .executeTakeFirst()
+        if (!user) throw new Refused(`there is already a user "${name}"`)
+        return user
+      })
+    },
+
+    find(name: string): Promise<User | undefined> {
+      return kysely.selectFrom('users').selectAll().where('name_key', '=', nameKey(name)).executeTakeFirst()
+    },
+
+    async any(): Promise<boolean> {
+      return (await kysely.selectFrom('users').select('id').limit(1).executeTakeFirst()) !== undefined
+    },
+
+    list(): Promise<User[]> {
+      return kysely.selectFrom('users').selectAll().orderBy('name_key').execute()
+    },
+
+    /**
+     * Ends the user's tokens, sessions and access at once; statuses stay.
+     *
+     * @throws Refused when there is no such user, or while the user owns repositories: whoever takes the name next
+     * would inherit them
+     */
+    delete(name: string): Promise<void> {
+      return kysely.transaction().execute(async (trx) => {
+        const owned = trx
+          .selectFrom('repositories')
+          .select('id')
+          .where('owner_key', '=', nameKey(name))
+          .limit(1)
+        if (await owned.executeTakeFirst()) {
+          throw new Refused(`"${name}" owns repositories; delete those first`)
+        }
+        const deleted = await trx
+          .deleteFrom('users')
+          .where('name_key', '=', nameKey(name))
+          .returning('id')
+          .executeTakeFirst()
+        if (!deleted) throw new Refused(`there is no user "${name}"`)
+      })
+    },
+  }
+}

@@ -1,0 +1,59 @@
+import { execFileSync } from 'node:child_process'
+import { chownSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { gitEnvironment } from '../../src/git/environment.ts'
+import { createSample, temporaryFolder } from './sample-repository.ts'
+
+t.test('nothing but PATH is inherited', async (t) => {
+  process.env.GIT_DIR = '/elsewhere'
+  process.env.SECRET = 'secret'
+  t.teardown(() => {
+    delete process.env.GIT_DIR
+    delete process.env.SECRET
+  })
+  const environment = gitEnvironment('/repository.git')
+  t.notOk('GIT_DIR' in environment)
+  t.notOk('SECRET' in environment)
+  t.equal(environment.PATH, process.env.PATH)
+})
+
+t.test('git sees no configuration but the repository’s and the two fixed values', async (t) => {
+  const { path } = await createSample(t)
+  const list = execFileSync('git', ['--git-dir', path, 'config', '--list', '--show-scope'], {
+    encoding: 'utf8',
+    env: gitEnvironment(path),
+  })
+  const others = list.split('\n').filter((line) => line !== '' && !line.startsWith('local'))
+  t.same(others, [`command\tsafe.directory=${path}`, 'command\tcore.hookspath=/dev/null'])
+})
+
+t.test('a repository of another owner can be worked on', async (t) => {
+  const { path } = await createSample(t)
+  if (process.getuid?.() === 0) chownSync(path, 12345, 12345)
+  const run = (env: Record<string, string>) =>
+    execFileSync('git', ['rev-parse', '--git-dir'], { cwd: path, encoding: 'utf8', env, stdio: 'pipe' })
+  t.equal(run(gitEnvironment(path)), '.\n')
+  if (process.getuid?.() === 0) t.throws(() => run(gitEnvironment('/other.git')), /dubious ownership/)
+})
+
+t.test('no hook of the repository runs', async (t) => {
+  const sample = await createSample(t)
+  const hooks = temporaryFolder(t)
+  sample.git('config', 'core.hooksPath', hooks)
+  writeFileSync(join(hooks, 'reference-transaction'), '#!/bin/sh\nexit 1\n', { mode: 0o755 })
+  const commit = sample.commit()
+  const update = (env: Record<string, string>) =>
+    execFileSync('git', ['--git-dir', sample.path, 'update-ref', 'refs/heads/main', commit], {
+      env,
+      stdio: 'pipe',
+    })
+  const environment = gitEnvironment(sample.path)
+  t.throws(
+    () => update({ ...environment, GIT_CONFIG_COUNT: '1' }),
+    /hook/,
+    'it would without the fixed value',
+  )
+  update(environment)
+  t.equal(sample.git('rev-parse', 'main'), commit)
+})

@@ -1,0 +1,101 @@
+import {
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { join, relative } from 'node:path'
+import t from 'tap'
+import {
+  commitIdLength,
+  createBareRepository,
+  inspectRepository,
+  NotARepository,
+} from '../../src/git/repository.ts'
+import { createSample, git, temporaryFolder } from './sample-repository.ts'
+
+t.test('a full id has the length of the format', async (t) => {
+  t.equal(commitIdLength('sha1'), 40)
+  t.equal(commitIdLength('sha256'), 64)
+})
+
+for (const objectFormat of ['sha1', 'sha256'] as const) {
+  t.test(`creates a bare ${objectFormat} repository`, async (t) => {
+    const path = join(temporaryFolder(t), 'parent', '-odd name')
+    await createBareRepository(path, objectFormat)
+    t.equal(git(path, ['symbolic-ref', 'HEAD']), 'refs/heads/main')
+    t.equal(git(path, ['rev-parse', '--is-bare-repository']), 'true')
+    t.notOk(existsSync(join(path, 'hooks')), 'without hooks')
+    t.same(await inspectRepository(path), { path, objectFormat })
+  })
+}
+
+t.test('creates nothing over something', async (t) => {
+  const folder = temporaryFolder(t)
+  writeFileSync(join(folder, 'file'), '')
+  await t.rejects(createBareRepository(folder, 'sha1'), { code: 'EEXIST' })
+  t.same(readdirSync(folder), ['file'])
+})
+
+t.test('leaves nothing behind when git fails', async (t) => {
+  const path = join(temporaryFolder(t), 'repository.git')
+  const before = process.env.PATH
+  process.env.PATH = '/nowhere'
+  t.teardown(() => {
+    process.env.PATH = before
+  })
+  await t.rejects(createBareRepository(path, 'sha1'), { code: 'ENOENT' })
+  t.notOk(existsSync(path))
+})
+
+t.test('finds the git directory of a checkout', async (t) => {
+  const folder = temporaryFolder(t)
+  const checkout = join(folder, 'line\nbreak')
+  git(folder, ['init', '--quiet', checkout])
+  git(checkout, ['commit', '--quiet', '--allow-empty', '-m', 'first'])
+  const expected = { path: join(checkout, '.git'), objectFormat: 'sha1' }
+  t.same(await inspectRepository(join(checkout, '.git')), expected)
+  t.same(await inspectRepository(checkout), expected, 'from its root')
+  t.same(await inspectRepository(relative(process.cwd(), checkout)), expected, 'from a relative path')
+
+  symlinkSync(checkout, join(folder, 'link'))
+  t.same(await inspectRepository(join(folder, 'link', '.git')), expected, 'through a symbolic link')
+
+  git(checkout, ['worktree', 'add', '--quiet', join(folder, 'linked')])
+  t.same(await inspectRepository(join(folder, 'linked')), expected, 'from a linked worktree')
+
+  mkdirSync(join(checkout, 'below'))
+  await t.rejects(inspectRepository(join(checkout, 'below')), NotARepository, 'not from a folder below')
+
+  git(checkout, ['config', 'core.worktree', '../../gone'])
+  t.same(await inspectRepository(join(checkout, '.git')), expected, 'whose work tree is gone')
+})
+
+t.test('inspects a repository of another owner', async (t) => {
+  const { path } = await createSample(t)
+  if (process.getuid?.() === 0) chownSync(path, 12345, 12345)
+  t.same(await inspectRepository(path), { path, objectFormat: 'sha1' })
+})
+
+t.test('says why something is no repository', async (t) => {
+  const folder = temporaryFolder(t)
+  const { path } = await createSample(t)
+  await t.rejects(inspectRepository(folder), {
+    name: 'NotARepository',
+    message: /not a git repository: '.*'/,
+  })
+  await t.rejects(inspectRepository(join(folder, 'gone')), { name: 'NotARepository', message: /ENOENT/ })
+  writeFileSync(join(folder, 'file'), '')
+  await t.rejects(inspectRepository(join(folder, 'file')), NotARepository)
+
+  renameSync(join(path, 'objects', 'pack'), join(folder, 'pack'))
+  t.same(await inspectRepository(path), { path, objectFormat: 'sha1' }, 'git needs no folder for packs')
+  writeFileSync(join(path, 'objects', 'pack'), '')
+  await t.rejects(inspectRepository(path), { name: 'NotARepository', message: /ENOTDIR/ })
+  rmSync(join(path, 'HEAD'))
+  await t.rejects(inspectRepository(path), NotARepository)
+})

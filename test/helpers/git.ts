@@ -1,0 +1,45 @@
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+const ENVIRONMENT = {
+  PATH: process.env.PATH,
+  HOME: '/nonexistent',
+  GIT_CONFIG_NOSYSTEM: '1',
+  GIT_CONFIG_GLOBAL: '/dev/null',
+  GIT_AUTHOR_NAME: 'Test',
+  GIT_AUTHOR_EMAIL: 'test@example.org',
+  GIT_COMMITTER_NAME: 'Test',
+  GIT_COMMITTER_EMAIL: 'test@example.org',
+  GIT_TERMINAL_PROMPT: '0',
+  LC_ALL: 'C',
+}
+
+/** Runs git in `folder` and gives what it prints. */
+export function git(folder: string, ...args: string[]): string {
+  const options = {
+    cwd: folder,
+    env: ENVIRONMENT,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'pipe'],
+  } as const
+  return execFileSync('git', args, options).trim()
+}
+
+/** Pushes `count` new commits to the repository and gives their ids, oldest first. */
+export function pushCommits(repository: string, count: number, branch = 'main'): string[] {
+  const folder = mkdtempSync(join(tmpdir(), 'commits-'))
+  try {
+    const format = git(repository, 'rev-parse', '--show-object-format')
+    git(folder, 'init', '--quiet', `--object-format=${format}`, '--initial-branch=main')
+    const commits = Array.from({ length: count }, (_, index) => {
+      git(folder, 'commit', '--quiet', '--allow-empty', '--message', `Commit ${index} of ${folder}`)
+      return git(folder, 'rev-parse', 'HEAD')
+    })
+    git(folder, 'push', '--quiet', '--force', repository, `HEAD:refs/heads/${branch}`)
+    return commits
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}

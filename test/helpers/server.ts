@@ -1,0 +1,128 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { FastifyInstance } from 'fastify'
+import type { Test } from 'tap'
+import { type AppOptions, buildApp } from '../../src/app.ts'
+import { createToken, hashToken, tokenPrefix } from '../../src/auth/token.ts'
+import { openCommitLookup } from '../../src/git/commit-lookup.ts'
+import { createBareRepository, type ObjectFormat } from '../../src/git/repository.ts'
+import { openStore, type Store } from '../../src/store/store.ts'
+import { type Answer, checkAnswer } from './contract.ts'
+import { pushCommits } from './git.ts'
+
+/** A real server on a free port, over a database and repositories of its own, with what tests do to it. */
+export interface TestServer {
+  url: string
+  dataDir: string
+  store: Store
+  app: FastifyInstance
+  /** Sends a request and checks the answer against the contract. */
+  call(method: string, path: string, options?: CallOptions): Promise<JsonAnswer>
+  report(fullName: string, sha: string, body: unknown, token?: string): Promise<JsonAnswer>
+  read(fullName: string, sha: string, token?: string, headers?: Record<string, string>): Promise<JsonAnswer>
+  createUser(name: string): Promise<number>
+  /** A token of the user, who is created where there is none yet. */
+  createToken(user: string, options?: { scopes?: string[]; expiresAt?: number }): Promise<string>
+  /** A repository with commits, and their ids. */
+  createRepository(
+    fullName: string,
+    options?: RepositoryOptions,
+  ): Promise<{ path: string; commits: string[] }>
+}
+
+export interface CallOptions {
+  token?: string | undefined
+  headers?: Record<string, string> | undefined
+  /** An object is sent as JSON, text and bytes as they are. */
+  body?: unknown
+}
+
+export interface JsonAnswer extends Answer {
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into bodies that the contract check has validated
+  json: any
+}
+
+export interface RepositoryOptions {
+  private?: boolean
+  objectFormat?: ObjectFormat
+  commits?: number
+}
+
+/** Starts a server; it is stopped and its files are removed when the test ends. */
+export async function startServer(t: Test, options: Partial<AppOptions> = {}): Promise<TestServer> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'commit-status-'))
+  const store = await openStore({ dataDir })
+  const lookup = openCommitLookup()
+  const app = await buildApp({ store, lookup, verifyReplies: true, ...options })
+  t.teardown(async () => {
+    await app.close()
+    await lookup.close()
+    await store.close()
+    rmSync(dataDir, { recursive: true, force: true })
+  })
+  const url = await app.listen({ host: '127.0.0.1', port: 0 })
+  return testServer({ url, dataDir, store, app })
+}
+
+function testServer(parts: Pick<TestServer, 'url' | 'dataDir' | 'store' | 'app'>): TestServer {
+  const { url, store } = parts
+
+  async function call(
+    method: string,
+    path: string,
+    { token, headers, body }: CallOptions = {},
+  ): Promise<JsonAnswer> {
+    const raw = typeof body === 'string' || body instanceof Uint8Array
+    const response = await fetch(url + path, {
+      method,
+      redirect: 'manual',
+      headers: {
+        ...(token !== undefined && { authorization: `Bearer ${token}` }),
+        ...(body !== undefined && { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(body !== undefined && { body: raw ? Buffer.from(body) : JSON.stringify(body) }),
+    })
+    const answer = { status: response.status, headers: response.headers, body: await response.text() }
+    checkAnswer(method, path, answer)
+    const isJson = answer.headers.get('content-type')?.startsWith('application/json') && answer.body !== ''
+    return { ...answer, json: isJson ? JSON.parse(answer.body) : undefined }
+  }
+
+  async function createUser(name: string): Promise<number> {
+    const user = (await store.users.find(name)) ?? (await store.users.create(name, { ownExisting: true }))
+    return user.id
+  }
+
+  return {
+    ...parts,
+    call,
+    report: (fullName, sha, body, token) =>
+      call('POST', `/api/v1/repos/${fullName}/statuses/${sha}`, { token, body }),
+    read: (fullName, sha, token, headers) =>
+      call('GET', `/api/v1/repos/${fullName}/commits/${sha}/statuses`, { token, headers }),
+    createUser,
+    async createToken(user, { scopes = ['repo'], expiresAt } = {}) {
+      const token = createToken()
+      await store.tokens.create({
+        userId: await createUser(user),
+        name: 'test',
+        prefix: tokenPrefix(token),
+        hash: hashToken(token),
+        scopes,
+        expiresAt: expiresAt ?? null,
+      })
+      return token
+    },
+    async createRepository(fullName, options = {}) {
+      const [owner = '', name = ''] = fullName.split('/')
+      const objectFormat = options.objectFormat ?? 'sha1'
+      const { path } = await store.repositories.create(
+        { owner, name, visibility: options.private ? 'private' : 'public', objectFormat },
+        (place) => createBareRepository(place, objectFormat),
+      )
+      return { path, commits: options.commits === 0 ? [] : pushCommits(path, options.commits ?? 1) }
+    },
+  }
+}

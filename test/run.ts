@@ -1,0 +1,35 @@
+import { spawn } from 'node:child_process'
+import { resolve } from 'node:path'
+
+/**
+ * Runs tap over all tests, or those named as arguments, and ends with the line `N passed, N failed, N skipped`, counted
+ * from tap's result. A run in which no test passed has failed.
+ */
+const root = resolve(import.meta.dirname, '..')
+const [, , ...named] = process.argv
+const files = named.length > 0 ? named : ['test/**/*.test.ts', 'clients/**/*.test.ts']
+const tap = spawn(resolve(root, 'node_modules/.bin/tap'), ['--reporter=tap', ...files], {
+  cwd: root,
+  stdio: ['ignore', 'pipe', 'inherit'],
+})
+
+let output = ''
+tap.stdout.setEncoding('utf8').on('data', (text: string) => {
+  output += text
+  // Every file as it ends, and every failure with its diagnostics, wherever it stands.
+  for (const line of text.split('\n')) if (/^(not )?ok |^# /.test(line)) process.stdout.write(`${line}\n`)
+})
+
+tap.on('close', (code) => {
+  const count = (name: string) =>
+    Number(new RegExp(`^# \\{.*\\b${name}: (\\d+).*\\}$`, 'm').exec(output)?.[1] ?? 0)
+  const [passed, failed, skipped] = [count('pass'), count('fail'), count('skip') + count('todo')]
+  if (failed > 0 || code !== 0) process.stdout.write(`${failuresOf(output)}\n`)
+  process.stdout.write(`${passed} passed, ${failed} failed, ${skipped} skipped\n`)
+  process.exitCode = code === 0 && failed === 0 && skipped === 0 && passed > 0 ? 0 : 1
+})
+
+/** Failed assertions with their diagnostics: a `not ok` line and the indented block below it. */
+function failuresOf(text: string): string {
+  return (text.match(/^ *not ok .*(\n +---\n[\s\S]*?\n +\.\.\.)?/gm) ?? []).join('\n')
+}
