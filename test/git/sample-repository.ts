@@ -1,5 +1,13 @@
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
@@ -30,6 +38,7 @@ export function git(directory: string, args: readonly string[], input = ''): str
 /** A folder that goes when the test ends. Unlike `t.testdir` every user may enter it. */
 export function temporaryFolder(t: Test): string {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'git-test-')))
+  chmodSync(folder, 0o755)
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   return folder
 }
