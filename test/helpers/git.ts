@@ -18,12 +18,12 @@ const ENVIRONMENT = {
 
 /** Runs git in `folder` and gives what it prints. */
 export function git(folder: string, ...args: string[]): string {
-  const options = {
+  const options: ExecFileSyncOptionsWithStringEncoding = {
     cwd: folder,
     env: ENVIRONMENT,
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'pipe'],
-  } as const
+  }
   return execFileSync('git', args, options).trim()
 }
 
