@@ -1,8 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import Fastify, { type FastifyInstance, type FastifyServerOptions, LogController } from 'fastify'
 import { api } from './api/api.ts'
+import type { TrustedProxies } from './auth/address.ts'
 import { createAuthorizer } from './auth/authorizer.ts'
+import { type BudgetOptions, createBudget } from './auth/budget.ts'
 import type { CommitLookup } from './git/commit-lookup.ts'
+import { recogniseClients } from './http/client.ts'
 import { sendError } from './http/replies.ts'
 import { answerParserError, createHttpServer, DEFAULT_TIMEOUTS, type Timeouts } from './http/server.ts'
 import { answerUnknownPaths } from './http/unknown-paths.ts'
@@ -14,9 +17,14 @@ export interface AppOptions {
   lookup: CommitLookup
   logger?: FastifyServerOptions['loggerInstance']
   timeouts?: Partial<Timeouts>
+  /** Failed authentication attempts that an address is allowed: 30 in 300 seconds unless given. */
+  budget?: BudgetOptions
+  trustedProxies?: TrustedProxies
   /** Check every answer of the API against the contract before it is sent. */
   verifyReplies?: boolean
 }
+
+const DEFAULT_BUDGET: BudgetOptions = { limit: 30, window: 300 }
 
 /** Puts the parts together. Never listens; what it is given is the caller's to close. */
 export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
@@ -39,7 +47,10 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     forceCloseConnections: 'idle',
   })
 
-  const authorizer = createAuthorizer(store, (error) =>
+  const budget = createBudget(store.failures, options.budget ?? DEFAULT_BUDGET, (address) =>
+    app.log.warn({ address }, 'blocked: too many failed authentication attempts'),
+  )
+  const authorizer = createAuthorizer(store, budget, (error) =>
     app.log.error({ err: error }, 'last use of tokens not written'),
   )
   app.addHook('onClose', () => authorizer.close())
@@ -53,6 +64,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     done()
   })
   answerUnknownPaths(app)
+  recogniseClients(app, options.trustedProxies ?? [])
 
   await app.register(api, {
     store,

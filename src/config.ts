@@ -1,11 +1,17 @@
 import { resolve } from 'node:path'
 import envSchema from 'env-schema'
+import { parseCidr, type TrustedProxies } from './auth/address.ts'
+import type { BudgetOptions } from './auth/budget.ts'
 
 /** How the server is run, from the environment. */
 export interface Config {
   host: string
   port: number
   dataDir: string
+  /** The origin that people use; null: that of the request. */
+  publicUrl: string | null
+  trustedProxies: TrustedProxies
+  budget: BudgetOptions
   logLevel: string
 }
 
@@ -21,6 +27,10 @@ const schema = {
     HOST: { type: 'string', default: '127.0.0.1' },
     PORT: { type: 'integer', minimum: 0, maximum: 65_535, default: 3000 },
     DATA_DIR: { type: 'string', default: './data' },
+    PUBLIC_URL: { type: 'string', default: '' },
+    TRUSTED_PROXIES: { type: 'string', default: '' },
+    AUTH_FAILURE_LIMIT: { type: 'integer', minimum: 1, default: 30 },
+    AUTH_FAILURE_WINDOW: { type: 'integer', minimum: 1, default: 300 },
     LOG_LEVEL: { type: 'string', enum: LEVELS, default: 'info' },
   },
 } as const
@@ -29,6 +39,10 @@ interface Environment {
   HOST: string
   PORT: number
   DATA_DIR: string
+  PUBLIC_URL: string
+  TRUSTED_PROXIES: string
+  AUTH_FAILURE_LIMIT: number
+  AUTH_FAILURE_WINDOW: number
   LOG_LEVEL: string
 }
 
@@ -44,7 +58,15 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
       .map((name) => [name, environment[name]]),
   )
   const env = validate(data)
-  return { host: env.HOST, port: env.PORT, dataDir: resolve(env.DATA_DIR), logLevel: env.LOG_LEVEL }
+  return {
+    host: env.HOST,
+    port: env.PORT,
+    dataDir: resolve(env.DATA_DIR),
+    publicUrl: readOrigin(env.PUBLIC_URL),
+    trustedProxies: readProxies(env.TRUSTED_PROXIES),
+    budget: { limit: env.AUTH_FAILURE_LIMIT, window: env.AUTH_FAILURE_WINDOW },
+    logLevel: env.LOG_LEVEL,
+  }
 }
 
 function validate(data: Record<string, string | undefined>): Environment {
@@ -64,4 +86,27 @@ function explain(error: unknown): string {
       `env/$1 must be one of ${LEVELS.join(', ')}`,
     )
     .replaceAll('env/', '')
+}
+
+function readOrigin(text: string): string | null {
+  if (text === '') return null
+  const url = URL.parse(text)
+  const isOrigin =
+    url && /^https?:$/.test(url.protocol) && `${url.origin}/` === url.href && !text.includes('@')
+  if (!isOrigin)
+    throw new ConfigError('PUBLIC_URL must be an origin such as https://status.example.org, without a path')
+  return url.origin
+}
+
+function readProxies(text: string): TrustedProxies {
+  const entries = text.split(',').map((entry) => entry.trim())
+  return entries.filter(Boolean).map((entry) => {
+    try {
+      return parseCidr(entry)
+    } catch {
+      throw new ConfigError(
+        `TRUSTED_PROXIES must be CIDRs such as 10.0.0.0/8, separated by commas; "${entry}" is none`,
+      )
+    }
+  })
 }

@@ -38,6 +38,7 @@ const table = {
   ],
   expectation_unknown: [417, 'The only expectation that can be met is "100-continue".'],
   field_invalid: [422, 'A field has an invalid value.'],
+  blocked: [429, 'Too many failed authentication attempts from this address.'],
   headers_too_large: [431, 'The headers are too large.'],
   internal: [500, 'The server made a mistake. It is logged with the id in X-Request-Id.'],
   unavailable: [503, 'The service cannot answer at the moment. Try again in a few seconds.'],

@@ -11,8 +11,8 @@ async function serve(): Promise<void> {
   const store = await openStore(config)
   await hintAtFirstUser(store, logger)
   const lookup = openCommitLookup()
-  const app = await buildApp({ store, lookup, logger })
-  const { host, port } = config
+  const { host, port, budget, trustedProxies } = config
+  const app = await buildApp({ store, lookup, logger, budget, trustedProxies })
 
   let stopping = false
   const stop = async (signal: string) => {

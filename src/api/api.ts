@@ -38,9 +38,10 @@ export async function api(app: FastifyInstance, options: ApiOptions): Promise<vo
     { access, scopes }: Pick<Operation, 'access' | 'scopes'>,
   ): Promise<Caller> {
     const credential = readCredential(request.raw.rawHeaders, readers)
+    const { address } = request.client
     const { owner = '', repo = '' }: { owner?: string; repo?: string } = Object(request.params)
     // An operation that does not say what it needs gets the stricter check.
-    return authorizer.authorize(credential, owner, repo, { access: access ?? 'write', scopes })
+    return authorizer.authorize({ credential, address }, owner, repo, { access: access ?? 'write', scopes })
   }
 
   app.addHook('onRequest', (_request, reply, done) => {

@@ -1,8 +1,16 @@
 import { ServiceError } from '../errors.ts'
 import type { Store } from '../store/store.ts'
+import type { Budget } from './budget.ts'
 import type { Credential } from './credential.ts'
 import { type Caller, type Demand, judge } from './judge.ts'
 import { trackTokenUse } from './token-use.ts'
+
+/** Who asks, and from where. */
+export interface Attempt {
+  credential: Credential
+  /** As `addressKey` writes it. */
+  address: string
+}
 
 /** Answers whether a caller may do what is asked. */
 export interface Authorizer {
@@ -12,22 +20,43 @@ export interface Authorizer {
    * @param owner as sent, as is `name`
    * @throws ServiceError by the first rule that does not hold; StoreUnavailable
    */
-  authorize(credential: Credential, owner: string, name: string, demand: Demand): Promise<Caller>
+  authorize(attempt: Attempt, owner: string, name: string, demand: Demand): Promise<Caller>
   /** Writes what is still to be written. */
   close(): Promise<void>
 }
 
-export function createAuthorizer(store: Store, onError: (error: unknown) => void): Authorizer {
+export function createAuthorizer(
+  store: Store,
+  budget: Budget,
+  onError: (error: unknown) => void,
+): Authorizer {
   const uses = trackTokenUse(store.tokens, onError)
+
   return {
-    async authorize(credential, owner, name, demand) {
-      if (credential.kind === 'bad') throw new ServiceError(credential.code)
+    async authorize({ credential, address }, owner, name, demand) {
+      if (credential.kind === 'bad') {
+        await budget.check(address)
+        if (credential.counts) await budget.count(address)
+        throw new ServiceError(credential.code)
+      }
       const now = Date.now()
       const anonymous = credential.kind === 'none'
-      const access = await store.access.look(anonymous ? null : credential.hash, owner, name)
-      const caller = judge(access, anonymous, demand, now)
-      if (access.token) uses.used(access.token, Math.floor(now / 1000))
-      return caller
+      const access = await store.access.look(
+        anonymous ? null : address,
+        anonymous ? null : credential.hash,
+        owner,
+        name,
+      )
+      budget.judge(access.failures)
+      try {
+        const caller = judge(access, anonymous, demand, now)
+        if (access.token) uses.used(access.token, Math.floor(now / 1000))
+        return caller
+      } catch (error) {
+        const failed = error instanceof ServiceError && error.code === 'credential_unknown'
+        if (failed) await budget.count(address)
+        throw error
+      }
     },
     close: () => uses.close(),
   }

@@ -1,12 +1,13 @@
 import { Command } from 'commander'
-import { readConfig } from '../config.ts'
+import { type Config, readConfig } from '../config.ts'
 import { openStore, type Store } from '../store/store.ts'
+import { addBlockedCommands } from './blocked-commands.ts'
 import { addRepositoryCommands } from './repository-commands.ts'
 import { addTokenCommands } from './token-commands.ts'
 import { addUserCommands } from './user-commands.ts'
 
 /** Runs `work` on the database that the environment names, and closes it. */
-export type WithStore = (work: (store: Store, dataDir: string) => Promise<void>) => Promise<void>
+export type WithStore = (work: (store: Store, config: Config) => Promise<void>) => Promise<void>
 
 /** The administrator's command line. What a script wants to read goes to standard output, all else to standard error. */
 export function createProgram(environment: NodeJS.ProcessEnv): Command {
@@ -14,7 +15,7 @@ export function createProgram(environment: NodeJS.ProcessEnv): Command {
     const config = readConfig(environment)
     const store = await openStore(config)
     try {
-      await work(store, config.dataDir)
+      await work(store, config)
     } finally {
       await store.close()
     }
@@ -27,6 +28,7 @@ export function createProgram(environment: NodeJS.ProcessEnv): Command {
   addUserCommands(program, withStore)
   addRepositoryCommands(program, withStore)
   addTokenCommands(program, withStore)
+  addBlockedCommands(program, withStore)
   program
     .command('migrate')
     .description("bring the database's schema up to date (the server does so at start too)")

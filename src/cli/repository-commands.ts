@@ -23,7 +23,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
         .default('sha1'),
     )
     .action((fullName: string, options: { private?: boolean; objectFormat: ObjectFormat }) =>
-      withStore(async (store, dataDir) => {
+      withStore(async (store, { dataDir }) => {
         const { owner, name } = split(fullName)
         // Made beside its place and moved there with the row, so that neither is ever seen without the other.
         const draft = join(dataDir, 'repositories', `new-${randomBytes(8).toString('hex')}.git`)

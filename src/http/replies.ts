@@ -1,4 +1,5 @@
 import type { FastifyReply } from 'fastify'
+import { Blocked } from '../auth/budget.ts'
 import { ServiceError, statusOf } from '../errors.ts'
 import { RepositoryUnavailable } from '../git/repository.ts'
 import { StoreUnavailable } from '../store/engine.ts'
@@ -30,5 +31,6 @@ export function sendError(reply: FastifyReply, fault: unknown, challenge: string
   reply.code(status).header('cache-control', 'no-store').type('application/json; charset=utf-8')
   if (status === 401) reply.header('www-authenticate', challenge)
   if (status === 503) reply.header('retry-after', RETRY_AFTER)
+  if (error instanceof Blocked) reply.header('retry-after', error.retryAfter)
   return reply.send(JSON.stringify({ error: error.message }))
 }

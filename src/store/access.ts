@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { Engine } from './engine.ts'
+import { type Failures, failureColumns } from './failures.ts'
 import { isName, isOwnerName, nameKey } from './names.ts'
 import { prepare } from './prepared.ts'
 import { repositoryPath } from './repositories.ts'
@@ -7,6 +8,8 @@ import type { Permission, Visibility } from './tables.ts'
 
 /** What the database knows of a caller and a repository. */
 export interface Access {
+  /** The address's failure budget; null: nothing failed lately. */
+  failures: Failures | null
   /** null: no token of this hash. Expired ones are here. */
   token: {
     id: string
@@ -30,10 +33,14 @@ export interface RepositoryAccess {
 
 /** Who asks for which repository with what right: one statement. */
 export function accessStore(engine: Engine, folder: string) {
-  const look = prepare<{ hash: string; owner: string; name: string }>()((p) =>
+  const now = sql<number>`${sql.raw(engine.flavor.now)}`
+  const look = prepare<{ address: string; hash: string; owner: string; name: string }>()((p) =>
     engine.kysely
       // One row whatever is missing, so that one statement answers for token and repository alike.
       .selectFrom(sql<{ one: number }>`(select 1 as one)`.as('asked'))
+      .leftJoin('auth_failures', (join) =>
+        join.on('auth_failures.address', '=', p.address).on('auth_failures.ends_at', '>', now),
+      )
       .leftJoin('tokens', (join) => join.on('tokens.hash', '=', p.hash))
       .leftJoin('users', 'users.id', 'tokens.user_id')
       .leftJoin('repositories', (join) =>
@@ -45,6 +52,7 @@ export function accessStore(engine: Engine, folder: string) {
           .onRef('collaborators.user_id', '=', 'users.id'),
       )
       .select([
+        ...failureColumns(engine.flavor),
         'tokens.id as token_id',
         'tokens.user_id',
         'tokens.scopes',
@@ -62,23 +70,28 @@ export function accessStore(engine: Engine, folder: string) {
 
   return {
     /**
+     * @param address whose failure budget is looked up along the way; null: nobody's
      * @param hash of the token; null for an anonymous caller
      * @param owner as sent, as is `name`: one that breaks the rules is a repository that is not there
      */
-    async look(hash: string | null, owner: string, name: string): Promise<Access> {
+    async look(address: string | null, hash: string | null, owner: string, name: string): Promise<Access> {
       const possible = isOwnerName(owner) && isName(name)
       // An empty string is neither a hash nor a name: it matches nothing.
       const [row] = await engine.read(look, {
+        address: address ?? '',
         hash: hash ?? '',
         owner: possible ? nameKey(owner) : '',
         name: possible ? nameKey(name) : '',
       })
-      return { token: row ? tokenOf(row) : null, repository: row ? repositoryOf(row, folder) : null }
+      if (!row) throw new Error('one row was asked for')
+      return { failures: failuresOf(row), token: tokenOf(row), repository: repositoryOf(row, folder) }
     },
   }
 }
 
 interface Row {
+  failures: number | null
+  ends_in: number | null
   token_id: string | null
   user_id: number | null
   scopes: string | null
@@ -91,6 +104,10 @@ interface Row {
   object_format: 'sha1' | 'sha256' | null
   path: string | null
   permission: Permission | null
+}
+
+function failuresOf({ failures, ends_in }: Row): Access['failures'] {
+  return failures === null || ends_in === null ? null : { failures, endsIn: ends_in }
 }
 
 function tokenOf(row: Row): Access['token'] {

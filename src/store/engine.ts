@@ -27,6 +27,8 @@ export interface Flavor {
   clustered: string
   /** The larger of two numbers. */
   greatest: 'max' | 'greatest'
+  /** Milliseconds since the epoch, by the database's clock. */
+  now: string
 }
 
 /** The database is away, full or locked for too long; trying again later may help. */

@@ -4,7 +4,7 @@ import type { Tables } from './tables.ts'
 
 /** In the order in which they are applied. A released one is never changed; a change is a new one. */
 const migrations: Record<string, (flavor: Flavor) => string[]> = {
-  '001-statuses': ({ serial, integer, text, clustered }) => [
+  '001-initial': ({ serial, integer, text, clustered }) => [
     `create table users (
       id ${serial},
       name ${text} not null,
@@ -57,6 +57,20 @@ const migrations: Record<string, (flavor: Flavor) => string[]> = {
       updated_at ${integer} not null,
       primary key (repository_id, sha, context)
     )${clustered}`,
+    `create table sessions (
+      hash ${text} not null primary key,
+      user_id ${integer} not null references users (id) on delete cascade,
+      created_at ${integer} not null,
+      seen_at ${integer} not null
+    )`,
+    'create index sessions_by_user on sessions (user_id)',
+    'create index sessions_by_age on sessions (seen_at)',
+    `create table auth_failures (
+      address ${text} not null primary key,
+      failures ${integer} not null,
+      ends_at ${integer} not null
+    )`,
+    'create index auth_failures_by_end on auth_failures (ends_at)',
   ],
 }
 

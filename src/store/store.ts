@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { accessStore } from './access.ts'
 import type { Engine } from './engine.ts'
+import { failureStore } from './failures.ts'
 import { migrate } from './migrations.ts'
 import { repositoryStore } from './repositories.ts'
 import { openSqlite } from './sqlite/engine.ts'
@@ -34,6 +35,7 @@ function storeOver(engine: Engine, repositories: string) {
     repositories: repositoryStore(engine, repositories),
     tokens: tokenStore(engine),
     statuses: statusStore(engine),
+    failures: failureStore(engine),
     access: accessStore(engine, repositories),
     migrate: () => migrate(engine),
     close: () => engine.close(),

@@ -7,6 +7,8 @@ export interface Tables {
   collaborators: CollaboratorsTable
   tokens: TokensTable
   statuses: StatusesTable
+  sessions: SessionsTable
+  auth_failures: AuthFailuresTable
   schema_migrations: MigrationsTable
 }
 
@@ -74,6 +76,24 @@ interface StatusesTable {
   target_url: string | null
   created_at: number
   updated_at: number
+}
+
+interface SessionsTable {
+  /** SHA-256 of the session's cookie in hex. */
+  hash: string
+  user_id: number
+  created_at: number
+  /** Seconds since the epoch, with the resolution of `sessions.ts`. */
+  seen_at: number
+}
+
+interface AuthFailuresTable {
+  /** Of a client, as `auth/address.ts` writes it. */
+  address: string
+  /** Counted since the window began; more than the limit: blocked. */
+  failures: number
+  /** End of the window in milliseconds since the epoch, by the database's clock. */
+  ends_at: number
 }
 
 interface MigrationsTable {

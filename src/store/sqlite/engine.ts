@@ -13,6 +13,7 @@ const flavor: Flavor = {
   text: 'text',
   clustered: ' without rowid',
   greatest: 'max',
+  now: `cast(unixepoch('subsec') * 1000 as integer)`,
 }
 
 /**

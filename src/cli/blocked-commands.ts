@@ -1,0 +1,35 @@
+import type { Command } from 'commander'
+import { addressKey } from '../auth/address.ts'
+import { Refused } from '../store/refused.ts'
+import { printList } from './output.ts'
+import type { WithStore } from './program.ts'
+
+export function addBlockedCommands(program: Command, withStore: WithStore): void {
+  const blocked = program.command('blocked').description('addresses that failed to authenticate too often')
+
+  blocked
+    .command('list')
+    .description('list the addresses that are blocked now')
+    .option('--json', 'print one JSON array')
+    .action((options: { json?: boolean }) =>
+      withStore(async (store, { budget }) => {
+        const rows = (await store.failures.list(budget.limit)).map(({ address, failures, endsAt }) => ({
+          address,
+          failures: String(failures),
+          blocked_until: new Date(endsAt).toISOString(),
+        }))
+        printList(rows, options.json, 'No address is blocked.')
+      }),
+    )
+
+  blocked
+    .command('lift')
+    .argument('<address>')
+    .description("forget an address's failures")
+    .action((address: string) =>
+      withStore(async (store) => {
+        const key = address.endsWith('/64') ? address : addressKey(address)
+        if (!(await store.failures.lift(key))) throw new Refused(`nothing is counted for ${address}`)
+      }),
+    )
+}
