@@ -10,7 +10,8 @@ import { sendError } from './http/replies.ts'
 import { answerParserError, createHttpServer, DEFAULT_TIMEOUTS, type Timeouts } from './http/server.ts'
 import { answerUnknownPaths } from './http/unknown-paths.ts'
 import type { Store } from './store/store.ts'
-import { docs } from './web/docs.ts'
+import { sendErrorPage, wantsPage } from './web/error-page.ts'
+import { web } from './web/web.ts'
 
 export interface AppOptions {
   store: Store
@@ -20,6 +21,8 @@ export interface AppOptions {
   /** Failed authentication attempts that an address is allowed: 30 in 300 seconds unless given. */
   budget?: BudgetOptions
   trustedProxies?: TrustedProxies
+  /** The origin that people use; that of the request unless given. */
+  publicUrl?: string | null
   /** Check every answer of the API against the contract before it is sent. */
   verifyReplies?: boolean
 }
@@ -58,7 +61,9 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   // Bodies are read by those who want them: nothing is parsed for a path that nobody answers.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, _payload, done) => done(null))
-  app.setErrorHandler((error, _request, reply) => sendError(reply, error, ''))
+  app.setErrorHandler((error, request, reply) =>
+    wantsPage(request) ? sendErrorPage(error, request, reply) : sendError(reply, error, ''),
+  )
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id)
     done()
@@ -73,6 +78,12 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     bodyTimeout: timeouts.body,
     verifyReplies: options.verifyReplies ?? false,
   })
-  await app.register(docs)
+  await app.register(web, {
+    store,
+    lookup,
+    budget,
+    publicUrl: options.publicUrl ?? null,
+    bodyTimeout: timeouts.body,
+  })
   return app
 }

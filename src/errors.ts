@@ -24,6 +24,10 @@ const table = {
     'The token is unknown, expired or revoked. Create a new one under /settings/tokens.',
   ],
   scope_missing: [403, 'The token lacks the scope "repo". Create one that has it under /settings/tokens.'],
+  csrf_wrong: [
+    403,
+    'This form has expired or did not come from here. Go back, reload the page and try again.',
+  ],
   read_only: [403, 'You may read this repository but not write to it. Ask its owner for write access.'],
   path_unknown: [404, 'There is nothing at this path. The API is described under /docs.'],
   repository_unknown: [404, 'There is no such repository, or you may not see it.'],

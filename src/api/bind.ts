@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { ServiceError } from '../errors.ts'
-import { checkBodyHeaders, readJsonBody } from '../http/json-body.ts'
-import { etagOf, matchesEtag } from './etag.ts'
+import { checkBodyHeaders, readJsonBody } from '../http/body.ts'
+import { etagOf, matchesEtag } from '../http/etag.ts'
 import { compileValidator, createAjv, type Schemas } from './validator.ts'
 
 /** An operation as the generator writes it: all that binding it to a route takes. */

@@ -1,13 +1,13 @@
 import type { Handlers, Reply } from '../../generated/handlers.ts'
 import type { components } from '../../generated/schema.ts'
 import type { Caller } from '../auth/judge.ts'
+import { combinedState } from '../domain/combined-state.ts'
+import { commitsOf } from '../domain/commits.ts'
 import { ServiceError } from '../errors.ts'
 import type { CommitLookup } from '../git/commit-lookup.ts'
-import { combinedState } from '../store/combined-state.ts'
 import type { StatusRow } from '../store/statuses.ts'
 import type { Store } from '../store/store.ts'
 import { formatTime } from '../store/time.ts'
-import { commitsOf } from './commits.ts'
 
 /** The contract's operations. Whoever gets here may do what is asked, and what was sent is valid. */
 export function createHandlers({ statuses }: Store, lookup: CommitLookup) {

@@ -1,5 +1,6 @@
 import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
+import { isHttpUrl } from '../domain/http-url.ts'
 import { ServiceError } from '../errors.ts'
 
 /** JSON Schemas by name, as the generator writes them. */
@@ -29,11 +30,6 @@ export function createAjv(schemas: Schemas): Ajv2020 {
   ajv.addKeyword({ keyword: 'x-rule', schemaType: 'string' })
   for (const schema of Object.values(schemas)) ajv.addSchema(schema)
   return ajv
-}
-
-/** A URL by the WHATWG standard with the scheme http or https, without white space or control characters. */
-export function isHttpUrl(value: string): boolean {
-  return /^https?:\/\//i.test(value) && !/[\p{White_Space}\p{Cc}]/u.test(value) && URL.canParse(value)
 }
 
 /**

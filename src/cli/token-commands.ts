@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { createToken, hashToken, tokenPrefix } from '../auth/token.ts'
+import { issueToken } from '../auth/issue-token.ts'
 import { Refused } from '../store/refused.ts'
 import type { Store } from '../store/store.ts'
 import { formatTime } from '../store/time.ts'
@@ -21,12 +21,9 @@ export function addTokenCommands(program: Command, withStore: WithStore): void {
     .action((userName: string, options: { name: string; scopes: boolean; expires?: string }) => {
       const expiresAt = options.expires === undefined ? null : parseExpiry(options.expires, Date.now())
       return withStore(async (store) => {
-        const secret = createToken()
-        await store.tokens.create({
+        const { secret } = await issueToken(store.tokens, {
           userId: (await findUser(store, userName)).id,
           name: options.name,
-          prefix: tokenPrefix(secret),
-          hash: hashToken(secret),
           scopes: options.scopes ? ['repo'] : [],
           expiresAt,
         })

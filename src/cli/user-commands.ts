@@ -1,4 +1,6 @@
+import { text } from 'node:stream/consumers'
 import type { Command } from 'commander'
+import { hashPassword, MAX_PASSWORD_BYTES, MIN_PASSWORD_LENGTH } from '../auth/password.ts'
 import { Refused } from '../store/refused.ts'
 import { formatTime } from '../store/time.ts'
 import { printList } from './output.ts'
@@ -15,8 +17,9 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
     .option('--own-existing', 'let the user write to repositories whose owner already has this name')
     .action((name: string, options: { passwordStdin?: boolean; ownExisting?: boolean }) =>
       withStore(async (store) => {
-        if (options.passwordStdin) throw new Refused('passwords come with sign-in')
-        await store.users.create(name, { ownExisting: options.ownExisting ?? false })
+        const passwordHash = options.passwordStdin ? await hashPassword(await readPassword()) : undefined
+        const ownExisting = options.ownExisting ?? false
+        await store.users.create(name, { ownExisting, ...(passwordHash && { passwordHash }) })
       }),
     )
 
@@ -37,4 +40,16 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
     .argument('<name>')
     .description("delete a user: ends the user's tokens, sessions and access; statuses stay")
     .action((name: string) => withStore((store) => store.users.delete(name)))
+}
+
+/** The first line of standard input, so that `echo` and a file with a final line end both work. */
+async function readPassword(): Promise<string> {
+  const [password = ''] = (await text(process.stdin)).split(/\r?\n/, 1)
+  if ([...password].length < MIN_PASSWORD_LENGTH) {
+    throw new Refused(`a password has at least ${MIN_PASSWORD_LENGTH} characters`)
+  }
+  if (Buffer.byteLength(password) > MAX_PASSWORD_BYTES) {
+    throw new Refused(`a password has at most ${MAX_PASSWORD_BYTES} bytes`)
+  }
+  return password
 }

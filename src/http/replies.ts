@@ -19,18 +19,26 @@ export function asServiceError(error: unknown): ServiceError {
 }
 
 /**
- * Answers with `{"error": message}` and nothing else. Faults of the server are logged; their messages tell nothing of
- * its inside.
+ * Sets the status and the headers that say what an error is, whatever its body looks like. Faults of the server are
+ * logged; their messages tell nothing of its inside.
+ */
+export function describeFault(reply: FastifyReply, error: ServiceError): void {
+  const status = statusOf(error.code)
+  if (status >= 500) reply.log.error({ err: error.cause ?? error }, error.code)
+  reply.code(status).header('cache-control', 'no-store')
+  if (status === 503) reply.header('retry-after', RETRY_AFTER)
+  if (error instanceof Blocked) reply.header('retry-after', error.retryAfter)
+}
+
+/**
+ * Answers with `{"error": message}` and nothing else.
  *
  * @param challenge for `WWW-Authenticate` of a 401
  */
 export function sendError(reply: FastifyReply, fault: unknown, challenge: string): FastifyReply {
   const error = asServiceError(fault)
-  const status = statusOf(error.code)
-  if (status >= 500) reply.log.error({ err: error.cause ?? error }, error.code)
-  reply.code(status).header('cache-control', 'no-store').type('application/json; charset=utf-8')
-  if (status === 401) reply.header('www-authenticate', challenge)
-  if (status === 503) reply.header('retry-after', RETRY_AFTER)
-  if (error instanceof Blocked) reply.header('retry-after', error.retryAfter)
+  describeFault(reply, error)
+  reply.type('application/json; charset=utf-8')
+  if (statusOf(error.code) === 401) reply.header('www-authenticate', challenge)
   return reply.send(JSON.stringify({ error: error.message }))
 }

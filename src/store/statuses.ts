@@ -109,6 +109,20 @@ export function statusStore(engine: Engine) {
       return engine.read(ofCommit, { repositoryId, sha })
     },
 
+    /** The states of all statuses of each of the commits. */
+    async states(repositoryId: number, shas: readonly string[]): Promise<Map<string, StatusState[]>> {
+      const states = new Map<string, StatusState[]>(shas.map((sha) => [sha, []]))
+      if (shas.length === 0) return states
+      const rows = await kysely
+        .selectFrom('statuses')
+        .select(['sha', 'state'])
+        .where('repository_id', '=', repositoryId)
+        .where('sha', 'in', shas)
+        .execute()
+      for (const { sha, state } of rows) states.get(sha)?.push(state)
+      return states
+    },
+
     /** Whether anything has been reported on the commit. */
     async any(repositoryId: number, sha: string): Promise<boolean> {
       return (await engine.read(any, { repositoryId, sha })).length > 0

@@ -4,10 +4,12 @@ import type { Engine } from './engine.ts'
 import { failureStore } from './failures.ts'
 import { migrate } from './migrations.ts'
 import { repositoryStore } from './repositories.ts'
+import { sessionStore } from './sessions.ts'
 import { openSqlite } from './sqlite/engine.ts'
 import { statusStore } from './statuses.ts'
 import { tokenStore } from './tokens.ts'
 import { userStore } from './users.ts'
+import { visibleStore } from './visible.ts'
 
 export type Store = ReturnType<typeof storeOver>
 
@@ -35,8 +37,10 @@ function storeOver(engine: Engine, repositories: string) {
     repositories: repositoryStore(engine, repositories),
     tokens: tokenStore(engine),
     statuses: statusStore(engine),
+    sessions: sessionStore(engine),
     failures: failureStore(engine),
     access: accessStore(engine, repositories),
+    visible: visibleStore(engine, repositories),
     migrate: () => migrate(engine),
     close: () => engine.close(),
   }

@@ -124,14 +124,6 @@ t.test('without git the repository is unavailable', async (t) => {
   t.equal(await lookup.has(sample, commit), true, 'and is available again when git is back')
 })
 
-t.test('a path that no process can be started with', async (t) => {
-  const sample = await createSample(t)
-  const lookup = open(t)
-  const repository = { id: 0, path: `${sample.path}\0`, objectFormat: sample.objectFormat }
-  await t.rejects(lookup.has(repository, sample.commit()), { name: 'RepositoryUnavailable' })
-  t.equal(lookup.size, 0)
-})
-
 t.test('a git that hangs is killed and the repository unavailable until it answers again', async (t) => {
   const sample = await createSample(t)
   const commit = sample.commit()

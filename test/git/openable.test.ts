@@ -57,6 +57,15 @@ for (const part of ['HEAD', 'objects', 'refs']) {
   })
 }
 
+for (const part of ['HEAD', 'objects']) {
+  t.test(`a repository that loses ${part} while its process lives`, async (t) => {
+    const sample = await createSample(t)
+    const lookup = await openWithProcess(t, sample)
+    rmSync(join(sample.path, part), { recursive: true })
+    await t.rejects(lookup.has(sample, '1'.repeat(40)), unavailable)
+  })
+}
+
 t.test('a repository without a folder for packs is one', async (t) => {
   const sample = await createSample(t)
   const commit = sample.commit()
@@ -77,13 +86,15 @@ t.test('the state changes with packs and folders, and tells what need not be loo
   t.not(await checkOpenable(sample.path), loose)
 })
 
-t.test('files that belong to nobody’s repository are nobody’s business', async (t) => {
+t.test('temporary files of git need not be readable', async (t) => {
   const sample = await createSample(t)
   for (const name of ['tmp_pack_x', 'pack-x.keep']) {
     writeFileSync(join(sample.path, 'objects', 'pack', name), '', { mode: 0 })
   }
-  mkdirSync(join(sample.path, 'objects', 'tmp_objdir-incoming-x'), { mode: 0 })
+  const quarantine = join(sample.path, 'objects', 'tmp_objdir-incoming-x')
+  mkdirSync(quarantine, { mode: 0 })
   t.equal(await lookUpAsUser(t, sample, '1'.repeat(40)), 'false')
+  chmodSync(quarantine, 0o755)
 })
 
 t.test('files that may not be opened', async (t) => {

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type CommitLookupOptions, openCommitLookup } from '../../src/git/commit-lookup.ts'
+import { ReaderPool } from '../../src/git/reader-pool.ts'
 import { createSample, isRunning, readersOf, type SampleRepository, until } from './sample-repository.ts'
 
 function open(t: Test, options?: CommitLookupOptions) {
@@ -64,6 +65,15 @@ t.test('one repository that hangs does not stop the others, even with one proces
   const other = lookup.has(b.sample, b.commit).catch(() => lookup.has(b.sample, b.commit))
   t.equal(await other, true)
   await hanging
+})
+
+t.test('a process that cannot be started takes no place', async (t) => {
+  const pool = new ReaderPool({ maxProcesses: 1, maxAge: 1000, timeout: 1000 }, () => {})
+  for (let attempt = 0; attempt < 2; attempt += 1) {
+    await t.rejects(pool.ask({ id: 1, path: 'not a path\0' }, 'state', []), { code: 'ERR_INVALID_ARG_VALUE' })
+    t.equal(pool.size, 0)
+  }
+  await pool.close()
 })
 
 t.test('closing answers what was asked, ends the processes and refuses what comes later', async (t) => {

@@ -20,7 +20,7 @@ export function checkBodyHeaders(request: IncomingMessage, limit: number): void 
 }
 
 /**
- * Reads and parses a body whose headers have been accepted. Sends `100 Continue` where the client waits for it.
+ * Reads and parses a body whose headers have been accepted.
  *
  * @param limit largest body in bytes, counted while reading where no length was declared
  * @param patience milliseconds until all of it must have arrived
@@ -32,8 +32,7 @@ export async function readJsonBody(
   limit: number,
   patience: number,
 ): Promise<unknown> {
-  if (request.headers.expect !== undefined && request.httpVersion === '1.1') response.writeContinue()
-  const bytes = await readBytes(request, limit, patience)
+  const bytes = await readBytes(request, response, limit, patience)
   try {
     return JSON.parse(utf8.decode(bytes))
   } catch (error) {
@@ -41,7 +40,35 @@ export async function readJsonBody(
   }
 }
 
-function readBytes(request: IncomingMessage, limit: number, patience: number): Promise<Buffer> {
+/**
+ * Reads the fields of an HTML form.
+ *
+ * @param limit largest body in bytes
+ * @param patience milliseconds until all of it must have arrived
+ * @throws ServiceError `body_too_large`, `media_type_wrong`, `too_slow`
+ */
+export async function readForm(
+  request: IncomingMessage,
+  response: ServerResponse,
+  limit: number,
+  patience: number,
+): Promise<URLSearchParams> {
+  const [type = ''] = (request.headers['content-type'] ?? '').split(';', 1)
+  if (Number(request.headers['content-length'] ?? 0) > limit) throw tooLarge(limit)
+  if (type.trim().toLowerCase() !== 'application/x-www-form-urlencoded') {
+    throw new ServiceError('media_type_wrong', 'Send the form as "application/x-www-form-urlencoded".')
+  }
+  return new URLSearchParams((await readBytes(request, response, limit, patience)).toString('utf8'))
+}
+
+/** Sends `100 Continue` where the client waits for it: whoever gets here wants the body. */
+function readBytes(
+  request: IncomingMessage,
+  response: ServerResponse,
+  limit: number,
+  patience: number,
+): Promise<Buffer> {
+  if (request.headers.expect !== undefined && request.httpVersion === '1.1') response.writeContinue()
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     let length = 0

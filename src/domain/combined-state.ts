@@ -1,4 +1,4 @@
-import type { StatusState } from './tables.ts'
+import type { StatusState } from '../store/tables.ts'
 
 export type CombinedState = 'pending' | 'success' | 'failure'
 

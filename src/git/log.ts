@@ -1,0 +1,46 @@
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import { gitEnvironment } from './environment.ts'
+import { RepositoryUnavailable } from './repository.ts'
+
+const run = promisify(execFile)
+
+/** A commit as pages show it. */
+export interface Commit {
+  sha: string
+  author: string
+  /** ISO 8601 with an offset. */
+  date: string
+  subject: string
+}
+
+const FORMAT = ['%H', '%an', '%aI', '%s'].join('%x00')
+const TIMEOUT = 10_000
+
+/**
+ * The newest commits of the branch that HEAD names; none where nothing has been pushed to it yet.
+ *
+ * @throws RepositoryUnavailable when the repository's files cannot be opened
+ */
+export async function recentCommits(path: string, count: number): Promise<Commit[]> {
+  const options = { env: gitEnvironment(path), timeout: TIMEOUT, maxBuffer: 16 * 1024 * 1024 }
+  const form = ['-z', '--no-show-signature', `--max-count=${count}`, `--format=${FORMAT}`]
+  try {
+    const { stdout } = await run('git', ['--git-dir', path, 'log', ...form, 'HEAD', '--'], options)
+    return parse(stdout)
+  } catch (error) {
+    if (/unknown revision|bad revision 'HEAD'|does not have any commits/.test(String(error))) return []
+    throw new RepositoryUnavailable('git could not list commits', { cause: error })
+  }
+}
+
+/** Fields and records alike end with NUL, which no field can hold. */
+function parse(output: string): Commit[] {
+  const fields = output.split('\0')
+  const commits: Commit[] = []
+  for (let index = 0; index + 3 < fields.length; index += 4) {
+    const [sha = '', author = '', date = '', subject = ''] = fields.slice(index, index + 4)
+    commits.push({ sha, author, date, subject })
+  }
+  return commits
+}

@@ -1,0 +1,51 @@
+import type { Engine } from './engine.ts'
+import { nowInSeconds } from './time.ts'
+
+/** Seconds after which a session ends: without a request, and in any case. */
+const IDLE = 7 * 24 * 3600
+const ABSOLUTE = 30 * 24 * 3600
+/** A visit is written at most this often, in seconds. */
+const RESOLUTION = 300
+
+export interface SessionUser {
+  id: number
+  name: string
+}
+
+/** Signed-in browsers. A session is kept by the hash of its cookie, which alone is of no use to whoever reads it. */
+export function sessionStore({ kysely }: Engine) {
+  return {
+    async create(hash: string, userId: number): Promise<void> {
+      const now = nowInSeconds()
+      await kysely
+        .deleteFrom('sessions')
+        .where((eb) => eb.or([eb('seen_at', '<=', now - IDLE), eb('created_at', '<=', now - ABSOLUTE)]))
+        .execute()
+      await kysely
+        .insertInto('sessions')
+        .values({ hash, user_id: userId, created_at: now, seen_at: now })
+        .execute()
+    },
+
+    /** Whose session it is; undefined when it has ended. */
+    async visit(hash: string): Promise<SessionUser | undefined> {
+      const now = nowInSeconds()
+      const session = await kysely
+        .selectFrom('sessions')
+        .innerJoin('users', 'users.id', 'sessions.user_id')
+        .select(['users.id', 'users.name', 'sessions.seen_at'])
+        .where('sessions.hash', '=', hash)
+        .where('sessions.seen_at', '>', now - IDLE)
+        .where('sessions.created_at', '>', now - ABSOLUTE)
+        .executeTakeFirst()
+      if (session && now - session.seen_at >= RESOLUTION) {
+        await kysely.updateTable('sessions').set({ seen_at: now }).where('hash', '=', hash).execute()
+      }
+      return session && { id: session.id, name: session.name }
+    },
+
+    async end(hash: string): Promise<void> {
+      await kysely.deleteFrom('sessions').where('hash', '=', hash).execute()
+    },
+  }
+}

@@ -1,0 +1,101 @@
+import { html } from 'hono/html'
+import { type CombinedState, combinedState } from '../domain/combined-state.ts'
+import { isHttpUrl } from '../domain/http-url.ts'
+import type { Commit } from '../git/log.ts'
+import type { StatusRow } from '../store/statuses.ts'
+import type { StatusState } from '../store/tables.ts'
+import { formatTime } from '../store/time.ts'
+import type { VisibleRepository } from '../store/visible.ts'
+import { type Html, time } from './layout.ts'
+import type { Visitor } from './visitor.ts'
+
+/** The start page. @param last of this page, where there are more */
+export function repositoriesView(
+  repositories: VisibleRepository[],
+  visitor: Visitor,
+  last?: VisibleRepository,
+): Html {
+  const empty = visitor.user
+    ? html`<p class="empty">There is no repository that you can see. An administrator makes one with
+        <code>npm run cli -- repo create OWNER/NAME</code>.</p>`
+    : html`<p class="empty">There is no public repository here. <a href="/login">Sign in</a> to see yours.</p>`
+  return html`<h1>Repositories</h1>
+${repositories.length === 0 ? empty : html`<ul class="list">${repositories.map(repositoryItem)}</ul>`}
+${last ? html`<p><a href="/?after=${encodeURIComponent(`${last.owner}/${last.name}`)}">More repositories</a></p>` : ''}`
+}
+
+function repositoryItem({ owner, name, visibility }: VisibleRepository): Html {
+  return html`<li><a href="/${owner}/${name}"><span class="faint">${owner} /</span> <strong>${name}</strong></a>
+  ${visibility === 'private' ? html`<span class="badge">private</span>` : ''}</li>`
+}
+
+/** A repository's newest commits with what was reported on them. */
+export function repositoryView(
+  repository: VisibleRepository,
+  commits: (Commit & { states: StatusState[] })[],
+  origin: string,
+): Html {
+  const { owner, name, visibility, permission } = repository
+  const clone = `${origin}/${owner}/${name}.git`
+  const empty = html`<p class="empty">Nothing has been pushed yet.
+    ${permission === 'write' ? html`Push your first commit: <code>git push ${clone} HEAD:main</code>` : ''}</p>`
+  return html`<h1><span class="faint">${owner} /</span> ${name}
+  ${visibility === 'private' ? html`<span class="badge">private</span>` : ''}</h1>
+<p class="lead">Clone it: <code>git clone ${clone}</code></p>
+<h2>Newest commits</h2>
+${commits.length === 0 ? empty : html`<ul class="list">${commits.map((commit) => commitItem(repository, commit))}</ul>`}`
+}
+
+function commitItem(
+  { owner, name }: VisibleRepository,
+  { sha, author, date, subject, states }: Commit & { states: StatusState[] },
+): Html {
+  const succeeded = states.filter((state) => state === 'success').length
+  return html`<li class="commit">
+  ${stateBadge(combinedState(states))}
+  <a href="/${owner}/${name}/commits/${sha}">${subject || html`<em>no message</em>`}</a>
+  <span class="faint">${states.length > 0 ? `${succeeded} of ${states.length} passed · ` : ''}<code>${sha.slice(0, 10)}</code>
+    · ${author} · ${time(new Date(date).toISOString())}</span>
+</li>`
+}
+
+/** Every status of one commit. */
+export function commitView(
+  { owner, name }: VisibleRepository,
+  sha: string,
+  state: CombinedState | null,
+  statuses: StatusRow[],
+): Html {
+  return html`<p class="crumbs"><a href="/${owner}/${name}">${owner} / ${name}</a></p>
+<h1>${stateBadge(state)} <span class="sr">Commit</span> <code class="sha">${sha}</code></h1>
+${statuses.length === 0 ? html`<p class="empty">Nothing has reported on this commit yet.</p>` : statusTable(statuses)}`
+}
+
+function statusTable(statuses: StatusRow[]): Html {
+  return html`<div class="scroll" tabindex="0" role="group" aria-label="Statuses"><table>
+  <thead><tr><th scope="col">State</th><th scope="col">Context</th><th scope="col">Description</th>
+    <th scope="col">First reported</th><th scope="col">Last reported</th></tr></thead>
+  <tbody>${statuses.map(statusRow)}</tbody>
+</table></div>`
+}
+
+function statusRow(status: StatusRow): Html {
+  const { context, description } = status
+  return html`<tr>
+  <td>${stateBadge(status.state)}</td>
+  <th scope="row">${link(status.target_url, context)}</th>
+  <td>${description ?? ''}</td>
+  <td>${time(formatTime(status.created_at))}</td>
+  <td>${time(formatTime(status.updated_at))}</td>
+</tr>`
+}
+
+/** Checked once more where it becomes a link: whatever the database holds, nothing but http is ever followed. */
+function link(target: string | null, text: string): Html {
+  const href = target !== null && isHttpUrl(target) ? URL.parse(target)?.href : undefined
+  return href ? html`<a href="${href}" rel="noopener noreferrer nofollow">${text}</a>` : html`${text}`
+}
+
+function stateBadge(state: StatusState | null): Html {
+  return html`<span class="badge ${state ?? 'unreported'}">${state ?? 'no status'}</span>`
+}

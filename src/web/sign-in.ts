@@ -1,0 +1,74 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { html } from 'hono/html'
+import type { Budget } from '../auth/budget.ts'
+import { MAX_PASSWORD_BYTES, verifyPassword } from '../auth/password.ts'
+import type { Store } from '../store/store.ts'
+import { csrfField, page } from './layout.ts'
+import { localPath } from './local-path.ts'
+import type { visitors } from './visitor.ts'
+
+interface SignInOptions {
+  store: Store
+  budget: Budget
+  visit: ReturnType<typeof visitors>
+}
+
+/** `/login` and `/logout`. */
+export async function signIn(app: FastifyInstance, { store, budget, visit }: SignInOptions): Promise<void> {
+  app.get<{ Querystring: { next?: string | string[] } }>('/login', async (request, reply) => {
+    const next = localPath([request.query.next].flat()[0])
+    if (request.visitor.user) return reply.redirect(next, 303)
+    return sendForm(request, reply, { next })
+  })
+
+  app.post('/login', {
+    // A sign-in is a credential: a spent budget is answered before anything of it is read.
+    onRequest: (request) => budget.check(request.client.address),
+    async handler(request, reply) {
+      const name = request.form.get('name') ?? ''
+      const password = request.form.get('password') ?? ''
+      const next = localPath(request.form.get('next'))
+      const user = name === '' ? undefined : await store.users.find(name)
+      const possible = Buffer.byteLength(password) <= MAX_PASSWORD_BYTES
+      const right = await verifyPassword(possible ? password : '', user?.password_hash ?? null)
+      if (!user || !right || !possible) {
+        await budget.count(request.client.address)
+        reply.code(401)
+        return sendForm(request, reply, { next, name, failed: true })
+      }
+      await visit.signIn(request, reply, user.id)
+      return reply.redirect(next, 303)
+    },
+  })
+
+  app.post('/logout', async (request, reply) => {
+    await visit.signOut(request, reply)
+    return reply.redirect('/', 303)
+  })
+}
+
+async function sendForm(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { next, name = '', failed = false }: { next: string; name?: string; failed?: boolean },
+): Promise<FastifyReply> {
+  const { visitor } = request
+  const error = html`<p class="error" id="sign-in-error" role="alert">The name or the password is wrong.</p>`
+  const content = html`<div class="card narrow">
+  <h1>Sign in</h1>
+  ${failed ? error : ''}
+  <form method="post" action="/login">
+    ${csrfField(visitor)}
+    <input type="hidden" name="next" value="${next}">
+    <label for="name">Name</label>
+    <input id="name" name="name" value="${name}" autocomplete="username" autocapitalize="none" spellcheck="false"
+      required maxlength="100" ${failed ? html`aria-describedby="sign-in-error"` : html`autofocus`}>
+    <label for="password">Password</label>
+    <input id="password" name="password" type="password" autocomplete="current-password" required
+      ${failed ? html`aria-describedby="sign-in-error" autofocus` : ''}>
+    <button type="submit">Sign in</button>
+  </form>
+  <p class="hint">Accounts are made by an administrator. CI jobs need no account page: they use a token.</p>
+</div>`
+  return reply.type('text/html; charset=utf-8').send(await page({ title: 'Sign in', visitor }, content))
+}

@@ -1,0 +1,96 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { issueToken } from '../auth/issue-token.ts'
+import { ServiceError } from '../errors.ts'
+import { recentCommits } from '../git/log.ts'
+import { Refused } from '../store/refused.ts'
+import type { SessionUser } from '../store/sessions.ts'
+import type { Store } from '../store/store.ts'
+import type { TokenInfo } from '../store/tokens.ts'
+import { page } from './layout.ts'
+import { EMPTY_FORM, readTokenForm } from './token-form.ts'
+import { revokeView, type TokensView, tokensView } from './token-views.ts'
+
+interface TokenPagesOptions {
+  store: Store
+  publicUrl: string | null
+}
+
+/** Repositories that are looked into for a commit to show an example with. */
+const EXAMPLES = 10
+
+/** `/settings/tokens`: a signed-in user's tokens, a new one, and the end of one. */
+export async function tokenPages(
+  app: FastifyInstance,
+  { store, publicUrl }: TokenPagesOptions,
+): Promise<void> {
+  app.addHook('onRequest', async (request, reply) => {
+    if (!request.visitor.user)
+      return reply.redirect(`/login?next=${encodeURIComponent('/settings/tokens')}`, 303)
+  })
+
+  const send = async (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    view: Pick<TokensView, 'form' | 'created'>,
+  ): Promise<FastifyReply> => {
+    const tokens = await store.tokens.list(userOf(request).id)
+    const content = tokensView({ visitor: request.visitor, tokens, now: Date.now(), ...view })
+    const text = await page({ title: 'Personal access tokens', visitor: request.visitor }, content)
+    return reply.type('text/html; charset=utf-8').send(text)
+  }
+
+  app.get('/settings/tokens', (request, reply) => send(request, reply, { form: EMPTY_FORM }))
+
+  app.post('/settings/tokens', async (request, reply) => {
+    const user = userOf(request)
+    const { form, expiresAt } = readTokenForm(request.form, Date.now())
+    if (Object.keys(form.errors).length > 0) return send(request, reply.code(422), { form })
+    const scopes = form.repoScope ? ['repo'] : []
+    const { secret } = await issueToken(store.tokens, { userId: user.id, name: form.name, scopes, expiresAt })
+    const example = await exampleFor(user, publicUrl ?? request.client.origin, secret)
+    return send(request, reply, { form: EMPTY_FORM, created: { secret, name: form.name, example } })
+  })
+
+  app.get<{ Params: { id: string } }>('/settings/tokens/:id/revoke', async (request, reply) => {
+    const content = revokeView(request.visitor, await tokenOf(request))
+    const text = await page({ title: 'Revoke token', visitor: request.visitor }, content)
+    return reply.type('text/html; charset=utf-8').send(text)
+  })
+
+  app.post<{ Params: { id: string } }>('/settings/tokens/:id/revoke', async (request, reply) => {
+    try {
+      await store.tokens.revoke(request.params.id, userOf(request).id)
+    } catch (error) {
+      throw error instanceof Refused ? new ServiceError('path_unknown') : error
+    }
+    return reply.redirect('/settings/tokens', 303)
+  })
+
+  async function tokenOf(request: FastifyRequest<{ Params: { id: string } }>): Promise<TokenInfo> {
+    const tokens = await store.tokens.list(userOf(request).id)
+    const token = tokens.find(({ id }) => id === request.params.id)
+    if (!token) throw new ServiceError('path_unknown')
+    return token
+  }
+
+  /** A command that works as it stands, on a commit that the user can report on where there is one. */
+  async function exampleFor(user: SessionUser, origin: string, secret: string): Promise<string> {
+    const report = (path: string) =>
+      `curl -X POST ${origin}/api/v1/repos/${path} \\
+  -H "Authorization: Bearer ${secret}" \\
+  -H "Content-Type: application/json" \\
+  -d '{"state": "success", "context": "hello", "description": "Reported by hand"}'`
+    for (const { owner, name, path } of await store.visible.writable(user.id, EXAMPLES)) {
+      const [commit] = await recentCommits(path, 1).catch(() => [])
+      if (commit) return report(`${owner}/${name}/statuses/${commit.sha}`)
+    }
+    return report('OWNER/REPOSITORY/statuses/COMMIT')
+  }
+}
+
+function userOf(request: FastifyRequest): SessionUser {
+  const { user } = request.visitor
+  if (!user)
+    throw new ServiceError('internal', undefined, { cause: new Error('the page is for signed-in users') })
+  return user
+}

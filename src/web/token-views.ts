@@ -1,0 +1,126 @@
+import { html } from 'hono/html'
+import { formatTime } from '../store/time.ts'
+import type { TokenInfo } from '../store/tokens.ts'
+import { csrfField, type Html, time } from './layout.ts'
+import { EXPIRY_DAYS, type TokenForm } from './token-form.ts'
+import type { Visitor } from './visitor.ts'
+
+/** What `/settings/tokens` shows. */
+export interface TokensView {
+  visitor: Visitor
+  tokens: TokenInfo[]
+  form: TokenForm
+  /** The token that was just made, with a command that uses it. */
+  created?: { secret: string; name: string; example: string }
+  now: number
+}
+
+export function tokensView({ visitor, tokens, form, created, now }: TokensView): Html {
+  return html`<h1>Personal access tokens</h1>
+<p class="lead">CI jobs, scripts and git use a token in place of a password.</p>
+${created ? createdView(created) : ''}
+<section aria-labelledby="yours">
+  <h2 id="yours">Your tokens</h2>
+  ${tokens.length === 0 ? EMPTY : tokenTable(tokens, now)}
+</section>
+<section class="card" aria-labelledby="new">
+  <h2 id="new">New token</h2>
+  ${newTokenForm(visitor, form)}
+</section>`
+}
+
+const EMPTY = html`<p class="empty">You have no tokens yet. Make one below, then give it to your CI as a secret.</p>`
+
+function createdView({ secret, name, example }: NonNullable<TokensView['created']>): Html {
+  return html`<section class="card created" aria-labelledby="created" role="status">
+  <h2 id="created">Token “${name}” is ready</h2>
+  <p>Copy it now: it is shown this once and cannot be looked up later.</p>
+  <div class="copy"><code id="secret" tabindex="0">${secret}</code>
+    <button type="button" data-copy="secret" hidden>Copy</button></div>
+  <p>Try it:</p>
+  <div class="copy"><pre id="example" tabindex="0">${example}</pre>
+    <button type="button" data-copy="example" hidden>Copy</button></div>
+</section>`
+}
+
+function tokenTable(tokens: TokenInfo[], now: number): Html {
+  return html`<div class="scroll" tabindex="0" role="group" aria-labelledby="yours"><table>
+  <thead><tr><th scope="col">Name</th><th scope="col">Token</th><th scope="col">Scope</th><th scope="col">Created</th>
+    <th scope="col">Expires</th><th scope="col">Last used</th><th scope="col"><span class="sr">Actions</span></th></tr></thead>
+  <tbody>${tokens.map((token) => tokenRow(token, now))}</tbody>
+</table></div>`
+}
+
+function tokenRow(token: TokenInfo, now: number): Html {
+  return html`<tr>
+  <th scope="row">${token.name}</th>
+  <td><code>${token.prefix}…</code></td>
+  <td>${token.scopes || html`<span class="faint">none</span>`}</td>
+  <td>${time(formatTime(token.created_at))}</td>
+  <td>${expiry(token.expires_at, now)}</td>
+  <td>${token.last_used_at === null ? html`<span class="faint">never</span>` : time(formatTime(token.last_used_at))}</td>
+  <td class="action"><a class="danger" href="/settings/tokens/${token.id}/revoke">Revoke<span class="sr"> ${token.name}</span></a></td>
+</tr>`
+}
+
+function expiry(expiresAt: number | null, now: number): Html {
+  if (expiresAt === null) return html`<span class="faint">never</span>`
+  const moment = time(new Date(expiresAt).toISOString())
+  return now >= expiresAt ? html`${moment} <span class="badge failure">expired</span>` : moment
+}
+
+function newTokenForm(visitor: Visitor, { name, repoScope, expiry, date, errors }: TokenForm): Html {
+  const choices = [
+    ...EXPIRY_DAYS.map((days) => [String(days), `in ${days} days`]),
+    ['date', 'on a date'],
+    ['none', 'never'],
+  ]
+  return html`<form method="post" action="/settings/tokens">
+  ${csrfField(visitor)}
+  <div class="field">
+    <label for="name">Name</label>
+    <input id="name" name="name" value="${name}" required maxlength="100" autocomplete="off"
+      aria-describedby="name-hint${errors.name ? ' name-error' : ''}" ${errors.name ? html`aria-invalid="true" autofocus` : ''}>
+    <p class="hint" id="name-hint">What uses it, for example “CI of rocket”.</p>
+    ${fieldError('name', errors.name)}
+  </div>
+  <fieldset class="field">
+    <legend>Scope</legend>
+    <label class="check"><input type="checkbox" name="scope" value="repo" ${repoScope ? 'checked' : ''}
+      aria-describedby="scope-hint"> <code>repo</code></label>
+    <p class="hint" id="scope-hint">Read and report statuses, fetch and push, as far as you may yourself.</p>
+  </fieldset>
+  <div class="field row">
+    <div>
+      <label for="expiry">Expires</label>
+      <select id="expiry" name="expiry" ${errors.expiry ? html`aria-invalid="true" aria-describedby="expiry-error"` : ''}>
+        ${choices.map(([value, label]) => html`<option value="${value}" ${value === expiry ? 'selected' : ''}>${label}</option>`)}
+      </select>
+      ${fieldError('expiry', errors.expiry)}
+    </div>
+    <div data-shown-for="expiry=date">
+      <label for="date">Date <span class="faint">(with “on a date”)</span></label>
+      <input id="date" name="date" type="date" value="${date}"
+        ${errors.date ? html`aria-invalid="true" aria-describedby="date-error" autofocus` : ''}>
+      ${fieldError('date', errors.date)}
+    </div>
+  </div>
+  <button type="submit">Make token</button>
+</form>`
+}
+
+function fieldError(field: string, message: string | undefined): Html | '' {
+  return message ? html`<p class="error" id="${field}-error">${message}</p>` : ''
+}
+
+/** Asks before a token is revoked. */
+export function revokeView(visitor: Visitor, token: TokenInfo): Html {
+  return html`<div class="card narrow">
+  <h1>Revoke “${token.name}”?</h1>
+  <p>The token <code>${token.prefix}…</code> stops working at once, in every job that uses it. This cannot be undone.</p>
+  <form method="post" action="/settings/tokens/${token.id}/revoke">
+    ${csrfField(visitor)}
+    <div class="row"><button class="danger" type="submit">Revoke token</button><a href="/settings/tokens">Keep it</a></div>
+  </form>
+</div>`
+}
