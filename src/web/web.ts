@@ -43,7 +43,9 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
     contentSecurityPolicy: { useDefaults: false, directives: CSP },
     // Whether there is https, and for how long, is for the proxy in front to say.
     strictTransportSecurity: false,
-    crossOriginEmbedderPolicy: false,
+    // Browsers ignore these two on plain http, and complain.
+    crossOriginOpenerPolicy: false,
+    originAgentCluster: false,
     referrerPolicy: { policy: 'same-origin' },
   })
   app.setErrorHandler((error, request, reply) => sendErrorPage(error, request, reply))
