@@ -1,0 +1,84 @@
+import '../../src/runtime.ts'
+import { rm } from 'node:fs/promises'
+import { parseArgs } from 'node:util'
+import { createClient } from '../typescript/src/index.ts'
+import { prepare } from './prepare.ts'
+import { startServer } from './server-process.ts'
+import { printCommit, say } from './table.ts'
+
+/**
+ * Shows the main job on real input: a git repository is created and pushed to, a CI job reports on its commits through
+ * the typed client, and the combined states are read back. Everything lies in a temporary folder.
+ *
+ * `--once` ends it instead of leaving the server running.
+ */
+const { values } = parseArgs({ options: { once: { type: 'boolean', default: false } } })
+
+const setup = await prepare()
+const server = await startServer(setup.dataDir)
+// Ctrl-C reaches the server too; this process only has to live on until it has cleaned up.
+for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => server.stop())
+const end = async () => {
+  await server.stop()
+  await rm(setup.folder, { recursive: true, force: true })
+}
+
+try {
+  const client = createClient({ baseUrl: server.url, token: setup.token })
+  const repository = { owner: 'demo', repo: 'rocket' }
+  const [first = '', second = '', third = ''] = setup.commits
+
+  const report = async (sha: string, context: string, state: 'pending' | 'success' | 'failure', description: string) => {
+    const target_url = `https://ci.example.org/${context}/${sha.slice(0, 10)}`
+    const { status, body } = await client.reportStatus({
+      ...repository,
+      sha,
+      body: { context, state, description, target_url },
+    })
+    if (status !== 201) throw new Error(`${status}: ${body.error}`)
+  }
+  const show = async (sha: string, title: string) => {
+    const { status, body } = await client.listStatuses({ ...repository, sha })
+    if (status !== 200) throw new Error(`${status}: ${body && 'error' in body ? body.error : ''}`)
+    printCommit(title, sha, body)
+  }
+
+  say(`The repository demo/rocket has ${setup.commits.length} commits. A CI job begins to check them …`)
+  for (const sha of [first, second]) {
+    for (const context of ['ci/build', 'ci/lint', 'ci/test']) await report(sha, context, 'pending', 'Under way')
+  }
+  await show(second, 'While the checks run')
+
+  await report(first, 'ci/build', 'success', 'Built in 41 s')
+  await report(first, 'ci/lint', 'success', 'No warnings')
+  await report(first, 'ci/test', 'success', '412 tests passed')
+  await report(second, 'ci/build', 'success', 'Built in 43 s')
+  await report(second, 'ci/lint', 'success', 'No warnings')
+  await report(second, 'ci/test', 'failure', '2 of 414 tests failed')
+  await show(first, 'All checks have passed')
+  await show(second, 'One check has failed')
+  await show(third, 'Nothing has reported yet')
+
+  const path = `${server.url}/api/v1/repos/demo/rocket`
+  say(`The same with curl:
+
+  curl -X POST ${path}/statuses/${third} \\
+    -H 'Authorization: Bearer ${setup.token}' -H 'Content-Type: application/json' \\
+    -d '{"state": "success", "context": "ci/build", "description": "412 tests passed"}'
+
+  curl ${path}/commits/${third}/statuses
+
+In a browser:
+
+  ${server.url}/docs                 the API, rendered from openapi.yaml
+  ${server.url}/demo/rocket          the commits with their states
+  ${server.url}/settings/tokens      sign in as "demo" with the password "${setup.password}"
+`)
+
+  if (!values.once) {
+    say('The server goes on until you press Ctrl-C.')
+    await server.stopped
+  }
+} finally {
+  await end()
+}

@@ -1,0 +1,63 @@
+import { execFile } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { mkdtemp } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+
+const cli = resolve(import.meta.dirname, '../../src/cli/main.ts')
+
+/** What the demo works on. All of it lies in `folder`. */
+export interface Setup {
+  folder: string
+  dataDir: string
+  token: string
+  password: string
+  /** Ids of the commits that were pushed, oldest first. */
+  commits: string[]
+}
+
+const SUBJECTS = ['Build the engine', 'Light the engine', 'Name the rocket']
+
+/** A user, a repository with pushed commits and a token, made as an administrator and a developer would. */
+export async function prepare(): Promise<Setup> {
+  const folder = await mkdtemp(join(tmpdir(), 'commit-status-demo-'))
+  const dataDir = join(folder, 'data')
+  const password = randomBytes(9).toString('base64url')
+  const administer = (args: string[], input?: string) =>
+    run(process.execPath, [cli, ...args], { ...process.env, DATA_DIR: dataDir }, folder, input)
+
+  await administer(['user', 'create', 'demo', '--password-stdin'], password)
+  const repository = await administer(['repo', 'create', 'demo/rocket'])
+  const token = await administer(['token', 'create', 'demo', '--name', 'CI of rocket'])
+
+  const git = (...args: string[]) => run('git', args, { ...process.env, ...AUTHOR }, join(folder, 'rocket'))
+  await run('git', ['init', '--quiet', '--initial-branch=main', 'rocket'], process.env, folder)
+  const commits: string[] = []
+  for (const subject of SUBJECTS) {
+    await git('commit', '--quiet', '--allow-empty', '--message', subject)
+    commits.push(await git('rev-parse', 'HEAD'))
+  }
+  await git('push', '--quiet', repository, 'HEAD:main')
+  return { folder, dataDir, token, password, commits }
+}
+
+const AUTHOR = {
+  GIT_AUTHOR_NAME: 'Demo',
+  GIT_AUTHOR_EMAIL: 'demo@example.org',
+  GIT_COMMITTER_NAME: 'Demo',
+  GIT_COMMITTER_EMAIL: 'demo@example.org',
+}
+
+/** @returns what the command prints, without the last line end */
+async function run(
+  command: string,
+  args: string[],
+  env: NodeJS.ProcessEnv,
+  cwd: string,
+  input = '',
+): Promise<string> {
+  const running = promisify(execFile)(command, args, { env, cwd })
+  running.child.stdin?.end(input)
+  return (await running).stdout.trimEnd()
+}
