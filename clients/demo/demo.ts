@@ -28,7 +28,12 @@ try {
   const repository = { owner: 'demo', repo: 'rocket' }
   const [first = '', second = '', third = ''] = setup.commits
 
-  const report = async (sha: string, context: string, state: 'pending' | 'success' | 'failure', description: string) => {
+  const report = async (
+    sha: string,
+    context: string,
+    state: 'pending' | 'success' | 'failure',
+    description: string,
+  ) => {
     const target_url = `https://ci.example.org/${context}/${sha.slice(0, 10)}`
     const { status, body } = await client.reportStatus({
       ...repository,
@@ -45,7 +50,8 @@ try {
 
   say(`The repository demo/rocket has ${setup.commits.length} commits. A CI job begins to check them …`)
   for (const sha of [first, second]) {
-    for (const context of ['ci/build', 'ci/lint', 'ci/test']) await report(sha, context, 'pending', 'Under way')
+    for (const context of ['ci/build', 'ci/lint', 'ci/test'])
+      await report(sha, context, 'pending', 'Under way')
   }
   await show(second, 'While the checks run')
 

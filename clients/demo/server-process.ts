@@ -8,7 +8,14 @@ const main = resolve(import.meta.dirname, '../../src/server.ts')
 /** The server as a process of its own, on a free port. */
 export async function startServer(dataDir: string) {
   const server = spawn(process.execPath, [main], {
-    env: { ...process.env, HOST: '127.0.0.1', PORT: '0', DATA_DIR: dataDir, DATABASE_URL: '', LOG_LEVEL: 'warn' },
+    env: {
+      ...process.env,
+      HOST: '127.0.0.1',
+      PORT: '0',
+      DATA_DIR: dataDir,
+      DATABASE_URL: '',
+      LOG_LEVEL: 'warn',
+    },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   const stopped = once(server, 'exit')
