@@ -6,7 +6,7 @@ import { type Caller, type Demand, judge } from './judge.ts'
 import { trackTokenUse } from './token-use.ts'
 
 /** Who asks, and from where. */
-export interface Attempt {
+interface Attempt {
   credential: Credential
   /** As `addressKey` writes it. */
   address: string

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { addressKey, clientAddress, isTrusted, type TrustedProxies } from '../auth/address.ts'
 
 /** Where a request came from, as far as its proxies can be believed. */
-export interface Client {
+interface Client {
   /** What failures are counted by. */
   address: string
   /** The origin that the client used: `https://status.example.org`. */

@@ -1,4 +1,5 @@
 import { html } from 'hono/html'
+import { isExpired } from '../auth/judge.ts'
 import { formatTime } from '../store/time.ts'
 import type { TokenInfo } from '../store/tokens.ts'
 import { csrfField, type Html, time } from './layout.ts'
@@ -66,7 +67,7 @@ function tokenRow(token: TokenInfo, now: number): Html {
 function expiry(expiresAt: number | null, now: number): Html {
   if (expiresAt === null) return html`<span class="faint">never</span>`
   const moment = time(new Date(expiresAt).toISOString())
-  return now >= expiresAt ? html`${moment} <span class="badge failure">expired</span>` : moment
+  return isExpired(expiresAt, now) ? html`${moment} <span class="badge failure">expired</span>` : moment
 }
 
 function newTokenForm(visitor: Visitor, { name, repoScope, expiry, date, errors }: TokenForm): Html {
