@@ -72,7 +72,7 @@ export const schemas = {
         "description": "Where to read more, presented as a link. `http` or `https` only, at most 2048 bytes in UTF-8, without white\nspace or control characters.\n",
         "format": "http-url",
         "x-max-bytes": 2048,
-        "x-rule": "must be a URL that begins with http:// or https:// and holds no white space or control character",
+        "x-rule": "must be a URL that begins with http:// or https:// and holds no white space, control character or lone surrogate",
         "examples": [
           "https://ci.example.org/jobs/4711"
         ]

@@ -1,4 +1,4 @@
-/** A URL by the WHATWG standard with the scheme http or https, without white space or control characters. */
+/** A URL by the WHATWG standard with the scheme http or https, without white space, control characters or lone surrogates. */
 export function isHttpUrl(value: string): boolean {
-  return /^https?:\/\//i.test(value) && !/[\p{White_Space}\p{Cc}]/u.test(value) && URL.canParse(value)
+  return /^https?:\/\//i.test(value) && !/[\p{White_Space}\p{Cc}\p{Cs}]/u.test(value) && URL.canParse(value)
 }

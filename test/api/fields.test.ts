@@ -1,0 +1,271 @@
+import t from 'tap'
+import { startServer } from '../helpers/server.ts'
+
+/**
+ * Every field of a report and of a status (contract, parts 2 and 8), each row named as it stands there. A rule of
+ * `description` holds for `context` too, and both are tried with what comes before and behind each limit.
+ */
+const EMOJI = '\u{1F680}'
+const DEEP = `${'['.repeat(5_000)}${']'.repeat(5_000)}`
+
+interface Case {
+  what: string
+  /** Fields of the report beside `state`, or text for the whole body. */
+  body: Record<string, unknown> | string
+  /** What the answer must hold of them, or what the message must say. */
+  expect: Record<string, unknown> | RegExp
+}
+
+const url = (bytes: number) => `https://e.org/${'x'.repeat(bytes - 14)}`
+const state = 'success'
+
+const accepted: Case[] = [
+  ...['pending', 'success', 'failure', 'error'].map((state) => ({
+    what: `state: ${state}`,
+    body: { state },
+    expect: { state },
+  })),
+  { what: 'context: the default', body: { state }, expect: { context: 'default' } },
+  { what: 'context: 1 character', body: { state, context: 'x' }, expect: { context: 'x' } },
+  {
+    what: 'context: 255 characters',
+    body: { state, context: 'x'.repeat(255) },
+    expect: { context: 'x'.repeat(255) },
+  },
+  {
+    what: 'context: 255 characters, not UTF-16 units',
+    body: { state, context: EMOJI.repeat(255) },
+    expect: { context: EMOJI.repeat(255) },
+  },
+  ...[
+    ' ',
+    ' ci ',
+    'CI/Build',
+    'ci/build',
+    'a\nb\tc',
+    'é',
+    'e\u0301',
+    '__proto__',
+    'null',
+    '<b>',
+    "'; --",
+  ].map((context) => ({
+    what: `context: ${JSON.stringify(context)} as sent`,
+    body: { state, context },
+    expect: { context },
+  })),
+  { what: 'description: none is null', body: { state }, expect: { description: null } },
+  { what: 'description: "" is kept', body: { state, description: '' }, expect: { description: '' } },
+  {
+    what: 'description: 1024 characters',
+    body: { state, description: EMOJI.repeat(1024) },
+    expect: { description: EMOJI.repeat(1024) },
+  },
+  { what: 'target_url: none is null', body: { state }, expect: { target_url: null } },
+  ...[
+    'http://e.org',
+    'https://e.org/a?b=c#d',
+    'HTTPS://E.ORG/',
+    'hTTp://e.org',
+    'https://e.org:8443/%20',
+    'https://user:pass@e.org/',
+    'https://[::1]/',
+    'https://bücher.example/ü',
+    url(2048),
+    `https://e.org/${'ü'.repeat(1017)}`,
+  ].map((target_url) => ({
+    what: `target_url: ${target_url.slice(0, 40)}`,
+    body: { state, target_url },
+    expect: { target_url },
+  })),
+  {
+    what: 'unknown fields are ignored',
+    body: '{"state":"success","id":7,"sha":"x","__proto__":{"state":1},"constructor":{"prototype":1},"creator":null}',
+    expect: { state },
+  },
+  {
+    what: 'of a repeated key the last one counts',
+    body: '{"state":"x","state":"error"}',
+    expect: { state: 'error' },
+  },
+  {
+    what: 'nesting in an unknown field',
+    body: `{"state":"success","deep":${DEEP}}`,
+    expect: { state },
+  },
+]
+
+const refused: Case[] = [
+  ...[null, 1, true, 'x', []].map((value) => ({
+    what: `a body of ${JSON.stringify(value)}`,
+    body: JSON.stringify(value),
+    expect: /^the body must be a JSON object; got /,
+  })),
+  { what: 'state: missing', body: {}, expect: /^state is missing; it is required$/ },
+  ...['Success', ' success', 'failed', '', 'null'].map((state) => ({
+    what: `state: "${state}"`,
+    body: { state },
+    expect: /^state must be one of pending, success, failure, error; got "/,
+  })),
+  ...[null, 0, true, ['success'], {}].map((state) => ({
+    what: `state: ${JSON.stringify(state)}`,
+    body: { state },
+    expect: /^state must be a string; got /,
+  })),
+  ...['context', 'description', 'target_url'].flatMap((field) => [
+    ...[null, 1, false, ['x'], {}].map((value) => ({
+      what: `${field}: ${JSON.stringify(value)} is of a wrong type`,
+      body: { state, [field]: value },
+      expect: new RegExp(`^${field} must be a string; got `),
+    })),
+    ...['a\u0000b', 'a\ud800b', '\udc00', '\udc00\ud800'].map((value) => ({
+      what: `${field}: ${JSON.stringify(value)}`,
+      body: JSON.stringify({ state, [field]: field === 'target_url' ? `https://e.org/${value}` : value }),
+      expect: new RegExp(`^${field} must `),
+    })),
+  ]),
+  {
+    what: 'context: empty',
+    body: { state, context: '' },
+    expect: /^context is 0 characters long; at least 1/,
+  },
+  {
+    what: 'context: 256 characters',
+    body: { state, context: 'x'.repeat(256) },
+    expect: /^context is 256 characters long; at most 255 are allowed$/,
+  },
+  {
+    what: 'context: 256 characters, not UTF-16 units',
+    body: { state, context: EMOJI.repeat(256) },
+    expect: /^context is 256 characters long; at most 255 are allowed$/,
+  },
+  {
+    what: 'description: 1025 characters',
+    body: { state, description: 'x'.repeat(1025) },
+    expect: /^description is 1025 characters long; at most 1024 are allowed$/,
+  },
+  { what: 'target_url: empty', body: { state, target_url: '' }, expect: /^target_url must be a URL/ },
+  {
+    what: 'target_url: 2049 bytes',
+    body: { state, target_url: url(2049) },
+    expect: /^target_url is 2049 bytes long; at most 2048 are allowed$/,
+  },
+  {
+    what: 'target_url: 2050 bytes in fewer characters',
+    body: { state, target_url: `https://e.org/${'ü'.repeat(1018)}` },
+    expect: /^target_url is 2050 bytes long; at most 2048 are allowed$/,
+  },
+  ...[
+    'ftp://e.org/',
+    'javascript:alert(1)',
+    'data:text/html,x',
+    '//e.org/',
+    '/path',
+    'e.org',
+    'https:e.org',
+    'https:/e.org',
+    'https:\\\\e.org',
+    'http://',
+    'https://e.org:99999/',
+    'https://[::1',
+    ' https://e.org/',
+    'https://e.org/ ',
+    'https://e.org/a b',
+    'https://e.org/\ta',
+    'https://e.org/\n',
+    'https://e.org/\u00a0',
+    'https://e.org/\u2028',
+    'https://e.org/\u3000',
+    'https://e.org/\u0085',
+    'https://e.org/\u007f',
+    'java\nscript:alert(1)',
+    'ht\ntps://e.org/',
+  ].map((target_url) => ({
+    what: `target_url: ${JSON.stringify(target_url)}`,
+    body: { state, target_url },
+    expect:
+      /^target_url must be a URL that begins with http:\/\/ or https:\/\/ and holds no white space, control/,
+  })),
+]
+
+t.test('Input fields (part 2)', async (t) => {
+  const server = await startServer(t)
+  const { commits } = await server.createRepository('acme/rocket')
+  const [sha = ''] = commits
+  const token = await server.createToken('acme')
+
+  for (const { what, body, expect } of accepted) {
+    const answer = await server.report('acme/rocket', sha, body, token)
+    t.equal(answer.status, 201, what)
+    t.match(answer.json, expect, what)
+    const read = await server.read('acme/rocket', sha)
+    const found = read.json.statuses.find((status: { id: string }) => status.id === answer.json.id)
+    t.same(found, answer.json, `${what}: read back as sent`)
+  }
+  const before = await server.read('acme/rocket', sha)
+  for (const { what, body, expect } of refused) {
+    const answer = await server.report('acme/rocket', sha, body, token)
+    t.equal(answer.status, 422, what)
+    t.match(answer.json.error, expect, what)
+  }
+  t.equal((await server.read('acme/rocket', sha)).body, before.body, 'what is refused changes nothing')
+})
+
+t.test('Output fields (part 2)', async (t) => {
+  const server = await startServer(t)
+  const { commits } = await server.createRepository('acme/rocket')
+  const [sha = ''] = commits
+  const token = await server.createToken('acme')
+  const { json } = await server.report('acme/rocket', sha, { state: 'pending' }, token)
+  t.same(Object.keys(json).sort(), [
+    'context',
+    'created_at',
+    'description',
+    'id',
+    'sha',
+    'state',
+    'target_url',
+    'updated_at',
+  ])
+  t.match(json.id, /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/, 'id: a UUIDv7')
+  t.equal(json.sha, sha, 'sha: the full commit id')
+  for (const field of ['created_at', 'updated_at']) {
+    t.match(json[field], /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$/, `${field}: UTC with whole seconds`)
+    const age = Date.now() - Date.parse(json[field])
+    t.ok(age >= 0 && age < 10_000, `${field}: now`)
+  }
+})
+
+for (const objectFormat of ['sha1', 'sha256'] as const) {
+  t.test(`Commit id (part 2) in a ${objectFormat} repository`, async (t) => {
+    const server = await startServer(t)
+    const { commits } = await server.createRepository('acme/rocket', { objectFormat })
+    const [sha = ''] = commits
+    const other = objectFormat === 'sha1' ? 64 : 40
+    const token = await server.createToken('acme')
+    const ask = async (id: string, status: number, what: string) => {
+      const report = await server.report('acme/rocket', id, { state: 'success' }, token)
+      t.equal(report.status, status === 200 ? 201 : status, `report: ${what}`)
+      const read = await server.read('acme/rocket', id)
+      t.equal(read.status, status, `read: ${what}`)
+      return report
+    }
+
+    await ask(sha, 200, 'the full id')
+    t.equal((await ask(sha.toUpperCase(), 200, 'upper case')).json.sha, sha, 'answered in lower case')
+    t.equal((await server.read('acme/rocket', sha)).json.statuses.length, 1, 'one commit, one status')
+    const short = await ask(sha.slice(0, 7), 422, 'abbreviated')
+    t.match(
+      short.json.error,
+      /^sha must be a full commit id of 40 \(SHA-1\) or 64 \(SHA-256\) hex digits; got "/,
+    )
+    await ask(sha.slice(0, -1), 422, 'one digit short')
+    await ask(`${sha}0`, 422, 'one digit long')
+    await ask(`${sha.slice(0, -1)}g`, 422, 'not hex')
+    await ask('HEAD', 422, 'a ref')
+    await ask('main', 422, 'a branch')
+    const wrong = await ask(sha.repeat(2).slice(0, other), 422, "the other format's length")
+    t.match(wrong.json.error, new RegExp(`^sha is ${other} hex digits long; .* have ${sha.length}$`))
+    await ask('0'.repeat(sha.length), 404, 'no commit')
+  })
+}
