@@ -18,6 +18,9 @@ interface Case {
 
 const url = (bytes: number) => `https://e.org/${'x'.repeat(bytes - 14)}`
 const state = 'success'
+/** For the name of a test: a line separator would end its line. */
+const readable = (text: string) =>
+  JSON.stringify(text).replace(/[^ -~]/gu, (char) => `U+${char.codePointAt(0)?.toString(16)}`)
 
 const accepted: Case[] = [
   ...['pending', 'success', 'failure', 'error'].map((state) => ({
