@@ -184,7 +184,7 @@ const refused: Case[] = [
     'java\nscript:alert(1)',
     'ht\ntps://e.org/',
   ].map((target_url) => ({
-    what: `target_url: ${JSON.stringify(target_url)}`,
+    what: `target_url: ${readable(target_url)}`,
     body: { state, target_url },
     expect:
       /^target_url must be a URL that begins with http:\/\/ or https:\/\/ and holds no white space, control/,
