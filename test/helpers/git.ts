@@ -18,11 +18,17 @@ const ENVIRONMENT = {
 
 /** Runs git in `folder` and gives what it prints. */
 export function git(folder: string, ...args: string[]): string {
+  return gitWith(folder, '', ...args)
+}
+
+/** The same with something on standard input. */
+function gitWith(folder: string, input: string, ...args: string[]): string {
   const options: ExecFileSyncOptionsWithStringEncoding = {
     cwd: folder,
     env: ENVIRONMENT,
     encoding: 'utf8',
-    stdio: ['ignore', 'pipe', 'pipe'],
+    input,
+    stdio: ['pipe', 'pipe', 'pipe'],
   }
   return execFileSync('git', args, options).trim()
 }
@@ -33,12 +39,14 @@ export function pushCommits(repository: string, count: number, branch = 'main'):
   try {
     const format = git(repository, 'rev-parse', '--show-object-format')
     git(folder, 'init', '--quiet', `--object-format=${format}`, '--initial-branch=main')
+    const now = Math.floor(Date.now() / 1000)
     const commits = Array.from({ length: count }, (_, index) => {
-      git(folder, 'commit', '--quiet', '--allow-empty', '--message', `Commit ${index} of ${folder}`)
-      return git(folder, 'rev-parse', 'HEAD')
+      const message = `Commit ${index} of ${folder}`
+      return `commit HEAD\ncommitter Test <test@example.org> ${now} +0000\ndata ${message.length}\n${message}\n`
     })
+    gitWith(folder, commits.join('\n'), 'fast-import', '--quiet')
     git(folder, 'push', '--quiet', '--force', repository, `HEAD:refs/heads/${branch}`)
-    return commits
+    return git(folder, 'rev-list', '--reverse', 'HEAD').split('\n')
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
