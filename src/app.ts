@@ -43,7 +43,8 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     genReqId: () => `${instance}-${(requests++).toString(36)}`,
     serverFactory: (handle) => createHttpServer(handle, timeouts),
     clientErrorHandler: answerParserError,
-    frameworkErrors: (error, _request, reply) => sendError(reply, error, ''),
+    frameworkErrors: (error, request, reply) =>
+      sendError(reply.header('x-request-id', request.id), error, ''),
     routerOptions: { maxParamLength: 16 * 1024 },
     // While it stops, requests under way on open connections are still answered.
     return503OnClosing: false,

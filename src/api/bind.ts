@@ -62,7 +62,9 @@ function bindOperation<Context>(
   const replies = Object.entries(operation.replies).filter(([, schema]) => schema !== null)
 
   app.route({
-    method: operation.method,
+    // Fastify's own HEAD route cannot follow a GET that is answered 304.
+    method: operation.method === 'GET' ? ['GET', 'HEAD'] : operation.method,
+    exposeHeadRoute: false,
     url: operation.url,
     schema: {
       params: operation.params,

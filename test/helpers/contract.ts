@@ -31,7 +31,9 @@ export interface Answer {
 /** Operation of the contract that a request names, if any. */
 export function operationOf(method: string, path: string) {
   return routes.find(
-    (route) => route.method === (method === 'HEAD' ? 'GET' : method) && route.pattern.test(path),
+    (route) =>
+      route.method === (method === 'HEAD' ? 'GET' : method) &&
+      route.pattern.test(path.split('?', 1)[0] ?? ''),
   )
 }
 
