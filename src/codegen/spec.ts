@@ -193,6 +193,7 @@ function resolve(document: JsonObject, value: JsonValue): JsonObject {
   if (holder.$ref === undefined) return holder
   const ref = text(holder.$ref, '$ref')
   if (!ref.startsWith('#/')) throw new SpecError(`${ref}: only references within the document are supported`)
+  refuseUnknown(holder, ['$ref', 'summary', 'description'], `a reference to ${ref}`)
   let target: JsonValue = document
   for (const step of ref.slice(2).split('/')) target = object(target, ref)[step] ?? null
   return resolve(document, object(target, ref))

@@ -105,7 +105,7 @@ t.test('what counts', async (t) => {
     `Bearer ${token} x`,
   ]) {
     t.equal(await ask({ authorization }), 401)
-    t.equal(failures(), ++expected, authorization.split(' ')[0])
+    t.equal(failures(), ++expected, authorization.replaceAll(token, 'TOKEN'))
   }
 })
 

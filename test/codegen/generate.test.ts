@@ -1,0 +1,164 @@
+import { execFile } from 'node:child_process'
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import t, { type Test } from 'tap'
+import { findDrift, generate, writeGenerated } from '../../src/codegen/generate.ts'
+
+const root = resolve(import.meta.dirname, '../..')
+const parcels = join(import.meta.dirname, 'fixtures/parcels.yaml')
+const run = promisify(execFile)
+
+/** Where the generator reads and writes, in a folder of its own. */
+async function setUp(t: Test, spec = parcels) {
+  const folder = await mkdtemp(join(tmpdir(), 'codegen-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  return { spec, server: join(folder, 'server'), client: join(folder, 'client') }
+}
+
+t.test('the same contract always gives the same bytes', async (t) => {
+  const options = await setUp(t, join(root, 'openapi.yaml'))
+  const first = await generate(options)
+  t.same([...(await generate(options))], [...first])
+  for (const [path, text] of first) {
+    const committed = path.startsWith(options.server)
+      ? path.replace(options.server, join(root, 'generated'))
+      : path.replace(options.client, join(root, 'clients/typescript/src/generated'))
+    t.equal(await readFile(committed, 'utf8'), text, 'which are those in the repository')
+    t.match(text, /^\/\/ Written by `npm run generate` from openapi\.yaml\. Do not edit\.\n/)
+  }
+})
+
+t.test('writes its files and no others, again without a change', async (t) => {
+  const options = await setUp(t)
+  await mkdir(join(options.server, 'left-over'), { recursive: true })
+  await rm(join(options.server, 'left-over'), { recursive: true })
+  await writeFile(join(options.server, 'stray.ts'), '')
+  await writeGenerated(options)
+  t.same((await readdir(options.server)).sort(), ['handlers.ts', 'operations.ts', 'schema.ts', 'schemas.ts'])
+  t.same((await readdir(options.client)).sort(), ['operations.ts', 'schema.ts'])
+  t.same(await findDrift(options), [])
+})
+
+t.test('finds whatever differs on disk', async (t) => {
+  const options = await setUp(t)
+  const everything = [...(await generate(options)).keys()]
+  t.same(await findDrift(options), everything, 'nothing is there')
+  await writeGenerated(options)
+
+  for (const path of [join(options.server, 'operations.ts'), join(options.client, 'schema.ts')]) {
+    const text = await readFile(path, 'utf8')
+    await writeFile(path, `${text}\n`)
+    t.same(await findDrift(options), [path], 'a file that was changed')
+    await rm(path)
+    t.same(await findDrift(options), [path], 'one that is missing')
+    await writeFile(path, text)
+  }
+  for (const folder of [options.server, options.client]) {
+    const stray = join(folder, 'stray.ts')
+    await writeFile(stray, '')
+    t.same(await findDrift(options), [stray], 'one that is not ours')
+    await rm(stray)
+  }
+  t.same(await findDrift(options), [])
+})
+
+t.test('--check fails when anything differs, and says what', async (t) => {
+  const { spec, server, client } = await setUp(t)
+  await writeGenerated({ spec, server, client })
+  const main = join(root, 'src/codegen/main.ts')
+  const args = [main, '--check', '--spec', spec, '--server', server, '--client', client]
+  await run(process.execPath, args)
+  await writeFile(join(client, 'schema.ts'), 'export {}\n')
+  const failed = {
+    code: 1,
+    stdout: '',
+    stderr: /client\/schema\.ts is not what openapi\.yaml gives\n.*npm run generate/,
+  }
+  await t.rejects(run(process.execPath, args), failed)
+})
+
+/** One edit of the small contract each, and what the refusal must name. */
+const refused: [what: string, find: string, replacement: string, names: RegExp][] = [
+  ['a schema keyword', 'minLength: 1', 'minLength: 1\n          not: { const: x }', /"not"/],
+  ['oneOf', 'minLength: 1', 'oneOf: [{ const: x }]', /"oneOf"/],
+  [
+    'a keyword below items',
+    "$ref: '#/components/schemas/Parcel'\n  /depots",
+    'type: string\n                  contentEncoding: base64\n  /depots',
+    /"contentEncoding"/,
+  ],
+  ['a format', 'minLength: 1', 'format: email', /format "email"/],
+  [
+    'a reference to elsewhere',
+    "$ref: '#/components/schemas/Order'",
+    "$ref: '#/components/parameters/Depot/schema'",
+    /reference|ref/i,
+  ],
+  [
+    'additionalProperties with a schema',
+    'additionalProperties: false\n    Error',
+    'additionalProperties: { type: string }\n    Error',
+    /additionalProperties/,
+  ],
+  ['an x- key on a schema', 'x-max-bytes: 8', 'x-max-byte: 8', /"x-max-byte"/],
+  ['an x- key on an operation', 'x-access: read', 'x-acess: read', /"x-acess"/],
+  ['an x- key on a body', 'x-body-limit: 200', 'x-body-limit: 200\n        x-note: y', /"x-note"/],
+  ['an x- key on a parameter', 'name: depot', 'name: depot\n      x-note: y', /"x-note"/],
+  [
+    'an x- key on a response',
+    'description: Recalled.',
+    'description: Recalled.\n          x-note: y',
+    /"x-note"/,
+  ],
+  [
+    'an x- key on a path',
+    '/depots/{depot}/parcels:\n',
+    '/depots/{depot}/parcels:\n    x-note: y\n',
+    /"x-note"/,
+  ],
+  ['an x- key on the document', 'servers:', 'x-note: y\nservers:', /"x-note"/],
+  ['another access', 'x-access: read', 'x-access: admin', /x-access is "read" or "write"/],
+  ['a body without a limit', 'x-body-limit: 200', 'description: y', /needs an x-body-limit/],
+  [
+    'an optional body',
+    'required: true\n        x-body',
+    'required: false\n        x-body',
+    /optional request body/,
+  ],
+  [
+    'another media type',
+    "application/json:\n            schema:\n              $ref: '#/components/schemas/Order'",
+    "text/plain:\n            schema:\n              $ref: '#/components/schemas/Order'",
+    /"text\/plain"/,
+  ],
+  [
+    'a query parameter',
+    'in: path\n          required: true\n          schema:\n            type: string\n            pattern',
+    'in: query\n          required: true\n          schema:\n            type: string\n            pattern',
+    /query|number/,
+  ],
+  ['a status that is no number', "'204'", 'default', /default/],
+  ['an operation without a name', '      operationId: sendParcel\n', '', /operationId/],
+  ['a method', '    delete:', '    options:', /"options"/],
+  [
+    'two schemes at once',
+    '- accessKey: [parcels]',
+    '- accessKey: [parcels]\n    other: []',
+    /one security scheme/,
+  ],
+  ['something beside a reference', "        '422':\n", "        '422':\n          links: {}\n", /"links"/],
+  ['a document that is none', 'openapi: 3.1.0', 'openapi: 3.1.0\nwebhook: {}', /webhook/],
+]
+
+t.test('refuses what it does not understand', async (t) => {
+  const options = await setUp(t)
+  const text = await readFile(parcels, 'utf8')
+  const spec = join(options.server, '..', 'spec.yaml')
+  for (const [what, find, replacement, names] of refused) {
+    t.equal(text.split(find).length > 1, true, `${what}: the edit fits`)
+    await writeFile(spec, text.replace(find, replacement))
+    await t.rejects(generate({ ...options, spec }), { name: 'SpecError', message: names }, what)
+  }
+})
