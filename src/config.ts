@@ -1,5 +1,6 @@
 import { resolve } from 'node:path'
 import envSchema from 'env-schema'
+import { parse } from 'pg-connection-string'
 import { parseCidr, type TrustedProxies } from './auth/address.ts'
 import type { BudgetOptions } from './auth/budget.ts'
 
@@ -8,6 +9,10 @@ export interface Config {
   host: string
   port: number
   dataDir: string
+  /** A PostgreSQL database; null: SQLite in `dataDir`. Holds a password: never to be shown. */
+  databaseUrl: string | null
+  /** Most connections to PostgreSQL. */
+  poolSize: number
   /** The origin that people use; null: that of the request. */
   publicUrl: string | null
   trustedProxies: TrustedProxies
@@ -27,6 +32,8 @@ const schema = {
     HOST: { type: 'string', default: '127.0.0.1' },
     PORT: { type: 'integer', minimum: 0, maximum: 65_535, default: 3000 },
     DATA_DIR: { type: 'string', default: './data' },
+    DATABASE_URL: { type: 'string', default: '' },
+    DATABASE_POOL: { type: 'integer', minimum: 1, maximum: 1000, default: 10 },
     PUBLIC_URL: { type: 'string', default: '' },
     TRUSTED_PROXIES: { type: 'string', default: '' },
     AUTH_FAILURE_LIMIT: { type: 'integer', minimum: 1, default: 30 },
@@ -39,6 +46,8 @@ interface Environment {
   HOST: string
   PORT: number
   DATA_DIR: string
+  DATABASE_URL: string
+  DATABASE_POOL: number
   PUBLIC_URL: string
   TRUSTED_PROXIES: string
   AUTH_FAILURE_LIMIT: number
@@ -62,6 +71,8 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
     host: env.HOST,
     port: env.PORT,
     dataDir: resolve(env.DATA_DIR),
+    databaseUrl: readDatabaseUrl('DATABASE_URL', env.DATABASE_URL),
+    poolSize: env.DATABASE_POOL,
     publicUrl: readOrigin(env.PUBLIC_URL),
     trustedProxies: readProxies(env.TRUSTED_PROXIES),
     budget: { limit: env.AUTH_FAILURE_LIMIT, window: env.AUTH_FAILURE_WINDOW },
@@ -86,6 +97,25 @@ function explain(error: unknown): string {
       `env/$1 must be one of ${LEVELS.join(', ')}`,
     )
     .replaceAll('env/', '')
+}
+
+/**
+ * The address of a PostgreSQL database. An empty one counts as not set.
+ *
+ * @throws ConfigError naming the variable; never with its value, which may hold a password
+ */
+export function readDatabaseUrl(variable: string, text: string | undefined): string | null {
+  if (!text) return null
+  if (isDatabaseUrl(text)) return text
+  throw new ConfigError(`${variable} must be a URL such as postgres://user:password@host:5432/database`)
+}
+
+function isDatabaseUrl(text: string): boolean {
+  try {
+    return /^postgres(ql)?:\/\//i.test(text) && parse(text).host !== undefined
+  } catch {
+    return false
+  }
 }
 
 function readOrigin(text: string): string | null {

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import { resolve } from 'node:path'
+import { prepareDatabases } from './helpers/prepare-databases.ts'
 
 /**
  * Runs tap over all tests, or those named as arguments, and ends with the line `N passed, N failed, N skipped`, counted
@@ -8,10 +9,14 @@ import { resolve } from 'node:path'
 const root = resolve(import.meta.dirname, '..')
 const [, , ...named] = process.argv
 const files = named.length > 0 ? named : ['test/**/*.test.ts', 'clients/**/*.test.ts']
+const databases = await prepareDatabases()
 const tap = spawn(resolve(root, 'node_modules/.bin/tap'), ['--reporter=tap', ...files], {
   cwd: root,
+  env: { ...process.env, ...databases.environment },
   stdio: ['ignore', 'pipe', 'inherit'],
 })
+// Whoever stops this run stops the tests, after which the databases are removed.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => tap.kill(signal))
 
 let output = ''
 tap.stdout.setEncoding('utf8').on('data', (text: string) => {
@@ -20,13 +25,14 @@ tap.stdout.setEncoding('utf8').on('data', (text: string) => {
   for (const line of text.split('\n')) if (/^(not )?ok |^# /.test(line)) process.stdout.write(`${line}\n`)
 })
 
-tap.on('close', (code) => {
+tap.on('close', async (code) => {
   const count = (name: string) =>
     Number(new RegExp(`^# \\{.*\\b${name}: (\\d+).*\\}$`, 'm').exec(output)?.[1] ?? 0)
   const [passed, failed, skipped] = [count('pass'), count('fail'), count('skip') + count('todo')]
   if (failed > 0 || code !== 0) process.stdout.write(`${failuresOf(output)}\n`)
   process.stdout.write(`${passed} passed, ${failed} failed, ${skipped} skipped\n`)
   process.exitCode = code === 0 && failed === 0 && skipped === 0 && passed > 0 ? 0 : 1
+  await databases.remove()
 })
 
 /** Failed assertions with their diagnostics: a `not ok` line and the indented block below it. */

@@ -13,7 +13,7 @@ export type WithStore = (work: (store: Store, config: Config) => Promise<void>) 
 export function createProgram(environment: NodeJS.ProcessEnv): Command {
   const withStore: WithStore = async (work) => {
     const config = readConfig(environment)
-    const store = await openStore(config)
+    const store = await openStore({ ...config, patient: true })
     try {
       await work(store, config)
     } finally {

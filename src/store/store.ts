@@ -3,6 +3,7 @@ import { accessStore } from './access.ts'
 import type { Engine } from './engine.ts'
 import { failureStore } from './failures.ts'
 import { migrate } from './migrations.ts'
+import { openPostgres } from './postgres/engine.ts'
 import { repositoryStore } from './repositories.ts'
 import { sessionStore } from './sessions.ts'
 import { openSqlite } from './sqlite/engine.ts'
@@ -13,22 +14,38 @@ import { visibleStore } from './visible.ts'
 
 export type Store = ReturnType<typeof storeOver>
 
+export interface StoreOptions {
+  /** Folder of the SQLite database and of the repositories that the server creates. */
+  dataDir: string
+  /** A PostgreSQL database instead of the one in `dataDir`. */
+  databaseUrl?: string | null
+  /** Most connections to PostgreSQL, 10 by default. */
+  poolSize?: number
+  /** For an administrator: no statement is too long. */
+  patient?: boolean
+}
+
 /**
  * Opens the database and brings its schema up to date.
  *
- * @param dataDir folder of the SQLite database and of the repositories that the server creates
  * @throws StoreUnavailable when it cannot be opened
  */
-export async function openStore({ dataDir }: { dataDir: string }): Promise<Store> {
-  const engine = await openSqlite(join(dataDir, 'commit-status.db'))
-  const store = storeOver(engine, join(dataDir, 'repositories'))
+export async function openStore(options: StoreOptions): Promise<Store> {
+  const engine = await openEngine(options)
   try {
-    await store.migrate()
-    return store
+    await migrate(engine)
+    return storeOver(engine, join(options.dataDir, 'repositories'))
   } catch (error) {
-    await store.close()
+    await engine.close()
     throw error
   }
+}
+
+/** Opens the database as it is. @throws StoreUnavailable when it cannot be opened */
+export async function openEngine(options: StoreOptions): Promise<Engine> {
+  const { dataDir, databaseUrl, poolSize = 10, patient = false } = options
+  if (databaseUrl) return openPostgres({ url: databaseUrl, poolSize, patient })
+  return openSqlite(join(dataDir, 'commit-status.db'))
 }
 
 function storeOver(engine: Engine, repositories: string) {

@@ -1,14 +1,12 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import { type AppOptions, buildApp } from '../../src/app.ts'
 import { createToken, hashToken, tokenPrefix } from '../../src/auth/token.ts'
 import { openCommitLookup } from '../../src/git/commit-lookup.ts'
 import { createBareRepository, type ObjectFormat } from '../../src/git/repository.ts'
-import { openStore, type Store } from '../../src/store/store.ts'
+import type { Store } from '../../src/store/store.ts'
 import { type Answer, checkAnswer } from './contract.ts'
+import { openTestStore, sqlite, type TestDatabase } from './databases.ts'
 import { pushCommits } from './git.ts'
 
 /** A real server on a free port, over a database and repositories of its own, with what tests do to it. */
@@ -50,19 +48,19 @@ export interface RepositoryOptions {
 }
 
 /** Starts a server; it is stopped and its files are removed when the test ends. */
-export async function startServer(t: Test, options: Partial<AppOptions> = {}): Promise<TestServer> {
-  const dataDir = mkdtempSync(join(tmpdir(), 'commit-status-'))
-  const store = await openStore({ dataDir })
+export async function startServer(
+  t: Test,
+  { database = sqlite, ...options }: Partial<AppOptions> & { database?: TestDatabase } = {},
+): Promise<TestServer> {
+  const { store, options: storeOptions } = await openTestStore(t, database)
   const lookup = openCommitLookup()
   const app = await buildApp({ store, lookup, verifyReplies: true, ...options })
   t.teardown(async () => {
     await app.close()
     await lookup.close()
-    await store.close()
-    rmSync(dataDir, { recursive: true, force: true })
   })
   const url = await app.listen({ host: '127.0.0.1', port: 0 })
-  return testServer({ url, dataDir, store, app })
+  return testServer({ url, dataDir: storeOptions.dataDir, store, app })
 }
 
 function testServer(parts: Pick<TestServer, 'url' | 'dataDir' | 'store' | 'app'>): TestServer {

@@ -5,6 +5,7 @@ import {
   type QueryResult,
   SqliteDialect,
   SqliteDriver,
+  type TransactionSettings,
 } from 'kysely'
 import { whenFree } from './busy.ts'
 import type { Connection } from './connection.ts'
@@ -34,9 +35,13 @@ class PatientDriver extends SqliteDriver {
     return new PatientConnection(await super.acquireConnection())
   }
 
-  /** Takes the write lock at once: a transaction that began by reading could no longer wait for it. */
-  override async beginTransaction(connection: DatabaseConnection): Promise<void> {
-    await connection.executeQuery(CompiledQuery.raw('begin immediate'))
+  /** Takes the write lock at once, if ever: a transaction that began by reading could no longer wait for it. */
+  override async beginTransaction(
+    connection: DatabaseConnection,
+    settings?: TransactionSettings,
+  ): Promise<void> {
+    const onlyReads = settings?.accessMode === 'read only'
+    await connection.executeQuery(CompiledQuery.raw(onlyReads ? 'begin' : 'begin immediate'))
   }
 }
 

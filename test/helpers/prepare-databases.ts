@@ -1,0 +1,36 @@
+import { randomBytes } from 'node:crypto'
+import { migrate } from '../../src/store/migrations.ts'
+import { openEngine } from '../../src/store/store.ts'
+import { databaseUrl, execute } from './databases.ts'
+import { startPostgres } from './postgres-server.ts'
+
+/** What a run of tests shares. */
+export interface PreparedDatabases {
+  /** For the environment of the tests: the server, and the database that new ones are copied from. */
+  environment: { TEST_DATABASE_URL: string; TEST_DATABASE_TEMPLATE: string }
+  remove(): Promise<void>
+}
+
+/** Starts a PostgreSQL server, unless `TEST_DATABASE_URL` names one, and makes a database there with the schema in it. */
+export async function prepareDatabases(): Promise<PreparedDatabases> {
+  const named = process.env.TEST_DATABASE_URL
+  const server = named ? undefined : await startPostgres()
+  const url = named || server?.url || ''
+  const template = `test_template_${randomBytes(6).toString('hex')}`
+  try {
+    await execute(url, `create database ${template} template template0`)
+    const engine = await openEngine({ dataDir: '', databaseUrl: databaseUrl(url, template), poolSize: 1 })
+    await migrate(engine)
+    await engine.close()
+  } catch (error) {
+    await server?.stop()
+    throw error
+  }
+  return {
+    environment: { TEST_DATABASE_URL: url, TEST_DATABASE_TEMPLATE: template },
+    async remove() {
+      await execute(url, `drop database ${template} with (force)`)
+      await server?.stop()
+    },
+  }
+}
