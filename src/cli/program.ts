@@ -2,6 +2,7 @@ import { Command } from 'commander'
 import { type Config, readConfig } from '../config.ts'
 import { openStore, type Store } from '../store/store.ts'
 import { addBlockedCommands } from './blocked-commands.ts'
+import { addCopyCommand } from './copy-command.ts'
 import { addRepositoryCommands } from './repository-commands.ts'
 import { addTokenCommands } from './token-commands.ts'
 import { addUserCommands } from './user-commands.ts'
@@ -29,6 +30,7 @@ export function createProgram(environment: NodeJS.ProcessEnv): Command {
   addRepositoryCommands(program, withStore)
   addTokenCommands(program, withStore)
   addBlockedCommands(program, withStore)
+  addCopyCommand(program, environment)
   program
     .command('migrate')
     .description("bring the database's schema up to date (the server does so at start too)")

@@ -13,6 +13,10 @@ export interface Engine {
   write<Params, Row>(query: Prepared<Params, Row>, params: Params): Promise<Row[]>
   /** Runs `work` while no other process migrates, in one transaction. */
   exclusively(work: (db: Kysely<Tables>) => Promise<void>): Promise<void>
+  /** The highest id that a table with numbered rows ever gave out, 0 when none. */
+  lastId(db: Kysely<Tables>, table: string): Promise<number>
+  /** Sees to it that the table never gives out an id up to this one. */
+  setLastId(db: Kysely<Tables>, table: string, id: number): Promise<void>
   close(): Promise<void>
 }
 

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { accessStore } from './access.ts'
+import { type CopyProgress, copyDatabase } from './copy/copy.ts'
 import type { Engine } from './engine.ts'
 import { failureStore } from './failures.ts'
 import { migrate } from './migrations.ts'
@@ -38,6 +39,27 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   } catch (error) {
     await engine.close()
     throw error
+  }
+}
+
+/**
+ * Copies the database to an empty PostgreSQL database, whose schema it makes, and compares the two; see `copyDatabase`.
+ *
+ * @throws StoreUnavailable when one of them cannot be opened; Refused
+ */
+export async function copyStore(
+  from: StoreOptions,
+  databaseUrl: string,
+  onProgress: (progress: CopyProgress) => void,
+): Promise<void> {
+  const source = await openEngine({ ...from, patient: true })
+  const target = await openEngine({ dataDir: from.dataDir, databaseUrl, poolSize: 1, patient: true })
+  try {
+    for (const engine of [source, target]) await migrate(engine)
+    await copyDatabase(source, target, onProgress)
+  } finally {
+    await source.close()
+    await target.close()
   }
 }
 

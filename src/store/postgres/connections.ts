@@ -40,12 +40,15 @@ export class Connections implements PostgresPool {
       application_name: 'commit-status-server',
       connectionTimeoutMillis: CONNECT_TIMEOUT,
       idleTimeoutMillis: IDLE_TIMEOUT,
-      idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_TIMEOUT,
       keepAlive: true,
       // Every bigint here is a count, an id or a time: far below 2^53.
       types: { getTypeParser: (oid, format) => (oid === INT8 ? Number : types.getTypeParser(oid, format)) },
       onConnect: checkSession,
-      ...(timeout > 0 && { query_timeout: timeout, statement_timeout: timeout - HEAD_START }),
+      ...(timeout > 0 && {
+        query_timeout: timeout,
+        statement_timeout: timeout - HEAD_START,
+        idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_TIMEOUT,
+      }),
     })
     // The pool replaces a connection that is lost while unused; without listeners the process would end.
     this.#pool.on('error', () => this.#epoch++)

@@ -61,6 +61,12 @@ export function openPostgres({ url, poolSize, patient }: PostgresOptions): Engin
     }
   }
 
+  async function lastId(db: Kysely<Tables>, table: string): Promise<number> {
+    const { rows } = await sql<{ id: number | null }>`
+      select pg_sequence_last_value(pg_get_serial_sequence(${table}, 'id')::regclass) as id`.execute(db)
+    return rows[0]?.id ?? 0
+  }
+
   return {
     flavor,
     kysely,
@@ -96,6 +102,11 @@ export function openPostgres({ url, poolSize, patient }: PostgresOptions): Engin
       } finally {
         await alone.destroy()
       }
+    },
+    lastId,
+    async setLastId(db, table, id) {
+      if (id <= (await lastId(db, table))) return
+      await sql`select setval(pg_get_serial_sequence(${table}, 'id'), ${id})`.execute(db)
     },
     async close() {
       await kysely.destroy()

@@ -1,4 +1,4 @@
-import { Kysely } from 'kysely'
+import { Kysely, sql } from 'kysely'
 import type { Engine, Flavor } from '../engine.ts'
 import type { Prepared } from '../prepared.ts'
 import type { Tables } from '../tables.ts'
@@ -35,12 +35,25 @@ export async function openSqlite(file: string): Promise<Engine> {
     return found
   }
 
+  async function lastId(db: Kysely<Tables>, table: string): Promise<number> {
+    const { rows } = await sql<{
+      id: number
+    }>`select seq as id from sqlite_sequence where name = ${table}`.execute(db)
+    return rows[0]?.id ?? 0
+  }
+
   return {
     flavor,
     kysely,
     read: (query, params) => whenFree(() => rows(query, hot.prepare(query.sql).all(...query.bind(params)))),
     write: async (query, params) => rows(query, await writes.write(query.sql, query.bind(params))),
     exclusively: (work) => kysely.transaction().execute(work),
+    lastId,
+    async setLastId(db, table, id) {
+      if (id <= (await lastId(db, table))) return
+      await sql`delete from sqlite_sequence where name = ${table}`.execute(db)
+      await sql`insert into sqlite_sequence (name, seq) values (${table}, ${id})`.execute(db)
+    },
     async close() {
       await writes.idle()
       hot.close()
