@@ -52,7 +52,7 @@ export function repositoryStore({ kysely }: Engine, folder: string) {
      * row. Must be quick: the database is locked meanwhile.
      * @throws Refused when a name breaks the rules or is taken
      */
-    create(repository: NewRepository, place?: (path: string) => Promise<void>): Promise<Repository> {
+    async create(repository: NewRepository, place?: (path: string) => Promise<void>): Promise<Repository> {
       const { owner, name, visibility, objectFormat } = repository
       if (!isOwnerName(owner)) throw new Refused(`"${owner}" cannot be the name of an owner`)
       if (!isName(name)) throw new Refused(`"${name}" cannot be the name of a repository`)

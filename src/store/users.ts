@@ -14,7 +14,10 @@ export function userStore({ kysely }: Engine) {
      * @param ownExisting allow a name that is already the owner of repositories, on which the user then has write access
      * @throws Refused when the name breaks the rules, is taken or reserved, or would inherit write access unasked
      */
-    create(name: string, options: { passwordHash?: string; ownExisting?: boolean } = {}): Promise<User> {
+    async create(
+      name: string,
+      options: { passwordHash?: string; ownExisting?: boolean } = {},
+    ): Promise<User> {
       if (!isOwnerName(name)) throw new Refused(`"${name}" cannot be the name of a user`)
       return kysely.transaction().execute(async (trx) => {
         const owned = trx

@@ -1,0 +1,105 @@
+import { join } from 'node:path'
+import { test } from 'tap'
+import type { NewRepository } from '../../src/store/repositories.ts'
+import { databases, openTestStore } from '../helpers/databases.ts'
+
+const one: NewRepository = { owner: 'Acme', name: 'One', visibility: 'private', objectFormat: 'sha256' }
+
+for (const database of databases) {
+  test(database.name, async (t) => {
+    t.test('names are shown as created and matched without regard to ASCII case', async (t) => {
+      const { store, options } = await openTestStore(t, database)
+      const created = await store.repositories.create(one)
+      t.match(created, {
+        owner: 'Acme',
+        name: 'One',
+        visibility: 'private',
+        object_format: 'sha256',
+        path: join(options.dataDir, 'repositories', `${created.id}.git`),
+        managed: true,
+      })
+      t.same(await store.repositories.find('aCME', 'oNE'), created)
+      t.equal(await store.repositories.find('acme', 'two'), undefined)
+      await t.rejects(store.repositories.create({ ...one, owner: 'ACME', name: 'ONE' }), {
+        name: 'Refused',
+        message: 'there is already a repository ACME/ONE',
+      })
+      await t.rejects(store.repositories.get('acme', 'two'), {
+        name: 'Refused',
+        message: 'there is no repository acme/two',
+      })
+    })
+
+    t.test('names that break the rules are refused', async (t) => {
+      const { store } = await openTestStore(t, database)
+      for (const owner of ['', '..', 'docs', 'Login', 'a/b', 'a.git']) {
+        await t.rejects(store.repositories.create({ ...one, owner }), { name: 'Refused' }, owner)
+      }
+      for (const name of ['', '.', 'a.lock', 'a b', 'ß']) {
+        await t.rejects(store.repositories.create({ ...one, name }), { name: 'Refused' }, name)
+      }
+      await store.repositories.create({ ...one, name: 'docs' })
+    })
+
+    t.test('an imported one keeps its path', async (t) => {
+      const { store } = await openTestStore(t, database)
+      t.match(await store.repositories.create({ ...one, path: '/srv/git/one.git' }), {
+        path: '/srv/git/one.git',
+        managed: false,
+      })
+    })
+
+    t.test('when its files cannot be placed, there is no row', async (t) => {
+      const { store } = await openTestStore(t, database)
+      const place = () => Promise.reject(new Error('disk full'))
+      await t.rejects(store.repositories.create(one, place), { message: 'disk full' })
+      t.equal(await store.repositories.find('acme', 'one'), undefined)
+      let placed = ''
+      const created = await store.repositories.create(one, async (path) => {
+        placed = path
+      })
+      t.equal(placed, created.path)
+    })
+
+    t.test('they are listed by the code points of owner and name', async (t) => {
+      const { store } = await openTestStore(t, database)
+      for (const fullName of ['b/a', 'a_/a', 'A-/b', 'a-/A', 'a0/a']) {
+        const [owner = '', name = ''] = fullName.split('/')
+        await store.repositories.create({ ...one, owner, name })
+      }
+      t.same(
+        (await store.repositories.list()).map(({ owner, name }) => `${owner}/${name}`),
+        ['a-/A', 'A-/b', 'a0/a', 'a_/a', 'b/a'],
+      )
+    })
+
+    t.test('the id of a deleted one is never used again', async (t) => {
+      const { store } = await openTestStore(t, database)
+      const first = await store.repositories.create(one)
+      t.same(await store.repositories.delete('ACME', 'one'), first)
+      t.ok((await store.repositories.create(one)).id > first.id)
+      await t.rejects(store.repositories.delete('acme', 'two'), { name: 'Refused' })
+    })
+
+    t.test('visibility and access', async (t) => {
+      const { store } = await openTestStore(t, database)
+      await store.repositories.create(one)
+      const alice = await store.users.create('alice')
+      await store.tokens.create({
+        userId: alice.id,
+        name: '',
+        prefix: '',
+        hash: 'hash',
+        scopes: [],
+        expiresAt: null,
+      })
+      const look = async () => (await store.access.look(null, 'hash', 'acme', 'one')).repository
+      t.match(await look(), { visibility: 'private', permission: null })
+      await store.repositories.setVisibility('acme', 'ONE', 'public')
+      for (const permission of ['read', 'write', 'read', null, null] as const) {
+        await store.repositories.setAccess('ACME', 'one', alice.id, permission)
+        t.match(await look(), { visibility: 'public', permission })
+      }
+    })
+  })
+}

@@ -1,0 +1,160 @@
+import { execFileSync } from 'node:child_process'
+import { resolve } from 'node:path'
+import { type Test, test } from 'tap'
+import type { Report } from '../../src/store/statuses.ts'
+import type { Store } from '../../src/store/store.ts'
+import { databases, openTestStore, type TestDatabase } from '../helpers/databases.ts'
+
+const SHA = 'a'.repeat(40)
+
+async function openRepository(t: Test, database: TestDatabase) {
+  const { store, options } = await openTestStore(t, database)
+  const { id } = await createRepository(store)
+  const report = (context: string, rest: Partial<Report> = {}) =>
+    store.statuses.report({
+      repositoryId: id,
+      sha: SHA,
+      context,
+      state: 'success',
+      description: null,
+      targetUrl: null,
+      ...rest,
+    })
+  return { store, options, id, report }
+}
+
+function createRepository(store: Store, name = 'repo') {
+  return store.repositories.create({ owner: 'acme', name, visibility: 'public', objectFormat: 'sha1' })
+}
+
+for (const database of databases) {
+  test(database.name, async (t) => {
+    t.test('a report is read back as it was sent', async (t) => {
+      const { store, id, report } = await openRepository(t, database)
+      const before = Math.floor(Date.now() / 1000)
+      const text =
+        '\u{1F469}\u200D\u{1F4BB} e\u0301 \u00E9 \uFFFF \u{10FFFF} \u0001\u007F\u0085 %\'"\\_; -- \r\n\t'
+      const row = await report(text, {
+        state: 'error',
+        description: '',
+        targetUrl: `https://example.org/${text}`,
+      })
+      t.match(row, {
+        id: /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/,
+        sha: SHA,
+        context: text,
+        state: 'error',
+        description: '',
+        target_url: `https://example.org/${text}`,
+      })
+      t.ok(row && row.created_at >= before && row.created_at <= Date.now() / 1000)
+      t.equal(row?.updated_at, row?.created_at)
+      t.same(await store.statuses.list(id, SHA), [row])
+      t.equal((await report('none'))?.description, null)
+    })
+
+    t.test('contexts are told apart and ordered by code points', async (t) => {
+      const { store, id, report } = await openRepository(t, database)
+      // UTF-16 would put U+FF41 after U+1D41A; a language's rules would ignore case, accents and signs.
+      const ordered = [
+        ...[' ', '-', 'A', 'B', 'Z', '_', 'a', 'a ', 'a-b', 'a.b', 'aB', 'ab', 'b', 'e\u0301', 'z'],
+        ...['\u00C4', '\u00E4', '\u00E9', '\u0130', '\u0131', '\uFF41', '\u{1D41A}', '\u{10FFFF}'],
+      ]
+      await Promise.all(ordered.toReversed().map((context) => report(context)))
+      const contexts = (await store.statuses.list(id, SHA)).map(({ context }) => context)
+      t.same(contexts, ordered)
+    })
+
+    t.test('a later report replaces the earlier one, but for its id and first time', async (t) => {
+      const { store, id, report } = await openRepository(t, database)
+      let now = 1_700_000_000_999
+      t.capture(Date, 'now', () => now)
+      const first = await report('ci', { description: 'one', targetUrl: 'https://example.org/1' })
+      t.equal(first?.created_at, 1_700_000_000, 'cut to the second, not rounded')
+      now = 1_700_000_060_000
+      const second = await report('ci', { state: 'failure' })
+      t.same(second, {
+        ...first,
+        state: 'failure',
+        description: null,
+        target_url: null,
+        updated_at: 1_700_000_060,
+      })
+      now = 1_600_000_000_000
+      t.same(
+        await report('ci', { state: 'pending' }),
+        { ...second, state: 'pending' },
+        'a clock that goes back',
+      )
+      t.equal((await store.statuses.list(id, SHA)).length, 1)
+    })
+
+    t.test('64 reports of one context at once leave one status', async (t) => {
+      const { store, id, report } = await openRepository(t, database)
+      const rows = await Promise.all(
+        Array.from({ length: 64 }, (_, index) => report('ci', { description: String(index) })),
+      )
+      t.equal(new Set(rows.map((row) => row?.id)).size, 1)
+      t.same(
+        rows.map((row) => row?.description),
+        Array.from({ length: 64 }, (_, index) => String(index)),
+        'each is answered with what it reported',
+      )
+      const [status, ...others] = await store.statuses.list(id, SHA)
+      t.same(others, [])
+      t.match(status, { id: rows[0]?.id ?? '' })
+    })
+
+    t.test('112 contexts at once', async (t) => {
+      const { store, id, report } = await openRepository(t, database)
+      await Promise.all(Array.from({ length: 112 }, (_, index) => report(`ci ${index}`)))
+      t.equal((await store.statuses.list(id, SHA)).length, 112)
+    })
+
+    t.test('repositories and commits are kept apart', async (t) => {
+      const { store, id, report } = await openRepository(t, database)
+      const other = await createRepository(store, 'other')
+      const sha = 'b'.repeat(64)
+      await report('ci')
+      await report('ci', { sha, state: 'failure' })
+      await report('ci', { repositoryId: other.id, state: 'pending' })
+      t.same(
+        (await store.statuses.list(id, SHA)).map(({ state }) => state),
+        ['success'],
+      )
+      t.equal(await store.statuses.any(id, sha), true)
+      t.equal(await store.statuses.any(other.id, sha), false)
+      const states = await store.statuses.states(id, [SHA, sha, 'c'.repeat(40)])
+      t.same(
+        [...states],
+        [
+          [SHA, ['success']],
+          [sha, ['failure']],
+          ['c'.repeat(40), []],
+        ],
+      )
+      t.same(await store.statuses.states(id, []), new Map())
+    })
+
+    t.test('a repository that is deleted takes its statuses along, and leaves none behind', async (t) => {
+      const { store, id, report } = await openRepository(t, database)
+      await report('before')
+      const reports = Array.from({ length: 40 }, (_, index) => report(`meanwhile ${index}`))
+      await store.repositories.delete('acme', 'repo')
+      for (const row of await Promise.all(reports)) t.ok(row === undefined || row.sha === SHA)
+      t.equal(await report('after'), undefined)
+      t.same(await store.statuses.list(id, SHA), [])
+    })
+
+    t.test('what one process stores, another reads at once', async (t) => {
+      const { store, options, id } = await openRepository(t, database)
+      const script = resolve(import.meta.dirname, 'fixtures/report.ts')
+      const input = JSON.stringify({ options, repositoryId: id, sha: SHA, contexts: ['one', 'two'] })
+      execFileSync(process.execPath, [script], { input })
+      t.same(
+        (await store.statuses.list(id, SHA)).map(({ context }) => context),
+        ['one', 'two'],
+      )
+    })
+  })
+}

@@ -1,0 +1,55 @@
+import { test } from 'tap'
+import { databases, openTestStore } from '../helpers/databases.ts'
+
+for (const database of databases) {
+  test(database.name, async (t) => {
+    t.test('tokens are listed newest first, without their hash', async (t) => {
+      const { store } = await openTestStore(t, database)
+      const alice = await store.users.create('alice')
+      const bob = await store.users.create('bob')
+      let now = 1_700_000_000_000
+      t.capture(Date, 'now', () => now)
+      const token = { userId: alice.id, name: 'CI é \u{1F511}', prefix: 'cst_1', scopes: ['repo'] }
+      const first = await store.tokens.create({ ...token, hash: '1', expiresAt: 1_800_000_000_123 })
+      t.same(first, {
+        id: first.id,
+        name: 'CI é \u{1F511}',
+        prefix: 'cst_1',
+        scopes: 'repo',
+        created_at: 1_700_000_000,
+        expires_at: 1_800_000_000_123,
+        last_used_at: null,
+      })
+      now += 1_000
+      const second = await store.tokens.create({ ...token, hash: '2', scopes: [], expiresAt: null })
+      t.match(second, { scopes: '', expires_at: null })
+      t.same(await store.tokens.list(alice.id), [second, first])
+      t.same(await store.tokens.list(bob.id), [])
+    })
+
+    t.test('a revoked one is gone at once, and can be revoked once, by its user', async (t) => {
+      const { store } = await openTestStore(t, database)
+      const alice = await store.users.create('alice')
+      const bob = await store.users.create('bob')
+      const token = { userId: alice.id, name: '', prefix: '', scopes: [], expiresAt: null }
+      const { id } = await store.tokens.create({ ...token, hash: 'hash' })
+      await t.rejects(store.tokens.revoke(id, bob.id), { name: 'Refused' })
+      t.match(await store.access.look(null, 'hash', 'a', 'b'), { token: { id } })
+      await store.tokens.revoke(id, alice.id)
+      t.match(await store.access.look(null, 'hash', 'a', 'b'), { token: null })
+      await t.rejects(store.tokens.revoke(id), { name: 'Refused', message: `there is no token ${id}` })
+      t.same(await store.tokens.list(alice.id), [])
+    })
+
+    t.test('last uses are remembered, also of tokens revoked meanwhile', async (t) => {
+      const { store } = await openTestStore(t, database)
+      const { id: userId } = await store.users.create('alice')
+      const token = { userId, name: '', prefix: '', scopes: [], expiresAt: null }
+      const ids: string[] = []
+      for (const hash of ['1', '2']) ids.push((await store.tokens.create({ ...token, hash })).id)
+      await store.tokens.revoke(ids[1] ?? '')
+      await store.tokens.touch(new Map(ids.map((id) => [id, 1_700_000_000])))
+      t.match(await store.tokens.list(userId), [{ id: ids[0] ?? '', last_used_at: 1_700_000_000 }])
+    })
+  })
+}

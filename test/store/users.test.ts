@@ -1,0 +1,101 @@
+import { test } from 'tap'
+import { databases, openTestStore } from '../helpers/databases.ts'
+
+for (const database of databases) {
+  test(database.name, async (t) => {
+    t.test('names are shown as created and matched without regard to ASCII case', async (t) => {
+      const { store } = await openTestStore(t, database)
+      t.equal(await store.users.any(), false)
+      const user = await store.users.create('Alice-B.c_1', { passwordHash: 'hash' })
+      t.match(user, { name: 'Alice-B.c_1', password_hash: 'hash', created_at: Number })
+      t.equal(await store.users.any(), true)
+      t.same(await store.users.find('ALICE-b.C_1'), user)
+      t.equal(await store.users.find('alice'), undefined)
+      await t.rejects(store.users.create('aLICE-b.c_1'), {
+        name: 'Refused',
+        message: 'there is already a user "aLICE-b.c_1"',
+      })
+    })
+
+    t.test('one of several that ask for a name at once gets it', async (t) => {
+      const { store } = await openTestStore(t, database)
+      const outcomes = await Promise.allSettled(
+        ['alice', 'Alice', 'ALICE', 'aLiCe'].map((name) => store.users.create(name)),
+      )
+      t.equal(outcomes.filter(({ status }) => status === 'fulfilled').length, 1)
+      for (const outcome of outcomes)
+        if (outcome.status === 'rejected') t.match(outcome.reason, { name: 'Refused' })
+    })
+
+    t.test('a name that breaks the rules or is reserved is refused', async (t) => {
+      const { store } = await openTestStore(t, database)
+      for (const name of [
+        '',
+        '.',
+        '..',
+        'a/b',
+        'a b',
+        'é',
+        'a.git',
+        'a.lock',
+        'a'.repeat(101),
+        'API',
+        'settings',
+      ]) {
+        await t.rejects(store.users.create(name), { name: 'Refused' }, name)
+      }
+      await store.users.create('a'.repeat(100))
+    })
+
+    t.test('users are listed by the code points of their names', async (t) => {
+      const { store } = await openTestStore(t, database)
+      for (const name of ['b', 'a_', 'A-', 'a.', 'a0', 'Z']) await store.users.create(name)
+      t.same(
+        (await store.users.list()).map(({ name }) => name),
+        ['A-', 'a.', 'a0', 'a_', 'b', 'Z'],
+      )
+    })
+
+    t.test('nobody inherits write access by a name unasked', async (t) => {
+      const { store } = await openTestStore(t, database)
+      await store.repositories.create({
+        owner: 'Acme',
+        name: 'one',
+        visibility: 'public',
+        objectFormat: 'sha1',
+      })
+      await t.rejects(store.users.create('acme'), { name: 'Refused', message: /--own-existing/ })
+      t.equal(await store.users.find('acme'), undefined)
+      await store.users.create('acme', { ownExisting: true })
+      await t.rejects(store.users.delete('acme'), { name: 'Refused', message: /owns repositories/ })
+      await store.repositories.delete('acme', 'one')
+      await store.users.delete('acme')
+    })
+
+    t.test('deleting a user ends tokens, sessions and access, and the id is never used again', async (t) => {
+      const { store } = await openTestStore(t, database)
+      const user = await store.users.create('alice')
+      await store.repositories.create({
+        owner: 'acme',
+        name: 'one',
+        visibility: 'private',
+        objectFormat: 'sha1',
+      })
+      await store.repositories.setAccess('acme', 'one', user.id, 'write')
+      const token = { userId: user.id, name: 't', prefix: 'p', scopes: ['repo'], expiresAt: null }
+      await store.tokens.create({ ...token, hash: 'hash' })
+      await store.sessions.create('session', user.id)
+      await store.users.delete('ALICE')
+      t.match(await store.access.look(null, 'hash', 'acme', 'one'), { token: null })
+      t.equal(await store.sessions.visit('session'), undefined)
+      const again = await store.users.create('alice')
+      t.ok(again.id > user.id)
+      await store.tokens.create({ ...token, userId: again.id, hash: 'hash' })
+      t.match(await store.access.look(null, 'hash', 'acme', 'one'), {
+        token: { userId: again.id },
+        repository: { permission: null },
+      })
+      await t.rejects(store.users.delete('bob'), { name: 'Refused', message: 'there is no user "bob"' })
+    })
+  })
+}
