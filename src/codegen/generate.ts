@@ -24,7 +24,7 @@ export interface GenerateOptions {
  *
  * @throws SpecError when the contract says something that the generator does not understand.
  */
-async function generate(options: GenerateOptions): Promise<Map<string, string>> {
+export async function generate(options: GenerateOptions): Promise<Map<string, string>> {
   const spec = await readSpec(options.spec)
   const schema = await emitSchema(spec)
   return new Map(
