@@ -5,6 +5,7 @@ import type { TrustedProxies } from './auth/address.ts'
 import { createAuthorizer } from './auth/authorizer.ts'
 import { type BudgetOptions, createBudget } from './auth/budget.ts'
 import type { CommitLookup } from './git/commit-lookup.ts'
+import { type GitLimits, gitHttp } from './git-http/git-http.ts'
 import { recogniseClients } from './http/client.ts'
 import { sendError } from './http/replies.ts'
 import { answerParserError, createHttpServer, DEFAULT_TIMEOUTS, type Timeouts } from './http/server.ts'
@@ -20,6 +21,8 @@ export interface AppOptions {
   timeouts?: Partial<Timeouts>
   /** Failed authentication attempts that an address is allowed: 30 in 300 seconds unless given. */
   budget?: BudgetOptions
+  /** Limits of git over HTTP: those not given are as `DEFAULT_GIT_LIMITS`. */
+  git?: Partial<GitLimits>
   trustedProxies?: TrustedProxies
   /** The origin that people use; that of the request unless given. */
   publicUrl?: string | null
@@ -28,6 +31,7 @@ export interface AppOptions {
 }
 
 const DEFAULT_BUDGET: BudgetOptions = { limit: 30, window: 300 }
+const DEFAULT_GIT_LIMITS: GitLimits = { maxBytes: 2 * 1024 ** 3, timeout: 600_000, maxChildren: 16 }
 
 /** Puts the parts together. Never listens; what it is given is the caller's to close. */
 export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
@@ -79,6 +83,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     bodyTimeout: timeouts.body,
     verifyReplies: options.verifyReplies ?? false,
   })
+  await app.register(gitHttp, { authorizer, limits: { ...DEFAULT_GIT_LIMITS, ...options.git } })
   await app.register(web, {
     store,
     lookup,

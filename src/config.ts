@@ -3,6 +3,7 @@ import envSchema from 'env-schema'
 import { parse } from 'pg-connection-string'
 import { parseCidr, type TrustedProxies } from './auth/address.ts'
 import type { BudgetOptions } from './auth/budget.ts'
+import type { GitLimits } from './git-http/git-http.ts'
 
 /** How the server is run, from the environment. */
 export interface Config {
@@ -17,6 +18,7 @@ export interface Config {
   publicUrl: string | null
   trustedProxies: TrustedProxies
   budget: BudgetOptions
+  git: GitLimits
   logLevel: string
 }
 
@@ -38,6 +40,10 @@ const schema = {
     TRUSTED_PROXIES: { type: 'string', default: '' },
     AUTH_FAILURE_LIMIT: { type: 'integer', minimum: 1, default: 30 },
     AUTH_FAILURE_WINDOW: { type: 'integer', minimum: 1, default: 300 },
+    GIT_MAX_BYTES: { type: 'integer', minimum: 1, default: 2 * 1024 ** 3 },
+    // A timer of Node holds no more milliseconds.
+    GIT_TIMEOUT: { type: 'integer', minimum: 1, maximum: 2_147_483, default: 600 },
+    GIT_MAX_CHILDREN: { type: 'integer', minimum: 1, default: 16 },
     LOG_LEVEL: { type: 'string', enum: LEVELS, default: 'info' },
   },
 } as const
@@ -52,6 +58,9 @@ interface Environment {
   TRUSTED_PROXIES: string
   AUTH_FAILURE_LIMIT: number
   AUTH_FAILURE_WINDOW: number
+  GIT_MAX_BYTES: number
+  GIT_TIMEOUT: number
+  GIT_MAX_CHILDREN: number
   LOG_LEVEL: string
 }
 
@@ -76,6 +85,11 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
     publicUrl: readOrigin(env.PUBLIC_URL),
     trustedProxies: readProxies(env.TRUSTED_PROXIES),
     budget: { limit: env.AUTH_FAILURE_LIMIT, window: env.AUTH_FAILURE_WINDOW },
+    git: {
+      maxBytes: env.GIT_MAX_BYTES,
+      timeout: env.GIT_TIMEOUT * 1000,
+      maxChildren: env.GIT_MAX_CHILDREN,
+    },
     logLevel: env.LOG_LEVEL,
   }
 }

@@ -6,6 +6,11 @@ const table = {
   malformed_request: [400, 'The request is not valid HTTP.'],
   malformed_url: [400, 'The URL is malformed: its percent-encoding must be complete and valid UTF-8.'],
   host_missing: [400, 'The Host header is missing.'],
+  git_service_unknown: [
+    400,
+    'Only the smart protocol of git is served: "service" must be git-upload-pack or git-receive-pack, given once.',
+  ],
+  body_not_gzip: [400, 'The body is not what its Content-Encoding says: gzip.'],
   body_not_json: [400, 'The body is not valid JSON.'],
   credential_missing: [
     401,
@@ -45,6 +50,7 @@ const table = {
   blocked: [429, 'Too many failed authentication attempts from this address.'],
   headers_too_large: [431, 'The headers are too large.'],
   internal: [500, 'The server made a mistake. It is logged with the id in X-Request-Id.'],
+  git_busy: [503, 'Too many git operations are under way. Try again in a few seconds.'],
   unavailable: [503, 'The service cannot answer at the moment. Try again in a few seconds.'],
 } as const satisfies Record<string, readonly [status: number, message: string]>
 

@@ -11,8 +11,8 @@ async function serve(): Promise<void> {
   const store = await openStore(config)
   await hintAtFirstUser(store, logger)
   const lookup = openCommitLookup()
-  const { host, port, budget, trustedProxies, publicUrl } = config
-  const app = await buildApp({ store, lookup, logger, budget, trustedProxies, publicUrl })
+  const { host, port, budget, git, trustedProxies, publicUrl } = config
+  const app = await buildApp({ store, lookup, logger, budget, git, trustedProxies, publicUrl })
 
   let stopping = false
   const stop = async (signal: string) => {

@@ -14,7 +14,7 @@ const EMPTY: Credential = { kind: 'bad', code: 'credential_empty', counts: false
 const MALFORMED: Credential = { kind: 'bad', code: 'credential_malformed', counts: true }
 const UNKNOWN: Credential = { kind: 'bad', code: 'credential_unknown', counts: true }
 
-/** Takes the token out of the rest of an `Authorization` header, or answers null. */
+/** Takes the token out of the rest of an `Authorization` header: null where the form is wrong, empty where there is none. */
 export type SchemeReader = (value: string) => string | null
 
 /**
@@ -36,6 +36,7 @@ export function readCredential(
   if (value === '') return EMPTY
   const token = read(value)
   if (token === null) return MALFORMED
+  if (token === '') return NONE
   return isToken(token) ? { kind: 'token', hash: hashToken(token) } : UNKNOWN
 }
 

@@ -12,8 +12,17 @@
  * - Hooks of a repository are programs of whoever could write there, so none is run.
  *
  * @param repositoryPath absolute path of the git directory, without symbolic links, since git compares it literally
+ * @param config settings of this call alone; they win over the repository's own
  */
-export function gitEnvironment(repositoryPath: string): Record<string, string> {
+export function gitEnvironment(
+  repositoryPath: string,
+  config: Readonly<Record<string, string>> = {},
+): Record<string, string> {
+  const settings = Object.entries({
+    'safe.directory': repositoryPath,
+    'core.hooksPath': '/dev/null',
+    ...config,
+  })
   return {
     PATH: process.env.PATH ?? '/usr/local/bin:/usr/bin:/bin',
     // A file, so that nothing can lie below it.
@@ -21,11 +30,13 @@ export function gitEnvironment(repositoryPath: string): Record<string, string> {
     LC_ALL: 'C',
     GIT_CONFIG_NOSYSTEM: '1',
     GIT_CONFIG_GLOBAL: '/dev/null',
-    GIT_CONFIG_COUNT: '2',
-    GIT_CONFIG_KEY_0: 'safe.directory',
-    GIT_CONFIG_VALUE_0: repositoryPath,
-    GIT_CONFIG_KEY_1: 'core.hooksPath',
-    GIT_CONFIG_VALUE_1: '/dev/null',
+    GIT_CONFIG_COUNT: String(settings.length),
+    ...Object.fromEntries(
+      settings.flatMap(([key, value], index) => [
+        [`GIT_CONFIG_KEY_${index}`, key],
+        [`GIT_CONFIG_VALUE_${index}`, value],
+      ]),
+    ),
     GIT_NO_REPLACE_OBJECTS: '1',
     GIT_NO_LAZY_FETCH: '1',
     GIT_ALLOW_PROTOCOL: '',

@@ -42,6 +42,10 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
   const listener = (request: IncomingMessage, response: ServerResponse) => {
     if (isClosing(request.socket)) return
     lastResponse.set(request.socket, response)
+    // A connection that was told to stay open before the server began to stop would be waited for while it idles.
+    response.once('finish', () => {
+      if (!server.listening) server.closeIdleConnections()
+    })
     const { headers } = request
     if (headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined) {
       answerBeforeBody(request, response)
@@ -78,8 +82,16 @@ export function answerParserError(error: NodeJS.ErrnoException, socket: Socket):
     )
     closeGently(socket)
   }
-  if (earlier && !earlier.writableFinished && !earlier.destroyed) earlier.once('finish', send)
+  if (!earlier || earlier.writableFinished || earlier.destroyed) send()
+  else if (!isInBodyOf(earlier)) earlier.once('finish', send)
+  // Whoever waits for the rest of that body learns from the closed connection that it will not come.
+  else if (earlier.headersSent) socket.destroy()
   else send()
+}
+
+/** Whether a request was cut off in its body, and its answer is the next one due: those before it have been given. */
+function isInBodyOf(response: ServerResponse): boolean {
+  return !response.req.complete && response.socket !== null
 }
 
 function parserErrorCode(error: NodeJS.ErrnoException): ErrorCode {

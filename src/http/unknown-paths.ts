@@ -22,11 +22,12 @@ export function answerUnknownPaths(app: FastifyInstance): void {
   })
 }
 
-/** A route's `:name` stands for one segment that is not empty, `*` for any rest. */
+/** A route's `:name` stands for one segment that is not empty, or for one with a fixed ending, `*` for any rest. */
 function patternOf(url: string): RegExp {
   const segments = url.split('/').map((segment) => {
     if (segment === '*') return '.*'
-    return segment.startsWith(':') ? '[^/]+' : segment.replace(/[.+]/g, '\\$&')
+    const fixed = segment.replace(/^:\w+(\(.*\))?/, '').replace(/[.+]/g, '\\$&')
+    return segment.startsWith(':') ? `[^/]+${fixed}` : fixed
   })
   return new RegExp(`^${segments.join('/')}$`)
 }

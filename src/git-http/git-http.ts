@@ -1,0 +1,157 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Authorizer } from '../auth/authorizer.ts'
+import { readCredential, type SchemeReader } from '../auth/credential.ts'
+import type { Demand } from '../auth/judge.ts'
+import { ServiceError } from '../errors.ts'
+import { type BackendCall, BackendTimeout, type GitService, HttpBackend } from '../git/http-backend.ts'
+import { checkOpenable, RepositoryUnavailable } from '../git/openable.ts'
+import { sendError } from '../http/replies.ts'
+import { readBasic } from './basic.ts'
+import { bodyLimit, checkGitBodyHeaders, passBody } from './body.ts'
+
+export interface GitLimits {
+  /** Largest push in bytes. */
+  maxBytes: number
+  /** Milliseconds that one request may take. */
+  timeout: number
+  /** Most requests at a time that git works on. */
+  maxChildren: number
+}
+
+export interface GitHttpOptions {
+  authorizer: Authorizer
+  limits: GitLimits
+}
+
+const readers = new Map<string, SchemeReader>([
+  ['basic', readBasic],
+  ['bearer', (value) => value],
+  ['token', (value) => value],
+])
+const CHALLENGE = 'Basic realm="commit-status"'
+const SERVICES = ['git-upload-pack', 'git-receive-pack'] as const
+const PROTOCOL = /^[\w.:=-]{1,100}$/
+const SUFFIX = '.git'
+
+/** Git over HTTP, at `/{owner}/{repo}.git`: the smart protocol, by git itself (gitprotocol-http(5)). */
+export async function gitHttp(app: FastifyInstance, { authorizer, limits }: GitHttpOptions): Promise<void> {
+  const paths = new WeakMap<FastifyRequest, string>()
+  let children = 0
+
+  /** Steps 2 to 6 of the order in which a request is judged. What follows may cost something. */
+  async function authorize(request: FastifyRequest, access: Demand['access']): Promise<void> {
+    const credential = readCredential(request.raw.rawHeaders, readers)
+    const { owner, repo } = namesOf(request)
+    const attempt = { credential, address: request.client.address }
+    const demand = { access, scopes: ['repo'] }
+    const { repository } = await authorizer.authorize(attempt, owner, withoutSuffix(repo) ?? repo, demand)
+    paths.set(request, repository.path)
+  }
+
+  async function serve(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    call: Pick<BackendCall, 'service' | 'step'>,
+  ): Promise<FastifyReply> {
+    const { raw } = request
+    const path = paths.get(request) ?? ''
+    await checkOpenable(path)
+    const what = call.step === 'refs' ? 'advertisement' : 'result'
+    reply.header('cache-control', 'no-store').type(`application/x-${call.service}-${what}`)
+    if (request.method === 'HEAD') return reply.send('')
+
+    if (children >= limits.maxChildren) throw new ServiceError('git_busy')
+    const protocol = raw.headers['git-protocol']?.toString()
+    const backend = new HttpBackend(
+      { ...call, path, protocol: protocol && PROTOCOL.test(protocol) ? protocol : undefined },
+      limits.timeout,
+      (end, complaint) => {
+        children -= 1
+        if (complaint !== '')
+          request.log.info({ service: call.service, path, end, complaint }, 'git complained')
+      },
+    )
+    children += 1
+    const gone = () => backend.stop(new ServiceError('malformed_request'))
+    reply.raw.once('close', gone)
+    if (reply.raw.destroyed) gone()
+    try {
+      const received =
+        call.step === 'rpc' ? receive(request, reply, backend, call.service) : Promise.resolve()
+      const answer = await backend.answer(received)
+      received.catch((error) => backend.stop(error))
+      return await reply.send(answer)
+    } catch (error) {
+      backend.stop(new ServiceError('unavailable'))
+      if (error instanceof BackendTimeout && !raw.complete) throw new ServiceError('too_slow')
+      throw error instanceof BackendTimeout
+        ? new ServiceError('unavailable', undefined, { cause: error })
+        : error
+    }
+  }
+
+  function receive(
+    { raw }: FastifyRequest,
+    reply: FastifyReply,
+    backend: HttpBackend,
+    service: GitService,
+  ): Promise<void> {
+    if (raw.headers.expect !== undefined && raw.httpVersion === '1.1') reply.raw.writeContinue()
+    return passBody(raw, backend.input, bodyLimit(service, limits.maxBytes))
+  }
+
+  app.setErrorHandler(async (error, request, reply) => {
+    if (error instanceof RepositoryUnavailable) {
+      // Files that cannot be opened may be those of a repository that was just deleted: then it is missing.
+      await authorize(request, 'read').catch((fault) => sendError(reply, fault, CHALLENGE))
+      if (reply.sent) return reply
+    }
+    return sendError(reply, error, CHALLENGE)
+  })
+  // The router takes an empty segment for a parameter; no name is empty.
+  app.addHook('onRequest', async (request) => {
+    const { owner, repo } = namesOf(request)
+    if (owner === '' || repo === '') throw new ServiceError('path_unknown')
+  })
+
+  app.get('/:owner/:repo/info/refs', async (request, reply) => {
+    const { owner, repo } = namesOf(request)
+    const [, query] = /\?(.*)$/.exec(request.url) ?? []
+    if (withoutSuffix(repo) === null) {
+      const path = `/${encodeURIComponent(owner)}/${encodeURIComponent(repo)}${SUFFIX}/info/refs`
+      return reply
+        .header('cache-control', 'no-store')
+        .redirect(query === undefined ? path : `${path}?${query}`, 301)
+    }
+    const service = serviceOf(query ?? '')
+    await authorize(request, service === 'git-receive-pack' ? 'write' : 'read')
+    if (service === null) throw new ServiceError('git_service_unknown')
+    return serve(request, reply, { service, step: 'refs' })
+  })
+
+  for (const service of SERVICES) {
+    app.post(`/:owner/:repo([^]*)${SUFFIX}/${service}`, {
+      async onRequest(request) {
+        await authorize(request, service === 'git-receive-pack' ? 'write' : 'read')
+        checkGitBodyHeaders(request.raw, service, bodyLimit(service, limits.maxBytes))
+      },
+      handler: (request, reply) => serve(request, reply, { service, step: 'rpc' }),
+    })
+  }
+}
+
+function namesOf(request: FastifyRequest): { owner: string; repo: string } {
+  const { owner = '', repo = '' }: { owner?: string; repo?: string } = Object(request.params)
+  return { owner, repo }
+}
+
+/** The repository's name; null where the path has no `.git` after it. */
+function withoutSuffix(segment: string): string | null {
+  return segment.endsWith(SUFFIX) ? segment.slice(0, -SUFFIX.length) : null
+}
+
+/** null: not one service by its full name. */
+function serviceOf(query: string): GitService | null {
+  const [name, ...others] = new URLSearchParams(query).getAll('service')
+  return (others.length === 0 && SERVICES.find((service) => service === name)) || null
+}

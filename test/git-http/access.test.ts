@@ -1,0 +1,204 @@
+import t from 'tap'
+import { startServer, type TestServer } from '../helpers/server.ts'
+import { basic, createCheckout, git, tryGit, workFolder } from './client.ts'
+
+const FETCH = '/info/refs?service=git-upload-pack'
+const PUSH = '/info/refs?service=git-receive-pack'
+
+/** What the requests of a fetch and of a push are answered; `others`: also those that no git client sends. */
+async function judge(server: TestServer, name: string, authorization?: string, others = true) {
+  const headers = { ...(authorization !== undefined && { authorization }) }
+  const ask = async (method: string, path: string, service = 'git-upload-pack') => {
+    const answer = await fetch(`${server.url}/${name}.git${path}`, {
+      method,
+      headers: {
+        ...headers,
+        ...(method === 'POST' && { 'content-type': `application/x-${service}-request` }),
+      },
+      ...(method === 'POST' && { body: '0000' }),
+    })
+    const body = await answer.text()
+    if (answer.status >= 400 && method !== 'HEAD')
+      t.same(Object.keys(JSON.parse(body)), ['error'], `${method} ${path}`)
+    const rest = [...answer.headers].filter(([key]) => key !== 'date' && key !== 'x-request-id')
+    return { status: answer.status, headers: Object.fromEntries(rest), body }
+  }
+  return {
+    refs: await ask('GET', FETCH),
+    fetch: await ask('POST', '/git-upload-pack'),
+    pushRefs: await ask('GET', PUSH),
+    push: await ask('POST', '/git-receive-pack', 'git-receive-pack'),
+    ...(others && { head: await ask('HEAD', FETCH), dumb: await ask('GET', '/info/refs') }),
+  }
+}
+
+async function statuses(server: TestServer, name: string, authorization?: string): Promise<string> {
+  const { refs, fetch, pushRefs, push } = await judge(server, name, authorization, false)
+  t.equal(refs.status, fetch.status, 'both requests of a fetch are judged alike')
+  t.equal(pushRefs.status, push.status, 'both requests of a push are judged alike')
+  return `${refs.status} ${push.status}`
+}
+
+t.test('who may fetch and who may push', async (t) => {
+  const server = await startServer(t, { budget: { limit: 1000, window: 300 } })
+  await server.createRepository('owner/public')
+  const { store } = server
+  await server.createRepository('owner/private', { private: true })
+  await server.createUser('owner')
+  await store.repositories.setAccess('owner', 'private', await server.createUser('reader'), 'read')
+  await store.repositories.setAccess('owner', 'private', await server.createUser('writer'), 'write')
+  const callers: Record<string, string | undefined> = {
+    anonymous: undefined,
+    'an empty header': '',
+    'Basic of two empty parts': basic('', ''),
+    unknown: basic('x', 'cst_unknown'),
+    'the password of an account': basic('owner', 'a password'),
+    malformed: 'Basic !',
+    'without a colon': 'Basic YWJj',
+    'an empty user name': basic('', 'x-oauth-basic'),
+    'a scheme alone': 'Basic',
+    'another scheme': 'Digest abc',
+    'no scope': basic('x', await server.createToken('owner', { scopes: [] })),
+    expired: basic('x', await server.createToken('owner', { expiresAt: 1 })),
+    stranger: basic('x', await server.createToken('stranger')),
+    reader: basic('x', await server.createToken('reader')),
+    writer: basic('x', await server.createToken('writer')),
+    owner: basic('x', await server.createToken('owner')),
+    'owner, as user name': basic(await server.createToken('owner'), ''),
+    'owner, x-oauth-basic': basic(await server.createToken('owner'), 'x-oauth-basic'),
+    'owner, Bearer': `Bearer ${await server.createToken('owner')}`,
+    'owner, token': `token ${await server.createToken('owner')}`,
+  }
+  const table: Record<string, string> = {}
+  for (const [caller, authorization] of Object.entries(callers)) {
+    const row = []
+    for (const name of ['owner/public', 'owner/private', 'owner/missing'])
+      row.push(await statuses(server, name, authorization))
+    table[caller] = row.join(' | ')
+  }
+  const refused = '401 401 | 401 401 | 401 401'
+  const granted = '200 200 | 200 200 | 404 404'
+  t.same(table, {
+    anonymous: '200 401 | 401 401 | 401 401',
+    'an empty header': '200 401 | 401 401 | 401 401',
+    'Basic of two empty parts': '200 401 | 401 401 | 401 401',
+    unknown: refused,
+    'the password of an account': refused,
+    malformed: refused,
+    'without a colon': refused,
+    'an empty user name': refused,
+    'a scheme alone': refused,
+    'another scheme': refused,
+    'no scope': '403 403 | 403 403 | 403 403',
+    expired: refused,
+    stranger: '200 403 | 404 404 | 404 404',
+    reader: '200 403 | 200 403 | 404 404',
+    writer: '200 403 | 200 200 | 404 404',
+    owner: granted,
+    'owner, as user name': granted,
+    'owner, x-oauth-basic': granted,
+    'owner, Bearer': granted,
+    'owner, token': granted,
+  })
+})
+
+t.test('private and missing are the same, byte for byte', async (t) => {
+  const server = await startServer(t)
+  await server.createRepository('owner/private', { private: true })
+  const stranger = basic('x', await server.createToken('stranger'))
+  for (const authorization of [undefined, stranger]) {
+    const seen = await judge(server, 'owner/private', authorization)
+    for (const name of [
+      'owner/missing',
+      'nobody/private',
+      'api/x',
+      'owner/a%2Fb',
+      'owner/a%0Ab',
+
+      'owner/..',
+    ])
+      t.same(await judge(server, name, authorization), seen, name)
+    t.match(seen.refs.body, authorization ? /no such repository/ : /token is needed/)
+    if (!authorization) t.match(seen.refs.headers['www-authenticate'], /^Basic realm=/)
+  }
+})
+
+t.test('failures count, and a spent budget answers 429', async (t) => {
+  const server = await startServer(t, { budget: { limit: 2, window: 300 } })
+  await server.createRepository('owner/public')
+  const good = basic('x', await server.createToken('owner'))
+  const ask = (authorization?: string) =>
+    fetch(`${server.url}/owner/public.git${FETCH}`, {
+      ...(authorization !== undefined && { headers: { authorization } }),
+    })
+  for (const uncounted of ['Basic', basic('', '')]) await ask(uncounted)
+  for (const status of [401, 401, 429]) t.equal((await ask(basic('owner', 'password'))).status, status)
+  const blocked = await ask(good)
+  t.equal(blocked.status, 429)
+  t.ok(Number(blocked.headers.get('retry-after')) >= 1)
+  t.equal((await ask()).status, 200, 'anonymous requests are never blocked')
+  t.equal((await server.read('owner/public', 'a'.repeat(40), 'bad')).status, 429, 'the API shares the budget')
+})
+
+t.test('what the client is told', async (t) => {
+  const server = await startServer(t)
+  await server.createRepository('owner/public')
+  const checkout = await createCheckout(t, `${server.url}/owner/public.git`)
+  const push = (authorization?: string) =>
+    tryGit(checkout, ['push', 'origin', 'HEAD:topic'], { ...(authorization && { authorization }) })
+  t.match((await push()).stderr, /could not read Username|Authentication failed/)
+  t.match((await push(basic('x', await server.createToken('stranger')))).stderr, /403/)
+  const unscoped = basic('x', await server.createToken('owner', { scopes: [] }))
+  t.match((await push(unscoped)).stderr, /403/)
+  const missing = ['ls-remote', `${server.url}/owner/missing.git`]
+  t.match((await tryGit(checkout, missing)).stderr, /could not read Username/)
+  const stranger = basic('x', await server.createToken('stranger'))
+  t.match((await tryGit(checkout, missing, { authorization: stranger })).stderr, /not found/)
+})
+
+t.test('paths', async (t) => {
+  const server = await startServer(t)
+  const { path, commits } = await server.createRepository('owner/public')
+  await git(path, ['update-server-info'])
+  const [id = ''] = commits
+  const ask = async (method: string, where: string) => {
+    const answer = await fetch(server.url + where, { method, redirect: 'manual' })
+    await answer.text()
+    const extra = answer.headers.get('allow') ?? answer.headers.get('location')
+    return extra === null ? `${answer.status}` : `${answer.status} ${extra}`
+  }
+  const repository = '/owner/public.git'
+  for (const file of [
+    '/HEAD',
+    '/config',
+    '/objects/info/packs',
+    '/objects/info/alternates',
+    `/objects/${id.slice(0, 2)}/${id.slice(2)}`,
+    '/git-upload-archive',
+    '/info/refs/',
+    '/info/REFS',
+    '/info',
+    '/',
+  ]) {
+    t.equal(await ask('GET', repository + file), '404', file)
+    t.equal(await ask('POST', repository + file), '404', file)
+  }
+  t.equal(await ask('GET', `${repository}/git-upload-pack`), '405 POST')
+  t.equal(await ask('PUT', `${repository}/git-receive-pack`), '405 POST')
+  t.equal(await ask('POST', `${repository}${FETCH}`), '405 GET, HEAD')
+  t.equal(await ask('POST', '/owner/public/git-upload-pack'), '404')
+  t.equal(await ask('GET', '/owner/public/git-upload-pack'), '404')
+  t.equal(await ask('GET', '//public.git/info/refs'), '404')
+  t.equal(await ask('HEAD', repository + FETCH), '200')
+  for (const query of ['', '?', '?service=', '?service=git-upload-archive', '?service=upload-pack'])
+    t.equal(await ask('GET', `${repository}/info/refs${query}`), '400', query)
+  t.equal(await ask('GET', `${repository}${FETCH}&service=git-receive-pack`), '400')
+  t.equal(await ask('GET', `${repository}${FETCH}&other=1`), '200')
+
+  for (const name of ['public', 'missing'])
+    t.equal(await ask('GET', `/owner/${name}${FETCH}`), `301 /owner/${name}.git${FETCH}`)
+  t.equal(await ask('GET', '/owner/public/info/refs'), '301 /owner/public.git/info/refs')
+  t.equal(await ask('GET', '/%5Cexample.org/x/info/refs'), '301 /%5Cexample.org/x.git/info/refs')
+  const folder = workFolder(t)
+  t.match(await git(folder, ['ls-remote', `${server.url}/owner/public`]), id)
+})

@@ -1,0 +1,120 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Test } from 'tap'
+
+export interface GitResult {
+  code: number | null
+  stdout: string
+  stderr: string
+}
+
+export interface GitOptions {
+  /** Sent with every request, without waiting for a 401. */
+  authorization?: string
+  /** Given by a credential helper when the server asks. */
+  credential?: { username: string; password: string }
+  config?: Record<string, string>
+  env?: Record<string, string>
+  /** Standard input. */
+  input?: string | Uint8Array
+}
+
+/** Starts a git client with nobody's configuration. Secrets are handed over in its environment only. */
+export function spawnGit(folder: string, args: readonly string[], options: GitOptions = {}): ChildProcess {
+  const { authorization, credential } = options
+  const helper = '!f() { echo "username=$TEST_USERNAME"; echo "password=$TEST_PASSWORD"; }; f'
+  const settings = Object.entries({
+    'gc.auto': '0',
+    ...(authorization !== undefined && { 'http.extraHeader': `Authorization: ${authorization}` }),
+    ...(credential && { 'credential.helper': helper }),
+    ...options.config,
+  })
+  return spawn('git', args, {
+    cwd: folder,
+    stdio: [options.input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
+    env: {
+      PATH: process.env.PATH,
+      HOME: '/nonexistent',
+      LC_ALL: 'C',
+      GIT_CONFIG_NOSYSTEM: '1',
+      GIT_CONFIG_GLOBAL: '/dev/null',
+      GIT_TERMINAL_PROMPT: '0',
+      GIT_AUTHOR_NAME: 'Test',
+      GIT_AUTHOR_EMAIL: 'test@example.org',
+      GIT_COMMITTER_NAME: 'Test',
+      GIT_COMMITTER_EMAIL: 'test@example.org',
+      ...(credential && { TEST_USERNAME: credential.username, TEST_PASSWORD: credential.password }),
+      GIT_CONFIG_COUNT: String(settings.length),
+      ...Object.fromEntries(
+        settings.flatMap(([key, value], index) => [
+          [`GIT_CONFIG_KEY_${index}`, key],
+          [`GIT_CONFIG_VALUE_${index}`, value],
+        ]),
+      ),
+      ...options.env,
+    },
+  })
+}
+
+/** Runs a git client to its end; the server, which is in this process, goes on meanwhile. */
+export async function tryGit(
+  folder: string,
+  args: readonly string[],
+  options: GitOptions = {},
+): Promise<GitResult> {
+  const child = spawnGit(folder, args, options)
+  const { promise, resolve, reject } = Promise.withResolvers<number | null>()
+  let [stdout, stderr] = ['', '']
+  child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+    stdout += text
+  })
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text
+  })
+  child.on('error', reject).on('close', resolve)
+  child.stdin?.end(options.input)
+  return { code: await promise, stdout: stdout.trim(), stderr }
+}
+
+/** The same, for what must succeed; gives what it prints. */
+export async function git(
+  folder: string,
+  args: readonly string[],
+  options: GitOptions = {},
+): Promise<string> {
+  const { code, stdout, stderr } = await tryGit(folder, args, options)
+  if (code !== 0) throw new Error(`git ${args.join(' ')} ended with ${code}: ${stderr}`)
+  return stdout
+}
+
+/** A folder that goes when the test ends. */
+export function workFolder(t: Test): string {
+  const folder = mkdtempSync(join(tmpdir(), 'git-client-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }))
+  return folder
+}
+
+/** A checkout with one commit, whose remote `origin` is `url`. */
+export async function createCheckout(t: Test, url: string, objectFormat = 'sha1'): Promise<string> {
+  const folder = workFolder(t)
+  await git(folder, ['init', '--quiet', `--object-format=${objectFormat}`, '--initial-branch=main'])
+  await git(folder, ['remote', 'add', 'origin', url])
+  await commit(folder)
+  return folder
+}
+
+/** Commits a file of its own, of `size` bytes that cannot be compressed, and gives the commit's id. */
+export async function commit(folder: string, size = 20): Promise<string> {
+  const blob = await git(folder, ['hash-object', '-w', '--stdin'], { input: randomBytes(size) })
+  await git(folder, ['update-index', '--add', '--cacheinfo', `100644,${blob},file-${blob.slice(0, 8)}`])
+  await git(folder, ['commit', '--quiet', '--message', 'Change'])
+  return git(folder, ['rev-parse', 'HEAD'])
+}
+
+/** The value of an `Authorization` header. */
+export function basic(username: string, password: string): string {
+  return `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
+}

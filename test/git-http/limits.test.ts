@@ -1,0 +1,197 @@
+import { once } from 'node:events'
+import { readdirSync } from 'node:fs'
+import { rename } from 'node:fs/promises'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import t, { type Test } from 'tap'
+import type { AppOptions } from '../../src/app.ts'
+import { until } from '../git/sample-repository.ts'
+import { startServer } from '../helpers/server.ts'
+import { basic, commit, createCheckout, git, spawnGit, tryGit, workFolder } from './client.ts'
+import { beginRpc, workersIn } from './raw.ts'
+
+async function start(t: Test, limits: AppOptions['git'] = {}) {
+  const server = await startServer(t, { git: limits })
+  const { path, commits } = await server.createRepository('owner/demo')
+  const authorization = basic('x', await server.createToken('owner'))
+  return { server, path, commits, authorization, url: `${server.url}/owner/demo.git` }
+}
+
+/** A push of a new branch as git would send it, of about a megabyte that cannot be compressed. */
+async function pushBytes(t: Test, url: string): Promise<{ checkout: string; id: string; bytes: Buffer }> {
+  const checkout = await createCheckout(t, url)
+  const id = await commit(checkout, 1_000_000)
+  const child = spawnGit(checkout, ['pack-objects', '--stdout', '--revs', '--quiet'], { input: `${id}\n` })
+  const chunks: Buffer[] = []
+  child.stdout?.on('data', (chunk: Buffer) => chunks.push(chunk))
+  child.stdin?.end(`${id}\n`)
+  await once(child, 'close')
+  const command = `${'0'.repeat(40)} ${id} refs/heads/raw\0 report-status`
+  const line = (command.length + 4).toString(16).padStart(4, '0') + command
+  return { checkout, id, bytes: Buffer.concat([Buffer.from(`${line}0000`), ...chunks]) }
+}
+
+/** Nothing of an unfinished push is left, and the repository goes on working. */
+async function checkUnharmed(t: Test, path: string, url: string, authorization: string): Promise<void> {
+  await until(() => workersIn(path).length === 0)
+  const left = readdirSync(path, { recursive: true, encoding: 'utf8' })
+  t.same(
+    left.filter((name) => /incoming|tmp_|\.lock$/.test(name)),
+    [],
+  )
+  await git(path, ['fsck', '--strict'])
+  const checkout = await createCheckout(t, url)
+  await git(checkout, ['push', '--quiet', 'origin', 'HEAD:after'], { authorization })
+}
+
+t.test('a push as a client may send it', async (t) => {
+  const { url, path, authorization } = await start(t)
+  const { bytes, id } = await pushBytes(t, url)
+  const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
+  request.end(bytes)
+  const { status, headers, body } = await answer
+  t.equal(status, 200)
+  t.equal(headers['content-type'], 'application/x-git-receive-pack-result')
+  t.equal(headers['cache-control'], 'no-store')
+  t.match(body.toString(), /unpack ok/)
+  t.equal(await git(path, ['rev-parse', 'raw']), id)
+})
+
+t.test('a push that is broken off', async (t) => {
+  const { url, path, authorization } = await start(t)
+  const { bytes } = await pushBytes(t, url)
+  const { request } = beginRpc(url, 'git-receive-pack', authorization)
+  request.write(bytes.subarray(0, bytes.length / 2))
+  await until(() => readdirSync(join(path, 'objects')).some((name) => name.includes('incoming')))
+  t.ok(workersIn(path).length > 0)
+  request.destroy()
+  await checkUnharmed(t, path, url, authorization)
+})
+
+t.test('a fetch that is broken off', async (t) => {
+  const { url, path, authorization } = await start(t)
+  const checkout = await createCheckout(t, url)
+  const id = await commit(checkout, 12_000_000)
+  await git(checkout, ['push', '--quiet', 'origin', 'HEAD:large'], { authorization })
+  const { request } = beginRpc(url, 'git-upload-pack', authorization)
+  request.end(`0032want ${id}\n00000009done\n`)
+  const [response] = await once(request, 'response')
+  // Not read, so that git cannot get on.
+  response.pause()
+  t.ok(workersIn(path).length > 0)
+  request.destroy()
+  await checkUnharmed(t, path, url, authorization)
+})
+
+t.test('a push that is too large', async (t) => {
+  const { url, path, authorization } = await start(t, { maxBytes: 200_000 })
+  const { bytes, checkout } = await pushBytes(t, url)
+
+  const declared = beginRpc(url, 'git-receive-pack', authorization, {
+    'content-length': String(bytes.length),
+    expect: '100-continue',
+  })
+  declared.request.on('continue', () => t.fail('the body is not wanted'))
+  declared.request.flushHeaders()
+  t.equal((await declared.answer).status, 413)
+  declared.request.destroy()
+
+  const chunked = beginRpc(url, 'git-receive-pack', authorization)
+  chunked.request.end(bytes)
+  const { status, headers, body } = await chunked.answer
+  t.equal(status, 413)
+  t.equal(headers['content-type'], 'application/json; charset=utf-8')
+  t.same(JSON.parse(body.toString()), { error: 'The body is larger than 200000 bytes.' })
+
+  const inflated = beginRpc(url, 'git-receive-pack', authorization, { 'content-encoding': 'gzip' })
+  inflated.request.end(gzipSync(Buffer.alloc(5_000_000)))
+  t.equal((await inflated.answer).status, 413)
+
+  const real = await tryGit(checkout, ['push', 'origin', 'HEAD:large'], {
+    authorization,
+    config: { 'http.postBuffer': '65536' },
+  })
+  t.match(real.stderr, /413/)
+  await checkUnharmed(t, path, url, authorization)
+})
+
+t.test('a body of a kind that is not read', async (t) => {
+  const { url, authorization } = await start(t)
+  const send = async (headers: Record<string, string>, body: string | Buffer) => {
+    const { request, answer } = beginRpc(url, 'git-receive-pack', authorization, headers)
+    request.end(body)
+    return (await answer).status
+  }
+  t.equal(await send({ 'content-encoding': 'gzip' }, 'not zipped'), 400)
+  t.equal(await send({ 'content-encoding': 'gzip' }, gzipSync('0000').subarray(0, 12)), 400)
+  t.equal(await send({ 'content-encoding': 'br' }, '0000'), 415)
+  t.equal(await send({ 'content-type': 'application/json' }, '0000'), 415)
+  t.equal(await send({ 'content-type': 'application/x-git-upload-pack-request' }, '0000'), 415)
+  t.equal(await send({ 'content-encoding': 'x-gzip' }, gzipSync('0000')), 200)
+  t.equal(await send({}, '0000'), 200)
+})
+
+t.test('"100 Continue" is for those who may push', async (t) => {
+  const { url, authorization } = await start(t)
+  const ask = async (caller: string) => {
+    let continued = false
+    const headers = { expect: '100-continue', 'content-length': '4' }
+    const { request, answer } = beginRpc(url, 'git-receive-pack', caller, headers)
+    request.on('continue', () => {
+      continued = true
+      request.end('0000')
+    })
+    request.flushHeaders()
+    const { status } = await answer
+    request.destroy()
+    return { status, continued }
+  }
+  t.same(await ask(authorization), { status: 200, continued: true })
+  t.same(await ask(basic('x', 'unknown')), { status: 401, continued: false })
+})
+
+t.test('a request that takes too long', async (t) => {
+  const { url, path, authorization } = await start(t, { timeout: 700 })
+  const { bytes } = await pushBytes(t, url)
+  const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
+  request.write(bytes.subarray(0, bytes.length / 2))
+  const { status, headers } = await answer
+  t.equal(status, 408)
+  t.equal(headers.connection, 'close')
+  request.destroy()
+  await until(() => workersIn(path).length === 0)
+})
+
+t.test('more at once than allowed', async (t) => {
+  const { url, path, authorization } = await start(t, { maxChildren: 1 })
+  const first = beginRpc(url, 'git-receive-pack', authorization, { expect: '100-continue' })
+  first.request.flushHeaders()
+  await once(first.request, 'continue')
+  const refused = await fetch(`${url}/info/refs?service=git-upload-pack`)
+  t.equal(refused.status, 503)
+  t.ok(Number(refused.headers.get('retry-after')) >= 1)
+  t.match(await refused.json(), { error: /^Too many git operations/ })
+  t.equal((await fetch(`${url}/info/refs?service=git-receive-pack`)).status, 401, 'access is judged first')
+  first.request.end('0000')
+  t.equal((await first.answer).status, 200)
+  await until(() => workersIn(path).length === 0)
+  await checkUnharmed(t, path, url, authorization)
+})
+
+t.test('files that cannot be opened', async (t) => {
+  const { server, url, path, authorization } = await start(t)
+  const stranger = basic('x', await server.createToken('stranger'))
+  await server.store.repositories.setVisibility('owner', 'demo', 'private')
+  const folder = workFolder(t)
+  await rename(path, join(folder, 'away'))
+  const ask = (caller: string) =>
+    fetch(`${url}/info/refs?service=git-upload-pack`, { headers: { authorization: caller } })
+  const answer = await ask(authorization)
+  t.equal(answer.status, 503)
+  t.same(await answer.json(), {
+    error: 'The service cannot answer at the moment. Try again in a few seconds.',
+  })
+  t.equal((await ask(stranger)).status, 404)
+  await rename(join(folder, 'away'), path)
+  t.equal((await ask(authorization)).status, 200)
+})

@@ -1,0 +1,162 @@
+import { execFileSync } from 'node:child_process'
+import { chownSync, existsSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import type { ObjectFormat } from '../../src/git/repository.ts'
+import { startServer } from '../helpers/server.ts'
+import { basic, commit, createCheckout, git, tryGit, workFolder } from './client.ts'
+
+const conversations: [objectFormat: ObjectFormat, version: string][] = [
+  ['sha1', '0'],
+  ['sha1', '1'],
+  ['sha1', '2'],
+  ['sha256', '2'],
+]
+
+t.test('clone, push, fetch, and a report on what was pushed', async (t) => {
+  const server = await startServer(t)
+  const token = await server.createToken('owner')
+  for (const [objectFormat, version] of conversations) {
+    const name = `owner/${objectFormat}-${version}`
+    await server.createRepository(name, { private: true, objectFormat, commits: 0 })
+    const url = `${server.url}/${name}.git`
+    const options = {
+      credential: { username: 'whoever', password: token },
+      config: { 'protocol.version': version },
+    }
+    const first = workFolder(t)
+    await git(first, ['clone', '--quiet', url, 'empty'], options)
+    const checkout = await createCheckout(t, url, objectFormat)
+    await git(checkout, ['push', '--quiet', 'origin', 'HEAD:main'], options)
+    const pushed = await git(checkout, ['rev-parse', 'HEAD'])
+    t.equal((await server.report(name, pushed, { state: 'success' }, token)).status, 201)
+
+    const folder = workFolder(t)
+    await git(folder, ['clone', '--quiet', url, 'clone'], options)
+    const clone = join(folder, 'clone')
+    t.equal(await git(clone, ['rev-parse', 'HEAD']), pushed, `${name}: cloned`)
+
+    const next = await commit(checkout)
+    await git(checkout, ['push', '--quiet', 'origin', 'HEAD:main'], options)
+    t.equal((await server.report(name, next, { state: 'failure' }, token)).status, 201)
+    await git(clone, ['fetch', '--quiet'], options)
+    t.equal(await git(clone, ['rev-parse', 'origin/main']), next, `${name}: fetched`)
+
+    await git(folder, ['clone', '--quiet', '--depth=1', url, 'shallow'], options)
+    t.equal(await git(join(folder, 'shallow'), ['rev-list', '--count', 'HEAD']), '1')
+    await git(join(folder, 'shallow'), ['fetch', '--quiet', '--unshallow'], options)
+    t.equal(await git(join(folder, 'shallow'), ['rev-list', '--count', 'HEAD']), '2')
+  }
+})
+
+t.test('an empty repository says which object format it has', async (t) => {
+  const server = await startServer(t)
+  await server.createRepository('owner/empty', { objectFormat: 'sha256', commits: 0 })
+  const answer = await fetch(`${server.url}/owner/empty.git/info/refs?service=git-upload-pack`, {
+    headers: { 'git-protocol': 'version=2' },
+  })
+  t.equal(answer.headers.get('content-type'), 'application/x-git-upload-pack-advertisement')
+  t.match(await answer.text(), /object-format=sha256/)
+})
+
+t.test('requests that git compresses, and a push in chunks', async (t) => {
+  const server = await startServer(t)
+  const token = await server.createToken('owner')
+  await server.createRepository('owner/chunks', { commits: 0 })
+  const url = `${server.url}/owner/chunks.git`
+  const options = { authorization: basic(token, ''), config: { 'http.postBuffer': '65536' } }
+  const checkout = await createCheckout(t, url)
+  const main = await commit(checkout, 200_000)
+  // So many branches that asking for them takes more than the 1,024 bytes from which on git compresses.
+  const branches = Array.from({ length: 60 }, (_, index) => index)
+  const stream = branches.map(
+    (index) =>
+      `commit refs/heads/b${index}\ncommitter A <a@example.org> ${1_700_000_000 + index} +0000\ndata 1\n.\nfrom ${main}\n\n`,
+  )
+  await git(checkout, ['fast-import', '--quiet'], { input: stream.join('') })
+  const trace = join(workFolder(t), 'trace')
+  await git(checkout, ['push', '--quiet', 'origin', '--all'], {
+    ...options,
+    env: { GIT_TRACE_CURL: trace, GIT_TRACE_CURL_NO_DATA: '1' },
+  })
+  t.match(execFileSync('cat', [trace], { encoding: 'utf8' }), /Transfer-Encoding: chunked/i)
+  const folder = workFolder(t)
+  await git(folder, ['clone', '--quiet', url, 'clone'], {
+    env: { GIT_TRACE_CURL: trace, GIT_TRACE_CURL_NO_DATA: '1' },
+  })
+  t.match(execFileSync('cat', [trace], { encoding: 'utf8' }), /Content-Encoding: gzip/i)
+  t.equal(await git(join(folder, 'clone'), ['rev-parse', 'origin/main']), main)
+})
+
+t.test('an imported checkout of another owner, whose folder is gone', async (t) => {
+  const server = await startServer(t)
+  const token = await server.createToken('owner')
+  const checkout = await createCheckout(t, 'nowhere')
+  const path = join(checkout, '.git')
+  await git(checkout, ['config', 'core.worktree', '/gone'])
+  if (process.getuid?.() === 0) chownSync(path, 12345, 12345)
+  await server.store.repositories.create({
+    owner: 'owner',
+    name: 'imported',
+    visibility: 'public',
+    objectFormat: 'sha1',
+    path,
+  })
+  const folder = workFolder(t)
+  await git(folder, ['clone', '--quiet', `${server.url}/owner/imported.git`, 'clone'])
+  const clone = join(folder, 'clone')
+  const pushed = await commit(clone)
+  await git(clone, ['push', '--quiet', 'origin', 'HEAD:topic'], { authorization: `Bearer ${token}` })
+  t.equal((await server.report('owner/imported', pushed, { state: 'success' }, token)).status, 201)
+})
+
+t.test('hooks do not run', async (t) => {
+  const server = await startServer(t)
+  const token = await server.createToken('owner')
+  const { path } = await server.createRepository('owner/hooks', { commits: 0 })
+  const proof = join(workFolder(t), 'proof')
+  const hooks = workFolder(t)
+  const names = [
+    'pre-receive',
+    'update',
+    'post-receive',
+    'post-update',
+    'reference-transaction',
+    'proc-receive',
+  ]
+  for (const name of names)
+    writeFileSync(join(hooks, name), `#!/bin/sh\necho ${name} >> ${proof}\n`, { mode: 0o755 })
+  await git(path, ['config', 'core.hooksPath', hooks])
+  const checkout = await createCheckout(t, `${server.url}/owner/hooks.git`)
+  await git(checkout, ['push', '--quiet', 'origin', 'HEAD:main'], { authorization: basic('x', token) })
+  t.notOk(existsSync(proof))
+  await git(checkout, ['push', '--quiet', path, 'HEAD:other'])
+  t.ok(existsSync(proof), 'they would without the server')
+})
+
+t.test('a broken object is refused, and nothing of it stays', async (t) => {
+  const server = await startServer(t)
+  const token = await server.createToken('owner')
+  const { path } = await server.createRepository('owner/broken', { commits: 0 })
+  const checkout = await createCheckout(t, `${server.url}/owner/broken.git`)
+  const tree = await git(checkout, ['rev-parse', 'HEAD^{tree}'])
+  const bad = await git(checkout, ['hash-object', '-t', 'commit', '-w', '--literally', '--stdin'], {
+    input: `tree ${tree}\nauthor nobody\ncommitter nobody\n\nmessage\n`,
+  })
+  const options = { authorization: basic('x', token) }
+  const { code, stderr } = await tryGit(checkout, ['push', 'origin', `${bad}:refs/heads/main`], options)
+  t.not(code, 0)
+  t.match(stderr, /missingEmail|unpack/)
+  t.not((await tryGit(path, ['cat-file', '-e', bad])).code, 0)
+  t.equal((await server.report('owner/broken', bad, { state: 'success' }, token)).status, 404)
+})
+
+t.test('a replaced object is served as it is', async (t) => {
+  const server = await startServer(t)
+  const { path, commits } = await server.createRepository('owner/replaced', { commits: 2 })
+  const [older = '', newer = ''] = commits
+  await git(path, ['replace', newer, older])
+  const folder = workFolder(t)
+  await git(folder, ['clone', '--quiet', `${server.url}/owner/replaced.git`, 'clone'])
+  t.equal(await git(join(folder, 'clone'), ['rev-list', '--count', newer]), '2')
+})
