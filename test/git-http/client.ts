@@ -18,6 +18,8 @@ export interface GitOptions {
   credential?: { username: string; password: string }
   config?: Record<string, string>
   env?: Record<string, string>
+  /** Makes it the leader of a process group, to be killed with all that it starts. */
+  detached?: boolean
   /** Standard input. */
   input?: string | Uint8Array
 }
@@ -34,6 +36,7 @@ export function spawnGit(folder: string, args: readonly string[], options: GitOp
   })
   return spawn('git', args, {
     cwd: folder,
+    detached: options.detached ?? false,
     stdio: [options.input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],
     env: {
       PATH: process.env.PATH,

@@ -2,7 +2,7 @@ import { readdirSync, readlinkSync } from 'node:fs'
 import { type ClientRequest, type IncomingMessage, request } from 'node:http'
 import { isRunning } from '../git/sample-repository.ts'
 
-export interface RawAnswer {
+interface RawAnswer {
   status: number
   headers: IncomingMessage['headers']
   body: Buffer
