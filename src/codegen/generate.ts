@@ -43,7 +43,7 @@ export async function generate(options: GenerateOptions): Promise<Map<string, st
 export async function writeGenerated(options: GenerateOptions): Promise<void> {
   const files = await generate(options)
   for (const folder of [options.server, options.client]) await mkdir(folder, { recursive: true })
-  for (const path of await strays(options, files)) await rm(path)
+  for (const path of await strays(options, files)) await rm(path, { recursive: true })
   for (const [path, text] of files) await writeFile(path, text)
 }
 
