@@ -66,15 +66,16 @@ export interface components {
          * @enum {string}
          */
         State: "pending" | "success" | "failure" | "error";
+        /**
+         * @description Name of the check, 1 to 255 characters.
+         * @example ci/build
+         */
+        Context: string;
         /** @description One report on one check. */
         StatusReport: {
             state: components["schemas"]["State"];
-            /**
-             * @description Name of the check, 1 to 255 characters.
-             * @default default
-             * @example ci/build
-             */
-            context?: string;
+            /** @default default */
+            context?: components["schemas"]["Context"];
             /**
              * @description What happened, in at most 1024 characters.
              * @example 412 tests passed
@@ -97,8 +98,7 @@ export interface components {
             id: string;
             /** @description Full id of the commit, in lower case. */
             sha: string;
-            /** @description Name of the check. */
-            context: string;
+            context: components["schemas"]["Context"];
             state: components["schemas"]["State"];
             /** @description As reported; `null` when none was given. */
             description: string | null;

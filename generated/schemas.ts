@@ -34,6 +34,18 @@ export const schemas = {
       "error"
     ]
   },
+  "Context": {
+    "$id": "Context",
+    "type": "string",
+    "description": "Name of the check, 1 to 255 characters.",
+    "minLength": 1,
+    "maxLength": 255,
+    "pattern": "^[^\\u0000\\p{Cs}]*$",
+    "x-rule": "must not hold U+0000 or a lone surrogate",
+    "examples": [
+      "ci/build"
+    ]
+  },
   "StatusReport": {
     "$id": "StatusReport",
     "type": "object",
@@ -46,16 +58,8 @@ export const schemas = {
         "$ref": "State#"
       },
       "context": {
-        "type": "string",
-        "description": "Name of the check, 1 to 255 characters.",
-        "default": "default",
-        "minLength": 1,
-        "maxLength": 255,
-        "pattern": "^[^\\u0000\\p{Cs}]*$",
-        "x-rule": "must not hold U+0000 or a lone surrogate",
-        "examples": [
-          "ci/build"
-        ]
+        "$ref": "Context#",
+        "default": "default"
       },
       "description": {
         "type": "string",
@@ -105,10 +109,7 @@ export const schemas = {
         "pattern": "^(?:[0-9a-f]{40}|[0-9a-f]{64})$"
       },
       "context": {
-        "type": "string",
-        "description": "Name of the check.",
-        "minLength": 1,
-        "maxLength": 255
+        "$ref": "Context#"
       },
       "state": {
         "$ref": "State#"
