@@ -1,0 +1,59 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { resolve } from 'node:path'
+import type { Readable } from 'node:stream'
+import type { Test } from 'tap'
+
+const root = resolve(import.meta.dirname, '../..')
+
+/** A process under test, ended at the latest when the test ends. */
+export interface TestProcess {
+  child: ChildProcess
+  /** What it has printed so far. */
+  stdout(): string
+  stderr(): string
+  /** Waits until its standard output matches. Fails when it ends before. */
+  printed(pattern: RegExp): Promise<RegExpExecArray>
+  /** Exit code, or the signal that ended it. */
+  ended: Promise<number | string | null>
+}
+
+/** Starts a command in the project's folder, with the environment of this process and `environment` above it. */
+export function startProcess(
+  t: Test,
+  command: string,
+  args: readonly string[],
+  environment: NodeJS.ProcessEnv = {},
+): TestProcess {
+  const child = spawn(command, args, {
+    cwd: root,
+    env: { ...process.env, ...environment },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const stdout = gather(child.stdout)
+  const stderr = gather(child.stderr)
+  const ended = once(child, 'close').then(([code, signal]) => code ?? signal)
+  t.teardown(async () => {
+    if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL')
+    await ended
+  })
+
+  async function printed(pattern: RegExp): Promise<RegExpExecArray> {
+    for (;;) {
+      const found = pattern.exec(stdout())
+      if (found) return found
+      const over = await Promise.race([once(child.stdout, 'data').then(() => false), ended.then(() => true)])
+      if (over && !pattern.test(stdout())) throw new Error(`ended without ${pattern}: ${stdout()}${stderr()}`)
+    }
+  }
+
+  return { child, stdout, stderr, printed, ended }
+}
+
+function gather(stream: Readable): () => string {
+  let text = ''
+  stream.setEncoding('utf8').on('data', (chunk) => {
+    text += chunk
+  })
+  return () => text
+}

@@ -1,0 +1,188 @@
+import { once } from 'node:events'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { request } from 'node:http'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import t, { type Test } from 'tap'
+import { createToken, hashToken } from '../src/auth/token.ts'
+import { createBareRepository } from '../src/git/repository.ts'
+import { openStore } from '../src/store/store.ts'
+import { pushCommits } from './helpers/git.ts'
+import { startProcess } from './helpers/process.ts'
+
+const LISTENING = /^Listening on (http:\/\/127\.0\.0\.1:(\d+))$/m
+
+function dataFolder(t: Test): string {
+  const folder = mkdtempSync(join(tmpdir(), 'server-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}
+
+/** A data directory with a repository, a commit in it, and a token that may report on it. */
+async function prepare(t: Test) {
+  const dataDir = dataFolder(t)
+  const store = await openStore({ dataDir })
+  const { id: userId } = await store.users.create('acme')
+  const repository = await store.repositories.create(
+    { owner: 'acme', name: 'rocket', visibility: 'public', objectFormat: 'sha1' },
+    (path) => createBareRepository(path, 'sha1'),
+  )
+  const token = createToken()
+  const hash = hashToken(token)
+  await store.tokens.create({ userId, name: 'ci', prefix: '', hash, scopes: ['repo'], expiresAt: null })
+  await store.close()
+  const [sha = ''] = pushCommits(repository.path, 1)
+  return {
+    dataDir,
+    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+    reportPath: `/api/v1/repos/acme/rocket/statuses/${sha}`,
+    readPath: `/api/v1/repos/acme/rocket/commits/${sha}/statuses`,
+  }
+}
+
+/** Starts the server itself, on a free port. */
+async function serve(t: Test, dataDir: string, environment: NodeJS.ProcessEnv = {}) {
+  const server = startProcess(t, process.execPath, ['src/server.ts'], {
+    PORT: '0',
+    DATA_DIR: dataDir,
+    LOG_LEVEL: 'info',
+    ...environment,
+  })
+  const [, url = ''] = await server.printed(LISTENING)
+  return { ...server, url }
+}
+
+t.test('npm start serves, and ends with 0 when only npm gets the signal', async (t) => {
+  const environment = { PORT: '0', DATA_DIR: dataFolder(t), LOG_LEVEL: 'silent' }
+  const npm = startProcess(t, 'npm', ['start', '--silent'], environment)
+  const [, url, port] = await npm.printed(LISTENING)
+  t.equal((await fetch(`${url}/openapi.json`)).status, 200, 'it answers once the line is printed')
+  t.not(port, '0', 'port 0 picks a free one')
+  npm.child.kill('SIGTERM')
+  t.equal(await npm.ended, 0)
+  t.equal(npm.stdout(), `Listening on ${url}\n`, 'silent: nothing but the line')
+  await t.rejects(fetch(`${url}/openapi.json`), 'nothing listens any more')
+})
+
+t.test('all else on standard output is JSON', async (t) => {
+  const { child, ended, stdout, stderr, url } = await serve(t, dataFolder(t))
+  await fetch(`${url}/api/v1/x`)
+  child.kill('SIGINT')
+  t.equal(await ended, 0, 'SIGINT ends it as well')
+  const lines = stdout().trim().split('\n')
+  const others = lines.filter((line) => !LISTENING.test(line))
+  t.equal(others.length, lines.length - 1, 'one plain line')
+  t.ok(others.length > 1)
+  for (const line of others) t.type(JSON.parse(line).level, 'number')
+  t.match(others.join('\n'), 'user create', 'an empty database: how to begin')
+  t.equal(stderr(), '')
+})
+
+t.test('a request under way is answered before it ends', async (t) => {
+  const { dataDir, headers, reportPath } = await prepare(t)
+  const { child, ended, printed, url } = await serve(t, dataDir)
+  const body = JSON.stringify({ state: 'success' })
+  const sending = request(`${url}${reportPath}`, {
+    method: 'POST',
+    headers: { ...headers, 'content-length': body.length, expect: '100-continue' },
+  })
+  sending.flushHeaders()
+  await once(sending, 'continue')
+  child.kill('SIGTERM')
+  await printed(/"msg":"stopping"/)
+  const answered = once(sending, 'response')
+  sending.end(body)
+  const [response] = await answered
+  t.equal(response.statusCode, 201)
+  t.match(JSON.parse(await text(response)), { state: 'success' })
+  t.equal(await ended, 0)
+})
+
+t.test('kill -9 while reports stream in: what was answered is there after the restart', async (t) => {
+  const { dataDir, headers, reportPath, readPath } = await prepare(t)
+  const first = await serve(t, dataDir)
+  const answered = new Map<string, string>()
+  const enough = Promise.withResolvers<void>()
+  const report = async (worker: number) => {
+    for (let index = 0; ; index++) {
+      // Some contexts are new, some replace an earlier report.
+      const context = `ci/${worker}/${index % 20}`
+      const description = `${index}`
+      const body = JSON.stringify({ state: 'success', context, description })
+      const answer = await fetch(first.url + reportPath, { method: 'POST', headers, body })
+      if (answer.status !== 201) throw new Error(`${answer.status}`)
+      await answer.json()
+      answered.set(context, description)
+      if (answered.size >= 100) enough.resolve()
+    }
+  }
+  const workers = Array.from({ length: 8 }, (_, worker) => report(worker))
+  const over = Promise.allSettled(workers)
+  await enough.promise
+  first.child.kill('SIGKILL')
+  t.equal(await first.ended, 'SIGKILL')
+  await over
+
+  const second = await serve(t, dataDir)
+  const { statuses } = await (await fetch(second.url + readPath)).json()
+  const stored = new Map<string, string>(
+    statuses.map(({ context, description }: Record<string, string>) => [context, description]),
+  )
+  for (const [context, description] of answered) {
+    // One more report of each worker may have been stored without its answer arriving.
+    t.ok(Number(stored.get(context)) >= Number(description), `${context}: ${description}`)
+  }
+  t.ok(stored.size <= answered.size + workers.length)
+})
+
+t.test('what stops the start', async (t) => {
+  const file = join(dataFolder(t), 'file')
+  writeFileSync(file, '')
+  const taken = createServer().listen(0, '127.0.0.1')
+  t.teardown(() => taken.close())
+  await once(taken, 'listening')
+  const address = taken.address()
+  const port = typeof address === 'object' && address ? String(address.port) : ''
+  const rows = [
+    ['a wrong value', { PORT: 'x' }, /^PORT must be integer\n$/],
+    ['a host that is none', { HOST: 'host.invalid' }, /^HOST: .*host\.invalid/],
+    ['a port that is taken', { PORT: port }, new RegExp(`^PORT: .*${port}`)],
+    ['a data directory that is a file', { DATA_DIR: file }, /^DATA_DIR: .*file/],
+  ] as const
+  await Promise.all(
+    rows.map(async ([what, environment, message]) => {
+      const server = startProcess(t, process.execPath, ['src/server.ts'], {
+        PORT: '0',
+        DATA_DIR: join(file, '..'),
+        LOG_LEVEL: 'silent',
+        ...environment,
+      })
+      t.equal(await server.ended, 1, what)
+      t.match(server.stderr(), message, what)
+      t.equal(server.stderr().trim().split('\n').length, 1, `${what}: one line`)
+      t.equal(server.stdout(), '')
+    }),
+  )
+})
+
+t.test('an older Node.js is told what is needed', async (t) => {
+  for (const version of ['22.18.0', '24.6.0']) {
+    const versions = JSON.stringify({ ...process.versions, node: version })
+    const pretend = `Object.defineProperty(process, 'versions', { value: ${versions} })`
+    const preload = `data:text/javascript,${encodeURIComponent(pretend)}`
+    for (const entry of ['src/server.ts', 'src/cli/main.ts']) {
+      const old = startProcess(t, process.execPath, ['--import', preload, entry], {
+        DATA_DIR: '/nonexistent',
+      })
+      t.equal(await old.ended, 1, `${entry} on ${version}`)
+      t.equal(old.stdout(), '')
+      t.match(
+        old.stderr(),
+        new RegExp(`^commit-status-server needs Node\\.js 24\\.7 or later; this is ${version}\\. `),
+      )
+      t.equal(old.stderr().trim().split('\n').length, 1, 'in one line')
+    }
+  }
+})
