@@ -126,7 +126,7 @@ t.test('kill -9 while reports stream in: what was answered is there after the re
   await over
 
   const second = await serve(t, dataDir)
-  const { statuses } = await (await fetch(second.url + readPath)).json()
+  const { statuses } = Object(await (await fetch(second.url + readPath)).json())
   const stored = new Map<string, string>(
     statuses.map(({ context, description }: Record<string, string>) => [context, description]),
   )
