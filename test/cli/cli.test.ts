@@ -1,0 +1,326 @@
+import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { parseExpiry } from '../../src/cli/expiry.ts'
+import { run } from '../../src/cli/run.ts'
+import { git, pushCommits } from '../helpers/git.ts'
+import { startProcess } from '../helpers/process.ts'
+import { startServer } from '../helpers/server.ts'
+
+interface Outcome {
+  code: number
+  stdout: string
+  stderr: string
+}
+
+/** Runs a command in this process, and gives what it printed where. */
+async function runCaptured(args: string[], environment: NodeJS.ProcessEnv): Promise<Outcome> {
+  const { stdout, stderr } = process
+  const printed = { stdout: '', stderr: '' }
+  const originals = { stdout: stdout.write, stderr: stderr.write }
+  const capture = (name: 'stdout' | 'stderr') => (text: string | Uint8Array) => {
+    printed[name] += text
+    return true
+  }
+  stdout.write = capture('stdout')
+  stderr.write = capture('stderr')
+  try {
+    const code = await run(args, environment)
+    return { code, ...printed }
+  } finally {
+    stdout.write = originals.stdout
+    stderr.write = originals.stderr
+  }
+}
+
+/** A running server, and its administrator's command line beside it. */
+async function setUp(t: Test) {
+  const server = await startServer(t)
+  const cli = (...args: string[]) => runCaptured(args, { DATA_DIR: server.dataDir })
+  const done = async (...args: string[]) => {
+    const outcome = await cli(...args)
+    t.equal(outcome.code, 0, `${args.join(' ')}: ${outcome.stderr}`)
+    return outcome.stdout.trim()
+  }
+  const refused = async (code: 1 | 2, message: RegExp, ...args: string[]) => {
+    const outcome = await cli(...args)
+    t.equal(outcome.code, code, args.join(' '))
+    t.equal(outcome.stdout, '', 'nothing for a script to read')
+    t.match(outcome.stderr, message, args.join(' '))
+  }
+  const list = async (...args: string[]) => JSON.parse(await done(...args, '--json'))
+  return { server, cli, done, refused, list }
+}
+
+t.test('users', async (t) => {
+  const { cli, done, refused, list } = await setUp(t)
+  const none = await cli('user', 'list')
+  t.match(none, { code: 0, stdout: '', stderr: /no users/ }, 'an empty list says so on standard error')
+  t.same(await list('user', 'list'), [])
+  t.equal(await done('user', 'create', 'Ada'), '', 'a command without a result prints nothing')
+  await done('user', 'create', 'bob')
+  const users = await list('user', 'list')
+  t.same(
+    users.map(({ name }: { name: string }) => name),
+    ['Ada', 'bob'],
+    'as created',
+  )
+  t.same(Object.keys(users[0]), ['name', 'created_at'])
+  t.match(await done('user', 'list'), /^NAME +CREATED_AT\nAda +\d{4}-/, 'columns for people')
+  await refused(1, /already a user "ADA"/, 'user', 'create', 'ADA')
+  await done('user', 'delete', 'ADA')
+  await refused(1, /no user "Ada"/, 'user', 'delete', 'Ada')
+})
+
+t.test('names', async (t) => {
+  const { done, refused } = await setUp(t)
+  const reserved =
+    'api assets docs healthz login logout metrics openapi.json openapi.yaml readyz settings static favicon.ico robots.txt .well-known'
+  const wrong = [
+    '',
+    '.',
+    '..',
+    'a b',
+    'a/b',
+    'é',
+    'a.git',
+    'a.GIT',
+    'a.lock',
+    'x'.repeat(101),
+    'a\n',
+    'a%',
+    '~',
+  ]
+  for (const name of [...reserved.split(' '), 'LOGIN', ...wrong]) {
+    await refused(1, /cannot be the name of a user/, 'user', 'create', '--', name)
+    if (!name.includes('/') && name !== '') {
+      await refused(1, /cannot be the name of an owner/, 'repo', 'create', '--', `${name}/x`)
+    }
+  }
+  for (const name of wrong.filter((name) => name !== '' && !name.includes('/'))) {
+    await refused(1, /cannot be the name of a repository/, 'repo', 'create', `acme/${name}`)
+  }
+  for (const name of ['a', '-', '_', '.a', 'a.', 'git', 'a.gitx', 'X'.repeat(100), '0-_.']) {
+    await done('user', 'create', '--', name)
+  }
+  await done('repo', 'create', 'acme/login')
+  await refused(1, /already a repository/, 'repo', 'create', 'ACME/Login')
+})
+
+t.test('repositories', async (t) => {
+  const { server, cli, done, refused, list } = await setUp(t)
+  const path = await done('repo', 'create', 'acme/Rocket', '--private')
+  t.equal(git(path, 'symbolic-ref', 'HEAD'), 'refs/heads/main')
+  t.equal(git(path, 'rev-parse', '--is-bare-repository'), 'true')
+  const long = await done('repo', 'create', 'acme/long', '--object-format', 'sha256')
+  t.equal(git(long, 'rev-parse', '--show-object-format'), 'sha256')
+  t.same(await list('repo', 'list'), [
+    { name: 'acme/long', visibility: 'public', object_format: 'sha256', path: long },
+    { name: 'acme/Rocket', visibility: 'private', object_format: 'sha1', path },
+  ])
+
+  const [sha = ''] = pushCommits(path, 1)
+  const status = async (token?: string) => (await server.read('acme/rocket', sha, token)).status
+  t.equal(await status(), 401)
+  await done('repo', 'visibility', 'ACME/rocket', 'public')
+  t.equal(await status(), 200, 'at the next request')
+  await done('repo', 'visibility', 'acme/rocket', 'private')
+  t.equal(await status(), 401)
+
+  await done('user', 'create', 'ada')
+  const token = await done('token', 'create', 'ada')
+  const write = async () => (await server.report('acme/rocket', sha, { state: 'success' }, token)).status
+  for (const [permission, reading, writing] of [
+    ['read', 200, 403],
+    ['write', 200, 201],
+    ['read', 200, 403],
+    ['none', 404, 404],
+    ['none', 404, 404],
+  ] as const) {
+    await done('repo', 'access', 'acme/rocket', 'Ada', permission)
+    t.same([await status(token), await write()], [reading, writing], permission)
+  }
+  await refused(1, /no user "bob"/, 'repo', 'access', 'acme/rocket', 'bob', 'read')
+  await refused(1, /no repository acme\/x/, 'repo', 'access', 'acme/x', 'ada', 'read')
+  await refused(2, /permission|choices/i, 'repo', 'access', 'acme/rocket', 'ada', 'admin')
+  await refused(2, /choices/i, 'repo', 'visibility', 'acme/rocket', 'secret')
+  await refused(2, /choices/i, 'repo', 'create', 'acme/x', '--object-format', 'md5')
+  for (const name of ['acme', 'acme/', '/x', 'a/b/c'])
+    await refused(2, /not OWNER\/NAME/, 'repo', 'create', name)
+
+  await done('repo', 'delete', 'acme/rocket')
+  t.notOk(existsSync(path), 'deleting takes its files along')
+  t.equal(await status(token), 404)
+  await refused(1, /no repository/, 'repo', 'delete', 'acme/rocket')
+  t.match(await cli('repo', 'list'), { code: 0, stderr: '' })
+})
+
+t.test('imports', async (t) => {
+  const { server, done, refused, list } = await setUp(t)
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), 'import-')))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  const before = process.env.INIT_CWD
+  process.env.INIT_CWD = folder
+  t.teardown(() => {
+    if (before === undefined) delete process.env.INIT_CWD
+    else process.env.INIT_CWD = before
+  })
+  git(folder, 'init', '--quiet', '--bare', 'bare.git')
+  git(folder, 'init', '--quiet', '--object-format=sha256', 'checkout')
+  mkdirSync(join(folder, 'empty'))
+  writeFileSync(join(folder, 'file'), '')
+
+  t.equal(await done('repo', 'import', 'acme/bare', 'bare.git', '--private'), '')
+  await done('repo', 'import', 'acme/checkout', join(folder, 'checkout/.git'))
+  t.same(await list('repo', 'list'), [
+    { name: 'acme/bare', visibility: 'private', object_format: 'sha1', path: join(folder, 'bare.git') },
+    {
+      name: 'acme/checkout',
+      visibility: 'public',
+      object_format: 'sha256',
+      path: join(folder, 'checkout/.git'),
+    },
+  ])
+  for (const path of ['empty', 'file', 'gone', '.']) {
+    await refused(1, /is not a git repository that can be opened/, 'repo', 'import', 'acme/x', path)
+  }
+  const [sha = ''] = pushCommits(join(folder, 'bare.git'), 1)
+  const token = await server.createToken('acme')
+  t.equal((await server.report('acme/bare', sha, { state: 'success' }, token)).status, 201)
+  await done('repo', 'delete', 'acme/bare')
+  t.ok(existsSync(join(folder, 'bare.git/HEAD')), "an imported repository's files stay")
+})
+
+t.test('nobody inherits repositories by a name', async (t) => {
+  const { server, done, refused } = await setUp(t)
+  const path = await done('repo', 'create', 'acme/rocket', '--private')
+  const [sha = ''] = pushCommits(path, 1)
+  await refused(1, /--own-existing/, 'user', 'create', 'ACME')
+  await done('user', 'create', 'Acme', '--own-existing')
+  const token = await done('token', 'create', 'acme')
+  t.equal((await server.report('acme/rocket', sha, { state: 'success' }, token)).status, 201)
+  await refused(1, /owns repositories/, 'user', 'delete', 'acme')
+  t.equal((await server.read('acme/rocket', sha, token)).status, 200)
+  await done('repo', 'visibility', 'acme/rocket', 'public')
+  await done('repo', 'create', 'other/rocket')
+  await done('repo', 'delete', 'acme/rocket')
+  await done('user', 'delete', 'acme')
+  t.equal(
+    (await server.read('other/rocket', sha, token)).status,
+    401,
+    'the tokens of a deleted user end at once',
+  )
+})
+
+t.test('tokens', async (t) => {
+  const { server, cli, done, refused, list } = await setUp(t)
+  const path = await done('repo', 'create', 'acme/rocket')
+  const [sha = ''] = pushCommits(path, 1)
+  await done('user', 'create', 'ada')
+  const printed = await cli('token', 'create', 'ada', '--name', 'CI', '--expires', '90d')
+  t.match(printed, { code: 0, stderr: '', stdout: /^cst_[0-9A-Za-z]{38}\n$/ }, 'the token alone')
+  const token = printed.stdout.trim()
+  const bare = await done('token', 'create', 'ada', '--no-scopes')
+
+  const tokens = await list('token', 'list', 'Ada')
+  const [ci] = tokens.filter(({ name }: { name: string }) => name === 'CI')
+  t.same(Object.keys(ci), ['id', 'name', 'prefix', 'scopes', 'created_at', 'expires_at', 'last_used_at'])
+  t.match(ci, { prefix: token.slice(0, 10), scopes: ['repo'], last_used_at: null })
+  t.ok(Math.abs(Date.parse(ci.expires_at) - Date.now() - 90 * 86_400_000) < 60_000)
+  const [other] = tokens.filter(({ name }: { name: string }) => name !== 'CI')
+  t.match(other, { scopes: [], expires_at: null })
+  t.notMatch(JSON.stringify(tokens), token.slice(4, 30).slice(6), 'no token is shown again')
+
+  const read = async (secret: string) => (await server.read('acme/rocket', sha, secret)).status
+  t.equal(await read(token), 200)
+  t.equal(await read(bare), 403)
+  await done('token', 'revoke', ci.id)
+  t.equal(await read(token), 401, 'from the next request on')
+  t.same(await list('token', 'list', 'ada'), [other], 'revoked tokens are gone from the list')
+  await refused(1, /no token/, 'token', 'revoke', ci.id)
+  await refused(1, /no user "bob"/, 'token', 'create', 'bob')
+  await refused(1, /no user "bob"/, 'token', 'list', 'bob')
+  await refused(2, /is in the past/, 'token', 'create', 'ada', '--expires', '2001-01-01')
+  await refused(2, /neither a duration/, 'token', 'create', 'ada', '--expires', 'soon')
+})
+
+t.test('--expires', async (t) => {
+  const now = Date.parse('2030-06-15T12:00:00Z')
+  const at = (text: string) => Date.parse(text)
+  const good = [
+    ['1s', now + 1_000],
+    ['5m', now + 300_000],
+    ['2h', now + 7_200_000],
+    ['90d', now + 90 * 86_400_000],
+    ['2030-06-16', at('2030-06-16T00:00:00Z')],
+    ['2032-02-29', at('2032-02-29T00:00:00Z')],
+    ['2030-06-15T12:00:01Z', now + 1_000],
+    ['2030-06-15T12:00:00.001Z', now + 1],
+    ['2030-06-15T14:30+02:00', now + 1_800_000],
+    ['2030-06-15T07:00:01-05:00', now + 1_000],
+  ] as const
+  for (const [text, moment] of good) t.equal(parseExpiry(text, now), moment, text)
+  const past = ['0s', '2030-06-15', '2030-06-15T12:00:00Z', '2030-06-15T13:59:59+02:00', '1999-12-31']
+  for (const text of past)
+    t.throws(() => parseExpiry(text, now), { name: 'UsageError', message: /in the past/ }, text)
+  const wrong = [
+    '',
+    '90',
+    'd',
+    '-1d',
+    '1.5d',
+    '1w',
+    '90 d',
+    '90d ',
+    '2031-02-29',
+    '2031-13-01',
+    '2031-6-1',
+    '20310601',
+  ]
+  const ambiguous = [
+    '2031-01-01T00:00:00',
+    '2031-01-01 ',
+    '2031-01-01T25:00Z',
+    'tomorrow',
+    `${'9'.repeat(20)}d`,
+  ]
+  for (const text of [...wrong, ...ambiguous]) {
+    t.throws(() => parseExpiry(text, now), { name: 'UsageError', message: /neither a duration/ }, text)
+  }
+})
+
+t.test('usage', async (t) => {
+  const { cli, refused } = await setUp(t)
+  await refused(2, /^Usage: .*\n[\s\S]*user/)
+  await refused(2, /^Usage: /, 'user')
+  await refused(2, /unknown command 'users'/, 'users')
+  await refused(2, /unknown option '--x'/, 'user', 'list', '--x')
+  await refused(2, /missing required argument/, 'user', 'create')
+  await refused(2, /too many arguments/, 'user', 'delete', 'a', 'b')
+  t.match(await cli('--help'), { code: 0, stdout: /^Usage: /, stderr: '' }, 'help that was asked for')
+  t.match(await cli('migrate'), { code: 0, stdout: '', stderr: /up to date/ })
+  const wrong = await runCaptured(['user', 'list'], { PORT: 'x' })
+  t.match(
+    wrong,
+    { code: 1, stdout: '', stderr: /^error: PORT must be integer\n$/ },
+    'a wrong variable is named',
+  )
+})
+
+t.test('as a process, through npm', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'cli-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  const npm = (...args: string[]) =>
+    startProcess(t, 'npm', ['run', '--silent', 'cli', '--', ...args], { DATA_DIR: folder })
+  const created = npm('repo', 'create', 'acme/rocket')
+  t.equal(await created.ended, 0)
+  t.equal(created.stdout(), `${join(folder, 'repositories/1.git')}\n`)
+  t.equal(created.stderr(), '')
+  const again = npm('repo', 'create', 'acme/rocket')
+  const usage = npm('repo')
+  t.equal(await again.ended, 1)
+  t.match(again.stderr(), /^error: there is already a repository acme\/rocket\n$/)
+  t.equal(await usage.ended, 2)
+  t.equal(usage.stdout(), '')
+})
