@@ -38,8 +38,8 @@ const schema = {
     DATABASE_POOL: { type: 'integer', minimum: 1, maximum: 1000, default: 10 },
     PUBLIC_URL: { type: 'string', default: '' },
     TRUSTED_PROXIES: { type: 'string', default: '' },
-    AUTH_FAILURE_LIMIT: { type: 'integer', minimum: 1, default: 30 },
-    AUTH_FAILURE_WINDOW: { type: 'integer', minimum: 1, default: 300 },
+    AUTH_FAILURE_LIMIT: { type: 'integer', minimum: 1, maximum: 1_000_000_000, default: 30 },
+    AUTH_FAILURE_WINDOW: { type: 'integer', minimum: 1, maximum: 1_000_000_000, default: 300 },
     GIT_MAX_BYTES: { type: 'integer', minimum: 1, default: 2 * 1024 ** 3 },
     // A timer of Node holds no more milliseconds.
     GIT_TIMEOUT: { type: 'integer', minimum: 1, maximum: 2_147_483, default: 600 },
@@ -95,6 +95,12 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
 }
 
 function validate(data: Record<string, string | undefined>): Environment {
+  for (const [name, { type }] of Object.entries(schema.properties)) {
+    // The validator would take `Infinity` and `1e400` for integers without an upper limit.
+    const text = data[name]
+    if (type === 'integer' && text && !/^-?\d{1,15}$/.test(text))
+      throw new ConfigError(`${name} must be integer`)
+  }
   try {
     return envSchema<Environment>({ schema, data, env: false, dotenv: false })
   } catch (error) {

@@ -1,0 +1,92 @@
+import { resolve } from 'node:path'
+import t from 'tap'
+import { readConfig } from '../src/config.ts'
+
+const NO_COUNT = ['0', '-1', '1.5', 'x', '1e', '0x10', 'Infinity', '1e400', '9'.repeat(12), '9'.repeat(400)]
+
+/** What each variable must not hold. */
+const wrong: Record<string, string[]> = {
+  PORT: ['-1', '65536', '3000.5', 'x', '80 80', 'http'],
+  DATABASE_URL: ['x', 'mysql://localhost/x', 'http://user:secret@localhost', 'user:secret@localhost/x'],
+  DATABASE_POOL: NO_COUNT,
+  PUBLIC_URL: [
+    'status.example.org',
+    'https://status.example.org/path',
+    'https://status.example.org/?x',
+    'https://status.example.org/#x',
+    'https://user:secret@status.example.org',
+    'ftp://status.example.org',
+    '/',
+  ],
+  TRUSTED_PROXIES: ['x', '10.0.0.0/33', '10.0.0.0/8;::1', '10.0.0.0/8 ::1', 'proxy.example.org'],
+  AUTH_FAILURE_LIMIT: NO_COUNT,
+  AUTH_FAILURE_WINDOW: NO_COUNT,
+  LOG_LEVEL: ['verbose', 'INFO', '30'],
+}
+
+t.test('defaults', async (t) => {
+  const defaults = {
+    host: '127.0.0.1',
+    port: 3000,
+    dataDir: resolve('data'),
+    databaseUrl: null,
+    publicUrl: null,
+    trustedProxies: [],
+    budget: { limit: 30, window: 300 },
+    logLevel: 'info',
+  }
+  t.match(readConfig({}), defaults)
+  const empty = Object.fromEntries(Object.keys(wrong).map((name) => [name, '']))
+  t.same(readConfig(empty), readConfig({}), 'a variable that is set but empty counts as not set')
+  t.same(readConfig({ UNRELATED: 'x' }), readConfig({}))
+})
+
+t.test('values', async (t) => {
+  t.match(readConfig({ HOST: '::1', PORT: '0', DATA_DIR: '/srv/x', LOG_LEVEL: 'silent' }), {
+    host: '::1',
+    port: 0,
+    dataDir: '/srv/x',
+    logLevel: 'silent',
+  })
+  t.match(readConfig({ AUTH_FAILURE_LIMIT: '1', AUTH_FAILURE_WINDOW: '86400' }).budget, {
+    limit: 1,
+    window: 86_400,
+  })
+  for (const [given, origin] of [
+    ['https://status.example.org', 'https://status.example.org'],
+    ['https://status.example.org/', 'https://status.example.org'],
+    ['HTTP://LOCALHOST:80', 'http://localhost'],
+    ['http://[::1]:8080', 'http://[::1]:8080'],
+  ] as const) {
+    t.equal(readConfig({ PUBLIC_URL: given }).publicUrl, origin, given)
+  }
+  t.equal(readConfig({ TRUSTED_PROXIES: '10.0.0.0/8, ::1 ,192.0.2.1,' }).trustedProxies.length, 3)
+  const databaseUrl = 'postgres://user:secret@db.example.org:5432/statuses'
+  t.equal(readConfig({ DATABASE_URL: databaseUrl }).databaseUrl, databaseUrl)
+})
+
+for (const [name, values] of Object.entries(wrong)) {
+  t.test(`${name} with a wrong value`, async (t) => {
+    for (const value of values) {
+      t.throws(
+        () => readConfig({ [name]: value }),
+        { name: 'ConfigError', message: new RegExp(`^${name} must be `) },
+        value,
+      )
+    }
+    for (const value of values.filter((value) => value.includes('secret'))) {
+      try {
+        readConfig({ [name]: value })
+        t.fail('not reached')
+      } catch (error) {
+        t.notMatch(String(error), /secret/, 'no password in a message')
+      }
+    }
+  })
+}
+
+t.test('LOG_LEVEL says what is possible', async (t) => {
+  t.throws(() => readConfig({ LOG_LEVEL: 'loud' }), {
+    message: 'LOG_LEVEL must be one of trace, debug, info, warn, error, fatal, silent',
+  })
+})

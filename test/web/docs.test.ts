@@ -1,0 +1,82 @@
+import { readFileSync } from 'node:fs'
+import t from 'tap'
+import { contractFile } from '../helpers/contract.ts'
+import { startServer } from '../helpers/server.ts'
+
+t.test('the contract as written', async (t) => {
+  const server = await startServer(t)
+  const yaml = await server.call('GET', '/openapi.yaml')
+  t.equal(yaml.status, 200)
+  t.match(yaml.headers.get('content-type'), /^application\/yaml\b/)
+  t.equal(yaml.body, readFileSync(contractFile, 'utf8'))
+
+  const json = await server.call('GET', '/openapi.json')
+  t.equal(json.status, 200)
+  t.match(json.headers.get('content-type'), /^application\/json\b/)
+  t.equal(json.json.openapi, '3.1.0')
+  const operations = Object.values<Record<string, { operationId: string }>>(json.json.paths).flatMap((path) =>
+    Object.values(path).map(({ operationId }) => operationId),
+  )
+  t.same(operations.sort(), ['listStatuses', 'reportStatus'])
+  t.equal(
+    json.json.paths['/api/v1/repos/{owner}/{repo}/statuses/{sha}'].post['x-access'],
+    'write',
+    'x- keys too',
+  )
+  t.same(json.json.servers, [{ url: '/', description: 'This server' }])
+})
+
+t.test('the rendered docs load nothing from elsewhere', async (t) => {
+  const server = await startServer(t)
+  const page = await server.call('GET', '/docs')
+  t.equal(page.status, 200)
+  t.match(page.headers.get('content-type'), /^text\/html\b/)
+
+  const policy = directives(page.headers.get('content-security-policy') ?? '')
+  t.same(policy.get('default-src'), ["'none'"], 'nothing but what is named')
+  t.same(policy.get('base-uri'), ["'none'"])
+  t.same(policy.get('frame-ancestors'), ["'none'"])
+  for (const [name, sources] of policy) {
+    for (const source of sources) {
+      t.match(
+        source,
+        /^('none'|'self'|'sha256-[\w+/=]+'|data:)$/,
+        `${name}: this host alone, and nothing unsafe`,
+      )
+    }
+  }
+  t.same(policy.get('script-src'), ["'self'"], 'no inline script')
+  t.notOk(policy.has('upgrade-insecure-requests'), 'it works over plain http')
+
+  const assets = referencesOf(page.body)
+  t.ok(assets.length >= 3, 'style and script')
+  for (const reference of assets) {
+    t.match(reference, /^\/[^/]/, 'a path on this host')
+    const asset = await server.call('GET', reference)
+    t.equal(asset.status, 200, reference)
+    if (!/\.css/.test(reference)) continue
+    const urls = [...asset.body.matchAll(/url\(\s*["']?([^"')]+)/g)].map(([, url = '']) => url)
+    t.same(
+      urls.filter((url) => !url.startsWith('data:') && /^(\w+:)?\/\//.test(url)),
+      [],
+      `${reference} names no other host`,
+    )
+    t.notMatch(asset.body, /@import/)
+  }
+})
+
+/** Sources by the directive's name. */
+function directives(policy: string): Map<string, string[]> {
+  return new Map(
+    policy.split(';').map((directive) => {
+      const [name = '', ...sources] = directive.trim().split(/\s+/)
+      return [name, sources]
+    }),
+  )
+}
+
+/** Everything that the page makes a browser load. */
+function referencesOf(html: string): string[] {
+  const tags = html.match(/<(?:link|script|img|iframe|source)\b[^>]*>/g) ?? []
+  return tags.flatMap((tag) => /\b(?:href|src)="([^"]*)"/.exec(tag)?.[1] ?? [])
+}
