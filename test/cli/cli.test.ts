@@ -2,7 +2,6 @@ import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { parseExpiry } from '../../src/cli/expiry.ts'
 import { run } from '../../src/cli/run.ts'
 import { git, pushCommits } from '../helpers/git.ts'
 import { startProcess } from '../helpers/process.ts'
@@ -243,51 +242,6 @@ t.test('tokens', async (t) => {
   await refused(1, /no user "bob"/, 'token', 'list', 'bob')
   await refused(2, /is in the past/, 'token', 'create', 'ada', '--expires', '2001-01-01')
   await refused(2, /neither a duration/, 'token', 'create', 'ada', '--expires', 'soon')
-})
-
-t.test('--expires', async (t) => {
-  const now = Date.parse('2030-06-15T12:00:00Z')
-  const at = (text: string) => Date.parse(text)
-  const good = [
-    ['1s', now + 1_000],
-    ['5m', now + 300_000],
-    ['2h', now + 7_200_000],
-    ['90d', now + 90 * 86_400_000],
-    ['2030-06-16', at('2030-06-16T00:00:00Z')],
-    ['2032-02-29', at('2032-02-29T00:00:00Z')],
-    ['2030-06-15T12:00:01Z', now + 1_000],
-    ['2030-06-15T12:00:00.001Z', now + 1],
-    ['2030-06-15T14:30+02:00', now + 1_800_000],
-    ['2030-06-15T07:00:01-05:00', now + 1_000],
-  ] as const
-  for (const [text, moment] of good) t.equal(parseExpiry(text, now), moment, text)
-  const past = ['0s', '2030-06-15', '2030-06-15T12:00:00Z', '2030-06-15T13:59:59+02:00', '1999-12-31']
-  for (const text of past)
-    t.throws(() => parseExpiry(text, now), { name: 'UsageError', message: /in the past/ }, text)
-  const wrong = [
-    '',
-    '90',
-    'd',
-    '-1d',
-    '1.5d',
-    '1w',
-    '90 d',
-    '90d ',
-    '2031-02-29',
-    '2031-13-01',
-    '2031-6-1',
-    '20310601',
-  ]
-  const ambiguous = [
-    '2031-01-01T00:00:00',
-    '2031-01-01 ',
-    '2031-01-01T25:00Z',
-    'tomorrow',
-    `${'9'.repeat(20)}d`,
-  ]
-  for (const text of [...wrong, ...ambiguous]) {
-    t.throws(() => parseExpiry(text, now), { name: 'UsageError', message: /neither a duration/ }, text)
-  }
 })
 
 t.test('usage', async (t) => {
