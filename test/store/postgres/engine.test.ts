@@ -1,0 +1,254 @@
+import { Client } from 'pg'
+import tap, { type Test } from 'tap'
+import { openStore, type StoreOptions } from '../../../src/store/store.ts'
+import { databaseUrl, execute, openTestStore, postgres } from '../../helpers/databases.ts'
+import { openDetour } from '../../helpers/detour.ts'
+import { startPostgres } from '../../helpers/postgres-server.ts'
+
+const SHA = 'a'.repeat(40)
+// Most of these only wait, each on a database of its own.
+tap.jobs = 6
+const test = (name: string, work: (t: Test) => Promise<void>) => tap.test(name, { buffered: true }, work)
+const AWAY = { name: 'StoreUnavailable' }
+
+async function openRepository(t: Test, options?: StoreOptions) {
+  const opened = options ? { store: await openStore(options), options } : await openTestStore(t, postgres)
+  if (options) t.teardown(() => opened.store.close())
+  const { store } = opened
+  const created = await store.repositories.create({
+    owner: 'acme',
+    name: `repo-${Date.now()}`,
+    visibility: 'public',
+    objectFormat: 'sha1',
+  })
+  const report = (context: string) =>
+    store.statuses.report({
+      repositoryId: created.id,
+      sha: SHA,
+      context,
+      state: 'success',
+      description: null,
+      targetUrl: null,
+    })
+  const url = opened.options.databaseUrl ?? ''
+  return { ...opened, url, created, report }
+}
+
+/** A client of its own, to hold locks with. */
+async function openClient(t: Test, url: string): Promise<Client> {
+  const client = new Client({ connectionString: url })
+  await client.connect()
+  t.teardown(() => client.end())
+  return client
+}
+
+function terminateAll(url: string) {
+  return execute(
+    url,
+    'select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()',
+  )
+}
+
+/** Milliseconds until the store answers again; every answer until then must be that it is away. */
+async function recovery(t: Test, work: () => Promise<unknown>): Promise<number> {
+  const since = performance.now()
+  for (;;) {
+    try {
+      await work()
+      return performance.now() - since
+    } catch (error) {
+      t.match(error, AWAY)
+      if (performance.now() - since > 10_000) return Number.POSITIVE_INFINITY
+    }
+  }
+}
+
+test('a repository that is deleted while a report waits for it: missing, not an error', async (t) => {
+  const { store, url, created, report } = await openRepository(t)
+  const client = await openClient(t, url)
+  await client.query('begin')
+  await client.query('delete from repositories where id = $1', [created.id])
+  const waiting = report('ci')
+  await untilSomebodyWaits(client)
+  await client.query('commit')
+  t.equal(await waiting, undefined)
+  t.same(await store.statuses.list(created.id, SHA), [])
+})
+
+test('a statement that is given up for a deadlock runs again', async (t) => {
+  const { store, url, created, report } = await openRepository(t)
+  await report('ci')
+  // Stands for the deadlock that a test cannot bring about with one statement.
+  await execute(
+    url,
+    'create sequence attempts',
+    `create function beaten() returns trigger language plpgsql as $$ begin
+      if nextval('attempts') < 3 then raise exception 'deadlock' using errcode = '40P01'; end if;
+      return new; end $$`,
+    'create trigger beaten before update on statuses for each row execute function beaten()',
+  )
+  t.match(await report('ci'), { context: 'ci' })
+  t.same(await execute(url, 'select last_value::int as attempts from attempts'), [{ attempts: 3 }])
+  await execute(
+    url,
+    'alter sequence attempts restart',
+    'alter sequence attempts minvalue -1000 restart with -1000',
+  )
+  await t.rejects(report('ci'), AWAY, 'not for ever')
+  t.equal((await store.statuses.list(created.id, SHA)).length, 1)
+})
+
+test('whoever waits for a lock too long is told so, and the connection goes on', async (t) => {
+  const { store, url, created, report } = await openRepository(t)
+  await report('ci')
+  const client = await openClient(t, url)
+  await client.query('begin')
+  await client.query('select * from statuses for update')
+  await t.rejects(report('ci'), AWAY)
+  t.equal((await store.statuses.list(created.id, SHA)).length, 1, 'readers do not wait')
+  await client.query('rollback')
+  t.match(await report('ci'), { context: 'ci' })
+})
+
+test('when every connection is in use, the next request waits, but not for ever', async (t) => {
+  const { options } = await openTestStore(t, postgres)
+  const { url, report } = await openRepository(t, { ...options, poolSize: 1 })
+  await report('ci')
+  const client = await openClient(t, url)
+  await client.query('begin')
+  await client.query('select * from statuses for update')
+  const outcomes = await Promise.allSettled([report('ci'), report('other')])
+  for (const outcome of outcomes) t.match(outcome, { status: 'rejected', reason: AWAY })
+  await client.query('rollback')
+  t.match(await report('ci'), { context: 'ci' })
+})
+
+test('connections that are ended, idle or in use, are replaced', async (t) => {
+  const { store, url, created, report } = await openRepository(t)
+  await Promise.all(Array.from({ length: 10 }, (_, index) => report(`ci ${index}`)))
+  await terminateAll(url)
+  t.ok((await recovery(t, () => report('idle'))) < 5_000)
+
+  const acknowledged: string[] = []
+  const load = Array.from({ length: 8 }, async (_, worker) => {
+    for (let index = 0; index < 30; index++) {
+      const context = `${worker}/${index}`
+      await report(context).then(
+        () => acknowledged.push(context),
+        (error: unknown) => t.match(error, AWAY),
+      )
+    }
+  })
+  await report('before')
+  await terminateAll(url)
+  await Promise.all(load)
+  await recovery(t, () => report('after'))
+  const stored = new Set((await store.statuses.list(created.id, SHA)).map(({ context }) => context))
+  t.same(
+    acknowledged.filter((context) => !stored.has(context)),
+    [],
+  )
+})
+
+test('a connection that is lost within a transaction leaves nothing behind', async (t) => {
+  const { store, url } = await openRepository(t)
+  const lost = store.repositories.create(
+    { owner: 'acme', name: 'lost', visibility: 'public', objectFormat: 'sha1' },
+    async () => {
+      await terminateAll(url)
+    },
+  )
+  await t.rejects(lost, AWAY)
+  await recovery(t, () => store.users.any())
+  t.equal(await store.repositories.find('acme', 'lost'), undefined)
+})
+
+test('a host that is gone without a word', async (t) => {
+  const { options } = await openTestStore(t, postgres)
+  const detour = await openDetour(t, options.databaseUrl ?? '')
+  const { report } = await openRepository(t, { ...options, databaseUrl: detour.url, poolSize: 5 })
+  await Promise.all(Array.from({ length: 5 }, (_, index) => report(`ci ${index}`)))
+  detour.freeze()
+  t.ok((await recovery(t, () => report('after'))) < 5_000, 'not one time-out for each connection')
+})
+
+test('a server that accepts no writes any more is left for one that does', async (t) => {
+  const { url, report } = await openRepository(t)
+  const { pathname } = new URL(url)
+  const name = pathname.slice(1)
+  await report('before')
+  // What a primary that was demoted says to those who are still connected, and to those who connect.
+  await execute(url, `alter database ${name} set default_transaction_read_only = on`)
+  await terminateAll(url)
+  for (const context of ['one', 'two']) await t.rejects(report(context), AWAY)
+  await execute(databaseUrl(url, 'postgres'), `alter database ${name} reset default_transaction_read_only`)
+  t.ok((await recovery(t, () => report('after'))) < 5_000)
+})
+
+test('a commit is waited for, whatever the default is', async (t) => {
+  const { options } = await openTestStore(t, postgres)
+  const url = options.databaseUrl ?? ''
+  await execute(url, `alter database ${new URL(url).pathname.slice(1)} set synchronous_commit = off`)
+  const { report } = await openRepository(t, options)
+  await execute(
+    url,
+    `create function setting() returns trigger language plpgsql as
+      $$ begin new.description = current_setting('synchronous_commit'); return new; end $$`,
+    'create trigger setting before insert on statuses for each row execute function setting()',
+  )
+  t.match(await report('ci'), { description: 'on' })
+})
+
+test('a crash of the server under load loses nothing that was acknowledged', async (t) => {
+  const server = await startPostgres()
+  t.teardown(() => server.stop())
+  const { store, created, report } = await openRepository(t, {
+    dataDir: '/nonexistent',
+    databaseUrl: server.url,
+  })
+  const acknowledged: string[] = []
+  let crashed = false
+  const load = Array.from({ length: 8 }, async (_, worker) => {
+    for (let index = 0; !crashed; index++) {
+      const context = `${worker}/${index}`
+      await report(context).then(
+        () => acknowledged.push(context),
+        (error: unknown) => t.match(error, AWAY),
+      )
+    }
+  })
+  while (acknowledged.length < 100) await report('warm')
+  await server.crash()
+  t.ok((await recovery(t, () => report('after'))) < 5_000)
+  crashed = true
+  await Promise.all(load)
+  const stored = new Set((await store.statuses.list(created.id, SHA)).map(({ context }) => context))
+  t.same(
+    acknowledged.filter((context) => !stored.has(context)),
+    [],
+  )
+})
+
+test('a server that cannot be reached, or refuses', async (t) => {
+  const { options } = await openTestStore(t, postgres)
+  const wrong = new URL(options.databaseUrl ?? '')
+  wrong.password = 'zanzibar'
+  for (const databaseUrl of [
+    wrong.href,
+    'postgres://u:zanzibar@127.0.0.1:1/db',
+    'postgres://u:zanzibar@x.invalid/db',
+  ]) {
+    const error: unknown = await openStore({ ...options, databaseUrl }).catch((reason: unknown) => reason)
+    t.match(error, { ...AWAY, message: /^PostgreSQL: .+/ })
+    t.notMatch(error instanceof Error ? `${error.stack} ${JSON.stringify(error)}` : '', /zanzibar/)
+  }
+})
+
+async function untilSomebodyWaits(client: Client): Promise<void> {
+  for (;;) {
+    const { rows } = await client.query(
+      "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
+    )
+    if (rows.length > 0) return
+  }
+}
