@@ -1,0 +1,26 @@
+import { test } from 'tap'
+import { openEngine } from '../../src/store/store.ts'
+import { databases, openTestStore } from '../helpers/databases.ts'
+
+for (const database of databases) {
+  test(`${database.name} gives out no id that it was told of`, async (t) => {
+    const { store, options } = await openTestStore(t, database)
+    const engine = await openEngine(options)
+    t.teardown(() => engine.close())
+    t.equal(await engine.lastId(engine.kysely, 'users'), 0)
+    await engine.setLastId(engine.kysely, 'users', 5)
+    await engine.setLastId(engine.kysely, 'users', 3)
+    t.equal(await engine.lastId(engine.kysely, 'users'), 5)
+    t.match(await store.users.create('alice'), { id: 6 })
+    await engine.setLastId(engine.kysely, 'users', 10)
+    t.match(await store.users.create('bob'), { id: 11 })
+    t.equal(await engine.lastId(engine.kysely, 'repositories'), 0)
+  })
+
+  test(`${database.name} answers many at once, and closes what it opened`, async (t) => {
+    const { store } = await openTestStore(t, database)
+    await store.users.create('alice')
+    const found = await Promise.all(Array.from({ length: 200 }, () => store.users.find('alice')))
+    t.equal(new Set(found.map((user) => user?.id)).size, 1)
+  })
+}
