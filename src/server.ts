@@ -53,8 +53,9 @@ async function hintAtFirstUser(store: Store, logger: { info(text: string): void 
 }
 
 serve().catch((error: unknown) => {
+  const isExpected = error instanceof ConfigError || error instanceof StoreUnavailable
   const text =
-    error instanceof ConfigError ? error.message : error instanceof Error ? error.stack : String(error)
+    error instanceof Error && !isExpected ? error.stack : String(isExpected ? error.message : error)
   process.stderr.write(`${text}\n`)
   process.exit(1)
 })

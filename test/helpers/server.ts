@@ -4,7 +4,7 @@ import { type AppOptions, buildApp } from '../../src/app.ts'
 import { createToken, hashToken, tokenPrefix } from '../../src/auth/token.ts'
 import { openCommitLookup } from '../../src/git/commit-lookup.ts'
 import { createBareRepository, type ObjectFormat } from '../../src/git/repository.ts'
-import type { Store } from '../../src/store/store.ts'
+import type { Store, StoreOptions } from '../../src/store/store.ts'
 import { type Answer, checkAnswer } from './contract.ts'
 import { openTestStore, sqlite, type TestDatabase } from './databases.ts'
 import { pushCommits } from './git.ts'
@@ -14,6 +14,8 @@ export interface TestServer {
   url: string
   dataDir: string
   store: Store
+  /** What opens the same database once more. */
+  options: StoreOptions
   app: FastifyInstance
   /** Sends a request and checks the answer against the contract. */
   call(method: string, path: string, options?: CallOptions): Promise<JsonAnswer>
@@ -60,12 +62,11 @@ export async function startServer(
     await lookup.close()
   })
   const url = await app.listen({ host: '127.0.0.1', port: 0 })
-  return testServer({ url, dataDir: storeOptions.dataDir, store, app })
+  return testServer({ url, dataDir: storeOptions.dataDir, store, app, options: storeOptions })
 }
 
-function testServer(parts: Pick<TestServer, 'url' | 'dataDir' | 'store' | 'app'>): TestServer {
-  const { url, store } = parts
-
+/** Sends requests to the server at `url` and checks the answers against the contract. */
+export function callerOf(url: string): Pick<TestServer, 'call' | 'report' | 'read'> {
   async function call(
     method: string,
     path: string,
@@ -88,6 +89,18 @@ function testServer(parts: Pick<TestServer, 'url' | 'dataDir' | 'store' | 'app'>
     return { ...answer, json: isJson ? JSON.parse(answer.body) : undefined }
   }
 
+  return {
+    call,
+    report: (fullName, sha, body, token) =>
+      call('POST', `/api/v1/repos/${fullName}/statuses/${sha}`, { token, body }),
+    read: (fullName, sha, token, headers) =>
+      call('GET', `/api/v1/repos/${fullName}/commits/${sha}/statuses`, { token, headers }),
+  }
+}
+
+function testServer(parts: Pick<TestServer, 'url' | 'dataDir' | 'store' | 'app' | 'options'>): TestServer {
+  const { url, store } = parts
+
   async function createUser(name: string): Promise<number> {
     const user = (await store.users.find(name)) ?? (await store.users.create(name, { ownExisting: true }))
     return user.id
@@ -95,11 +108,7 @@ function testServer(parts: Pick<TestServer, 'url' | 'dataDir' | 'store' | 'app'>
 
   return {
     ...parts,
-    call,
-    report: (fullName, sha, body, token) =>
-      call('POST', `/api/v1/repos/${fullName}/statuses/${sha}`, { token, body }),
-    read: (fullName, sha, token, headers) =>
-      call('GET', `/api/v1/repos/${fullName}/commits/${sha}/statuses`, { token, headers }),
+    ...callerOf(url),
     createUser,
     async createToken(user, { scopes = ['repo'], expiresAt } = {}) {
       const token = createToken()

@@ -1,0 +1,40 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { resolve } from 'node:path'
+import { createInterface } from 'node:readline'
+import type { Test } from 'tap'
+import type { StoreOptions } from '../../src/store/store.ts'
+import { callerOf, type TestServer } from './server.ts'
+
+/** A server in a process of its own. */
+export interface Instance extends Pick<TestServer, 'call' | 'report' | 'read'> {
+  url: string
+  child: ChildProcess
+}
+
+/** Starts a process that serves the database, on a free port; it is killed when the test ends. */
+export async function startInstance(
+  t: Pick<Test, 'teardown'>,
+  { dataDir, databaseUrl }: StoreOptions,
+  environment: Record<string, string> = {},
+): Promise<Instance> {
+  const child = spawn(process.execPath, [resolve(import.meta.dirname, '../../src/server.ts')], {
+    env: {
+      PATH: process.env.PATH,
+      DATA_DIR: dataDir,
+      ...(databaseUrl && { DATABASE_URL: databaseUrl }),
+      PORT: '0',
+      LOG_LEVEL: 'silent',
+      ...environment,
+    },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  t.teardown(() => child.kill('SIGKILL'))
+  const url = await new Promise<string>((resolve, reject) => {
+    child.on('exit', (code) => reject(new Error(`the server ended with ${code}`)))
+    createInterface(child.stdout).on('line', (line) => {
+      const [, address] = /^Listening on (http:\S+)$/.exec(line) ?? []
+      if (address) resolve(address)
+    })
+  })
+  return { url, child, ...callerOf(url) }
+}

@@ -1,0 +1,141 @@
+import { once } from 'node:events'
+import { test } from 'tap'
+import { databases, type TestDatabase } from './helpers/databases.ts'
+import { startInstance } from './helpers/instance.ts'
+import { startPostgres } from './helpers/postgres-server.ts'
+import { startServer } from './helpers/server.ts'
+
+for (const database of databases) {
+  test(`two processes on one ${database.name} database`, async (t) => {
+    const { store, options, ...admin } = await startServer(t, { database })
+    const { commits } = await admin.createRepository('acme/repo', { private: true, commits: 2 })
+    const [sha = '', second = ''] = commits
+    const repo = 'acme/repo'
+    const limit = { AUTH_FAILURE_LIMIT: '10' }
+    const [a, b] = await Promise.all([startInstance(t, options, limit), startInstance(t, options, limit)])
+
+    t.test('what one stores, the other answers', async (t) => {
+      const token = await admin.createToken('acme')
+      for (const [index, writer, reader] of [
+        [0, a, b],
+        [1, b, a],
+      ] as const) {
+        t.equal((await reader.read(repo, sha, token)).json.statuses.length, index)
+        t.equal(
+          (await writer.report(repo, sha, { state: 'success', context: `${index}` }, token)).status,
+          201,
+        )
+        t.equal((await reader.read(repo, sha, token)).json.statuses.length, index + 1)
+      }
+      t.equal((await a.read(repo, sha, token)).body, (await b.read(repo, sha, token)).body)
+    })
+
+    t.test('a token that is revoked through one is refused by the other at the next request', async (t) => {
+      const token = await admin.createToken('acme')
+      for (const { read } of [a, b]) t.equal((await read(repo, sha, token)).status, 200)
+      const user = await store.users.find('acme')
+      for (const { id } of await store.tokens.list(user?.id ?? 0)) await store.tokens.revoke(id)
+      for (const { read } of [b, a]) t.equal((await read(repo, sha, token)).status, 401)
+    })
+
+    t.test('so are changes of access and of visibility', async (t) => {
+      const token = await admin.createToken('bob')
+      const userId = await admin.createUser('bob')
+      for (const [permission, expected] of [
+        [null, 404],
+        ['write', 201],
+        ['read', 403],
+        ['write', 201],
+        [null, 404],
+      ] as const) {
+        await store.repositories.setAccess('acme', 'repo', userId, permission)
+        for (const { report } of [a, b]) {
+          t.equal((await report(repo, sha, { state: 'success' }, token)).status, expected)
+        }
+      }
+      for (const [visibility, expected] of [
+        ['public', 200],
+        ['private', 401],
+      ] as const) {
+        await store.repositories.setVisibility('acme', 'repo', visibility)
+        for (const { read } of [a, b]) t.equal((await read(repo, sha)).status, expected)
+      }
+    })
+
+    t.test('one that is killed takes nothing along that it acknowledged', async (t) => {
+      const token = await admin.createToken('acme')
+      const acknowledged: string[] = []
+      const exited = once(a.child, 'exit')
+      const load = [a, b].flatMap((instance, at) =>
+        Array.from({ length: 4 }, async (_, worker) => {
+          for (let index = 0; index < 100; index++) {
+            const context = `${at}/${worker}/${index}`
+            const answer = await instance
+              .report(repo, second, { state: 'success', context }, token)
+              .catch(() => null)
+            if (!answer) return
+            t.equal(answer.status, 201)
+            acknowledged.push(context)
+            if (acknowledged.length === 60) a.child.kill('SIGKILL')
+          }
+        }),
+      )
+      await Promise.all([...load, exited])
+      const { json } = await b.read(repo, second, token)
+      const stored = new Set(json.statuses.map((status: { context: string }) => status.context))
+      t.same(
+        acknowledged.filter((context) => !stored.has(context)),
+        [],
+      )
+      t.ok(acknowledged.length > 400)
+    })
+
+    t.test('the budget of failed attempts is one', async (t) => {
+      const c = await startInstance(t, options, limit)
+      await store.failures.lift('127.0.0.1')
+      const answers = await Promise.all(
+        Array.from({ length: 100 }, (_, index) => (index % 2 ? b : c).read(repo, sha, `wrong-${index}`)),
+      )
+      t.equal(answers.filter(({ status }) => status === 401).length, 10)
+      t.equal(answers.filter(({ status }) => status === 429).length, 90)
+    })
+  })
+}
+
+test('a PostgreSQL server that crashes under load', async (t) => {
+  const server = await startPostgres()
+  t.teardown(() => server.stop())
+  const database: TestDatabase = {
+    name: 'PostgreSQL',
+    create: async () => ({ dataDir: t.testdir(), databaseUrl: server.url }),
+  }
+  const { createToken, createRepository, report, read } = await startServer(t, { database })
+  const token = await createToken('acme')
+  const { commits } = await createRepository('acme/repo')
+  const [sha = ''] = commits
+  const acknowledged: string[] = []
+  const statuses = new Set<number>()
+  let recovered = false
+  const load = Array.from({ length: 6 }, async (_, worker) => {
+    for (let index = 0; !recovered; index++) {
+      const context = `${worker}/${index}`
+      const { status } = await report('acme/repo', sha, { state: 'success', context }, token)
+      statuses.add(status)
+      if (status === 201) acknowledged.push(context)
+    }
+  })
+  while (acknowledged.length < 50) await read('acme/repo', sha)
+  await server.crash()
+  const since = performance.now()
+  while ((await report('acme/repo', sha, { state: 'success' }, token)).status !== 201);
+  t.ok(performance.now() - since < 5_000)
+  recovered = true
+  await Promise.all(load)
+  t.same([...statuses].sort(), [201, 503], 'nothing else is answered')
+  const { json } = await read('acme/repo', sha)
+  const stored = new Set(json.statuses.map((status: { context: string }) => status.context))
+  t.same(
+    acknowledged.filter((context) => !stored.has(context)),
+    [],
+  )
+})
