@@ -1,0 +1,82 @@
+import { once } from 'node:events'
+import { test } from 'tap'
+import type { TestDatabase } from '../helpers/databases.ts'
+import { type Instance, startInstance } from '../helpers/instance.ts'
+import { startPostgres } from '../helpers/postgres-server.ts'
+import { startServer } from '../helpers/server.ts'
+
+const ROUNDS = 10
+const WRITERS = 8
+
+/**
+ * Three processes on one PostgreSQL server, under load. In each round the server crashes and comes back, and one of the
+ * processes is killed and started again.
+ */
+test('ten crashes of the server and of a process, under load', { timeout: 600_000 }, async (t) => {
+  const server = await startPostgres()
+  t.teardown(() => server.stop())
+  const database: TestDatabase = {
+    name: 'PostgreSQL',
+    create: async () => ({ dataDir: t.testdir(), databaseUrl: server.url }),
+  }
+  const { options, ...admin } = await startServer(t, { database })
+  const token = await admin.createToken('acme')
+  const [sha = ''] = (await admin.createRepository('acme/repo')).commits
+  const instances = await Promise.all([0, 1, 2].map(() => startInstance(t, options)))
+
+  const acknowledged = new Map<string, string>()
+  const statuses: Record<string, number> = {}
+  let stopped = false
+
+  /** Counts up in a context of its own: what is stored must be what was acknowledged last, or reported since. */
+  async function write(worker: number): Promise<void> {
+    for (let index = 0; !stopped; index++) {
+      const instance = instances[index % instances.length]
+      if (!instance) throw new Error('no instance')
+      const context = `${worker}`
+      const body = { state: 'success', context, description: `${index}` }
+      const answer = await instance.report('acme/repo', sha, body, token).catch(() => null)
+      const status = answer?.status ?? 'connection lost'
+      statuses[status] = (statuses[status] ?? 0) + 1
+      if (status === 201) acknowledged.set(context, body.description)
+    }
+  }
+
+  async function recovery(instance: Instance): Promise<number> {
+    const since = performance.now()
+    const probe = { state: 'success', context: 'probe' }
+    while ((await instance.report('acme/repo', sha, probe, token)).status !== 201);
+    return performance.now() - since
+  }
+
+  const load = Array.from({ length: WRITERS }, (_, worker) => write(worker))
+  let slowest = 0
+  for (let round = 0; round < ROUNDS; round++) {
+    await server.crash()
+    for (const instance of instances) slowest = Math.max(slowest, await recovery(instance))
+    const at = round % instances.length
+    const child = instances[at]?.child
+    if (child) {
+      const exited = once(child, 'exit')
+      child.kill('SIGKILL')
+      await exited
+    }
+    instances[at] = await startInstance(t, options)
+  }
+  stopped = true
+  await Promise.all(load)
+
+  t.comment(`answers by status: ${JSON.stringify(statuses)}; slowest recovery ${Math.round(slowest)} ms`)
+  t.ok(slowest < 5_000)
+  t.same(
+    Object.keys(statuses).filter((status) => !['201', '503', 'connection lost'].includes(status)),
+    [],
+    'nothing else is answered',
+  )
+  const { json } = await admin.read('acme/repo', sha)
+  const stored = new Map<string, string>(
+    json.statuses.map((row: { context: string; description: string }) => [row.context, row.description]),
+  )
+  t.equal(acknowledged.size, WRITERS)
+  for (const [context, description] of acknowledged) t.ok(Number(stored.get(context)) >= Number(description))
+})
