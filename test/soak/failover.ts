@@ -1,9 +1,11 @@
 import { once } from 'node:events'
-import { test } from 'tap'
+import tap from 'tap'
 import type { TestDatabase } from '../helpers/databases.ts'
 import { type Instance, startInstance } from '../helpers/instance.ts'
 import { startPostgres } from '../helpers/postgres-server.ts'
 import { startServer } from '../helpers/server.ts'
+
+tap.setTimeout(600_000)
 
 const ROUNDS = 10
 const WRITERS = 8
@@ -12,7 +14,7 @@ const WRITERS = 8
  * Three processes on one PostgreSQL server, under load. In each round the server crashes and comes back, and one of the
  * processes is killed and started again.
  */
-test('ten crashes of the server and of a process, under load', { timeout: 600_000 }, async (t) => {
+tap.test('ten crashes of the server and of a process, under load', async (t) => {
   const server = await startPostgres()
   t.teardown(() => server.stop())
   const database: TestDatabase = {

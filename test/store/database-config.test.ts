@@ -1,0 +1,47 @@
+import { test } from 'tap'
+import { readConfig, readDatabaseUrl } from '../../src/config.ts'
+
+test('without DATABASE_URL the database is SQLite', async (t) => {
+  t.match(readConfig({}), { databaseUrl: null, poolSize: 10 })
+  t.match(readConfig({ DATABASE_URL: '' }), { databaseUrl: null })
+})
+
+test('DATABASE_URL names a PostgreSQL database', async (t) => {
+  for (const url of [
+    'postgres://user:secret@host:5432/database',
+    'postgresql://host/database?sslmode=verify-full',
+    'postgres://user:p%40ss@[::1]:5433/database',
+    'postgres:///database?host=/var/run/postgresql',
+  ]) {
+    t.equal(readConfig({ DATABASE_URL: url, DATABASE_POOL: '3' }).databaseUrl, url)
+  }
+  t.equal(readConfig({ DATABASE_POOL: '3' }).poolSize, 3)
+})
+
+test('a wrong value is named by its variable and never shown', async (t) => {
+  for (const url of [
+    'zanzibar',
+    'mysql://user:zanzibar@host/database',
+    'postgres:user:zanzibar@host',
+    'postgres://user:zanzibar@host:99999/database',
+    'postgres://user:zanzibar@host/database?sslcert=/nonexistent/zanzibar',
+  ]) {
+    for (const read of [
+      () => readConfig({ DATABASE_URL: url }),
+      () => readDatabaseUrl('DATABASE_URL', url),
+    ]) {
+      const error = t.throws(
+        read,
+        { name: 'ConfigError', message: /^DATABASE_URL must be a URL such as / },
+        url,
+      )
+      t.notMatch(error instanceof Error ? error.stack : '', /zanzibar/)
+    }
+  }
+  for (const pool of ['0', '-1', '1.5', 'ten', '1001']) {
+    t.throws(() => readConfig({ DATABASE_POOL: pool }), {
+      name: 'ConfigError',
+      message: /^DATABASE_POOL must be /,
+    })
+  }
+})
