@@ -15,6 +15,7 @@ const FOREIGN_KEY = '23503'
 
 /** A fault of the connection, the server or its disk becomes StoreUnavailable; any other error stays what it is. */
 export function asUnavailable(error: unknown): unknown {
+  if (error instanceof StoreUnavailable) return error
   const code = sqlStateOf(error)
   const away = code === undefined ? isConnectionFault(error) : AWAY.test(code) || BEATEN.test(code)
   return away ? new StoreUnavailable(`PostgreSQL: ${describe(error)}`, { cause: error }) : error
