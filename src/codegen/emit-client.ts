@@ -1,4 +1,4 @@
-import { refName } from './keywords.ts'
+import { type JsonObject, object, refName, SpecError } from './keywords.ts'
 import type { Operation, Spec } from './spec.ts'
 
 /** What the client is made of: each operation's input and results as types, its method and path as data. */
@@ -6,14 +6,14 @@ export function emitClient(spec: Spec): string {
   const types = spec.operations.map(operationTypes)
   const methods = spec.operations.map(
     ({ id, summary }) =>
-      `  /** ${summary}. */\n  ${id}(input: ${typeName(id)}Input): Promise<${typeName(id)}Result>\n`,
+      `  /** ${summary}. */\n  ${id}(input: ${typeName(id)}Input, options?: Options): Promise<${typeName(id)}Result>\n`,
   )
-  const rows = spec.operations.map(({ id, method, path, body }) => {
-    const route = `'${method.toLowerCase()}', '${path}'`
-    return body
-      ? `    ${id}: ({ body, ...parameters }) => call(${route}, parameters, body),\n`
-      : `    ${id}: (parameters) => call(${route}, parameters),\n`
-  })
+  const rows = Object.fromEntries(spec.operations.map((operation) => [operation.id, row(spec, operation)]))
+  const bindings = spec.operations.map(({ id, body }) =>
+    body
+      ? `    ${id}: ({ body, ...parameters }, options) => call(operations.${id}, { parameters, body }, options),\n`
+      : `    ${id}: (parameters, options) => call(operations.${id}, { parameters }, options),\n`,
+  )
   return `import type { paths } from './schema.ts'
 
 /** One answer: a status code that the contract declares, with its body. */
@@ -23,17 +23,42 @@ export interface Result<Status extends number, Body> {
   headers: Headers
 }
 
+/** No answer that the contract declares: the service was not reached, or something else answered. */
+export type Unanswered = Result<0, { error: string }>
+
 ${types.join('\n')}
 /** Every operation of the contract. */
-export interface Operations {
+export interface Operations<Options> {
 ${methods.join('\n')}}
 
+/** What sending a request takes to know about its operation. */
+export interface Operation {
+  method: string
+  path: string
+  /** Status codes that the contract declares. */
+  statuses: readonly number[]
+  /** Whether sending the same request twice does no more than sending it once. */
+  repeatable: boolean
+  /** Requests to one path with the same value here replace each other; \`otherwise\` stands for a missing one. */
+  replacesBy: { field: string; otherwise: string } | null
+  /** Largest length of the body's fields, in Unicode code points. */
+  maxLength: Readonly<Record<string, number>>
+}
+
+/** Path parameters and body of one request. */
+export interface OperationInput {
+  parameters: Readonly<Record<string, string>>
+  body?: Readonly<Record<string, unknown>>
+}
+
+export const operations = ${JSON.stringify(rows, null, 2)} satisfies Record<string, Operation>
+
 /** Makes one method an operation out of \`call\`, which sends the request and gives its result. */
-export function operationsOver(
-  call: <Answer>(method: string, path: string, parameters: object, body?: unknown) => Promise<Answer>,
-): Operations {
+export function operationsOver<Options>(
+  call: <Answer>(operation: Operation, input: OperationInput, options?: Options) => Promise<Answer>,
+): Operations<Options> {
   return {
-${rows.join('')}  }
+${bindings.join('')}  }
 }
 `
 }
@@ -50,10 +75,37 @@ export type ${typeName(id)}Input = ${input}${body ? ` & { body: ${route}['reques
 
 export type ${typeName(id)}Result =
 ${union.join('\n')}
+  | Unanswered
 `
 }
 
-function bodyName(schema: Parameters<typeof refName>[0]): string {
+function row(spec: Spec, { id, method, path, body, replies, replacesBy }: Operation) {
+  const fields = body ? fieldsOf(spec, body.schema) : {}
+  const limits = Object.entries(fields).filter(([, field]) => typeof field.maxLength === 'number')
+  return {
+    method,
+    path,
+    statuses: replies.map(({ status }) => status),
+    repeatable: replacesBy !== null || ['GET', 'PUT', 'DELETE'].includes(method),
+    replacesBy: replacesBy && { field: replacesBy, otherwise: defaultOf(id, replacesBy, fields) },
+    maxLength: Object.fromEntries(limits.map(([name, field]) => [name, field.maxLength])),
+  }
+}
+
+function defaultOf(id: string, name: string, fields: Record<string, JsonObject>): string {
+  const field = fields[name]
+  if (field?.type !== 'string') throw new SpecError(`${id}: x-replaces-by is no string field of the body`)
+  return typeof field.default === 'string' ? field.default : ''
+}
+
+function fieldsOf(spec: Spec, schema: JsonObject): Record<string, JsonObject> {
+  const name = refName(schema)
+  const target = name === null ? schema : object(spec.schemas[name], name)
+  const properties = Object.entries(object(target.properties ?? {}, 'properties'))
+  return Object.fromEntries(properties.map(([key, field]) => [key, object(field, key)]))
+}
+
+function bodyName(schema: JsonObject): string {
   const name = refName(schema)
   return name === null ? '' : `, a ${name}`
 }

@@ -17,6 +17,8 @@ export interface Operation {
   /** As in the contract: `/api/v1/repos/{owner}`. */
   path: string
   access: 'read' | 'write' | null
+  /** Field of the body by which a request replaces an earlier one, so that repeating it is safe. */
+  replacesBy: string | null
   /** Whether the contract allows a call without any credential. */
   anonymous: boolean
   /** Names of the security schemes, in the contract's order. */
@@ -44,6 +46,7 @@ const OPERATION = [
   'description',
   'deprecated',
   'x-access',
+  'x-replaces-by',
   'security',
   'parameters',
   'requestBody',
@@ -106,6 +109,10 @@ function readOperation(document: JsonObject, path: string, method: string, pathI
     method: method.toUpperCase(),
     path,
     access,
+    replacesBy:
+      operation['x-replaces-by'] === undefined
+        ? null
+        : text(operation['x-replaces-by'], `${where}: x-replaces-by`),
     ...readSecurity(document, operation, where),
     parameters: [...list(pathItem.parameters), ...list(operation.parameters)].map((parameter) =>
       readParameter(resolve(document, parameter), where),

@@ -9,6 +9,9 @@ export interface Result<Status extends number, Body> {
   headers: Headers
 }
 
+/** No answer that the contract declares: the service was not reached, or something else answered. */
+export type Unanswered = Result<0, { error: string }>
+
 /** Path parameters and the body, a StatusReport. */
 export type ReportStatusInput = paths['/api/v1/repos/{owner}/{repo}/statuses/{sha}']['post']['parameters']['path'] & { body: paths['/api/v1/repos/{owner}/{repo}/statuses/{sha}']['post']['requestBody']['content']['application/json'] }
 
@@ -23,6 +26,7 @@ export type ReportStatusResult =
   | Result<422, paths['/api/v1/repos/{owner}/{repo}/statuses/{sha}']['post']['responses'][422]['content']['application/json']>
   | Result<429, paths['/api/v1/repos/{owner}/{repo}/statuses/{sha}']['post']['responses'][429]['content']['application/json']>
   | Result<503, paths['/api/v1/repos/{owner}/{repo}/statuses/{sha}']['post']['responses'][503]['content']['application/json']>
+  | Unanswered
 
 /** Path parameters. */
 export type ListStatusesInput = paths['/api/v1/repos/{owner}/{repo}/commits/{sha}/statuses']['get']['parameters']['path']
@@ -36,22 +40,88 @@ export type ListStatusesResult =
   | Result<422, paths['/api/v1/repos/{owner}/{repo}/commits/{sha}/statuses']['get']['responses'][422]['content']['application/json']>
   | Result<429, paths['/api/v1/repos/{owner}/{repo}/commits/{sha}/statuses']['get']['responses'][429]['content']['application/json']>
   | Result<503, paths['/api/v1/repos/{owner}/{repo}/commits/{sha}/statuses']['get']['responses'][503]['content']['application/json']>
+  | Unanswered
 
 /** Every operation of the contract. */
-export interface Operations {
+export interface Operations<Options> {
   /** Report a status. */
-  reportStatus(input: ReportStatusInput): Promise<ReportStatusResult>
+  reportStatus(input: ReportStatusInput, options?: Options): Promise<ReportStatusResult>
 
   /** Read the statuses of a commit. */
-  listStatuses(input: ListStatusesInput): Promise<ListStatusesResult>
+  listStatuses(input: ListStatusesInput, options?: Options): Promise<ListStatusesResult>
 }
 
+/** What sending a request takes to know about its operation. */
+export interface Operation {
+  method: string
+  path: string
+  /** Status codes that the contract declares. */
+  statuses: readonly number[]
+  /** Whether sending the same request twice does no more than sending it once. */
+  repeatable: boolean
+  /** Requests to one path with the same value here replace each other; `otherwise` stands for a missing one. */
+  replacesBy: { field: string; otherwise: string } | null
+  /** Largest length of the body's fields, in Unicode code points. */
+  maxLength: Readonly<Record<string, number>>
+}
+
+/** Path parameters and body of one request. */
+export interface OperationInput {
+  parameters: Readonly<Record<string, string>>
+  body?: Readonly<Record<string, unknown>>
+}
+
+export const operations = {
+  "reportStatus": {
+    "method": "POST",
+    "path": "/api/v1/repos/{owner}/{repo}/statuses/{sha}",
+    "statuses": [
+      201,
+      400,
+      401,
+      403,
+      404,
+      413,
+      415,
+      422,
+      429,
+      503
+    ],
+    "repeatable": true,
+    "replacesBy": {
+      "field": "context",
+      "otherwise": "default"
+    },
+    "maxLength": {
+      "context": 255,
+      "description": 1024
+    }
+  },
+  "listStatuses": {
+    "method": "GET",
+    "path": "/api/v1/repos/{owner}/{repo}/commits/{sha}/statuses",
+    "statuses": [
+      200,
+      304,
+      401,
+      403,
+      404,
+      422,
+      429,
+      503
+    ],
+    "repeatable": true,
+    "replacesBy": null,
+    "maxLength": {}
+  }
+} satisfies Record<string, Operation>
+
 /** Makes one method an operation out of `call`, which sends the request and gives its result. */
-export function operationsOver(
-  call: <Answer>(method: string, path: string, parameters: object, body?: unknown) => Promise<Answer>,
-): Operations {
+export function operationsOver<Options>(
+  call: <Answer>(operation: Operation, input: OperationInput, options?: Options) => Promise<Answer>,
+): Operations<Options> {
   return {
-    reportStatus: ({ body, ...parameters }) => call('post', '/api/v1/repos/{owner}/{repo}/statuses/{sha}', parameters, body),
-    listStatuses: (parameters) => call('get', '/api/v1/repos/{owner}/{repo}/commits/{sha}/statuses', parameters),
+    reportStatus: ({ body, ...parameters }, options) => call(operations.reportStatus, { parameters, body }, options),
+    listStatuses: (parameters, options) => call(operations.listStatuses, { parameters }, options),
   }
 }

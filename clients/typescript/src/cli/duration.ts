@@ -1,0 +1,32 @@
+import { UsageError } from './usage-error.ts'
+
+const UNITS = new Map([
+  ['s', 1_000],
+  ['m', 60_000],
+  ['h', 3_600_000],
+])
+
+/**
+ * Milliseconds of `90s`, `10m`, `1h`.
+ *
+ * @throws UsageError for anything else.
+ */
+export function parseDuration(text: string, name: string): number {
+  const [, amount, unit = ''] = /^(\d+(?:\.\d+)?)([smh])$/.exec(text) ?? []
+  const factor = UNITS.get(unit)
+  const milliseconds = Number(amount) * (factor ?? Number.NaN)
+  // The longest timer that the platform knows.
+  if (Number.isNaN(milliseconds) || milliseconds > 2 ** 31 - 1) {
+    throw new UsageError(`${name} is a duration such as 90s, 10m or 1h, of at most 24 days; not "${text}"`)
+  }
+  return milliseconds
+}
+
+/** A duration for people: `0.4 s`, `59 s`, `2 min 5 s`, `1 h 3 min`. */
+export function formatDuration(milliseconds: number): string {
+  if (milliseconds < 10_000) return `${(milliseconds / 1_000).toFixed(1)} s`
+  const seconds = Math.round(milliseconds / 1_000)
+  if (seconds < 60) return `${seconds} s`
+  if (seconds < 3_600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`
+  return `${Math.floor(seconds / 3_600)} h ${Math.floor((seconds % 3_600) / 60)} min`
+}

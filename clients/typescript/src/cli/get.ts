@@ -1,0 +1,39 @@
+import type { CommitStatuses } from '../index.ts'
+import { oneSha, parse } from './arguments.ts'
+import { exitCodeOf, exitCodes } from './exit-codes.ts'
+import { findTarget, targetOptions } from './target.ts'
+import { hasColours, paint, plain, print, say } from './terminal.ts'
+
+/** `commit-status get`: shows the statuses of a commit. */
+export async function get(args: string[], env: NodeJS.ProcessEnv): Promise<number> {
+  const { values, positionals } = parse({
+    args,
+    allowPositionals: true,
+    options: { ...targetOptions, json: { type: 'boolean' } },
+  })
+  const sha = oneSha(values.sha, positionals)
+  const { client, ...commit } = await findTarget({ ...values, sha, 'target-url': '' }, env)
+  const result = await client.listStatuses(commit)
+  if (result.status === 304) throw new Error('304 without having asked for it')
+  if (result.status !== 200) {
+    say(`the statuses were not read: ${result.body.error}`)
+    return exitCodeOf(result)
+  }
+  if (values.json) print(JSON.stringify(result.body))
+  else for (const line of table(result.body, hasColours(process.stdout, env))) print(line)
+  return exitCodes.success
+}
+
+function table({ state, statuses }: CommitStatuses, colours: boolean): string[] {
+  if (state === null) return ['nothing has reported']
+  const rows = statuses.map((status) => ({ ...status, context: plain(status.context) }))
+  const width = Math.max(...rows.map(({ context }) => Array.from(context).length))
+  return [
+    `combined: ${paint(state, state, colours)}`,
+    ...rows.map(({ state, context, description, target_url }) => {
+      const gap = ' '.repeat(width - Array.from(context).length)
+      const more = plain([description, target_url].filter(Boolean).join('  '))
+      return `${paint(state.padEnd(7), state, colours)}  ${context}${more && `${gap}  ${more}`}`
+    }),
+  ]
+}

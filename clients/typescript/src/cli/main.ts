@@ -1,0 +1,43 @@
+#!/usr/bin/env node
+import { exitCodes } from './exit-codes.ts'
+import { get } from './get.ts'
+import { help } from './help.ts'
+import { report } from './report.ts'
+import { run } from './run.ts'
+import { say } from './terminal.ts'
+import { UsageError } from './usage-error.ts'
+import { wait } from './wait.ts'
+
+const commands = new Map([
+  ['report', report],
+  ['run', run],
+  ['get', get],
+  ['wait', wait],
+])
+
+async function main([name, ...args]: string[]): Promise<number> {
+  if (name === '--help' || name === '-h') {
+    process.stdout.write(help)
+    return exitCodes.success
+  }
+  const command = commands.get(name ?? '')
+  try {
+    if (!command) throw new UsageError(name ? `there is no command "${name}"` : 'which command?')
+    return await command(args, process.env)
+  } catch (error) {
+    if (!(error instanceof UsageError)) {
+      process.stderr.write(`commit-status: ${error instanceof Error ? error.stack : error}\n`)
+      return exitCodes.unanswered
+    }
+    say(error.message)
+    process.stderr.write(command ? 'See commit-status --help\n' : `\n${help}`)
+    return exitCodes.usage
+  }
+}
+
+// Output that nobody reads any more must not change how a build ends.
+process.stdout.on('error', () => {})
+process.stderr.on('error', () => {})
+const exitCode = await main(process.argv.slice(2))
+// A connection that is still being opened would keep the process alive.
+process.stdout.write('', () => process.exit(exitCode))

@@ -1,0 +1,48 @@
+import { operations } from '../generated/operations.ts'
+import type { StatusReport } from '../index.ts'
+import { parse } from './arguments.ts'
+import { exitCodeOf, exitCodes } from './exit-codes.ts'
+import { findTarget, targetOptions } from './target.ts'
+import { plain, print, say } from './terminal.ts'
+import { UsageError } from './usage-error.ts'
+
+const STATES: readonly StatusReport['state'][] = ['pending', 'success', 'failure', 'error']
+
+/** `commit-status report`: sends one status. */
+export async function report(args: string[], env: NodeJS.ProcessEnv): Promise<number> {
+  const { values } = parse({
+    args,
+    options: {
+      ...targetOptions,
+      state: { type: 'string' },
+      context: { type: 'string' },
+      description: { type: 'string' },
+      'target-url': { type: 'string' },
+      truncate: { type: 'boolean' },
+      json: { type: 'boolean' },
+    },
+  })
+  const state = STATES.find((name) => name === values.state)
+  if (!state) throw new UsageError(`--state is one of ${STATES.join(', ')}`)
+  const { client, owner, repo, sha, targetUrl } = await findTarget(values, env)
+  const description = values.truncate ? truncate(values.description) : values.description
+  const body: StatusReport = {
+    state,
+    context: values.context ?? operations.reportStatus.replacesBy.otherwise,
+    ...(description !== undefined && { description }),
+    ...(targetUrl && { target_url: targetUrl }),
+  }
+  const result = await client.reportStatus({ owner, repo, sha, body })
+  if (result.status !== 201) {
+    say(`${state} of ${body.context} was not stored: ${result.body.error}`)
+    return exitCodeOf(result)
+  }
+  print(values.json ? JSON.stringify(result.body) : plain(`${owner}/${repo} ${sha} ${body.context} ${state}`))
+  return exitCodes.success
+}
+
+/** The longest beginning that the service takes; it counts code points. */
+function truncate(description: string | undefined): string | undefined {
+  if (description === undefined) return undefined
+  return Array.from(description).slice(0, operations.reportStatus.maxLength.description).join('')
+}

@@ -1,0 +1,35 @@
+import type { ReportStatusResult, StatusReport } from '../index.ts'
+import { exitCodeOf, exitCodes } from './exit-codes.ts'
+import { findTarget, type TargetValues } from './target.ts'
+import { UsageError } from './usage-error.ts'
+
+/** Whether a report was stored; if not, why, and the exit code that stands for it. */
+export type Stored = { stored: true } | { stored: false; reason: string; exitCode: number }
+
+/** Sends the reports of one check. Never rejects. */
+export type Reporter = (state: StatusReport['state'], description: string) => Promise<Stored>
+
+export interface ReporterValues extends TargetValues {
+  context?: string | undefined
+}
+
+/** A reporter of the check; where the commit or the service is not known, one that only says so. */
+export async function openReporter(values: ReporterValues, env: NodeJS.ProcessEnv): Promise<Reporter> {
+  try {
+    const { client, targetUrl, ...commit } = await findTarget(values, env)
+    return async (state, description) => {
+      const context = values.context !== undefined && { context: values.context }
+      const body = { state, description, ...context, ...(targetUrl && { target_url: targetUrl }) }
+      return readResult(await client.reportStatus({ ...commit, body }))
+    }
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    const exitCode = error instanceof UsageError ? exitCodes.usage : exitCodes.unanswered
+    return async () => ({ stored: false, reason, exitCode })
+  }
+}
+
+function readResult(result: ReportStatusResult): Stored {
+  if (result.status === 201) return { stored: true }
+  return { stored: false, reason: result.body.error, exitCode: exitCodeOf(result) }
+}

@@ -1,0 +1,115 @@
+import { attempt } from './attempts.ts'
+import { createExchange, type Fetch } from './exchange.ts'
+import { createGate } from './gate.ts'
+import {
+  type Operation,
+  type OperationInput,
+  type Operations,
+  operationsOver,
+} from './generated/operations.ts'
+import { createLine } from './line.ts'
+import { abortable } from './sleep.ts'
+import { type WaitForState, waitForStateOver } from './wait-for-state.ts'
+
+/** Bounds of one call. */
+export interface TimeoutOptions {
+  /** Longest time of one try, in milliseconds; 10,000 by default. */
+  timeout?: number | undefined
+  /** Longest time of all tries together, waiting between them included, in milliseconds; 30,000 by default. */
+  totalTimeout?: number | undefined
+}
+
+export interface ClientOptions extends TimeoutOptions {
+  /** Where the service is: `https://status.example.org`. In a browser, `/` is the page's own origin. */
+  baseUrl: string
+  /** A personal access token; without one only public repositories can be read. */
+  token?: string | undefined
+  /** Stands in for the global `fetch`. */
+  fetch?: Fetch | undefined
+}
+
+export interface CallOptions extends TimeoutOptions {
+  /** Ends the call, which then rejects with the signal's reason. */
+  signal?: AbortSignal | undefined
+  /** The `ETag` of an earlier answer: an unchanged one is 304, without a body. */
+  ifNoneMatch?: string | undefined
+}
+
+/** One method for each operation of the API, and what is built on them. */
+export type Client = Operations<CallOptions> & { waitForState: WaitForState }
+
+/**
+ * A typed client of the API.
+ *
+ * A method never rejects, except by the caller's own signal: each outcome is a result with a status of the contract, or
+ * with status 0 where the service was not reached or something else answered. Network errors, 429 (after its
+ * `Retry-After`), 502, 503 and 504 are tried again. Reports of one context are sent in the order of the calls, and an
+ * earlier one is not tried again once a later one waits. After a 401 or 403 a client with a token sends nothing more.
+ *
+ * @throws TypeError for a base URL or a token that cannot be one; the message holds neither.
+ */
+export function createClient({ baseUrl, token, fetch, ...defaults }: ClientOptions): Client {
+  const credential = checkToken(token)
+  const exchange = createExchange(checkBaseUrl(baseUrl), credential, fetch)
+  const gate = createGate({ token: credential !== undefined })
+  const inLine = createLine()
+
+  async function call<Result>(
+    operation: Operation,
+    input: OperationInput,
+    { signal, ifNoneMatch, ...own }: CallOptions = {},
+  ): Promise<Result> {
+    const timeout = own.timeout ?? defaults.timeout ?? 10_000
+    const deadline = performance.now() + (own.totalTimeout ?? defaults.totalTimeout ?? 30_000)
+    const send = (superseded?: AbortSignal) =>
+      attempt(gate, (stop) => exchange(operation, input, { signal: stop, ifNoneMatch }), {
+        timeout,
+        deadline,
+        signal,
+        superseded,
+      })
+    const key = replacementKey(operation, input)
+    const answer = await abortable(key === null ? send() : inLine(key, send), signal)
+    // Here the contract's types are taken at their word.
+    return Object(answer)
+  }
+
+  const methods = operationsOver<CallOptions>(call)
+  return { ...methods, waitForState: waitForStateOver(methods) }
+}
+
+/** The same for requests of which the later one replaces the earlier. Owners and names are matched without case. */
+function replacementKey(
+  { path, replacesBy }: Operation,
+  { parameters, body }: OperationInput,
+): string | null {
+  if (!replacesBy) return null
+  const place = Object.values(parameters).map((value) => value.toLowerCase())
+  return JSON.stringify([path, place, body?.[replacesBy.field] ?? replacesBy.otherwise])
+}
+
+function checkBaseUrl(baseUrl: string): string {
+  const isAbsolute = /^[a-z][a-z0-9+.-]*:/i.test(baseUrl)
+  if (isAbsolute) {
+    // Parsing errors would repeat the URL, which may hold a password.
+    const url = URL.canParse(baseUrl) ? new URL(baseUrl) : null
+    const plain = url && !url.username && !url.password && !url.search && !url.hash
+    if (!plain || !/^https?:$/.test(url.protocol)) {
+      throw new TypeError(
+        'the base URL must be http:// or https:// without user, password, query and fragment',
+      )
+    }
+  } else if (!/^(\/(?!\/)|$)/.test(baseUrl)) {
+    throw new TypeError('the base URL must begin with http:// or https://, or be a path')
+  }
+  return baseUrl.replace(/\/+$/, '')
+}
+
+/** Secrets read from files often end in a line break, and unset ones are empty. */
+function checkToken(token: string | undefined): string | undefined {
+  const trimmed = token?.trim()
+  if (trimmed && !/^[\x21-\x7e]+$/.test(trimmed)) {
+    throw new TypeError('the token holds white space or characters outside ASCII')
+  }
+  return trimmed || undefined
+}

@@ -1,0 +1,29 @@
+/** Resolves after so many milliseconds, or as soon as one of the signals is aborted. Never rejects. */
+export function sleep(milliseconds: number, ...signals: (AbortSignal | undefined)[]): Promise<void> {
+  return new Promise((resolve) => {
+    function end() {
+      clearTimeout(timer)
+      for (const signal of signals) signal?.removeEventListener('abort', end)
+      resolve()
+    }
+    const timer = setTimeout(end, Math.max(0, milliseconds))
+    for (const signal of signals) signal?.addEventListener('abort', end)
+    if (signals.some((signal) => signal?.aborted)) end()
+  })
+}
+
+/** Settles as `promise` does, or rejects with the signal's reason as soon as it is aborted. */
+export async function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (!signal) return promise
+  const settled = new AbortController()
+  const aborted = new Promise<never>((_resolve, reject) => {
+    const stop = () => reject(signal.reason)
+    if (signal.aborted) stop()
+    else signal.addEventListener('abort', stop, { once: true, signal: settled.signal })
+  })
+  try {
+    return await Promise.race([promise, aborted])
+  } finally {
+    settled.abort()
+  }
+}

@@ -1,0 +1,127 @@
+import t from 'tap'
+import { backoff } from '../src/backoff.ts'
+import { createClient } from '../src/index.ts'
+import { startService } from './helpers/service.ts'
+
+const state = 'success'
+
+t.test('503 twice, then stored', async (t) => {
+  const { proxy, token, commit, stored } = await startService(t)
+  proxy.plan({ status: 503 }, { status: 503, body: '<h1>Unavailable</h1>' })
+  const client = createClient({ baseUrl: proxy.url, token })
+  t.equal((await client.reportStatus({ ...commit, body: { state } })).status, 201)
+  t.strictSame(
+    proxy.passages.map(({ status }) => status),
+    [503, 503, 201],
+  )
+  t.strictSame(await stored(), ['default success'])
+})
+
+t.test('an answer that is lost after the report was stored', async (t) => {
+  const { proxy, token, commit, stored } = await startService(t)
+  proxy.plan('reset')
+  const client = createClient({ baseUrl: proxy.url, token })
+  t.equal((await client.reportStatus({ ...commit, body: { state } })).status, 201)
+  t.equal(proxy.passages.length, 2)
+  t.strictSame(await stored(), ['default success'])
+})
+
+t.test('502 and 504 of a gateway are tried again, 500 is not', async (t) => {
+  const { proxy, token, commit } = await startService(t)
+  const client = createClient({ baseUrl: proxy.url, token })
+  proxy.plan({ status: 502 }, { status: 504 }, { status: 500 })
+  t.match(await client.reportStatus({ ...commit, body: { state } }), { status: 0 })
+  t.equal(proxy.passages.length, 3)
+})
+
+t.test('Retry-After is obeyed by every call of the client, and a longer one ends the tries', async (t) => {
+  const { proxy, token, commit, stored } = await startService(t)
+  const client = createClient({ baseUrl: proxy.url, token })
+  proxy.plan({ status: 429, headers: { 'retry-after': '1' } })
+  const first = client.reportStatus({ ...commit, body: { state, context: 'a' } })
+  t.equal((await first).status, 201)
+  const [refused, accepted] = proxy.passages
+  t.ok(refused && accepted && accepted.at - refused.at >= 990, 'not a moment earlier')
+
+  proxy.plan({ status: 429, headers: { 'retry-after': new Date(Date.now() + 60_000).toUTCString() } })
+  const before = performance.now()
+  t.equal((await client.reportStatus({ ...commit, body: { state, context: 'b' } })).status, 429)
+  t.equal((await client.reportStatus({ ...commit, body: { state, context: 'c' } })).status, 429)
+  t.ok(performance.now() - before < 1_000, 'nobody waits for what cannot come in time')
+  t.equal(proxy.passages.length, 3, 'the other call was not sent at all')
+  t.strictSame(await stored(), ['a success'])
+})
+
+t.test('a server that hangs costs one timeout a try, and never more than the total', async (t) => {
+  const { proxy, token, commit, stored } = await startService(t)
+  const client = createClient({ baseUrl: proxy.url, token, timeout: 200 })
+  proxy.plan('hang')
+  t.equal((await client.reportStatus({ ...commit, body: { state } })).status, 201)
+  t.equal(proxy.passages.length, 2)
+
+  proxy.plan(...Array.from({ length: 20 }, () => 'hang' as const))
+  const before = performance.now()
+  const answer = await client.reportStatus({ ...commit, body: { state: 'failure' } }, { totalTimeout: 700 })
+  t.match(answer, { status: 0, body: { error: /nothing came for \d+ ms/ } })
+  const took = performance.now() - before
+  t.ok(took >= 200 && took < 1_500, `${took} ms`)
+  t.strictSame(await stored(), ['default success'])
+})
+
+t.test('a signal ends a try, a pause and a place in the line', async (t) => {
+  const { proxy, token, commit } = await startService(t)
+  const client = createClient({ baseUrl: proxy.url, token })
+  const reason = new Error('enough')
+  const body = { state } as const
+
+  proxy.plan('hang')
+  const trying = new AbortController()
+  const first = client.reportStatus({ ...commit, body }, { signal: trying.signal })
+  await proxy.reached(1)
+  const queued = new AbortController()
+  const second = client.reportStatus({ ...commit, body }, { signal: queued.signal })
+  queued.abort(reason)
+  await t.rejects(second, reason)
+  trying.abort(reason)
+  await t.rejects(first, reason)
+
+  proxy.plan({ status: 429, headers: { 'retry-after': '20' } })
+  const paused = new AbortController()
+  const third = client.listStatuses(commit, { signal: paused.signal })
+  await proxy.reached(2)
+  paused.abort(reason)
+  await t.rejects(third, reason)
+  await t.rejects(client.listStatuses(commit, { signal: AbortSignal.abort(reason) }), reason)
+  t.equal(proxy.passages.length, 2)
+})
+
+t.test('reports of one context are sent in order; those of others do not wait', async (t) => {
+  const { proxy, token, commit, stored } = await startService(t)
+  const client = createClient({ baseUrl: proxy.url, token, timeout: 400 })
+  proxy.plan('hang')
+  const pending = client.reportStatus({ ...commit, body: { state: 'pending', context: 'slow' } })
+  await proxy.reached(1)
+  const final = client.reportStatus({ ...commit, owner: 'ACME', body: { state: 'failure', context: 'slow' } })
+  const other = await client.reportStatus({ ...commit, body: { state, context: 'quick' } })
+  t.equal(other.status, 201)
+  t.strictSame(await stored(), ['quick success'], 'the final report is behind the one that hangs')
+  t.match(await pending, { status: 0 }, 'and that is not tried again, since a newer one waits')
+  t.equal((await final).status, 201)
+  t.equal(proxy.passages.length, 3)
+  t.strictSame(await stored(), ['quick success', 'slow failure'])
+
+  const many = ['pending', 'error', 'pending', 'success'] as const
+  await Promise.all(
+    many.map((each) => client.reportStatus({ ...commit, body: { state: each, context: 'slow' } })),
+  )
+  const sent = proxy.passages.slice(3).map(({ body }): unknown => JSON.parse(body).state)
+  t.strictSame(sent, many)
+})
+
+t.test('pauses are spread over a bound that doubles up to 8 s', async (t) => {
+  for (const [index, bound] of [500, 1_000, 2_000, 4_000, 8_000, 8_000, 8_000].entries()) {
+    const pauses = Array.from({ length: 500 }, () => backoff(index))
+    t.ok(Math.max(...pauses) <= bound && Math.max(...pauses) > bound * 0.9, `try ${index}`)
+    t.ok(Math.min(...pauses) < bound * 0.1)
+  }
+})

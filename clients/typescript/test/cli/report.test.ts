@@ -1,0 +1,104 @@
+import t from 'tap'
+import { type CommandLineOptions, commandLine } from '../helpers/command-line.ts'
+import { startService } from '../helpers/service.ts'
+
+t.test('report and get', async (t) => {
+  const { server, proxy, token, commit, stored } = await startService(t)
+  const env = { COMMIT_STATUS_URL: proxy.url, COMMIT_STATUS_TOKEN: token }
+  const place = ['--repo', 'acme/rocket', '--sha', commit.sha]
+  const cli = (args: string[], options?: CommandLineOptions) =>
+    commandLine(t, args, { env, ...options }).finished
+
+  t.test('a report is stored, and --json prints it', async (t) => {
+    const details = [
+      '--context',
+      'ci/build',
+      '--description',
+      '412 passed',
+      '--target-url',
+      'https://ci.example.org/1',
+    ]
+    const report = await cli(['report', ...place, '--state', 'failure', ...details, '--json'])
+    t.match(report, { code: 0, stderr: '' })
+    const fields = { context: 'ci/build', description: '412 passed', target_url: 'https://ci.example.org/1' }
+    t.match(JSON.parse(report.stdout), { state: 'failure', sha: commit.sha, ...fields })
+
+    const short = await cli(['report', ...place, '--state', 'success'])
+    t.match(short, { code: 0, stdout: `acme/rocket ${commit.sha} default success\n` })
+    t.strictSame(await stored(), ['ci/build failure', 'default success'])
+  })
+
+  t.test('--truncate cuts a long description by code points', async (t) => {
+    const args = [
+      'report',
+      ...place,
+      '--state',
+      'error',
+      '--context',
+      'long',
+      '--description',
+      '🚀'.repeat(1_030),
+    ]
+    t.match(await cli(args), { code: 2, stderr: /1030 characters/ })
+    const cut = await cli([...args, '--truncate', '--json'])
+    t.equal(cut.code, 0)
+    t.equal(JSON.parse(cut.stdout).description, '🚀'.repeat(1_024))
+  })
+
+  t.test('get prints a table without colours or control characters, or JSON', async (t) => {
+    const body = { state: 'pending', context: 'a\u001b[31mb', description: 'one\ntwo\u202e' }
+    await server.report('acme/rocket', commit.sha, body, token)
+    const table = await cli(['get', commit.sha, '--repo', 'acme/rocket'])
+    t.equal(table.code, 0)
+    const lines = table.stdout.trimEnd().split('\n')
+    t.equal(lines[0], 'combined: failure')
+    t.equal(lines[1], 'pending  a [31mb   one two ')
+    t.match(lines[2], /^failure {2}ci\/build {2}412 passed {2}https:\/\/ci\.example\.org\/1$/)
+    const json = await cli(['get', ...place, '--json'], { env: { COMMIT_STATUS_URL: proxy.url } })
+    t.equal(json.code, 0, 'a public repository needs no token')
+    t.equal(JSON.parse(json.stdout).statuses.length, 4)
+  })
+
+  t.test('2 is wrong usage or an invalid value, 5 unreachable or refused', async (t) => {
+    const passed = proxy.passages.length
+    const usages: [string[], RegExp][] = [
+      [[], /which command/],
+      [['frobnicate'], /no command "frobnicate"/],
+      [['report', ...place], /--state is one of/],
+      [['report', ...place, '--state', 'done'], /--state is one of/],
+      [['report', ...place, '--token', token], /Unknown option '--token'/],
+      [['report', '--state', 'success', '--sha', commit.sha], /--repo/],
+      [['report', '--state', 'success', '--repo', 'acme/rocket'], /--sha/],
+      [['get', '--repo', 'acme', '--sha', commit.sha], /OWNER\/NAME/],
+      [['get', commit.sha, ...place], /one commit at a time/],
+    ]
+    await Promise.all(
+      usages.map(async ([args, message]) =>
+        t.match(await cli(args), { code: 2, stdout: '', stderr: message }),
+      ),
+    )
+    t.match(await cli(['get', ...place], { env: {} }), { code: 2, stderr: /COMMIT_STATUS_URL/ })
+    t.equal(proxy.passages.length, passed, 'nothing was sent')
+    t.match(await cli(['get', '--repo', 'acme/rocket', 'abc']), { code: 2, stderr: /full commit id/ })
+    t.match(await cli(['get', '--repo', 'acme/none', commit.sha]), { code: 5 })
+    const refused = await cli(['report', ...place, '--state', 'success'], {
+      env: { ...env, COMMIT_STATUS_TOKEN: 'nonsense' },
+    })
+    t.match(refused, { code: 5, stderr: /success of default was not stored/ })
+    await proxy.close()
+    const unreachable = { COMMIT_STATUS_URL: proxy.url, COMMIT_STATUS_TIMEOUT: '1s' }
+    t.match(await cli(['get', ...place], { env: unreachable }), { code: 5, stderr: /ECONNREFUSED/ })
+    t.match(await cli(['report', ...place, '--state', 'success'], { env: unreachable }), { code: 5 })
+    await proxy.open()
+  })
+
+  t.test('help is there, and no message holds the token', async (t) => {
+    t.match(await cli(['--help']), { code: 0, stdout: /Usage: commit-status/ })
+    const password = await cli(['get', ...place, '--url', `http://u:${token}@127.0.0.1`])
+    t.equal(password.code, 2)
+    t.notMatch(password.stderr, token)
+    const broken = await cli(['get', ...place], { env: { ...env, COMMIT_STATUS_TOKEN: `${token}\nx` } })
+    t.equal(broken.code, 2)
+    t.notMatch(broken.stderr, token)
+  })
+})

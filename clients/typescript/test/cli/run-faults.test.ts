@@ -1,0 +1,75 @@
+import t from 'tap'
+import { commandLine } from '../helpers/command-line.ts'
+import { environmentOf, placeOf, runScript, sentStates } from '../helpers/run-script.ts'
+import { startService } from '../helpers/service.ts'
+
+const first = await startService(t, { commits: 9 })
+t.jobs = 8
+
+t.test('connection refused until the command ends', { buffered: true }, async (t) => {
+  const service = await first.again()
+  await service.proxy.close()
+  const running = runScript(t, service, 'console.log("up"); setInterval(() => {}, 1000)')
+  await running.printed('up')
+  await service.proxy.open()
+  await service.proxy.reached(1)
+  t.strictSame(sentStates(service), ['pending'], 'it was tried again meanwhile')
+  running.child.kill('SIGHUP')
+  t.equal((await running.finished).code, 128 + 1)
+  t.strictSame(await service.stored(), ['default error'])
+})
+
+t.test('connection refused for good', { buffered: true }, async (t) => {
+  const service = await first.again()
+  await service.proxy.close()
+  const env = { ...environmentOf(service), COMMIT_STATUS_TIMEOUT: '1s' }
+  const place = placeOf(service)
+  const zero = [process.execPath, '-e', '']
+  const four = [process.execPath, '-e', 'process.exit(4)']
+  const runs = [
+    [['run', ...place, '--', ...zero], 0, /warning: "success, passed in .* was not stored: no answer/],
+    [['run', ...place, '--', ...four], 4, /warning: "failure, exit code 4/],
+    [['run', ...place, '--strict', '--', ...zero], 5, /error: "success/],
+    [['run', ...place, '--strict', '--', ...four], 4, /error: "failure/],
+    [['run', '--', ...zero], 0, /warning: .* which repository/],
+    [['run', '--strict', '--', ...zero], 2, /error: .* which repository/],
+  ] as const
+  await Promise.all(
+    runs.map(async ([args, code, stderr]) => {
+      t.match(await commandLine(t, args, { env }).finished, { code, stderr })
+    }),
+  )
+  const deaf = await commandLine(t, ['run', '--', ...four]).finished
+  t.match(deaf, { code: 4, stderr: /COMMIT_STATUS_URL/ })
+})
+
+const faults = {
+  'reset after the request was sent': ['pass', 'reset'],
+  '503 twice, then 201': ['pass', { status: 503 }, { status: 503 }],
+  '429 with Retry-After': ['pass', { status: 429, headers: { 'retry-after': '1' } }],
+  'a server that hangs': ['pass', 'hang'],
+  'a server that hangs from the beginning': ['hang'],
+} as const
+for (const [name, plan] of Object.entries(faults)) {
+  t.test(
+    `${name}: the final result is stored once, the exit code is the own`,
+    { buffered: true },
+    async (t) => {
+      const service = await first.again()
+      service.proxy.plan(...plan)
+      const { code, stderr } = await runScript(t, service, 'process.exit(6)').finished
+      t.strictSame({ code, stderr }, { code: 6, stderr: '' })
+      t.strictSame(await service.stored(), ['default failure'])
+      const accepted = sentStates(service, { stored: true })
+      t.equal(accepted.filter((state) => state === 'failure').length, 1, 'and nothing is sent after that')
+      t.equal(accepted.at(-1), 'failure')
+    },
+  )
+}
+
+t.test('a refused token ends the reports, not the build', { buffered: true }, async (t) => {
+  const service = await first.again()
+  const { code, stderr } = await runScript(t, { ...service, token: 'nonsense' }, '').finished
+  t.match({ code, stderr }, { code: 0, stderr: /warning: "success, .* was not stored: not sent/ })
+  t.equal(service.proxy.passages.length, 1)
+})

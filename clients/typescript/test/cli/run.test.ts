@@ -1,0 +1,93 @@
+import { readFileSync } from 'node:fs'
+import t from 'tap'
+import { commandLine } from '../helpers/command-line.ts'
+import { environmentOf, placeOf, runScript, sentStates } from '../helpers/run-script.ts'
+import { startService } from '../helpers/service.ts'
+
+const FOREVER = 'console.log("up"); setInterval(() => {}, 1000)'
+const first = await startService(t, { commits: 8 })
+t.jobs = 3
+
+t.test(
+  'the command keeps its output and its exit code; its result is stored',
+  { buffered: true },
+  async (t) => {
+    const service = await first.again()
+    const script = 'process.stdout.write("out\\0put"); process.stderr.write("err"); process.exit(7)'
+    const failed = await runScript(t, service, script, '--context', 'ci/test').finished
+    t.strictSame(failed, { code: 7, stdout: 'out\0put', stderr: 'err' })
+    t.strictSame(await service.stored(), ['ci/test failure'])
+    t.strictSame(sentStates(service), ['pending', 'failure'])
+    t.match(JSON.parse(service.proxy.passages[1]?.body ?? ''), {
+      description: /^exit code 7 after \d\.\d s$/,
+    })
+
+    t.equal((await runScript(t, service, '', '--context', 'ci/test').finished).code, 0)
+    t.strictSame(await service.stored(), ['ci/test success'])
+    t.match(JSON.parse(service.proxy.passages[3]?.body ?? ''), { description: /^passed in \d\.\d s$/ })
+  },
+)
+
+t.test('killed by a signal, or not startable', { buffered: true }, async (t) => {
+  const service = await first.again()
+  const env = environmentOf(service)
+  const [killed, missing, nothing] = await Promise.all([
+    runScript(t, service, 'process.kill(process.pid, "SIGKILL")').finished,
+    commandLine(t, ['run', ...placeOf(service), '--context', 'none', '--', '/nonexistent/command'], { env })
+      .finished,
+    commandLine(t, ['run', ...placeOf(service)], { env }).finished,
+  ])
+  t.equal(killed.code, 128 + 9)
+  t.match(missing, { code: 127, stderr: /\/nonexistent\/command could not be started: ENOENT/ })
+  t.match(nothing, { code: 2, stderr: /what is to be run/ })
+  t.strictSame(await service.stored(), ['default error', 'none error'])
+})
+
+for (const [signal, number] of [
+  ['SIGINT', 2],
+  ['SIGTERM', 15],
+] as const) {
+  t.test(`${signal} is passed on and never leaves pending`, { buffered: true }, async (t) => {
+    const service = await first.again()
+
+    const obedient = runScript(t, service, FOREVER, '--context', 'a')
+    const tidy = runScript(
+      t,
+      service,
+      `process.on("${signal}", () => process.exit(0)); ${FOREVER}`,
+      '--context',
+      'b',
+    )
+    const failing = runScript(
+      t,
+      service,
+      `process.on("${signal}", () => process.exit(9)); ${FOREVER}`,
+      '--context',
+      'c',
+    )
+    const all = [obedient, tidy, failing]
+    await Promise.all(all.map((running) => running.printed('up')))
+    for (const { child } of all) child.kill(signal)
+    const codes = await Promise.all(all.map(async ({ finished }) => (await finished).code))
+    t.strictSame(codes, [128 + number, 0, 9], "the command's own")
+    t.strictSame(await service.stored(), ['a error', 'b error', 'c failure'])
+  })
+}
+
+t.test(
+  'a command that ignores the signal is reported as cancelled before it ends',
+  { buffered: true },
+  async (t) => {
+    const service = await first.again()
+    const stubborn = runScript(t, service, `process.on("SIGTERM", () => console.log("no")); ${FOREVER}`)
+    await stubborn.printed('up')
+    t.notMatch(readFileSync(`/proc/${stubborn.child.pid}/cmdline`, 'utf8'), service.token)
+    stubborn.child.kill('SIGTERM')
+    await service.proxy.answered(2)
+    t.strictSame(await service.stored(), ['default error'])
+    await stubborn.printed('no')
+    stubborn.child.kill('SIGQUIT')
+    t.equal((await stubborn.finished).code, 128 + 3)
+    t.strictSame(await service.stored(), ['default error'])
+  },
+)

@@ -1,0 +1,96 @@
+import { spawn } from 'node:child_process'
+import { resolve } from 'node:path'
+import t from 'tap'
+import { commandLine } from '../helpers/command-line.ts'
+import { startService } from '../helpers/service.ts'
+
+t.test('exit codes', async (t) => {
+  const { server, proxy, token, commit, commits } = await startService(t, { commits: 3 })
+  const [, pending = '', failed = ''] = commits
+  await server.report('acme/rocket', pending, { context: 'a', state: 'pending' }, token)
+  await server.report('acme/rocket', failed, { context: 'a', state: 'failure' }, token)
+  await server.report('acme/rocket', failed, { context: 'b', state: 'pending' }, token)
+  const env = { COMMIT_STATUS_URL: server.url }
+  const short = ['--timeout', '0.3s', '--interval', '0.1s']
+  const cases: [string[], number, RegExp][] = [
+    [[failed], 1, /^failure: 1 pending, 1 failure\n$/],
+    [[failed, '--require', 'a', 'b'], 1, /^failure/],
+    [['--require', 'a', '--require', 'c', '--sha', failed, ...short], 4, /^missing: .*not reported: c\n$/],
+    [['--require', 'a', 'c', failed, ...short], 4, /not reported: c\n$/],
+    [['--require', 'a', pending, ...short], 3, /^pending: 1 pending\n$/],
+    [[commit.sha, ...short], 3, /^pending: nothing has reported\n$/],
+    [[commit.sha, '--timeout', 'soon'], 2, /^$/],
+    [['abc'], 2, /^$/],
+    [[commit.sha, 'abc'], 2, /^$/],
+  ]
+  await Promise.all(
+    cases.map(async ([args, code, stdout]) => {
+      const { finished } = commandLine(t, ['wait', '--repo', 'acme/rocket', ...args], { env })
+      t.match(await finished, { code, stdout }, args.join(' '))
+    }),
+  )
+  const elsewhere = commandLine(t, ['wait', '--repo', 'acme/none', failed, '--json'], { env }).finished
+  t.match(await elsewhere, { code: 5, stderr: /not read/ })
+  await proxy.close()
+  const away = { env: { COMMIT_STATUS_URL: proxy.url } }
+  const unreachable = commandLine(
+    t,
+    ['wait', '--repo', 'acme/none', failed, '--timeout', '1s'],
+    away,
+  ).finished
+  t.match(await unreachable, { code: 5, stderr: /ECONNREFUSED/ })
+  const json = await commandLine(t, ['wait', '--repo', 'acme/rocket', failed, '--json'], { env }).finished
+  t.match(JSON.parse(json.stdout), {
+    outcome: 'failure',
+    state: 'failure',
+    missing: [],
+    statuses: { length: 2 },
+  })
+})
+
+t.test('112 contexts of parallel jobs', async (t) => {
+  const { server, proxy, token, commit } = await startService(t)
+  const contexts = Array.from({ length: 112 }, (_, index) => `ci/check-${index}`)
+  const env = { COMMIT_STATUS_URL: proxy.url, COMMIT_STATUS_TOKEN: token }
+  const wait = commandLine(
+    t,
+    ['wait', commit.sha, '--repo', 'acme/rocket', '--interval', '0.1s', '--require', ...contexts],
+    { env },
+  )
+  let ended = false
+  void wait.finished.then(() => {
+    ended = true
+  })
+  await proxy.reached(1)
+
+  const jobs = Array.from({ length: 4 }, (_, job) => contexts.slice(job * 28, job * 28 + 28))
+  const held = 'ci/check-111'
+  await Promise.all(
+    jobs.map((share) =>
+      runJob(
+        { ...env, SHA: commit.sha },
+        share.filter((name) => name !== held),
+      ),
+    ),
+  )
+  const read = async () => (await server.read('acme/rocket', commit.sha)).json
+  t.match(await read(), { state: 'success', statuses: { length: 111 } })
+  await proxy.reached(proxy.passages.length + 2)
+  t.notOk(ended, 'one has not reported')
+  await server.report('acme/rocket', commit.sha, { context: held, state: 'pending' }, token)
+  await proxy.reached(proxy.passages.length + 2)
+  t.notOk(ended, 'the combined state is pending')
+  await server.report('acme/rocket', commit.sha, { context: held, state: 'success' }, token)
+  t.match(await wait.finished, { code: 0, stdout: 'success: 112 success\n', stderr: '' })
+  t.equal(new Set((await read()).statuses.map((status: { id: string }) => status.id)).size, 112)
+})
+
+/** A process that reports its share of the contexts, all at once: first `pending`, then `success`. */
+async function runJob(env: Record<string, string>, contexts: string[]): Promise<void> {
+  const job = spawn(process.execPath, [resolve(import.meta.dirname, '../helpers/job.ts'), ...contexts], {
+    env: { ...env, PATH: process.env.PATH },
+    stdio: 'inherit',
+  })
+  const code = await new Promise((resolve) => job.on('close', resolve))
+  if (code !== 0) throw new Error(`a job ended with ${code}`)
+}

@@ -1,0 +1,57 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import type { Test } from 'tap'
+
+const main = resolve(import.meta.dirname, '../../src/cli/main.ts')
+
+export interface Finished {
+  code: number | null
+  stdout: string
+  stderr: string
+}
+
+export interface Running {
+  child: ChildProcess
+  finished: Promise<Finished>
+  /** Resolves when standard output holds the text. */
+  printed(text: string): Promise<void>
+}
+
+export interface CommandLineOptions {
+  env?: Record<string, string>
+  cwd?: string
+}
+
+/** Starts `commit-status` with nothing of our own environment but PATH, in an empty folder unless told otherwise. */
+export function commandLine(t: Test, args: readonly string[], options: CommandLineOptions = {}): Running {
+  const cwd = options.cwd ?? mkdtempSync(join(tmpdir(), 'job-'))
+  if (!options.cwd) t.teardown(() => rmSync(cwd, { recursive: true, force: true }))
+  const child = spawn(process.execPath, [main, ...args], {
+    cwd,
+    env: { PATH: process.env.PATH, ...options.env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  t.teardown(() => child.kill('SIGKILL'))
+  let [stdout, stderr] = ['', '']
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    stdout += text
+  })
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text
+  })
+  return {
+    child,
+    finished: new Promise((resolve, reject) => {
+      child.on('error', reject)
+      child.on('close', (code) => resolve({ code, stdout, stderr }))
+    }),
+    printed: (text) =>
+      new Promise((resolve) => {
+        const look = () => stdout.includes(text) && resolve()
+        child.stdout.on('data', look)
+        look()
+      }),
+  }
+}

@@ -1,0 +1,127 @@
+import { once } from 'node:events'
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { Test } from 'tap'
+
+/** What happens to one request on its way. */
+export type Fault =
+  | 'pass'
+  /** Nothing ever comes back, and nothing arrives. */
+  | 'hang'
+  /** The request arrives, the answer is lost. */
+  | 'reset'
+  /** Answered by the proxy itself. */
+  | { status: number; headers?: Record<string, string>; body?: string }
+
+/** One request that came to the proxy, and what was answered. */
+export interface Passage {
+  method: string
+  url: string
+  headers: http.IncomingHttpHeaders
+  body: string
+  /** Milliseconds by `performance.now()`. */
+  at: number
+  /** 0 until an answer was sent. */
+  status: number
+}
+
+/** A proxy before a real server that does to each request what the test says. */
+export interface FaultyProxy {
+  url: string
+  passages: Passage[]
+  /** What the next requests meet; those after them pass. */
+  plan(...faults: Fault[]): void
+  /** Refuses connections until `open` is called. */
+  close(): Promise<void>
+  open(): Promise<void>
+  /** Resolves when so many requests have come. */
+  reached(count: number): Promise<void>
+  /** Resolves when so many requests have been answered. */
+  answered(count: number): Promise<void>
+}
+
+/** Starts a proxy before `target`; it ends with the test. */
+export async function startFaultyProxy(t: Test, target: string): Promise<FaultyProxy> {
+  const planned: Fault[] = []
+  const passages: Passage[] = []
+  const watchers = new Set<() => void>()
+  const server = http.createServer(async (request, response) => {
+    const { method = '', url = '', headers } = request
+    const passage: Passage = { method, url, headers, body: '', at: performance.now(), status: 0 }
+    const fault = planned.shift() ?? 'pass'
+    for await (const chunk of request.setEncoding('utf8')) passage.body += chunk
+    passages.push(passage)
+    look()
+    if (fault === 'hang') return
+    if (typeof fault === 'object') {
+      response.writeHead(fault.status, fault.headers).end(fault.body ?? '{"error":"out of order"}')
+      passage.status = fault.status
+      look()
+      return
+    }
+    const answer = await forward(target, passage)
+    if (fault === 'reset') {
+      request.socket.resetAndDestroy()
+      return
+    }
+    response.writeHead(answer.status, answer.headers).end(answer.body)
+    passage.status = answer.status
+    look()
+  })
+  const look = () => {
+    for (const watch of watchers) watch()
+  }
+  let port = 0
+  async function open() {
+    server.listen(port, '127.0.0.1')
+    await once(server, 'listening')
+    port = addressOf(server.address()).port
+  }
+  async function close() {
+    if (!server.listening) return
+    const closed = once(server, 'close')
+    server.close()
+    server.closeAllConnections()
+    await closed
+  }
+  function until(isReached: () => boolean) {
+    return new Promise<void>((resolve) => {
+      function watch() {
+        if (!isReached()) return
+        watchers.delete(watch)
+        resolve()
+      }
+      watchers.add(watch)
+      watch()
+    })
+  }
+  await open()
+  t.teardown(close)
+  return {
+    url: `http://127.0.0.1:${port}`,
+    passages,
+    plan: (...faults) => void planned.push(...faults),
+    close,
+    open,
+    reached: (count) => until(() => passages.length >= count),
+    answered: (count) => until(() => passages.filter(({ status }) => status > 0).length >= count),
+  }
+}
+
+function forward(target: string, { method, url, headers, body }: Passage) {
+  return new Promise<{ status: number; headers: http.IncomingHttpHeaders; body: string }>(
+    (resolve, reject) => {
+      const request = http.request(target + url, { method, headers, agent: false }, async (response) => {
+        let text = ''
+        for await (const chunk of response.setEncoding('utf8')) text += chunk
+        resolve({ status: response.statusCode ?? 0, headers: response.headers, body: text })
+      })
+      request.on('error', reject).end(body)
+    },
+  )
+}
+
+function addressOf(address: ReturnType<http.Server['address']>): AddressInfo {
+  if (address === null || typeof address === 'string') throw new Error('the proxy does not listen')
+  return address
+}

@@ -1,0 +1,83 @@
+import t from 'tap'
+import { createClient } from '../src/index.ts'
+import { startService } from './helpers/service.ts'
+
+t.test('it ends when every required context has reported and the combined state is final', async (t) => {
+  const { server, proxy, token, commit } = await startService(t)
+  const client = createClient({ baseUrl: proxy.url, token })
+  const report = (context: string, state: string) =>
+    server.report('acme/rocket', commit.sha, { context, state }, token)
+  const seen: (string | null)[] = []
+  const waiting = client.waitForState(commit, {
+    require: ['build', 'test'],
+    interval: 20,
+    onChange: ({ state, missing }) => seen.push(`${state} ${missing}`),
+  })
+  await proxy.reached(3)
+  await report('build', 'failure')
+  while (!seen.includes('failure test')) await new Promise(setImmediate)
+  await proxy.reached(proxy.passages.length + 2)
+  await report('test', 'pending')
+  t.match(await waiting, { outcome: 'failure', state: 'failure', missing: [], statuses: { length: 2 } })
+  t.strictSame(seen, ['null build,test', 'failure test', 'failure '])
+  t.ok(
+    proxy.passages.some(({ status }) => status === 304),
+    'an unchanged answer is not sent again',
+  )
+
+  await report('build', 'success')
+  const second = client.waitForState(commit, { interval: 20 })
+  await proxy.reached(proxy.passages.length + 2)
+  await report('test', 'success')
+  t.match(await second, { outcome: 'success', state: 'success' })
+})
+
+t.test('the timeout tells what is missing', async (t) => {
+  const { server, proxy, token, commit } = await startService(t)
+  const client = createClient({ baseUrl: proxy.url, token })
+  const options = { timeout: 60, interval: 20 }
+  t.match(await client.waitForState(commit, options), { outcome: 'pending', state: null, statuses: [] })
+  await server.report('acme/rocket', commit.sha, { context: 'a', state: 'pending' }, token)
+  t.match(await client.waitForState(commit, options), { outcome: 'pending', state: 'pending' })
+  t.match(await client.waitForState(commit, { ...options, require: ['a', 'b'] }), {
+    outcome: 'missing',
+    missing: ['b'],
+  })
+  await server.report('acme/rocket', commit.sha, { context: 'a', state: 'success' }, token)
+  t.match(await client.waitForState(commit, { ...options, require: ['b'] }), {
+    outcome: 'missing',
+    state: 'success',
+    missing: ['b'],
+  })
+})
+
+t.test('it outlives a server that is away for a while, and ends when it is refused', async (t) => {
+  const { server, proxy, token, commit } = await startService(t)
+  const client = createClient({ baseUrl: proxy.url, token })
+  const waiting = client.waitForState(commit, { interval: 20 })
+  await proxy.reached(2)
+  await proxy.close()
+  await server.report('acme/rocket', commit.sha, { state: 'success' }, token)
+  await proxy.open()
+  t.match(await waiting, { outcome: 'success' })
+
+  t.match(await client.waitForState({ ...commit, repo: 'none' }), {
+    outcome: 'unanswered',
+    answer: { status: 404 },
+  })
+  const stopped = new AbortController()
+  const another = client.waitForState(
+    { ...commit, sha: commit.sha },
+    { require: ['x'], signal: stopped.signal },
+  )
+  const reason = new Error('enough')
+  stopped.abort(reason)
+  await t.rejects(another, reason)
+})
+
+t.test('its pauses grow while nothing changes', async (t) => {
+  const { proxy, token, commit } = await startService(t)
+  const client = createClient({ baseUrl: proxy.url, token })
+  await client.waitForState(commit, { interval: 10, timeout: 1_000 })
+  t.ok(proxy.passages.length < 30, `${proxy.passages.length} reads in a second; 100 without growing`)
+})
