@@ -1,0 +1,168 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import t from 'tap'
+import { git } from '../../../../test/helpers/git.ts'
+import { findJob, type Job } from '../../src/cli/job.ts'
+import { commandLine } from '../helpers/command-line.ts'
+import { startService } from '../helpers/service.ts'
+
+const sha = '2c26b46b68ffc68ff99b453c1d30413413422d70'
+const merge = '0123456789012345678901234567890123456789'
+const repository = 'acme/rocket'
+const folder = mkdtempSync(join(tmpdir(), 'surroundings-'))
+t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+const event = join(folder, 'event.json')
+writeFileSync(event, JSON.stringify({ pull_request: { number: 7, head: { sha } } }))
+
+const github = {
+  GITHUB_ACTIONS: 'true',
+  GITHUB_REPOSITORY: repository,
+  GITHUB_SHA: sha,
+  GITHUB_RUN_ID: '5',
+  GITHUB_SERVER_URL: 'https://forge.example.org',
+}
+const gitlab = {
+  GITLAB_CI: 'true',
+  CI_COMMIT_SHA: sha,
+  CI_PROJECT_PATH: repository,
+  CI_PROJECT_URL: 'https://forge.example.org/acme/rocket',
+  CI_JOB_ID: '5',
+}
+const link = 'https://ci.example.org/5'
+
+/** By the name that the README's table has. */
+const systems: Record<string, [NodeJS.ProcessEnv, Job]> = {
+  'GitHub Actions': [
+    github,
+    { repository, sha, targetUrl: 'https://forge.example.org/acme/rocket/actions/runs/5' },
+  ],
+  'GitLab CI': [gitlab, { repository, sha, targetUrl: 'https://forge.example.org/acme/rocket/-/jobs/5' }],
+  Jenkins: [
+    { JENKINS_URL: 'https://j', GIT_COMMIT: sha, GIT_URL: 'git@host:acme/rocket.git', BUILD_URL: link },
+    { repository, sha, targetUrl: link },
+  ],
+  Woodpecker: [
+    {
+      CI: 'woodpecker',
+      CI_COMMIT_SHA: sha,
+      CI_REPO_OWNER: 'acme',
+      CI_REPO_NAME: 'rocket',
+      CI_STEP_URL: link,
+    },
+    { repository, sha, targetUrl: link },
+  ],
+  Drone: [
+    {
+      DRONE: 'true',
+      DRONE_COMMIT_SHA: sha,
+      DRONE_REPO_OWNER: 'acme',
+      DRONE_REPO_NAME: 'rocket',
+      DRONE_BUILD_LINK: link,
+    },
+    { repository, sha, targetUrl: link },
+  ],
+  Buildkite: [
+    {
+      BUILDKITE: 'true',
+      BUILDKITE_COMMIT: sha,
+      BUILDKITE_REPO: 'https://host/acme/rocket.git',
+      BUILDKITE_BUILD_URL: link,
+    },
+    { repository, sha, targetUrl: link },
+  ],
+  CircleCI: [
+    {
+      CIRCLECI: 'true',
+      CIRCLE_SHA1: sha,
+      CIRCLE_PROJECT_USERNAME: 'acme',
+      CIRCLE_PROJECT_REPONAME: 'rocket',
+      CIRCLE_BUILD_URL: link,
+    },
+    { repository, sha, targetUrl: link },
+  ],
+  'Travis CI': [
+    { TRAVIS: 'true', TRAVIS_COMMIT: sha, TRAVIS_REPO_SLUG: repository, TRAVIS_JOB_WEB_URL: link },
+    { repository, sha, targetUrl: link },
+  ],
+}
+
+for (const [name, [env, expected]] of Object.entries(systems)) {
+  t.test(`${name} tells repository, commit and job`, async (t) => {
+    t.strictSame(await findJob(env, folder), expected)
+  })
+}
+
+t.test("the README's table names these systems", async (t) => {
+  const readme = readFileSync(resolve(import.meta.dirname, '../../README.md'), 'utf8')
+  const [, section = ''] = readme.split('## CI systems')
+  const rows = section.split('\n## ')[0]?.match(/^\| (?!CI system|---)[^|]+/gm) ?? []
+  t.strictSame(
+    rows.map((row) => row.slice(2).trim()),
+    Object.keys(systems),
+  )
+})
+
+t.test('of a merge that nobody pushed, the commit under review counts', async (t) => {
+  const pull = {
+    ...github,
+    GITHUB_SHA: merge,
+    GITHUB_EVENT_NAME: 'pull_request_target',
+    GITHUB_EVENT_PATH: event,
+  }
+  t.match(await findJob(pull, folder), { sha })
+  t.match(
+    await findJob({ ...gitlab, CI_COMMIT_SHA: merge, CI_MERGE_REQUEST_SOURCE_BRANCH_SHA: sha }, folder),
+    { sha },
+  )
+  t.match(
+    await findJob(
+      { TF_BUILD: 'True', BUILD_SOURCEVERSION: merge, SYSTEM_PULLREQUEST_SOURCECOMMITID: sha },
+      folder,
+    ),
+    {
+      sha,
+    },
+  )
+})
+
+t.test('what is missing, or could not be right, is left out', async (t) => {
+  const nothing = { repository: undefined, sha: undefined, targetUrl: undefined }
+  t.strictSame(await findJob({ GITHUB_ACTIONS: 'true' }, folder), nothing)
+  t.strictSame(await findJob({ GITLAB_CI: 'true' }, folder), nothing)
+  t.strictSame(await findJob({ DRONE: 'true', DRONE_BUILD_LINK: 'https://u:secret@host/1' }, folder), nothing)
+  t.strictSame(
+    await findJob({ BUILDKITE: 'true', BUILDKITE_COMMIT: 'HEAD', BUILDKITE_REPO: '/srv/x' }, folder),
+    nothing,
+  )
+  const lost = {
+    ...github,
+    GITHUB_EVENT_NAME: 'pull_request_target',
+    GITHUB_EVENT_PATH: join(folder, 'none'),
+  }
+  t.strictSame(await findJob(lost, folder), nothing, 'env-ci fails here')
+  const long = `https://ci.example.org/${'x'.repeat(2_048)}`
+  t.match(await findJob({ JENKINS_URL: 'https://j', BUILD_URL: long }, folder), { targetUrl: undefined })
+})
+
+t.test('the checkout tells the rest, and options override all of it', async (t) => {
+  const { server, token, path, commit } = await startService(t)
+  const checkout = join(folder, 'checkout')
+  git(folder, 'clone', '--quiet', path, checkout)
+  git(checkout, 'remote', 'set-url', 'origin', 'https://user:secret@git.example.org/acme/rocket.git')
+  t.strictSame(await findJob({}, checkout), { repository, sha: commit.sha, targetUrl: undefined })
+
+  const env = { ...gitlab, CI_COMMIT_SHA: merge, COMMIT_STATUS_URL: server.url, COMMIT_STATUS_TOKEN: token }
+  const report = ['report', '--state', 'success', '--json']
+  const own = await commandLine(t, [...report, '--sha', commit.sha], { env, cwd: checkout }).finished
+  t.equal(own.code, 0)
+  t.equal(JSON.parse(own.stdout).target_url, 'https://forge.example.org/acme/rocket/-/jobs/5')
+  const given = ['--repo', repository, '--sha', commit.sha, '--target-url', link, '--url', server.url]
+  const overridden = await commandLine(t, [...report, ...given], {
+    env: { ...env, CI_PROJECT_PATH: 'acme/other', COMMIT_STATUS_URL: 'http://127.0.0.1:1' },
+  }).finished
+  t.equal(JSON.parse(overridden.stdout).target_url, link)
+  const plain = { COMMIT_STATUS_URL: server.url, COMMIT_STATUS_TOKEN: token }
+  const found = await commandLine(t, report, { env: plain, cwd: checkout }).finished
+  t.match(JSON.parse(found.stdout), { sha: commit.sha, target_url: null })
+})

@@ -1,0 +1,150 @@
+import { mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join, posix, resolve } from 'node:path'
+import { checkPackage, createPackageFromTarballData } from '@arethetypeswrong/core'
+import { publint } from 'publint'
+import t from 'tap'
+import { git } from '../../../test/helpers/git.ts'
+import { compileConsumer, execute, installNode20, npmEnvironment, pack } from './helpers/package.ts'
+import { startService } from './helpers/service.ts'
+
+const root = resolve(import.meta.dirname, '../../..')
+const folder = realpathSync(mkdtempSync(join(tmpdir(), 'package-')))
+t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+
+const node24 = dirname(process.execPath)
+const [packed, node20] = await Promise.all([pack(folder), installNode20(folder)])
+const tarball = readFileSync(packed.tarball)
+
+t.test('the tarball holds what is needed and nothing else', async (t) => {
+  t.ok(packed.size < 30_000, `${packed.size} bytes`)
+  const declarations = packed.files.filter((path) => path.endsWith('.d.ts'))
+  const scripts = packed.files.filter((path) => path.endsWith('.js'))
+  const others = packed.files.filter((path) => !declarations.includes(path) && !scripts.includes(path))
+  t.strictSame(others, ['LICENSE', 'README.md', 'package.json'])
+
+  const read = (path: string) => readFileSync(join(root, 'clients/typescript', path), 'utf8')
+  t.strictSame(
+    declarations,
+    reachable('dist/index.d.ts', read).sort(),
+    'only declarations that the types need',
+  )
+  const library = reachable('dist/index.js', read)
+  t.strictSame(scripts, [...new Set([...library, ...reachable('dist/cli/main.js', read)])].sort())
+  for (const path of library)
+    t.notMatch(read(path), /\bnode:|\bprocess\b|\bBuffer\b/, `${path}: web APIs alone`)
+})
+
+t.test('publint and attw are clean', async (t) => {
+  const bytes = new Uint8Array(tarball).buffer
+  const { messages } = await publint({ pack: { tarball: bytes }, strict: true })
+  t.strictSame(messages, [])
+  const analysis = await checkPackage(createPackageFromTarballData(new Uint8Array(tarball)))
+  if (!analysis.types) return t.fail('no types')
+  // ESM only: resolution from CommonJS, and by the ways that know no `exports`, is out of scope.
+  const problems = analysis.problems.filter(
+    (problem) => !('resolutionKind' in problem) || !['node10', 'node16-cjs'].includes(problem.resolutionKind),
+  )
+  t.strictSame(problems, [])
+})
+
+t.test('installed into an empty folder', async (t) => {
+  const { server, path, commits, token } = await startService(t, { commits: 2 })
+  const readme = readFileSync(resolve(import.meta.dirname, '../README.md'), 'utf8')
+  const blocks = [...readme.matchAll(/^```(\w*)\n([\s\S]*?)^```$/gm)].map(([, language, text = '']) => ({
+    language,
+    text,
+  }))
+  t.strictSame(new Set(blocks.map(({ language }) => language)), new Set(['sh', 'ts']))
+  const project = join(folder, 'project')
+  git(folder, 'clone', '--quiet', path, project)
+  git(project, 'remote', 'set-url', 'origin', 'https://git.example.org/acme/rocket.git')
+  const sha = git(project, 'rev-parse', 'HEAD')
+  const [install, ...others] = blocks.filter(({ language }) => language === 'sh').map(({ text }) => text)
+  await execute(project, 'sh', ['-ec', install?.replace('@commit-status/client', packed.tarball) ?? ''], {
+    ...npmEnvironment(),
+    npm_config_audit: 'false',
+    npm_config_fund: 'false',
+  })
+  const examples = blocks.filter(({ language }) => language === 'ts').map(({ text }) => text)
+  const sources = Object.fromEntries(examples.map((text, index) => [`example-${index}.ts`, text]))
+  const [compiled, bundled] = await Promise.all([
+    compileConsumer(project, 'nodenext', sources),
+    compileConsumer(project, 'bundler'),
+  ])
+
+  for (const [index, bin] of [node20, node24].entries()) {
+    const version = (await execute(project, join(bin, 'node'), ['--version'])).trim()
+    t.test(`report, read, wait and run on Node ${version}`, async (t) => {
+      t.match(version, index === 0 ? /^v20\./ : /^v24\./)
+      const commit = commits[index] ?? ''
+      const env = {
+        PATH: `${bin}:${process.env.PATH}`,
+        COMMIT_STATUS_URL: server.url,
+        COMMIT_STATUS_TOKEN: token,
+      }
+      for (const consumer of [compiled, bundled]) {
+        const script = `const { exercise } = await import('${consumer}/consumer.js')
+          console.log(await exercise('${server.url}', process.env.COMMIT_STATUS_TOKEN, '${commit}'))`
+        const args = ['--input-type=module', '--eval', script]
+        t.equal(await execute(project, 'node', args, env), "[ 'success', 'true', 'success' ]\n")
+      }
+      const cli = (...args: string[]) => execute(project, 'node_modules/.bin/commit-status', args, env)
+      await cli('report', '--sha', commit, '--state', 'success', '--context', 'a')
+      t.equal(
+        await cli('run', '--sha', commit, '--context', 'b', '--', 'node', '-p', 'process.version'),
+        `${version}\n`,
+      )
+      t.match(await cli('get', commit), /^combined: success\nsuccess {2}a\nsuccess {2}b {9}passed in/)
+      t.equal(await cli('wait', commit, '--require', 'a', 'b'), 'success: 3 success\n')
+    })
+  }
+
+  t.test("the README's examples", async (t) => {
+    const administer = others.find((text) => text.startsWith('npm run')) ?? ''
+    const shell = others.filter((text) => text !== administer)
+    const printed = await execute(root, 'sh', ['-ec', administer], {
+      DATA_DIR: server.dataDir,
+      PATH: `${node24}:${process.env.PATH}`,
+    })
+    const env = {
+      PATH: `${node24}:${process.env.PATH}`,
+      COMMIT_STATUS_URL: server.url,
+      COMMIT_STATUS_TOKEN: printed.trim().split('\n').at(-1) ?? '',
+      SHA: sha,
+    }
+    const waiting = shell.pop() ?? ''
+    const outputs: string[] = []
+    for (const text of shell) outputs.push(await execute(project, 'sh', ['-ec', text], env))
+    t.match(outputs, [
+      /^412 tests passed\n$/,
+      new RegExp(`^acme/rocket ${sha} ci/lint success\n$`),
+      /^combined: success\n[\s\S]*"statuses":\[/,
+    ])
+    for (const name of Object.keys(sources)) {
+      outputs.push(await execute(compiled, 'node', [name.replace('.ts', '.js')], env))
+    }
+    t.match(outputs.slice(3), [
+      /^success \d\n$/,
+      /^a success null\n[\s\S]*ci\/build success null\n/,
+      /^422 .*full commit id.* null\n$/,
+      /^success \d \[\]\n$/,
+    ])
+    t.match(await execute(project, 'sh', ['-ec', waiting], env), /^success: \d success\n$/)
+  })
+})
+
+/** Files of the package that a module and its imports name. */
+function reachable(entry: string, read: (path: string) => string): string[] {
+  const found = new Set<string>()
+  function visit(path: string) {
+    if (found.has(path)) return
+    found.add(path)
+    for (const [, name = ''] of read(path).matchAll(/\bfrom ['"](\.[^'"]+)['"]/g)) {
+      const target = posix.join(posix.dirname(path), name)
+      visit(path.endsWith('.d.ts') ? target.replace(/(?:\.d)?\.[jt]s$/, '.d.ts') : target)
+    }
+  }
+  visit(entry)
+  return [...found]
+}
