@@ -119,6 +119,7 @@ const refused: [what: string, find: string, replacement: string, names: RegExp][
   ],
   ['an x- key on the document', 'servers:', 'x-note: y\nservers:', /"x-note"/],
   ['another access', 'x-access: read', 'x-access: admin', /x-access is "read" or "write"/],
+  ['a field to replace by that is none', 'x-access: write', 'x-replaces-by: weather', /x-replaces-by/],
   ['a body without a limit', 'x-body-limit: 200', 'description: y', /needs an x-body-limit/],
   [
     'an optional body',

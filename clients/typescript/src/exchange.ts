@@ -14,7 +14,7 @@ export interface Outcome {
   retry: boolean
 }
 
-export interface ExchangeOptions {
+interface ExchangeOptions {
   signal: AbortSignal
   ifNoneMatch?: string | undefined
 }

@@ -24,7 +24,7 @@ export function parseDuration(text: string, name: string): number {
 
 /** A duration for people: `0.4 s`, `59 s`, `2 min 5 s`, `1 h 3 min`. */
 export function formatDuration(milliseconds: number): string {
-  if (milliseconds < 10_000) return `${(milliseconds / 1_000).toFixed(1)} s`
+  if (milliseconds < 9_950) return `${(milliseconds / 1_000).toFixed(1)} s`
   const seconds = Math.round(milliseconds / 1_000)
   if (seconds < 60) return `${seconds} s`
   if (seconds < 3_600) return `${Math.floor(seconds / 60)} min ${seconds % 60} s`

@@ -4,7 +4,7 @@ import { findTarget, type TargetValues } from './target.ts'
 import { UsageError } from './usage-error.ts'
 
 /** Whether a report was stored; if not, why, and the exit code that stands for it. */
-export type Stored = { stored: true } | { stored: false; reason: string; exitCode: number }
+type Stored = { stored: true } | { stored: false; reason: string; exitCode: number }
 
 /** Sends the reports of one check. Never rejects. */
 export type Reporter = (state: StatusReport['state'], description: string) => Promise<Stored>

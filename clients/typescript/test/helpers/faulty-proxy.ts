@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import type { Test } from 'tap'
 
 /** What happens to one request on its way. */
-export type Fault =
+type Fault =
   | 'pass'
   /** Nothing ever comes back, and nothing arrives. */
   | 'hang'
@@ -14,7 +14,7 @@ export type Fault =
   | { status: number; headers?: Record<string, string>; body?: string }
 
 /** One request that came to the proxy, and what was answered. */
-export interface Passage {
+interface Passage {
   method: string
   url: string
   headers: http.IncomingHttpHeaders
