@@ -139,7 +139,7 @@ export interface components {
         BadRequest: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
-                "Cache-Control": components["headers"]["Cache-Control"];
+                "Cache-Control": components["headers"]["No-Store"];
                 Vary: components["headers"]["Vary"];
                 [name: string]: unknown;
             };
@@ -151,7 +151,7 @@ export interface components {
         Unauthorized: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
-                "Cache-Control": components["headers"]["Cache-Control"];
+                "Cache-Control": components["headers"]["No-Store"];
                 Vary: components["headers"]["Vary"];
                 "WWW-Authenticate": components["headers"]["WWW-Authenticate"];
                 [name: string]: unknown;
@@ -164,7 +164,7 @@ export interface components {
         Forbidden: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
-                "Cache-Control": components["headers"]["Cache-Control"];
+                "Cache-Control": components["headers"]["No-Store"];
                 Vary: components["headers"]["Vary"];
                 [name: string]: unknown;
             };
@@ -176,7 +176,7 @@ export interface components {
         NotFound: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
-                "Cache-Control": components["headers"]["Cache-Control"];
+                "Cache-Control": components["headers"]["No-Store"];
                 Vary: components["headers"]["Vary"];
                 [name: string]: unknown;
             };
@@ -188,7 +188,7 @@ export interface components {
         ContentTooLarge: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
-                "Cache-Control": components["headers"]["Cache-Control"];
+                "Cache-Control": components["headers"]["No-Store"];
                 Vary: components["headers"]["Vary"];
                 [name: string]: unknown;
             };
@@ -203,7 +203,7 @@ export interface components {
         UnsupportedMediaType: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
-                "Cache-Control": components["headers"]["Cache-Control"];
+                "Cache-Control": components["headers"]["No-Store"];
                 Vary: components["headers"]["Vary"];
                 [name: string]: unknown;
             };
@@ -215,7 +215,7 @@ export interface components {
         UnprocessableContent: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
-                "Cache-Control": components["headers"]["Cache-Control"];
+                "Cache-Control": components["headers"]["No-Store"];
                 Vary: components["headers"]["Vary"];
                 [name: string]: unknown;
             };
@@ -227,7 +227,7 @@ export interface components {
         TooManyRequests: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
-                "Cache-Control": components["headers"]["Cache-Control"];
+                "Cache-Control": components["headers"]["No-Store"];
                 Vary: components["headers"]["Vary"];
                 "Retry-After": components["headers"]["Retry-After"];
                 [name: string]: unknown;
@@ -240,7 +240,7 @@ export interface components {
         ServiceUnavailable: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
-                "Cache-Control": components["headers"]["Cache-Control"];
+                "Cache-Control": components["headers"]["No-Store"];
                 Vary: components["headers"]["Vary"];
                 "Retry-After": components["headers"]["Retry-After"];
                 [name: string]: unknown;
@@ -282,8 +282,10 @@ export interface components {
          * @example k3f9-1a
          */
         "X-Request-Id": string;
-        /** @description `private, no-cache`, or `no-store` on an error. */
-        "Cache-Control": "private, no-cache" | "no-store";
+        /** @description The answer may be kept, but only by who asked, and is to be revalidated before each use. */
+        "Cache-Control": "private, no-cache";
+        /** @description An error is never kept. */
+        "No-Store": "no-store";
         /** @description The answer depends on who asks. */
         Vary: "Authorization";
         /**

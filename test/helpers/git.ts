@@ -1,4 +1,5 @@
 import { type ExecFileSyncOptionsWithStringEncoding, execFileSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -50,4 +51,22 @@ export function pushCommits(repository: string, count: number, branch = 'main'):
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
+}
+
+/** Puts `count` new commits on the branch `main` of a repository, in one process, and gives their ids, oldest first. */
+export function importCommits(repository: string, count: number): string[] {
+  const from = `refs/import/${randomBytes(8).toString('hex')}`
+  const commits = Array.from({ length: count }, (_, index) => {
+    const message = `Commit ${index} of ${from}`
+    return `commit ${from}\ncommitter Test <test@example.org> ${1_700_000_000 + index} +0000\ndata ${message.length}\n${message}\n`
+  })
+  const options: ExecFileSyncOptionsWithStringEncoding = {
+    cwd: repository,
+    env: ENVIRONMENT,
+    encoding: 'utf8',
+    input: commits.join(''),
+    stdio: ['pipe', 'pipe', 'pipe'],
+  }
+  execFileSync('git', ['fast-import', '--quiet'], options)
+  return git(repository, 'rev-list', '--reverse', from).split('\n')
 }

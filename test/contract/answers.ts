@@ -1,0 +1,218 @@
+import assert from 'node:assert/strict'
+import { rename } from 'node:fs/promises'
+import type { JsonAnswer } from './client.ts'
+import { type Check, expectStatus, type Run } from './run.ts'
+import type { Operation } from './spec.ts'
+import { cleanCommit, commitsOf, pathParams } from './world.ts'
+
+/** Sends requests to an operation of which each must be answered with one status code. */
+type Provocation = (run: Run, operation: Operation) => Promise<JsonAnswer[]>
+
+/**
+ * How each status code is provoked, for any operation that declares it. Two are apart: 429 comes last and 503 takes more
+ * than requests.
+ */
+const provocations: Readonly<Record<number, Provocation>> = {
+  200: async (run, operation) => [await succeed(run, operation)],
+  201: async (run, operation) => [await succeed(run, operation)],
+  304: async (run, operation) => {
+    const first = await succeed(run, operation)
+    const etag = first.headers.get('etag') ?? ''
+    const lists = [etag, etag.replace('W/', ''), `"other", ${etag}`, '*']
+    return Promise.all(lists.map((tag) => succeed(run, operation, { 'if-none-match': tag })))
+  },
+  400: (run, operation) => {
+    const texts = [
+      '',
+      '{',
+      '{"state": "success"',
+      "{'state': 'success'}",
+      'state=success',
+      'NaN',
+      '{"a":1,}',
+      '\ufeff{}',
+    ]
+    const bytes = [
+      Buffer.of(0x22, 0xff, 0x22),
+      Buffer.of(0x22, 0xed, 0xa0, 0x80, 0x22),
+      Buffer.of(0x22, 0xc0, 0x80, 0x22),
+    ]
+    return Promise.all([...texts, ...bytes].map((body) => write(run, operation, { body })))
+  },
+  401: async (run, operation) => {
+    const answers: JsonAnswer[] = []
+    const { closed, ended } = run.world
+    const params = pathParams(closed, commitsOf(closed)[0] ?? '')
+    answers.push(await run.client.call(operation, { params, body: bodyFor(operation) }))
+    answers.push(await run.client.call(operation, { params, headers: { authorization: 'Bearer' } }))
+    const bad = [
+      ...ended.map(({ secret }) => `Bearer ${secret}`),
+      'Basic Zm9vOmJhcg==',
+      'token no',
+      'Bearer a b',
+    ]
+    for (const authorization of bad) {
+      if (run.failuresLeft <= 0) break
+      run.failuresLeft -= 1
+      answers.push(
+        await run.client.call(operation, { params, headers: { authorization }, body: bodyFor(operation) }),
+      )
+    }
+    return answers
+  },
+  403: (run, operation) => {
+    const { open, closed, scopeless, reader, stranger } = run.world
+    const missing = { ...open, name: `${open.name}-missing` }
+    const asked = [open, closed, missing].map((repository) => [repository, scopeless] as const)
+    if (operation.access === 'write') asked.push([closed, reader], [open, reader], [open, stranger])
+    return Promise.all(
+      asked.map(([repository, { secret }]) => {
+        const params = pathParams(repository, commitsOf(open)[0] ?? '')
+        return run.client.call(operation, { params, token: secret, body: bodyFor(operation) })
+      }),
+    )
+  },
+  404: async (run, operation) => {
+    const { open, closed, stranger, writer } = run.world
+    const unknown = cleanCommit(open).replace(/^.{8}/, '00000000')
+    const call = (repository: typeof open, sha: string, token: string) =>
+      run.client.call(operation, { params: pathParams(repository, sha), token, body: bodyFor(operation) })
+    return [
+      await call(closed, cleanCommit(closed), stranger.secret),
+      await call({ ...open, name: `${open.name}-missing` }, cleanCommit(open), writer.secret),
+      await call(open, unknown, writer.secret),
+      await call(open, cleanCommit(closed), writer.secret),
+    ]
+  },
+  413: (run, operation) => {
+    const limit = operation.body?.limit ?? 0
+    return Promise.all([
+      write(run, operation, { body: padded(operation, limit + 1) }),
+      write(run, operation, { body: Buffer.alloc(limit + 1) }),
+      write(run, operation, { body: Buffer.alloc(limit * 40), headers: { 'content-type': 'text/plain' } }),
+    ])
+  },
+  415: (run, operation) => {
+    const types = ['text/plain', 'application/jsonx', 'text/json', 'application/json; charset=latin1', 'json']
+    const wrong = [...types.map((type) => ({ 'content-type': type })), { 'content-encoding': 'gzip' }]
+    return Promise.all(wrong.map((headers) => write(run, operation, { headers })))
+  },
+  422: async (run, operation) => {
+    const sha = cleanCommit(run.world.open)
+    const otherFormat = '0'.repeat(sha.length === 40 ? 64 : 40)
+    const shas = [sha.slice(0, 7), sha.slice(1), `${sha}0`, `g${sha.slice(1)}`, 'main', 'HEAD', otherFormat]
+    return Promise.all(
+      shas.map((sha) =>
+        run.client.call(operation, {
+          params: pathParams(run.world.open, sha),
+          token: run.world.writer.secret,
+          body: bodyFor(operation),
+        }),
+      ),
+    )
+  },
+}
+
+/** Every operation, every status code that it declares: provoked, and answered as declared. */
+export const answers: Check = {
+  name: 'every declared answer is given',
+  async run(run) {
+    for (const operation of run.client.contract.operations) {
+      for (const status of operation.replies.keys()) {
+        const given = (await provocations[status]?.(run, operation)) ?? []
+        for (const answer of given) expectStatus(answer, status, `${operation.id}, provoked`)
+      }
+    }
+    await boundary(run)
+  },
+}
+
+/** Repository files that are away: 503 to those who may read it, and nothing new to anybody else. */
+export const unavailability: Check = {
+  name: 'files that are away are 503, for those who may read',
+  async run(run) {
+    const { closed, writer, stranger } = run.world
+    if (closed.path === null) return
+    await rename(closed.path, `${closed.path}.away`)
+    try {
+      for (const operation of run.client.contract.operations) {
+        const params = pathParams(closed, cleanCommit(closed))
+        const body = bodyFor(operation)
+        const allowed = await run.client.call(operation, { params, token: writer.secret, body })
+        expectStatus(allowed, 503, operation.id)
+        assert.doesNotMatch(allowed.body, /ENOENT|\.git|\//, 'a 5xx tells nothing of the inside')
+        const refused = await run.client.call(operation, { params, token: stranger.secret, body })
+        expectStatus(refused, 404, operation.id)
+      }
+    } finally {
+      await rename(`${closed.path}.away`, closed.path)
+    }
+  },
+}
+
+/** Fails authentication until the address is locked out. Whatever carries a credential is 429 from then on. */
+export const lockOut: Check = {
+  name: 'an address with too many failures is locked out',
+  async run(run) {
+    const { open, writer } = run.world
+    const params = pathParams(open, cleanCommit(open))
+    const [first, ...others] = run.client.contract.operations
+    if (!first) return
+    const body = bodyFor(first)
+    let status = 401
+    for (let tries = 0; status === 401 && tries < 100_000; tries++) {
+      ;({ status } = await run.client.call(first, { params, token: 'wrong', body }))
+    }
+    assert.equal(status, 429)
+    for (const operation of [first, ...others]) {
+      const good = await run.client.call(operation, {
+        params,
+        token: writer.secret,
+        body: bodyFor(operation),
+      })
+      expectStatus(good, 429, `${operation.id} with a good token`)
+      const anonymous = await run.client.call(operation, { params, body: bodyFor(operation) })
+      expectStatus(anonymous, operation.anonymous ? 200 : 401, `${operation.id} without a token`)
+    }
+  },
+}
+
+/** A body of exactly the limit is taken. */
+async function boundary(run: Run): Promise<void> {
+  for (const operation of run.client.contract.operations) {
+    if (!operation.body) continue
+    const answer = await write(run, operation, { body: padded(operation, operation.body.limit) })
+    assert(answer.status < 300, `${operation.id}, a body of the limit: ${answer.status} ${answer.body}`)
+  }
+}
+
+function succeed(run: Run, operation: Operation, headers = {}): Promise<JsonAnswer> {
+  const { open, writer } = run.world
+  const params = pathParams(open, commitsOf(open)[0] ?? '')
+  return run.client.call(operation, { params, token: writer.secret, headers, body: bodyFor(operation) })
+}
+
+/** As the writer, on the commit on which nothing may be stored, unless it is about a body that is fine. */
+function write(
+  run: Run,
+  operation: Operation,
+  { body, headers = {} }: { body?: unknown; headers?: Record<string, string> },
+): Promise<JsonAnswer> {
+  const { open, writer } = run.world
+  return run.client.call(operation, {
+    params: pathParams(open, commitsOf(open)[0] ?? ''),
+    token: writer.secret,
+    headers,
+    body: body ?? bodyFor(operation),
+  })
+}
+
+/** The contract's own first example; undefined for an operation without a body. */
+export function bodyFor(operation: Operation): unknown {
+  return operation.body?.examples[0]
+}
+
+/** The example with white space in front, so many bytes in all. */
+function padded(operation: Operation, bytes: number): string {
+  return JSON.stringify(bodyFor(operation)).padStart(bytes)
+}

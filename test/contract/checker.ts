@@ -1,0 +1,146 @@
+import assert from 'node:assert/strict'
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
+import addFormats from 'ajv-formats'
+import { formats } from './formats.ts'
+import { isObject, type Json, type JsonObject } from './json.ts'
+import type { Contract, Operation, Reply } from './spec.ts'
+
+export interface Answer {
+  status: number
+  headers: Headers
+  body: string
+}
+
+/** Holds answers against a contract. */
+export interface Checker {
+  /** Operation that a request names, if any. */
+  operationOf(method: string, path: string): Operation | undefined
+  /**
+   * Status declared, media type with charset, every declared header by its schema and no header that the contract
+   * knows but does not declare here, body by its schema without any other property.
+   *
+   * @param also status codes that belong to no operation and are allowed here
+   * @throws AssertionError saying what is wrong
+   */
+  check(method: string, path: string, answer: Answer, also?: readonly number[]): void
+}
+
+/** Belong to no operation; a request that is malformed or slow may meet them (info.description). */
+export const OUTSIDE = [400, 404, 405, 408, 414, 417, 431] as const
+
+/** Ajv that knows what this contract's own keywords and formats mean, from the contract's words alone. */
+export function contractAjv(): Ajv2020 {
+  const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, strictRequired: false, allErrors: true })
+  addFormats.default(ajv, ['uuid', 'date-time'])
+  for (const [name, { test }] of Object.entries(formats)) {
+    ajv.addFormat(name, { type: 'string', validate: test })
+  }
+  ajv.addKeyword({
+    keyword: 'x-max-bytes',
+    type: 'string',
+    schemaType: 'number',
+    validate: (limit: number, value: string) => new TextEncoder().encode(value).length <= limit,
+  })
+  ajv.addKeyword({ keyword: 'x-rule', schemaType: 'string' })
+  return ajv
+}
+
+/** The schema with every object closed: what it does not list must not be there. */
+export function closed(schema: JsonObject): JsonObject {
+  const inner = Object.entries(schema).map(([key, value]): [string, Json] => {
+    if (Array.isArray(value)) return [key, value.map((item) => (isObject(item) ? closed(item) : item))]
+    return [key, isObject(value) ? closed(value) : value]
+  })
+  const result = Object.fromEntries(inner)
+  // A map of properties is no schema, even where a field is called "properties".
+  return isObject(schema.properties) && schema.additionalProperties === undefined && isSchema(schema)
+    ? { ...result, additionalProperties: false }
+    : result
+}
+
+function isSchema(value: JsonObject): boolean {
+  return typeof value.type === 'string' || Array.isArray(value.type)
+}
+
+export function createChecker(contract: Contract): Checker {
+  const ajv = contractAjv()
+  const validators = new Map<JsonObject, ValidateFunction>()
+  const validatorOf = (schema: JsonObject) => {
+    const validate = validators.get(schema) ?? ajv.compile(closed(schema))
+    validators.set(schema, validate)
+    return validate
+  }
+  const replies = contract.operations.flatMap(({ replies }) => [...replies.values()])
+  const knownHeaders = new Set(replies.flatMap(({ headers }) => headers.map(({ name }) => name)))
+  // Every error has the same body; answers outside of all operations have it too.
+  const anError = contract.operations.flatMap(({ replies }) => [...replies]).find(([status]) => status >= 400)
+  const errorContent = anError?.[1].content ?? null
+  const routes = contract.operations.map((operation) => ({
+    operation,
+    pattern: new RegExp(`^${operation.path.replaceAll('.', '\\.').replace(/\{\w+\}/g, '[^/]+')}$`),
+  }))
+
+  function operationOf(method: string, path: string): Operation | undefined {
+    const [bare = ''] = path.split('?', 1)
+    const name = method === 'HEAD' ? 'GET' : method
+    return routes.find(({ operation, pattern }) => operation.method === name && pattern.test(bare))?.operation
+  }
+
+  function checkBody(content: Reply['content'], method: string, answer: Answer, where: string): void {
+    if (content === null) {
+      assert.equal(answer.body, '', where)
+      assert.equal(answer.headers.get('content-type'), null, `${where}: Content-Type without a body`)
+      return
+    }
+    assert.equal(answer.headers.get('content-type'), `${content.mediaType}; charset=utf-8`, where)
+    if (method === 'HEAD') {
+      assert.equal(answer.body, '', where)
+      return
+    }
+    const validate = validatorOf(content.schema)
+    assert(validate(parseJson(answer.body, where)), `${where}: ${ajv.errorsText(validate.errors)}`)
+  }
+
+  function checkHeaders(reply: Reply, answer: Answer, where: string): void {
+    for (const { name, required, schema } of reply.headers) {
+      const value = answer.headers.get(name)
+      if (value === null) assert(!required, `${where}: no ${name}`)
+      else {
+        const validate = validatorOf(schema)
+        assert(validate(value), `${where}: ${name} is "${value}": ${ajv.errorsText(validate.errors)}`)
+      }
+    }
+    for (const name of answer.headers.keys()) {
+      const declared = !knownHeaders.has(name) || reply.headers.some((header) => header.name === name)
+      assert(declared, `${where}: ${name} is not declared`)
+      assert(!/^(access-control-|set-cookie)/.test(name), `${where}: ${name}`)
+    }
+  }
+
+  return {
+    operationOf,
+    check(method, path, answer, also = []) {
+      const operation = operationOf(method, path)
+      const where = `${method} ${path.slice(0, 200)}: ${answer.status} ${answer.body.slice(0, 200)}`
+      const reply = operation?.replies.get(answer.status)
+      if (reply) {
+        checkHeaders(reply, answer, where)
+        checkBody(reply.content, method, answer, where)
+        return
+      }
+      assert(also.includes(answer.status), `${where}: not declared`)
+      assert.equal(answer.headers.get('cache-control'), 'no-store', where)
+      assert.equal(answer.headers.get('etag'), null, where)
+      assert.equal(answer.headers.has('allow'), answer.status === 405, where)
+      checkBody(errorContent, method, answer, where)
+    },
+  }
+}
+
+function parseJson(body: string, where: string): unknown {
+  try {
+    return JSON.parse(body)
+  } catch {
+    return assert.fail(`${where}: not JSON`)
+  }
+}

@@ -1,0 +1,18 @@
+import { answers, unavailability } from './answers.ts'
+import { history } from './history.ts'
+import { privacy } from './privacy.ts'
+import { parameters, refusals } from './refusals.ts'
+import { acceptance, allOfUnicode } from './reports.ts'
+import type { Check } from './run.ts'
+
+/** All that an instance is held against, but for what locks the run out. */
+export const checks: readonly Check[] = [
+  answers,
+  privacy,
+  acceptance,
+  refusals,
+  parameters,
+  history,
+  allOfUnicode,
+  unavailability,
+]

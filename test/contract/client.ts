@@ -1,0 +1,121 @@
+import http from 'node:http'
+import https from 'node:https'
+import { type Answer, createChecker, OUTSIDE } from './checker.ts'
+import { Coverage } from './coverage.ts'
+import type { Contract, Operation } from './spec.ts'
+
+export interface Call {
+  /** Values of the path parameters, unescaped. */
+  params: Readonly<Record<string, string>>
+  token?: string | undefined
+  headers?: Readonly<Record<string, string>>
+  /** An object is sent as JSON, text and bytes as they are. */
+  body?: unknown
+}
+
+export interface JsonAnswer extends Answer {
+  /** undefined: no body. */
+  json: unknown
+}
+
+/** Calls the operations of a contract on one instance, checks every answer and counts it. */
+export class Client {
+  readonly contract: Contract
+  readonly coverage: Coverage
+  readonly baseUrl: URL
+  readonly #checker
+  readonly #agent
+  readonly #transport
+
+  constructor(contract: Contract, baseUrl: string, coverage = new Coverage(contract)) {
+    this.contract = contract
+    this.coverage = coverage
+    this.baseUrl = new URL(baseUrl)
+    this.#checker = createChecker(contract)
+    this.#transport = this.baseUrl.protocol === 'https:' ? https : http
+    this.#agent = new this.#transport.Agent({ keepAlive: true, maxSockets: 16 })
+  }
+
+  /** Where an operation is found: its path with the parameters filled in, all but unreserved characters escaped. */
+  pathOf(operation: Operation, params: Call['params']): string {
+    const prefix = this.baseUrl.pathname.replace(/\/$/, '')
+    const filled = operation.path.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(params[name] ?? ''))
+    return prefix + filled
+  }
+
+  /** Sends a request whose answer the operation must declare. */
+  call(operation: Operation, { params, token, headers, body }: Call): Promise<JsonAnswer> {
+    return this.send(operation.method, this.pathOf(operation, params), {
+      headers: {
+        ...(token !== undefined && { authorization: `Bearer ${token}` }),
+        ...(body !== undefined && { 'content-type': operation.body?.mediaType ?? '' }),
+        ...headers,
+      },
+      body,
+    })
+  }
+
+  /** Sends any request; without an operation it may meet the answers that belong to none. */
+  async send(
+    method: string,
+    path: string,
+    options: Pick<Call, 'headers' | 'body'> = {},
+  ): Promise<JsonAnswer> {
+    const answer = await this.#request(method, path, options.headers ?? {}, bytesOf(options.body))
+    const operation = this.#checker.operationOf(method, path)
+    this.coverage.count(operation?.id, answer.status)
+    this.#checker.check(method, path, answer, operation ? [] : OUTSIDE)
+    const json: unknown = answer.body === '' ? undefined : JSON.parse(answer.body)
+    return { ...answer, json }
+  }
+
+  close(): void {
+    this.#agent.destroy()
+  }
+
+  #request(
+    method: string,
+    path: string,
+    headers: Readonly<Record<string, string>>,
+    body: Uint8Array | undefined,
+  ): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      const { hostname, port } = this.baseUrl
+      const length = body === undefined ? {} : { 'content-length': String(body.length) }
+      const request = this.#transport.request({
+        hostname: hostname.replace(/^\[|\]$/g, ''),
+        port,
+        method,
+        path,
+        agent: this.#agent,
+        headers: { ...length, ...headers },
+      })
+      request.on('error', reject)
+      request.on('response', (response) => {
+        const chunks: Buffer[] = []
+        response.on('data', (chunk: Buffer) => chunks.push(chunk))
+        response.on('error', reject)
+        response.on('end', () => {
+          resolve({
+            status: response.statusCode ?? 0,
+            headers: headersOf(response.rawHeaders),
+            body: new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Buffer.concat(chunks)),
+          })
+        })
+      })
+      request.end(body)
+    })
+  }
+}
+
+/** Names and values in turn, as a connection brings them; repeated ones joined by a comma. */
+export function headersOf(raw: readonly string[]): Headers {
+  const headers = new Headers()
+  for (let index = 0; index < raw.length; index += 2) headers.append(raw[index] ?? '', raw[index + 1] ?? '')
+  return headers
+}
+
+function bytesOf(body: unknown): Uint8Array | undefined {
+  if (body === undefined || body instanceof Uint8Array) return body
+  return Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))
+}

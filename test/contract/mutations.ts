@@ -1,0 +1,167 @@
+import fc from 'fast-check'
+import { formats } from './formats.ts'
+import { entries, type Json, type JsonObject, list, object, points, typesOf } from './json.ts'
+import { bound, character, valid } from './values.ts'
+
+/** One way to break one rule of a schema. */
+export interface Mutation {
+  /** The rule and the field, for people. */
+  name: string
+  /** What a message about it must name. */
+  field: string
+  /** Whole bodies that break this rule and no other. */
+  broken: fc.Arbitrary<Json>
+}
+
+const SAMPLES: Readonly<Record<string, readonly Json[]>> = {
+  null: [null],
+  boolean: [true, false],
+  number: [0, 1, -1.5, 1e300],
+  integer: [0, 7],
+  string: ['', 'success', '1', 'null'],
+  array: [[], ['success'], [[]]],
+  object: [{}, { state: 'success' }],
+}
+
+/** Every rule of an object's schema, broken one at a time; the other fields keep theirs. */
+export function mutationsOf(schema: JsonObject): Mutation[] {
+  const whole = wrongTypes(typesOf(schema)).map(([type, values]) => ({
+    name: `a body of type ${type}`,
+    field: 'object',
+    broken: fc.constantFrom(...values),
+  }))
+  const missing = list(schema.required).map((name) => ({
+    name: `${name} missing`,
+    field: String(name),
+    broken: bodies(schema).map((body) => without(body, String(name))),
+  }))
+  const fields = entries(schema.properties).flatMap(([name, field]) =>
+    wrongValues(object(field, name)).map(([rule, values]) => ({
+      name: `${name}: ${rule}`,
+      field: name,
+      broken: fc.tuple(bodies(schema), values).map(([body, value]) => ({ ...body, [name]: value })),
+    })),
+  )
+  return [...whole, ...missing, ...fields]
+}
+
+/** Bodies that the schema allows. */
+export function bodies(schema: JsonObject): fc.Arbitrary<JsonObject> {
+  return valid(schema).map((body) => object(body, 'a body'))
+}
+
+/** Values that break one rule of a schema each, by the rule. */
+export function wrongValues(schema: JsonObject): [rule: string, values: fc.Arbitrary<Json>][] {
+  const wrong: [string, fc.Arbitrary<Json>][] = wrongTypes(typesOf(schema)).map(([type, values]) => [
+    `type ${type}`,
+    fc.constantFrom(...values),
+  ])
+  const allowed = schema.enum
+  if (Array.isArray(allowed)) {
+    wrong.push(['not in the enum', unlisted(allowed)])
+    return wrong
+  }
+  if (typesOf(schema).includes('string')) wrong.push(...wrongStrings(schema))
+  if (typeof schema.minimum === 'number') wrong.push(['too small', fc.constant(schema.minimum - 1)])
+  if (typeof schema.maximum === 'number') wrong.push(['too large', fc.constant(schema.maximum + 1)])
+  if (typeof schema.minItems === 'number' && schema.minItems > 0) {
+    wrong.push(['too few items', itemsOf(schema, schema.minItems - 1)])
+  }
+  if (typeof schema.maxItems === 'number')
+    wrong.push(['too many items', itemsOf(schema, schema.maxItems + 1)])
+  return wrong
+}
+
+function wrongStrings(schema: JsonObject): [string, fc.Arbitrary<Json>][] {
+  const wrong: [string, fc.Arbitrary<Json>][] = []
+  const { pattern, format } = schema
+  const minLength = bound(schema.minLength, 0)
+  const maxBytes = schema['x-max-bytes']
+  if (minLength > 0) wrong.push(['too short', ofLength(schema, minLength - 1)])
+  if (typeof schema.maxLength === 'number') {
+    wrong.push(['one character too long', ofLength(schema, schema.maxLength + 1)])
+    wrong.push(['far too long', fc.constant('x'.repeat(schema.maxLength * 3))])
+  }
+  if (typeof maxBytes === 'number') wrong.push(['one byte too long', tooManyBytes(schema, maxBytes + 1)])
+  if (typeof format === 'string') {
+    const known = formats[format]
+    if (!known) throw new TypeError(`nobody has said what breaks the format ${format}`)
+    wrong.push([`not a ${format}`, fc.constantFrom(...known.wrong)])
+  }
+  if (typeof pattern === 'string') wrong.push(['against the pattern', unmatching(pattern, schema)])
+  return wrong
+}
+
+/** Strings of so many code points that break no rule but that of length. */
+function ofLength(schema: JsonObject, length: number): fc.Arbitrary<string> {
+  const pattern = typeof schema.pattern === 'string' ? new RegExp(schema.pattern, 'u') : null
+  const units = pattern ? character.filter((unit) => pattern.test(unit)) : character
+  return fc.array(units, { minLength: length, maxLength: length }).map((parts) => parts.join(''))
+}
+
+/** So many bytes, in ASCII and in longer characters, of which there are fewer than the limit. */
+function tooManyBytes(schema: JsonObject, bytes: number): fc.Arbitrary<string> {
+  const prefix = formats[String(schema.format)]?.prefix ?? ''
+  const room = bytes - prefix.length
+  return fc.constantFrom('a', 'é', '漢', '😀').map((unit) => {
+    const count = Math.floor(room / Buffer.byteLength(unit))
+    return prefix + unit.repeat(count) + 'a'.repeat(room - count * Buffer.byteLength(unit))
+  })
+}
+
+/** Strings of a length that is allowed that do not match; lone surrogates, NUL and the like among them. */
+function unmatching(pattern: string, schema: JsonObject): fc.Arbitrary<string> {
+  const expression = new RegExp(pattern, 'u')
+  const min = bound(schema.minLength, 0)
+  const max = bound(schema.maxLength, 300)
+  const odd = fc.constantFrom(
+    '\u0000',
+    '\ud800',
+    '\udfff',
+    '\udc00\ud800',
+    'x',
+    ' ',
+    '/',
+    '.',
+    'é',
+    '-',
+    '😀',
+    '',
+  )
+  const text = fc.string({ unit: 'grapheme', maxLength: 20 })
+  return fc
+    .tuple(text, odd, text)
+    .map((parts) => parts.join(''))
+    .filter((value) => !expression.test(value) && points(value) >= min && points(value) <= max)
+}
+
+function unlisted(allowed: readonly Json[]): fc.Arbitrary<Json> {
+  const names = allowed.filter((value) => typeof value === 'string')
+  const near = names.flatMap((name) => [
+    name.toUpperCase(),
+    `${name} `,
+    ` ${name}`,
+    `${name}\u0000`,
+    name.slice(0, -1),
+    `${name}s`,
+  ])
+  return fc
+    .oneof(fc.constantFrom('', ...near), fc.string({ unit: 'grapheme', maxLength: 300 }))
+    .filter((value) => !allowed.includes(value))
+}
+
+function itemsOf(schema: JsonObject, length: number): fc.Arbitrary<Json> {
+  return fc.array(valid(object(schema.items, 'items')), { minLength: length, maxLength: length })
+}
+
+function wrongTypes(allowed: readonly string[]): [string, Json[]][] {
+  return Object.entries(SAMPLES).flatMap(([type, values]): [string, Json[]][] => {
+    const fits = allowed.includes(type) || (type === 'integer' && allowed.includes('number'))
+    const wrong = allowed.includes('integer') ? values.filter((value) => !Number.isInteger(value)) : values
+    return fits || wrong.length === 0 ? [] : [[type, [...wrong]]]
+  })
+}
+
+function without(body: JsonObject, name: string): JsonObject {
+  return Object.fromEntries(Object.entries(body).filter(([key]) => key !== name))
+}

@@ -1,0 +1,133 @@
+import assert from 'node:assert/strict'
+import fc from 'fast-check'
+import { entries, isObject, list, object } from './json.ts'
+import { bodies, mutationsOf, wrongValues } from './mutations.ts'
+import { statusesOf } from './reports.ts'
+import { type Check, expectStatus, holds, type Run, reportAndList } from './run.ts'
+import type { Operation } from './spec.ts'
+import { cleanCommit, pathParams } from './world.ts'
+
+/** Each rule of each body, broken in turn: 422, a message that names the field, and nothing stored. */
+export const refusals: Check = {
+  name: 'every broken rule of a body is refused by name',
+  async run(run) {
+    await storesNothing(run, async (sha) => {
+      for (const operation of run.client.contract.operations.filter(({ body }) => body)) {
+        for (const { name, field, broken } of mutationsOf(operation.body?.schema ?? {})) {
+          await holds(run, broken, (body) => refused(run, operation, sha, body, field, name))
+        }
+        await holds(run, bodies(operation.body?.schema ?? {}), (body) =>
+          tooManyBytes(run, operation, sha, body),
+        )
+        await holds(run, strangeBodies(operation), (body) => notAServerError(run, operation, sha, body))
+      }
+    })
+  },
+}
+
+/** Path parameters that break their schema: 422, or what a missing repository answers. */
+export const parameters: Check = {
+  name: 'every broken rule of a path parameter is refused',
+  async run(run) {
+    const { open, writer } = run.world
+    const params = pathParams(open, cleanCommit(open))
+    for (const operation of run.client.contract.operations) {
+      for (const { name, schema } of operation.parameters) {
+        // A name that breaks the rules is a repository that does not exist; anything else is a wrong value.
+        const status = name === 'owner' || name === 'repo' ? 404 : 422
+        for (const [rule, values] of wrongValues(schema)) {
+          const texts = values.map(String).filter(inOneSegment)
+          // A URL carries text only, and an empty segment is another path.
+          if (rule.startsWith('type ') || (rule === 'too short' && schema.minLength === 1)) continue
+          await holds(run, texts, async (value) => {
+            const answer = await run.client.call(operation, {
+              params: { ...params, [name]: value },
+              token: writer.secret,
+              body: operation.body?.examples[0],
+            })
+            expectStatus(answer, status, `${operation.id}, ${name}: ${rule}`)
+            if (status === 422) assertNames(answer.json, name)
+          })
+        }
+      }
+    }
+  },
+}
+
+async function refused(
+  run: Run,
+  operation: Operation,
+  sha: string,
+  body: unknown,
+  field: string,
+  rule: string,
+): Promise<void> {
+  const params = pathParams(run.world.open, sha)
+  const text = JSON.stringify(body)
+  const limit = operation.body?.limit ?? 0
+  const answer = await run.client.call(operation, { params, token: run.world.writer.secret, body: text })
+  expectStatus(answer, Buffer.byteLength(text) > limit ? 413 : 422, rule)
+  if (answer.status === 422) assertNames(answer.json, field)
+}
+
+async function tooManyBytes(run: Run, operation: Operation, sha: string, body: object): Promise<void> {
+  const params = pathParams(run.world.open, sha)
+  const text = JSON.stringify(body)
+  const length = Buffer.byteLength(text)
+  const filled = text + ' '.repeat((operation.body?.limit ?? 0) + 1 - length)
+  const answer = await run.client.call(operation, { params, token: run.world.writer.secret, body: filled })
+  expectStatus(answer, 413, `${Buffer.byteLength(filled)} bytes`)
+}
+
+/** Any JSON at all is answered 422 where it is not a report by chance; those are left out. */
+async function notAServerError(run: Run, operation: Operation, sha: string, body: unknown): Promise<void> {
+  const params = pathParams(run.world.open, sha)
+  const answer = await run.client.call(operation, {
+    params,
+    token: run.world.writer.secret,
+    body: JSON.stringify(body),
+  })
+  expectStatus(answer, 422, JSON.stringify(body).slice(0, 300))
+}
+
+/** JSON of any kind under any names, without the one field that would make a report of it. */
+function strangeBodies(operation: Operation): fc.Arbitrary<unknown> {
+  const schema = operation.body?.schema ?? {}
+  const [required = ''] = list(schema.required).map(String)
+  const names = entries(schema.properties).map(([name]) => name)
+  const key = fc.oneof(
+    fc.constantFrom(...names, '__proto__', 'constructor', 'toString', 'hasOwnProperty', ''),
+    fc.string({ unit: 'binary', maxLength: 8 }),
+  )
+  return fc
+    .oneof(
+      fc.jsonValue({ maxDepth: 4 }),
+      fc.dictionary(key, fc.jsonValue({ maxDepth: 2 }), { noNullPrototype: false }),
+    )
+    .filter(
+      (value) => !isObject(value) || !Object.hasOwn(value, required) || typeof value[required] !== 'string',
+    )
+}
+
+/** Runs `work` with a commit on which nothing may be found afterwards that was not there before. */
+async function storesNothing(run: Run, work: (sha: string) => Promise<void>): Promise<void> {
+  const { list: read } = reportAndList(run)
+  const { open, writer } = run.world
+  const sha = cleanCommit(open)
+  const look = async () =>
+    statusesOf(await run.client.call(read, { params: pathParams(open, sha), token: writer.secret }))
+  const before = await look()
+  await work(sha)
+  assert.deepEqual(await look(), before, 'a refused report left something behind')
+}
+
+function assertNames(json: unknown, field: string): void {
+  const { error } = object(json, 'an error')
+  assert(typeof error === 'string')
+  assert(new RegExp(`(^|\\W)${field}(\\W|$)`).test(error), `"${error}" does not name ${field}`)
+}
+
+/** What a URL can carry in one segment of its path: not nothing, and no half of a pair of surrogates. */
+function inOneSegment(value: string): boolean {
+  return value !== '' && value.isWellFormed()
+}

@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict'
+import fc from 'fast-check'
+import type { JsonAnswer } from './client.ts'
+import { entries, isObject, type Json, type JsonObject, object } from './json.ts'
+import { bodies } from './mutations.ts'
+import { type Check, expectStatus, holds, type Run, reportAndList } from './run.ts'
+import { bound, withDefaults } from './values.ts'
+import { commitsOf, pathParams } from './world.ts'
+
+/** Reports by the schema are taken, and read back exactly as sent. */
+export const acceptance: Check = {
+  name: 'every valid report is taken and read back as sent',
+  async run(run) {
+    const { report } = reportAndList(run)
+    const commits = commitsOf(run.world.open)
+    const values = fc.tuple(bodies(report.body?.schema ?? {}), fc.constantFrom(...commits))
+    await holds(run, values, ([body, sha]) => reportAndReadBack(run, body, sha))
+  },
+}
+
+/** Every code point that the schema allows, in the field with the most room, a field's length at a time. */
+export const allOfUnicode: Check = {
+  name: 'all of Unicode is read back as sent',
+  async run(run) {
+    const { report } = reportAndList(run)
+    const [field, length, pattern] = widestField(report.body?.schema ?? {})
+    const [body] = fc.sample(bodies(report.body?.schema ?? {}), { numRuns: 1, seed: run.seed })
+    const commits = commitsOf(run.world.open)
+    const texts = [...unicode(pattern, length)]
+    const lanes = commits.slice(0, 8).map(async (sha, lane) => {
+      for (const text of texts.filter((_, index) => index % Math.min(8, commits.length) === lane)) {
+        await reportAndReadBack(run, { ...body, [field]: text }, sha)
+      }
+    })
+    await Promise.all(lanes)
+  },
+}
+
+async function reportAndReadBack(run: Run, body: JsonObject, sha: string): Promise<void> {
+  const { report, list } = reportAndList(run)
+  const { open, writer } = run.world
+  const params = pathParams(open, sha)
+  const reported = await run.client.call(report, { params, token: writer.secret, body })
+  expectStatus(reported, 201, JSON.stringify(body).slice(0, 300))
+  const status = object(reported.json, 'a status')
+  assertEcho(report.body?.schema ?? {}, body, status)
+  assert.equal(status.sha, sha)
+  const read = await run.client.call(list, { params, token: writer.secret })
+  expectStatus(read, 200, list.id)
+  const found = statusesOf(read).filter((entry) => entry.context === status.context)
+  assert.deepEqual(found, [status], 'read back')
+}
+
+/** Each field of a report that the status has too is there as sent: by its default, or null, where it was not sent. */
+export function assertEcho(schema: JsonObject, body: JsonObject, status: JsonObject): void {
+  const complete = withDefaults(schema, body)
+  for (const [name] of entries(schema.properties)) {
+    assert(name in status, `the answer lacks ${name}, which reports have`)
+    assert.deepEqual(status[name], complete[name] ?? null, name)
+  }
+}
+
+export function statusesOf(answer: JsonAnswer): JsonObject[] {
+  const { statuses } = object(answer.json, 'the statuses of a commit')
+  assert(Array.isArray(statuses))
+  return statuses.map((entry) => object(entry, 'a status'))
+}
+
+function widestField(schema: JsonObject): [name: string, length: number, pattern: RegExp | null] {
+  const lengths = entries(schema.properties).flatMap(([name, field]): [string, number, RegExp | null][] => {
+    if (!isObject(field) || field.type !== 'string' || field.format !== undefined || field.enum) return []
+    return [[name, bound(field.maxLength, 1024), patternOf(field.pattern)]]
+  })
+  const [widest] = lengths.sort(([, a], [, b]) => b - a)
+  if (!widest) throw new TypeError('no field of a report takes free text')
+  return widest
+}
+
+function patternOf(pattern: Json | undefined): RegExp | null {
+  return typeof pattern === 'string' ? new RegExp(pattern, 'u') : null
+}
+
+/** All code points that match, in texts of `length`. */
+function* unicode(pattern: RegExp | null, length: number): Generator<string> {
+  let text: string[] = []
+  for (let point = 0; point <= 0x10ffff; point++) {
+    const character = String.fromCodePoint(point)
+    if (pattern && !pattern.test(character)) continue
+    text.push(character)
+    if (text.length === length) {
+      yield text.join('')
+      text = []
+    }
+  }
+  if (text.length > 0) yield text.join('')
+}

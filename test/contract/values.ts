@@ -1,0 +1,167 @@
+import fc from 'fast-check'
+import { formats } from './formats.ts'
+import { entries, isObject, type Json, type JsonObject, list, object, typesOf } from './json.ts'
+
+/**
+ * Values that a schema allows. Lengths lie at a limit as often as between; optional fields come in every combination.
+ *
+ * @throws TypeError for a schema that says what nothing here can follow: it is to be taught, not skipped
+ */
+export function valid(schema: JsonObject): fc.Arbitrary<Json> {
+  if (Array.isArray(schema.enum)) return fc.constantFrom(...schema.enum)
+  if (schema.const !== undefined) return fc.constant(schema.const)
+  const types = typesOf(schema)
+  if (types.length === 0) throw new TypeError(`a schema without a type: ${JSON.stringify(schema)}`)
+  return fc.oneof(...types.map((type) => ofType(type, schema)))
+}
+
+function ofType(type: string, schema: JsonObject): fc.Arbitrary<Json> {
+  switch (type) {
+    case 'null':
+      return fc.constant(null)
+    case 'boolean':
+      return fc.boolean()
+    case 'integer':
+      return fc.integer({ min: bound(schema.minimum, -(2 ** 31)), max: bound(schema.maximum, 2 ** 31) })
+    case 'number':
+      return fc.double({
+        min: bound(schema.minimum, -1e9),
+        max: bound(schema.maximum, 1e9),
+        noNaN: true,
+      })
+    case 'string':
+      return strings(schema)
+    case 'array': {
+      const minLength = bound(schema.minItems, 0)
+      const lengths = { minLength, maxLength: bound(schema.maxItems, minLength + 5) }
+      const items = valid(object(schema.items, 'items'))
+      return schema.uniqueItems === true ? fc.uniqueArray(items, lengths) : fc.array(items, lengths)
+    }
+    case 'object':
+      return objects(schema)
+    default:
+      throw new TypeError(`unknown type ${type}`)
+  }
+}
+
+function objects(schema: JsonObject): fc.Arbitrary<JsonObject> {
+  const fields = entries(schema.properties).map(
+    ([name, field]) => [name, valid(object(field, name))] as const,
+  )
+  const requiredKeys = list(schema.required).filter((name) => typeof name === 'string')
+  return fc.record(Object.fromEntries(fields), { requiredKeys, noNullPrototype: true })
+}
+
+function strings(schema: JsonObject): fc.Arbitrary<string> {
+  if (typeof schema.format === 'string') return formatted(schema.format, schema)
+  const pattern = typeof schema.pattern === 'string' ? new RegExp(schema.pattern, 'u') : null
+  const minLength = bound(schema.minLength, 0)
+  const maxLength = bound(schema.maxLength, bound(schema['x-max-bytes'], 300))
+  const ofClass = pattern === null || /^\^\[[^\]]*\][*+]?\$$/.test(pattern.source)
+  const drawn = ofClass
+    ? withLength(minLength, maxLength, (length) => {
+        const units = pattern ? character.filter((unit) => pattern.test(unit)) : character
+        return fc.array(units, { minLength: length, maxLength: length }).map((parts) => parts.join(''))
+      })
+    : fc.stringMatching(pattern)
+  const maxBytes = bound(schema['x-max-bytes'], Number.POSITIVE_INFINITY)
+  return drawn.filter(
+    (value) => Buffer.byteLength(value) <= maxBytes && inLength(value, minLength, maxLength),
+  )
+}
+
+/** Short, long, and exactly at each limit. */
+function withLength(min: number, max: number, make: (length: number) => fc.Arbitrary<string>) {
+  return fc
+    .oneof(
+      { weight: 2, arbitrary: fc.constantFrom(min, max) },
+      { weight: 1, arbitrary: fc.constantFrom(Math.min(min + 1, max), Math.max(max - 1, min)) },
+      { weight: 5, arbitrary: fc.integer({ min, max: Math.min(max, min + 40) }) },
+      { weight: 1, arbitrary: fc.integer({ min, max }) },
+    )
+    .chain(make)
+}
+
+function formatted(name: string, schema: JsonObject): fc.Arbitrary<string> {
+  const format = formats[name]
+  if (!format) throw new TypeError(`nobody has said how to make a value of the format ${name}`)
+  const room = bound(schema['x-max-bytes'], bound(schema.maxLength, 300)) - format.prefix.length
+  const units = fc.constantFrom(...format.filling)
+  return withLength(0, room, (length) =>
+    fc
+      .array(units, { minLength: length, maxLength: length })
+      .map((parts) => format.prefix + fill(parts.join(''), length)),
+  ).filter((value) => format.test(value))
+}
+
+/** Cut to a number of bytes, whole characters only, and filled up with an ASCII letter. */
+function fill(text: string, bytes: number): string {
+  let result = ''
+  let size = 0
+  for (const unit of text) {
+    size += Buffer.byteLength(unit)
+    if (size > bytes) break
+    result += unit
+  }
+  return result + 'a'.repeat(bytes - Buffer.byteLength(result))
+}
+
+/** One code point: any, with those that break careless code more often. */
+export const character: fc.Arbitrary<string> = fc.oneof(
+  { weight: 4, arbitrary: fc.integer({ min: 0x20, max: 0x7e }).map((point) => String.fromCodePoint(point)) },
+  { weight: 2, arbitrary: fc.string({ unit: 'binary', minLength: 1, maxLength: 1 }) },
+  {
+    weight: 2,
+    arbitrary: fc.constantFrom(
+      ...[
+        '\u0001',
+        '\t',
+        '\n',
+        '\r',
+        '\u001f',
+        '\u007f',
+        '\u0080',
+        '\u0085',
+        '\u00a0',
+        '"',
+        '\\',
+        '/',
+        '<',
+        '&',
+      ],
+      ...['ß', 'İ', 'ı', 'é', 'e\u0301'.slice(1), 'Å', 'ﬁ', '\u0300', '\u0338', '\u20e3', '\u0627', '\u202e'],
+      ...['\u200b', '\u200d', '\u2028', '\u2029', '\ufeff', '\ufffd', '\ufffe', '\uffff', '\ue000', '\ud7ff'],
+      ...[
+        '😀',
+        '👩',
+        '🏽',
+        '🇩',
+        '🇪',
+        '𝒳',
+        '𠀀',
+        '\u{10000}',
+        '\u{1f9d1}',
+        '\u{e0061}',
+        '\u{10fffd}',
+        '\u{10ffff}',
+      ],
+    ),
+  },
+)
+
+function inLength(value: string, min: number, max: number): boolean {
+  const { length } = [...value]
+  return length >= min && length <= max
+}
+
+export function bound(value: Json | undefined, otherwise: number): number {
+  return typeof value === 'number' ? value : otherwise
+}
+
+/** The value with what the schema's defaults add to it. */
+export function withDefaults(schema: JsonObject, value: JsonObject): JsonObject {
+  const defaults = entries(schema.properties).flatMap(([name, field]): [string, Json][] =>
+    isObject(field) && field.default !== undefined ? [[name, field.default]] : [],
+  )
+  return { ...Object.fromEntries(defaults), ...value }
+}
