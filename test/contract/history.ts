@@ -37,11 +37,18 @@ const CONTEXTS = [
 /** Sequences of reports, reads, revocations and changes of access, held against a model of the service. */
 export const history: Check = {
   name: 'any history of reports, reads, revocations and access equals the model',
-  run: (run) =>
-    holds(run, fc.array(actions(run), { minLength: 1, maxLength: 30 }), async (steps) => {
-      const model = await Model.begin(run)
-      for (const step of steps) await model.take(step)
-    }),
+  async run(run) {
+    const histories = fc.array(actions(run), { minLength: 1, maxLength: 30 })
+    try {
+      await holds(run, histories, async (steps) => {
+        const model = await Model.begin(run)
+        for (const step of steps) await model.take(step)
+      })
+    } finally {
+      // What comes next finds the world's own access again.
+      await Model.begin(run)
+    }
+  },
 }
 
 function actions(run: Run): fc.Arbitrary<Action> {

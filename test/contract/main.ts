@@ -1,0 +1,150 @@
+import { resolve } from 'node:path'
+import { parseArgs } from 'node:util'
+import { lockOut, unavailability } from './answers.ts'
+import { checks } from './checks.ts'
+import { cliAdministration } from './cli-administration.ts'
+import { Client } from './client.ts'
+import { Coverage } from './coverage.ts'
+import { environmentWorld, isDescribed, VARIABLES } from './environment-world.ts'
+import { startOwnServer } from './own-server.ts'
+import type { Check, Run } from './run.ts'
+import { type Contract, readContract } from './spec.ts'
+import { storeAdministration } from './store-administration.ts'
+import { createWorld, type World } from './world.ts'
+
+const HELP = `Holds a running instance against openapi.yaml.
+
+  npm run test:contract                          a server of its own, started for the run
+  npm run test:contract -- --base-url URL        any instance
+
+  --base-url URL      where the instance is, with a path if it has one
+  --requests N        go on with new values until N requests are sent (default: one round)
+  --runs N            values a property is tried with in one round (default: 30; 5 where the command line administers)
+  --seed N            repeat a run
+  --failures N        failed authentications that the instance still allows this address (default: 20)
+  --lock-me-out       end by failing authentication until the instance answers 429
+  --spec FILE         the contract (default: openapi.yaml of this project)
+
+With --base-url, repositories and tokens are made by the project's command line, over the database that DATA_DIR and
+its like name; or, where the instance is not on this machine, they are taken from the environment:
+
+${Object.entries(VARIABLES)
+  .map(([name, meaning]) => `  ${name.padEnd(28)} ${meaning}`)
+  .join('\n')}
+
+The run writes statuses to these repositories. It ends with the table operation, status, number of requests, and with
+code 1 when an answer broke the contract or a declared one was never seen.
+`
+
+const { values } = parseArgs({
+  options: {
+    'base-url': { type: 'string' },
+    requests: { type: 'string', default: '0' },
+    runs: { type: 'string' },
+    seed: { type: 'string', default: String(Date.now() % 2 ** 31) },
+    failures: { type: 'string', default: '20' },
+    'lock-me-out': { type: 'boolean', default: false },
+    spec: { type: 'string', default: resolve(import.meta.dirname, '../../openapi.yaml') },
+    help: { type: 'boolean', default: false },
+  },
+})
+
+const OWN_LIMIT = 1_000_000
+const failed: string[] = []
+
+if (values.help) print(HELP)
+else process.exitCode = await main(await readContract(values.spec))
+
+async function main(contract: Contract): Promise<number> {
+  const coverage = new Coverage(contract)
+  const baseUrl = values['base-url']
+  print(`seed ${values.seed}`)
+  if (baseUrl === undefined) await ownServer(contract, coverage)
+  else await givenServer(contract, coverage, baseUrl)
+  const notes = new Map<number, string>()
+  if (baseUrl !== undefined) {
+    notes.set(503, 'own server only')
+    if (!values['lock-me-out']) notes.set(429, 'without --lock-me-out')
+  }
+  print(coverage.table(notes))
+  const missing = coverage.missing().filter((gap) => !notes.has(Number(gap.split(' ')[1])))
+  if (missing.length > 0) print(`declared and never seen: ${missing.join(', ')}`)
+  if (failed.length > 0) print(`failed: ${failed.join('; ')}`)
+  return missing.length + failed.length > 0 ? 1 : 0
+}
+
+async function ownServer(contract: Contract, coverage: Coverage): Promise<void> {
+  const [server, strict] = [
+    await startOwnServer({ failureLimit: OWN_LIMIT }),
+    await startOwnServer({ failureLimit: 3 }),
+  ]
+  try {
+    const world = await createWorld(storeAdministration(server.store), 512)
+    const client = new Client(contract, server.url, coverage)
+    await rounds(
+      { client, world, seed: Number(values.seed), runs: runs(30), failuresLeft: OWN_LIMIT - 10 },
+      checks,
+    )
+    client.close()
+    const strictWorld = await createWorld(storeAdministration(strict.store))
+    const strictClient = new Client(contract, strict.url, coverage)
+    await attempt(lockOut, { client: strictClient, world: strictWorld, seed: 0, runs: 1, failuresLeft: 0 })
+    strictClient.close()
+  } finally {
+    await server.stop()
+    await strict.stop()
+  }
+}
+
+async function givenServer(contract: Contract, coverage: Coverage, baseUrl: string): Promise<void> {
+  const described = isDescribed(process.env)
+  const world: World = described ? environmentWorld(process.env) : await createWorld(cliAdministration())
+  const client = new Client(contract, baseUrl, coverage)
+  const run = {
+    client,
+    world,
+    seed: Number(values.seed),
+    runs: runs(described ? 30 : 5),
+    failuresLeft: Number(values.failures),
+  }
+  await rounds(
+    run,
+    checks.filter((check) => check !== unavailability),
+  )
+  if (values['lock-me-out']) await attempt(lockOut, run)
+  client.close()
+}
+
+/** All checks once, and again with other values until enough requests are sent. */
+async function rounds(run: Run, all: readonly Check[]): Promise<void> {
+  const wanted = Number(values.requests)
+  const { coverage } = run.client
+  for (const check of all) await attempt(check, run)
+  while (coverage.requests < wanted && failed.length === 0) {
+    run.seed += 1
+    for (const check of all) {
+      if (coverage.requests < wanted && failed.length === 0) await attempt(check, run)
+    }
+  }
+}
+
+async function attempt(check: Check, run: Run): Promise<void> {
+  const before = run.client.coverage.requests
+  try {
+    await check.run(run)
+    print(`ok      ${check.name} (${run.client.coverage.requests - before} requests)`)
+  } catch (error) {
+    failed.push(check.name)
+    print(
+      `FAILED  ${check.name}, seed ${run.seed}\n${error instanceof Error ? error.message : String(error)}`,
+    )
+  }
+}
+
+function runs(usual: number): number {
+  return values.runs === undefined ? usual : Number(values.runs)
+}
+
+function print(line: string): void {
+  process.stdout.write(`${line}\n`)
+}
