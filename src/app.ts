@@ -11,7 +11,8 @@ import { sendError } from './http/replies.ts'
 import { answerParserError, createHttpServer, DEFAULT_TIMEOUTS, type Timeouts } from './http/server.ts'
 import { answerUnknownPaths } from './http/unknown-paths.ts'
 import type { Store } from './store/store.ts'
-import { sendErrorPage, wantsPage } from './web/error-page.ts'
+import { faultSender } from './web/error-page.ts'
+import { visitors } from './web/visitor.ts'
 import { web } from './web/web.ts'
 
 export interface AppOptions {
@@ -66,9 +67,10 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   // Bodies are read by those who want them: nothing is parsed for a path that nobody answers.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, _payload, done) => done(null))
-  app.setErrorHandler((error, request, reply) =>
-    wantsPage(request) ? sendErrorPage(error, request, reply) : sendError(reply, error, ''),
-  )
+  const publicUrl = options.publicUrl ?? null
+  const visit = visitors(store.sessions, publicUrl)
+  const sendFault = faultSender(visit)
+  app.setErrorHandler(sendFault)
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id)
     done()
@@ -88,7 +90,9 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     store,
     lookup,
     budget,
-    publicUrl: options.publicUrl ?? null,
+    visit,
+    sendFault,
+    publicUrl,
     bodyTimeout: timeouts.body,
   })
   return app

@@ -36,6 +36,7 @@ const table = {
   read_only: [403, 'You may read this repository but not write to it. Ask its owner for write access.'],
   path_unknown: [404, 'There is nothing at this path. The API is described under /docs.'],
   repository_unknown: [404, 'There is no such repository, or you may not see it.'],
+  token_unknown: [404, 'There is no such token of yours. It may have been revoked already.'],
   commit_unknown: [404, 'There is no such commit in this repository. Push it before reporting on it.'],
   method_wrong: [405, 'This path does not answer that method; the Allow header names those it does.'],
   too_slow: [408, 'The request took too long to arrive.'],

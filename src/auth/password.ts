@@ -1,5 +1,6 @@
 import { type Argon2Parameters, argon2, randomBytes, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
+import { atMost } from '../at-most.ts'
 
 const derive = promisify(argon2)
 
@@ -7,8 +8,8 @@ const derive = promisify(argon2)
 const COST = { memory: 19_456, passes: 2, parallelism: 1 }
 const SALT_BYTES = 16
 const HASH_BYTES = 32
-/** Hashes at once: they run in Node's few threads, which files need too. */
-const AT_ONCE = 2
+/** They run in Node's few threads, which files need too. */
+const inTurn = atMost(2)
 
 export const MIN_PASSWORD_LENGTH = 8
 export const MAX_PASSWORD_BYTES = 1024
@@ -43,19 +44,8 @@ export async function verifyPassword(password: string, stored: string | null): P
 /** What is compared with where nothing is stored: no password is known to have this hash. */
 const nobody = format(randomBytes(SALT_BYTES), randomBytes(HASH_BYTES))
 
-let running = 0
-const waiting: (() => void)[] = []
-
-async function run(parameters: Argon2Parameters): Promise<Buffer> {
-  if (running >= AT_ONCE) await new Promise<void>((resolve) => waiting.push(resolve))
-  else running++
-  try {
-    return await derive('argon2id', parameters)
-  } finally {
-    const next = waiting.shift()
-    if (next) next()
-    else running--
-  }
+function run(parameters: Argon2Parameters): Promise<Buffer> {
+  return inTurn(() => derive('argon2id', parameters))
 }
 
 function format(salt: Buffer, hash: Buffer): string {

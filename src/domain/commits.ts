@@ -14,6 +14,7 @@ export function commitsOf(statuses: Store['statuses'], lookup: CommitLookup) {
      */
     fullId(repository: RepositoryAccess, sha: string): string {
       const length = commitIdLength(repository.objectFormat)
+      if (!/^[0-9a-f]+$/i.test(sha)) throw new ServiceError('field_invalid', 'sha must consist of hex digits')
       if (sha.length === length) return sha.toLowerCase()
       throw new ServiceError(
         'field_invalid',

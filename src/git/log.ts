@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
+import { atMost } from '../at-most.ts'
 import { gitEnvironment } from './environment.ts'
 import { RepositoryUnavailable } from './repository.ts'
 
@@ -9,13 +10,15 @@ const run = promisify(execFile)
 export interface Commit {
   sha: string
   author: string
-  /** ISO 8601 with an offset. */
-  date: string
+  /** When it was written, ISO 8601 in UTC; null where the commit tells no date that there is. */
+  date: string | null
   subject: string
 }
 
 const FORMAT = ['%H', '%an', '%aI', '%s'].join('%x00')
 const TIMEOUT = 10_000
+/** Anybody may look at a public repository as often as they like. */
+const inTurn = atMost(8)
 
 /**
  * The newest commits of the branch that HEAD names; none where nothing has been pushed to it yet.
@@ -26,7 +29,9 @@ export async function recentCommits(path: string, count: number): Promise<Commit
   const options = { env: gitEnvironment(path), timeout: TIMEOUT, maxBuffer: 16 * 1024 * 1024 }
   const form = ['-z', '--no-show-signature', `--max-count=${count}`, `--format=${FORMAT}`]
   try {
-    const { stdout } = await run('git', ['--git-dir', path, 'log', ...form, 'HEAD', '--'], options)
+    const { stdout } = await inTurn(() =>
+      run('git', ['--git-dir', path, 'log', ...form, 'HEAD', '--'], options),
+    )
     return parse(stdout)
   } catch (error) {
     if (/unknown revision|bad revision 'HEAD'|does not have any commits/.test(String(error))) return []
@@ -40,7 +45,12 @@ function parse(output: string): Commit[] {
   const commits: Commit[] = []
   for (let index = 0; index + 3 < fields.length; index += 4) {
     const [sha = '', author = '', date = '', subject = ''] = fields.slice(index, index + 4)
-    commits.push({ sha, author, date, subject })
+    commits.push({ sha, author, date: readDate(date), subject })
   }
   return commits
+}
+
+function readDate(text: string): string | null {
+  const moment = Date.parse(text)
+  return Number.isNaN(moment) ? null : new Date(moment).toISOString()
 }

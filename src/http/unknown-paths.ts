@@ -1,24 +1,40 @@
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, RouteOptions } from 'fastify'
 import { ServiceError } from '../errors.ts'
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** People look at it in a browser: its errors are pages too. */
+    page?: boolean
+  }
+}
+
+/** A path that is known, but not with this method. */
+export class WrongMethod extends ServiceError {
+  /** Whether it is a page's path. */
+  readonly onPage: boolean
+
+  constructor(onPage: boolean) {
+    super('method_wrong')
+    this.onPage = onPage
+  }
+}
 
 /**
  * Answers 404 at paths that no route has, and 405 with `Allow` where one has the path but not the method, whatever
  * else the request brings. To be called before the first route is added.
  */
 export function answerUnknownPaths(app: FastifyInstance): void {
-  const routes = new Map<string, { pattern: RegExp; methods: Set<string> }>()
-  app.addHook('onRoute', ({ url, method }) => {
-    const route = routes.get(url) ?? { pattern: patternOf(url), methods: new Set() }
-    for (const name of [method].flat()) route.methods.add(name)
-    routes.set(url, route)
+  const routes: { pattern: RegExp; options: RouteOptions }[] = []
+  app.addHook('onRoute', (options) => {
+    routes.push({ pattern: patternOf(options.url), options })
   })
   app.addHook('onRequest', (request, reply, done) => {
     if (!request.is404) return done()
     const [path = ''] = request.url.split('?', 1)
-    const found = [...routes.values()].filter(({ pattern }) => pattern.test(path))
+    const found = routes.filter(({ pattern }) => pattern.test(path)).map(({ options }) => options)
     if (found.length === 0) throw new ServiceError('path_unknown')
-    reply.header('allow', [...new Set(found.flatMap(({ methods }) => [...methods]))].sort().join(', '))
-    throw new ServiceError('method_wrong')
+    reply.header('allow', [...new Set(found.flatMap(({ method }) => method))].sort().join(', '))
+    throw new WrongMethod(found.every(({ config }) => config?.page))
   })
 }
 

@@ -33,5 +33,10 @@ export function isName(name: string): boolean {
 
 /** Whether `name` can be an owner or a user. */
 export function isOwnerName(name: string): boolean {
-  return isName(name) && !RESERVED.has(nameKey(name))
+  return isName(name) && !isReserved(name)
+}
+
+/** Whether `name` is a path of the site itself. */
+export function isReserved(name: string): boolean {
+  return RESERVED.has(nameKey(name))
 }

@@ -55,7 +55,7 @@ function commitItem(
   ${stateBadge(combinedState(states))}
   <a href="/${owner}/${name}/commits/${sha}">${subject || html`<em>no message</em>`}</a>
   <span class="faint">${states.length > 0 ? `${succeeded} of ${states.length} passed · ` : ''}<code>${sha.slice(0, 10)}</code>
-    · ${author} · ${time(new Date(date).toISOString())}</span>
+    · ${author}${date ? html` · ${time(date)}` : ''}</span>
 </li>`
 }
 

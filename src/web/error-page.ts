@@ -2,35 +2,47 @@ import { STATUS_CODES } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { html } from 'hono/html'
 import { statusOf } from '../errors.ts'
-import { asServiceError, describeFault } from '../http/replies.ts'
+import { asServiceError, describeFault, sendError } from '../http/replies.ts'
+import { WrongMethod } from '../http/unknown-paths.ts'
 import { page } from './layout.ts'
-import type { Visitor } from './visitor.ts'
+import { setSecurityHeaders } from './security-headers.ts'
+import type { Visitor, Visitors } from './visitor.ts'
 
-const NOBODY: Visitor = { user: null, csrfToken: () => '' }
-
-/** Answers with a page what the API would answer with `{"error": message}`: the same status, the same message. */
-export async function sendErrorPage(
+export type SendFault = (
   fault: unknown,
   request: FastifyRequest,
   reply: FastifyReply,
-): Promise<FastifyReply> {
-  const error = asServiceError(fault)
-  describeFault(reply, error)
-  const status = statusOf(error.code)
-  const content = html`<div class="notice">
+) => Promise<FastifyReply>
+
+/**
+ * Answers faults of pages, and of paths that nobody answers: with a page that has the status and the message that the
+ * API would answer, or with `{"error": message}` where a path is unknown and the caller does not ask for HTML.
+ */
+export function faultSender(visit: Visitors): SendFault {
+  return async (fault, request, reply) => {
+    if (!wantsPage(fault, request)) return sendError(reply, fault, '')
+    const error = asServiceError(fault)
+    describeFault(reply, error)
+    setSecurityHeaders(request, reply)
+    const visitor = request.visitor ?? (await visit.identify(request, reply).catch(() => NOBODY))
+    const status = statusOf(error.code)
+    const title = STATUS_CODES[status] ?? 'Error'
+    const content = html`<div class="notice">
   <p class="status-code" aria-hidden="true">${status}</p>
-  <h1>${STATUS_CODES[status]}</h1>
+  <h1>${title}</h1>
   <p>${error.message}</p>
   <p><a href="/">All repositories</a></p>
 </div>`
-  const text = await page(
-    { title: STATUS_CODES[status] ?? 'Error', visitor: request.visitor ?? NOBODY },
-    content,
-  )
-  return reply.type('text/html; charset=utf-8').send(text)
+    return reply.type('text/html; charset=utf-8').send(await page({ title, visitor }, content))
+  }
 }
 
-/** Whether an unknown path is better answered with a page. */
-export function wantsPage(request: FastifyRequest): boolean {
-  return /\btext\/html\b/i.test(request.headers.accept ?? '') && !request.url.startsWith('/api/')
+const NOBODY: Visitor = { user: null, csrfToken: () => '' }
+
+function wantsPage(fault: unknown, request: FastifyRequest): boolean {
+  if (fault instanceof WrongMethod) return fault.onPage
+  const unknown = request.is404 || asServiceError(fault).code === 'path_unknown'
+  return (
+    !unknown || (/\btext\/html\b/i.test(request.headers.accept ?? '') && !request.url.startsWith('/api/'))
+  )
 }

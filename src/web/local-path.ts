@@ -5,5 +5,6 @@ export function localPath(wanted: string | null | undefined): string {
   // Browsers take a backslash for a slash, and leave out tabs and line ends: `/\t/evil.example` is another host.
   if (!wanted?.startsWith('/') || /^\/[/\\]|[\p{Cc}\\]/u.test(wanted)) return '/'
   const url = URL.parse(wanted, HERE)
-  return url?.origin === HERE ? url.pathname + url.search : '/'
+  // Without its dots, `/.//evil.example` is another host once more.
+  return url?.origin === HERE && !url.pathname.startsWith('//') ? url.pathname + url.search : '/'
 }

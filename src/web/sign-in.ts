@@ -2,15 +2,16 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { html } from 'hono/html'
 import type { Budget } from '../auth/budget.ts'
 import { MAX_PASSWORD_BYTES, verifyPassword } from '../auth/password.ts'
+import { isOwnerName } from '../store/names.ts'
 import type { Store } from '../store/store.ts'
 import { csrfField, page } from './layout.ts'
 import { localPath } from './local-path.ts'
-import type { visitors } from './visitor.ts'
+import type { Visitors } from './visitor.ts'
 
 interface SignInOptions {
   store: Store
   budget: Budget
-  visit: ReturnType<typeof visitors>
+  visit: Visitors
 }
 
 /** `/login` and `/logout`. */
@@ -28,7 +29,7 @@ export async function signIn(app: FastifyInstance, { store, budget, visit }: Sig
       const name = request.form.get('name') ?? ''
       const password = request.form.get('password') ?? ''
       const next = localPath(request.form.get('next'))
-      const user = name === '' ? undefined : await store.users.find(name)
+      const user = isOwnerName(name) ? await store.users.find(name) : undefined
       const possible = Buffer.byteLength(password) <= MAX_PASSWORD_BYTES
       const right = await verifyPassword(possible ? password : '', user?.password_hash ?? null)
       if (!user || !right || !possible) {

@@ -58,18 +58,18 @@ export async function tokenPages(
   })
 
   app.post<{ Params: { id: string } }>('/settings/tokens/:id/revoke', async (request, reply) => {
-    try {
-      await store.tokens.revoke(request.params.id, userOf(request).id)
-    } catch (error) {
-      throw error instanceof Refused ? new ServiceError('path_unknown') : error
-    }
+    const { id } = await tokenOf(request)
+    await store.tokens.revoke(id, userOf(request).id).catch((error: unknown) => {
+      // Revoked by somebody else in this moment: that is what was asked for.
+      if (!(error instanceof Refused)) throw error
+    })
     return reply.redirect('/settings/tokens', 303)
   })
 
   async function tokenOf(request: FastifyRequest<{ Params: { id: string } }>): Promise<TokenInfo> {
     const tokens = await store.tokens.list(userOf(request).id)
     const token = tokens.find(({ id }) => id === request.params.id)
-    if (!token) throw new ServiceError('path_unknown')
+    if (!token) throw new ServiceError('token_unknown')
     return token
   }
 

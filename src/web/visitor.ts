@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto'
-import type { CookieSerializeOptions } from '@fastify/cookie'
 import Tokens from '@fastify/csrf'
+import { parseCookie, type SetCookie, stringifySetCookie } from 'cookie'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { ServiceError } from '../errors.ts'
 import type { SessionUser } from '../store/sessions.ts'
@@ -14,6 +14,8 @@ export interface Visitor {
   csrfToken(): string
 }
 
+export type Visitors = ReturnType<typeof visitors>
+
 const csrf = Tokens()
 
 /**
@@ -26,19 +28,31 @@ export function visitors(sessions: Store['sessions'], publicUrl: string | null) 
   const isSecure = (request: FastifyRequest) => publicUrl?.startsWith('https:') ?? request.client.secure
   // The prefix keeps neighbouring hosts and plain http from planting a cookie of this name; it demands https.
   const cookieName = (request: FastifyRequest) => (isSecure(request) ? '__Host-session' : 'session')
-  const options = (request: FastifyRequest): CookieSerializeOptions => ({
-    path: '/',
-    httpOnly: true,
-    sameSite: 'lax',
-    secure: isSecure(request),
-  })
+  const setCookie = (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    value: string,
+    more?: Partial<SetCookie>,
+  ) =>
+    reply.header(
+      'set-cookie',
+      stringifySetCookie({
+        name: cookieName(request),
+        value,
+        path: '/',
+        httpOnly: true,
+        sameSite: 'lax',
+        secure: isSecure(request),
+        ...more,
+      }),
+    )
   const secretOf = (request: FastifyRequest) => {
-    const cookie = request.cookies[cookieName(request)]
+    const cookie = parseCookie(request.headers.cookie ?? '')[cookieName(request)]
     return cookie && /^[\w-]{43}$/.test(cookie) ? cookie : undefined
   }
   const give = (request: FastifyRequest, reply: FastifyReply) => {
     const secret = randomBytes(32).toString('base64url')
-    reply.setCookie(cookieName(request), secret, options(request))
+    setCookie(request, reply, secret)
     return secret
   }
 
@@ -71,7 +85,7 @@ export function visitors(sessions: Store['sessions'], publicUrl: string | null) 
     async signOut(request: FastifyRequest, reply: FastifyReply): Promise<void> {
       const secret = secretOf(request)
       if (secret) await sessions.end(hash(secret))
-      reply.clearCookie(cookieName(request), options(request))
+      setCookie(request, reply, '', { maxAge: 0 })
     },
   }
 }
