@@ -53,7 +53,8 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
       reply.header('cache-control', 'no-store').header('vary', 'Cookie')
       request.visitor = await visit.identify(request, reply)
     })
-    pages.addHook('preValidation', async (request: FastifyRequest, reply: FastifyReply) => {
+    // Before Fastify looks at the content type, and takes one that it cannot read for a mistake of ours.
+    pages.addHook('preParsing', async (request: FastifyRequest, reply: FastifyReply) => {
       if (request.method !== 'POST') return
       request.form = await readForm(request.raw, reply.raw, FORM_LIMIT, options.bodyTimeout)
       visit.checkForm(request, request.form)

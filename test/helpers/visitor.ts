@@ -1,0 +1,75 @@
+import type { TestServer } from './server.ts'
+
+/** A page as it came. */
+export interface PageAnswer {
+  status: number
+  headers: Headers
+  body: string
+}
+
+export interface VisitOptions {
+  headers?: Record<string, string>
+  form?: Record<string, string>
+}
+
+/** The password of every account that `createAccount` makes. */
+export const PASSWORD = 'correct horse'
+/** Argon2id of `PASSWORD` at the lowest cost, since tests need no strong one. */
+const HASH = '$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHRzYWx0$4Smw+8uJE9vkMuQHTI8JCch07funn1w88/v1CwyXAOw'
+
+/** A user who can sign in. */
+export async function createAccount(server: Pick<TestServer, 'store'>, name: string): Promise<number> {
+  const user = await server.store.users.create(name, { passwordHash: HASH, ownExisting: true })
+  return user.id
+}
+
+/** A browser without a screen: it keeps its cookies and follows no redirect. */
+export function openVisitor(url: string) {
+  const cookies = new Map<string, string>()
+
+  async function visit(
+    method: string,
+    path: string,
+    { headers, form }: VisitOptions = {},
+  ): Promise<PageAnswer> {
+    const response = await fetch(url + path, {
+      method,
+      redirect: 'manual',
+      headers: { ...(cookies.size > 0 && { cookie: cookieHeader() }), ...headers },
+      ...(form && { body: new URLSearchParams(form) }),
+    })
+    for (const line of response.headers.getSetCookie()) {
+      const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(line) ?? []
+      if (value === '') cookies.delete(name)
+      else cookies.set(name, value)
+    }
+    return { status: response.status, headers: response.headers, body: await response.text() }
+  }
+
+  const cookieHeader = () => [...cookies].map(([name, value]) => `${name}=${value}`).join('; ')
+
+  /** Sends a form with the CSRF token of the page on which it stands. */
+  async function submit(
+    page: string,
+    action: string,
+    form: Record<string, string> = {},
+  ): Promise<PageAnswer> {
+    const { body } = await visit('GET', page)
+    return visit('POST', action, { form: { csrf: csrfOf(body), ...form } })
+  }
+
+  return {
+    cookies,
+    cookieHeader,
+    visit,
+    submit,
+    get: (path: string, options?: VisitOptions) => visit('GET', path, options),
+    signIn: (name: string, password = PASSWORD, next = '/') =>
+      submit('/login', '/login', { name, password, next }),
+  }
+}
+
+/** The CSRF token of the first form of a page. */
+export function csrfOf(html: string): string {
+  return /name="csrf" value="([^"]+)"/.exec(html)?.[1] ?? ''
+}

@@ -1,0 +1,57 @@
+import t from 'tap'
+import { localPath } from '../../src/web/local-path.ts'
+
+const LOCAL = {
+  '/': '/',
+  '/settings/tokens': '/settings/tokens',
+  '/alice/rocket?after=a%2Fb': '/alice/rocket?after=a%2Fb',
+  '/a//evil.example': '/a//evil.example',
+  '/%2F/evil.example': '/%2F/evil.example',
+  '/@evil.example': '/@evil.example',
+  '/javascript:alert(1)': '/javascript:alert(1)',
+  '/grün': '/gr%C3%BCn',
+  '/page#part': '/page',
+}
+
+const ELSEWHERE = [
+  null,
+  undefined,
+  '',
+  'settings/tokens',
+  'https://evil.example/',
+  'HTTPS:evil.example',
+  'javascript:alert(1)',
+  'data:text/html,x',
+  '//evil.example',
+  '///evil.example',
+  '/\\evil.example',
+  '\\/evil.example',
+  '\\\\evil.example',
+  '/\t/evil.example',
+  '/\n/evil.example',
+  '\t//evil.example',
+  ' //evil.example',
+  '/.//evil.example',
+  '/..//evil.example',
+  '/%2e//evil.example',
+  '/x/..//evil.example',
+  '/x/%2E%2e//evil.example',
+  '/x/..\\/evil.example',
+  '/\r\nSet-Cookie: session=x',
+  '/\u0000',
+  '/\u0085',
+]
+
+t.test('a path of this site is kept', async (t) => {
+  for (const [wanted, path] of Object.entries(LOCAL)) t.equal(localPath(wanted), path, wanted)
+})
+
+t.test('anything else is the start page', async (t) => {
+  for (const wanted of ELSEWHERE) t.equal(localPath(wanted), '/', JSON.stringify(wanted))
+})
+
+t.test('whatever is answered, a browser stays on this site', async (t) => {
+  for (const wanted of [...Object.keys(LOCAL), ...ELSEWHERE]) {
+    t.equal(new URL(localPath(wanted), 'https://status.test/login').origin, 'https://status.test')
+  }
+})

@@ -1,0 +1,215 @@
+import { rm } from 'node:fs/promises'
+import t, { type Test } from 'tap'
+import { startServer } from '../helpers/server.ts'
+import { createAccount, csrfOf, openVisitor } from '../helpers/visitor.ts'
+
+const HTML = 'text/html; charset=utf-8'
+const JSON_TYPE = 'application/json; charset=utf-8'
+
+async function setUp(t: Test) {
+  const server = await startServer(t)
+  await createAccount(server, 'alice')
+  const { commits, path } = await server.createRepository('alice/rocket', { commits: 2 })
+  await server.createRepository('bob/secret', { private: true })
+  const visitor = openVisitor(server.url)
+  await visitor.signIn('alice')
+  return { server, anonymous: openVisitor(server.url), visitor, commits, path }
+}
+
+t.test('an unknown path is a page for those who ask for one', async (t) => {
+  const { server, anonymous, visitor } = await setUp(t)
+  const accept = 'text/html,application/xhtml+xml,*/*;q=0.8'
+  const unknown = [
+    '/nope',
+    '/alice/rocket/',
+    '/alice//',
+    '//alice',
+    '/docs/ui',
+    '/assets/nope.css',
+    '/api/v2',
+  ]
+  for (const path of [...unknown, '/Settings/tokens', '/LOGIN/x', '/alice/rocket/commits/', '/favicon.ico']) {
+    const json = await anonymous.get(path)
+    t.equal(json.status, 404, path)
+    t.equal(json.headers.get('content-type'), JSON_TYPE, path)
+    t.same(Object.keys(JSON.parse(json.body)), ['error'])
+
+    const page = await visitor.get(path, { headers: { accept } })
+    t.equal(page.status, 404, path)
+    if (path === '/api/v2') t.equal(page.headers.get('content-type'), JSON_TYPE, 'the API is not for people')
+    else {
+      t.equal(page.headers.get('content-type'), HTML, path)
+      t.match(page.headers.get('content-security-policy'), "script-src 'self'", path)
+      t.match(page.body, '<span class="who">alice</span>', `${path} knows who looks`)
+    }
+  }
+  const broken = await startServer(t)
+  await broken.store.close()
+  const cookie = `session=${'x'.repeat(43)}`
+  const away = await openVisitor(broken.url).get('/nope', { headers: { accept, cookie } })
+  t.equal(away.status, 404, 'a database that is away takes nothing from the page but the name')
+  t.equal((await openVisitor(server.url).get('/nope', { headers: { accept, cookie } })).status, 404)
+})
+
+t.test('a wrong method is 405 with the right ones', async (t) => {
+  const { visitor, anonymous } = await setUp(t)
+  const allowed = {
+    '/': 'GET, HEAD',
+    '/login': 'GET, HEAD, POST',
+    '/logout': 'POST',
+    '/settings/tokens': 'GET, HEAD, POST',
+    '/settings/tokens/1/revoke': 'GET, HEAD, POST',
+    '/docs': 'GET, HEAD',
+    '/alice/rocket': 'GET, HEAD',
+    '/bob/secret': 'GET, HEAD',
+    '/no/body': 'GET, HEAD',
+  }
+  for (const [path, methods] of Object.entries(allowed)) {
+    for (const method of ['PUT', 'DELETE', 'OPTIONS', path === '/logout' ? 'GET' : 'PATCH']) {
+      const { status, headers } = await (method === 'PUT' ? anonymous : visitor).visit(method, path)
+      t.equal(status, 405, `${method} ${path}`)
+      t.equal(headers.get('allow'), methods, path)
+      t.equal(headers.get('content-type'), HTML, path)
+    }
+  }
+  const asset = await visitor.visit('POST', '/assets/style.css', { form: {} })
+  t.equal(asset.headers.get('content-type'), JSON_TYPE)
+})
+
+t.test('HEAD is GET without the body', async (t) => {
+  const { visitor, commits } = await setUp(t)
+  const paths = [
+    '/',
+    '/login',
+    '/docs',
+    '/settings/tokens',
+    '/alice/rocket',
+    `/alice/rocket/commits/${commits[0]}`,
+  ]
+  for (const path of [...paths, '/bob/secret', '/openapi.yaml', '/assets/style.css']) {
+    const [get, head] = [await visitor.get(path), await visitor.visit('HEAD', path)]
+    t.equal(head.status, get.status, path)
+    t.equal(head.body, '')
+    for (const name of ['content-type', 'content-length', 'cache-control', 'location', 'etag']) {
+      t.equal(head.headers.get(name), get.headers.get(name), `${path} ${name}`)
+    }
+  }
+})
+
+t.test('a form must be one, and short', async (t) => {
+  const { visitor } = await setUp(t)
+  const csrf = csrfOf((await visitor.get('/')).body)
+  for (const action of ['/login', '/logout', '/settings/tokens']) {
+    for (const type of ['application/json', 'multipart/form-data; boundary=x', 'text/plain', ';;;']) {
+      const sent = await visitor.visit('POST', action, { headers: { 'content-type': type } })
+      t.equal(sent.status, 415, `${action} ${type}`)
+      t.equal(sent.headers.get('content-type'), HTML)
+    }
+    const large = await visitor.visit('POST', action, { form: { csrf, name: 'x'.repeat(64 * 1024) } })
+    t.equal(large.status, 413, action)
+  }
+  t.equal((await visitor.get('/settings/tokens')).status, 200)
+})
+
+t.test('what a visitor may not see is not there', async (t) => {
+  const { visitor, anonymous, commits } = await setUp(t)
+  const sha = 'a'.repeat(40)
+  for (const name of ['secret', 'missing', '.git', 'x.git', '%2F', '%00', `${'n'.repeat(101)}`]) {
+    for (const rest of ['', `/commits/${sha}`, '/commits/short', `/commits/${'z'.repeat(40)}`]) {
+      const path = `/bob/${name}${rest}`
+      const asked = await anonymous.get(path)
+      t.equal(asked.status, 303, path)
+      t.equal(asked.headers.get('location'), `/login?next=${encodeURIComponent(path)}`)
+      const page = await visitor.get(path)
+      t.equal(page.status, 404, path)
+      t.match(page.body, 'There is no such repository, or you may not see it.')
+    }
+  }
+  t.equal((await visitor.get(`/alice/rocket/commits/${sha}`)).status, 404)
+  for (const wrong of [
+    'abc',
+    'z'.repeat(40),
+    `${'a'.repeat(39)}%0A`,
+    '%00',
+    sha + sha.slice(16),
+    sha.slice(1),
+  ]) {
+    t.equal((await visitor.get(`/alice/rocket/commits/${wrong}`)).status, 422, wrong)
+  }
+  t.equal((await anonymous.get(`/ALICE/Rocket/commits/${commits[0]?.toUpperCase()}`)).status, 200)
+})
+
+t.test('no page is kept by a cache, and what pages are made of is checked again', async (t) => {
+  const { visitor, anonymous } = await setUp(t)
+  for (const path of ['/', '/login', '/settings/tokens', '/alice/rocket', '/bob/secret', '/docs']) {
+    for (const who of [visitor, anonymous]) {
+      const { headers } = await who.get(path)
+      t.equal(headers.get('cache-control'), 'no-store', path)
+      t.equal(headers.get('vary'), 'Cookie', path)
+    }
+  }
+  for (const path of [
+    '/assets/style.css',
+    '/assets/swagger-ui-bundle.js',
+    '/openapi.yaml',
+    '/openapi.json',
+  ]) {
+    const first = await anonymous.get(path)
+    const etag = first.headers.get('etag') ?? ''
+    t.match(etag, /^W\/"/, path)
+    t.equal(first.headers.get('x-content-type-options'), 'nosniff')
+    const again = await anonymous.get(path, { headers: { 'if-none-match': etag } })
+    t.equal(again.status, 304, path)
+    t.equal(again.body, '')
+  }
+})
+
+t.test('the list of repositories goes on where it stopped', async (t) => {
+  const { server, anonymous, path } = await setUp(t)
+  for (let index = 0; index < 120; index++) {
+    const name = `r${String(index).padStart(3, '0')}`
+    await server.store.repositories.create({
+      owner: 'many',
+      name,
+      visibility: 'public',
+      objectFormat: 'sha1',
+      path,
+    })
+  }
+  const first = await anonymous.get('/')
+  t.equal(first.body.match(/<li>/g)?.length, 100)
+  t.notMatch(first.body, 'secret')
+  const [, more = ''] = /href="(\/\?after=[^"]+)"/.exec(first.body) ?? []
+  const second = await anonymous.get(more)
+  t.equal(second.body.match(/<li>/g)?.length, 21)
+  t.notMatch(second.body, 'More repositories')
+  for (const after of ['', 'x', '%00/%00', 'a/b/c', 'a&after=b']) {
+    t.equal((await anonymous.get(`/?after=${after}`)).status, 200, after)
+  }
+})
+
+t.test(
+  'a repository whose files are away is 503 for those who may read it, until it is deleted',
+  async (t) => {
+    const { server, visitor, anonymous, path, commits } = await setUp(t)
+    await rm(path, { recursive: true })
+    for (const rest of ['', `/commits/${commits[0]}`]) {
+      const { status, headers } = await anonymous.get(`/alice/rocket${rest}`)
+      t.equal(status, 503, rest)
+      t.equal(headers.get('retry-after'), '2')
+    }
+    await server.store.repositories.delete('alice', 'rocket')
+    t.equal((await visitor.get('/alice/rocket')).status, 404)
+  },
+)
+
+t.test('a token of somebody else is not there', async (t) => {
+  const { server, visitor } = await setUp(t)
+  await server.createToken('bob')
+  const [{ id } = { id: '' }] = await server.store.tokens.list(await server.createUser('bob'))
+  for (const wrong of [id, 'x', '%00']) {
+    t.equal((await visitor.get(`/settings/tokens/${wrong}/revoke`)).status, 404, wrong)
+    t.equal((await visitor.submit('/', `/settings/tokens/${wrong}/revoke`)).status, 404, wrong)
+  }
+  t.equal((await server.store.tokens.list(await server.createUser('bob'))).length, 1)
+})

@@ -1,0 +1,264 @@
+import t, { type Test } from 'tap'
+import { parseCidr } from '../../src/auth/address.ts'
+import { createToken } from '../../src/auth/token.ts'
+import { startServer } from '../helpers/server.ts'
+import { createAccount, csrfOf, openVisitor, PASSWORD } from '../helpers/visitor.ts'
+
+async function setUp(t: Test, options: Parameters<typeof startServer>[1] = {}) {
+  const server = await startServer(t, options)
+  await createAccount(server, 'Alice')
+  return { server, visitor: openVisitor(server.url) }
+}
+
+t.test('a visitor signs in, goes on to the page that was wanted, and signs out', async (t) => {
+  const { visitor } = await setUp(t)
+  const asked = await visitor.get('/settings/tokens')
+  t.equal(asked.status, 303)
+  t.equal(asked.headers.get('location'), '/login?next=%2Fsettings%2Ftokens')
+
+  const form = await visitor.get('/login?next=%2Fsettings%2Ftokens')
+  t.match(form.body, 'name="next" value="/settings/tokens"')
+  const signedIn = await visitor.signIn('aLICE', PASSWORD, '/settings/tokens')
+  t.equal(signedIn.status, 303)
+  t.equal(signedIn.headers.get('location'), '/settings/tokens')
+  const page = await visitor.get('/settings/tokens')
+  t.equal(page.status, 200)
+  t.match(page.body, '<span class="who">Alice</span>', 'the name as it was created')
+  t.equal((await visitor.get('/login?next=/docs')).headers.get('location'), '/docs', 'nobody signs in twice')
+
+  const cookie = visitor.cookieHeader()
+  t.equal((await visitor.submit('/', '/logout')).headers.get('location'), '/')
+  t.equal(visitor.cookies.size, 0, 'the cookie is taken back')
+  t.equal((await visitor.get('/settings/tokens')).status, 303)
+  t.equal(
+    (await visitor.get('/settings/tokens', { headers: { cookie } })).status,
+    303,
+    'nor is it of use later',
+  )
+})
+
+t.test('signing in begins a session under a new number and ends the one before', async (t) => {
+  const { visitor } = await setUp(t)
+  await visitor.get('/login')
+  const planted = visitor.cookieHeader()
+  await visitor.signIn('alice')
+  const first = visitor.cookieHeader()
+  t.not(first, planted)
+  t.equal((await visitor.get('/settings/tokens', { headers: { cookie: planted } })).status, 303)
+  t.equal((await visitor.get('/settings/tokens', { headers: { cookie: first } })).status, 200)
+
+  const csrf = csrfOf((await visitor.get('/')).body)
+  await visitor.visit('POST', '/login', { form: { csrf, name: 'alice', password: PASSWORD } })
+  t.not(visitor.cookieHeader(), first)
+  t.equal((await visitor.get('/settings/tokens', { headers: { cookie: first } })).status, 303)
+  t.equal((await visitor.get('/settings/tokens')).status, 200)
+})
+
+t.test('whatever is wrong with a sign-in, the answer is the same', async (t) => {
+  const { server, visitor } = await setUp(t)
+  await server.createUser('robot')
+  const attempts = {
+    'wrong password': ['alice', 'wrong horse'],
+    'empty password': ['alice', ''],
+    'password too long': ['alice', 'x'.repeat(1025)],
+    'unknown user': ['nobody', PASSWORD],
+    'no user name': ['', PASSWORD],
+    'user without a password': ['robot', PASSWORD],
+    'user without a password, none given': ['robot', ''],
+    'name that cannot be one': ['a\u0000b', PASSWORD],
+    'name with a letter that is only like it': ['\u212Aim', PASSWORD],
+    'markup for a name': ['"><script>alert(1)</script>', PASSWORD],
+    'token for a password': ['robot', await server.createToken('robot')],
+  }
+  const bodies = new Set<string>()
+  for (const [what, [name = '', password = '']] of Object.entries(attempts)) {
+    const { status, headers, body } = await visitor.signIn(name, password)
+    t.equal(status, 401, what)
+    t.equal(headers.has('www-authenticate'), false, 'no dialog of the browser')
+    t.equal(headers.get('cache-control'), 'no-store')
+    t.match(body, 'The name or the password is wrong.', what)
+    t.notMatch(body, password === '' ? '\u0000' : password, 'the password is not sent back')
+    t.notMatch(body, '<script>alert', what)
+    bodies.add(body.replace(/(name="(csrf|name)" value=)"[^"]*"/g, '$1'))
+  }
+  t.equal(bodies.size, 1)
+})
+
+t.test('an unknown name takes as long as a wrong password', async (t) => {
+  const server = await startServer(t, { budget: { limit: 1000, window: 300 } })
+  const { hashPassword } = await import('../../src/auth/password.ts')
+  await server.store.users.create('alice', { passwordHash: await hashPassword(PASSWORD) })
+  await server.createUser('robot')
+  const visitor = openVisitor(server.url)
+  const csrf = csrfOf((await visitor.get('/login')).body)
+  const times = new Map<string, number[]>([
+    ['alice', []],
+    ['robot', []],
+    ['nobody', []],
+  ])
+  for (let round = 0; round < 15; round++) {
+    for (const [name, taken] of times) {
+      const start = performance.now()
+      await visitor.visit('POST', '/login', { form: { csrf, name, password: 'wrong horse' } })
+      taken.push(performance.now() - start)
+    }
+  }
+  const [alice = 0, ...others] = [...times.values()].map((taken) => taken.sort((a, b) => a - b)[5] ?? 0)
+  // A hash takes some 25 ms, all else about 3 ms: without one an answer would come in a fraction of the time.
+  for (const other of others) t.ok(other > alice / 2 && other < alice * 2, `${other} ms and ${alice} ms`)
+})
+
+t.test('a form that was not given to this visitor is refused, and not counted', async (t) => {
+  const { server, visitor } = await setUp(t, { budget: { limit: 1, window: 300 } })
+  const { id } = await server.store.tokens.create({
+    userId: (await server.store.users.find('alice'))?.id ?? 0,
+    name: 'mine',
+    prefix: 'cst_',
+    hash: 'hash',
+    scopes: [],
+    expiresAt: null,
+  })
+  const stranger = openVisitor(server.url)
+  const foreign = csrfOf((await stranger.get('/login')).body)
+  await visitor.signIn('alice')
+  const forms = ['/login', '/logout', '/settings/tokens', `/settings/tokens/${id}/revoke`]
+  for (const action of forms) {
+    for (const csrf of [undefined, '', 'x', foreign]) {
+      const form = { name: 'alice', password: PASSWORD, expiry: 'none', ...(csrf !== undefined && { csrf }) }
+      const { status, body } = await visitor.visit('POST', action, { form })
+      t.equal(status, 403, `${action} ${csrf}`)
+      t.match(body, 'This form has expired')
+    }
+  }
+  const cookieless = openVisitor(server.url)
+  const csrf = csrfOf((await stranger.get('/login')).body)
+  const sent = await cookieless.visit('POST', '/login', { form: { csrf, name: 'alice', password: PASSWORD } })
+  t.equal(sent.status, 403, 'a form without the cookie that it belongs to')
+
+  t.equal((await visitor.get('/settings/tokens')).status, 200, 'still signed in')
+  t.equal((await server.store.tokens.list(1)).length, 1, 'no token was made or revoked')
+  t.equal(
+    (await server.call('GET', '/api/v1/repos/a/b/commits/c/statuses', { token: createToken() })).status,
+    401,
+  )
+})
+
+t.test('a spent budget is answered before the form is read; sessions and the form stay', async (t) => {
+  const { server, visitor } = await setUp(t, { budget: { limit: 2, window: 300 } })
+  const signedIn = openVisitor(server.url)
+  await signedIn.signIn('alice')
+  t.equal((await visitor.signIn('alice', 'wrong')).status, 401)
+  t.equal((await visitor.signIn('nobody')).status, 401)
+
+  const blocked = await visitor.signIn('alice')
+  t.equal(blocked.status, 429, 'the right password too')
+  t.match(blocked.headers.get('retry-after'), /^[1-9]\d*$/)
+  t.match(blocked.headers.get('content-type'), 'text/html')
+  const unread = await visitor.visit('POST', '/login', { headers: { 'content-type': 'text/plain' } })
+  t.equal(unread.status, 429, 'before its type is looked at')
+  t.equal((await visitor.get('/login')).status, 200)
+  t.equal((await signedIn.get('/settings/tokens')).status, 200)
+  const token = await server.createToken('alice')
+  t.equal((await server.call('GET', '/api/v1/repos/a/b/commits/c/statuses', { token })).status, 429)
+})
+
+t.test('the cookie is for this site alone, and for https where there is https', async (t) => {
+  const { server } = await setUp(t)
+  const behind = await startServer(t, { trustedProxies: [parseCidr('127.0.0.1')] })
+  const secure = await startServer(t, { publicUrl: 'https://status.example.org' })
+  const https = { 'x-forwarded-proto': 'https' }
+  const plain = /^session=[\w-]{43}; Path=\/; HttpOnly; SameSite=Lax$/
+  const safe = /^__Host-session=[\w-]{43}; Path=\/; HttpOnly; Secure; SameSite=Lax$/
+  for (const [what, { app }, headers, expected] of [
+    ['plain http', server, {}, plain],
+    ['a header of somebody else', server, https, plain],
+    ['https at a trusted proxy', behind, https, safe],
+    ['http at a trusted proxy', behind, { 'x-forwarded-proto': 'http' }, plain],
+    ['an https address', secure, {}, safe],
+  ] as const) {
+    const { headers: answer } = await app.inject({ url: '/login', headers })
+    t.match(answer['set-cookie'], expected, what)
+  }
+  t.equal((await server.app.inject('/')).headers['set-cookie'], undefined, 'none where nothing needs one')
+})
+
+t.test('a session ends by its age', async (t) => {
+  const { server, visitor } = await setUp(t)
+  const DAY = 24 * 3_600_000
+  let now = Date.now()
+  t.capture(Date, 'now', () => now)
+  for (const [what, days, visits] of [
+    ['idle', 7, 0],
+    ['absolute', 1, 30],
+  ] as const) {
+    await visitor.signIn('alice')
+    for (let visit = 0; visit < visits; visit++) {
+      t.equal((await visitor.get('/settings/tokens')).status, 200, what)
+      now += days * DAY
+    }
+    now += (visits === 0 ? days : 0) * DAY
+    const { status, headers } = await visitor.get('/settings/tokens')
+    t.equal(status, 303, what)
+    t.match(headers.get('location'), /^\/login/)
+
+    const csrf = csrfOf((await visitor.get('/login')).body)
+    const sent = await visitor.visit('POST', '/settings/tokens', {
+      form: { csrf, name: 'late', expiry: 'none' },
+    })
+    t.equal(sent.status, 303, 'a form of a session that has ended leads to the sign-in')
+    t.match(sent.headers.get('location'), /^\/login/)
+  }
+  t.equal((await server.store.tokens.list(1)).length, 0)
+})
+
+t.test('who is deleted is signed out', async (t) => {
+  const { server, visitor } = await setUp(t)
+  await visitor.signIn('alice')
+  await server.store.users.delete('alice')
+  t.equal((await visitor.get('/settings/tokens')).status, 303)
+})
+
+t.test('sessions are nothing to the API, and tokens nothing to pages', async (t) => {
+  const { server, visitor } = await setUp(t)
+  const { commits } = await server.createRepository('alice/secret', { private: true })
+  const [sha = ''] = commits
+  const token = await server.createToken('alice')
+  await visitor.signIn('alice')
+  const path = `/api/v1/repos/alice/secret/commits/${sha}/statuses`
+  const cookie = visitor.cookieHeader()
+  t.equal((await server.call('GET', path, { token })).status, 200)
+  t.equal((await server.call('GET', path, { headers: { cookie } })).status, 401)
+  const report = { headers: { cookie }, body: { state: 'success' } }
+  t.equal((await server.call('POST', `/api/v1/repos/alice/secret/statuses/${sha}`, report)).status, 401)
+
+  t.equal((await visitor.get('/alice/secret')).status, 200)
+  const basic = Buffer.from(`alice:${token}`).toString('base64')
+  for (const authorization of [`Bearer ${token}`, `token ${token}`, `Basic ${basic}`]) {
+    for (const page of ['/alice/secret', '/settings/tokens']) {
+      const { status } = await openVisitor(server.url).get(page, { headers: { authorization } })
+      t.equal(status, 303, `${page} ${authorization.slice(0, 6)}`)
+    }
+  }
+  for (const name of ['session', '__Host-session']) {
+    const { status } = await openVisitor(server.url).get('/alice/secret', {
+      headers: { cookie: `${name}=${token}` },
+    })
+    t.equal(status, 303, 'nor in place of a cookie')
+  }
+})
+
+t.test('a forged host reaches no link and no redirect', async (t) => {
+  const { server, visitor } = await setUp(t)
+  await server.createRepository('alice/rocket')
+  await visitor.signIn('alice')
+  const headers = { host: 'evil.example', 'x-forwarded-host': 'evil.example', cookie: visitor.cookieHeader() }
+  for (const url of ['/', '/docs', '/alice/rocket', '/settings/tokens', '/alice/none', '/none']) {
+    const { body } = await server.app.inject({ url, headers: { ...headers, accept: 'text/html' } })
+    t.notMatch(body, /(href|src|action)="[^"]*evil/, url)
+  }
+  const { headers: answer } = await server.app.inject({
+    url: '/settings/tokens',
+    headers: { host: 'evil.example' },
+  })
+  t.equal(answer.location, '/login?next=%2Fsettings%2Ftokens')
+})
