@@ -1,7 +1,9 @@
 import t, { type Test } from 'tap'
 import { parseCidr } from '../../src/auth/address.ts'
 import { createToken } from '../../src/auth/token.ts'
+import { sqlite } from '../helpers/databases.ts'
 import { startServer } from '../helpers/server.ts'
+import { startServerProcess } from '../helpers/server-process.ts'
 import { createAccount, csrfOf, openVisitor, PASSWORD } from '../helpers/visitor.ts'
 
 async function setUp(t: Test, options: Parameters<typeof startServer>[1] = {}) {
@@ -261,4 +263,9 @@ t.test('a forged host reaches no link and no redirect', async (t) => {
     headers: { host: 'evil.example' },
   })
   t.equal(answer.location, '/login?next=%2Fsettings%2Ftokens')
+})
+
+t.test('without users the log says how to create the first one', async (t) => {
+  const { log } = await startServerProcess(t, await sqlite.create(t))
+  t.ok(log.some((line) => line.includes('npm run --silent cli -- user create NAME --password-stdin')))
 })

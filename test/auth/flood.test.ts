@@ -1,0 +1,83 @@
+import { setTimeout } from 'node:timers/promises'
+import t from 'tap'
+import { issueToken } from '../../src/auth/issue-token.ts'
+import { createToken } from '../../src/auth/token.ts'
+import { databases, openTestStore } from '../helpers/databases.ts'
+import { startServerProcess } from '../helpers/server-process.ts'
+import { createAccount, csrfOf, openVisitor, PASSWORD } from '../helpers/visitor.ts'
+
+const LIMIT = 25
+const ATTEMPTS = 200
+/** Seconds: longer than the flood lasts on a slow machine, and no longer than a test may wait. */
+const WINDOW = 8
+
+t.jobs = databases.length
+
+for (const database of databases) {
+  t.test(`two processes over ${database.name} give one budget to all doors`, async (t) => {
+    const { store, options } = await openTestStore(t, database)
+    const userId = await createAccount({ store }, 'alice')
+    const request = { userId, name: 'CI', scopes: ['repo'], expiresAt: null }
+    const { secret: token } = await issueToken(store.tokens, request)
+    const budget = {
+      AUTH_FAILURE_LIMIT: String(LIMIT),
+      AUTH_FAILURE_WINDOW: String(WINDOW),
+      LOG_LEVEL: 'warn',
+    }
+    const servers = [
+      await startServerProcess(t, options, budget),
+      await startServerProcess(t, options, budget),
+    ]
+    const forms = await Promise.all(
+      servers.map(async ({ url }) => {
+        const visitor = openVisitor(url)
+        return { visitor, csrf: csrfOf((await visitor.get('/login')).body) }
+      }),
+    )
+    const api = '/api/v1/repos/alice/rocket/commits/x/statuses'
+    const git = '/alice/rocket.git/info/refs?service=git-upload-pack'
+    const basic = (secret: string) => `Basic ${Buffer.from(`alice:${secret}`).toString('base64')}`
+    const attempts = [
+      (url: string) => ask(url + api, `Bearer ${createToken()}`),
+      (url: string) => ask(url + git, basic(createToken())),
+      async (_url: string, { visitor, csrf }: (typeof forms)[number]) => {
+        const form = { csrf, name: 'alice', password: 'wrong horse' }
+        const { status, headers } = await visitor.visit('POST', '/login', { form })
+        return { status, retryAfter: headers.get('retry-after') }
+      },
+    ]
+    const answers = await Promise.all(
+      Array.from({ length: ATTEMPTS }, (_, index) => {
+        const place = index % servers.length
+        const [server, form, attempt] = [servers[place], forms[place], attempts[index % attempts.length]]
+        if (!server || !form || !attempt) throw new Error('there is one for every index')
+        return attempt(server.url, form)
+      }),
+    )
+    const refused = answers.filter(({ status }) => status === 401)
+    const blocked = answers.filter(({ status }) => status === 429)
+    t.equal(refused.length, LIMIT)
+    t.equal(blocked.length, ATTEMPTS - LIMIT)
+    t.ok(refused.every(({ retryAfter }) => retryAfter === null))
+    t.ok(blocked.every(({ retryAfter }) => /^[1-8]$/.test(retryAfter ?? '')))
+
+    const warnings = servers.flatMap(({ log }) => log).filter((line) => line.includes('blocked:'))
+    t.equal(warnings.length, 1, 'told once, by one of them')
+
+    const again = await ask(`${servers[0]?.url}${api}`, `Bearer ${token}`)
+    t.equal(again.status, 429, 'a good credential too')
+    await setTimeout(Number(again.retryAfter) * 1000)
+    for (const { url } of servers) {
+      // Signed in to where nothing is: the credential is good.
+      t.equal((await ask(url + api, `Bearer ${token}`)).status, 404)
+      t.equal((await ask(url + git, basic(token))).status, 404)
+      t.equal((await openVisitor(url).signIn('alice', PASSWORD)).status, 303)
+    }
+  })
+}
+
+async function ask(url: string, authorization: string) {
+  const response = await fetch(url, { headers: { authorization } })
+  await response.body?.cancel()
+  return { status: response.status, retryAfter: response.headers.get('retry-after') }
+}

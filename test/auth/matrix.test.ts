@@ -1,0 +1,220 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { Agent, request } from 'node:http'
+import { text } from 'node:stream/consumers'
+import type { FastifyInstance, RouteOptions } from 'fastify'
+import t, { type Test } from 'tap'
+import { createToken } from '../../src/auth/token.ts'
+import { startServer } from '../helpers/server.ts'
+import {
+  always,
+  CALLERS,
+  type Caller,
+  type Expectation,
+  judged,
+  REPOSITORIES,
+  repositoryPage,
+  signedIn,
+  WAYS,
+  type Way,
+} from './access-rules.ts'
+
+interface Sample {
+  /** With `{repo}` and `{sha}`. */
+  path: string
+  expected: Expectation
+  headers?: Record<string, string>
+  body?: string
+}
+
+const API = '/api/v1/repos/acme/{repo}'
+const FORM = { headers: { 'content-type': 'application/x-www-form-urlencoded' }, body: 'name=x' }
+const FILES = [
+  'style.css',
+  'page.js',
+  'icon.svg',
+  'docs.css',
+  'docs.js',
+  'swagger-ui.css',
+  'swagger-ui-bundle.js',
+]
+
+/** Requests for every route of the server. HEAD is answered as GET is. */
+const ROUTES: Record<string, Sample[]> = {
+  'POST /api/v1/repos/:owner/:repo/statuses/:sha': [
+    {
+      path: `${API}/statuses/{sha}`,
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ state: 'success' }),
+      expected: judged('api', 'write', 201),
+    },
+  ],
+  'GET /api/v1/repos/:owner/:repo/commits/:sha/statuses': [
+    { path: `${API}/commits/{sha}/statuses`, expected: judged('api', 'read', 200) },
+  ],
+  'GET /:owner/:repo': [{ path: '/acme/{repo}', expected: repositoryPage }],
+  'GET /:owner/:repo/commits/:sha': [{ path: '/acme/{repo}/commits/{sha}', expected: repositoryPage }],
+  'GET /settings/tokens': [{ path: '/settings/tokens', expected: signedIn(200) }],
+  'POST /settings/tokens': [{ path: '/settings/tokens', ...FORM, expected: signedIn(403) }],
+  'GET /settings/tokens/:id/revoke': [{ path: '/settings/tokens/0/revoke', expected: signedIn(404) }],
+  'POST /settings/tokens/:id/revoke': [
+    { path: '/settings/tokens/0/revoke', ...FORM, expected: signedIn(403) },
+  ],
+  'POST /login': [{ path: '/login', ...FORM, expected: always(403) }],
+  'POST /logout': [{ path: '/logout', ...FORM, expected: always(403) }],
+  'GET /login': [
+    {
+      path: '/login',
+      // Who is signed in already is sent on.
+      expected: (...args) => (signedIn(0)(...args) === 303 ? 200 : 303),
+    },
+  ],
+  ...Object.fromEntries(
+    ['/', '/docs', '/openapi.yaml', '/openapi.json', ...FILES.map((name) => `/assets/${name}`)].map(
+      (path) => [`GET ${path}`, [{ path, expected: always(200) }]],
+    ),
+  ),
+}
+
+t.test('the table has every route of the server, and no other', async (t) => {
+  const { routes } = await setUp(t)
+  t.same([...routes].sort(), Object.keys(ROUTES).sort())
+})
+
+t.test('caller × way to present a credential × repository × route', async (t) => {
+  const { ask, present } = await setUp(t)
+  for (const [route, samples] of Object.entries(ROUTES)) {
+    t.test(route, async (t) => {
+      const [method = ''] = route.split(' ')
+      for (const sample of samples) {
+        for (const caller of CALLERS) {
+          for (const way of WAYS) await compare(t, method, sample, caller, way)
+        }
+      }
+    })
+  }
+
+  async function compare(t: Test, method: string, sample: Sample, caller: Caller, way: Way) {
+    const headers = { ...sample.headers, ...present(caller, way) }
+    const repositories = sample.path.includes('{repo}') ? REPOSITORIES : REPOSITORIES.slice(0, 1)
+    const refusals: string[] = []
+    for (const repository of repositories) {
+      const status = sample.expected(caller, way, repository)
+      const answer = await ask(method, sample.path.replace('{repo}', repository), headers, sample.body)
+      const what = `${repository} · ${caller} · ${way}`
+      t.equal(answer.status, status, what)
+      if (method === 'GET') {
+        const head = await ask('HEAD', sample.path.replace('{repo}', repository), headers)
+        t.equal(head.status, status, `HEAD ${what}`)
+        t.equal(head.body, '')
+      }
+      // Nothing may tell a private repository from one that is not there.
+      if (repository !== 'public' && status >= 300) refusals.push(answer.raw.replaceAll(repository, '{repo}'))
+    }
+    if (refusals.length === 2)
+      t.equal(refusals[0], refusals[1], `private and missing are the same · ${caller} · ${way}`)
+  }
+})
+
+async function setUp(t: Test) {
+  const routes = new Set<string>()
+  const collect = (message: unknown) => {
+    const { fastify }: { fastify: FastifyInstance } = Object(message)
+    fastify.addHook('onRoute', ({ method, url }: RouteOptions) => {
+      for (const name of [method].flat()) if (name !== 'HEAD') routes.add(`${name} ${url}`)
+    })
+  }
+  subscribe('fastify.initialization', collect)
+  const server = await startServer(t, { budget: { limit: 1_000_000, window: 300 } })
+  unsubscribe('fastify.initialization', collect)
+  const { store } = server
+
+  const { commits, path } = await server.createRepository('acme/public')
+  const [sha = ''] = commits
+  await store.repositories.create({
+    owner: 'acme',
+    name: 'private',
+    visibility: 'private',
+    objectFormat: 'sha1',
+    path,
+  })
+  for (const [user, permission] of [
+    ['reader', 'read'],
+    ['writer', 'write'],
+  ] as const) {
+    for (const name of ['public', 'private']) {
+      await store.repositories.setAccess('acme', name, await server.createUser(user), permission)
+    }
+  }
+
+  const credentials = new Map<Caller, { token: string; session: string }>()
+  for (const caller of CALLERS) {
+    if (caller === 'anonymous') continue
+    // All of the owner where nothing but the credential can be what is wrong.
+    const user = caller === 'stranger' || caller === 'reader' || caller === 'writer' ? caller : 'acme'
+    credentials.set(caller, {
+      token: caller === 'unknown' ? createToken() : await tokenOf(caller, user),
+      session: await sessionOf(t, caller, await server.createUser(user)),
+    })
+  }
+
+  async function tokenOf(caller: Caller, user: string): Promise<string> {
+    const token = await server.createToken(user, {
+      scopes: caller === 'without scope' ? [] : ['repo'],
+      ...(caller === 'expired' && { expiresAt: Date.now() - 1 }),
+    })
+    const [newest] = await store.tokens.list(await server.createUser(user))
+    if (caller === 'revoked' && newest) await store.tokens.revoke(newest.id)
+    return token
+  }
+
+  async function sessionOf(t: Test, caller: Caller, userId: number): Promise<string> {
+    const session = randomBytes(32).toString('base64url')
+    const hash = createHash('sha256').update(session).digest('hex')
+    if (caller === 'unknown') return session
+    const now = Date.now()
+    const { restore } = t.capture(Date, 'now', () => (caller === 'expired' ? now - 8 * 24 * 3_600_000 : now))
+    await store.sessions.create(hash, userId)
+    restore()
+    if (caller === 'revoked') await store.sessions.end(hash)
+    return session
+  }
+
+  function present(caller: Caller, way: Way): Record<string, string> {
+    const credential = credentials.get(caller)
+    if (!credential) return {}
+    const { token, session } = credential
+    if (way === 'cookie') return { cookie: `session=${session}` }
+    const basic = (text: string) => `Basic ${Buffer.from(text).toString('base64')}`
+    if (way === 'Basic user') return { authorization: basic(`${token}:`) }
+    if (way === 'Basic password') return { authorization: basic(`git:${token}`) }
+    return { authorization: `${way} ${token}` }
+  }
+
+  const agent = new Agent({ keepAlive: true })
+  t.teardown(() => agent.destroy())
+
+  /** @returns the answer, and as `raw` all that may not differ: headers as sent, without the time and random values */
+  async function ask(method: string, path: string, headers: Record<string, string>, body?: string) {
+    const { promise, resolve, reject } = Promise.withResolvers<{
+      status: number
+      body: string
+      raw: string
+    }>()
+    request(server.url + path.replace('{sha}', sha), { method, headers, agent }, async (response) => {
+      const { statusCode: status = 0, rawHeaders } = response
+      const content = await text(response)
+      const lines = rawHeaders.map((value, index) => {
+        const name = rawHeaders[index - (index % 2)]?.toLowerCase()
+        return index % 2 === 1 && (name === 'date' || name === 'x-request-id') ? '…' : value
+      })
+      const raw = [status, ...lines, content.replace(/name="csrf" value="[^"]+"/g, '')].join('\n')
+      resolve({ status, body: content, raw })
+    })
+      .on('error', reject)
+      .end(body)
+    return promise
+  }
+
+  return { routes, ask, present }
+}
