@@ -28,6 +28,7 @@ interface Sample {
 }
 
 const API = '/api/v1/repos/acme/{repo}'
+const GIT = '/acme/{repo}.git'
 const FORM = { headers: { 'content-type': 'application/x-www-form-urlencoded' }, body: 'name=x' }
 const FILES = [
   'style.css',
@@ -38,6 +39,16 @@ const FILES = [
   'swagger-ui.css',
   'swagger-ui-bundle.js',
 ]
+
+/** The shortest that git takes for a request: nothing is wanted, nothing is sent. */
+function gitCall(service: string, access: 'read' | 'write'): Sample {
+  return {
+    path: `${GIT}/${service}`,
+    headers: { 'content-type': `application/x-${service}-request` },
+    body: '0000',
+    expected: judged('git', access, 200),
+  }
+}
 
 /** Requests for every route of the server. HEAD is answered as GET is. */
 const ROUTES: Record<string, Sample[]> = {
@@ -52,6 +63,14 @@ const ROUTES: Record<string, Sample[]> = {
   'GET /api/v1/repos/:owner/:repo/commits/:sha/statuses': [
     { path: `${API}/commits/{sha}/statuses`, expected: judged('api', 'read', 200) },
   ],
+  'GET /:owner/:repo/info/refs': [
+    { path: `${GIT}/info/refs?service=git-upload-pack`, expected: judged('git', 'read', 200) },
+    { path: `${GIT}/info/refs?service=git-receive-pack`, expected: judged('git', 'write', 200) },
+    // Leads to the address with the suffix, whether there is a repository or not.
+    { path: '/acme/{repo}/info/refs?service=git-upload-pack', expected: always(301) },
+  ],
+  'POST /:owner/:repo([^]*).git/git-upload-pack': [gitCall('git-upload-pack', 'read')],
+  'POST /:owner/:repo([^]*).git/git-receive-pack': [gitCall('git-receive-pack', 'write')],
   'GET /:owner/:repo': [{ path: '/acme/{repo}', expected: repositoryPage }],
   'GET /:owner/:repo/commits/:sha': [{ path: '/acme/{repo}/commits/{sha}', expected: repositoryPage }],
   'GET /settings/tokens': [{ path: '/settings/tokens', expected: signedIn(200) }],
@@ -97,7 +116,8 @@ t.test('caller × way to present a credential × repository × route', async (t)
   async function compare(t: Test, method: string, sample: Sample, caller: Caller, way: Way) {
     const headers = { ...sample.headers, ...present(caller, way) }
     const repositories = sample.path.includes('{repo}') ? REPOSITORIES : REPOSITORIES.slice(0, 1)
-    const refusals: string[] = []
+    const [, hidden, missing] = repositories.map((repository) => sample.expected(caller, way, repository))
+    const alike: string[] = []
     for (const repository of repositories) {
       const status = sample.expected(caller, way, repository)
       const answer = await ask(method, sample.path.replace('{repo}', repository), headers, sample.body)
@@ -109,10 +129,10 @@ t.test('caller × way to present a credential × repository × route', async (t)
         t.equal(head.body, '')
       }
       // Nothing may tell a private repository from one that is not there.
-      if (repository !== 'public' && status >= 300) refusals.push(answer.raw.replaceAll(repository, '{repo}'))
+      if (repository !== 'public') alike.push(answer.raw.replaceAll(repository, '{repo}'))
     }
-    if (refusals.length === 2)
-      t.equal(refusals[0], refusals[1], `private and missing are the same · ${caller} · ${way}`)
+    if (hidden === missing)
+      t.equal(alike[0], alike[1], `private and missing are the same · ${caller} · ${way}`)
   }
 })
 
@@ -163,8 +183,9 @@ async function setUp(t: Test) {
       scopes: caller === 'without scope' ? [] : ['repo'],
       ...(caller === 'expired' && { expiresAt: Date.now() - 1 }),
     })
-    const [newest] = await store.tokens.list(await server.createUser(user))
-    if (caller === 'revoked' && newest) await store.tokens.revoke(newest.id)
+    const tokens = await store.tokens.list(await server.createUser(user))
+    const [{ id } = { id: '' }] = tokens.filter(({ prefix }) => token.startsWith(prefix))
+    if (caller === 'revoked') await store.tokens.revoke(id)
     return token
   }
 
