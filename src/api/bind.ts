@@ -89,21 +89,28 @@ function bindOperation<Context>(
       const call = { params: request.params, body: request.body }
       const answer = await Reflect.apply(handler, binding.handlers, [call, contexts.get(request)])
       verify?.(answer)
-      return reply.code(answer.status).header('cache-control', 'private, no-cache').send(answer.body)
+      reply.code(answer.status).header('cache-control', 'private, no-cache')
+      return operation.method === 'GET' && answer.status === 200
+        ? sendRevalidated(request, reply, answer.body)
+        : reply.send(answer.body)
     },
-    ...(operation.method === 'GET' && { onSend: revalidate }),
   })
 }
 
-/** Gives a 200 its validator, and answers 304 where the caller has the same bytes already. */
-async function revalidate(request: FastifyRequest, reply: FastifyReply, payload: unknown): Promise<unknown> {
-  if (reply.statusCode !== 200 || typeof payload !== 'string') return payload
-  const etag = etagOf(payload)
-  reply.header('etag', etag)
-  if (!matchesEtag(request.headers['if-none-match'], etag)) return payload
-  reply.code(304).removeHeader('content-type').removeHeader('content-length')
-  return null
+/** Sends a 200 with its validator, or 304 where the caller has the same bytes already. The same object is serialized once. */
+function sendRevalidated(request: FastifyRequest, reply: FastifyReply, body: object): FastifyReply {
+  let known = serialized.get(body)
+  if (known === undefined) {
+    const text = reply.serialize(Object(body)).toString()
+    known = { text, etag: etagOf(text) }
+    serialized.set(body, known)
+  }
+  reply.header('etag', known.etag)
+  if (matchesEtag(request.headers['if-none-match'], known.etag)) return reply.code(304).send()
+  return reply.type('application/json; charset=utf-8').send(known.text)
 }
+
+const serialized = new WeakMap<object, { text: string; etag: string }>()
 
 /** Refuses an answer that the contract does not declare, or whose body breaks its schema. */
 function verifier(ajv: ReturnType<typeof createAjv>, operation: Operation) {

@@ -3,6 +3,7 @@ import type { components } from '../../generated/schema.ts'
 import type { Caller } from '../auth/judge.ts'
 import { combinedState } from '../domain/combined-state.ts'
 import { commitsOf } from '../domain/commits.ts'
+import { onceFor } from '../domain/once-for.ts'
 import { ServiceError } from '../errors.ts'
 import type { CommitLookup } from '../git/commit-lookup.ts'
 import type { StatusRow } from '../store/statuses.ts'
@@ -33,13 +34,16 @@ export function createHandlers({ statuses }: Store, lookup: CommitLookup) {
       const rows = await statuses.list(repository.id, sha)
       if (rows.length === 0 && !(await commits.inGit(repository, sha)))
         throw new ServiceError('commit_unknown')
-      return respond(200, {
-        state: combinedState(rows.map(({ state }) => state)),
-        statuses: rows.map(toStatus),
-      })
+      return respond(200, toCommitStatuses(rows))
     },
   } satisfies Handlers<Caller>
 }
+
+/** The same rows give the same object, which is serialized once. */
+const toCommitStatuses = onceFor((rows: StatusRow[]): components['schemas']['CommitStatuses'] => ({
+  state: combinedState(rows.map(({ state }) => state)),
+  statuses: rows.map(toStatus),
+}))
 
 function respond<Status extends number, Body>(status: Status, body: Body): Reply<Status, Body> {
   return { status, body }

@@ -44,6 +44,19 @@ export function clientAddress(
  * `::ffff:1.2.3.4` is `1.2.3.4`.
  */
 export function addressKey(address: string): string {
+  const known = keys.get(address)
+  if (known !== undefined) return known
+  if (keys.size >= KEYS) keys.clear()
+  const key = parseKey(address)
+  keys.set(address, key)
+  return key
+}
+
+/** Addresses come again and again, and parsing one costs more than all else that is done with it. */
+const KEYS = 10_000
+const keys = new Map<string, string>()
+
+function parseKey(address: string): string {
   if (!ipaddr.isValid(address)) return 'unknown'
   const parsed = ipaddr.process(address)
   if (!(parsed instanceof ipaddr.IPv6)) return parsed.toString()

@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { onceFor } from '../domain/once-for.ts'
 import type { Engine } from './engine.ts'
 import { type Failures, failureColumns } from './failures.ts'
 import { isName, isOwnerName, nameKey } from './names.ts'
@@ -68,6 +69,10 @@ export function accessStore(engine: Engine, folder: string) {
       ]),
   )
 
+  const accessOf = onceFor((row: Row): Access => {
+    return { failures: failuresOf(row), token: tokenOf(row), repository: repositoryOf(row, folder) }
+  })
+
   return {
     /**
      * @param address whose failure budget is looked up along the way; null: nobody's
@@ -77,14 +82,16 @@ export function accessStore(engine: Engine, folder: string) {
     async look(address: string | null, hash: string | null, owner: string, name: string): Promise<Access> {
       const possible = isOwnerName(owner) && isName(name)
       // An empty string is neither a hash nor a name: it matches nothing.
-      const [row] = await engine.read(look, {
+      const params = {
         address: address ?? '',
         hash: hash ?? '',
         owner: possible ? nameKey(owner) : '',
         name: possible ? nameKey(name) : '',
-      })
+      }
+      const key = `access ${params.address} ${params.hash} ${params.owner}/${params.name}`
+      const [row] = await engine.read(look, params, { key, keep: hasNoFailures })
       if (!row) throw new Error('one row was asked for')
-      return { failures: failuresOf(row), token: tokenOf(row), repository: repositoryOf(row, folder) }
+      return accessOf(row)
     },
   }
 }
@@ -104,6 +111,11 @@ interface Row {
   object_format: 'sha1' | 'sha256' | null
   path: string | null
   permission: Permission | null
+}
+
+/** A failure budget recovers as time passes: what it was is not remembered. */
+function hasNoFailures(rows: Row[]): boolean {
+  return rows.every(({ failures }) => failures === null)
 }
 
 function failuresOf({ failures, ends_in }: Row): Access['failures'] {

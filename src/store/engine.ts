@@ -7,10 +7,17 @@ export interface Engine {
   readonly flavor: Flavor
   /** For everything that is not on the hot path. */
   readonly kysely: Kysely<Tables>
-  /** Runs a query that only reads. */
-  read<Params, Row>(query: Prepared<Params, Row>, params: Params): Promise<Row[]>
-  /** Runs one statement that writes. When the promise is fulfilled, its effect survives a crash and a power cut. */
-  write<Params, Row>(query: Prepared<Params, Row>, params: Params): Promise<Row[]>
+  /**
+   * Runs a query that only reads. Given a key, an engine may answer from memory, with the very same rows, where it is
+   * sure that a new read would give the same.
+   */
+  read<Params, Row>(query: Prepared<Params, Row>, params: Params, memory?: Memory<Row>): Promise<Row[]>
+  /**
+   * Runs one statement that writes. When the promise is fulfilled, its effect survives a crash and a power cut.
+   *
+   * @param touched key of the only remembered rows that it can change; without it, it may change any
+   */
+  write<Params, Row>(query: Prepared<Params, Row>, params: Params, touched?: string): Promise<Row[]>
   /** Runs `work` while no other process migrates, in one transaction. */
   exclusively(work: (db: Kysely<Tables>) => Promise<void>): Promise<void>
   /** The highest id that a table with numbered rows ever gave out, 0 when none. */
@@ -18,6 +25,14 @@ export interface Engine {
   /** Sees to it that the table never gives out an id up to this one. */
   setLastId(db: Kysely<Tables>, table: string, id: number): Promise<void>
   close(): Promise<void>
+}
+
+/** How rows that were read may be remembered. */
+export interface Memory<Row> {
+  /** Names the query and its parameters. */
+  key: string
+  /** Whether these rows may be; without it all may. Rows that change as time passes must not. */
+  keep?(rows: Row[]): boolean
 }
 
 /** What the dialects write differently in SQL. */

@@ -37,6 +37,11 @@ const columns = [
   'updated_at',
 ] as const
 
+/** Names a commit's statuses where they are remembered. */
+function keyOf(repositoryId: number, sha: string): string {
+  return `statuses ${repositoryId} ${sha}`
+}
+
 /** Statuses: at most one for each context of a commit, the latest report. */
 export function statusStore(engine: Engine) {
   const { kysely, flavor } = engine
@@ -100,13 +105,15 @@ export function statusStore(engine: Engine) {
      * @returns the status as it now reads, or undefined when the repository is gone
      */
     async report(report: Report): Promise<StatusRow | undefined> {
-      const [row] = await engine.write(upsert, { ...report, id: uuidv7(), now: nowInSeconds() })
+      const { repositoryId, sha } = report
+      const values = { ...report, id: uuidv7(), now: nowInSeconds() }
+      const [row] = await engine.write(upsert, values, keyOf(repositoryId, sha))
       return row
     },
 
     /** All statuses of a commit, ordered by the code points of `context`. */
     list(repositoryId: number, sha: string): Promise<StatusRow[]> {
-      return engine.read(ofCommit, { repositoryId, sha })
+      return engine.read(ofCommit, { repositoryId, sha }, { key: keyOf(repositoryId, sha) })
     },
 
     /** The states of all statuses of each of the commits. */
@@ -125,7 +132,9 @@ export function statusStore(engine: Engine) {
 
     /** Whether anything has been reported on the commit. */
     async any(repositoryId: number, sha: string): Promise<boolean> {
-      return (await engine.read(any, { repositoryId, sha })).length > 0
+      // A report adds what cannot be taken away again but by a deletion, which touches all that is remembered.
+      const memory = { key: `any ${repositoryId} ${sha}`, keep: (rows: unknown[]) => rows.length > 0 }
+      return (await engine.read(any, { repositoryId, sha }, memory)).length > 0
     },
   }
 }

@@ -48,7 +48,11 @@ interface Row {
   updated_at: number
 }
 const time = (seconds: number) => `${new Date(seconds * 1000).toISOString().slice(0, 19)}Z`
-const shown = <R extends Row>(row: R) => ({ ...row, created_at: time(row.created_at), updated_at: time(row.updated_at) })
+const shown = <R extends Row>(row: R) => ({
+  ...row,
+  created_at: time(row.created_at),
+  updated_at: time(row.updated_at),
+})
 
 app.get<Params>(`/select${readUrl}`, read, (request, reply) => {
   const rows = select.all(1, request.params.sha).map((row) => shown(Object(row)))

@@ -30,7 +30,9 @@ export interface Measured {
 
 /** Puts load on a server from a process of its own. */
 export async function putLoad(load: Load): Promise<Measured> {
-  const child = spawn(process.execPath, [import.meta.filename, '--child'], { stdio: ['pipe', 'pipe', 'inherit'] })
+  const child = spawn(process.execPath, [import.meta.filename, '--child'], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  })
   child.stdin.end(JSON.stringify(load))
   const [output, [code]] = await Promise.all([text(child.stdout), once(child, 'exit')])
   if (code !== 0) throw new Error(`the load ended with ${code}`)

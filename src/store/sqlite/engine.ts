@@ -5,6 +5,7 @@ import type { Tables } from '../tables.ts'
 import { whenFree } from './busy.ts'
 import { Connection } from './connection.ts'
 import { PatientSqliteDialect } from './dialect.ts'
+import { FreshReads } from './fresh-reads.ts'
 import { WriteGroup } from './write-group.ts'
 
 const flavor: Flavor = {
@@ -26,7 +27,8 @@ const flavor: Flavor = {
 export async function openSqlite(file: string): Promise<Engine> {
   const hot = await whenFree(() => new Connection(file))
   const cold = await whenFree(() => new Connection(file))
-  const writes = new WriteGroup(hot)
+  const reads = new FreshReads(hot)
+  const writes = new WriteGroup(hot, (key) => reads.touched(key))
   const kysely = new Kysely<Tables>({ dialect: new PatientSqliteDialect(cold) })
 
   /** The statement decides what a row is; `prepare` derived the type from the same query. */
@@ -45,8 +47,12 @@ export async function openSqlite(file: string): Promise<Engine> {
   return {
     flavor,
     kysely,
-    read: (query, params) => whenFree(() => rows(query, hot.prepare(query.sql).all(...query.bind(params)))),
-    write: async (query, params) => rows(query, await writes.write(query.sql, query.bind(params))),
+    read(query, params, memory) {
+      const read = () => rows(query, hot.prepare(query.sql).all(...query.bind(params)))
+      return memory ? reads.read(read, memory) : whenFree(read)
+    },
+    write: async (query, params, touched) =>
+      rows(query, await writes.write(query.sql, query.bind(params), touched)),
     exclusively: (work) => kysely.transaction().execute(work),
     lastId,
     async setLastId(db, table, id) {

@@ -4,6 +4,7 @@ import type { Connection } from './connection.ts'
 interface Write {
   sql: string
   values: unknown[]
+  touched: string | undefined
   resolve(rows: unknown[]): void
   reject(error: unknown): void
 }
@@ -14,16 +15,19 @@ interface Write {
  */
 export class WriteGroup {
   readonly #connection: Connection
+  readonly #onWrite: (touched: string | undefined) => void
   #waiting: Write[] = []
   #running: Promise<void> | null = null
 
-  constructor(connection: Connection) {
+  /** @param onWrite told, before a write's promise is kept, of the key that it touched; undefined: any */
+  constructor(connection: Connection, onWrite: (touched: string | undefined) => void) {
     this.#connection = connection
+    this.#onWrite = onWrite
   }
 
-  write(sql: string, values: unknown[]): Promise<unknown[]> {
+  write(sql: string, values: unknown[], touched?: string): Promise<unknown[]> {
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ sql, values, resolve, reject })
+      this.#waiting.push({ sql, values, touched, resolve, reject })
       this.#running ??= new Promise((done) => setImmediate(done)).then(() => this.#run())
     })
   }
@@ -48,6 +52,7 @@ export class WriteGroup {
 
   async #commit(group: Write[]): Promise<void> {
     const outcomes = await whenFree(() => this.#transaction(group))
+    for (const { touched } of group) this.#onWrite(touched)
     group.forEach((write, index) => {
       const outcome = outcomes[index]
       if (outcome instanceof Failure) write.reject(outcome.error)

@@ -1,0 +1,68 @@
+import type { Memory } from '../engine.ts'
+import { whenFree } from './busy.ts'
+import type { Connection } from './connection.ts'
+import { RowCache } from './row-cache.ts'
+
+/**
+ * Reads that are answered from memory where that cannot be stale.
+ *
+ * SQLite counts the commits of all other connections, in this process and in every other one (`PRAGMA data_version`).
+ * The reads of one event-loop turn look at the counter once, after all of them have arrived: where it stands still,
+ * what was read before is what would be read now. Commits of this connection itself do not count; it says what they
+ * touch.
+ */
+export class FreshReads {
+  readonly #cache = new RowCache()
+  readonly #counter: () => unknown
+  #version: unknown
+  #looking: Promise<void> | null = null
+
+  constructor(connection: Connection) {
+    const pragma = connection.prepare('pragma data_version').pluck()
+    this.#counter = () => pragma.get()
+  }
+
+  async read<Row>(read: () => Row[], { key, keep }: Memory<Row>): Promise<Row[]> {
+    await this.#look()
+    const known = this.#cache.get(key)
+    if (known !== undefined) return this.#as<Row>(known)
+    // Not older than what the counter stood for; should it be newer, the counter has moved by the next look.
+    const rows = await whenFree(read)
+    if (keep === undefined || keep(rows)) this.#cache.set(key, rows)
+    return rows
+  }
+
+  /** A key names one query: its rows are what that query gives. */
+  #as<Row>(rows: unknown[]): Row[]
+  #as(rows: unknown[]): unknown[] {
+    return rows
+  }
+
+  /** A write of this connection has changed what the key names, or anything at all. */
+  touched(key: string | undefined): void {
+    if (key === undefined) this.#cache.clear()
+    else this.#cache.drop(key)
+  }
+
+  #look(): Promise<void> {
+    this.#looking ??= new Promise((resolve) =>
+      setImmediate(() => {
+        this.#looking = null
+        const version = this.#readVersion()
+        if (version === undefined || version !== this.#version) this.#cache.clear()
+        this.#version = version
+        resolve()
+      }),
+    )
+    return this.#looking
+  }
+
+  #readVersion(): unknown {
+    try {
+      return this.#counter()
+    } catch {
+      // Whether anything has changed cannot be told: then nothing is taken from memory.
+      return undefined
+    }
+  }
+}
