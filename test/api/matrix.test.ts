@@ -3,6 +3,7 @@ import { request } from 'node:http'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { createToken } from '../../src/auth/token.ts'
+import { databases, type TestDatabase } from '../helpers/databases.ts'
 import { startServer } from '../helpers/server.ts'
 
 /** The access rules (contract, part 5) as one table: what each caller gets at a public, a private, a missing repository. */
@@ -31,8 +32,8 @@ const FORMS = {
 const BODY = JSON.stringify({ state: 'success', context: 'ci/matrix' })
 
 /** A server with a public and a private repository of `acme`, and one token for each caller. */
-async function setUp(t: Test) {
-  const server = await startServer(t, { budget: { limit: 1_000_000, window: 300 } })
+async function setUp(t: Test, database: TestDatabase) {
+  const server = await startServer(t, { database, budget: { limit: 1_000_000, window: 300 } })
   const { path, commits } = await server.createRepository('acme/public')
   const [sha = ''] = commits
   await server.store.repositories.create({
@@ -76,96 +77,110 @@ function target(operation: (typeof OPERATIONS)[number], fullName: string, sha: s
     : { method: 'GET', path: `/api/v1/repos/${fullName}/commits/${sha}/statuses` }
 }
 
-t.test('caller × repository × operation × token form', async (t) => {
-  const { server, sha, tokens } = await setUp(t)
-  for (const [caller, expected] of Object.entries(EXPECTED)) {
-    const token = tokens.get(caller) ?? null
-    for (const operation of OPERATIONS) {
-      for (const [column, repository] of REPOSITORIES.entries()) {
-        const { method, path } = target(operation, `acme/${repository}`, sha)
-        const forms = token === null ? [['no token', null] as const] : Object.entries(FORMS)
-        for (const [form, write] of forms) {
-          const headers = token === null || write === null ? {} : { authorization: write(token) }
-          const body = operation === 'report' ? BODY : undefined
-          const answer = await server.call(method, path, { headers, body })
-          t.equal(
-            answer.status,
-            expected[operation][column],
-            `${caller}: ${operation} of ${repository}, ${form}`,
-          )
-        }
-      }
-    }
-  }
-})
-
-t.test('private and missing look the same', async (t) => {
-  const { server, sha, tokens } = await setUp(t)
-  const missing = [
-    'acme/missing',
-    'nobody/missing',
-    'acme/..',
-    '%2e%2e/private',
-    'acme/private.git',
-    'acme/private%2F',
-    'acme/private%00',
-    `acme/${'x'.repeat(101)}`,
-    'login/private',
-  ]
-  const shas = [sha, sha.slice(0, 7), 'f'.repeat(40), 'f'.repeat(64)]
-  const bodies = [BODY, '{', '"x"', '{"state":1}', `{"state":"success","description":"${'x'.repeat(2000)}"}`]
-  for (const caller of ['anonymous', 'stranger', 'unknown', 'without scope'] as const) {
-    const token = tokens.get(caller) ?? null
-    const authorization = token === null ? [] : ['Authorization', `Bearer ${token}`]
-    for (const operation of OPERATIONS) {
-      for (const id of shas) {
-        for (const body of operation === 'report' ? bodies : [undefined]) {
-          const ask = (fullName: string) => {
-            const { method, path } = target(operation, fullName, id)
-            return rawAnswer(server.url, method, path, authorization, body)
-          }
-          const expected = await ask('acme/private')
-          t.notMatch(expected, /private/i, 'names no repository')
-          // Every kind of missing repository once a caller; the plain one with every id and body.
-          const names = id === sha && body !== '{' && body !== '"x"' ? missing : missing.slice(0, 1)
-          for (const fullName of names) {
-            t.equal(await ask(fullName), expected, `${caller}: ${operation} ${fullName} ${id} ${body ?? ''}`)
+for (const database of databases) {
+  t.test(database.name, async (t) => {
+    t.test('caller × repository × operation × token form', async (t) => {
+      const { server, sha, tokens } = await setUp(t, database)
+      for (const [caller, expected] of Object.entries(EXPECTED)) {
+        const token = tokens.get(caller) ?? null
+        for (const operation of OPERATIONS) {
+          for (const [column, repository] of REPOSITORIES.entries()) {
+            const { method, path } = target(operation, `acme/${repository}`, sha)
+            const forms = token === null ? [['no token', null] as const] : Object.entries(FORMS)
+            for (const [form, write] of forms) {
+              const headers = token === null || write === null ? {} : { authorization: write(token) }
+              const body = operation === 'report' ? BODY : undefined
+              const answer = await server.call(method, path, { headers, body })
+              t.equal(
+                answer.status,
+                expected[operation][column],
+                `${caller}: ${operation} of ${repository}, ${form}`,
+              )
+            }
           }
         }
       }
-    }
-  }
-})
+    })
 
-/** Status, headers as they were sent and in their order, and body; without what may differ. Sends `path` as it is. */
-async function rawAnswer(
-  url: string,
-  method: string,
-  path: string,
-  headers: string[],
-  body: string | undefined,
-): Promise<string> {
-  const { hostname, port, host } = new URL(url)
-  const sending = request({
-    hostname,
-    port,
-    method,
-    path,
-    headers: [
-      'Host',
-      host,
-      ...headers,
-      ...(body === undefined
-        ? []
-        : ['Content-Type', 'application/json', 'Content-Length', `${Buffer.byteLength(body)}`]),
-    ],
+    t.test('private and missing look the same', async (t) => {
+      const { server, sha, tokens } = await setUp(t, database)
+      const missing = [
+        'acme/missing',
+        'nobody/missing',
+        'acme/..',
+        '%2e%2e/private',
+        'acme/private.git',
+        'acme/private%2F',
+        'acme/private%00',
+        `acme/${'x'.repeat(101)}`,
+        'login/private',
+      ]
+      const shas = [sha, sha.slice(0, 7), 'f'.repeat(40), 'f'.repeat(64)]
+      const bodies = [
+        BODY,
+        '{',
+        '"x"',
+        '{"state":1}',
+        `{"state":"success","description":"${'x'.repeat(2000)}"}`,
+      ]
+      for (const caller of ['anonymous', 'stranger', 'unknown', 'without scope'] as const) {
+        const token = tokens.get(caller) ?? null
+        const authorization = token === null ? [] : ['Authorization', `Bearer ${token}`]
+        for (const operation of OPERATIONS) {
+          for (const id of shas) {
+            for (const body of operation === 'report' ? bodies : [undefined]) {
+              const ask = (fullName: string) => {
+                const { method, path } = target(operation, fullName, id)
+                return rawAnswer(server.url, method, path, authorization, body)
+              }
+              const expected = await ask('acme/private')
+              t.notMatch(expected, /private/i, 'names no repository')
+              // Every kind of missing repository once a caller; the plain one with every id and body.
+              const names = id === sha && body !== '{' && body !== '"x"' ? missing : missing.slice(0, 1)
+              for (const fullName of names) {
+                t.equal(
+                  await ask(fullName),
+                  expected,
+                  `${caller}: ${operation} ${fullName} ${id} ${body ?? ''}`,
+                )
+              }
+            }
+          }
+        }
+      }
+    })
+
+    /** Status, headers as they were sent and in their order, and body; without what may differ. Sends `path` as it is. */
+    async function rawAnswer(
+      url: string,
+      method: string,
+      path: string,
+      headers: string[],
+      body: string | undefined,
+    ): Promise<string> {
+      const { hostname, port, host } = new URL(url)
+      const sending = request({
+        hostname,
+        port,
+        method,
+        path,
+        headers: [
+          'Host',
+          host,
+          ...headers,
+          ...(body === undefined
+            ? []
+            : ['Content-Type', 'application/json', 'Content-Length', `${Buffer.byteLength(body)}`]),
+        ],
+      })
+      sending.end(body)
+      const [response] = await once(sending, 'response')
+      const lines: string[] = []
+      for (let index = 0; index < response.rawHeaders.length; index += 2) {
+        const [name, value] = response.rawHeaders.slice(index, index + 2)
+        if (!/^(date|x-request-id)$/i.test(name)) lines.push(`${name}: ${value}`)
+      }
+      return `${response.statusCode} ${response.statusMessage}\n${lines.join('\n')}\n\n${await text(response)}`
+    }
   })
-  sending.end(body)
-  const [response] = await once(sending, 'response')
-  const lines: string[] = []
-  for (let index = 0; index < response.rawHeaders.length; index += 2) {
-    const [name, value] = response.rawHeaders.slice(index, index + 2)
-    if (!/^(date|x-request-id)$/i.test(name)) lines.push(`${name}: ${value}`)
-  }
-  return `${response.statusCode} ${response.statusMessage}\n${lines.join('\n')}\n\n${await text(response)}`
 }

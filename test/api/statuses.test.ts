@@ -2,13 +2,14 @@ import { existsSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { databases, type TestDatabase } from '../helpers/databases.ts'
 import { git } from '../helpers/git.ts'
 import { startServer } from '../helpers/server.ts'
 
 const STATES = ['pending', 'success', 'failure', 'error'] as const
 
-async function setUp(t: Test, commits = 1) {
-  const server = await startServer(t)
+async function setUp(t: Test, database: TestDatabase, commits = 1) {
+  const server = await startServer(t, { database })
   const repository = await server.createRepository('acme/rocket', { commits })
   const [sha = ''] = repository.commits
   const token = await server.createToken('acme')
@@ -30,224 +31,245 @@ function stopClock(t: Test): (moment: string) => void {
   }
 }
 
-t.test('States and transitions (part 3)', async (t) => {
-  const { report, read } = await setUp(t)
-  for (const before of STATES) {
-    for (const after of STATES) {
-      const context = `${before} → ${after}`
-      const first = await report({
-        state: before,
-        context,
-        description: 'first',
-        target_url: 'https://e.org/1',
-      })
-      t.equal(first.status, 201, `none → ${before}: a status record is created`)
-      t.equal(first.json.state, before)
-      const second = await report({ state: after, context })
-      t.equal(second.status, 201, context)
-      t.match(
-        second.json,
-        { state: after, description: null, target_url: null, id: first.json.id },
-        `${context}: the earlier report is replaced, not merged`,
-      )
-      const rows = (await read()).statuses.filter((status: { context: string }) => status.context === context)
-      t.same(rows, [second.json], `${context}: only the latest remains`)
+for (const database of databases) {
+  t.test(database.name, async (t) => {
+    t.test('States and transitions (part 3)', async (t) => {
+      const { report, read } = await setUp(t, database)
+      for (const before of STATES) {
+        for (const after of STATES) {
+          const context = `${before} → ${after}`
+          const first = await report({
+            state: before,
+            context,
+            description: 'first',
+            target_url: 'https://e.org/1',
+          })
+          t.equal(first.status, 201, `none → ${before}: a status record is created`)
+          t.equal(first.json.state, before)
+          const second = await report({ state: after, context })
+          t.equal(second.status, 201, context)
+          t.match(
+            second.json,
+            { state: after, description: null, target_url: null, id: first.json.id },
+            `${context}: the earlier report is replaced, not merged`,
+          )
+          const rows = (await read()).statuses.filter(
+            (status: { context: string }) => status.context === context,
+          )
+          t.same(rows, [second.json], `${context}: only the latest remains`)
+        }
+      }
+    })
+
+    t.test('Combined state (part 2): every combination of up to three statuses', async (t) => {
+      const lists: (typeof STATES)[number][][] = [[]]
+      for (let from = 0, length = 0; length < 3; length++) {
+        const end = lists.length
+        for (; from < end; from++) for (const state of STATES) lists.push([...(lists[from] ?? []), state])
+      }
+      t.equal(lists.length, 1 + 4 + 16 + 64)
+      const server = await startServer(t, { database })
+      const { commits } = await server.createRepository('acme/rocket', { commits: lists.length })
+      const token = await server.createToken('acme')
+      for (const [index, states] of lists.entries()) {
+        const sha = commits[index] ?? ''
+        await Promise.all(
+          states.map((state, place) =>
+            server.report('acme/rocket', sha, { state, context: `${place}` }, token),
+          ),
+        )
+        const { state, statuses } = (await server.read('acme/rocket', sha)).json
+        t.equal(state, ruleOfThePart(states), states.join(', ') || 'none')
+        t.same(
+          statuses.map((status: { state: string }) => status.state),
+          states,
+        )
+      }
+    })
+
+    /** The four sentences of part 2, one a line. */
+    function ruleOfThePart(states: readonly string[]): string | null {
+      for (const state of states) if (state === 'failure' || state === 'error') return 'failure'
+      for (const state of states) if (state === 'pending') return 'pending'
+      if (states.length > 0) return 'success'
+      return null
     }
-  }
-})
 
-t.test('Combined state (part 2): every combination of up to three statuses', async (t) => {
-  const lists: (typeof STATES)[number][][] = [[]]
-  for (let from = 0, length = 0; length < 3; length++) {
-    const end = lists.length
-    for (; from < end; from++) for (const state of STATES) lists.push([...(lists[from] ?? []), state])
-  }
-  t.equal(lists.length, 1 + 4 + 16 + 64)
-  const server = await startServer(t)
-  const { commits } = await server.createRepository('acme/rocket', { commits: lists.length })
-  const token = await server.createToken('acme')
-  for (const [index, states] of lists.entries()) {
-    const sha = commits[index] ?? ''
-    await Promise.all(
-      states.map((state, place) => server.report('acme/rocket', sha, { state, context: `${place}` }, token)),
+    t.test('a replacing report keeps id and created_at, and updated_at never goes back', async (t) => {
+      const { report } = await setUp(t, database)
+      const setClock = stopClock(t)
+      const at = async (moment: string, state = 'success') => {
+        setClock(moment)
+        return (await report({ state })).json
+      }
+      const first = await at('2030-01-01T12:00:00.999Z')
+      t.match(
+        first,
+        { created_at: '2030-01-01T12:00:00Z', updated_at: '2030-01-01T12:00:00Z' },
+        'cut, not rounded',
+      )
+      const { id } = first
+      const created_at = first.created_at
+      t.match(await at('2030-01-01T12:00:07Z', 'error'), {
+        id,
+        created_at,
+        updated_at: '2030-01-01T12:00:07Z',
+      })
+      t.match(await at('2030-01-01T12:00:07Z', 'error'), {
+        id,
+        created_at,
+        updated_at: '2030-01-01T12:00:07Z',
+      })
+      t.match(
+        await at('2030-01-01T12:01:00Z', 'error'),
+        { updated_at: '2030-01-01T12:01:00Z' },
+        'an identical report counts as a report',
+      )
+      t.match(
+        await at('2029-12-31T00:00:00Z', 'pending'),
+        { id, created_at, state: 'pending', updated_at: '2030-01-01T12:01:00Z' },
+        'not even if the clock goes back; the report counts all the same',
+      )
+    })
+
+    t.test('contexts are ordered by code points', async (t) => {
+      const { report, read } = await setUp(t, database)
+      const contexts = [
+        '\u{1F680}',
+        '\uffee',
+        'z',
+        'é',
+        'a',
+        'Z',
+        'A',
+        'a b',
+        'a/b',
+        'a-b',
+        'e\u0301',
+        '~',
+        ' ',
+        '10',
+        '9',
+      ]
+      for (const context of contexts) t.equal((await report({ state: 'success', context })).status, 201)
+      const found = (await read()).statuses.map(({ context }: { context: string }) => context)
+      const points = (text: string) => [...text].map((char) => char.codePointAt(0) ?? 0)
+      const expected = contexts.toSorted((left, right) => {
+        const [ours, theirs] = [points(left), points(right)]
+        const place = ours.findIndex((point, index) => point !== theirs[index])
+        return place === -1 ? -1 : (ours[place] ?? 0) - (theirs[place] ?? -1)
+      })
+      t.same(found, expected)
+    })
+
+    t.test('every context of the commit is in the one response', async (t) => {
+      const { report, read, sha } = await setUp(t, database)
+      const many = 600
+      for (let done = 0; done < many; done += 60) {
+        const answers = await Promise.all(
+          Array.from({ length: 60 }, (_, index) =>
+            report({ state: 'success', context: `ci/${done + index}` }),
+          ),
+        )
+        t.ok(answers.every(({ status }) => status === 201))
+      }
+      const { state, statuses } = await read()
+      t.equal(statuses.length, many)
+      t.equal(state, 'success')
+      t.ok(statuses.every((status: { sha: string }) => status.sha === sha))
+    })
+
+    t.test('commits do not share statuses, and neither do repositories', async (t) => {
+      const { server, path, commits, report, read, token } = await setUp(t, database, 2)
+      const [first = '', second = ''] = commits
+      const copy = { owner: 'acme', name: 'copy', visibility: 'public', objectFormat: 'sha1', path } as const
+      await server.store.repositories.create(copy)
+      await report({ state: 'failure' }, first)
+      t.match(await read(second), { state: null, statuses: [] })
+      t.match((await server.read('acme/copy', first)).json, { state: null, statuses: [] })
+      const other = await server.report('ACME/Copy', first, { state: 'success' }, token)
+      t.equal(other.status, 201, 'names are matched without regard to case')
+      t.match(await read(first), { state: 'failure' })
+    })
+
+    t.test('what a commit is', async (t) => {
+      const { server, path, sha, report, token } = await setUp(t, database)
+      const tree = git(path, 'rev-parse', `${sha}^{tree}`)
+      const blob = git(path, 'hash-object', '-w', join(path, 'HEAD'))
+      git(path, 'tag', '--annotate', '--message', 'v1', 'v1', sha)
+      const tag = git(path, 'rev-parse', 'v1')
+      for (const [what, id] of Object.entries({ tree, blob, tag })) {
+        t.equal((await report({ state: 'success' }, id)).status, 404, `not a ${what}`)
+        t.equal((await server.read('acme/rocket', id)).status, 404, `not a ${what}`)
+      }
+      const shadow = 'a'.repeat(40)
+      git(path, 'update-ref', `refs/heads/${shadow}`, sha)
+      git(path, 'update-ref', `refs/heads/${'b'.repeat(64)}`, sha)
+      t.equal(
+        (await report({ state: 'success' }, shadow)).status,
+        404,
+        'not what a branch of that name points to',
+      )
+      t.equal((await report({ state: 'success' }, 'b'.repeat(64))).status, 422, 'of neither length')
+      git(path, 'replace', '--force', blob, sha)
+      t.equal((await report({ state: 'success' }, blob)).status, 404, 'not what an object is replaced by')
+
+      const loose = git(path, 'commit-tree', '-m', 'on no branch', tree)
+      t.equal(
+        (await server.report('acme/rocket', loose, { state: 'success' }, token)).status,
+        201,
+        'reachable or not',
+      )
+    })
+
+    t.test(
+      'a commit that was just pushed counts at once, and stays after a gc once reported on',
+      async (t) => {
+        const { server, path, sha, report, read } = await setUp(t, database)
+        const tree = git(path, 'rev-parse', `${sha}^{tree}`)
+        for (let index = 0; index < 5; index++) {
+          const id = git(path, 'commit-tree', '-p', sha, '-m', `${index}`, tree)
+          t.equal((await report({ state: 'success' }, id)).status, 201)
+        }
+        const gone = git(path, 'commit-tree', '-m', 'to be pruned', tree)
+        await report({ state: 'error' }, gone)
+        await rm(join(path, 'objects', gone.slice(0, 2), gone.slice(2)))
+        t.match(await read(gone), { state: 'failure' })
+        t.equal((await report({ state: 'success' }, gone)).status, 201)
+        t.match(await read(gone), { state: 'success' })
+        t.equal((await server.read('acme/rocket', gone)).status, 200)
+      },
     )
-    const { state, statuses } = (await server.read('acme/rocket', sha)).json
-    t.equal(state, ruleOfThePart(states), states.join(', ') || 'none')
-    t.same(
-      statuses.map((status: { state: string }) => status.state),
-      states,
-    )
-  }
-})
 
-/** The four sentences of part 2, one a line. */
-function ruleOfThePart(states: readonly string[]): string | null {
-  for (const state of states) if (state === 'failure' || state === 'error') return 'failure'
-  for (const state of states) if (state === 'pending') return 'pending'
-  if (states.length > 0) return 'success'
-  return null
-}
+    t.test('a deleted repository takes its statuses along', async (t) => {
+      const { server, path, sha, report, token } = await setUp(t, database)
+      await report({ state: 'failure' })
+      await server.store.repositories.delete('acme', 'rocket')
+      t.equal((await server.read('acme/rocket', sha, token)).status, 404)
+      await rm(path, { recursive: true })
+      const again = await server.createRepository('acme/rocket', { commits: 0 })
+      t.not(again.path, path, 'an id is never used again')
+      t.notOk(existsSync(path))
+      t.equal(
+        (await server.read('acme/rocket', sha, token)).status,
+        404,
+        'a new one of the name knows nothing of it',
+      )
+    })
 
-t.test('a replacing report keeps id and created_at, and updated_at never goes back', async (t) => {
-  const { report } = await setUp(t)
-  const setClock = stopClock(t)
-  const at = async (moment: string, state = 'success') => {
-    setClock(moment)
-    return (await report({ state })).json
-  }
-  const first = await at('2030-01-01T12:00:00.999Z')
-  t.match(
-    first,
-    { created_at: '2030-01-01T12:00:00Z', updated_at: '2030-01-01T12:00:00Z' },
-    'cut, not rounded',
-  )
-  const { id } = first
-  const created_at = first.created_at
-  t.match(await at('2030-01-01T12:00:07Z', 'error'), { id, created_at, updated_at: '2030-01-01T12:00:07Z' })
-  t.match(await at('2030-01-01T12:00:07Z', 'error'), { id, created_at, updated_at: '2030-01-01T12:00:07Z' })
-  t.match(
-    await at('2030-01-01T12:01:00Z', 'error'),
-    { updated_at: '2030-01-01T12:01:00Z' },
-    'an identical report counts as a report',
-  )
-  t.match(
-    await at('2029-12-31T00:00:00Z', 'pending'),
-    { id, created_at, state: 'pending', updated_at: '2030-01-01T12:01:00Z' },
-    'not even if the clock goes back; the report counts all the same',
-  )
-})
-
-t.test('contexts are ordered by code points', async (t) => {
-  const { report, read } = await setUp(t)
-  const contexts = [
-    '\u{1F680}',
-    '\uffee',
-    'z',
-    'é',
-    'a',
-    'Z',
-    'A',
-    'a b',
-    'a/b',
-    'a-b',
-    'e\u0301',
-    '~',
-    ' ',
-    '10',
-    '9',
-  ]
-  for (const context of contexts) t.equal((await report({ state: 'success', context })).status, 201)
-  const found = (await read()).statuses.map(({ context }: { context: string }) => context)
-  const points = (text: string) => [...text].map((char) => char.codePointAt(0) ?? 0)
-  const expected = contexts.toSorted((left, right) => {
-    const [ours, theirs] = [points(left), points(right)]
-    const place = ours.findIndex((point, index) => point !== theirs[index])
-    return place === -1 ? -1 : (ours[place] ?? 0) - (theirs[place] ?? -1)
+    t.test('statuses of a user who was deleted stay', async (t) => {
+      const { server, sha } = await setUp(t, database)
+      const token = await server.createToken('guest')
+      const guest = await server.createUser('guest')
+      await server.store.repositories.setAccess('acme', 'rocket', guest, 'write')
+      t.equal((await server.report('acme/rocket', sha, { state: 'success' }, token)).status, 201)
+      await server.store.users.delete('guest')
+      t.equal(
+        (await server.report('acme/rocket', sha, { state: 'error' }, token)).status,
+        401,
+        'tokens end at once',
+      )
+      t.match((await server.read('acme/rocket', sha)).json, { state: 'success' })
+    })
   })
-  t.same(found, expected)
-})
-
-t.test('every context of the commit is in the one response', async (t) => {
-  const { report, read, sha } = await setUp(t)
-  const many = 600
-  for (let done = 0; done < many; done += 60) {
-    const answers = await Promise.all(
-      Array.from({ length: 60 }, (_, index) => report({ state: 'success', context: `ci/${done + index}` })),
-    )
-    t.ok(answers.every(({ status }) => status === 201))
-  }
-  const { state, statuses } = await read()
-  t.equal(statuses.length, many)
-  t.equal(state, 'success')
-  t.ok(statuses.every((status: { sha: string }) => status.sha === sha))
-})
-
-t.test('commits do not share statuses, and neither do repositories', async (t) => {
-  const { server, path, commits, report, read, token } = await setUp(t, 2)
-  const [first = '', second = ''] = commits
-  const copy = { owner: 'acme', name: 'copy', visibility: 'public', objectFormat: 'sha1', path } as const
-  await server.store.repositories.create(copy)
-  await report({ state: 'failure' }, first)
-  t.match(await read(second), { state: null, statuses: [] })
-  t.match((await server.read('acme/copy', first)).json, { state: null, statuses: [] })
-  const other = await server.report('ACME/Copy', first, { state: 'success' }, token)
-  t.equal(other.status, 201, 'names are matched without regard to case')
-  t.match(await read(first), { state: 'failure' })
-})
-
-t.test('what a commit is', async (t) => {
-  const { server, path, sha, report, token } = await setUp(t)
-  const tree = git(path, 'rev-parse', `${sha}^{tree}`)
-  const blob = git(path, 'hash-object', '-w', join(path, 'HEAD'))
-  git(path, 'tag', '--annotate', '--message', 'v1', 'v1', sha)
-  const tag = git(path, 'rev-parse', 'v1')
-  for (const [what, id] of Object.entries({ tree, blob, tag })) {
-    t.equal((await report({ state: 'success' }, id)).status, 404, `not a ${what}`)
-    t.equal((await server.read('acme/rocket', id)).status, 404, `not a ${what}`)
-  }
-  const shadow = 'a'.repeat(40)
-  git(path, 'update-ref', `refs/heads/${shadow}`, sha)
-  git(path, 'update-ref', `refs/heads/${'b'.repeat(64)}`, sha)
-  t.equal(
-    (await report({ state: 'success' }, shadow)).status,
-    404,
-    'not what a branch of that name points to',
-  )
-  t.equal((await report({ state: 'success' }, 'b'.repeat(64))).status, 422, 'of neither length')
-  git(path, 'replace', '--force', blob, sha)
-  t.equal((await report({ state: 'success' }, blob)).status, 404, 'not what an object is replaced by')
-
-  const loose = git(path, 'commit-tree', '-m', 'on no branch', tree)
-  t.equal(
-    (await server.report('acme/rocket', loose, { state: 'success' }, token)).status,
-    201,
-    'reachable or not',
-  )
-})
-
-t.test('a commit that was just pushed counts at once, and stays after a gc once reported on', async (t) => {
-  const { server, path, sha, report, read } = await setUp(t)
-  const tree = git(path, 'rev-parse', `${sha}^{tree}`)
-  for (let index = 0; index < 5; index++) {
-    const id = git(path, 'commit-tree', '-p', sha, '-m', `${index}`, tree)
-    t.equal((await report({ state: 'success' }, id)).status, 201)
-  }
-  const gone = git(path, 'commit-tree', '-m', 'to be pruned', tree)
-  await report({ state: 'error' }, gone)
-  await rm(join(path, 'objects', gone.slice(0, 2), gone.slice(2)))
-  t.match(await read(gone), { state: 'failure' })
-  t.equal((await report({ state: 'success' }, gone)).status, 201)
-  t.match(await read(gone), { state: 'success' })
-  t.equal((await server.read('acme/rocket', gone)).status, 200)
-})
-
-t.test('a deleted repository takes its statuses along', async (t) => {
-  const { server, path, sha, report, token } = await setUp(t)
-  await report({ state: 'failure' })
-  await server.store.repositories.delete('acme', 'rocket')
-  t.equal((await server.read('acme/rocket', sha, token)).status, 404)
-  await rm(path, { recursive: true })
-  const again = await server.createRepository('acme/rocket', { commits: 0 })
-  t.not(again.path, path, 'an id is never used again')
-  t.notOk(existsSync(path))
-  t.equal(
-    (await server.read('acme/rocket', sha, token)).status,
-    404,
-    'a new one of the name knows nothing of it',
-  )
-})
-
-t.test('statuses of a user who was deleted stay', async (t) => {
-  const { server, sha } = await setUp(t)
-  const token = await server.createToken('guest')
-  const guest = await server.createUser('guest')
-  await server.store.repositories.setAccess('acme', 'rocket', guest, 'write')
-  t.equal((await server.report('acme/rocket', sha, { state: 'success' }, token)).status, 201)
-  await server.store.users.delete('guest')
-  t.equal(
-    (await server.report('acme/rocket', sha, { state: 'error' }, token)).status,
-    401,
-    'tokens end at once',
-  )
-  t.match((await server.read('acme/rocket', sha)).json, { state: 'success' })
-})
+}
