@@ -1,6 +1,5 @@
-import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
-import Sqlite from 'better-sqlite3'
+import { sql } from 'kysely'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { buildApp } from '../../src/app.ts'
@@ -8,23 +7,27 @@ import { parseCidr } from '../../src/auth/address.ts'
 import { createToken } from '../../src/auth/token.ts'
 import { createProgram } from '../../src/cli/program.ts'
 import { openCommitLookup } from '../../src/git/commit-lookup.ts'
-import { openStore } from '../../src/store/store.ts'
+import { openEngine, openStore } from '../../src/store/store.ts'
+import { databases, type TestDatabase } from '../helpers/databases.ts'
 import { type CallOptions, startServer, type TestServer } from '../helpers/server.ts'
 
 const LIMIT = 5
 const budget = { limit: LIMIT, window: 300 }
 const bad = () => ({ authorization: `Bearer ${createToken()}` })
 
-async function setUp(t: Test, options: Parameters<typeof startServer>[1] = {}) {
-  const server = await startServer(t, { budget, ...options })
+async function setUp(t: Test, database: TestDatabase, options: Parameters<typeof startServer>[1] = {}) {
+  const server = await startServer(t, { database, budget, ...options })
   const { commits } = await server.createRepository('acme/rocket')
   const [sha = ''] = commits
   const token = await server.createToken('acme')
   const path = `/api/v1/repos/acme/rocket/commits/${sha}/statuses`
   const ask = async (headers: CallOptions['headers']) => (await server.call('GET', path, { headers })).status
-  const database = new Sqlite(join(server.dataDir, 'commit-status.db'))
-  t.teardown(() => database.close())
-  return { server, sha, token, path, ask, database }
+  const engine = await openEngine(server.options)
+  t.teardown(() => engine.close())
+  /** The rows that a statement gives. */
+  const query = async (text: string) =>
+    (await sql.raw<Record<string, unknown>>(text).execute(engine.kysely)).rows
+  return { server, sha, token, path, ask, query }
 }
 
 const count = (statuses: number[], wanted: number) => statuses.filter((status) => status === wanted).length
@@ -36,160 +39,9 @@ async function fail(ask: (headers: CallOptions['headers']) => Promise<number>, t
   return statuses
 }
 
-t.test('of any number of failures at once exactly as many as the budget holds are 401', async (t) => {
-  const { server, path, token, sha, ask } = await setUp(t)
-  const answers = await Promise.all(
-    Array.from({ length: 60 }, () => server.call('GET', path, { headers: bad() })),
-  )
-  const statuses = answers.map(({ status }) => status)
-  t.equal(count(statuses, 401), LIMIT)
-  t.equal(count(statuses, 429), 60 - LIMIT)
-  for (const { status, headers, json } of answers) {
-    if (status !== 429) continue
-    const seconds = headers.get('retry-after') ?? ''
-    t.match(seconds, /^[1-9]\d*$/, 'whole seconds')
-    t.ok(Number(seconds) <= 300)
-    t.match(
-      json.error,
-      /^Too many failed authentication attempts from this address\. Try again in \d+ seconds\.$/,
-    )
-  }
-
-  t.equal(await ask({ authorization: `Bearer ${token}` }), 429, 'a good token too, before it is looked at')
-  t.equal((await server.report('acme/rocket', sha, { state: 'success' }, token)).status, 429, 'and a report')
-  t.equal(await ask({ authorization: 'Bearer ' }), 429, 'and a scheme without a value')
-  t.equal(await ask({ authorization: 'Basic x' }), 429, 'and what is no token')
-  t.equal(await ask({}), 200, 'anonymous requests are never blocked')
-  t.equal(await ask({ authorization: '' }), 200, 'an empty header is no credential')
-  t.equal((await server.report('acme/rocket', sha, { state: 'success' })).status, 401)
-})
-
-t.test('the window begins with the first failure, and a 429 does not lengthen it', async (t) => {
-  const { ask, token, database } = await setUp(t)
-  const endsAt = () => database.prepare('select ends_at from auth_failures').pluck().get()
-  const earliest = Date.now() + 300_000
-  await ask(bad())
-  const end = endsAt()
-  t.ok(Number(end) >= earliest && Number(end) <= Date.now() + 300_000)
-  t.same(await fail(ask, LIMIT + 3), [401, 401, 401, 401, 429, 429, 429, 429].slice(0, LIMIT + 3))
-  t.equal(endsAt(), end)
-
-  // As if its time had come.
-  database.prepare('update auth_failures set ends_at = ?').run(Date.now())
-  t.equal(await ask({ authorization: `Bearer ${token}` }), 200, 'then it is over')
-  const again = await fail(ask, LIMIT + 1)
-  t.equal(count(again, 401), LIMIT, 'and counting starts at zero')
-  t.ok(Number(endsAt()) > Number(end), 'in a window of its own')
-})
-
-t.test('a success does not reset it', async (t) => {
-  const { ask, token } = await setUp(t)
-  await fail(ask, LIMIT - 1)
-  t.equal(await ask({ authorization: `Bearer ${token}` }), 200)
-  t.equal(await ask(bad()), 401)
-  t.equal(await ask(bad()), 429)
-})
-
-t.test('what counts', async (t) => {
-  const { server, ask, token, database } = await setUp(t, { budget: { limit: 1000, window: 300 } })
-  const failures = () => database.prepare('select failures from auth_failures').pluck().get() ?? 0
-  const expired = await server.createToken('acme', { expiresAt: Date.now() - 1 })
-  let expected = 0
-  for (const authorization of [
-    `Bearer ${createToken()}`,
-    `token ${expired}`,
-    'Bearer nonsense',
-    'Basic YWNtZTpyb2NrZXQ=',
-    'Digest username="acme"',
-    token,
-    `Bearer ${token} x`,
-  ]) {
-    t.equal(await ask({ authorization }), 401)
-    t.equal(failures(), ++expected, authorization.replaceAll(token, 'TOKEN'))
-  }
-})
-
-t.test('what does not count', async (t) => {
-  const { server, sha, ask, token, database } = await setUp(t, { budget: { limit: 1, window: 300 } })
-  const noScope = await server.createToken('acme', { scopes: [] })
-  const stranger = await server.createToken('stranger')
-  await server.createRepository('acme/private', { private: true, commits: 0 })
-  const broken = await server.createRepository('acme/broken', { commits: 0 })
-  const repository = await server.store.repositories.get('acme', 'broken')
-  database.prepare('update repositories set path = ? where id = ?').run(`${broken.path}/gone`, repository.id)
-  const rows = [
-    [401, 'no credential, read', await server.read('acme/private', sha)],
-    [401, 'no credential, write', await server.report('acme/rocket', sha, { state: 'success' })],
-    [
-      401,
-      'a scheme without a value',
-      await server.read('acme/rocket', sha, undefined, { authorization: 'Bearer ' }),
-    ],
-    [403, 'no scope', await server.read('acme/rocket', sha, noScope)],
-    [403, 'read only', await server.report('acme/rocket', sha, { state: 'success' }, stranger)],
-    [404, 'no access', await server.read('acme/private', sha, stranger)],
-    [404, 'no commit', await server.read('acme/rocket', 'f'.repeat(40), token)],
-    [422, 'an invalid field', await server.report('acme/rocket', sha, {}, token)],
-    [400, 'no JSON', await server.report('acme/rocket', sha, '{', token)],
-    [503, 'a repository that cannot be opened', await server.read('acme/broken', sha, token)],
-    [404, 'an unknown path', await server.call('GET', '/api/v1/x', { headers: bad() })],
-    [
-      405,
-      'a wrong method',
-      await server.call('PUT', `/api/v1/repos/a/b/statuses/${sha}`, { headers: bad() }),
-    ],
-  ] as const
-  for (const [status, what, answer] of rows) t.equal(answer.status, status, what)
-  t.equal(database.prepare('select count(*) from auth_failures').pluck().get(), 0)
-  t.equal(await ask(bad()), 401, 'the budget of one is whole')
-})
-
-t.test('each address has a budget of its own', async (t) => {
-  const { ask, token } = await setUp(t, { trustedProxies: [parseCidr('127.0.0.1')] })
-  const from = (address: string) => ({ 'x-forwarded-for': address })
-  t.equal(count(await fail(ask, LIMIT + 1, from('2001:db8:1:2::1')), 429), 1)
-  t.equal(
-    await ask({ ...bad(), ...from('2001:db8:1:2:ffff::9') }),
-    429,
-    'an IPv6 address shares that of its /64',
-  )
-  t.equal(await ask({ ...bad(), ...from('2001:db8:1:3::1') }), 401, 'and no other')
-  t.equal(count(await fail(ask, LIMIT + 1, from('192.0.2.1')), 429), 1)
-  t.equal(await ask({ ...bad(), ...from('::ffff:192.0.2.1') }), 429, 'IPv4 in IPv6 is IPv4')
-  t.equal(await ask({ ...bad(), ...from('192.0.2.2') }), 401)
-  t.equal(await ask({ authorization: `Bearer ${token}`, ...from('192.0.2.3') }), 200)
-  t.equal(await ask({ ...bad(), ...from('192.0.2.1, 127.0.0.1') }), 429, 'past trusted proxies')
-})
-
-t.test('X-Forwarded-For of others is not believed, and warned of once', async (t) => {
-  const log = new PassThrough({ encoding: 'utf8' })
-  const { ask } = await setUp(t, { logger: pino({ level: 'warn' }, log) })
-  for (let index = 0; index < LIMIT; index++) await ask({ ...bad(), 'x-forwarded-for': `192.0.2.${index}` })
-  t.equal(await ask({ ...bad(), 'x-forwarded-for': '192.0.2.99' }), 429, 'one address, one budget')
-  const lines = String(log.read()).trim().split('\n')
-  t.equal(lines.filter((line) => line.includes('TRUSTED_PROXIES')).length, 1)
-  t.equal(lines.filter((line) => line.includes('blocked')).length, 1, 'the block itself is logged once')
-})
-
-t.test('it is shared by every process, survives a restart, and can be lifted', async (t) => {
-  const { server, path, ask, token } = await setUp(t)
-  t.equal(count(await fail(ask, LIMIT + 1), 429), 1)
-  const other = await startAnother(t, server)
-  const good = { headers: { authorization: `Bearer ${token}` } }
-  t.equal((await fetch(other + path, good)).status, 429)
-
-  const environment = { DATA_DIR: server.dataDir, AUTH_FAILURE_LIMIT: String(LIMIT) }
-  const cli = (...args: string[]) => createProgram(environment).parseAsync(args, { from: 'user' })
-  await t.rejects(cli('blocked', 'lift', '192.0.2.7'), { name: 'Refused' })
-  await cli('blocked', 'lift', '127.0.0.1')
-  t.equal(await ask(good.headers), 200, 'at the next request')
-  t.equal((await fetch(other + path, good)).status, 200, 'in every process')
-  t.equal(await ask(bad()), 401)
-})
-
 /** A second server over the database of the first. */
-async function startAnother(t: Test, { dataDir }: TestServer): Promise<string> {
-  const store = await openStore({ dataDir })
+async function startAnother(t: Test, { options }: TestServer): Promise<string> {
+  const store = await openStore(options)
   const lookup = openCommitLookup()
   const app = await buildApp({ store, lookup, budget })
   t.teardown(async () => {
@@ -200,22 +52,191 @@ async function startAnother(t: Test, { dataDir }: TestServer): Promise<string> {
   return app.listen({ host: '127.0.0.1', port: 0 })
 }
 
-t.test('there are at most 100,000 live rows; the ones that end soonest go', async (t) => {
-  const { ask, database } = await setUp(t)
-  const now = Date.now()
-  database
-    .prepare(
-      `with recursive n (i) as (values (1) union all select i + 1 from n where i < 100000)
-       insert into auth_failures (address, failures, ends_at) select 'a' || i, 1, ? + i from n`,
-    )
-    .run(now + 60_000)
-  database.prepare(`insert into auth_failures values ('expired', 9, ?)`).run(now - 1)
-  t.equal(await ask(bad()), 401)
-  const has = (address: string) =>
-    database.prepare('select count(*) from auth_failures where address = ?').pluck().get(address)
-  t.ok(Number(database.prepare('select count(*) from auth_failures').pluck().get()) <= 100_000)
-  t.equal(has('expired'), 0, 'expired ones are removed')
-  t.equal(has('a1'), 0, 'the one that ends soonest')
-  t.equal(has('a100000'), 1, 'the one that ends last')
-  t.equal(has('127.0.0.1'), 1, 'the one just counted')
-})
+for (const database of databases) {
+  t.test(database.name, async (t) => {
+    t.test('of any number of failures at once exactly as many as the budget holds are 401', async (t) => {
+      const { server, path, token, sha, ask } = await setUp(t, database)
+      const answers = await Promise.all(
+        Array.from({ length: 60 }, () => server.call('GET', path, { headers: bad() })),
+      )
+      const statuses = answers.map(({ status }) => status)
+      t.equal(count(statuses, 401), LIMIT)
+      t.equal(count(statuses, 429), 60 - LIMIT)
+      for (const { status, headers, json } of answers) {
+        if (status !== 429) continue
+        const seconds = headers.get('retry-after') ?? ''
+        t.match(seconds, /^[1-9]\d*$/, 'whole seconds')
+        t.ok(Number(seconds) <= 300)
+        t.match(
+          json.error,
+          /^Too many failed authentication attempts from this address\. Try again in \d+ seconds\.$/,
+        )
+      }
+
+      t.equal(
+        await ask({ authorization: `Bearer ${token}` }),
+        429,
+        'a good token too, before it is looked at',
+      )
+      t.equal(
+        (await server.report('acme/rocket', sha, { state: 'success' }, token)).status,
+        429,
+        'and a report',
+      )
+      t.equal(await ask({ authorization: 'Bearer ' }), 429, 'and a scheme without a value')
+      t.equal(await ask({ authorization: 'Basic x' }), 429, 'and what is no token')
+      t.equal(await ask({}), 200, 'anonymous requests are never blocked')
+      t.equal(await ask({ authorization: '' }), 200, 'an empty header is no credential')
+      t.equal((await server.report('acme/rocket', sha, { state: 'success' })).status, 401)
+    })
+
+    t.test('the window begins with the first failure, and a 429 does not lengthen it', async (t) => {
+      const { ask, token, query } = await setUp(t, database)
+      const endsAt = async () => (await query('select ends_at from auth_failures'))[0]?.ends_at
+      const earliest = Date.now() + 300_000
+      await ask(bad())
+      const end = await endsAt()
+      t.ok(Number(end) >= earliest && Number(end) <= Date.now() + 300_000)
+      t.same(await fail(ask, LIMIT + 3), [401, 401, 401, 401, 429, 429, 429, 429].slice(0, LIMIT + 3))
+      t.equal(await endsAt(), end)
+
+      // As if its time had come.
+      await query(`update auth_failures set ends_at = ${Date.now()}`)
+      t.equal(await ask({ authorization: `Bearer ${token}` }), 200, 'then it is over')
+      const again = await fail(ask, LIMIT + 1)
+      t.equal(count(again, 401), LIMIT, 'and counting starts at zero')
+      t.ok(Number(await endsAt()) > Number(end), 'in a window of its own')
+    })
+
+    t.test('a success does not reset it', async (t) => {
+      const { ask, token } = await setUp(t, database)
+      await fail(ask, LIMIT - 1)
+      t.equal(await ask({ authorization: `Bearer ${token}` }), 200)
+      t.equal(await ask(bad()), 401)
+      t.equal(await ask(bad()), 429)
+    })
+
+    t.test('what counts', async (t) => {
+      const { server, ask, token, query } = await setUp(t, database, { budget: { limit: 1000, window: 300 } })
+      const failures = async () => (await query('select failures from auth_failures'))[0]?.failures ?? 0
+      const expired = await server.createToken('acme', { expiresAt: Date.now() - 1 })
+      let expected = 0
+      for (const authorization of [
+        `Bearer ${createToken()}`,
+        `token ${expired}`,
+        'Bearer nonsense',
+        'Basic YWNtZTpyb2NrZXQ=',
+        'Digest username="acme"',
+        token,
+        `Bearer ${token} x`,
+      ]) {
+        t.equal(await ask({ authorization }), 401)
+        t.equal(await failures(), ++expected, authorization.replaceAll(token, 'TOKEN'))
+      }
+    })
+
+    t.test('what does not count', async (t) => {
+      const { server, sha, ask, token, query } = await setUp(t, database, {
+        budget: { limit: 1, window: 300 },
+      })
+      const noScope = await server.createToken('acme', { scopes: [] })
+      const stranger = await server.createToken('stranger')
+      await server.createRepository('acme/private', { private: true, commits: 0 })
+      const broken = await server.createRepository('acme/broken', { commits: 0 })
+      const repository = await server.store.repositories.get('acme', 'broken')
+      await query(`update repositories set path = '${broken.path}/gone' where id = ${repository.id}`)
+      const rows = [
+        [401, 'no credential, read', await server.read('acme/private', sha)],
+        [401, 'no credential, write', await server.report('acme/rocket', sha, { state: 'success' })],
+        [
+          401,
+          'a scheme without a value',
+          await server.read('acme/rocket', sha, undefined, { authorization: 'Bearer ' }),
+        ],
+        [403, 'no scope', await server.read('acme/rocket', sha, noScope)],
+        [403, 'read only', await server.report('acme/rocket', sha, { state: 'success' }, stranger)],
+        [404, 'no access', await server.read('acme/private', sha, stranger)],
+        [404, 'no commit', await server.read('acme/rocket', 'f'.repeat(40), token)],
+        [422, 'an invalid field', await server.report('acme/rocket', sha, {}, token)],
+        [400, 'no JSON', await server.report('acme/rocket', sha, '{', token)],
+        [503, 'a repository that cannot be opened', await server.read('acme/broken', sha, token)],
+        [404, 'an unknown path', await server.call('GET', '/api/v1/x', { headers: bad() })],
+        [
+          405,
+          'a wrong method',
+          await server.call('PUT', `/api/v1/repos/a/b/statuses/${sha}`, { headers: bad() }),
+        ],
+      ] as const
+      for (const [status, what, answer] of rows) t.equal(answer.status, status, what)
+      t.same(await query('select * from auth_failures'), [])
+      t.equal(await ask(bad()), 401, 'the budget of one is whole')
+    })
+
+    t.test('each address has a budget of its own', async (t) => {
+      const { ask, token } = await setUp(t, database, { trustedProxies: [parseCidr('127.0.0.1')] })
+      const from = (address: string) => ({ 'x-forwarded-for': address })
+      t.equal(count(await fail(ask, LIMIT + 1, from('2001:db8:1:2::1')), 429), 1)
+      t.equal(
+        await ask({ ...bad(), ...from('2001:db8:1:2:ffff::9') }),
+        429,
+        'an IPv6 address shares that of its /64',
+      )
+      t.equal(await ask({ ...bad(), ...from('2001:db8:1:3::1') }), 401, 'and no other')
+      t.equal(count(await fail(ask, LIMIT + 1, from('192.0.2.1')), 429), 1)
+      t.equal(await ask({ ...bad(), ...from('::ffff:192.0.2.1') }), 429, 'IPv4 in IPv6 is IPv4')
+      t.equal(await ask({ ...bad(), ...from('192.0.2.2') }), 401)
+      t.equal(await ask({ authorization: `Bearer ${token}`, ...from('192.0.2.3') }), 200)
+      t.equal(await ask({ ...bad(), ...from('192.0.2.1, 127.0.0.1') }), 429, 'past trusted proxies')
+    })
+
+    t.test('X-Forwarded-For of others is not believed, and warned of once', async (t) => {
+      const log = new PassThrough({ encoding: 'utf8' })
+      const { ask } = await setUp(t, database, { logger: pino({ level: 'warn' }, log) })
+      for (let index = 0; index < LIMIT; index++)
+        await ask({ ...bad(), 'x-forwarded-for': `192.0.2.${index}` })
+      t.equal(await ask({ ...bad(), 'x-forwarded-for': '192.0.2.99' }), 429, 'one address, one budget')
+      const lines = String(log.read()).trim().split('\n')
+      t.equal(lines.filter((line) => line.includes('TRUSTED_PROXIES')).length, 1)
+      t.equal(lines.filter((line) => line.includes('blocked')).length, 1, 'the block itself is logged once')
+    })
+
+    t.test('it is shared by every process, survives a restart, and can be lifted', async (t) => {
+      const { server, path, ask, token } = await setUp(t, database)
+      t.equal(count(await fail(ask, LIMIT + 1), 429), 1)
+      const other = await startAnother(t, server)
+      const good = { headers: { authorization: `Bearer ${token}` } }
+      t.equal((await fetch(other + path, good)).status, 429)
+
+      const environment = {
+        DATA_DIR: server.dataDir,
+        DATABASE_URL: server.options.databaseUrl ?? '',
+        AUTH_FAILURE_LIMIT: String(LIMIT),
+      }
+      const cli = (...args: string[]) => createProgram(environment).parseAsync(args, { from: 'user' })
+      await t.rejects(cli('blocked', 'lift', '192.0.2.7'), { name: 'Refused' })
+      await cli('blocked', 'lift', '127.0.0.1')
+      t.equal(await ask(good.headers), 200, 'at the next request')
+      t.equal((await fetch(other + path, good)).status, 200, 'in every process')
+      t.equal(await ask(bad()), 401)
+    })
+
+    t.test('there are at most 100,000 live rows; the ones that end soonest go', async (t) => {
+      const { ask, query } = await setUp(t, database)
+      const now = Date.now()
+      await query(
+        `insert into auth_failures (address, failures, ends_at)
+     with recursive n (i) as (values (1) union all select i + 1 from n where i < 100000)
+     select 'a' || i, 1, ${now + 60_000} + i from n`,
+      )
+      await query(`insert into auth_failures values ('expired', 9, ${now - 1})`)
+      t.equal(await ask(bad()), 401)
+      const has = async (address: string) =>
+        (await query(`select * from auth_failures where address = '${address}'`)).length
+      t.ok((await query('select address from auth_failures')).length <= 100_000)
+      t.equal(await has('expired'), 0, 'expired ones are removed')
+      t.equal(await has('a1'), 0, 'the one that ends soonest')
+      t.equal(await has('a100000'), 1, 'the one that ends last')
+      t.equal(await has('127.0.0.1'), 1, 'the one just counted')
+    })
+  })
+}
