@@ -1,11 +1,12 @@
 import t, { type Test } from 'tap'
 import { combinedState } from '../../src/domain/combined-state.ts'
+import { databases, type TestDatabase } from '../helpers/databases.ts'
 import { startServer } from '../helpers/server.ts'
 
 const STATES = ['pending', 'success', 'failure', 'error'] as const
 
-async function setUp(t: Test) {
-  const server = await startServer(t)
+async function setUp(t: Test, database: TestDatabase) {
+  const server = await startServer(t, { database })
   const { commits } = await server.createRepository('acme/rocket')
   const [sha = ''] = commits
   const token = await server.createToken('acme')
@@ -14,55 +15,61 @@ async function setUp(t: Test) {
   return { report, read }
 }
 
-t.test('64 parallel reports on one context', async (t) => {
-  const { report, read } = await setUp(t)
-  const sent = Array.from({ length: 64 }, (_, index) => ({
-    state: STATES[index % 4],
-    context: 'ci/one',
-    description: `${index}`,
-    target_url: `https://e.org/${index}`,
-  }))
-  const stop = { now: false }
-  const reading = readMeanwhile(t, read, stop)
-  const answers = await Promise.all(sent.map((body) => report(body)))
-  t.ok(
-    answers.every(({ status }) => status === 201),
-    'all 201',
-  )
-  t.equal(new Set(answers.map(({ json }) => json.id)).size, 1, 'one id')
-  const stored = (await read()).statuses
-  t.equal(stored.length, 1)
-  t.match(
-    stored[0],
-    sent[Number(stored[0].description)] ?? t.fail('of nobody'),
-    'the stored row is one of those sent',
-  )
-  const last = await report({ state: 'success', context: 'ci/one', description: 'last' })
-  stop.now = true
-  await reading
-  t.same((await read()).statuses, [last.json], 'a report sent after all were answered replaces it')
-  t.equal(last.json.id, stored[0].id)
-})
+for (const database of databases) {
+  t.test(database.name, async (t) => {
+    t.test('64 parallel reports on one context', async (t) => {
+      const { report, read } = await setUp(t, database)
+      const sent = Array.from({ length: 64 }, (_, index) => ({
+        state: STATES[index % 4],
+        context: 'ci/one',
+        description: `${index}`,
+        target_url: `https://e.org/${index}`,
+      }))
+      const stop = { now: false }
+      const reading = readMeanwhile(t, read, stop)
+      const answers = await Promise.all(sent.map((body) => report(body)))
+      t.ok(
+        answers.every(({ status }) => status === 201),
+        'all 201',
+      )
+      t.equal(new Set(answers.map(({ json }) => json.id)).size, 1, 'one id')
+      const stored = (await read()).statuses
+      t.equal(stored.length, 1)
+      t.match(
+        stored[0],
+        sent[Number(stored[0].description)] ?? t.fail('of nobody'),
+        'the stored row is one of those sent',
+      )
+      const last = await report({ state: 'success', context: 'ci/one', description: 'last' })
+      stop.now = true
+      await reading
+      t.same((await read()).statuses, [last.json], 'a report sent after all were answered replaces it')
+      t.equal(last.json.id, stored[0].id)
+    })
 
-t.test('64 parallel reports on 64 contexts of one commit', async (t) => {
-  const { report, read } = await setUp(t)
-  const stop = { now: false }
-  const reading = readMeanwhile(t, read, stop)
-  const answers = await Promise.all(
-    Array.from({ length: 64 }, (_, index) => report({ state: STATES[index % 4], context: `ci/${index}` })),
-  )
-  stop.now = true
-  await reading
-  t.ok(
-    answers.every(({ status }) => status === 201),
-    'all 201',
-  )
-  t.equal(new Set(answers.map(({ json }) => json.id)).size, 64, 'one id a context')
-  const { statuses } = await read()
-  const byContext = (left: { context: string }, right: { context: string }) =>
-    left.context < right.context ? -1 : 1
-  t.same(statuses, answers.map(({ json }) => json).sort(byContext))
-})
+    t.test('64 parallel reports on 64 contexts of one commit', async (t) => {
+      const { report, read } = await setUp(t, database)
+      const stop = { now: false }
+      const reading = readMeanwhile(t, read, stop)
+      const answers = await Promise.all(
+        Array.from({ length: 64 }, (_, index) =>
+          report({ state: STATES[index % 4], context: `ci/${index}` }),
+        ),
+      )
+      stop.now = true
+      await reading
+      t.ok(
+        answers.every(({ status }) => status === 201),
+        'all 201',
+      )
+      t.equal(new Set(answers.map(({ json }) => json.id)).size, 64, 'one id a context')
+      const { statuses } = await read()
+      const byContext = (left: { context: string }, right: { context: string }) =>
+        left.context < right.context ? -1 : 1
+      t.same(statuses, answers.map(({ json }) => json).sort(byContext))
+    })
+  })
+}
 
 /** Reads one after another until told to stop: each answer is consistent in itself, and none lacks what one had. */
 async function readMeanwhile(
