@@ -84,7 +84,16 @@ function typeName(type: string | string[], whole: boolean): string {
 
 /** What came, short enough for a message, and never what could be a secret in a wrong place at full length. */
 function show(value: unknown): string {
-  const text = JSON.stringify(value) ?? String(value)
+  const text =
+    typeof value === 'number' ? String(value) : (JSON.stringify(shallow(value, 3)) ?? String(value))
   const points = [...text]
   return points.length > 60 ? `${points.slice(0, 60).join('')}…` : text
+}
+
+/** The value down to `depth`: a body may be nested deeper than `JSON.stringify` can follow. */
+function shallow(value: unknown, depth: number): unknown {
+  if (typeof value !== 'object' || value === null) return value
+  if (depth === 0) return '…'
+  if (Array.isArray(value)) return value.map((item) => shallow(item, depth - 1))
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, shallow(item, depth - 1)]))
 }

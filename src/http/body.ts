@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { ServiceError } from '../errors.ts'
+import { BROKEN, breakBody, isBroken } from './linger.ts'
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 const PARAMETER = /;\s*([^=;\s]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^;]*)/g
@@ -68,25 +69,29 @@ function readBytes(
   limit: number,
   patience: number,
 ): Promise<Buffer> {
+  if (isBroken(request)) return Promise.reject(new ServiceError('malformed_request'))
   if (request.headers.expect !== undefined && request.httpVersion === '1.1') response.writeContinue()
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     let length = 0
-    const timer = setTimeout(() => settle(() => reject(new ServiceError('too_slow'))), patience)
+    const timer = setTimeout(() => {
+      settle(() => reject(new ServiceError('too_slow')))
+      breakBody(request)
+    }, patience)
     const onData = (chunk: Buffer) => {
       length += chunk.length
       if (length > limit) settle(() => reject(tooLarge(limit)))
       else chunks.push(chunk)
     }
     const onEnd = () => settle(() => resolve(Buffer.concat(chunks, length)))
-    // The client went away in the middle: there is nobody to answer.
+    // The client went away in the middle, or what it sends is not HTTP.
     const onClose = () => settle(() => reject(new ServiceError('malformed_request')))
     const settle = (outcome: () => void) => {
       clearTimeout(timer)
-      request.off('data', onData).off('end', onEnd).off('close', onClose)
+      request.off('data', onData).off('end', onEnd).off('close', onClose).off(BROKEN, onClose)
       outcome()
     }
-    request.on('data', onData).on('end', onEnd).on('close', onClose)
+    request.on('data', onData).on('end', onEnd).on('close', onClose).on(BROKEN, onClose)
   })
 }
 

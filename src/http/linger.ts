@@ -8,6 +8,21 @@ const DISCARD_BYTES = 16 * 1024 * 1024
 const DISCARD_TIME = 2_000
 
 const closing = new WeakSet<Socket>()
+const broken = new WeakSet<IncomingMessage>()
+
+/** Event of a request whose body will not be waited for: its framing is wrong, its client has ended, or it is too slow. */
+export const BROKEN = 'broken'
+
+/** Tells whoever reads the body that the rest of it will never come. */
+export function breakBody(request: IncomingMessage): void {
+  broken.add(request)
+  request.emit(BROKEN)
+}
+
+/** Whether the rest of the body will never come. */
+export function isBroken(request: IncomingMessage): boolean {
+  return broken.has(request)
+}
 
 /** Whether the connection has had its last answer: what still arrives on it is thrown away. */
 export function isClosing(socket: Socket): boolean {
@@ -17,14 +32,22 @@ export function isClosing(socket: Socket): boolean {
 /**
  * Lets a client that is still sending see the answer that refuses its body. Closing a connection on which bytes lie
  * unread resets it, and the reset overtakes the answer. To be called for every request that has a body.
+ *
+ * @param patience milliseconds that the rest of the body may take after the answer
  */
-export function answerBeforeBody(request: IncomingMessage, response: ServerResponse): void {
+export function answerBeforeBody(request: IncomingMessage, response: ServerResponse, patience: number): void {
   const { socket } = request
   socket.destroySoon = () => closeGently(socket)
+  response.once('finish', () => {
+    if (request.complete || isClosing(socket)) return
+    const timer = setTimeout(() => socket.destroy(), patience)
+    for (const event of ['end', 'close']) request.once(event, () => clearTimeout(timer))
+  })
   const writeHead = response.writeHead
   response.writeHead = (...args: unknown[]) => {
     const declared = Number(request.headers['content-length'] ?? Number.POSITIVE_INFINITY)
-    if (!request.complete && declared > WORTH_READING) response.setHeader('connection', 'close')
+    if (isBroken(request) || (!request.complete && declared > WORTH_READING))
+      response.setHeader('connection', 'close')
     return Reflect.apply(writeHead, response, args)
   }
 }
@@ -40,6 +63,8 @@ export function closeGently(socket: Socket): void {
   }, 20)
   socket.once('close', () => clearInterval(timer))
   socket.once('end', () => socket.destroy())
-  socket.end()
+  socket.end(() => {
+    if (socket.readableEnded) socket.destroy()
+  })
   socket.resume()
 }

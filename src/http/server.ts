@@ -7,7 +7,7 @@ import {
 } from 'node:http'
 import type { Socket } from 'node:net'
 import { type ErrorCode, messageOf, statusOf } from '../errors.ts'
-import { answerBeforeBody, closeGently, isClosing } from './linger.ts'
+import { answerBeforeBody, breakBody, closeGently, isClosing } from './linger.ts'
 
 /** Milliseconds until a client that does not get on is let go. */
 export interface Timeouts {
@@ -48,7 +48,7 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
     })
     const { headers } = request
     if (headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined) {
-      answerBeforeBody(request, response)
+      answerBeforeBody(request, response, timeouts.body)
     }
     const fault = findFault(request)
     if (fault) answer(response, fault)
@@ -58,7 +58,7 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
   // Whoever reads the body sends "100 Continue", once it is known that the body is wanted.
   server.on('checkContinue', listener)
   server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
-    answerBeforeBody(request, response)
+    answerBeforeBody(request, response, timeouts.body)
     answer(response, 'expectation_unknown')
   })
   return server
@@ -71,6 +71,12 @@ export function answerParserError(error: NodeJS.ErrnoException, socket: Socket):
     return
   }
   const earlier = lastResponse.get(socket)
+  if (earlier && !earlier.req.complete) {
+    // What was refused is the body of a request that has an answer already or gets its own.
+    breakBody(earlier.req)
+    if (earlier.writableFinished) closeGently(socket)
+    return
+  }
   const send = () => {
     if (isClosing(socket) || !socket.writable) return
     const code = parserErrorCode(error)
@@ -102,7 +108,10 @@ function parserErrorCode(error: NodeJS.ErrnoException): ErrorCode {
 
 /** What Fastify's router would let pass. */
 function findFault(request: IncomingMessage): ErrorCode | null {
+  if (request.httpVersionMajor !== 1) return 'malformed_request'
   if (request.headers.host === undefined && request.httpVersion === '1.1') return 'host_missing'
+  // RFC 9112, 3.2.
+  if ((request.headersDistinct.host?.length ?? 0) > 1) return 'malformed_request'
   for (let index = 0; index < (request.url?.length ?? 0); index++) {
     if ((request.url?.charCodeAt(index) ?? 0) > 0x7f) return 'malformed_url'
   }
