@@ -1,3 +1,4 @@
+import { abuse } from './abuse/run.ts'
 import { answers, unavailability } from './answers.ts'
 import { history } from './history.ts'
 import { privacy } from './privacy.ts'
@@ -14,5 +15,6 @@ export const checks: readonly Check[] = [
   parameters,
   history,
   allOfUnicode,
+  abuse,
   unavailability,
 ]
