@@ -89,7 +89,7 @@ export function createChecker(contract: Contract): Checker {
   function checkBody(content: Reply['content'], method: string, answer: Answer, where: string): void {
     if (content === null) {
       assert.equal(answer.body, '', where)
-      assert.equal(answer.headers.get('content-type'), null, `${where}: Content-Type without a body`)
+      assert.equal(answer.headers.get('content-type'), null, `Content-Type without a body: ${where}`)
       return
     }
     assert.equal(answer.headers.get('content-type'), `${content.mediaType}; charset=utf-8`, where)
@@ -98,22 +98,22 @@ export function createChecker(contract: Contract): Checker {
       return
     }
     const validate = validatorOf(content.schema)
-    assert(validate(parseJson(answer.body, where)), `${where}: ${ajv.errorsText(validate.errors)}`)
+    assert(validate(parseJson(answer.body, where)), `${ajv.errorsText(validate.errors)}: ${where}`)
   }
 
   function checkHeaders(reply: Reply, answer: Answer, where: string): void {
     for (const { name, required, schema } of reply.headers) {
       const value = answer.headers.get(name)
-      if (value === null) assert(!required, `${where}: no ${name}`)
+      if (value === null) assert(!required, `no ${name}: ${where}`)
       else {
         const validate = validatorOf(schema)
-        assert(validate(value), `${where}: ${name} is "${value}": ${ajv.errorsText(validate.errors)}`)
+        assert(validate(value), `${name} is "${value}": ${ajv.errorsText(validate.errors)}: ${where}`)
       }
     }
     for (const name of answer.headers.keys()) {
       const declared = !knownHeaders.has(name) || reply.headers.some((header) => header.name === name)
-      assert(declared, `${where}: ${name} is not declared`)
-      assert(!/^(access-control-|set-cookie)/.test(name), `${where}: ${name}`)
+      assert(declared, `${name} is not declared: ${where}`)
+      assert(!/^(access-control-|set-cookie)/.test(name), `${name}: ${where}`)
     }
   }
 
@@ -128,7 +128,7 @@ export function createChecker(contract: Contract): Checker {
         checkBody(reply.content, method, answer, where)
         return
       }
-      assert(also.includes(answer.status), `${where}: not declared`)
+      assert(also.includes(answer.status), `not declared: ${where}`)
       assert.equal(answer.headers.get('cache-control'), 'no-store', where)
       assert.equal(answer.headers.get('etag'), null, where)
       assert.equal(answer.headers.has('allow'), answer.status === 405, where)
@@ -141,6 +141,6 @@ function parseJson(body: string, where: string): unknown {
   try {
     return JSON.parse(body)
   } catch {
-    return assert.fail(`${where}: not JSON`)
+    return assert.fail(`not JSON: ${where}`)
   }
 }
