@@ -85,8 +85,8 @@ function statusRow(status: StatusRow): Html {
   <td>${stateBadge(status.state)}</td>
   <th scope="row">${link(status.target_url, context)}</th>
   <td>${description ?? ''}</td>
-  <td>${time(formatTime(status.created_at))}</td>
-  <td>${time(formatTime(status.updated_at))}</td>
+  <td data-column="First reported">${time(formatTime(status.created_at))}</td>
+  <td data-column="Last reported">${time(formatTime(status.updated_at))}</td>
 </tr>`
 }
 

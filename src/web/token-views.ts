@@ -55,11 +55,11 @@ function tokenTable(tokens: TokenInfo[], now: number): Html {
 function tokenRow(token: TokenInfo, now: number): Html {
   return html`<tr>
   <th scope="row">${token.name}</th>
-  <td><code>${token.prefix}…</code></td>
-  <td>${token.scopes || html`<span class="faint">none</span>`}</td>
-  <td>${time(formatTime(token.created_at))}</td>
-  <td>${expiry(token.expires_at, now)}</td>
-  <td>${token.last_used_at === null ? html`<span class="faint">never</span>` : time(formatTime(token.last_used_at))}</td>
+  <td data-column="Token"><code>${token.prefix}…</code></td>
+  <td data-column="Scope">${token.scopes || html`<span class="faint">none</span>`}</td>
+  <td data-column="Created">${time(formatTime(token.created_at))}</td>
+  <td data-column="Expires">${expiry(token.expires_at, now)}</td>
+  <td data-column="Last used">${token.last_used_at === null ? html`<span class="faint">never</span>` : time(formatTime(token.last_used_at))}</td>
   <td class="action"><a class="danger" href="/settings/tokens/${token.id}/revoke">Revoke<span class="sr"> ${token.name}</span></a></td>
 </tr>`
 }

@@ -1,10 +1,14 @@
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import type { BrowserContextOptions, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { createClient } from '../../clients/typescript/src/index.ts'
+import { tryGit } from '../git-http/client.ts'
 import { HOST, openBrowser } from '../helpers/browser.ts'
 import { git } from '../helpers/git.ts'
 import { startServer } from '../helpers/server.ts'
@@ -35,8 +39,8 @@ async function openPage(t: Test, options: BrowserContextOptions = {}) {
   page.on('request', (request) => {
     if (!request.url().startsWith(url) && !request.url().startsWith('data:')) complaints.push(request.url())
   })
-  t.teardown(() => t.same(complaints, [], 'no complaint, and no request to another host'))
-  return { page, context, complaints }
+  t.teardown(() => assert.deepEqual(complaints, [], 'no complaint, and no request to another host'))
+  return { page, context }
 }
 
 async function signIn(page: Page) {
@@ -54,4 +58,338 @@ function checkout(t: Test, message = 'Build the engine') {
   git(folder, 'init', '--quiet', '--initial-branch=main')
   git(folder, 'commit', '--quiet', '--allow-empty', '--message', message)
   return { folder, sha: git(folder, 'rev-parse', 'HEAD') }
+}
+
+t.test('a person makes a token, and it works everywhere until it is revoked', async (t) => {
+  await server.createRepository('alice/rocket', { commits: 0, private: true })
+  const { folder, sha } = checkout(t)
+  const { page, context } = await openPage(t)
+  await page.goto(`${url}/alice/rocket`)
+  t.equal(await page.title(), 'Sign in · Commit Status', 'a private repository asks for a sign-in')
+  await page.fill('#name', 'alice')
+  await page.fill('#password', 'wrong horse')
+  await page.click('main button[type=submit]')
+  t.equal(await page.textContent('[role=alert]'), 'The name or the password is wrong.')
+  await page.fill('#password', PASSWORD)
+  await page.click('main button[type=submit]')
+  t.equal(
+    await page.textContent('h1'),
+    'alice / rocket\n  private',
+    'and goes on where the visitor wanted to be',
+  )
+  t.match(await page.textContent('.empty'), 'Nothing has been pushed yet.')
+
+  await page.click('text=Tokens')
+  t.match(await page.textContent('.empty'), 'You have no tokens yet.')
+  await page.fill('#name', 'CI of rocket')
+  await page.selectOption('#expiry', '30')
+  await page.click('text=Make token')
+  const secret = (await page.textContent('#secret')) ?? ''
+  t.match(secret, /^cst_\w{38}$/)
+  await page.click('[data-copy=secret]')
+  t.equal(await page.textContent('[data-copy=secret]'), 'Copied')
+  await page.focus('#name')
+  await page.keyboard.press('Control+V')
+  t.equal(await page.inputValue('#name'), secret, 'what was copied is the token')
+
+  const clone = `${server.url}/alice/rocket.git`
+  const credential = { username: 'alice', password: secret }
+  const pushed = await tryGit(folder, ['push', '--quiet', clone, 'HEAD:main'], { credential })
+  t.equal(pushed.code, 0, pushed.stderr)
+  const client = createClient({ baseUrl: server.url, token: secret })
+  const commit = { owner: 'alice', repo: 'rocket', sha }
+  const target_url = 'https://ci.example.org/jobs/1'
+  const body = { context: 'ci/build', state: 'success', description: 'Built in 41 s', target_url } as const
+  t.equal((await client.reportStatus({ ...commit, body })).status, 201)
+
+  await page.goto(`${url}/alice/rocket`)
+  t.match(await page.textContent('.commit'), /success\s+Build the engine\s+1 of 1 passed/)
+  await page.click('text=Build the engine')
+  t.equal(await page.textContent('h1 .badge'), 'success')
+  t.equal(await page.textContent('.sha'), sha)
+  t.match(
+    await page.textContent('tbody tr'),
+    /success\s+ci\/build\s+Built in 41 s\s+\d{4}-\d\d-\d\d \d\d:\d\d UTC/,
+  )
+  t.equal(await page.getAttribute('tbody a', 'href'), target_url)
+
+  await page.goto(`${url}/settings/tokens`)
+  t.equal(await page.locator('#secret').count(), 0, 'the token is shown once')
+  await page.click('text=Revoke')
+  t.equal(await page.textContent('h1'), 'Revoke “CI of rocket”?')
+  t.equal((await client.listStatuses(commit)).status, 200, 'nothing is revoked before it is confirmed')
+  await page.click('text=Revoke token')
+  await page.waitForURL(`${url}/settings/tokens`)
+  t.equal((await client.listStatuses(commit)).status, 401)
+  const refused = await tryGit(folder, ['ls-remote', clone], { credential })
+  t.match(refused.stderr, 'Authentication failed')
+
+  const [cookie] = await context.cookies()
+  t.match(cookie, { name: 'session', httpOnly: true, sameSite: 'Lax', expires: -1 })
+  await page.click('text=Sign out')
+  await page.waitForURL(`${url}/`)
+  if (cookie) await context.addCookies([cookie])
+  await page.goto(`${url}/settings/tokens`)
+  t.equal(await page.title(), 'Sign in · Commit Status', 'the cookie was ended, not only forgotten')
+})
+
+t.test('the command that a new token is shown with works as it stands', async (t) => {
+  const { commits } = await server.createRepository('alice/example')
+  const { page } = await openPage(t)
+  await signIn(page)
+  await page.fill('#name', 'by hand')
+  await page.click('text=Make token')
+  const command = (await page.textContent('#example')) ?? ''
+  const { stdout } = await promisify(execFile)('sh', ['-c', command.replace(url, server.url)])
+  t.match(JSON.parse(stdout), { state: 'success', context: 'hello', sha: commits[0] })
+})
+
+t.test('all of it works without JavaScript', async (t) => {
+  const { page } = await openPage(t, { javaScriptEnabled: false })
+  await signIn(page)
+  await page.fill('#name', 'plain')
+  await page.selectOption('#expiry', 'date')
+  await page.click('text=Make token')
+  t.equal(await page.inputValue('#name'), 'plain', 'what was filled in stays')
+  t.equal(await page.textContent('#date-error'), 'Choose the day from which on the token is refused.')
+  t.equal(await page.getAttribute('#date', 'aria-describedby'), 'date-error')
+  await page.fill('#date', '2099-12-31')
+  await page.click('text=Make token')
+  t.match(await page.textContent('#secret'), /^cst_/)
+  t.equal(await page.isVisible('[data-copy]'), false, 'no button that would do nothing')
+  const row = page.locator('tbody tr', { hasText: 'plain' })
+  t.match(await row.textContent(), '2099-12-31 00:00 UTC')
+  await row.locator('a').click()
+  await page.click('text=Revoke token')
+  t.equal(await page.locator('tbody tr', { hasText: 'plain' }).count(), 0)
+  await page.goto(`${url}/docs`)
+  t.match(await page.textContent('noscript, .empty'), 'need JavaScript')
+})
+
+t.test('all of it works by keyboard alone', async (t) => {
+  const { page } = await openPage(t)
+  const tabTo = async (selector: string) => {
+    for (let presses = 0; presses < 40; presses++) {
+      if ((await page.locator(`${selector}:focus`).count()) > 0) return
+      await page.keyboard.press('Tab')
+    }
+    t.fail(`${selector} is not reached`)
+  }
+  await page.goto(`${url}/login?next=/settings/tokens`)
+  await page.waitForSelector('#name:focus')
+  await page.keyboard.type('alice')
+  await tabTo('#password')
+  await page.keyboard.type(PASSWORD)
+  await page.keyboard.press('Enter')
+  await page.waitForURL(`${url}/settings/tokens`)
+
+  await page.keyboard.press('Tab')
+  t.equal(await page.textContent(':focus'), 'Skip to content')
+  const outline = await page.locator(':focus').evaluate('(link) => getComputedStyle(link).outlineStyle')
+  t.equal(outline, 'solid', 'where one is, is seen')
+  await page.keyboard.press('Enter')
+  await tabTo('#name')
+  await page.keyboard.type('keys')
+  await tabTo('input[type=checkbox]')
+  await page.keyboard.press('Space')
+  await tabTo('#expiry')
+  await page.keyboard.type('never')
+  await tabTo('main button[type=submit]')
+  await page.keyboard.press('Enter')
+  await page.waitForSelector('#secret')
+  t.match(await page.locator('tbody tr', { hasText: 'keys' }).textContent(), /none[\s\S]*never[\s\S]*never/)
+  await tabTo('tbody a')
+  await page.keyboard.press('Enter')
+  await page.waitForSelector('button.danger')
+  await tabTo('button.danger')
+  await page.keyboard.press('Enter')
+  await page.waitForURL(`${url}/settings/tokens`)
+  await tabTo('button.quiet')
+  await page.keyboard.press('Enter')
+  await page.waitForURL(`${url}/`)
+})
+
+t.test('sessions are nothing to the API, and tokens nothing to pages, in the browser too', async (t) => {
+  const { commits } = await server.createRepository('alice/both', { private: true })
+  const { page } = await openPage(t)
+  await signIn(page)
+  const path = `/api/v1/repos/alice/both/commits/${commits[0]}/statuses`
+  const ask = (path: string, token?: string) =>
+    page.evaluate(
+      async ([path = '', token]) => {
+        const { status, url } = await fetch(path, {
+          headers: { ...(token && { authorization: `Bearer ${token}` }) },
+        })
+        return { status, path: new URL(url).pathname }
+      },
+      [path, token],
+    )
+  t.equal((await ask('/alice/both')).status, 200)
+  t.equal((await ask(path)).status, 401)
+  const token = await server.createToken('alice')
+  t.equal((await ask(path, token)).status, 200)
+
+  const { page: other } = await openPage(t, { extraHTTPHeaders: { authorization: `Bearer ${token}` } })
+  for (const where of ['/alice/both', '/settings/tokens']) {
+    await other.goto(url + where)
+    t.equal(await other.title(), 'Sign in · Commit Status', where)
+  }
+})
+
+const MARKUP = '"><img src=x onerror=alert(1)><script>alert(2)</script>{{7*7}}'
+/** No angle bracket can be in an author's name. */
+const AUTHOR = '" onmouseover=alert(3) x="'
+
+t.test('what others have written is shown, and does nothing', async (t) => {
+  const { path } = await server.createRepository('alice/markup', { commits: 0 })
+  const { folder, sha } = checkout(t, MARKUP)
+  git(folder, 'commit', '--quiet', '--allow-empty', '--amend', '--no-edit', `--author=${AUTHOR} <a@b>`)
+  const commit = git(folder, 'rev-parse', 'HEAD')
+  t.not(commit, sha)
+  git(folder, 'push', '--quiet', path, 'HEAD:main')
+  const token = await server.createToken('alice')
+  const client = createClient({ baseUrl: server.url, token })
+  const place = { owner: 'alice', repo: 'markup', sha: commit }
+  const body = {
+    state: 'failure',
+    context: MARKUP,
+    description: `${MARKUP}\u202e`,
+    target_url: 'http://x"onclick="alert(4)',
+  }
+  t.equal((await server.report('alice/markup', commit, body, token)).status, 422)
+  const target_url = 'https://ci.example.org/"onclick="alert(4)'
+  t.equal((await server.report('alice/markup', commit, { ...body, target_url }, token)).status, 201)
+  for (const wrong of [
+    'javascript:alert(5)',
+    'JavaScript://x/%0Aalert(5)',
+    'data:text/html,<script>alert(5)</script>',
+  ]) {
+    t.equal((await server.report('alice/markup', commit, { ...body, target_url: wrong }, token)).status, 422)
+    // Even if one had come into the database.
+    const found = await server.store.visible.find(null, 'alice', 'markup')
+    await server.store.statuses.report({
+      repositoryId: found?.id ?? 0,
+      sha: commit,
+      context: wrong,
+      state: 'success',
+      description: null,
+      targetUrl: wrong,
+    })
+  }
+  t.equal((await client.listStatuses(place)).status, 200)
+
+  const { page } = await openPage(t)
+  await signIn(page)
+  await page.fill('#name', MARKUP)
+  await page.click('text=Make token')
+  t.match(await page.textContent('#created'), MARKUP)
+  await page.click(`tbody tr:has-text("onerror") a`)
+  t.match(await page.textContent('h1'), MARKUP)
+  await page.goto(`${url}/alice/markup`)
+  t.equal(await page.textContent('.commit a'), MARKUP)
+  t.match(await page.textContent('.commit'), AUTHOR.trim())
+  await page.hover('.commit .faint')
+  await page.click('.commit a')
+  t.match(await page.textContent('tbody'), MARKUP)
+  t.same(
+    await page.locator('tbody a').evaluateAll((links) => links.map((link) => link.getAttribute('href'))),
+    ['https://ci.example.org/%22onclick=%22alert(4)'],
+  )
+  t.equal(await page.getAttribute('tbody a', 'rel'), 'noopener noreferrer nofollow')
+  await page.goto(`${url}/login?next=javascript:alert(6)`)
+  t.equal(page.url(), `${url}/`)
+  t.equal(await page.locator('main script, main img, [onclick], [onmouseover], [onerror]').count(), 0)
+})
+
+t.test('no script within a page is run', async (t) => {
+  for (const path of ['/', '/login', '/docs', '/nope', '/alice/none']) {
+    const { headers } = await fetch(url.replace(HOST, '127.0.0.1') + path, {
+      headers: { accept: 'text/html' },
+    })
+    const policy = headers.get('content-security-policy') ?? ''
+    t.match(policy, "default-src 'none'", path)
+    t.match(policy, /script-src 'self'(;|$)/, path)
+    t.match(policy, "frame-ancestors 'none'", path)
+    t.notMatch(policy, /unsafe|upgrade-insecure|\*|https?:/, path)
+  }
+})
+
+const LOOKS: Record<string, BrowserContextOptions> = {
+  light: { colorScheme: 'light', viewport: { width: 1200, height: 800 } },
+  dark: { colorScheme: 'dark', viewport: { width: 1200, height: 800 } },
+  phone: { colorScheme: 'light', viewport: { width: 320, height: 640 }, isMobile: true, hasTouch: true },
+}
+
+t.test('every page is well made in every look', async (t) => {
+  const { commits } = await server.createRepository('alice/looks', { commits: 2 })
+  const [reported = '', silent = ''] = commits
+  await server.createRepository('alice/nothing', { commits: 0 })
+  const token = await server.createToken('alice')
+  for (const state of ['success', 'failure', 'error', 'pending']) {
+    const body = { state, context: `ci/${state}/${'x'.repeat(80)}`, description: 'y'.repeat(200) }
+    await server.report('alice/looks', reported, body, token)
+  }
+  await createAccount(server, 'newcomer')
+  for (const [look, options] of Object.entries(LOOKS)) {
+    t.test(look, async (t) => {
+      const { page } = await openPage(t, { ...options, bypassCSP: true })
+      const check = async (what: string) => {
+        const [content = 0, window = 0] = await page.evaluate<number[]>(
+          '[document.scrollingElement.scrollWidth, document.scrollingElement.clientWidth]',
+        )
+        t.ok(content <= window, `${what}: ${content} px in a window of ${window} px`)
+        await page.evaluate(AXE)
+        const { violations } = await page.evaluate<{ violations: Violation[] }>('axe.run()')
+        t.same(
+          violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target).join(' ')}`),
+          [],
+          what,
+        )
+      }
+      const visit = async (path: string) => {
+        await page.goto(url + path)
+        await check(path)
+      }
+      for (const path of ['/', '/login', '/alice/looks', '/nope']) await visit(path)
+      await page.goto(`${url}/login`)
+      await page.fill('#name', 'newcomer')
+      await page.fill('#password', 'wrong horse')
+      await page.click('main button[type=submit]')
+      await page.waitForSelector('[role=alert]')
+      await check('failed sign-in')
+      await page.fill('#password', PASSWORD)
+      await page.click('main button[type=submit]')
+      await visit('/settings/tokens')
+      await page.fill('#name', ' ')
+      await page.selectOption('#expiry', 'date')
+      await page.click('text=Make token')
+      await page.waitForSelector('#date-error')
+      await check('a form with faults')
+      await page.fill('#name', 'x'.repeat(100))
+      await page.selectOption('#expiry', 'none')
+      await page.click('text=Make token')
+      await page.waitForSelector('#secret')
+      await check('a new token')
+      await page.click('tbody a')
+      await page.waitForSelector('button.danger')
+      await check('revoke?')
+      await page.click('button.danger')
+      await page.waitForURL(`${url}/settings/tokens`)
+      for (const path of [
+        '/',
+        '/alice/looks',
+        '/alice/nothing',
+        `/alice/looks/commits/${reported}`,
+        `/alice/looks/commits/${silent}`,
+        '/alice/looks/commits/short',
+        '/alice/missing',
+      ])
+        await visit(path)
+    })
+  }
+})
+
+interface Violation {
+  id: string
+  nodes: { target: string[] }[]
 }

@@ -3,15 +3,20 @@ for (const button of document.querySelectorAll('[data-copy]')) {
   const source = document.getElementById(button.dataset.copy)
   button.hidden = false
   button.addEventListener('click', async () => {
-    try {
-      await navigator.clipboard.writeText(source.textContent)
-      button.textContent = 'Copied'
-    } catch {
-      // Without a secure origin there is no clipboard: leave the text selected, ready to be copied by hand.
-      window.getSelection().selectAllChildren(source)
-      button.textContent = 'Press Ctrl+C'
-    }
+    button.textContent = (await copy(source)) ? 'Copied' : 'Press Ctrl+C'
   })
+}
+
+/** Copies an element's text, or leaves it selected, ready to be copied by hand. */
+async function copy(source) {
+  try {
+    await navigator.clipboard.writeText(source.textContent)
+    return true
+  } catch {
+    // Over plain http there is no clipboard; the older command needs a selection, but no https.
+    window.getSelection().selectAllChildren(source)
+    return document.execCommand('copy')
+  }
 }
 
 for (const part of document.querySelectorAll('[data-shown-for]')) {
