@@ -6,10 +6,18 @@ import { createAuthorizer } from './auth/authorizer.ts'
 import { type BudgetOptions, createBudget } from './auth/budget.ts'
 import type { CommitLookup } from './git/commit-lookup.ts'
 import { type GitLimits, gitHttp } from './git-http/git-http.ts'
+import { checkGit } from './git/usable.ts'
 import { recogniseClients } from './http/client.ts'
+import { logFaults } from './http/fault-log.ts'
 import { sendError } from './http/replies.ts'
 import { answerParserError, createHttpServer, DEFAULT_TIMEOUTS, type Timeouts } from './http/server.ts'
 import { answerUnknownPaths } from './http/unknown-paths.ts'
+import { health } from './ops/health.ts'
+import { measureRequests } from './ops/measure.ts'
+import { createMetrics } from './ops/metrics.ts'
+import { metricsPage } from './ops/metrics-page.ts'
+import { shedLoad } from './ops/overload.ts'
+import { logRequests } from './ops/request-log.ts'
 import type { Store } from './store/store.ts'
 import { faultSender } from './web/error-page.ts'
 import { visitors } from './web/visitor.ts'
@@ -27,12 +35,17 @@ export interface AppOptions {
   trustedProxies?: TrustedProxies
   /** The origin that people use; that of the request unless given. */
   publicUrl?: string | null
+  /** What `/metrics` demands; without it nothing is measured and there is no such page. */
+  metricsToken?: string | null
+  /** Milliseconds by which the event loop may lag before requests are answered 503: 1,000 unless given. */
+  maxEventLoopDelay?: number
   /** Check every answer of the API against the contract before it is sent. */
   verifyReplies?: boolean
 }
 
 const DEFAULT_BUDGET: BudgetOptions = { limit: 30, window: 300 }
 const DEFAULT_GIT_LIMITS: GitLimits = { maxBytes: 2 * 1024 ** 3, timeout: 600_000, maxChildren: 16 }
+const MAX_EVENT_LOOP_DELAY = 1_000
 
 /** Puts the parts together. Never listens; what it is given is the caller's to close. */
 export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
@@ -56,9 +69,23 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     forceCloseConnections: 'idle',
   })
 
-  const budget = createBudget(store.failures, options.budget ?? DEFAULT_BUDGET, (address) =>
-    app.log.warn({ address }, 'blocked: too many failed authentication attempts'),
-  )
+  logFaults(app)
+
+  const limits = options.budget ?? DEFAULT_BUDGET
+  const metrics = options.metricsToken
+    ? createMetrics({
+        blockedAddresses: () => store.failures.countFrom(limits.limit),
+        lookupProcesses: () => lookup.size,
+        databasePool: () => store.pool(),
+      })
+    : undefined
+  const budget = createBudget(store.failures, limits, {
+    failed: () => metrics?.authenticationFailed(),
+    blocked(address) {
+      app.log.warn({ address }, 'blocked: too many failed authentication attempts')
+      metrics?.addressBlocked()
+    },
+  })
   const authorizer = createAuthorizer(store, budget, (error) =>
     app.log.error({ err: error }, 'last use of tokens not written'),
   )
@@ -75,17 +102,25 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     reply.header('x-request-id', request.id)
     done()
   })
-  answerUnknownPaths(app)
   recogniseClients(app, options.trustedProxies ?? [])
+  logRequests(app)
+  if (metrics) measureRequests(app, metrics)
+  shedLoad(app, options.maxEventLoopDelay ?? MAX_EVENT_LOOP_DELAY, () => metrics?.requestShed())
+  answerUnknownPaths(app)
 
   await app.register(api, {
     store,
     lookup,
     authorizer,
+    onReported: (state) => metrics?.statusReported(state),
     bodyTimeout: timeouts.body,
     verifyReplies: options.verifyReplies ?? false,
   })
   await app.register(gitHttp, { authorizer, limits: { ...DEFAULT_GIT_LIMITS, ...options.git } })
+  await app.register(health, { database: () => store.ping(), git: checkGit })
+  if (metrics && options.metricsToken) {
+    await app.register(metricsPage, { metrics, token: options.metricsToken, budget })
+  }
   await app.register(web, {
     store,
     lookup,

@@ -19,6 +19,8 @@ export interface Config {
   trustedProxies: TrustedProxies
   budget: BudgetOptions
   git: GitLimits
+  /** What `/metrics` demands; null: there is no such page. */
+  metricsToken: string | null
   logLevel: string
 }
 
@@ -44,6 +46,8 @@ const schema = {
     // A timer of Node holds no more milliseconds.
     GIT_TIMEOUT: { type: 'integer', minimum: 1, maximum: 2_147_483, default: 600 },
     GIT_MAX_CHILDREN: { type: 'integer', minimum: 1, default: 16 },
+    // Anything that can stand in a header after `Bearer`.
+    METRICS_TOKEN: { type: 'string', pattern: '^[!-~]*$', default: '' },
     LOG_LEVEL: { type: 'string', enum: LEVELS, default: 'info' },
   },
 } as const
@@ -61,6 +65,7 @@ interface Environment {
   GIT_MAX_BYTES: number
   GIT_TIMEOUT: number
   GIT_MAX_CHILDREN: number
+  METRICS_TOKEN: string
   LOG_LEVEL: string
 }
 
@@ -90,6 +95,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
       timeout: env.GIT_TIMEOUT * 1000,
       maxChildren: env.GIT_MAX_CHILDREN,
     },
+    metricsToken: env.METRICS_TOKEN || null,
     logLevel: env.LOG_LEVEL,
   }
 }
@@ -116,6 +122,7 @@ function explain(error: unknown): string {
       /env\/(\w+) must be equal to one of the allowed values/,
       `env/$1 must be one of ${LEVELS.join(', ')}`,
     )
+    .replace(/env\/(\w+) must match pattern .*/, 'env/$1 must be printable ASCII without spaces')
     .replaceAll('env/', '')
 }
 

@@ -1,32 +1,38 @@
 import './runtime.ts'
-import { pino } from 'pino'
 import { buildApp } from './app.ts'
 import { ConfigError, readConfig } from './config.ts'
 import { openCommitLookup } from './git/commit-lookup.ts'
+import { createLogger } from './ops/logger.ts'
+import { stopServing } from './ops/stop.ts'
 import { StoreUnavailable } from './store/engine.ts'
 import { openStore, type Store } from './store/store.ts'
 
 async function serve(): Promise<void> {
   const config = readConfig(process.env)
-  const logger = pino({ level: config.logLevel, redact: redacted })
+  const logger = createLogger(config.logLevel)
   const store = await openStore(config).catch((error: unknown) => {
     throw startFault(config.databaseUrl ? 'DATABASE_URL' : 'DATA_DIR', error)
   })
   await hintAtFirstUser(store, logger)
   const lookup = openCommitLookup()
-  const { host, port, budget, git, trustedProxies, publicUrl } = config
-  const app = await buildApp({ store, lookup, logger, budget, git, trustedProxies, publicUrl })
+  const { host, port, budget, git, trustedProxies, publicUrl, metricsToken } = config
+  const app = await buildApp({ store, lookup, logger, budget, git, trustedProxies, publicUrl, metricsToken })
 
-  let stopping = false
+  const hurry = new AbortController()
+  let stopping: Promise<void> | undefined
   const stop = async (signal: string) => {
-    if (stopping) return
-    stopping = true
     logger.info({ signal }, 'stopping')
-    await app.close()
+    await stopServing(app, hurry.signal)
     await lookup.close()
     await store.close()
   }
-  for (const signal of ['SIGTERM', 'SIGINT']) process.on(signal, stop)
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    process.on(signal, () => {
+      // Who asks a second time does not want to wait for what is under way.
+      if (stopping) hurry.abort()
+      stopping ??= stop(signal).catch(fail)
+    })
+  }
 
   await app.listen({ host, port, listenTextResolver: () => 'listening' }).catch((error: unknown) => {
     const code = error instanceof Error && 'code' in error ? error.code : undefined
@@ -43,8 +49,6 @@ function startFault(variable: string, error: unknown): unknown {
   return fromOutside ? new ConfigError(`${variable}: ${error.message}`, { cause: error }) : error
 }
 
-const redacted = ['authorization', '*.authorization', '*.*.authorization', '*.*.*.authorization']
-
 async function hintAtFirstUser(store: Store, logger: { info(text: string): void }): Promise<void> {
   if (await store.users.any()) return
   logger.info(
@@ -52,10 +56,12 @@ async function hintAtFirstUser(store: Store, logger: { info(text: string): void 
   )
 }
 
-serve().catch((error: unknown) => {
+function fail(error: unknown): never {
   const isExpected = error instanceof ConfigError || error instanceof StoreUnavailable
   const text =
     error instanceof Error && !isExpected ? error.stack : String(isExpected ? error.message : error)
   process.stderr.write(`${text}\n`)
   process.exit(1)
-})
+}
+
+serve().catch(fail)

@@ -8,6 +8,7 @@ import type { CommitLookup } from '../git/commit-lookup.ts'
 import { RepositoryUnavailable } from '../git/repository.ts'
 import { sendError } from '../http/replies.ts'
 import type { Store } from '../store/store.ts'
+import type { StatusState } from '../store/tables.ts'
 import { bindOperations, type Operation } from './bind.ts'
 import { createHandlers } from './handlers.ts'
 
@@ -15,6 +16,8 @@ export interface ApiOptions {
   store: Store
   lookup: CommitLookup
   authorizer: Authorizer
+  /** Told of every report that is stored. */
+  onReported(state: StatusState): void
   /** Milliseconds for a body to arrive. */
   bodyTimeout: number
   /** Check every answer against the contract before it is sent. */
@@ -49,6 +52,8 @@ export async function api(app: FastifyInstance, options: ApiOptions): Promise<vo
     done()
   })
   app.setErrorHandler(async (error, request, reply) => {
+    // What is refused before the hook above runs varies no less.
+    reply.header('vary', 'Authorization')
     if (error instanceof RepositoryUnavailable) {
       // Files that cannot be opened may be those of a repository that was just deleted: then it is missing.
       await authorize(request, { access: 'read', scopes: [] }).catch((fault) =>
@@ -61,7 +66,7 @@ export async function api(app: FastifyInstance, options: ApiOptions): Promise<vo
   bindOperations<Caller>(app, {
     operations,
     schemas,
-    handlers: createHandlers(options.store, options.lookup),
+    handlers: createHandlers(options.store, options.lookup, options.onReported),
     schemes: Object.keys(schemes),
     authorize,
     bodyTimeout: options.bodyTimeout,

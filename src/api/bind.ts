@@ -66,6 +66,7 @@ function bindOperation<Context>(
     method: operation.method === 'GET' ? ['GET', 'HEAD'] : operation.method,
     exposeHeadRoute: false,
     url: operation.url,
+    config: { operation: id },
     schema: {
       params: operation.params,
       ...(operation.body && { body: operation.body }),

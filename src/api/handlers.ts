@@ -8,10 +8,19 @@ import { ServiceError } from '../errors.ts'
 import type { CommitLookup } from '../git/commit-lookup.ts'
 import type { StatusRow } from '../store/statuses.ts'
 import type { Store } from '../store/store.ts'
+import type { StatusState } from '../store/tables.ts'
 import { formatTime } from '../store/time.ts'
 
-/** The contract's operations. Whoever gets here may do what is asked, and what was sent is valid. */
-export function createHandlers({ statuses }: Store, lookup: CommitLookup) {
+/**
+ * The contract's operations. Whoever gets here may do what is asked, and what was sent is valid.
+ *
+ * @param onReported told of every report that is stored
+ */
+export function createHandlers(
+  { statuses }: Store,
+  lookup: CommitLookup,
+  onReported: (state: StatusState) => void,
+) {
   const commits = commitsOf(statuses, lookup)
   return {
     async reportStatus({ params, body }, { repository }) {
@@ -26,6 +35,7 @@ export function createHandlers({ statuses }: Store, lookup: CommitLookup) {
         targetUrl: body.target_url ?? null,
       })
       if (!row) throw new ServiceError('repository_unknown')
+      onReported(row.state)
       return respond(201, toStatus(row))
     },
 

@@ -39,11 +39,18 @@ export class Blocked extends ServiceError {
   }
 }
 
-/** @param onBlocked told once for each window in which an address spends its budget */
+/** What others want to know of a budget. */
+export interface BudgetEvents {
+  /** A failure was counted. */
+  failed?(): void
+  /** Once for each window in which an address spends its budget. */
+  blocked(address: string): void
+}
+
 export function createBudget(
   failures: Store['failures'],
   { limit, window }: BudgetOptions,
-  onBlocked: (address: string) => void,
+  events: BudgetEvents,
 ): Budget {
   const judge = (found: Failures | null) => {
     if (found && found.failures >= limit) throw new Blocked(found)
@@ -53,7 +60,8 @@ export function createBudget(
     check: async (address) => judge(await failures.find(address)),
     async count(address) {
       const counted = await failures.count(address, window * 1000)
-      if (counted.failures === limit) onBlocked(address)
+      events.failed?.()
+      if (counted.failures === limit) events.blocked(address)
       if (counted.failures > limit) throw new Blocked(counted)
     },
   }

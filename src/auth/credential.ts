@@ -1,43 +1,59 @@
 import type { ErrorCode } from '../errors.ts'
 import { hashToken, isToken } from './token.ts'
 
-/** What a request brought to say who sends it. */
-export type Credential =
+/** Nothing that could be right. */
+type Unusable =
   | { kind: 'none' }
   /** Cannot be right, whatever the database holds. `counts`: against the failure budget. */
   | { kind: 'bad'; code: ErrorCode; counts: boolean }
+
+/** What a request brought to say who sends it. */
+export type Credential =
+  | Unusable
   /** Has the form of a token; only the database knows whether it is one. */
   | { kind: 'token'; hash: string }
 
-const NONE: Credential = { kind: 'none' }
-const EMPTY: Credential = { kind: 'bad', code: 'credential_empty', counts: false }
-const MALFORMED: Credential = { kind: 'bad', code: 'credential_malformed', counts: true }
-const UNKNOWN: Credential = { kind: 'bad', code: 'credential_unknown', counts: true }
+const NONE: Unusable = { kind: 'none' }
+const EMPTY: Unusable = { kind: 'bad', code: 'credential_empty', counts: false }
+const MALFORMED: Unusable = { kind: 'bad', code: 'credential_malformed', counts: true }
+const UNKNOWN: Unusable = { kind: 'bad', code: 'credential_unknown', counts: true }
 
 /** Takes the token out of the rest of an `Authorization` header: null where the form is wrong, empty where there is none. */
 export type SchemeReader = (value: string) => string | null
 
+/** What an `Authorization` header holds, before anybody asks whether it is right. */
+type Authorization = Unusable | { kind: 'value'; value: string }
+
 /**
- * Reads the `Authorization` header (contract, part 5).
+ * Reads the `Authorization` header.
  *
  * @param rawHeaders names and values in turn: the parsed headers would hide a second one
  * @param schemes by name in lower case; names are matched without regard to case
  */
+export function readAuthorization(
+  rawHeaders: readonly string[],
+  schemes: ReadonlyMap<string, SchemeReader>,
+): Authorization {
+  const header = authorization(rawHeaders)
+  if (header === null) return MALFORMED
+  if (header === '') return NONE
+  const [, scheme = '', text = ''] = /^(\S+)(?: +(\S+))?$/.exec(header) ?? []
+  const read = schemes.get(scheme.toLowerCase())
+  if (!read) return MALFORMED
+  if (text === '') return EMPTY
+  const value = read(text)
+  if (value === null) return MALFORMED
+  return value === '' ? NONE : { kind: 'value', value }
+}
+
+/** Reads a personal access token from the `Authorization` header (contract, part 5); see `readAuthorization`. */
 export function readCredential(
   rawHeaders: readonly string[],
   schemes: ReadonlyMap<string, SchemeReader>,
 ): Credential {
-  const header = authorization(rawHeaders)
-  if (header === null) return MALFORMED
-  if (header === '') return NONE
-  const [, scheme = '', value = ''] = /^(\S+)(?: +(\S+))?$/.exec(header) ?? []
-  const read = schemes.get(scheme.toLowerCase())
-  if (!read) return MALFORMED
-  if (value === '') return EMPTY
-  const token = read(value)
-  if (token === null) return MALFORMED
-  if (token === '') return NONE
-  return isToken(token) ? { kind: 'token', hash: hashToken(token) } : UNKNOWN
+  const found = readAuthorization(rawHeaders, schemes)
+  if (found.kind !== 'value') return found
+  return isToken(found.value) ? { kind: 'token', hash: hashToken(found.value) } : UNKNOWN
 }
 
 /** The one value; empty when there is none; null when there are several. */

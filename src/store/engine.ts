@@ -24,6 +24,8 @@ export interface Engine {
   lastId(db: Kysely<Tables>, table: string): Promise<number>
   /** Sees to it that the table never gives out an id up to this one. */
   setLastId(db: Kysely<Tables>, table: string, id: number): Promise<void>
+  /** Where connections are shared by a pool: how many there are. */
+  pool?(): PoolFigures
   close(): Promise<void>
 }
 
@@ -33,6 +35,13 @@ export interface Memory<Row> {
   key: string
   /** Whether these rows may be; without it all may. Rows that change as time passes must not. */
   keep?(rows: Row[]): boolean
+}
+
+/** Connections that are open, those of them that are idle, and callers that wait for one. */
+export interface PoolFigures {
+  open: number
+  idle: number
+  waiting: number
 }
 
 /** What the dialects write differently in SQL. */

@@ -109,6 +109,17 @@ export function failureStore(engine: Engine) {
       }))
     },
 
+    /** How many addresses have at least `limit` failures in their window. */
+    async countFrom(limit: number): Promise<number> {
+      const { rows } = await kysely
+        .selectFrom('auth_failures')
+        .select((eb) => eb.fn.countAll<number>().as('rows'))
+        .where('ends_at', '>', now)
+        .where('failures', '>=', limit)
+        .executeTakeFirstOrThrow()
+      return Number(rows)
+    },
+
     /** Forgets the address's failures. @returns whether there were any */
     async lift(address: string): Promise<boolean> {
       const lifted = await kysely

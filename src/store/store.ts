@@ -1,10 +1,11 @@
 import { join } from 'node:path'
 import { accessStore } from './access.ts'
 import { type CopyProgress, copyDatabase } from './copy/copy.ts'
-import type { Engine } from './engine.ts'
+import type { Engine, PoolFigures } from './engine.ts'
 import { failureStore } from './failures.ts'
 import { migrate } from './migrations.ts'
 import { openPostgres } from './postgres/engine.ts'
+import { prepare } from './prepared.ts'
 import { repositoryStore } from './repositories.ts'
 import { sessionStore } from './sessions.ts'
 import { openSqlite } from './sqlite/engine.ts'
@@ -71,6 +72,9 @@ export async function openEngine(options: StoreOptions): Promise<Engine> {
 }
 
 function storeOver(engine: Engine, repositories: string) {
+  const anyMigration = prepare<object>()(() =>
+    engine.kysely.selectFrom('schema_migrations').select('name').limit(1),
+  )
   return {
     users: userStore(engine),
     repositories: repositoryStore(engine, repositories),
@@ -81,6 +85,12 @@ function storeOver(engine: Engine, repositories: string) {
     access: accessStore(engine, repositories),
     visible: visibleStore(engine, repositories),
     migrate: () => migrate(engine),
+    /** @throws StoreUnavailable when the database does not answer */
+    async ping(): Promise<void> {
+      await engine.read(anyMigration, {})
+    },
+    /** Connections to the database; null where there is no pool. */
+    pool: (): PoolFigures | null => engine.pool?.() ?? null,
     close: () => engine.close(),
   }
 }

@@ -1,6 +1,6 @@
 import type { PostgresCursor, PostgresPool, PostgresPoolClient, PostgresQueryResult } from 'kysely'
 import { type ClientBase, Pool, type PoolClient, type QueryConfig, type QueryResult, types } from 'pg'
-import { StoreUnavailable } from '../engine.ts'
+import { type PoolFigures, StoreUnavailable } from '../engine.ts'
 import { asUnavailable, isLost } from './faults.ts'
 
 /** Milliseconds for a free connection, or for a new one to be made. */
@@ -70,6 +70,11 @@ export class Connections implements PostgresPool {
     } catch (error) {
       throw asUnavailable(error)
     }
+  }
+
+  get figures(): PoolFigures {
+    const { totalCount, idleCount, waitingCount } = this.#pool
+    return { open: totalCount, idle: idleCount, waiting: waitingCount }
   }
 
   /** Resolves when every connection is released and closed. */

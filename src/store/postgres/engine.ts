@@ -108,6 +108,7 @@ export function openPostgres({ url, poolSize, patient }: PostgresOptions): Engin
       if (id <= (await lastId(db, table))) return
       await sql`select setval(pg_get_serial_sequence(${table}, 'id'), ${id})`.execute(db)
     },
+    pool: () => connections.figures,
     async close() {
       await kysely.destroy()
       // Kysely closes only what it has used.

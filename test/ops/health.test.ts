@@ -1,0 +1,74 @@
+import { delimiter } from 'node:path'
+import t from 'tap'
+import { buildApp } from '../../src/app.ts'
+import { openCommitLookup } from '../../src/git/commit-lookup.ts'
+import { openStore } from '../../src/store/store.ts'
+import {
+  createPostgresDatabase,
+  databases,
+  execute,
+  openTestStore,
+  temporaryFolder,
+} from '../helpers/databases.ts'
+
+for (const database of databases) {
+  t.test(`${database.name}: says that it is there and ready`, async (t) => {
+    const { store } = await openTestStore(t, database)
+    const app = await buildApp({ store, lookup: openCommitLookup() })
+    t.teardown(() => app.close())
+    for (const [url, status] of Object.entries({ '/healthz': 'ok', '/readyz': 'ready' })) {
+      // A wrong credential is not looked at: probes go on when it is mistyped.
+      const answer = await app.inject({ url, headers: { authorization: 'Bearer wrong' } })
+      t.equal(answer.statusCode, 200)
+      t.same(answer.json(), { status })
+      t.equal(answer.headers['cache-control'], 'no-store')
+    }
+    t.equal(await store.failures.find('127.0.0.1'), null)
+  })
+}
+
+t.test('is not ready without its database, and alive all the same', async (t) => {
+  const url = await createPostgresDatabase(t)
+  const store = await openStore({ dataDir: temporaryFolder(t), databaseUrl: url, poolSize: 2 })
+  const app = await buildApp({ store, lookup: openCommitLookup() })
+  t.teardown(async () => {
+    await app.close()
+    await store.close()
+  })
+  const name = new URL(url).pathname.slice(1)
+  const away = new URL(url)
+  away.pathname = 'postgres'
+  t.equal((await app.inject('/readyz')).statusCode, 200)
+
+  await execute(
+    away.href,
+    `select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = '${name}'`,
+    `alter database ${name} rename to ${name}_away`,
+  )
+  const answer = await app.inject('/readyz')
+  t.equal(answer.statusCode, 503)
+  t.equal(answer.headers['retry-after'], '2')
+  t.match(answer.json(), { error: /cannot answer at the moment/ })
+  t.notMatch(answer.body, /postgres|127\.0\.0\.1/i, 'nothing of the inside')
+  t.equal((await app.inject('/healthz')).statusCode, 200)
+
+  await execute(away.href, `alter database ${name}_away rename to ${name}`)
+  t.equal((await app.inject('/readyz')).statusCode, 200, 'recovers by itself')
+})
+
+t.test('is not ready without git', async (t) => {
+  const store = await openStore({ dataDir: temporaryFolder(t) })
+  const app = await buildApp({ store, lookup: openCommitLookup() })
+  t.teardown(async () => {
+    await app.close()
+    await store.close()
+  })
+  const { PATH = '' } = process.env
+  t.teardown(() => {
+    process.env.PATH = PATH
+  })
+  process.env.PATH = ['/nonexistent', temporaryFolder(t)].join(delimiter)
+  t.equal((await app.inject('/readyz')).statusCode, 503)
+  process.env.PATH = PATH
+  t.equal((await app.inject('/readyz')).statusCode, 200)
+})

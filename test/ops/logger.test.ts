@@ -1,0 +1,55 @@
+import { Writable } from 'node:stream'
+import t from 'tap'
+import { createToken } from '../../src/auth/token.ts'
+import { createLogger } from '../../src/ops/logger.ts'
+
+/** A log that is written to memory, and what it holds. */
+function openLog(level = 'info') {
+  const lines: string[] = []
+  const destination = new Writable({
+    write(chunk, _encoding, done) {
+      lines.push(String(chunk))
+      done()
+    },
+  })
+  return { log: createLogger(level, destination), lines }
+}
+
+t.test('nothing secret is written, however deep it lies', async (t) => {
+  const { log, lines } = openLog()
+  const token = createToken()
+  const secrets = {
+    authorization: `token ghp_somebodyelse0123456789`,
+    a: { b: { c: { d: { Authorization: 'Bearer opensesame', password: 'p"w\\"1234', ok: 'kept' } } } },
+    list: [{ deep: [{ cookie: 'session=abcdef; x=y' }] }, ['authorization', 'Basic YWxhZGRpbg==']],
+    headers: {
+      'set-cookie': ['__Host-session=secretcookie; Path=/', 'b="quoted'],
+      'x-request-id': 'kept-id',
+    },
+    env: { METRICS_TOKEN: 'prometheus-secret', DATABASE_URL: 'postgres://u:hunter2@db/x' },
+    metricsToken: 'prometheus-secret-2',
+    password_hash: '$argon2id$secrethash',
+    text: `somebody sent ${token} and Bearer aaaaaaaaaaaaaaaaaaaaaaaaaaa`,
+    url: 'postgres://alice:hunter3@db.example.org:5432/statuses',
+  }
+  log.info(secrets, `and ${token} in the message`)
+  log.error({ err: Object.assign(new Error(`no way with ${token}`), { config: secrets }) }, 'failed')
+  log.child({ token }).warn('of a child')
+
+  t.equal(lines.length, 3)
+  for (const line of lines) {
+    t.type(JSON.parse(line).time, 'number', 'is JSON')
+    t.notMatch(
+      line,
+      /ghp_|opensesame|1234|session=|YWxh|secretcookie|quoted|prometheus-secret|hunter|secrethash|cst_|aaaaaaa/,
+    )
+  }
+  const [first = '', second = ''] = lines
+  t.match(JSON.parse(first), {
+    a: { b: { c: { d: { Authorization: '[redacted]', ok: 'kept' } } } },
+    headers: { 'x-request-id': 'kept-id' },
+    url: 'postgres://alice:[redacted]@db.example.org:5432/statuses',
+    msg: 'and [redacted] in the message',
+  })
+  t.match(JSON.parse(second).err.stack, /logger\.test/, 'with the stack of an error')
+})

@@ -1,0 +1,86 @@
+import t from 'tap'
+import { startServer } from '../helpers/server.ts'
+
+const TOKEN = 'metrics-token-of-this-test'
+const MISSING_SHA = '0'.repeat(40)
+
+/** The samples of an exposition in Prometheus's text format, by name and labels. */
+function samplesOf(text: string): Map<string, number> {
+  const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
+  return new Map(lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.split(' ').at(-1))]))
+}
+
+t.test('without a token there is no such page', async (t) => {
+  const server = await startServer(t)
+  const answer = await server.call('GET', '/metrics', { token: 'anything' })
+  t.equal(answer.status, 404)
+  t.match(answer.json.error, /nothing at this path/)
+})
+
+t.test('counts requests, reports and failures', async (t) => {
+  const server = await startServer(t, { metricsToken: TOKEN, budget: { limit: 3, window: 60 } })
+  const { commits } = await server.createRepository('alice/rocket')
+  const [sha = ''] = commits
+  const token = await server.createToken('alice')
+  await server.report('alice/rocket', sha, { state: 'pending' }, token)
+  await server.report('alice/rocket', sha, { state: 'success' }, token)
+  await server.report('alice/rocket', sha, { state: 'success', context: 'other' }, token)
+  await server.read('alice/rocket', sha)
+  await server.read('alice/rocket', MISSING_SHA)
+  await server.call('GET', '/nowhere')
+  await server.call('GET', '/login')
+
+  const answer = await server.call('GET', '/metrics', { token: TOKEN })
+  t.equal(answer.status, 200)
+  t.match(answer.headers.get('content-type'), /^text\/plain; version=0\.0\.4/)
+  t.equal(answer.headers.get('cache-control'), 'no-store')
+  const samples = samplesOf(answer.body)
+  const requests = (operation: string, status: number) =>
+    samples.get(`commit_status_request_duration_seconds_count{operation="${operation}",status="${status}"}`)
+  t.equal(requests('reportStatus', 201), 3)
+  t.equal(requests('listStatuses', 200), 1)
+  t.equal(requests('listStatuses', 404), 1)
+  t.equal(requests('unknown', 404), 1)
+  t.equal(requests('GET /login', 200), 1)
+  t.equal(samples.get('commit_status_reports_total{state="success"}'), 2)
+  t.equal(samples.get('commit_status_reports_total{state="pending"}'), 1)
+  t.equal(samples.get('commit_status_reports_total{state="error"}'), 0)
+  t.equal(samples.get('commit_status_authentication_failures_total'), 0)
+  t.equal(samples.get('commit_status_blocked_addresses'), 0)
+  t.equal(samples.get('commit_status_lookup_processes'), 1)
+  t.ok(samples.has('nodejs_eventloop_lag_p99_seconds'))
+  t.notMatch(answer.body, /alice|rocket|127\.0\.0\.1/, 'nothing of what is stored')
+})
+
+t.test('a wrong token counts against the failure budget', async (t) => {
+  const server = await startServer(t, { metricsToken: TOKEN, budget: { limit: 3, window: 60 } })
+  const get = (headers: Record<string, string>) => server.call('GET', '/metrics', { headers })
+
+  for (const authorization of ['', 'Bearer', 'Bearer ']) {
+    const answer = await get({ authorization })
+    t.equal(answer.status, 401, `"${authorization}" is 401`)
+    t.equal(answer.headers.get('www-authenticate'), 'Bearer realm="metrics"')
+  }
+  t.equal(await server.store.failures.find('127.0.0.1'), null, 'and is not counted')
+  for (const authorization of [`token ${TOKEN}`, `Bearer ${TOKEN}x`, `Bearer ${TOKEN.slice(1)}`]) {
+    t.equal((await get({ authorization })).status, 401, 'counted')
+  }
+  const blocked = await get({ authorization: `Bearer ${TOKEN}` })
+  t.equal(blocked.status, 429, 'the right one too')
+  t.ok(Number(blocked.headers.get('retry-after')) >= 1)
+  t.equal((await server.read('alice/rocket', MISSING_SHA, 'cst_x')).status, 429, 'one budget for all')
+
+  await server.store.failures.lift('127.0.0.1')
+  const samples = samplesOf((await get({ authorization: `Bearer ${TOKEN}` })).body)
+  t.equal(samples.get('commit_status_authentication_failures_total'), 3)
+  t.equal(samples.get('commit_status_addresses_blocked_total'), 1)
+})
+
+t.test('every spelling of the scheme, and no other method', async (t) => {
+  const server = await startServer(t, { metricsToken: TOKEN })
+  const head = await server.call('HEAD', '/metrics', { headers: { authorization: `bearer ${TOKEN}` } })
+  t.equal(head.status, 200)
+  const post = await server.call('POST', '/metrics', { token: TOKEN })
+  t.equal(post.status, 405)
+  t.equal(post.headers.get('allow'), 'GET, HEAD')
+})

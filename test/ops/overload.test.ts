@@ -1,0 +1,58 @@
+import { setImmediate } from 'node:timers/promises'
+import t from 'tap'
+import { startServer, type TestServer } from '../helpers/server.ts'
+
+const METRICS_TOKEN = 'metrics-token'
+
+/** Keeps the event loop from turning for that long, again and again, until `done`. */
+async function hog(milliseconds: number, done: Promise<unknown>): Promise<void> {
+  let running = true
+  done.finally(() => {
+    running = false
+  })
+  while (running) {
+    const until = performance.now() + milliseconds
+    while (performance.now() < until);
+    await setImmediate()
+  }
+}
+
+async function untilStatus(server: TestServer, path: string, status: number): Promise<Headers> {
+  for (;;) {
+    const answer = await server.call('GET', path)
+    if (answer.status === status) return answer.headers
+  }
+}
+
+t.test('an overloaded server refuses work, and takes it on again', async (t) => {
+  const server = await startServer(t, { maxEventLoopDelay: 30, metricsToken: METRICS_TOKEN })
+  const { commits } = await server.createRepository('alice/rocket')
+  const path = `/api/v1/repos/alice/rocket/commits/${commits[0]}/statuses`
+
+  const overload = async () => {
+    t.equal((await untilStatus(server, path, 503)).get('retry-after'), '2')
+    await untilStatus(server, '/readyz', 503)
+    t.equal((await server.call('GET', '/healthz')).status, 200, 'it is alive')
+    t.equal(
+      (await server.call('GET', '/metrics', { token: METRICS_TOKEN })).status,
+      200,
+      'and can be watched',
+    )
+    t.equal((await server.call('GET', '/nowhere')).status, 503, 'whatever is asked for')
+  }
+  const overloaded = overload()
+  await hog(60, overloaded)
+  await overloaded
+
+  await untilStatus(server, path, 200)
+  const { body } = await server.call('GET', '/metrics', { token: METRICS_TOKEN })
+  t.match(body, /^commit_status_requests_shed_total [1-9]/m)
+})
+
+t.test('one long pause is no overload', async (t) => {
+  const server = await startServer(t)
+  const until = performance.now() + 1_500
+  const answers = Array.from({ length: 20 }, () => server.call('GET', '/readyz'))
+  while (performance.now() < until);
+  for (const { status } of await Promise.all(answers)) t.equal(status, 200)
+})
