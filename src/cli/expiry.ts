@@ -23,9 +23,22 @@ export function parseExpiry(text: string, now: number): number {
   return moment
 }
 
-function parseMoment(text: string, now: number): number {
+/** A duration such as `365d`, in milliseconds. @throws UsageError for anything else */
+export function parseDuration(text: string): number {
+  const duration = durationOf(text)
+  if (!duration) throw new UsageError(`"${text}" is no duration such as 365d`)
+  return duration
+}
+
+/** Milliseconds; NaN when the text is none. */
+function durationOf(text: string): number {
   const [, amount, unit = ''] = /^(\d+)([smhd])$/.exec(text) ?? []
-  if (amount) return now + Number(amount) * (UNITS[unit] ?? Number.NaN)
+  return Number(amount) * (UNITS[unit] ?? Number.NaN)
+}
+
+function parseMoment(text: string, now: number): number {
+  const duration = durationOf(text)
+  if (!Number.isNaN(duration)) return now + duration
   const day = DATE.test(text) ? text : DATE_TIME.exec(text)?.[1]
   // Date.parse takes the 31st of February for the 2nd or 3rd of March.
   if (!day || !new Date(`${day}T00:00:00Z`).toJSON()?.startsWith(day)) return Number.NaN

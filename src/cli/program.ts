@@ -3,6 +3,7 @@ import { type Config, readConfig } from '../config.ts'
 import { openStore, type Store } from '../store/store.ts'
 import { addBlockedCommands } from './blocked-commands.ts'
 import { addCopyCommand } from './copy-command.ts'
+import { addMaintenanceCommands } from './maintenance-commands.ts'
 import { addRepositoryCommands } from './repository-commands.ts'
 import { addTokenCommands } from './token-commands.ts'
 import { addUserCommands } from './user-commands.ts'
@@ -31,6 +32,7 @@ export function createProgram(environment: NodeJS.ProcessEnv): Command {
   addTokenCommands(program, withStore)
   addBlockedCommands(program, withStore)
   addCopyCommand(program, environment)
+  addMaintenanceCommands(program, withStore)
   program
     .command('migrate')
     .description("bring the database's schema up to date (the server does so at start too)")

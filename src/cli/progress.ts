@@ -26,3 +26,22 @@ export function showProgress(stream: NodeJS.WriteStream = process.stderr) {
     }
   }
 }
+
+/** Milliseconds between two lines where nobody watches. */
+const PAUSE = 10_000
+
+/**
+ * Shows on standard error how much of something is done where nobody knows how much there is: a line that changes, or
+ * where nobody watches, a line every ten seconds, and the last one.
+ */
+export function showCount(stream: NodeJS.WriteStream = process.stderr) {
+  let next = performance.now() + PAUSE
+  return (text: string, last = false): void => {
+    if (stream.isTTY) {
+      stream.write(`\r\x1b[2K${text}${last ? '\n' : ''}`)
+    } else if (last || performance.now() >= next) {
+      stream.write(`${text}\n`)
+      next = performance.now() + PAUSE
+    }
+  }
+}

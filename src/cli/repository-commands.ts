@@ -5,6 +5,7 @@ import { Argument, type Command, Option } from 'commander'
 import { createBareRepository, inspectRepository, type ObjectFormat } from '../git/repository.ts'
 import { Refused } from '../store/refused.ts'
 import type { Permission, Visibility } from '../store/tables.ts'
+import { callerFolder } from './caller-folder.ts'
 import { print, printList } from './output.ts'
 import type { WithStore } from './program.ts'
 import { UsageError } from './usage-error.ts'
@@ -126,9 +127,4 @@ function split(fullName: string): { owner: string; name: string } {
 
 function visibilityOf(options: { private?: boolean }): Visibility {
   return options.private ? 'private' : 'public'
-}
-
-/** npm runs scripts in the project's folder and says where the caller stood. */
-function callerFolder(): string {
-  return process.env.INIT_CWD ?? process.cwd()
 }

@@ -24,6 +24,8 @@ export interface Engine {
   lastId(db: Kysely<Tables>, table: string): Promise<number>
   /** Sees to it that the table never gives out an id up to this one. */
   setLastId(db: Kysely<Tables>, table: string, id: number): Promise<void>
+  /** What the database finds wrong with its own files, where it can be asked; a sentence for each. */
+  checkFiles?(): Promise<string[]>
   /** Where connections are shared by a pool: how many there are. */
   pool?(): PoolFigures
   close(): Promise<void>

@@ -98,7 +98,8 @@ export async function migrate(engine: Engine): Promise<string[]> {
   return applied
 }
 
-async function appliedMigrations(db: Kysely<Tables>): Promise<Set<string>> {
+/** Names of the migrations that the database has been through. */
+export async function appliedMigrations(db: Kysely<Tables>): Promise<Set<string>> {
   const rows = await db.selectFrom('schema_migrations').select('name').execute()
   return new Set(rows.map(({ name }) => name))
 }

@@ -1,8 +1,12 @@
 import { join } from 'node:path'
 import { accessStore } from './access.ts'
+import { restoreBackup } from './backup/restore.ts'
+import { type OnRows, writeBackup } from './backup/write.ts'
 import { type CopyProgress, copyDatabase } from './copy/copy.ts'
 import type { Engine, PoolFigures } from './engine.ts'
 import { failureStore } from './failures.ts'
+import { pruneStatuses, removeCommits, reportedCommits } from './maintenance/commits.ts'
+import { findFaults, removeOrphans } from './maintenance/faults.ts'
 import { migrate } from './migrations.ts'
 import { openPostgres } from './postgres/engine.ts'
 import { prepare } from './prepared.ts'
@@ -85,6 +89,22 @@ function storeOver(engine: Engine, repositories: string) {
     access: accessStore(engine, repositories),
     visible: visibleStore(engine, repositories),
     migrate: () => migrate(engine),
+    /** See `writeBackup`. */
+    backup: (file: string, onRows: OnRows) => writeBackup(engine, file, onRows),
+    /** See `restoreBackup`. */
+    restore: (file: string, onRows: OnRows) => restoreBackup(engine, file, onRows),
+    /** See `findFaults`. */
+    faults: (onRows: OnRows) => findFaults(engine, onRows),
+    /** See `removeOrphans`. */
+    removeOrphans: () => removeOrphans(engine),
+    /** See `reportedCommits`. */
+    reportedCommits: (repositoryId: number) => reportedCommits(engine, repositoryId),
+    /** See `removeCommits`. */
+    removeCommits: (repositoryId: number, shas: readonly string[], before: number) =>
+      removeCommits(engine, repositoryId, shas, before),
+    /** See `pruneStatuses`. */
+    prune: (before: number, onCommits: (commits: number, removed: number) => void) =>
+      pruneStatuses(engine, before, onCommits),
     /** @throws StoreUnavailable when the database does not answer */
     async ping(): Promise<void> {
       await engine.read(anyMigration, {})

@@ -49,6 +49,21 @@ export async function readRows(
   return (await query.execute(db)).rows
 }
 
+/** All rows, in batches in the order of their keys. */
+export async function* readBatches(
+  db: Kysely<Tables>,
+  table: KeyedTable,
+  size: number,
+): AsyncGenerator<Row[]> {
+  for (let after: Key | null = null; ; ) {
+    const rows: Row[] = await readRows(db, table, after, { limit: size })
+    const last = rows.at(-1)
+    if (!last) return
+    yield rows
+    after = keyOf(table, last)
+  }
+}
+
 export async function countRows(db: Kysely<Tables>, { name }: KeyedTable): Promise<number> {
   const { rows } = await sql<{ rows: number }>`select count(*) as rows from ${sql.table(name)}`.execute(db)
   return rows[0]?.rows ?? 0

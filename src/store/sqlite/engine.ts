@@ -60,6 +60,10 @@ export async function openSqlite(file: string): Promise<Engine> {
       await sql`delete from sqlite_sequence where name = ${table}`.execute(db)
       await sql`insert into sqlite_sequence (name, seq) values (${table}, ${id})`.execute(db)
     },
+    async checkFiles() {
+      const { rows } = await sql<{ integrity_check: string }>`pragma integrity_check`.execute(kysely)
+      return rows.map((row) => row.integrity_check).filter((text) => text !== 'ok')
+    },
     async close() {
       await writes.idle()
       hot.close()

@@ -1,0 +1,72 @@
+import type { CommitLookup } from '../git/commit-lookup.ts'
+import { inspectRepository, NotARepository, RepositoryUnavailable } from '../git/repository.ts'
+import type { Repository } from '../store/repositories.ts'
+import type { Store } from '../store/store.ts'
+import { nowInSeconds } from '../store/time.ts'
+
+/** Told what is done, of how many, where that is known. */
+type OnProgress = (what: string, done: number, total: number) => void
+
+export interface CheckOptions {
+  /** Also ask git for every commit that something has been reported on. */
+  commits: boolean
+  /** Remove statuses and other rows whose repository, user or commit is gone. */
+  prune: boolean
+}
+
+/** What a check found. */
+export interface Findings {
+  /** What is wrong, a sentence for each. */
+  faults: string[]
+  /** What was wrong and is no longer, since it was removed. */
+  pruned: string[]
+}
+
+/**
+ * Checks what is stored, and whether the repositories that it is about are there.
+ *
+ * Statuses of a repository whose files cannot be opened are never removed: a disk that is not mounted is no reason to
+ * forget what was reported.
+ */
+export async function checkAll(
+  store: Store,
+  lookup: CommitLookup,
+  { commits, prune }: CheckOptions,
+  onProgress: OnProgress,
+): Promise<Findings> {
+  const pruned = prune ? await store.removeOrphans() : []
+  const faults = await store.faults((table, done, total) => onProgress(table, done, total ?? done))
+  const findings: Findings = { faults, pruned }
+  const repositories = await store.repositories.list()
+  for (const [index, repository] of repositories.entries()) {
+    const name = `${repository.owner}/${repository.name}`
+    try {
+      await inspectRepository(repository.path)
+      if (commits) await checkCommits(store, lookup, repository, prune, findings)
+    } catch (error) {
+      if (!(error instanceof NotARepository || error instanceof RepositoryUnavailable)) throw error
+      findings.faults.push(`repository ${name}: ${error.message}`)
+    }
+    onProgress('repositories', index + 1, repositories.length)
+  }
+  return findings
+}
+
+async function checkCommits(
+  store: Store,
+  lookup: CommitLookup,
+  repository: Repository,
+  prune: boolean,
+  findings: Findings,
+): Promise<void> {
+  const { id, path, object_format: objectFormat, owner, name } = repository
+  for await (const commits of store.reportedCommits(id)) {
+    // A report that comes in from now on keeps the statuses of its commit.
+    const now = nowInSeconds()
+    const known = await Promise.all(commits.map(({ sha }) => lookup.has({ id, path, objectFormat }, sha)))
+    const gone = commits.filter((_commit, index) => !known[index]).map(({ sha }) => sha)
+    const list = prune ? findings.pruned : findings.faults
+    list.push(...gone.map((sha) => `commit ${owner}/${name} ${sha}: git has it no longer`))
+    if (prune) await store.removeCommits(id, gone, now)
+  }
+}
