@@ -4,6 +4,7 @@ import { ConfigError, readConfig } from './config.ts'
 import { openCommitLookup } from './git/commit-lookup.ts'
 import { createLogger } from './ops/logger.ts'
 import { stopServing } from './ops/stop.ts'
+import { adminCommand } from './runtime.ts'
 import { StoreUnavailable } from './store/engine.ts'
 import { openStore, type Store } from './store/store.ts'
 
@@ -52,7 +53,7 @@ function startFault(variable: string, error: unknown): unknown {
 async function hintAtFirstUser(store: Store, logger: { info(text: string): void }): Promise<void> {
   if (await store.users.any()) return
   logger.info(
-    'There are no users yet. Create the first one: npm run --silent cli -- user create NAME --password-stdin',
+    `There are no users yet. Create the first one: ${adminCommand} user create NAME --password-stdin`,
   )
 }
 

@@ -1,0 +1,74 @@
+import { execFile } from 'node:child_process'
+import { join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { temporaryFolder } from '../helpers/databases.ts'
+import { startProcess } from '../helpers/process.ts'
+
+const run = promisify(execFile)
+/** Makes a process believe that it runs on an older Node.js. */
+const OLD_NODE =
+  'data:text/javascript,Object.defineProperty(process,"versions",{value:{...process.versions,node:"20.20.2"}})'
+
+t.test('what npm packs can be installed into an empty folder, and serves', async (t) => {
+  const folder = temporaryFolder(t)
+  const packed = await run('npm', ['pack', '--json', '--silent', '--pack-destination', folder])
+  const [{ filename, files }] = JSON.parse(packed.stdout)
+  const paths: string[] = files.map(({ path }: { path: string }) => path)
+  t.same(
+    paths.filter((path) => !path.startsWith('dist/')).sort(),
+    ['LICENSE', 'README.md', 'package.json'],
+    'nothing but what is compiled',
+  )
+  t.notMatch(paths.join('\n'), /\.ts$|codegen|test/m)
+  // Without the Node.js that the project brings for its own scripts: what is tested is the one at hand.
+  const options = ['--prefer-offline', '--omit=optional', '--no-audit', '--no-fund', '--silent']
+  await run('npm', ['install', ...options, `./${filename}`], { cwd: folder })
+
+  const bin = (name: string) => join(folder, 'node_modules', '.bin', name)
+  const environment = { PORT: '0', DATA_DIR: join(folder, 'data'), LOG_LEVEL: 'info' }
+  const admin = (...args: string[]) =>
+    run(process.execPath, [bin('commit-status-admin'), ...args], {
+      env: { PATH: process.env.PATH, ...environment },
+    })
+  const server = startProcess(t, process.execPath, [bin('commit-status-server')], environment)
+  const [, url = ''] = await server.printed(/^Listening on (http:.+)$/m)
+  t.match(await (await fetch(`${url}/openapi.yaml`)).text(), /^openapi: /)
+  t.match(await (await fetch(`${url}/`)).text(), /<!doctype html>/)
+  for (const path of ['/assets/style.css', '/docs', '/docs/ui/static/swagger-ui.css', '/readyz']) {
+    t.equal((await fetch(url + path)).status, 200, path)
+  }
+
+  await admin('user', 'create', 'alice')
+  await admin('repo', 'create', 'alice/rocket')
+  const { stdout: token } = await admin('token', 'create', 'alice')
+  const report = await fetch(`${url}/api/v1/repos/alice/rocket/statuses/${'0'.repeat(40)}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token.trim()}`, 'content-type': 'application/json' },
+    body: '{"state": "success"}',
+  })
+  t.same(
+    [report.status, Object.keys(Object(await report.json()))],
+    [404, ['error']],
+    'there is no such commit: everything else was right',
+  )
+})
+
+for (const program of ['commit-status-server', 'commit-status-admin']) {
+  t.test(`${program} on an older Node.js says so in one sentence`, async (t) => {
+    const file = resolve(`src/bin/${program}.ts`)
+    const old = run(process.execPath, ['--import', OLD_NODE, file], { env: { DATA_DIR: temporaryFolder(t) } })
+    const { code, stdout, stderr } = await old.then(() => t.fail('it ran'), Object)
+    t.same([code, stdout], [1, ''])
+    t.match(stderr, /^commit-status-server needs Node\.js 24\.7 or later; this is 20\.20\.2\. .*\n$/)
+  })
+}
+
+t.test('the server takes no arguments', async (t) => {
+  const file = resolve('src/bin/commit-status-server.ts')
+  const serve = run(process.execPath, [file, 'user', 'list'])
+  const { code, stderr } = await serve.then(() => t.fail('it ran'), Object)
+  t.equal(code, 2)
+  t.match(stderr, /^usage: commit-status-server\n[\s\S]*commit-status-admin/)
+  t.match(await run(process.execPath, [file, '--help']), { stderr: /^usage:/ })
+})
