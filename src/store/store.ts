@@ -75,7 +75,8 @@ export async function openEngine(options: StoreOptions): Promise<Engine> {
   return openSqlite(join(dataDir, 'commit-status.db'))
 }
 
-function storeOver(engine: Engine, repositories: string) {
+/** All that the server does with a database. @param repositories folder of the repositories that it creates */
+export function storeOver(engine: Engine, repositories: string) {
   const anyMigration = prepare<object>()(() =>
     engine.kysely.selectFrom('schema_migrations').select('name').limit(1),
   )

@@ -1,0 +1,199 @@
+import { createHash } from 'node:crypto'
+import { join } from 'node:path'
+import Sqlite from 'better-sqlite3'
+import type { KyselyPlugin } from 'kysely'
+import { Client } from 'pg'
+import t, { type Test } from 'tap'
+import type { Engine } from '../../src/store/engine.ts'
+import { migrate } from '../../src/store/migrations.ts'
+import { openEngine, type Store, type StoreOptions, storeOver } from '../../src/store/store.ts'
+import { postgres, sqlite } from '../helpers/databases.ts'
+
+/** A tenth of what `npm run soak -- query-plans` fills in: the plans are the same. */
+const STATUSES = Number(process.env.QUERY_PLAN_STATUSES ?? 100_000)
+const [REPOSITORIES, CONTEXTS] = [1_000, 10]
+const COMMITS = STATUSES / REPOSITORIES / CONTEXTS
+const USERS = 2_000
+const shaOf = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 40)
+
+/** Fills a database; `numbers`, `hex` and `concat` are what the dialects write differently. */
+function filling(numbers: (name: string, count: number) => string, hex: (text: string) => string): string[] {
+  return [
+    `insert into users (name, name_key, created_at)
+      select 'user' || n, 'user' || n, 1 from ${numbers('u', USERS)}`,
+    `insert into repositories (owner, owner_key, name, name_key, visibility, object_format, created_at)
+      select 'user' || n, 'user' || n, 'repo', 'repo', case when n % 2 = 0 then 'public' else 'private' end, 'sha1', 1
+      from ${numbers('r', REPOSITORIES)}`,
+    `insert into collaborators (repository_id, user_id, permission)
+      select r.n, u.n, 'read' from ${numbers('r', REPOSITORIES)}, ${numbers('u', 5)}`,
+    `insert into tokens (id, user_id, name, prefix, hash, scopes, created_at)
+      select 'token' || n, n, 'ci', 'cst_', 'hash' || n, 'repo', 1 from ${numbers('u', USERS)}`,
+    `insert into sessions (hash, user_id, created_at, seen_at)
+      select 'session' || n, n, 4000000000, 4000000000 from ${numbers('u', USERS)}`,
+    `insert into auth_failures (address, failures, ends_at)
+      select '192.0.2.' || n, 1, 4000000000000 from ${numbers('a', 5_000)}`,
+    `insert into statuses (repository_id, sha, context, id, state, created_at, updated_at)
+      select r.n, ${hex("r.n || '/' || c.n")}, 'context ' || x.n, '0190b2c4-7b1e-7000-8000-000000000000', 'success', 1, 1
+      from ${numbers('r', REPOSITORIES)}, ${numbers('c', COMMITS)}, ${numbers('x', CONTEXTS)}
+      order by 1, 2, 3`,
+    'analyze',
+  ]
+}
+
+interface Statement {
+  sql: string
+  values: readonly unknown[]
+}
+
+/** A store that tells of every statement it runs. */
+function recording(engine: Engine): { store: Store; statements: Statement[] } {
+  const statements: Statement[] = []
+  const recorder: KyselyPlugin = {
+    transformQuery({ node, queryId }) {
+      const { sql, parameters } = engine.kysely.getExecutor().compileQuery(node, queryId)
+      statements.push({ sql, values: parameters })
+      return node
+    },
+    transformResult: async ({ result }) => result,
+  }
+  const store = storeOver(
+    {
+      ...engine,
+      kysely: engine.kysely.withPlugin(recorder),
+      read(query, params) {
+        statements.push({ sql: query.sql, values: query.bind(params) })
+        return engine.read(query, params)
+      },
+      write(query, params) {
+        statements.push({ sql: query.sql, values: query.bind(params) })
+        return engine.write(query, params)
+      },
+    },
+    '/nonexistent',
+  )
+  return { store, statements }
+}
+
+const SHA = shaOf('500/5')
+const NEW_SHA = shaOf('new')
+const report = {
+  repositoryId: 500,
+  context: 'context 3',
+  state: 'failure',
+  description: null,
+  targetUrl: null,
+} as const
+
+/** What requests do to the database, by what they are for. */
+const requests: Record<string, (store: Store) => Promise<unknown>> = {
+  'who may do what': (store) => store.access.look('192.0.2.7', 'hash77', 'user500', 'repo'),
+  'a first report': (store) => store.statuses.report({ ...report, sha: NEW_SHA }),
+  'another report': (store) => store.statuses.report({ ...report, sha: SHA }),
+  'is anything reported': (store) => store.statuses.any(500, SHA),
+  'is anything reported on a new commit': (store) => store.statuses.any(500, 'f'.repeat(40)),
+  'all statuses of a commit': (store) => store.statuses.list(500, SHA),
+  'states of the commits of a page': (store) =>
+    store.statuses.states(
+      500,
+      Array.from({ length: 30 }, (_, index) => shaOf(`500/${index + 1}`)),
+    ),
+  'a failure': (store) => store.failures.count('192.0.2.9', 300_000),
+  'a budget': (store) => store.failures.find('192.0.2.9'),
+  'last use of a token': (store) => store.tokens.touch(new Map([['token9', 5]])),
+  'a session': (store) => store.sessions.visit('session9'),
+  'a repository that a visitor asks for': (store) => store.visible.find(7, 'user500', 'repo'),
+  'a step of a removal of old statuses': (store) => store.removeCommits(500, [SHA, NEW_SHA], 1),
+  'a user who signs in': (store) => store.users.find('user9'),
+}
+
+async function open(t: Test, options: StoreOptions) {
+  const engine = await openEngine({ ...options, patient: true })
+  t.teardown(() => engine.close())
+  await migrate(engine)
+  return engine
+}
+
+t.test(`SQLite finds by index whatever a request asks for, among ${STATUSES} statuses`, async (t) => {
+  const options = await sqlite.create(t)
+  const engine = await open(t, options)
+  const database = new Sqlite(join(options.dataDir, 'commit-status.db'))
+  t.teardown(() => database.close())
+  database.function('sha_of', (text) => shaOf(String(text)))
+  database.pragma('synchronous = off')
+  const numbers = (name: string, count: number) => `(
+    with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < ${count}) select n from numbers
+  ) as ${name}`
+  for (const statement of filling(numbers, (text) => `sha_of(${text})`)) database.exec(statement)
+
+  const [{ bytes }] = [
+    Object(database.prepare(`select sum(pgsize) as bytes from dbstat where name = 'statuses'`).get()),
+  ]
+  t.comment(`SQLite: ${bytes / STATUSES} bytes a status`)
+
+  const { store, statements } = recording(engine)
+  for (const [name, request] of Object.entries(requests)) {
+    statements.length = 0
+    await request(store)
+    t.ok(statements.length > 0, name)
+    for (const { sql, values } of statements) {
+      const rows: unknown[] = database.prepare(`explain query plan ${sql}`).all(...values)
+      const plan = rows.map((row) => String(Object(row).detail)).join('\n')
+      // The one row that the others are joined to is made up on the spot.
+      t.notMatch(
+        plan,
+        /^SCAN (?!asked\b|CONSTANT ROW\b|\(subquery|excluded)/m,
+        `${name}: no table is scanned`,
+      )
+      t.notMatch(plan, /TEMP B-TREE/, `${name}: nothing is sorted`)
+    }
+  }
+})
+
+interface PlanNode {
+  'Node Type': string
+  'Relation Name'?: string
+  'Actual Rows': number
+  'Actual Loops': number
+  'Rows Removed by Filter'?: number
+  Plans?: PlanNode[]
+}
+
+t.test(`PostgreSQL touches no more rows than it answers with, among ${STATUSES} statuses`, async (t) => {
+  const options = await postgres.create(t)
+  const engine = await open(t, options)
+  const client = new Client({ connectionString: options.databaseUrl ?? '' })
+  await client.connect()
+  t.teardown(() => client.end())
+  const numbers = (name: string, count: number) => `generate_series(1, ${count}) as ${name}(n)`
+  const hex = (text: string) => `left(encode(sha256(convert_to(${text}, 'UTF8')), 'hex'), 40)`
+  for (const statement of filling(numbers, hex)) await client.query(statement)
+
+  const { rows: sizes } = await client.query(
+    `select pg_relation_size('statuses') as heap, pg_indexes_size('statuses') as indexes`,
+  )
+  t.comment(
+    `PostgreSQL: ${sizes[0].heap / STATUSES} bytes a status and ${sizes[0].indexes / STATUSES} of its index`,
+  )
+
+  const { store, statements } = recording(engine)
+  for (const [name, request] of Object.entries(requests)) {
+    statements.length = 0
+    await request(store)
+    t.ok(statements.length > 0, name)
+    for (const { sql, values } of statements) {
+      await client.query('begin')
+      const { rows } = await client.query(`explain (analyze, format json) ${sql}`, [...values])
+      await client.query('rollback')
+      const nodes = flatten(rows[0]['QUERY PLAN'][0].Plan)
+      for (const node of nodes) {
+        t.notMatch(node['Node Type'], /Seq Scan/, `${name}: ${node['Relation Name']} is not scanned`)
+        const touched = (node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0)) * node['Actual Loops']
+        t.ok(touched <= 30 * CONTEXTS, `${name}: ${node['Node Type']} touches ${touched} rows`)
+      }
+    }
+  }
+})
+
+function flatten(node: PlanNode): PlanNode[] {
+  return [node, ...(node.Plans ?? []).flatMap(flatten)]
+}
