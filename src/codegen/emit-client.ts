@@ -98,11 +98,15 @@ function defaultOf(id: string, name: string, fields: Record<string, JsonObject>)
   return typeof field.default === 'string' ? field.default : ''
 }
 
-function fieldsOf(spec: Spec, schema: JsonObject): Record<string, JsonObject> {
+/** A schema with what the one that it refers to says, where it says nothing else itself. */
+function resolved(spec: Spec, schema: JsonObject): JsonObject {
   const name = refName(schema)
-  const target = name === null ? schema : object(spec.schemas[name], name)
-  const properties = Object.entries(object(target.properties ?? {}, 'properties'))
-  return Object.fromEntries(properties.map(([key, field]) => [key, object(field, key)]))
+  return name === null ? schema : { ...object(spec.schemas[name], name), ...schema }
+}
+
+function fieldsOf(spec: Spec, schema: JsonObject): Record<string, JsonObject> {
+  const properties = Object.entries(object(resolved(spec, schema).properties ?? {}, 'properties'))
+  return Object.fromEntries(properties.map(([key, field]) => [key, resolved(spec, object(field, key))]))
 }
 
 function bodyName(schema: JsonObject): string {
