@@ -63,7 +63,9 @@ function resolveReferences(document: JsonObject, value: Json, depth: number): Js
   if (typeof value.$ref === 'string') {
     let target: Json = document
     for (const step of value.$ref.split('/').slice(1)) target = object(target, value.$ref)[step] ?? null
-    return resolveReferences(document, object(target, value.$ref), depth + 1)
+    const { $ref: _, ...beside } = value
+    // What stands beside a reference adds to it (OpenAPI 3.1); here it also has the last word.
+    return resolveReferences(document, { ...object(target, value.$ref), ...beside }, depth + 1)
   }
   const inner = Object.entries(value).map(([key, item]) => [
     key,

@@ -178,7 +178,7 @@ export function framing(target: Target): AbuseCase[] {
     },
     {
       name: 'a refused body above 64 KiB does, and its answer arrives',
-      parts: [json(target, ' '.repeat(64 * 1024 + 1)), get(target)],
+      parts: [post(target, [type, `Content-Length: ${64 * 1024 + 1}`], ' '.repeat(1_000))],
       expected: [[413]],
       closes: true,
     },
@@ -196,7 +196,10 @@ export function framing(target: Target): AbuseCase[] {
     },
     {
       name: 'a chunked body over the limit',
-      parts: [chunked(target, ['x'.repeat(target.limit), 'x'])],
+      parts: [
+        post(target, [type, 'Transfer-Encoding: chunked'], `${target.limit.toString(16)}\r\n`),
+        `${'x'.repeat(target.limit)}\r\n1\r\nx\r\n`,
+      ],
       expected: [[413]],
       closes: true,
     },
