@@ -33,7 +33,7 @@ export function holds<T>(
 }
 
 /** @throws Error when the contract has no such operation */
-export function operationCalled(run: Run, id: string): Operation {
+function operationCalled(run: Run, id: string): Operation {
   const operation = run.client.contract.operations.find((candidate) => candidate.id === id)
   if (!operation) throw new Error(`the contract has no operation ${id}`)
   return operation

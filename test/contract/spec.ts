@@ -15,7 +15,7 @@ export interface Operation {
   replies: Map<number, Reply>
 }
 
-export interface RequestBody {
+interface RequestBody {
   mediaType: string
   schema: JsonObject
   /** Largest size in bytes. */

@@ -1,6 +1,6 @@
 import net from 'node:net'
 import tls from 'node:tls'
-import { type Answer, OUTSIDE } from './checker.ts'
+import type { Answer } from './checker.ts'
 import { headersOf } from './client.ts'
 
 /** What came back on one connection, until it was quiet or closed. */
@@ -84,6 +84,3 @@ function readAnswers(bytes: Buffer): { answers: Answer[]; rest: string } {
   }
   return { answers, rest: bytes.toString('latin1', from) }
 }
-
-/** Any error that is not the server's: what abuse may be answered with. */
-export const REFUSALS: readonly number[] = [...OUTSIDE, 401, 403, 413, 415, 422]

@@ -22,7 +22,7 @@ export interface Token {
   user: string
 }
 
-export interface RepositoryOptions {
+interface RepositoryOptions {
   private?: boolean
   commits: number
   objectFormat?: 'sha1' | 'sha256'

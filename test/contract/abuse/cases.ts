@@ -56,13 +56,13 @@ export function get(target: Target, headers: Headers = [], path = target.readPat
 }
 
 /** A JSON body with its declared length. */
-export function json(target: Target, body: string | Uint8Array, headers: Headers = []): Uint8Array {
+function json(target: Target, body: string | Uint8Array, headers: Headers = []): Uint8Array {
   const length = Buffer.from(body).length
   return post(target, ['Content-Type: application/json', `Content-Length: ${length}`, ...headers], body)
 }
 
 /** A JSON body in chunks. */
-export function chunked(
+function chunked(
   target: Target,
   chunks: readonly (string | Uint8Array)[],
   headers: Headers = [],
