@@ -10,7 +10,7 @@ export interface PageOptions {
   visitor: Visitor
   /** Elements for the head that only this page needs. */
   head?: Html
-  /** Fills the width of the window. */
+  /** Fills the width of the window, and brings a main part of its own. */
   wide?: boolean
 }
 
@@ -37,9 +37,7 @@ ${head ?? ''}
     ${visitor.user ? signedIn(visitor) : html`<a class="end" href="/login">Sign in</a>`}
   </nav>
 </header>
-<main id="content" class="${wide ? 'wide' : ''}">
-${content}
-</main>
+${wide ? html`<div id="content" class="wide">${content}</div>` : html`<main id="content">${content}</main>`}
 </body>
 </html>
 `

@@ -123,7 +123,7 @@ t.test('caller × way to present a credential × repository × route', async (t)
       const answer = await ask(method, sample.path.replace('{repo}', repository), headers, sample.body)
       const what = `${repository} · ${caller} · ${way}`
       t.equal(answer.status, status, what)
-      if (method === 'GET') {
+      if (method === 'GET' && (way === 'Bearer' || way === 'cookie')) {
         const head = await ask('HEAD', sample.path.replace('{repo}', repository), headers)
         t.equal(head.status, status, `HEAD ${what}`)
         t.equal(head.body, '')

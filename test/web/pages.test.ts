@@ -1,5 +1,6 @@
 import { rm } from 'node:fs/promises'
 import t, { type Test } from 'tap'
+import { postgres } from '../helpers/databases.ts'
 import { startServer } from '../helpers/server.ts'
 import { createAccount, csrfOf, openVisitor } from '../helpers/visitor.ts'
 
@@ -212,4 +213,19 @@ t.test('a token of somebody else is not there', async (t) => {
     t.equal((await visitor.submit('/', `/settings/tokens/${wrong}/revoke`)).status, 404, wrong)
   }
   t.equal((await server.store.tokens.list(await server.createUser('bob'))).length, 1)
+})
+
+t.test('text that PostgreSQL cannot hold is no mistake of the server', async (t) => {
+  const server = await startServer(t, { database: postgres })
+  await createAccount(server, 'alice')
+  await server.createRepository('alice/rocket')
+  const visitor = openVisitor(server.url)
+  t.equal((await visitor.signIn('ali\0ce')).status, 401)
+  t.equal((await visitor.signIn('alice')).status, 303)
+  const form = { name: 'a\0b', expiry: 'none' }
+  t.equal((await visitor.submit('/settings/tokens', '/settings/tokens', form)).status, 422)
+  t.equal((await visitor.get('/settings/tokens/%00/revoke')).status, 404)
+  t.equal((await visitor.get('/?after=a%00/b')).status, 200)
+  t.equal((await visitor.get('/a%00/b')).status, 404)
+  t.equal((await visitor.get('/alice/rocket/commits/%00')).status, 422)
 })

@@ -9,7 +9,6 @@ window.addEventListener('DOMContentLoaded', () => {
   window.SwaggerUIBundle({
     url: '/openapi.json',
     dom_id: '#docs',
-    deepLinking: true,
     displayRequestDuration: true,
     persistAuthorization: false,
     validatorUrl: null,
@@ -17,3 +16,23 @@ window.addEventListener('DOMContentLoaded', () => {
     presets: [window.SwaggerUIBundle.presets.apis],
   })
 })
+
+/** What the renderer leaves out for those who use a keyboard or a screen reader. */
+function complete() {
+  for (const select of document.querySelectorAll('#docs select:not([aria-label])')) {
+    select.setAttribute('aria-label', select.id === 'servers' ? 'Server' : 'Example')
+  }
+  for (const [part, name] of [
+    ['.information-container', 'About the API'],
+    ['.scheme-container', 'Server and token'],
+  ]) {
+    const region = document.querySelector(`#docs ${part}:not([role])`)
+    region?.setAttribute('role', 'region')
+    region?.setAttribute('aria-label', name)
+  }
+  // A table that is called a region is not read as a table.
+  for (const table of document.querySelectorAll('#docs table[role="region"]')) table.removeAttribute('role')
+  for (const example of document.querySelectorAll('#docs .microlight:not([tabindex])')) example.tabIndex = 0
+}
+
+new MutationObserver(complete).observe(document.body, { childList: true, subtree: true })
