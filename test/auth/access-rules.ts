@@ -18,7 +18,7 @@ export const REPOSITORIES = ['public', 'private', 'missing'] as const
 
 export type Caller = (typeof CALLERS)[number]
 export type Way = (typeof WAYS)[number]
-export type Repository = (typeof REPOSITORIES)[number]
+type Repository = (typeof REPOSITORIES)[number]
 type Door = 'api' | 'git' | 'page'
 
 /** The status that a request is answered with. */

@@ -3,7 +3,7 @@ import t from 'tap'
 import { issueToken } from '../../src/auth/issue-token.ts'
 import { createToken } from '../../src/auth/token.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
-import { startServerProcess } from '../helpers/server-process.ts'
+import { startInstance } from '../helpers/instance.ts'
 import { createAccount, csrfOf, openVisitor, PASSWORD } from '../helpers/visitor.ts'
 
 const LIMIT = 25
@@ -24,10 +24,7 @@ for (const database of databases) {
       AUTH_FAILURE_WINDOW: String(WINDOW),
       LOG_LEVEL: 'warn',
     }
-    const servers = [
-      await startServerProcess(t, options, budget),
-      await startServerProcess(t, options, budget),
-    ]
+    const servers = [await startInstance(t, options, budget), await startInstance(t, options, budget)]
     const forms = await Promise.all(
       servers.map(async ({ url }) => {
         const visitor = openVisitor(url)

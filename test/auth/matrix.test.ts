@@ -81,6 +81,8 @@ const ROUTES: Record<string, Sample[]> = {
   ],
   'POST /login': [{ path: '/login', ...FORM, expected: always(403) }],
   'POST /logout': [{ path: '/logout', ...FORM, expected: always(403) }],
+  // Wants a token of its own, which nobody here has.
+  'GET /metrics': [{ path: '/metrics', expected: always(401) }],
   'GET /login': [
     {
       path: '/login',
@@ -89,9 +91,15 @@ const ROUTES: Record<string, Sample[]> = {
     },
   ],
   ...Object.fromEntries(
-    ['/', '/docs', '/openapi.yaml', '/openapi.json', ...FILES.map((name) => `/assets/${name}`)].map(
-      (path) => [`GET ${path}`, [{ path, expected: always(200) }]],
-    ),
+    [
+      '/',
+      '/docs',
+      '/openapi.yaml',
+      '/openapi.json',
+      '/healthz',
+      '/readyz',
+      ...FILES.map((name) => `/assets/${name}`),
+    ].map((path) => [`GET ${path}`, [{ path, expected: always(200) }]]),
   ),
 }
 
@@ -145,7 +153,10 @@ async function setUp(t: Test) {
     })
   }
   subscribe('fastify.initialization', collect)
-  const server = await startServer(t, { budget: { limit: 1_000_000, window: 300 } })
+  const server = await startServer(t, {
+    budget: { limit: 1_000_000, window: 300 },
+    metricsToken: 'a token of the monitoring',
+  })
   unsubscribe('fastify.initialization', collect)
   const { store } = server
 

@@ -9,6 +9,8 @@ import { callerOf, type TestServer } from './server.ts'
 export interface Instance extends Pick<TestServer, 'call' | 'report' | 'read'> {
   url: string
   child: ChildProcess
+  /** The lines that it has logged so far. */
+  log: string[]
 }
 
 /** Starts a process that serves the database, on a free port; it is killed when the test ends. */
@@ -29,12 +31,14 @@ export async function startInstance(
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   t.teardown(() => child.kill('SIGKILL'))
+  const log: string[] = []
   const url = await new Promise<string>((resolve, reject) => {
     child.on('exit', (code) => reject(new Error(`the server ended with ${code}`)))
     createInterface(child.stdout).on('line', (line) => {
       const [, address] = /^Listening on (http:\S+)$/.exec(line) ?? []
       if (address) resolve(address)
+      else log.push(line)
     })
   })
-  return { url, child, ...callerOf(url) }
+  return { url, child, log, ...callerOf(url) }
 }

@@ -2,8 +2,8 @@ import t, { type Test } from 'tap'
 import { parseCidr } from '../../src/auth/address.ts'
 import { createToken } from '../../src/auth/token.ts'
 import { sqlite } from '../helpers/databases.ts'
+import { startInstance } from '../helpers/instance.ts'
 import { startServer } from '../helpers/server.ts'
-import { startServerProcess } from '../helpers/server-process.ts'
 import { createAccount, csrfOf, openVisitor, PASSWORD } from '../helpers/visitor.ts'
 
 async function setUp(t: Test, options: Parameters<typeof startServer>[1] = {}) {
@@ -266,6 +266,6 @@ t.test('a forged host reaches no link and no redirect', async (t) => {
 })
 
 t.test('without users the log says how to create the first one', async (t) => {
-  const { log } = await startServerProcess(t, await sqlite.create(t))
+  const { log } = await startInstance(t, await sqlite.create(t), { LOG_LEVEL: 'info' })
   t.ok(log.some((line) => line.includes('npm run --silent cli -- user create NAME --password-stdin')))
 })
