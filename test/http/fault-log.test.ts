@@ -1,0 +1,77 @@
+import { Writable } from 'node:stream'
+import t, { type Test } from 'tap'
+import { buildApp } from '../../src/app.ts'
+import { openCommitLookup } from '../../src/git/commit-lookup.ts'
+import { createLogger } from '../../src/ops/logger.ts'
+import { openTestStore, sqlite } from '../helpers/databases.ts'
+
+/** An app whose log can be read. */
+async function open(t: Test, level: string) {
+  const { store } = await openTestStore(t, sqlite)
+  const lines: Record<string, unknown>[] = []
+  const destination = new Writable({
+    write(chunk, _encoding, done) {
+      lines.push(JSON.parse(String(chunk)))
+      done()
+    },
+  })
+  const app = await buildApp({ store, lookup: openCommitLookup(), logger: createLogger(level, destination) })
+  t.teardown(() => app.close())
+  return { store, app, lines }
+}
+
+const path = `/api/v1/repos/alice/rocket/commits/${'0'.repeat(40)}/statuses`
+
+t.test('what every request meets is logged once in a while, not for each', async (t) => {
+  const { store, app, lines } = await open(t, 'info')
+  const repository = { owner: 'alice', name: 'rocket', visibility: 'public', objectFormat: 'sha1' } as const
+  await store.repositories.create({ ...repository, path: '/nonexistent/rocket.git' })
+  for (let request = 0; request < 50; request++) t.equal((await app.inject(path)).statusCode, 503)
+  t.equal(lines.length, 1)
+  t.match(lines[0], {
+    level: 50,
+    reqId: /^[0-9a-f]{8}-/,
+    msg: 'unavailable',
+    err: { type: 'RepositoryUnavailable', stack: /\n +at / },
+    silenced: 0,
+  })
+})
+
+t.test('a mistake of ours is logged each time, with its stack', async (t) => {
+  const { store, app, lines } = await open(t, 'info')
+  await store.close()
+  const answers = [await app.inject(path), await app.inject(path)]
+  t.same(
+    answers.map(({ statusCode }) => statusCode),
+    [500, 500],
+  )
+  t.same(
+    lines.map(({ reqId }) => reqId),
+    answers.map(({ headers }) => headers['x-request-id']),
+  )
+  for (const line of lines) t.match(line, { level: 50, msg: 'internal', err: { stack: /\n +at / } })
+})
+
+t.test('one line a request at the level debug, without what is asked for behind the path', async (t) => {
+  const { app, lines } = await open(t, 'debug')
+  const headers = { authorization: 'Bearer secret-of-somebody' }
+  const { headers: answered } = await app.inject({ url: `${path}?token=secret`, headers })
+  t.equal(lines.length, 1)
+  t.match(lines[0], {
+    level: 20,
+    reqId: answered['x-request-id'],
+    method: 'GET',
+    path,
+    status: 401,
+    client: '127.0.0.1',
+    msg: 'answered',
+  })
+  t.type(lines[0]?.duration, 'number')
+  t.notMatch(JSON.stringify(lines), /secret/)
+})
+
+t.test('nothing a request at the level info', async (t) => {
+  const { app, lines } = await open(t, 'info')
+  await app.inject(path)
+  t.same(lines, [])
+})
