@@ -3,6 +3,7 @@ import { Writable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { ServiceError } from '../errors.ts'
 import type { GitService } from '../git/http-backend.ts'
+import { BROKEN } from '../http/linger.ts'
 
 /** git's own limit for what it keeps in memory of a request to fetch (`http.maxRequestBuffer`). */
 const FETCH_BYTES = 10 * 1024 * 1024
@@ -40,9 +41,11 @@ export function checkGitBodyHeaders({ headers }: IncomingMessage, service: GitSe
 export function passBody(request: IncomingMessage, input: Writable | null, limit: number): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   const sink = gitInput(input, limit).on('finish', resolve).on('error', reject)
-  request.once('close', () => {
-    if (!request.complete) reject(new ServiceError('malformed_request'))
-  })
+  for (const event of ['close', BROKEN]) {
+    request.once(event, () => {
+      if (!request.complete) reject(new ServiceError('malformed_request'))
+    })
+  }
   if (encodingOf(request.headers) === 'gzip') {
     const gunzip = createGunzip().on('error', (cause) => {
       request.unpipe(gunzip)

@@ -75,6 +75,8 @@ export function answerParserError(error: NodeJS.ErrnoException, socket: Socket):
     // What was refused is the body of a request that has an answer already or gets its own.
     breakBody(earlier.req)
     if (earlier.writableFinished) closeGently(socket)
+    // An answer that has begun can say nothing more but by ending.
+    else if (earlier.headersSent) socket.destroy()
     return
   }
   const send = () => {
@@ -88,16 +90,8 @@ export function answerParserError(error: NodeJS.ErrnoException, socket: Socket):
     )
     closeGently(socket)
   }
-  if (!earlier || earlier.writableFinished || earlier.destroyed) send()
-  else if (!isInBodyOf(earlier)) earlier.once('finish', send)
-  // Whoever waits for the rest of that body learns from the closed connection that it will not come.
-  else if (earlier.headersSent) socket.destroy()
+  if (earlier && !earlier.writableFinished && !earlier.destroyed) earlier.once('finish', send)
   else send()
-}
-
-/** Whether a request was cut off in its body, and its answer is the next one due: those before it have been given. */
-function isInBodyOf(response: ServerResponse): boolean {
-  return !response.req.complete && response.socket !== null
 }
 
 function parserErrorCode(error: NodeJS.ErrnoException): ErrorCode {

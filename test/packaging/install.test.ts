@@ -35,7 +35,7 @@ t.test('what npm packs can be installed into an empty folder, and serves', async
   const [, url = ''] = await server.printed(/^Listening on (http:.+)$/m)
   t.match(await (await fetch(`${url}/openapi.yaml`)).text(), /^openapi: /)
   t.match(await (await fetch(`${url}/`)).text(), /<!doctype html>/)
-  for (const path of ['/assets/style.css', '/docs', '/docs/ui/static/swagger-ui.css', '/readyz']) {
+  for (const path of ['/assets/style.css', '/docs', '/assets/swagger-ui.css', '/readyz']) {
     t.equal((await fetch(url + path)).status, 200, path)
   }
 
