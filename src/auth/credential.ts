@@ -38,9 +38,9 @@ export function readAuthorization(
   if (header === null) return MALFORMED
   if (header === '') return NONE
   const [, scheme = '', text = ''] = /^(\S+)(?: +(\S+))?$/.exec(header) ?? []
+  if (text === '' && /^(?:bearer|token|basic)$/i.test(scheme)) return EMPTY
   const read = schemes.get(scheme.toLowerCase())
   if (!read) return MALFORMED
-  if (text === '') return EMPTY
   const value = read(text)
   if (value === null) return MALFORMED
   return value === '' ? NONE : { kind: 'value', value }
@@ -66,5 +66,5 @@ function authorization(rawHeaders: readonly string[]): string | null {
     if (found !== undefined) return null
     found = rawHeaders[index + 1] ?? ''
   }
-  return found?.trim() ?? ''
+  return found ?? ''
 }

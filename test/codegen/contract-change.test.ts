@@ -105,11 +105,12 @@ t.test('what the compiler says', async (t) => {
   )
   t.match(inSource[0], /^src\/api\/handlers\.ts: TS2353 .*'reportStatus' does not exist in type 'Handlers</)
   t.same(
-    findings.filter((finding) => /^(generated|clients)\//.test(finding)),
+    findings.filter((finding) => /^(generated|clients)\//.test(finding) && !finding.includes("'reportStatus'")),
     [],
+    'and in the client where it is called by its name',
   )
   const client = await readFile(join(copy, 'clients/typescript/src/generated/operations.ts'), 'utf8')
-  t.match(client, 'sendStatus(input: SendStatusInput)', "the client's types follow")
+  t.match(client, 'sendStatus(input: SendStatusInput', "the client's types follow")
   t.match(await readFile(join(copy, 'clients/typescript/src/generated/schema.ts'), 'utf8'), 'job?: string')
 
   const ofFixture = (name: string) => findings.filter((finding) => finding.includes(`fixtures/${name}.ts: `))

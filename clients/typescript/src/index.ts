@@ -8,15 +8,8 @@ export {
   type TimeoutOptions,
 } from './client.ts'
 export { CommitStatusError, type SuccessBody, unwrap } from './errors.ts'
-export type {
-  ListStatusesInput,
-  ListStatusesResult,
-  Operations,
-  ReportStatusInput,
-  ReportStatusResult,
-  Result,
-  Unanswered,
-} from './generated/operations.ts'
+// Whatever the contract's operations are called.
+export type * from './generated/operations.ts'
 export type { WaitForState, WaitOptions, WaitProgress, WaitResult } from './wait-for-state.ts'
 export type Status = components['schemas']['Status']
 export type StatusReport = components['schemas']['StatusReport']
