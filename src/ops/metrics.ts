@@ -12,7 +12,7 @@ export interface MetricsSources {
 }
 
 /** Takes the status code of an answer and how long it took, in milliseconds. */
-export type Observe = (status: number, duration: number) => void
+type Observe = (status: number, duration: number) => void
 
 /** Figures for Prometheus. */
 export interface Metrics {

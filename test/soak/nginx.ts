@@ -15,7 +15,7 @@ import { startPostgres } from '../helpers/postgres-server.ts'
 
 /**
  * Three instances on one PostgreSQL and one folder of repositories, behind a real nginx with the configuration that is
- * shipped. Wants `nginx` in PATH, or its path in NGINX.
+ * shipped. Wants `nginx` in PATH, or its path in NGINX_BINARY.
  */
 const INSTANCES = 3
 const REPORTERS = 8
@@ -75,7 +75,7 @@ async function startNginx(port: number, instances: readonly number[]): Promise<C
       ${site}
     }`,
   )
-  const nginx = spawn(process.env.NGINX ?? 'nginx', ['-p', folder, '-c', join(folder, 'nginx.conf')], {
+  const nginx = spawn(process.env.NGINX_BINARY ?? 'nginx', ['-p', folder, '-c', join(folder, 'nginx.conf')], {
     stdio: 'inherit',
   })
   const url = `http://127.0.0.1:${port}/healthz`
@@ -231,7 +231,10 @@ try {
   assert.equal(typeof Object(await answer.json()).error, 'string')
   print('no instance left: 503 as JSON with Retry-After')
 } finally {
-  for (const child of [...instances, nginx]) child.kill('SIGKILL')
+  for (const instance of instances) instance.kill('SIGKILL')
+  // Killed, it would leave its worker behind.
+  nginx.kill('SIGTERM')
+  if (nginx.exitCode === null) await once(nginx, 'exit')
   await store.close()
   await postgres.stop()
   rmSync(folder, { recursive: true, force: true })
