@@ -53,16 +53,16 @@ async function startInstance(port: number, databaseUrl: string): Promise<ChildPr
   throw new Error('an instance did not start')
 }
 
-/** The shipped configuration, but for the ports, and without TLS. */
+/** The README's configuration, but for the ports, and without TLS. */
 async function startNginx(port: number, instances: readonly number[]): Promise<ChildProcess> {
-  const shipped = readFileSync(join(root, 'src/packaging/nginx.conf'), 'utf8')
+  const [, shipped = ''] = /```nginx\n([\s\S]*?)```/.exec(readFileSync(join(root, 'README.md'), 'utf8')) ?? []
   const site = shipped
     .replace('    server 127.0.0.1:3000 fail_timeout=2s;\n', () =>
       instances.map((instance) => `    server 127.0.0.1:${instance} fail_timeout=2s;\n`).join(''),
     )
     .replace('listen 443 ssl;', `listen 127.0.0.1:${port};`)
     .replace(/^ *ssl_.*\n/gm, '')
-  assert(!site.includes('3000') && !site.includes('443'))
+  assert(site.includes('proxy_pass') && !site.includes('3000') && !site.includes('443'))
   for (const name of ['body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']) mkdirSync(join(folder, name))
   writeFileSync(
     join(folder, 'nginx.conf'),
