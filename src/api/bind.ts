@@ -82,10 +82,11 @@ function bindOperation<Context>(
       request.raw.headers['content-type'] = 'application/json'
     },
     // Before validation, and in place of Fastify's parsers, which judge a body in another order and forgive more.
-    async preValidation(request, reply) {
-      if (!operation.body) return
-      request.body = await readJsonBody(request.raw, reply.raw, operation.bodyLimit, binding.bodyTimeout)
-    },
+    ...(operation.body && {
+      async preValidation(request: FastifyRequest, reply: FastifyReply) {
+        request.body = await readJsonBody(request.raw, reply.raw, operation.bodyLimit, binding.bodyTimeout)
+      },
+    }),
     async handler(request, reply) {
       const call = { params: request.params, body: request.body }
       const answer = await Reflect.apply(handler, binding.handlers, [call, contexts.get(request)])

@@ -41,7 +41,7 @@ export function createHandlers(
 
     async listStatuses({ params }, { repository }) {
       const sha = commits.fullId(repository, params.sha)
-      const rows = await statuses.list(repository.id, sha)
+      const rows = await statuses.list(repository.id, sha, { sameRequest: true })
       if (rows.length === 0 && !(await commits.inGit(repository, sha)))
         throw new ServiceError('commit_unknown')
       return respond(200, toCommitStatuses(rows))

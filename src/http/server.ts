@@ -21,6 +21,8 @@ export interface Timeouts {
 
 export const DEFAULT_TIMEOUTS: Timeouts = { headers: 10_000, body: 20_000, idle: 65_000 }
 
+/** How often connections that have become idle are closed while the server stops. Milliseconds. */
+const SWEEP = 50
 const MAX_HEADER_BYTES = 16 * 1024
 const lastResponse = new WeakMap<Socket, ServerResponse>()
 
@@ -42,10 +44,6 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
   const listener = (request: IncomingMessage, response: ServerResponse) => {
     if (isClosing(request.socket)) return
     lastResponse.set(request.socket, response)
-    // A connection that was told to stay open before the server began to stop would be waited for while it idles.
-    response.once('finish', () => {
-      if (!server.listening) server.closeIdleConnections()
-    })
     const { headers } = request
     if (headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined) {
       answerBeforeBody(request, response, timeouts.body)
@@ -53,6 +51,13 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
     const fault = findFault(request)
     if (fault) answer(response, fault)
     else handle(request, response)
+  }
+  // Closing closes the connections that are idle at that moment; the others are closed as they become so.
+  const close = server.close
+  server.close = (callback) => {
+    const sweep = setInterval(() => server.closeIdleConnections(), SWEEP)
+    server.once('close', () => clearInterval(sweep))
+    return close.call(server, callback)
   }
   server.on('request', listener)
   // Whoever reads the body sends "100 Continue", once it is known that the body is wanted.

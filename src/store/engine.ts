@@ -35,6 +35,11 @@ export interface Engine {
 export interface Memory<Row> {
   /** Names the query and its parameters. */
   key: string
+  /**
+   * The same request has read with a key before: what is remembered since then is as fresh as it needs, so the engine
+   * need not look again whether anything has changed.
+   */
+  sameRequest?: boolean
   /** Whether these rows may be; without it all may. Rows that change as time passes must not. */
   keep?(rows: Row[]): boolean
 }

@@ -111,9 +111,13 @@ export function statusStore(engine: Engine) {
       return row
     },
 
-    /** All statuses of a commit, ordered by the code points of `context`. */
-    list(repositoryId: number, sha: string): Promise<StatusRow[]> {
-      return engine.read(ofCommit, { repositoryId, sha }, { key: keyOf(repositoryId, sha) })
+    /**
+     * All statuses of a commit, ordered by the code points of `context`.
+     *
+     * @param sameRequest the request's access was read from this store before
+     */
+    list(repositoryId: number, sha: string, { sameRequest = false } = {}): Promise<StatusRow[]> {
+      return engine.read(ofCommit, { repositoryId, sha }, { key: keyOf(repositoryId, sha), sameRequest })
     },
 
     /** The states of all statuses of each of the commits. */
@@ -131,9 +135,9 @@ export function statusStore(engine: Engine) {
     },
 
     /** Whether anything has been reported on the commit. */
-    async any(repositoryId: number, sha: string): Promise<boolean> {
+    async any(repositoryId: number, sha: string, { sameRequest = false } = {}): Promise<boolean> {
       // A report adds what cannot be taken away again but by a deletion, which touches all that is remembered.
-      const memory = { key: `any ${repositoryId} ${sha}`, keep: (rows: unknown[]) => rows.length > 0 }
+      const memory = { key: `any ${repositoryId} ${sha}`, sameRequest, keep: (rows: unknown[]) => rows.length > 0 }
       return (await engine.read(any, { repositoryId, sha }, memory)).length > 0
     },
   }

@@ -22,8 +22,8 @@ export class FreshReads {
     this.#counter = () => pragma.get()
   }
 
-  async read<Row>(read: () => Row[], { key, keep }: Memory<Row>): Promise<Row[]> {
-    await this.#look()
+  async read<Row>(read: () => Row[], { key, keep, sameRequest }: Memory<Row>): Promise<Row[]> {
+    if (!sameRequest) await this.#look()
     const known = this.#cache.get(key)
     if (known !== undefined) return this.#as<Row>(known)
     // Not older than what the counter stood for; should it be newer, the counter has moved by the next look.
