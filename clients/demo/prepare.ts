@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { mkdtemp } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
@@ -22,6 +22,15 @@ const SUBJECTS = ['Build the engine', 'Light the engine', 'Name the rocket']
 /** A user, a repository with pushed commits and a token, made as an administrator and a developer would. */
 export async function prepare(): Promise<Setup> {
   const folder = await mkdtemp(join(tmpdir(), 'commit-status-demo-'))
+  try {
+    return await fill(folder)
+  } catch (error) {
+    await rm(folder, { recursive: true, force: true })
+    throw error
+  }
+}
+
+async function fill(folder: string): Promise<Setup> {
   const dataDir = join(folder, 'data')
   const password = randomBytes(9).toString('base64url')
   const administer = (args: string[], input?: string) =>
@@ -32,7 +41,12 @@ export async function prepare(): Promise<Setup> {
   const token = await administer(['token', 'create', 'demo', '--name', 'CI of rocket'])
 
   const git = (...args: string[]) => run('git', args, { ...process.env, ...AUTHOR }, join(folder, 'rocket'))
-  await run('git', ['init', '--quiet', '--initial-branch=main', 'rocket'], process.env, folder)
+  await run(
+    'git',
+    ['init', '--quiet', '--initial-branch=main', 'rocket'],
+    { ...process.env, ...AUTHOR },
+    folder,
+  )
   const commits: string[] = []
   for (const subject of SUBJECTS) {
     await git('commit', '--quiet', '--allow-empty', '--message', subject)
@@ -47,6 +61,9 @@ const AUTHOR = {
   GIT_AUTHOR_EMAIL: 'demo@example.org',
   GIT_COMMITTER_NAME: 'Demo',
   GIT_COMMITTER_EMAIL: 'demo@example.org',
+  // Nothing of the user's own: a commit that is to be signed would ask for a key.
+  GIT_CONFIG_GLOBAL: '/dev/null',
+  GIT_CONFIG_NOSYSTEM: '1',
 }
 
 /** @returns what the command prints, without the last line end */
@@ -55,9 +72,11 @@ async function run(
   args: string[],
   env: NodeJS.ProcessEnv,
   cwd: string,
-  input = '',
+  input?: string,
 ): Promise<string> {
   const running = promisify(execFile)(command, args, { env, cwd })
-  running.child.stdin?.end(input)
+  // Only a command that is given something reads it; another one may have ended before a write reaches it.
+  if (input === undefined) running.child.stdin?.destroy()
+  else running.child.stdin?.on('error', () => {}).end(input)
   return (await running).stdout.trimEnd()
 }

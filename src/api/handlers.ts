@@ -50,7 +50,7 @@ export function createHandlers(
 }
 
 /** The same rows give the same object, which is serialized once. */
-const toCommitStatuses = onceFor((rows: StatusRow[]): components['schemas']['CommitStatuses'] => ({
+export const toCommitStatuses = onceFor((rows: StatusRow[]): components['schemas']['CommitStatuses'] => ({
   state: combinedState(rows.map(({ state }) => state)),
   statuses: rows.map(toStatus),
 }))

@@ -20,16 +20,6 @@ export function userStore({ kysely }: Engine) {
     ): Promise<User> {
       if (!isOwnerName(name)) throw new Refused(`"${name}" cannot be the name of a user`)
       return kysely.transaction().execute(async (trx) => {
-        const owned = trx
-          .selectFrom('repositories')
-          .select('id')
-          .where('owner_key', '=', nameKey(name))
-          .limit(1)
-        if (!options.ownExisting && (await owned.executeTakeFirst())) {
-          throw new Refused(
-            `there are repositories of an owner "${name}", which the user could write to; --own-existing allows that`,
-          )
-        }
         const user = await trx
           .insertInto('users')
           .values({
@@ -42,6 +32,16 @@ export function userStore({ kysely }: Engine) {
           .returningAll()
           .executeTakeFirst()
         if (!user) throw new Refused(`there is already a user "${name}"`)
+        const owned = trx
+          .selectFrom('repositories')
+          .select('id')
+          .where('owner_key', '=', nameKey(name))
+          .limit(1)
+        if (!options.ownExisting && (await owned.executeTakeFirst())) {
+          throw new Refused(
+            `there are repositories of an owner "${name}", which the user could write to; --own-existing allows that`,
+          )
+        }
         return user
       })
     },

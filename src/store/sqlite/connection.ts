@@ -16,7 +16,8 @@ export class Connection {
    * @throws StoreUnavailable when the database does not promise what an acknowledged report needs
    */
   constructor(file: string) {
-    mkdirSync(dirname(file), { recursive: true })
+    // Private repositories lie beside it.
+    mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
     this.raw = new Sqlite(file, { timeout: 0 })
     // A write-ahead log lets readers go on beside a writer; FULL syncs it before a commit returns. Neither setting of
     // an earlier process can be relied on: `synchronous` is a connection's own.

@@ -1,0 +1,42 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { createInterface } from 'node:readline'
+
+/** A server as a process of its own. */
+export interface ServerProcess {
+  url: string
+  /** Processor time used so far, in microseconds, by all of its threads. */
+  cpu(): number
+  stop(): Promise<void>
+}
+
+/** Linux counts processor time in hundredths of a second. */
+const TICK = 10_000
+
+/** @param args of node; the process prints `Listening on URL` */
+export async function startProcess(args: string[], env: NodeJS.ProcessEnv = {}): Promise<ServerProcess> {
+  const child = spawn(process.execPath, args, {
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  for await (const line of createInterface(child.stdout)) {
+    const [, url] = /^Listening on (\S+)$/.exec(line) ?? []
+    if (!url) continue
+    child.stdout.resume()
+    return {
+      url,
+      cpu() {
+        // Behind the name in brackets, which may hold anything: user and system time are the 12th and 13th field.
+        const [, rest = ''] = readFileSync(`/proc/${child.pid}/stat`, 'utf8').split(/\) (?!.*\) )/)
+        const fields = rest.split(' ')
+        return (Number(fields[11]) + Number(fields[12])) * TICK
+      },
+      async stop() {
+        child.kill()
+        if (child.exitCode === null) await once(child, 'exit')
+      },
+    }
+  }
+  throw new Error(`${args.join(' ')} did not start`)
+}
