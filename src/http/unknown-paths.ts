@@ -1,5 +1,6 @@
 import type { FastifyInstance, RouteOptions } from 'fastify'
 import { ServiceError } from '../errors.ts'
+import { isReserved } from '../store/names.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -31,7 +32,13 @@ export function answerUnknownPaths(app: FastifyInstance): void {
   app.addHook('onRequest', (request, reply, done) => {
     if (!request.is404) return done()
     const [path = ''] = request.url.split('?', 1)
-    const found = routes.filter(({ pattern }) => pattern.test(path)).map(({ options }) => options)
+    const decoded = decodeURI(path)
+    const [, first = ''] = decoded.split('/', 2)
+    const found = routes
+      .filter(({ pattern }) => pattern.test(decoded))
+      .map(({ options }) => options)
+      // The site's own words are no owner: nothing is at such a path with any method.
+      .filter(({ url, config }) => !(config?.page && url.startsWith('/:owner') && isReserved(first)))
     if (found.length === 0) throw new ServiceError('path_unknown')
     reply.header('allow', [...new Set(found.flatMap(({ method }) => method))].sort().join(', '))
     throw new WrongMethod(found.every(({ config }) => config?.page))

@@ -96,6 +96,21 @@ t.test('a wrong method is 405 with Allow', async (t) => {
   }
 })
 
+t.test('no method makes a path known that has nothing', async (t) => {
+  const { server } = await setUp(t)
+  for (const path of [
+    '/api/v1',
+    '/API/v1',
+    '/docs/x',
+    '/settings/x',
+    '/metrics/x',
+    '/%61pi/v1',
+    '/login/x/commits/y',
+  ])
+    for (const method of ['GET', 'POST', 'DELETE', 'OPTIONS'])
+      t.equal((await server.call(method, path)).status, 404, `${method} ${path}`)
+})
+
 t.test('paths are never normalised', async (t) => {
   const { server, sha, token, path } = await setUp(t)
   const ask = async (asked: string) => (await server.call('GET', asked, { token })).status
