@@ -41,10 +41,10 @@ export async function gitHttp(app: FastifyInstance, { authorizer, limits }: GitH
   /** Steps 2 to 6 of the order in which a request is judged. What follows may cost something. */
   async function authorize(request: FastifyRequest, access: Demand['access']): Promise<void> {
     const credential = readCredential(request.raw.rawHeaders, readers)
-    const { owner, repo } = namesOf(request)
+    const { owner, name } = namesOf(request)
     const attempt = { credential, address: request.client.address }
     const demand = { access, scopes: ['repo'] }
-    const { repository } = await authorizer.authorize(attempt, owner, withoutSuffix(repo) ?? repo, demand)
+    const { repository } = await authorizer.authorize(attempt, owner, name, demand)
     paths.set(request, repository.path)
   }
 
@@ -110,15 +110,15 @@ export async function gitHttp(app: FastifyInstance, { authorizer, limits }: GitH
   })
   // The router takes an empty segment for a parameter; no name is empty.
   app.addHook('onRequest', async (request) => {
-    const { owner, repo } = namesOf(request)
-    if (owner === '' || repo === '') throw new ServiceError('path_unknown')
+    const { owner, segment } = namesOf(request)
+    if (owner === '' || segment === '') throw new ServiceError('path_unknown')
   })
 
   app.get('/:owner/:repo/info/refs', async (request, reply) => {
-    const { owner, repo } = namesOf(request)
+    const { owner, segment } = namesOf(request)
     const [, query] = /\?(.*)$/.exec(request.url) ?? []
-    if (withoutSuffix(repo) === null) {
-      const path = `/${encodeURIComponent(owner)}/${encodeURIComponent(repo)}${SUFFIX}/info/refs`
+    if (!segment.endsWith(SUFFIX)) {
+      const path = `/${encodeURIComponent(owner)}/${encodeURIComponent(segment)}${SUFFIX}/info/refs`
       return reply
         .header('cache-control', 'no-store')
         .redirect(query === undefined ? path : `${path}?${query}`, 301)
@@ -130,7 +130,7 @@ export async function gitHttp(app: FastifyInstance, { authorizer, limits }: GitH
   })
 
   for (const service of SERVICES) {
-    app.post(`/:owner/:repo([^]*)${SUFFIX}/${service}`, {
+    app.post(`/:owner/:name([^]*)${SUFFIX}/${service}`, {
       async onRequest(request) {
         await authorize(request, service === 'git-receive-pack' ? 'write' : 'read')
         checkGitBodyHeaders(request.raw, service, bodyLimit(service, limits.maxBytes))
@@ -140,14 +140,12 @@ export async function gitHttp(app: FastifyInstance, { authorizer, limits }: GitH
   }
 }
 
-function namesOf(request: FastifyRequest): { owner: string; repo: string } {
-  const { owner = '', repo = '' }: { owner?: string; repo?: string } = Object(request.params)
-  return { owner, repo }
-}
-
-/** The repository's name; null where the path has no `.git` after it. */
-function withoutSuffix(segment: string): string | null {
-  return segment.endsWith(SUFFIX) ? segment.slice(0, -SUFFIX.length) : null
+/** The repository's name, and the `segment` of the path that holds it: a route takes out the name alone, or the segment. */
+function namesOf(request: FastifyRequest): { owner: string; name: string; segment: string } {
+  const params: { owner?: string; repo?: string; name?: string } = Object(request.params)
+  const { owner = '', repo = '', name } = params
+  if (name !== undefined) return { owner, name, segment: `${name}${SUFFIX}` }
+  return { owner, name: repo.endsWith(SUFFIX) ? repo.slice(0, -SUFFIX.length) : repo, segment: repo }
 }
 
 /** null: not one service by its full name. */

@@ -69,8 +69,8 @@ const ROUTES: Record<string, Sample[]> = {
     // Leads to the address with the suffix, whether there is a repository or not.
     { path: '/acme/{repo}/info/refs?service=git-upload-pack', expected: always(301) },
   ],
-  'POST /:owner/:repo([^]*).git/git-upload-pack': [gitCall('git-upload-pack', 'read')],
-  'POST /:owner/:repo([^]*).git/git-receive-pack': [gitCall('git-receive-pack', 'write')],
+  'POST /:owner/:name([^]*).git/git-upload-pack': [gitCall('git-upload-pack', 'read')],
+  'POST /:owner/:name([^]*).git/git-receive-pack': [gitCall('git-receive-pack', 'write')],
   'GET /:owner/:repo': [{ path: '/acme/{repo}', expected: repositoryPage }],
   'GET /:owner/:repo/commits/:sha': [{ path: '/acme/{repo}/commits/{sha}', expected: repositoryPage }],
   'GET /settings/tokens': [{ path: '/settings/tokens', expected: signedIn(200) }],

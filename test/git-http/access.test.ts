@@ -189,6 +189,9 @@ t.test('paths', async (t) => {
   t.equal(await ask('POST', '/owner/public/git-upload-pack'), '404')
   t.equal(await ask('GET', '/owner/public/git-upload-pack'), '404')
   t.equal(await ask('GET', '//public.git/info/refs'), '404')
+  // A name that ends in `.git` is nobody's, in each step of a conversation.
+  t.equal(await ask('GET', `${repository}.git${FETCH}`), '401')
+  t.equal(await ask('POST', `${repository}.git/git-upload-pack`), '401')
   t.equal(await ask('HEAD', repository + FETCH), '200')
   for (const query of ['', '?', '?service=', '?service=git-upload-archive', '?service=upload-pack'])
     t.equal(await ask('GET', `${repository}/info/refs${query}`), '400', query)
