@@ -39,6 +39,8 @@ export function answerBeforeBody(request: IncomingMessage, response: ServerRespo
   const { socket } = request
   socket.destroySoon = () => closeGently(socket)
   response.once('finish', () => {
+    // Whoever read the body may have stopped half-way, and what is left of it would block all that follows.
+    request.unpipe().resume()
     if (request.complete || isClosing(socket)) return
     const timer = setTimeout(() => socket.destroy(), patience)
     for (const event of ['end', 'close']) request.once(event, () => clearTimeout(timer))

@@ -1,6 +1,8 @@
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
 import { rename } from 'node:fs/promises'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
@@ -113,6 +115,36 @@ t.test('a push that is too large', async (t) => {
   })
   t.match(real.stderr, /413/)
   await checkUnharmed(t, path, url, authorization)
+})
+
+t.test('a client that sends all before it looks at the answer', async (t) => {
+  const { url, authorization } = await start(t, { maxBytes: 200_000 })
+  const { hostname, port } = new URL(url)
+  const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true })
+  t.teardown(() => socket.destroy())
+  const head = (framing: string) =>
+    `POST /owner/demo.git/git-receive-pack HTTP/1.1\r\nHost: test\r\nAuthorization: ${authorization}\r\n` +
+    `Content-Type: application/x-git-receive-pack-request\r\n${framing}\r\n\r\n`
+  const send = (bytes: string | Buffer) =>
+    new Promise<void>((resolve, reject) =>
+      socket.write(bytes, (error) => (error ? reject(error) : resolve())),
+    )
+
+  const small = gzipSync(randomBytes(100).toString('hex').repeat(50_000))
+  t.ok(small.length < 64 * 1024, 'worth reading to its end')
+  await send(head(`Content-Encoding: gzip\r\nContent-Length: ${small.length}`))
+  await send(small)
+  const large = Buffer.alloc(1024 * 1024)
+  await send(head('Transfer-Encoding: chunked'))
+  for (let count = 0; count < 12; count++) {
+    await send(`${large.length.toString(16)}\r\n`)
+    await send(large)
+    await send('\r\n')
+  }
+  socket.end('0\r\n\r\n')
+  let text = ''
+  for await (const chunk of socket.setEncoding('utf8')) text += chunk
+  t.equal(text.match(/HTTP\/1\.1 413 /g)?.length, 2, 'both answers arrive')
 })
 
 t.test('a body of a kind that is not read', async (t) => {
