@@ -69,7 +69,7 @@ function readBytes(
   limit: number,
   patience: number,
 ): Promise<Buffer> {
-  if (isBroken(request)) return Promise.reject(new ServiceError('malformed_request'))
+  if (isBroken(request) || request.destroyed) return Promise.reject(new ServiceError('malformed_request'))
   if (request.headers.expect !== undefined && request.httpVersion === '1.1') response.writeContinue()
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
