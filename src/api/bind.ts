@@ -104,15 +104,17 @@ function sendRevalidated(request: FastifyRequest, reply: FastifyReply, body: obj
   let known = serialized.get(body)
   if (known === undefined) {
     const text = reply.serialize(Object(body)).toString()
-    known = { text, etag: etagOf(text) }
+    known = { payload: text.length > ENCODE_ONCE ? Buffer.from(text) : text, etag: etagOf(text) }
     serialized.set(body, known)
   }
   reply.header('etag', known.etag)
   if (matchesEtag(request.headers['if-none-match'], known.etag)) return reply.code(304).send()
-  return reply.type('application/json; charset=utf-8').send(known.text)
+  return reply.type('application/json; charset=utf-8').send(known.payload)
 }
 
-const serialized = new WeakMap<object, { text: string; etag: string }>()
+/** A short text goes out together with the headers; a longer one is not worth encoding again for each answer. */
+const ENCODE_ONCE = 8 * 1024
+const serialized = new WeakMap<object, { payload: string | Buffer; etag: string }>()
 
 /** Refuses an answer that the contract does not declare, or whose body breaks its schema. */
 function verifier(ajv: ReturnType<typeof createAjv>, operation: Operation) {
