@@ -113,7 +113,7 @@ function sendRevalidated(request: FastifyRequest, reply: FastifyReply, body: obj
 }
 
 /** A short text goes out together with the headers; a longer one is not worth encoding again for each answer. */
-const ENCODE_ONCE = 8 * 1024
+const ENCODE_ONCE = 1024
 const serialized = new WeakMap<object, { payload: string | Buffer; etag: string }>()
 
 /** Refuses an answer that the contract does not declare, or whose body breaks its schema. */
