@@ -29,9 +29,7 @@ export function commitsOf(statuses: Store['statuses'], lookup: CommitLookup) {
      * @throws RepositoryUnavailable when the repository's files cannot be opened
      */
     async has(repository: RepositoryAccess, sha: string): Promise<boolean> {
-      return (
-        (await statuses.any(repository.id, sha, { sameRequest: true })) || (await lookup.has(repository, sha))
-      )
+      return (await statuses.any(repository.id, sha)) || (await lookup.has(repository, sha))
     },
 
     /** Whether git has the commit, where it is known that nothing has been reported on it. */

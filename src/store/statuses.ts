@@ -135,11 +135,10 @@ export function statusStore(engine: Engine) {
     },
 
     /** Whether anything has been reported on the commit. */
-    async any(repositoryId: number, sha: string, { sameRequest = false } = {}): Promise<boolean> {
+    async any(repositoryId: number, sha: string): Promise<boolean> {
       // A report adds what cannot be taken away again but by a deletion, which touches all that is remembered.
       const memory = {
         key: `any ${repositoryId} ${sha}`,
-        sameRequest,
         keep: (rows: unknown[]) => rows.length > 0,
       }
       return (await engine.read(any, { repositoryId, sha }, memory)).length > 0
