@@ -116,7 +116,11 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     bodyTimeout: timeouts.body,
     verifyReplies: options.verifyReplies ?? false,
   })
-  await app.register(gitHttp, { authorizer, limits: { ...DEFAULT_GIT_LIMITS, ...options.git } })
+  await app.register(gitHttp, {
+    authorizer,
+    limits: { ...DEFAULT_GIT_LIMITS, ...options.git },
+    bodyTimeout: timeouts.body,
+  })
   await app.register(health, { database: () => store.ping(), git: checkGit })
   if (metrics && options.metricsToken) {
     await app.register(metricsPage, { metrics, token: options.metricsToken, budget })

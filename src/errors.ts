@@ -41,7 +41,6 @@ const table = {
   method_wrong: [405, 'This path does not answer that method; the Allow header names those it does.'],
   too_slow: [408, 'The request took too long to arrive.'],
   body_too_large: [413, 'The body is too large.'],
-  url_too_long: [414, 'The URL is too long.'],
   media_type_wrong: [
     415,
     'Send the body as "Content-Type: application/json", in UTF-8 and without a Content-Encoding.',

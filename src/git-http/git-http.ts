@@ -5,6 +5,7 @@ import type { Demand } from '../auth/judge.ts'
 import { ServiceError } from '../errors.ts'
 import { type BackendCall, BackendTimeout, type GitService, HttpBackend } from '../git/http-backend.ts'
 import { checkOpenable, RepositoryUnavailable } from '../git/openable.ts'
+import { breakBody } from '../http/linger.ts'
 import { sendError } from '../http/replies.ts'
 import { readBasic } from './basic.ts'
 import { bodyLimit, checkGitBodyHeaders, passBody } from './body.ts'
@@ -21,6 +22,8 @@ export interface GitLimits {
 export interface GitHttpOptions {
   authorizer: Authorizer
   limits: GitLimits
+  /** Milliseconds for the body of a fetch to arrive. */
+  bodyTimeout: number
 }
 
 const readers = new Map<string, SchemeReader>([
@@ -34,7 +37,8 @@ const PROTOCOL = /^[\w.:=-]{1,100}$/
 const SUFFIX = '.git'
 
 /** Git over HTTP, at `/{owner}/{repo}.git`: the smart protocol, by git itself (gitprotocol-http(5)). */
-export async function gitHttp(app: FastifyInstance, { authorizer, limits }: GitHttpOptions): Promise<void> {
+export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Promise<void> {
+  const { authorizer, limits, bodyTimeout } = options
   const paths = new WeakMap<FastifyRequest, string>()
   let children = 0
 
@@ -97,7 +101,11 @@ export async function gitHttp(app: FastifyInstance, { authorizer, limits }: GitH
     service: GitService,
   ): Promise<void> {
     if (raw.headers.expect !== undefined && raw.httpVersion === '1.1') reply.raw.writeContinue()
-    return passBody(raw, backend.input, bodyLimit(service, limits.maxBytes))
+    const received = passBody(raw, backend.input, bodyLimit(service, limits.maxBytes))
+    if (service === 'git-receive-pack') return received
+    // What a fetch asks for is short: whoever does not send it must not keep a place.
+    const timer = setTimeout(() => breakBody(raw), bodyTimeout)
+    return received.finally(() => clearTimeout(timer))
   }
 
   app.setErrorHandler(async (error, request, reply) => {

@@ -60,6 +60,7 @@ export class HttpBackend {
   readonly #timer: NodeJS.Timeout
   #killer: NodeJS.Timeout | undefined
   #complaint = ''
+  #hasBegun = false
   #closed = false
 
   /**
@@ -90,7 +91,8 @@ export class HttpBackend {
       clearTimeout(this.#killer)
       onClose(end, this.#complaint.trim())
       const reason = this.#unavailable(end)
-      this.#failed.reject(reason)
+      // What git has begun to say and then ended by itself is an answer, though nobody may have read it yet.
+      if (cut || !this.#hasBegun) this.#failed.reject(reason)
       if (cut) this.#output.destroy(reason)
       else this.#output.end()
     }
@@ -166,8 +168,12 @@ export class HttpBackend {
         return
       }
       this.#output.write(head.subarray(end + 4))
-      stdout.once('pause', () => this.#crowded.resolve())
+      stdout.on('pause', () => {
+        // At its end a stream pauses too.
+        if (!stdout.readableEnded) this.#crowded.resolve()
+      })
       stdout.pipe(this.#output, { end: false })
+      this.#hasBegun = true
       this.#begun.resolve()
     }
     stdout.on('data', read)

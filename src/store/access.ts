@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { onceFor } from '../domain/once-for.ts'
+import { onceFor } from '../once-for.ts'
 import type { Engine } from './engine.ts'
 import { type Failures, failureColumns } from './failures.ts'
 import { isName, isOwnerName, nameKey } from './names.ts'

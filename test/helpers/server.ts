@@ -43,7 +43,7 @@ export interface JsonAnswer extends Answer {
   json: any
 }
 
-export interface RepositoryOptions {
+interface RepositoryOptions {
   private?: boolean
   objectFormat?: ObjectFormat
   commits?: number
