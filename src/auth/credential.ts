@@ -66,5 +66,6 @@ function authorization(rawHeaders: readonly string[]): string | null {
     if (found !== undefined) return null
     found = rawHeaders[index + 1] ?? ''
   }
-  return found ?? ''
+  // Not `trim`: a no-break space is no white space of HTTP.
+  return found?.replace(/^[ \t]+|[ \t]+$/g, '') ?? ''
 }

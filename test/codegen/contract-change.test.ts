@@ -33,7 +33,8 @@ async function copyWith(t: Test, edit: (contract: string) => string): Promise<st
 function compile(folder: string, files: string[]): string[] {
   const { config } = ts.readConfigFile(join(folder, 'tsconfig.json'), ts.sys.readFile)
   const { options, fileNames } = ts.parseJsonConfigFileContent({ ...config, include: files }, ts.sys, folder)
-  const program = ts.createProgram(fileNames, options)
+  // The fixtures lie outside of the copy.
+  const program = ts.createProgram(fileNames, { ...options, rootDir: '/' })
   return ts.getPreEmitDiagnostics(program).map(({ file, code, messageText }) => {
     const message = ts.flattenDiagnosticMessageText(messageText, ' ').replaceAll('\n', ' ')
     return `${file ? relative(folder, file.fileName) : ''}: TS${code} ${message}`
