@@ -105,7 +105,7 @@ function validate(data: Record<string, string | undefined>): Environment {
     // The validator would take `Infinity` and `1e400` for integers without an upper limit.
     const text = data[name]
     if (type === 'integer' && text && !/^-?\d{1,15}$/.test(text))
-      throw new ConfigError(`${name} must be integer`)
+      throw new ConfigError(`${name} must be a whole number; got "${text}"`)
   }
   try {
     return envSchema<Environment>({ schema, data, env: false, dotenv: false })
@@ -123,6 +123,8 @@ function explain(error: unknown): string {
       `env/$1 must be one of ${LEVELS.join(', ')}`,
     )
     .replace(/env\/(\w+) must match pattern .*/, 'env/$1 must be printable ASCII without spaces')
+    .replace(/must be >= (\d+)/, 'must be $1 or more')
+    .replace(/must be <= (\d+)/, 'must be $1 or less')
     .replaceAll('env/', '')
 }
 

@@ -52,12 +52,15 @@ export function addressKey(address: string): string {
   return key
 }
 
+/** What failures are counted by where the client's address cannot be told. */
+export const UNKNOWN_ADDRESS = 'unknown'
+
 /** Addresses come again and again, and parsing one costs more than all else that is done with it. */
 const KEYS = 10_000
 const keys = new Map<string, string>()
 
 function parseKey(address: string): string {
-  if (!ipaddr.isValid(address)) return 'unknown'
+  if (!ipaddr.isValid(address)) return UNKNOWN_ADDRESS
   const parsed = ipaddr.process(address)
   if (!(parsed instanceof ipaddr.IPv6)) return parsed.toString()
   const network = new ipaddr.IPv6([...parsed.parts.slice(0, 4), 0, 0, 0, 0])

@@ -1,8 +1,9 @@
 import type { Command } from 'commander'
-import { addressKey } from '../auth/address.ts'
+import { addressKey, UNKNOWN_ADDRESS } from '../auth/address.ts'
 import { Refused } from '../store/refused.ts'
 import { printList } from './output.ts'
 import type { WithStore } from './program.ts'
+import { UsageError } from './usage-error.ts'
 
 export function addBlockedCommands(program: Command, withStore: WithStore): void {
   const blocked = program.command('blocked').description('addresses that failed to authenticate too often')
@@ -28,7 +29,8 @@ export function addBlockedCommands(program: Command, withStore: WithStore): void
     .description("forget an address's failures")
     .action((address: string) =>
       withStore(async (store) => {
-        const key = address.endsWith('/64') ? address : addressKey(address)
+        const key = addressKey(address.replace(/\/64$/, ''))
+        if (key === UNKNOWN_ADDRESS) throw new UsageError(`"${address}" is not an IP address`)
         if (!(await store.failures.lift(key))) throw new Refused(`nothing is counted for ${address}`)
       }),
     )

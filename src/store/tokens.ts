@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { Selectable } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import type { Engine } from './engine.ts'
 import { Refused } from './refused.ts'
 import type { Tables } from './tables.ts'
@@ -21,7 +21,7 @@ export interface NewToken {
 }
 
 /** Personal access tokens, of which only a hash is kept. */
-export function tokenStore({ kysely }: Engine) {
+export function tokenStore({ kysely, flavor }: Engine) {
   return {
     create(token: NewToken): Promise<TokenInfo> {
       return kysely
@@ -67,9 +67,14 @@ export function tokenStore({ kysely }: Engine) {
 
     /** Remembers that tokens were used. @param uses seconds since the epoch by token id */
     async touch(uses: ReadonlyMap<string, number>): Promise<void> {
-      for (const [id, seconds] of uses) {
-        await kysely.updateTable('tokens').set({ last_used_at: seconds }).where('id', '=', id).execute()
-      }
+      const moments = [...uses].map(
+        ([id, seconds]) => sql`when ${id} then cast(${seconds} as ${sql.raw(flavor.integer)})`,
+      )
+      await kysely
+        .updateTable('tokens')
+        .set({ last_used_at: sql<number>`case id ${sql.join(moments, sql` `)} end` })
+        .where('id', 'in', [...uses.keys()])
+        .execute()
     },
   }
 }

@@ -257,7 +257,7 @@ t.test('usage', async (t) => {
   const wrong = await runCaptured(['user', 'list'], { PORT: 'x' })
   t.match(
     wrong,
-    { code: 1, stdout: '', stderr: /^error: PORT must be integer\n$/ },
+    { code: 1, stdout: '', stderr: /^error: PORT must be a whole number; got "x"\n$/ },
     'a wrong variable is named',
   )
 })
