@@ -146,7 +146,7 @@ t.test('what stops the start', async (t) => {
   const address = taken.address()
   const port = typeof address === 'object' && address ? String(address.port) : ''
   const rows = [
-    ['a wrong value', { PORT: 'x' }, /^PORT must be a whole number\n$/],
+    ['a wrong value', { PORT: 'x' }, /^PORT must be a whole number; got "x"\n$/],
     ['a host that is none', { HOST: 'host.invalid' }, /^HOST: .*host\.invalid/],
     ['a port that is taken', { PORT: port }, new RegExp(`^PORT: .*${port}`)],
     ['a data directory that is a file', { DATA_DIR: file }, /^DATA_DIR: .*file/],

@@ -67,7 +67,7 @@ export const faults: Readonly<Record<string, Fault>> = {
       [
         'src/api/handlers.ts',
         'state: combinedState(rows.map(({ state }) => state))',
-        'state: cached(sha, combinedState(rows.map(({ state }) => state)))',
+        'state: cached(rows[0]?.sha, combinedState(rows.map(({ state }) => state)))',
       ],
       [
         'src/api/handlers.ts',
