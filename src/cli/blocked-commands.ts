@@ -2,8 +2,8 @@ import type { Command } from 'commander'
 import { addressKey, UNKNOWN_ADDRESS } from '../auth/address.ts'
 import { Refused } from '../store/refused.ts'
 import { printList } from './output.ts'
-import type { WithStore } from './program.ts'
 import { UsageError } from './usage-error.ts'
+import type { WithStore } from './with-store.ts'
 
 export function addBlockedCommands(program: Command, withStore: WithStore): void {
   const blocked = program.command('blocked').description('addresses that failed to authenticate too often')

@@ -6,8 +6,8 @@ import { Refused } from '../store/refused.ts'
 import { callerFolder } from './caller-folder.ts'
 import { parseDuration } from './expiry.ts'
 import { print } from './output.ts'
-import type { WithStore } from './program.ts'
 import { showCount, showProgress } from './progress.ts'
+import type { WithStore } from './with-store.ts'
 
 export function addMaintenanceCommands(program: Command, withStore: WithStore): void {
   program

@@ -1,15 +1,13 @@
 import { Command } from 'commander'
-import { type Config, readConfig } from '../config.ts'
-import { openStore, type Store } from '../store/store.ts'
+import { readConfig } from '../config.ts'
+import { openStore } from '../store/store.ts'
 import { addBlockedCommands } from './blocked-commands.ts'
 import { addCopyCommand } from './copy-command.ts'
 import { addMaintenanceCommands } from './maintenance-commands.ts'
 import { addRepositoryCommands } from './repository-commands.ts'
 import { addTokenCommands } from './token-commands.ts'
 import { addUserCommands } from './user-commands.ts'
-
-/** Runs `work` on the database that the environment names, and closes it. */
-export type WithStore = (work: (store: Store, config: Config) => Promise<void>) => Promise<void>
+import type { WithStore } from './with-store.ts'
 
 /** The administrator's command line. What a script wants to read goes to standard output, all else to standard error. */
 export function createProgram(environment: NodeJS.ProcessEnv): Command {

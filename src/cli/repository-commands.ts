@@ -7,8 +7,8 @@ import { Refused } from '../store/refused.ts'
 import type { Permission, Visibility } from '../store/tables.ts'
 import { callerFolder } from './caller-folder.ts'
 import { print, printList } from './output.ts'
-import type { WithStore } from './program.ts'
 import { UsageError } from './usage-error.ts'
+import type { WithStore } from './with-store.ts'
 
 export function addRepositoryCommands(program: Command, withStore: WithStore): void {
   const repo = program.command('repo').description('repositories that commits are reported on')

@@ -6,7 +6,7 @@ import { formatTime } from '../store/time.ts'
 import type { User } from '../store/users.ts'
 import { parseExpiry } from './expiry.ts'
 import { print, printList } from './output.ts'
-import type { WithStore } from './program.ts'
+import type { WithStore } from './with-store.ts'
 
 export function addTokenCommands(program: Command, withStore: WithStore): void {
   const token = program.command('token').description('personal access tokens')

@@ -4,7 +4,7 @@ import { hashPassword, MAX_PASSWORD_BYTES, MIN_PASSWORD_LENGTH } from '../auth/p
 import { Refused } from '../store/refused.ts'
 import { formatTime } from '../store/time.ts'
 import { printList } from './output.ts'
-import type { WithStore } from './program.ts'
+import type { WithStore } from './with-store.ts'
 
 export function addUserCommands(program: Command, withStore: WithStore): void {
   const user = program.command('user').description('people and machines that tokens belong to')
