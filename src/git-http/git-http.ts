@@ -58,7 +58,8 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
     call: Pick<BackendCall, 'service' | 'step'>,
   ): Promise<FastifyReply> {
     const { raw } = request
-    const path = paths.get(request) ?? ''
+    const path = paths.get(request)
+    if (path === undefined) throw new Error('a repository is served only to those who were authorized')
     await checkOpenable(path)
     const what = call.step === 'refs' ? 'advertisement' : 'result'
     reply.header('cache-control', 'no-store').type(`application/x-${call.service}-${what}`)
