@@ -1,4 +1,4 @@
-import type { Selectable } from 'kysely'
+import type { Kysely, Selectable } from 'kysely'
 import type { Engine } from './engine.ts'
 import { isOwnerName, nameKey } from './names.ts'
 import { Refused } from './refused.ts'
@@ -32,12 +32,7 @@ export function userStore({ kysely }: Engine) {
           .returningAll()
           .executeTakeFirst()
         if (!user) throw new Refused(`there is already a user "${name}"`)
-        const owned = trx
-          .selectFrom('repositories')
-          .select('id')
-          .where('owner_key', '=', nameKey(name))
-          .limit(1)
-        if (!options.ownExisting && (await owned.executeTakeFirst())) {
+        if (!options.ownExisting && (await ownsRepositories(trx, name))) {
           throw new Refused(
             `there are repositories of an owner "${name}", which the user could write to; --own-existing allows that`,
           )
@@ -66,12 +61,7 @@ export function userStore({ kysely }: Engine) {
      */
     delete(name: string): Promise<void> {
       return kysely.transaction().execute(async (trx) => {
-        const owned = trx
-          .selectFrom('repositories')
-          .select('id')
-          .where('owner_key', '=', nameKey(name))
-          .limit(1)
-        if (await owned.executeTakeFirst()) {
+        if (await ownsRepositories(trx, name)) {
           throw new Refused(`"${name}" owns repositories; delete those first`)
         }
         const deleted = await trx
@@ -83,4 +73,9 @@ export function userStore({ kysely }: Engine) {
       })
     },
   }
+}
+
+async function ownsRepositories(db: Kysely<Tables>, name: string): Promise<boolean> {
+  const owned = db.selectFrom('repositories').select('id').where('owner_key', '=', nameKey(name)).limit(1)
+  return (await owned.executeTakeFirst()) !== undefined
 }
