@@ -14,6 +14,8 @@ import { printCommit, say } from './table.ts'
  */
 const { values } = parseArgs({ options: { once: { type: 'boolean', default: false } } })
 
+// Whoever reads the output may stop reading (`| head`): the server and its files must be ended all the same.
+process.stdout.on('error', () => {})
 const setup = await prepare()
 const server = await startServer(setup.dataDir)
 // Ctrl-C reaches the server too; this process only has to live on until it has cleaned up.
