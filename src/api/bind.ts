@@ -4,6 +4,13 @@ import { checkBodyHeaders, readJsonBody } from '../http/body.ts'
 import { etagOf, matchesEtag } from '../http/etag.ts'
 import { compileValidator, createAjv, type Schemas } from './validator.ts'
 
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** What the binding's `authorize` gave. */
+    context: unknown
+  }
+}
+
 /** An operation as the generator writes it: all that binding it to a route takes. */
 export interface Operation {
   readonly method: string
@@ -41,6 +48,7 @@ export interface Binding<Context> {
 export function bindOperations<Context>(app: FastifyInstance, binding: Binding<Context>): void {
   const ajv = createAjv(binding.schemas)
   for (const schema of Object.values(binding.schemas)) app.addSchema(schema)
+  app.decorateRequest('context', null)
   app.setValidatorCompiler(({ schema, httpPart }) => compileValidator(ajv, Object(schema), httpPart))
   for (const [id, operation] of Object.entries(binding.operations)) {
     const unknown = operation.schemes.find((scheme) => !binding.schemes.includes(scheme))
@@ -58,7 +66,6 @@ function bindOperation<Context>(
 ): void {
   const handler: unknown = Reflect.get(binding.handlers, id)
   if (typeof handler !== 'function') throw new Error(`${id}: there is no handler`)
-  const contexts = new WeakMap<FastifyRequest, Context>()
   const replies = Object.entries(operation.replies).filter(([, schema]) => schema !== null)
 
   app.route({
@@ -74,8 +81,8 @@ function bindOperation<Context>(
     },
     async onRequest(request) {
       // The router takes an empty segment for a parameter; no name is empty.
-      if (Object.values(Object(request.params)).includes('')) throw new ServiceError('path_unknown')
-      contexts.set(request, await binding.authorize(request, operation))
+      if (hasEmptyValue(Object(request.params))) throw new ServiceError('path_unknown')
+      request.context = await binding.authorize(request, operation)
       if (!operation.body) return
       checkBodyHeaders(request.raw, operation.bodyLimit)
       // Accepted here; Fastify would refuse it once more for a parameter that it cannot read.
@@ -89,7 +96,7 @@ function bindOperation<Context>(
     }),
     async handler(request, reply) {
       const call = { params: request.params, body: request.body }
-      const answer = await Reflect.apply(handler, binding.handlers, [call, contexts.get(request)])
+      const answer = await Reflect.apply(handler, binding.handlers, [call, request.context])
       verify?.(answer)
       reply.code(answer.status).header('cache-control', 'private, no-cache')
       return operation.method === 'GET' && answer.status === 200
@@ -97,6 +104,11 @@ function bindOperation<Context>(
         : reply.send(answer.body)
     },
   })
+}
+
+function hasEmptyValue(params: Record<string, string>): boolean {
+  for (const name in params) if (params[name] === '') return true
+  return false
 }
 
 /** Sends a 200 with its validator, or 304 where the caller has the same bytes already. The same object is serialized once. */
@@ -113,7 +125,7 @@ function sendRevalidated(request: FastifyRequest, reply: FastifyReply, body: obj
 }
 
 /** A short text goes out together with the headers; a longer one is not worth encoding again for each answer. */
-const ENCODE_ONCE = 1024
+const ENCODE_ONCE = 8 * 1024
 const serialized = new WeakMap<object, { payload: string | Buffer; etag: string }>()
 
 /** Refuses an answer that the contract does not declare, or whose body breaks its schema. */

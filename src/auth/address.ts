@@ -1,4 +1,5 @@
 import ipaddr from 'ipaddr.js'
+import { recently } from '../recently.ts'
 
 type Range = ReturnType<typeof ipaddr.parseCIDR>
 
@@ -43,26 +44,13 @@ export function clientAddress(
  * What failures are counted by: an IPv4 address, or the /64 of an IPv6 address, which is what one customer is given.
  * `::ffff:1.2.3.4` is `1.2.3.4`.
  */
-export function addressKey(address: string): string {
-  const known = keys.get(address)
-  if (known !== undefined) return known
-  if (keys.size >= KEYS) keys.clear()
-  const key = parseKey(address)
-  keys.set(address, key)
-  return key
-}
-
-/** What failures are counted by where the client's address cannot be told. */
-export const UNKNOWN_ADDRESS = 'unknown'
-
-/** Addresses come again and again, and parsing one costs more than all else that is done with it. */
-const KEYS = 10_000
-const keys = new Map<string, string>()
-
-function parseKey(address: string): string {
+export const addressKey = recently(10_000, (address: string): string => {
   if (!ipaddr.isValid(address)) return UNKNOWN_ADDRESS
   const parsed = ipaddr.process(address)
   if (!(parsed instanceof ipaddr.IPv6)) return parsed.toString()
   const network = new ipaddr.IPv6([...parsed.parts.slice(0, 4), 0, 0, 0, 0])
   return `${network.toString()}/64`
-}
+})
+
+/** What failures are counted by where the client's address cannot be told. */
+export const UNKNOWN_ADDRESS = 'unknown'

@@ -1,4 +1,5 @@
 import type { ErrorCode } from '../errors.ts'
+import { valuesOf } from '../http/headers.ts'
 import { hashToken, isToken } from './token.ts'
 
 /** Nothing that could be right. */
@@ -58,14 +59,8 @@ export function readCredential(
 
 /** The one value; empty when there is none; null when there are several. */
 function authorization(rawHeaders: readonly string[]): string | null {
-  let found: string | undefined
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    const name = rawHeaders[index]
-    // The length rules out nearly every header without a lower-case copy of its name.
-    if (name?.length !== 13 || name.toLowerCase() !== 'authorization') continue
-    if (found !== undefined) return null
-    found = rawHeaders[index + 1] ?? ''
-  }
+  const [value = '', ...others] = valuesOf(rawHeaders, 'authorization')
+  if (others.length > 0) return null
   // Not `trim`: a no-break space is no white space of HTTP.
-  return found?.replace(/^[ \t]+|[ \t]+$/g, '') ?? ''
+  return value.replace(/^[ \t]+|[ \t]+$/g, '')
 }

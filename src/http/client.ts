@@ -1,18 +1,9 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { addressKey, clientAddress, isTrusted, type TrustedProxies } from '../auth/address.ts'
 
-/** Where a request came from, as far as its proxies can be believed. */
-interface Client {
-  /** What failures are counted by. */
-  address: string
-  /** The origin that the client used: `https://status.example.org`. */
-  origin: string
-  secure: boolean
-}
-
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Read from the headers when first asked for. */
+    /** Where the request came from, as far as its proxies can be believed. */
     readonly client: Client
   }
 }
@@ -21,40 +12,54 @@ const FORWARDED = ['x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host'] a
 
 /** Gives every request its `client`. Forwarding headers of others than `proxies` are not believed, and warned of once. */
 export function recogniseClients(app: FastifyInstance, proxies: TrustedProxies): void {
-  const known = new WeakMap<FastifyRequest, Client>()
   let warned = false
 
   app.decorateRequest('client', {
     getter() {
-      let client = known.get(this)
-      if (!client) {
-        client = clientOf(this)
-        known.set(this, client)
+      const peer = this.socket.remoteAddress ?? ''
+      const trusted = isTrusted(peer, proxies)
+      if (!trusted && !warned && FORWARDED.some((name) => name in this.headers)) {
+        warned = true
+        this.log.warn(
+          { peer },
+          'X-Forwarded-* from an address that is not in TRUSTED_PROXIES: behind a proxy all clients share one ' +
+            'failure budget until it is listed there',
+        )
       }
-      return client
+      return new Client(peer, this.headers, trusted ? proxies : [])
     },
   })
+}
 
-  function clientOf(request: FastifyRequest): Client {
-    const peer = request.socket.remoteAddress ?? ''
-    const trusted = isTrusted(peer, proxies)
-    if (!trusted && !warned && FORWARDED.some((name) => name in request.headers)) {
-      warned = true
-      request.log.warn(
-        { peer },
-        'X-Forwarded-* from an address that is not in TRUSTED_PROXIES: behind a proxy all clients share one ' +
-          'failure budget until it is listed there',
-      )
-    }
-    const header = (name: (typeof FORWARDED)[number]) =>
-      trusted ? request.headers[name]?.toString() : undefined
-    const secure = last(header('x-forwarded-proto'))?.toLowerCase() === 'https'
-    const host = last(header('x-forwarded-host')) ?? request.headers.host ?? 'localhost'
-    return {
-      address: addressKey(clientAddress(peer, header('x-forwarded-for'), proxies)),
-      origin: `${secure ? 'https' : 'http'}://${host}`,
-      secure,
-    }
+class Client {
+  readonly #peer: string
+  readonly #headers: FastifyRequest['headers']
+  readonly #proxies: TrustedProxies
+
+  /** @param proxies none where the peer is not one of them */
+  constructor(peer: string, headers: FastifyRequest['headers'], proxies: TrustedProxies) {
+    this.#peer = peer
+    this.#headers = headers
+    this.#proxies = proxies
+  }
+
+  /** What failures are counted by. */
+  get address(): string {
+    return addressKey(clientAddress(this.#peer, this.#forwarded('x-forwarded-for'), this.#proxies))
+  }
+
+  get secure(): boolean {
+    return last(this.#forwarded('x-forwarded-proto'))?.toLowerCase() === 'https'
+  }
+
+  /** The origin that the client used: `https://status.example.org`. */
+  get origin(): string {
+    const host = last(this.#forwarded('x-forwarded-host')) ?? this.#headers.host ?? 'localhost'
+    return `${this.secure ? 'https' : 'http'}://${host}`
+  }
+
+  #forwarded(name: (typeof FORWARDED)[number]): string | undefined {
+    return this.#proxies.length > 0 ? this.#headers[name]?.toString() : undefined
   }
 }
 

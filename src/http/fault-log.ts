@@ -1,10 +1,10 @@
-import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import { type ServiceError, statusOf } from '../errors.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Logs a fault of the server; `log` is that of the request. */
-    logFault(log: FastifyBaseLogger, error: ServiceError): void
+    /** Logs a fault of the server that the request met. */
+    logFault(request: FastifyRequest, error: ServiceError): void
   }
 }
 
@@ -18,10 +18,10 @@ const QUIET = 5_000
 export function logFaults(app: FastifyInstance): void {
   let quietUntil = Number.NEGATIVE_INFINITY
   let silenced = 0
-  app.decorate('logFault', (log, error) => {
+  app.decorate('logFault', ({ id: reqId, log }, error) => {
     const err = error.cause ?? error
     if (statusOf(error.code) !== 503) {
-      log.error({ err }, error.code)
+      log.error({ reqId, err }, error.code)
       return
     }
     if (performance.now() < quietUntil) {
@@ -29,7 +29,7 @@ export function logFaults(app: FastifyInstance): void {
       return
     }
     quietUntil = performance.now() + QUIET
-    log.error({ err, silenced }, error.code)
+    log.error({ reqId, err, silenced }, error.code)
     silenced = 0
   })
 }

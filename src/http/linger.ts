@@ -1,4 +1,9 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import {
+  type IncomingMessage,
+  type OutgoingHttpHeader,
+  type OutgoingHttpHeaders,
+  ServerResponse,
+} from 'node:http'
 import type { Socket } from 'node:net'
 
 /** An unread body declared as at most this many bytes is read and thrown away, and the connection stays open. */
@@ -30,13 +35,35 @@ export function isClosing(socket: Socket): boolean {
 }
 
 /**
- * Lets a client that is still sending see the answer that refuses its body. Closing a connection on which bytes lie
- * unread resets it, and the reset overtakes the answer. To be called for every request that has a body.
+ * Answers that let a client which is still sending see that its body is refused. Closing a connection on which bytes
+ * lie unread resets it, and the reset overtakes the answer.
  *
  * @param patience milliseconds that the rest of the body may take after the answer
  */
-export function answerBeforeBody(request: IncomingMessage, response: ServerResponse, patience: number): void {
+export function patientAnswers(patience: number): typeof ServerResponse {
+  return class<Request extends IncomingMessage> extends ServerResponse<Request> {
+    override writeHead(status: number, reason?: string, headers?: AnswerHeaders): this
+    override writeHead(status: number, headers?: AnswerHeaders): this
+    override writeHead(...head: unknown[]): this {
+      // Whoever read all of the body has nothing to wait for.
+      if (hasBody(this.req) && !this.req.readableEnded) answerBeforeBody(this.req, this, patience)
+      return Reflect.apply(super.writeHead, this, head)
+    }
+  }
+}
+
+type AnswerHeaders = OutgoingHttpHeaders | OutgoingHttpHeader[]
+
+function hasBody({ headers }: IncomingMessage): boolean {
+  return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined
+}
+
+/** To be called before the head of the answer is written. */
+function answerBeforeBody(request: IncomingMessage, response: ServerResponse, patience: number): void {
   const { socket } = request
+  const declared = Number(request.headers['content-length'] ?? Number.POSITIVE_INFINITY)
+  if (isBroken(request) || (!request.complete && declared > WORTH_READING))
+    response.setHeader('connection', 'close')
   socket.destroySoon = () => closeGently(socket)
   response.once('finish', () => {
     // Whoever read the body may have stopped half-way, and what is left of it would block all that follows.
@@ -45,13 +72,6 @@ export function answerBeforeBody(request: IncomingMessage, response: ServerRespo
     const timer = setTimeout(() => socket.destroy(), patience)
     for (const event of ['end', 'close']) request.once(event, () => clearTimeout(timer))
   })
-  const writeHead = response.writeHead
-  response.writeHead = (...args: unknown[]) => {
-    const declared = Number(request.headers['content-length'] ?? Number.POSITIVE_INFINITY)
-    if (isBroken(request) || (!request.complete && declared > WORTH_READING))
-      response.setHeader('connection', 'close')
-    return Reflect.apply(writeHead, response, args)
-  }
 }
 
 /** Ends our half of the connection, then discards what the client still sends, within bounds, before closing. */

@@ -24,7 +24,7 @@ export function asServiceError(error: unknown): ServiceError {
  */
 export function describeFault(reply: FastifyReply, error: ServiceError): void {
   const status = statusOf(error.code)
-  if (status >= 500) reply.server.logFault(reply.log, error)
+  if (status >= 500) reply.server.logFault(reply.request, error)
   reply.code(status).header('cache-control', 'no-store')
   if (status === 503) reply.header('retry-after', RETRY_AFTER)
   if (error instanceof Blocked) reply.header('retry-after', error.retryAfter)

@@ -7,7 +7,8 @@ import {
 } from 'node:http'
 import type { Socket } from 'node:net'
 import { type ErrorCode, messageOf, statusOf } from '../errors.ts'
-import { answerBeforeBody, breakBody, closeGently, isClosing } from './linger.ts'
+import { valuesOf } from './headers.ts'
+import { breakBody, closeGently, isClosing, patientAnswers } from './linger.ts'
 
 /** Milliseconds until a client that does not get on is let go. */
 export interface Timeouts {
@@ -33,6 +34,7 @@ const lastResponse = new WeakMap<Socket, ServerResponse>()
  */
 export function createHttpServer(handle: RequestListener, timeouts: Timeouts): Server {
   const server = createServer({
+    ServerResponse: patientAnswers(timeouts.body),
     maxHeaderSize: MAX_HEADER_BYTES,
     requireHostHeader: false,
     headersTimeout: timeouts.headers,
@@ -44,10 +46,6 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
   const listener = (request: IncomingMessage, response: ServerResponse) => {
     if (isClosing(request.socket)) return
     lastResponse.set(request.socket, response)
-    const { headers } = request
-    if (headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined) {
-      answerBeforeBody(request, response, timeouts.body)
-    }
     const fault = findFault(request)
     if (fault) answer(response, fault)
     else handle(request, response)
@@ -62,8 +60,7 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
   server.on('request', listener)
   // Whoever reads the body sends "100 Continue", once it is known that the body is wanted.
   server.on('checkContinue', listener)
-  server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
-    answerBeforeBody(request, response, timeouts.body)
+  server.on('checkExpectation', (_request: IncomingMessage, response: ServerResponse) => {
     answer(response, 'expectation_unknown')
   })
   return server
@@ -110,10 +107,8 @@ function findFault(request: IncomingMessage): ErrorCode | null {
   if (request.httpVersionMajor !== 1) return 'malformed_request'
   if (request.headers.host === undefined && request.httpVersion === '1.1') return 'host_missing'
   // RFC 9112, 3.2.
-  if ((request.headersDistinct.host?.length ?? 0) > 1) return 'malformed_request'
-  for (let index = 0; index < (request.url?.length ?? 0); index++) {
-    if ((request.url?.charCodeAt(index) ?? 0) > 0x7f) return 'malformed_url'
-  }
+  if (valuesOf(request.rawHeaders, 'host').length > 1) return 'malformed_request'
+  if (/[\u0080-\uffff]/.test(request.url ?? '')) return 'malformed_url'
   return null
 }
 

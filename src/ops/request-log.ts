@@ -10,6 +10,7 @@ export function logRequests(app: FastifyInstance): void {
     const [path] = request.url.split('?', 1)
     request.log.debug(
       {
+        reqId: request.id,
         method: request.method,
         path,
         status: reply.statusCode,

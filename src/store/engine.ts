@@ -16,6 +16,7 @@ export interface Engine {
    * Runs one statement that writes. When the promise is fulfilled, its effect survives a crash and a power cut.
    *
    * @param touched key of the only remembered rows that it can change; without it, it may change any
+   * @throws ReferenceGone
    */
   write<Params, Row>(query: Prepared<Params, Row>, params: Params, touched?: string): Promise<Row[]>
   /** Runs `work` while no other process migrates, in one transaction. */
@@ -64,6 +65,11 @@ export interface Flavor {
   greatest: 'max' | 'greatest'
   /** Milliseconds since the epoch, by the database's clock. */
   now: string
+}
+
+/** A row refers to another one that is not there, or no longer. Nothing was written. */
+export class ReferenceGone extends Error {
+  override name = 'ReferenceGone'
 }
 
 /** The database is away, full or locked for too long; trying again later may help. */

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
-import { v7 as uuidv7 } from 'uuid'
-import type { Engine } from './engine.ts'
+import { type Engine, ReferenceGone } from './engine.ts'
+import { newId } from './ids.ts'
 import { prepare } from './prepared.ts'
 import type { StatusState } from './tables.ts'
 import { nowInSeconds } from './time.ts'
@@ -50,24 +50,17 @@ export function statusStore(engine: Engine) {
   const upsert = prepare<Report & { id: string; now: number }>()((p) =>
     kysely
       .insertInto('statuses')
-      .columns(['repository_id', ...columns])
-      // A row of its repository or none: one deleted meanwhile leaves nothing behind.
-      .expression((eb) =>
-        eb
-          .selectFrom('repositories')
-          .select([
-            'repositories.id as repository_id',
-            eb.val(p.id).as('id'),
-            eb.val(p.sha).as('sha'),
-            eb.val(p.context).as('context'),
-            eb.val(p.state).as('state'),
-            eb.val(p.description).as('description'),
-            eb.val(p.targetUrl).as('target_url'),
-            eb.val(p.now).as('created_at'),
-            eb.val(p.now).as('updated_at'),
-          ])
-          .where('repositories.id', '=', p.repositoryId),
-      )
+      .values({
+        repository_id: p.repositoryId,
+        sha: p.sha,
+        context: p.context,
+        id: p.id,
+        state: p.state,
+        description: p.description,
+        target_url: p.targetUrl,
+        created_at: p.now,
+        updated_at: p.now,
+      })
       .onConflict((conflict) =>
         conflict.columns(['repository_id', 'sha', 'context']).doUpdateSet({
           state: (eb) => eb.ref('excluded.state'),
@@ -76,7 +69,8 @@ export function statusStore(engine: Engine) {
           updated_at: later,
         }),
       )
-      .returning(columns),
+      // The rest is what was sent.
+      .returning(['id', 'created_at', 'updated_at']),
   )
 
   const ofCommit = prepare<{ repositoryId: number; sha: string }>()((p) =>
@@ -105,10 +99,16 @@ export function statusStore(engine: Engine) {
      * @returns the status as it now reads, or undefined when the repository is gone
      */
     async report(report: Report): Promise<StatusRow | undefined> {
-      const { repositoryId, sha } = report
-      const values = { ...report, id: uuidv7(), now: nowInSeconds() }
-      const [row] = await engine.write(upsert, values, keyOf(repositoryId, sha))
-      return row
+      const { repositoryId, sha, context, state, description, targetUrl } = report
+      const values = { ...report, id: newId(), now: nowInSeconds() }
+      try {
+        const [row] = await engine.write(upsert, values, keyOf(repositoryId, sha))
+        return row && { ...row, sha, context, state, description, target_url: targetUrl }
+      } catch (error) {
+        // One deleted meanwhile leaves nothing behind.
+        if (error instanceof ReferenceGone) return undefined
+        throw error
+      }
     },
 
     /**

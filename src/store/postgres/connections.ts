@@ -1,7 +1,7 @@
 import type { PostgresCursor, PostgresPool, PostgresPoolClient, PostgresQueryResult } from 'kysely'
 import { type ClientBase, Pool, type PoolClient, type QueryConfig, type QueryResult, types } from 'pg'
 import { type PoolFigures, StoreUnavailable } from '../engine.ts'
-import { asUnavailable, isLost } from './faults.ts'
+import { asFault, isLost } from './faults.ts'
 
 /** Milliseconds for a free connection, or for a new one to be made. */
 const CONNECT_TIMEOUT = 3_000
@@ -68,7 +68,7 @@ export class Connections implements PostgresPool {
         client.release(true)
       }
     } catch (error) {
-      throw asUnavailable(error)
+      throw asFault(error)
     }
   }
 
@@ -102,7 +102,7 @@ export class Session implements PostgresPoolClient {
   /**
    * Runs a statement.
    *
-   * @throws the database's own error, or that of the lost connection; see `asUnavailable`
+   * @throws the database's own error, or that of the lost connection; see `asFault`
    */
   async run(query: QueryConfig): Promise<QueryResult> {
     if (this.#fault !== undefined) throw this.#fault
@@ -123,7 +123,7 @@ export class Session implements PostgresPoolClient {
   // biome-ignore lint/suspicious/noExplicitAny: one signature for both overloads; Kysely uses a cursor only where one is configured
   query(text: any, values: readonly unknown[] = []): any {
     return this.run({ text, values: [...values] }).catch((error: unknown) => {
-      throw asUnavailable(error)
+      throw asFault(error)
     })
   }
 

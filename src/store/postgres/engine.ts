@@ -3,7 +3,7 @@ import type { Engine, Flavor } from '../engine.ts'
 import type { Prepared } from '../prepared.ts'
 import type { Tables } from '../tables.ts'
 import { Connections } from './connections.ts'
-import { asUnavailable, isWorthRepeating } from './faults.ts'
+import { asFault, isWorthRepeating } from './faults.ts'
 
 const flavor: Flavor = {
   // Not `always`: a copy brings ids along.
@@ -74,7 +74,7 @@ export function openPostgres({ url, poolSize, patient }: PostgresOptions): Engin
       try {
         return await run(query, params)
       } catch (error) {
-        throw asUnavailable(error)
+        throw asFault(error)
       }
     },
     async write(query, params) {
@@ -82,7 +82,7 @@ export function openPostgres({ url, poolSize, patient }: PostgresOptions): Engin
         try {
           return await run(query, params)
         } catch (error) {
-          if (attempt === ATTEMPTS || !isWorthRepeating(error)) throw asUnavailable(error)
+          if (attempt === ATTEMPTS || !isWorthRepeating(error)) throw asFault(error)
         }
       }
     },

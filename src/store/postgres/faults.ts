@@ -1,5 +1,5 @@
 import { DatabaseError } from 'pg'
-import { StoreUnavailable } from '../engine.ts'
+import { ReferenceGone, StoreUnavailable } from '../engine.ts'
 
 /**
  * SQLSTATEs of a server that is away, full, overloaded or no longer the primary, as opposed to a statement that is
@@ -13,10 +13,14 @@ const LOST = /^(08|57P|25006|25P03)/
 const BEATEN = /^(40001|40P01)/
 const FOREIGN_KEY = '23503'
 
-/** A fault of the connection, the server or its disk becomes StoreUnavailable; any other error stays what it is. */
-export function asUnavailable(error: unknown): unknown {
+/**
+ * A fault of the connection, the server or its disk becomes StoreUnavailable, a row that refers to nothing
+ * ReferenceGone; any other error stays what it is.
+ */
+export function asFault(error: unknown): unknown {
   if (error instanceof StoreUnavailable) return error
   const code = sqlStateOf(error)
+  if (code === FOREIGN_KEY) return new ReferenceGone('PostgreSQL', { cause: error })
   const away = code === undefined ? isConnectionFault(error) : AWAY.test(code) || BEATEN.test(code)
   return away ? new StoreUnavailable(`PostgreSQL: ${describe(error)}`, { cause: error }) : error
 }
@@ -27,13 +31,10 @@ export function isLost(error: unknown): boolean {
   return code === undefined ? isConnectionFault(error) : LOST.test(code)
 }
 
-/**
- * Whether a single statement that failed so should simply run again. A row referred to that another transaction deleted
- * meanwhile is seen to be gone by then.
- */
+/** Whether a single statement that failed so should simply run again. */
 export function isWorthRepeating(error: unknown): boolean {
   const code = sqlStateOf(error)
-  return code !== undefined && (BEATEN.test(code) || code === FOREIGN_KEY)
+  return code !== undefined && BEATEN.test(code)
 }
 
 function sqlStateOf(error: unknown): string | undefined {

@@ -7,8 +7,8 @@ import {
   SqliteDriver,
   type TransactionSettings,
 } from 'kysely'
-import { whenFree } from './busy.ts'
 import type { Connection } from './connection.ts'
+import { whenFree } from './faults.ts'
 
 /** Kysely's SQLite dialect over a connection with prepared statements, which waits for other processes' writes. */
 export class PatientSqliteDialect extends SqliteDialect {

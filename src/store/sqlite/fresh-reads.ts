@@ -1,6 +1,6 @@
 import type { Memory } from '../engine.ts'
-import { whenFree } from './busy.ts'
 import type { Connection } from './connection.ts'
+import { whenFree } from './faults.ts'
 import { RowCache } from './row-cache.ts'
 
 /**

@@ -1,5 +1,5 @@
-import { whenFree } from './busy.ts'
 import type { Connection } from './connection.ts'
+import { asReferenceGone, whenFree } from './faults.ts'
 
 interface Write {
   sql: string
@@ -82,7 +82,7 @@ export class WriteGroup {
     } catch (error) {
       // SQLite ends the whole transaction at some faults (disk full, out of memory): then none of the group stands.
       if (!this.#connection.raw.inTransaction) throw error
-      return new Failure(error)
+      return new Failure(asReferenceGone(error))
     }
   }
 }

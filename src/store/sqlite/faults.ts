@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises'
 import Sqlite from 'better-sqlite3'
-import { StoreUnavailable } from '../engine.ts'
+import { ReferenceGone, StoreUnavailable } from '../engine.ts'
 
 /** How long a statement waits for other processes' writes, in milliseconds. */
 const PATIENCE = 5_000
@@ -23,6 +23,12 @@ export async function whenFree<T>(work: () => T | Promise<T>): Promise<T> {
       await setTimeout(1 + 2 * Math.random())
     }
   }
+}
+
+/** A row that refers to nothing becomes ReferenceGone. */
+export function asReferenceGone(error: unknown): unknown {
+  const gone = error instanceof Sqlite.SqliteError && error.code === 'SQLITE_CONSTRAINT_FOREIGNKEY'
+  return gone ? new ReferenceGone('SQLite', { cause: error }) : error
 }
 
 /** A fault of the database file or its disk, as opposed to one of the statement, becomes StoreUnavailable. */
