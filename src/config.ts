@@ -1,4 +1,5 @@
 import { resolve } from 'node:path'
+import type { Ajv } from 'ajv'
 import envSchema from 'env-schema'
 import { parse } from 'pg-connection-string'
 import { parseCidr, type TrustedProxies } from './auth/address.ts'
@@ -108,10 +109,16 @@ function validate(data: Record<string, string | undefined>): Environment {
       throw new ConfigError(`${name} must be a whole number; got "${text}"`)
   }
   try {
-    return envSchema<Environment>({ schema, data, env: false, dotenv: false })
+    return envSchema<Environment>({ schema, data, env: false, dotenv: false, ajv: { customOptions } })
   } catch (error) {
     throw new ConfigError(explain(error))
   }
+}
+
+/** The schema above is right or wrong once and for all: it is not validated at each start. */
+function customOptions(ajv: Ajv): Ajv {
+  ajv.opts.validateSchema = false
+  return ajv
 }
 
 /** env-schema speaks of `env/PORT must be integer`. */

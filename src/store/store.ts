@@ -8,11 +8,9 @@ import { failureStore } from './failures.ts'
 import { pruneStatuses, removeCommits, reportedCommits } from './maintenance/commits.ts'
 import { findFaults, removeOrphans } from './maintenance/faults.ts'
 import { migrate } from './migrations.ts'
-import { openPostgres } from './postgres/engine.ts'
 import { prepare } from './prepared.ts'
 import { repositoryStore } from './repositories.ts'
 import { sessionStore } from './sessions.ts'
-import { openSqlite } from './sqlite/engine.ts'
 import { statusStore } from './statuses.ts'
 import { tokenStore } from './tokens.ts'
 import { userStore } from './users.ts'
@@ -71,7 +69,12 @@ export async function copyStore(
 /** Opens the database as it is. @throws StoreUnavailable when it cannot be opened */
 export async function openEngine(options: StoreOptions): Promise<Engine> {
   const { dataDir, databaseUrl, poolSize = 10, patient = false } = options
-  if (databaseUrl) return openPostgres({ url: databaseUrl, poolSize, patient })
+  // Only one of the two drivers is needed, and loading either takes a while.
+  if (databaseUrl) {
+    const { openPostgres } = await import('./postgres/engine.ts')
+    return openPostgres({ url: databaseUrl, poolSize, patient })
+  }
+  const { openSqlite } = await import('./sqlite/engine.ts')
   return openSqlite(join(dataDir, 'commit-status.db'))
 }
 

@@ -3,7 +3,10 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
+import { Ajv2020 } from 'ajv/dist/2020.js'
 import t, { type Test } from 'tap'
+import { operations } from '../../generated/operations.ts'
+import { schemas } from '../../generated/schemas.ts'
 import { findDrift, generate, writeGenerated } from '../../src/codegen/generate.ts'
 
 const root = resolve(import.meta.dirname, '../..')
@@ -16,6 +19,14 @@ async function setUp(t: Test, spec = parcels) {
   t.teardown(() => rm(folder, { recursive: true, force: true }))
   return { spec, server: join(folder, 'server'), client: join(folder, 'client') }
 }
+
+t.test('what is generated are JSON Schemas', async (t) => {
+  const ajv = new Ajv2020({ strict: false })
+  for (const [name, schema] of Object.entries(schemas)) t.ok(ajv.validateSchema(schema), name)
+  for (const [id, { params, body, replies }] of Object.entries(operations)) {
+    for (const schema of [params, body, ...Object.values(replies)]) t.ok(ajv.validateSchema(schema ?? {}), id)
+  }
+})
 
 t.test('the same contract always gives the same bytes', async (t) => {
   const options = await setUp(t, join(root, 'openapi.yaml'))
