@@ -3,6 +3,9 @@ import { recently } from '../recently.ts'
 
 type Range = ReturnType<typeof ipaddr.parseCIDR>
 
+/** Addresses come again and again, and parsing one costs more than all else that is done with it. */
+const ADDRESSES = 10_000
+
 /** Proxies whose forwarding headers are believed. */
 export type TrustedProxies = readonly Range[]
 
@@ -13,11 +16,16 @@ export function parseCidr(text: string): Range {
   return [address, address.kind() === 'ipv4' ? 32 : 128]
 }
 
-/** Whether the address is one of the proxies'. */
-export function isTrusted(address: string, proxies: TrustedProxies): boolean {
-  if (proxies.length === 0 || !ipaddr.isValid(address)) return false
-  const parsed = ipaddr.process(address)
-  return proxies.some(([range, bits]) => parsed.kind() === range.kind() && parsed.match(range, bits))
+/** Says whether an address is one of the proxies'. */
+export type IsTrusted = (address: string) => boolean
+
+export function trust(proxies: TrustedProxies): IsTrusted {
+  if (proxies.length === 0) return () => false
+  return recently(ADDRESSES, (address) => {
+    if (!ipaddr.isValid(address)) return false
+    const parsed = ipaddr.process(address)
+    return proxies.some(([range, bits]) => parsed.kind() === range.kind() && parsed.match(range, bits))
+  })
 }
 
 /**
@@ -26,15 +34,11 @@ export function isTrusted(address: string, proxies: TrustedProxies): boolean {
  *
  * @param peer at the other end of the connection
  */
-export function clientAddress(
-  peer: string,
-  forwardedFor: string | undefined,
-  proxies: TrustedProxies,
-): string {
+export function clientAddress(peer: string, forwardedFor: string | undefined, isTrusted: IsTrusted): string {
   let client = peer
   for (const entry of (forwardedFor ?? '').split(',').reverse()) {
     const address = entry.trim()
-    if (!isTrusted(client, proxies) || !ipaddr.isValid(address)) break
+    if (!isTrusted(client) || !ipaddr.isValid(address)) break
     client = address
   }
   return client
@@ -44,7 +48,7 @@ export function clientAddress(
  * What failures are counted by: an IPv4 address, or the /64 of an IPv6 address, which is what one customer is given.
  * `::ffff:1.2.3.4` is `1.2.3.4`.
  */
-export const addressKey = recently(10_000, (address: string): string => {
+export const addressKey = recently(ADDRESSES, (address: string): string => {
   if (!ipaddr.isValid(address)) return UNKNOWN_ADDRESS
   const parsed = ipaddr.process(address)
   if (!(parsed instanceof ipaddr.IPv6)) return parsed.toString()
