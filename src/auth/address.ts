@@ -5,6 +5,15 @@ type Range = ReturnType<typeof ipaddr.parseCIDR>
 
 /** Addresses come again and again, and parsing one costs more than all else that is done with it. */
 const ADDRESSES = 10_000
+/** Characters of an IPv6 address with a zone. */
+const LONGEST = 64
+
+const parseShort = recently(ADDRESSES, (text: string) => (ipaddr.isValid(text) ? ipaddr.process(text) : null))
+
+/** null: no address. */
+function parse(text: string): ReturnType<typeof parseShort> {
+  return text.length > LONGEST ? null : parseShort(text)
+}
 
 /** Proxies whose forwarding headers are believed. */
 export type TrustedProxies = readonly Range[]
@@ -16,16 +25,12 @@ export function parseCidr(text: string): Range {
   return [address, address.kind() === 'ipv4' ? 32 : 128]
 }
 
-/** Says whether an address is one of the proxies'. */
-export type IsTrusted = (address: string) => boolean
-
-export function trust(proxies: TrustedProxies): IsTrusted {
-  if (proxies.length === 0) return () => false
-  return recently(ADDRESSES, (address) => {
-    if (!ipaddr.isValid(address)) return false
-    const parsed = ipaddr.process(address)
-    return proxies.some(([range, bits]) => parsed.kind() === range.kind() && parsed.match(range, bits))
-  })
+/** Whether the address is one of the proxies'. */
+export function isTrusted(address: string, proxies: TrustedProxies): boolean {
+  if (proxies.length === 0) return false
+  const parsed = parse(address)
+  if (parsed === null) return false
+  return proxies.some(([range, bits]) => parsed.kind() === range.kind() && parsed.match(range, bits))
 }
 
 /**
@@ -34,11 +39,15 @@ export function trust(proxies: TrustedProxies): IsTrusted {
  *
  * @param peer at the other end of the connection
  */
-export function clientAddress(peer: string, forwardedFor: string | undefined, isTrusted: IsTrusted): string {
+export function clientAddress(
+  peer: string,
+  forwardedFor: string | undefined,
+  proxies: TrustedProxies,
+): string {
   let client = peer
-  for (const entry of (forwardedFor ?? '').split(',').reverse()) {
+  for (const entry of forwardedFor?.split(',').reverse() ?? []) {
     const address = entry.trim()
-    if (!isTrusted(client) || !ipaddr.isValid(address)) break
+    if (!isTrusted(client, proxies) || parse(address) === null) break
     client = address
   }
   return client
@@ -49,8 +58,8 @@ export function clientAddress(peer: string, forwardedFor: string | undefined, is
  * `::ffff:1.2.3.4` is `1.2.3.4`.
  */
 export const addressKey = recently(ADDRESSES, (address: string): string => {
-  if (!ipaddr.isValid(address)) return UNKNOWN_ADDRESS
-  const parsed = ipaddr.process(address)
+  const parsed = parse(address)
+  if (parsed === null) return UNKNOWN_ADDRESS
   if (!(parsed instanceof ipaddr.IPv6)) return parsed.toString()
   const network = new ipaddr.IPv6([...parsed.parts.slice(0, 4), 0, 0, 0, 0])
   return `${network.toString()}/64`

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { addressKey, clientAddress, type IsTrusted, type TrustedProxies, trust } from '../auth/address.ts'
+import { addressKey, clientAddress, isTrusted, type TrustedProxies } from '../auth/address.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -12,13 +12,12 @@ const FORWARDED = ['x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host'] a
 
 /** Gives every request its `client`. Forwarding headers of others than `proxies` are not believed, and warned of once. */
 export function recogniseClients(app: FastifyInstance, proxies: TrustedProxies): void {
-  const isTrusted = trust(proxies)
   let warned = false
 
   app.decorateRequest('client', {
     getter() {
       const peer = this.socket.remoteAddress ?? ''
-      const trusted = isTrusted(peer)
+      const trusted = isTrusted(peer, proxies)
       if (!trusted && !warned && FORWARDED.some((name) => name in this.headers)) {
         warned = true
         this.log.warn(
@@ -27,7 +26,7 @@ export function recogniseClients(app: FastifyInstance, proxies: TrustedProxies):
             'failure budget until it is listed there',
         )
       }
-      return new Client(peer, this.headers, trusted ? isTrusted : null)
+      return new Client(peer, this.headers, trusted ? proxies : [])
     },
   })
 }
@@ -35,19 +34,18 @@ export function recogniseClients(app: FastifyInstance, proxies: TrustedProxies):
 class Client {
   readonly #peer: string
   readonly #headers: FastifyRequest['headers']
-  readonly #isTrusted: IsTrusted | null
+  readonly #proxies: TrustedProxies
 
-  /** @param isTrusted null where the peer itself is not */
-  constructor(peer: string, headers: FastifyRequest['headers'], isTrusted: IsTrusted | null) {
+  /** @param proxies none where the peer is not one of them */
+  constructor(peer: string, headers: FastifyRequest['headers'], proxies: TrustedProxies) {
     this.#peer = peer
     this.#headers = headers
-    this.#isTrusted = isTrusted
+    this.#proxies = proxies
   }
 
   /** What failures are counted by. */
   get address(): string {
-    if (this.#isTrusted === null) return addressKey(this.#peer)
-    return addressKey(clientAddress(this.#peer, this.#forwarded('x-forwarded-for'), this.#isTrusted))
+    return addressKey(clientAddress(this.#peer, this.#forwarded('x-forwarded-for'), this.#proxies))
   }
 
   get secure(): boolean {
@@ -61,7 +59,7 @@ class Client {
   }
 
   #forwarded(name: (typeof FORWARDED)[number]): string | undefined {
-    return this.#isTrusted ? this.#headers[name]?.toString() : undefined
+    return this.#proxies.length > 0 ? this.#headers[name]?.toString() : undefined
   }
 }
 
