@@ -53,6 +53,9 @@ const schema = {
   },
 } as const
 
+/** Names of all that the configuration is read from. */
+export const variables = Object.keys(schema.properties)
+
 interface Environment {
   HOST: string
   PORT: number
@@ -77,9 +80,7 @@ interface Environment {
  */
 export function readConfig(environment: NodeJS.ProcessEnv): Config {
   const data = Object.fromEntries(
-    Object.keys(schema.properties)
-      .filter((name) => environment[name])
-      .map((name) => [name, environment[name]]),
+    variables.filter((name) => environment[name]).map((name) => [name, environment[name]]),
   )
   const env = validate(data)
   return {

@@ -1,12 +1,17 @@
 import './runtime.ts'
 import { buildApp } from './app.ts'
-import { ConfigError, readConfig } from './config.ts'
+import { ConfigError, readConfig, variables } from './config.ts'
 import { openCommitLookup } from './git/commit-lookup.ts'
+import { checkGit } from './git/usable.ts'
 import { createLogger } from './ops/logger.ts'
 import { stopServing } from './ops/stop.ts'
 import { adminCommand } from './runtime.ts'
 import { StoreUnavailable } from './store/engine.ts'
 import { openStore, type Store } from './store/store.ts'
+
+const usage = `The commit status server takes no arguments. Environment variables say how it is run:
+  ${variables.join('\n  ')}
+It is administered by: ${adminCommand} --help`
 
 async function serve(): Promise<void> {
   const config = readConfig(process.env)
@@ -41,6 +46,7 @@ async function serve(): Promise<void> {
   })
   const address = app.server.address()
   const listening = typeof address === 'object' && address ? address.port : port
+  checkGit().catch((error: unknown) => logger.error({ err: error }, 'commits cannot be looked up'))
   process.stdout.write(`Listening on http://${host.includes(':') ? `[${host}]` : host}:${listening}\n`)
 }
 
@@ -65,4 +71,11 @@ function fail(error: unknown): never {
   process.exit(1)
 }
 
-serve().catch(fail)
+const [, , ...args] = process.argv
+if (args.length === 0) serve().catch(fail)
+else {
+  const asked = args[0] === '--help' || args[0] === '-h'
+  const output = asked ? process.stdout : process.stderr
+  output.write(`${usage}\n`)
+  process.exitCode = asked ? 0 : 2
+}

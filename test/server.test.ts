@@ -54,6 +54,13 @@ async function serve(t: Test, dataDir: string, environment: NodeJS.ProcessEnv = 
   return { ...server, url }
 }
 
+t.test('without git it says so at once, and serves what needs none', async (t) => {
+  const server = await serve(t, dataFolder(t), { PATH: '/nonexistent' })
+  await server.printed(/git cannot be run/)
+  t.equal((await fetch(`${server.url}/healthz`)).status, 200)
+  t.equal((await fetch(`${server.url}/readyz`)).status, 503)
+})
+
 t.test('npm start serves, and ends with 0 when only npm gets the signal', async (t) => {
   const environment = { PORT: '0', DATA_DIR: dataFolder(t), LOG_LEVEL: 'silent' }
   const npm = startProcess(t, 'npm', ['start', '--silent'], environment)

@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import { readFileSync } from 'node:fs'
 import { exitCodes } from './exit-codes.ts'
 import { get } from './get.ts'
 import { help } from './help.ts'
@@ -16,8 +17,12 @@ const commands = new Map([
 ])
 
 async function main([name, ...args]: string[]): Promise<number> {
-  if (name === '--help' || name === '-h') {
+  if (name === 'help' || asks([name, ...args], '--help', '-h')) {
     process.stdout.write(help)
+    return exitCodes.success
+  }
+  if (name === '--version') {
+    process.stdout.write(`${version()}\n`)
     return exitCodes.success
   }
   const command = commands.get(name ?? '')
@@ -33,6 +38,16 @@ async function main([name, ...args]: string[]): Promise<number> {
     process.stderr.write(command ? 'See commit-status --help\n' : `\n${help}`)
     return exitCodes.usage
   }
+}
+
+/** Whether one of the options is there, before the command that is to be run. */
+function asks(args: (string | undefined)[], ...options: string[]): boolean {
+  const end = args.indexOf('--')
+  return (end < 0 ? args : args.slice(0, end)).some((arg) => arg !== undefined && options.includes(arg))
+}
+
+function version(): string {
+  return JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')).version
 }
 
 // Output that nobody reads any more must not change how a build ends.

@@ -59,6 +59,16 @@ t.test('report and get', async (t) => {
     t.equal(JSON.parse(json.stdout).statuses.length, 4)
   })
 
+  t.test('every command tells how it is used', async (t) => {
+    for (const args of [['--help'], ['help'], ['report', '--help'], ['get', '-h'], ['run', '-h', '--', 'ls']])
+      t.match(
+        await cli(args, { env: {} }),
+        { code: 0, stdout: /^Usage: commit-status COMMAND/ },
+        args.join(' '),
+      )
+    t.match(await cli(['--version'], { env: {} }), { code: 0, stdout: /^\d+\.\d+\.\d+\n$/ })
+  })
+
   t.test('2 is wrong usage or an invalid value, 5 unreachable or refused', async (t) => {
     const passed = proxy.passages.length
     const usages: [string[], RegExp][] = [
