@@ -26,10 +26,13 @@ export class FreshReads {
     if (!sameRequest) await this.#look()
     const known = this.#cache.get(key)
     if (known !== undefined) return this.#as<Row>(known)
-    // Not older than what the counter stood for; should it be newer, the counter has moved by the next look.
-    const rows = await whenFree(read)
-    if (keep === undefined || keep(rows)) this.#cache.set(key, rows)
-    return rows
+    return whenFree(() => {
+      // Not older than what the counter stood for; should it be newer, the counter has moved by the next look.
+      const rows = read()
+      // At once: others of the same turn are about to ask for the same.
+      if (keep === undefined || keep(rows)) this.#cache.set(key, rows)
+      return rows
+    })
   }
 
   /** A key names one query: its rows are what that query gives. */
