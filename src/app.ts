@@ -57,8 +57,6 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const app = Fastify({
     ...(options.logger && { loggerInstance: options.logger }),
     logController: new LogController({ disableRequestLogging: true }),
-    // A logger for each request costs more than most requests do that log nothing; who logs names the request.
-    childLoggerFactory: (logger) => logger,
     requestIdHeader: false,
     genReqId: () => `${instance}-${(requests++).toString(36)}`,
     serverFactory: (handle) => createHttpServer(handle, timeouts),

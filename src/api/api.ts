@@ -35,6 +35,8 @@ const CHALLENGE = 'Bearer realm="commit-status"'
 /** The Commit Status JSON API: the generated operations, bound to their handlers. */
 export async function api(app: FastifyInstance, options: ApiOptions): Promise<void> {
   const { authorizer } = options
+  // Making a logger for each request costs more than all logging here does: faults are logged by their request's id.
+  app.setChildLoggerFactory((logger) => logger)
 
   function authorize(
     request: FastifyRequest,

@@ -73,10 +73,7 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
       (end, complaint) => {
         children -= 1
         if (complaint !== '')
-          request.log.info(
-            { reqId: request.id, service: call.service, path, end, complaint },
-            'git complained',
-          )
+          request.log.info({ service: call.service, path, end, complaint }, 'git complained')
       },
     )
     children += 1

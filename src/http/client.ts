@@ -20,8 +20,8 @@ export function recogniseClients(app: FastifyInstance, proxies: TrustedProxies):
       const trusted = isTrusted(peer, proxies)
       if (!trusted && !warned && FORWARDED.some((name) => name in this.headers)) {
         warned = true
-        this.log.warn(
-          { peer },
+        app.log.warn(
+          { reqId: this.id, peer },
           'X-Forwarded-* from an address that is not in TRUSTED_PROXIES: behind a proxy all clients share one ' +
             'failure budget until it is listed there',
         )

@@ -18,10 +18,10 @@ const QUIET = 5_000
 export function logFaults(app: FastifyInstance): void {
   let quietUntil = Number.NEGATIVE_INFINITY
   let silenced = 0
-  app.decorate('logFault', ({ id: reqId, log }, error) => {
+  app.decorate('logFault', ({ id: reqId }, error) => {
     const err = error.cause ?? error
     if (statusOf(error.code) !== 503) {
-      log.error({ reqId, err }, error.code)
+      app.log.error({ reqId, err }, error.code)
       return
     }
     if (performance.now() < quietUntil) {
@@ -29,7 +29,7 @@ export function logFaults(app: FastifyInstance): void {
       return
     }
     quietUntil = performance.now() + QUIET
-    log.error({ reqId, err, silenced }, error.code)
+    app.log.error({ reqId, err, silenced }, error.code)
     silenced = 0
   })
 }

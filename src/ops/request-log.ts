@@ -8,7 +8,7 @@ export function logRequests(app: FastifyInstance): void {
   if (app.log.level !== 'debug' && app.log.level !== 'trace') return
   app.addHook('onResponse', (request, reply, done) => {
     const [path] = request.url.split('?', 1)
-    request.log.debug(
+    app.log.debug(
       {
         reqId: request.id,
         method: request.method,
