@@ -1,72 +1,114 @@
 import { mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { toCommitStatuses } from '../../src/api/handlers.ts'
 import { issueToken } from '../../src/auth/issue-token.ts'
 import { createBareRepository } from '../../src/git/repository.ts'
-import { openStore } from '../../src/store/store.ts'
-import { pushCommits } from '../helpers/git.ts'
+import { openStore, type Store, type StoreOptions } from '../../src/store/store.ts'
+import { importCommits } from '../helpers/git.ts'
+import { CONTEXTS, fill } from './fill.ts'
 
-/** What is measured on. */
+/** What is measured on: repositories of `alice`, some of whose commits have statuses. */
 export interface Fixture {
-  dataDir: string
-  token: string
-  /** A commit of `alice/public` for each number of contexts. */
-  commits: Map<number, string>
-  /** A commit of `alice/private` with 10 contexts. */
+  /** What opens the database. */
+  options: StoreOptions
+  /** The first is the busy one. */
+  tokens: string[]
+  /** Ids by name. */
+  repositories: Record<string, number>
+  /** Commits of `public` by their number of contexts. */
+  sized: Map<number, string>
+  /** Commits of `public` with 10 contexts each, among all the others, the newest first. */
+  stored: string[]
+  /** A commit of `private` with 10 contexts. */
   privateCommit: string
-  /** Commits of `alice/reports` without statuses. */
-  fresh: string[]
-  /** The answer for the commit with 10 contexts. */
-  answer: object
+  /** Commits of `reports`, to be reported on. */
+  reported: string[]
+  /** Commits of `silent`, never reported on: a read of one asks git. */
+  silent: string[]
+  /** Repositories that nobody has asked about, each with its one commit. */
+  untouched: { name: string; sha: string }[]
+  /** Of the table of statuses and its indexes, for each status in it. */
+  bytesPerStatus: number
 }
 
 export const SIZES = [1, 10, 112, 500]
+const STORED = 1_000
+const REPORTED = 1_000
+const SILENT = 1_000
+const UNTOUCHED = 30
+const TOKENS = 11
 
-/** Makes repositories with commits and statuses through the store. */
-export async function makeFixture(): Promise<Fixture> {
+/**
+ * Makes a database with `size` statuses in `public`, some more beside, and the git repositories of the commits that are
+ * asked about; git knows nothing of the others.
+ *
+ * @param databaseUrl a PostgreSQL database; without it SQLite
+ */
+export async function makeFixture(size: number, databaseUrl?: string): Promise<Fixture> {
   const dataDir = mkdtempSync(join(tmpdir(), 'bench-'))
-  const store = await openStore({ dataDir })
-  const { id: userId } = await store.users.create('alice')
-  const { secret } = await issueToken(store.tokens, {
-    userId,
-    name: 'bench',
-    scopes: ['repo'],
-    expiresAt: null,
-  })
+  const options = { dataDir, ...(databaseUrl && { databaseUrl }) }
+  const store = await openStore(options)
+  const tokens = await makeTokens(store)
+  const repositories: Record<string, number> = {}
   const create = async (name: string, visibility: 'public' | 'private', commits: number) => {
-    const repository = await store.repositories.create(
+    const { id, path } = await store.repositories.create(
       { owner: 'alice', name, visibility, objectFormat: 'sha1' },
-      (path) => createBareRepository(path, 'sha1'),
+      (place) => createBareRepository(place, 'sha1'),
     )
-    return { id: repository.id, commits: pushCommits(repository.path, commits) }
+    repositories[name] = id
+    return { id, commits: importCommits(path, commits) }
   }
-  const report = (repositoryId: number, sha: string, count: number) =>
-    Promise.all(
-      Array.from({ length: count }, (_, index) =>
-        store.statuses.report({
-          repositoryId,
-          sha,
-          context: `ci/check-${index}`,
-          state: 'success',
-          description: `412 tests passed in ${index} s`,
-          targetUrl: `https://ci.example.org/jobs/${index}`,
-        }),
-      ),
-    )
 
-  const open = await create('public', 'public', SIZES.length)
-  const commits = new Map<number, string>()
-  for (const [index, size] of SIZES.entries()) {
-    const sha = open.commits[index] ?? ''
-    await report(open.id, sha, size)
-    commits.set(size, sha)
-  }
+  const { id: publicId, commits } = await create('public', 'public', SIZES.length + STORED)
+  const sized = new Map(SIZES.map((contexts, index) => [contexts, commits[index] ?? '']))
+  for (const [contexts, sha] of sized) await report(store, publicId, sha, contexts)
   const closed = await create('private', 'private', 1)
   const [privateCommit = ''] = closed.commits
-  await report(closed.id, privateCommit, 10)
-  const { commits: fresh } = await create('reports', 'public', 112)
-  const answer = toCommitStatuses(await store.statuses.list(open.id, commits.get(10) ?? ''))
+  await report(store, closed.id, privateCommit, CONTEXTS)
+  const { commits: reported } = await create('reports', 'public', REPORTED)
+  const { commits: silent } = await create('silent', 'public', SILENT)
+  const untouched: Fixture['untouched'] = []
+  for (let index = 0; index < UNTOUCHED; index++) {
+    const name = `untouched-${index}`
+    const { commits: only } = await create(name, 'public', 1)
+    untouched.push({ name, sha: only[0] ?? '' })
+  }
+
   await store.close()
-  return { dataDir, token: secret, commits, privateCommit, fresh, answer }
+
+  const stored = commits.slice(SIZES.length).reverse()
+  const bytesPerStatus = await fill(options, publicId, stored, size)
+  return {
+    options,
+    tokens,
+    repositories,
+    sized,
+    stored: stored.slice(0, size / CONTEXTS),
+    privateCommit,
+    reported,
+    silent,
+    untouched,
+    bytesPerStatus,
+  }
+}
+
+async function makeTokens(store: Store): Promise<string[]> {
+  const { id: userId } = await store.users.create('alice')
+  const request = { userId, name: 'bench', scopes: ['repo'], expiresAt: null }
+  const issued = Array.from({ length: TOKENS }, () => issueToken(store.tokens, request))
+  return (await Promise.all(issued)).map(({ secret }) => secret)
+}
+
+async function report(store: Store, repositoryId: number, sha: string, contexts: number): Promise<void> {
+  const reports = Array.from({ length: contexts }, (_, index) =>
+    store.statuses.report({
+      repositoryId,
+      sha,
+      context: `ci/check-${index}`,
+      state: 'success',
+      description: `412 tests passed in ${index} s`,
+      targetUrl: `https://ci.example.org/jobs/${index}`,
+    }),
+  )
+  await Promise.all(reports)
 }

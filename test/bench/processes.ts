@@ -8,11 +8,14 @@ export interface ServerProcess {
   url: string
   /** Processor time used so far, in microseconds, by all of its threads. */
   cpu(): number
+  /** Bytes of memory that it has in use now (resident set). */
+  memory(): number
   stop(): Promise<void>
 }
 
-/** Linux counts processor time in hundredths of a second. */
+/** Linux counts processor time in hundredths of a second, and memory in pages. */
 const TICK = 10_000
+const PAGE = 4096
 
 /** @param args of node; the process prints `Listening on URL` */
 export async function startProcess(args: string[], env: NodeJS.ProcessEnv = {}): Promise<ServerProcess> {
@@ -32,9 +35,13 @@ export async function startProcess(args: string[], env: NodeJS.ProcessEnv = {}):
         const fields = rest.split(' ')
         return (Number(fields[11]) + Number(fields[12])) * TICK
       },
+      memory() {
+        const [, resident] = readFileSync(`/proc/${child.pid}/statm`, 'utf8').split(' ')
+        return Number(resident) * PAGE
+      },
       async stop() {
         child.kill()
-        if (child.exitCode === null) await once(child, 'exit')
+        if (child.exitCode === null && child.signalCode === null) await once(child, 'exit')
       },
     }
   }

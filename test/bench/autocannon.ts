@@ -1,0 +1,33 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { text } from 'node:stream/consumers'
+import autocannon from 'autocannon'
+import type { Load, Measured } from './load.ts'
+
+/** Runs autocannon in a process of its own, which is this module. */
+export async function runAutocannon(load: Load): Promise<Measured> {
+  const child = spawn(process.execPath, [import.meta.filename], { stdio: ['pipe', 'pipe', 'inherit'] })
+  child.stdin.end(JSON.stringify(load))
+  const [output, [code]] = await Promise.all([text(child.stdout), once(child, 'exit')])
+  if (code !== 0) throw new Error(`the load ended with ${code}`)
+  return JSON.parse(output)
+}
+
+async function main(): Promise<void> {
+  const { url, connections, seconds, requests }: Load = JSON.parse(await text(process.stdin))
+  // It replaces the same placeholder by itself.
+  const options = { url, connections, duration: seconds, requests, idReplacement: true }
+  const { duration, latency, errors, timeouts, statusCodeStats = {}, ...result } = await autocannon(options)
+  const measured: Measured = {
+    rate: result.requests.total / duration,
+    p50: latency.p50,
+    p99: latency.p99,
+    statuses: Object.fromEntries(
+      Object.entries(statusCodeStats).map(([status, { count }]) => [status, Number(count)]),
+    ),
+    errors: errors + timeouts,
+  }
+  process.stdout.write(JSON.stringify(measured))
+}
+
+if (import.meta.main) await main()

@@ -1,0 +1,118 @@
+import { join } from 'node:path'
+import { Pool, types } from 'pg'
+import { v7 as uuidv7 } from 'uuid'
+import { toCommitStatuses } from '../../src/api/handlers.ts'
+import { buildApp } from '../../src/app.ts'
+import { openCommitLookup } from '../../src/git/commit-lookup.ts'
+import type { Prepared } from '../../src/store/prepared.ts'
+import { openEngine, storeOver } from '../../src/store/store.ts'
+import {
+  type Body,
+  createBaseline,
+  headers,
+  listen,
+  type Place,
+  readHeaders,
+  readOptions,
+  readUrl,
+  reportOptions,
+  reportUrl,
+  shown,
+} from './baseline-routes.ts'
+
+/**
+ * Makes the same `pg` calls for a request as our server, one after the other: it lets ours answer one read and one
+ * report first, and writes down what these ask the database.
+ *
+ * argv: JSON of a Sample
+ */
+interface Sample {
+  dataDir: string
+  databaseUrl: string
+  token: string
+  readPath: string
+  reportPath: string
+  body: Body
+}
+
+interface Call {
+  sql: string
+  /** The values of a call like the one that was seen, but for those given. */
+  bind(values: object): unknown[]
+}
+
+const sample: Sample = JSON.parse(process.argv[2] ?? '')
+const { databaseUrl } = sample
+const authorization = `Bearer ${sample.token}`
+const calls = await record()
+const INT8 = 20
+const pool = new Pool({
+  connectionString: databaseUrl,
+  max: 10,
+  types: { getTypeParser: (oid, format) => (oid === INT8 ? Number : types.getTypeParser(oid, format)) },
+})
+const statements = [...new Set([...calls.read, ...calls.report].map(({ sql }) => sql))]
+const names = new Map(statements.map((sql, index) => [sql, `s${index}`]))
+
+async function record(): Promise<{ read: Call[]; report: Call[] }> {
+  const engine = await openEngine({ dataDir: sample.dataDir, databaseUrl, poolSize: 1 })
+  let seen: Call[] = []
+  const note = <Params, Row>({ sql, bind }: Prepared<Params, Row>, params: Params) => {
+    seen.push({ sql, bind: (values) => bind({ ...params, ...values }) })
+  }
+  const store = storeOver(
+    {
+      ...engine,
+      read(query, params) {
+        note(query, params)
+        return engine.read(query, params)
+      },
+      write(query, params) {
+        note(query, params)
+        return engine.write(query, params)
+      },
+    },
+    join(sample.dataDir, 'repositories'),
+  )
+  const lookup = openCommitLookup()
+  const app = await buildApp({ store, lookup })
+  const of = async (method: 'GET' | 'POST', url: string, payload?: Body) => {
+    seen = []
+    const answer = await app.inject({ method, url, headers: { authorization }, ...(payload && { payload }) })
+    if (answer.statusCode >= 300) throw new Error(`${method} ${url}: ${answer.statusCode} ${answer.body}`)
+    return seen
+  }
+  try {
+    return {
+      read: await of('GET', sample.readPath),
+      report: await of('POST', sample.reportPath, sample.body),
+    }
+  } finally {
+    await app.close()
+    await lookup.close()
+    await store.close()
+  }
+}
+
+/** @returns the rows of the last call */
+async function ask(those: Call[], values: object) {
+  let rows = []
+  for (const { sql, bind } of those)
+    ({ rows } = await pool.query({ name: names.get(sql) ?? '', text: sql, values: bind(values) }))
+  return rows
+}
+
+const app = createBaseline()
+app.get<Place>(readUrl, readOptions, async ({ params }, reply) => {
+  reply.headers(readHeaders)
+  return toCommitStatuses(await ask(calls.read, { sha: params.sha }))
+})
+app.post<Place & { Body: Body }>(reportUrl, reportOptions, async ({ params, body }, reply) => {
+  const now = Math.floor(Date.now() / 1000)
+  const { sha } = params
+  const { context, state, description, target_url: targetUrl } = body
+  const [row] = await ask(calls.report, { id: uuidv7(), now, sha, context, state, description, targetUrl })
+  reply.code(201).headers(headers)
+  return shown(row)
+})
+await listen(app)

@@ -1,0 +1,25 @@
+import type { Row } from './row.ts'
+import { median, spreadOf } from './row.ts'
+import type { Served } from './servers.ts'
+
+/** How long one read takes that has to ask git, alone: of repositories that have no git process yet, then of one that has. */
+export async function measureLookUps({ fixture, server }: Served): Promise<Row[]> {
+  const cold = fixture.untouched.map(({ name, sha }) => `${name}/commits/${sha}`)
+  const warm = fixture.silent.slice(0, cold.length).map((sha) => `silent/commits/${sha}`)
+  return [
+    await timed('git look-up, cold, one at a time', server.url, cold),
+    await timed('git look-up, warm, one at a time', server.url, warm),
+  ]
+}
+
+async function timed(name: string, url: string, commits: string[]): Promise<Row> {
+  const times: number[] = []
+  for (const commit of commits) {
+    const begin = performance.now()
+    const answer = await fetch(`${url}/api/v1/repos/alice/${commit}/statuses`)
+    await answer.arrayBuffer()
+    times.push(performance.now() - begin)
+    if (answer.status !== 200) throw new Error(`${name}: ${answer.status}`)
+  }
+  return { name, value: median(times), unit: 'ms', spread: spreadOf(times) }
+}

@@ -1,0 +1,135 @@
+import { measureLookUps } from './cold.ts'
+import { measure } from './measure.ts'
+import { measureMemory } from './memory.ts'
+import type { ServerProcess } from './processes.ts'
+import { read } from './requests.ts'
+import type { Row } from './row.ts'
+import type { Scenario } from './scenario.ts'
+import {
+  postgresScenarios,
+  readScenarios,
+  reportScenarios,
+  sizeScenarios,
+  stormScenarios,
+} from './scenarios.ts'
+import {
+  leastArgs,
+  ourCommand,
+  type Served,
+  serve,
+  startPostgresBaseline,
+  startSqliteBaseline,
+} from './servers.ts'
+import { measureStarts, type Start } from './start-time.ts'
+
+const SMALL = 10_000
+const MIB = 1024 ** 2
+
+export interface Bench {
+  /** Statuses stored. */
+  size: number
+  rounds: number
+  /** Whole ones, of each measurement. */
+  seconds: number
+  /** Names of what is measured; what it is compared with is measured too. */
+  only: RegExp
+  /** URL of a PostgreSQL server. */
+  postgres: string
+}
+
+/** Our server on both databases, of one size. */
+interface Pair {
+  size: number
+  sqlite: Served
+  postgres: Served
+}
+
+/** Makes all that is measured on, measures, and removes it. */
+export async function measureAll(bench: Bench): Promise<Row[]> {
+  const { size, rounds, seconds, only } = bench
+  const opened: (() => Promise<void>)[] = []
+  const pair = async (count: number): Promise<Pair> => {
+    const sqlite = await serve(count)
+    opened.push(sqlite.remove)
+    const postgres = await serve(count, bench.postgres)
+    opened.push(postgres.remove)
+    return { size: count, sqlite, postgres }
+  }
+  const started = async (server: Promise<ServerProcess>) => {
+    const { stop } = await server
+    opened.push(stop)
+    return server
+  }
+  try {
+    const main = await pair(size)
+    const small = size > SMALL ? await pair(SMALL) : undefined
+    const baseline = await started(startSqliteBaseline(main.sqlite.fixture))
+    const postgresBaseline = await started(startPostgresBaseline(main.postgres.fixture))
+    const etag = await etagOf(main.sqlite)
+    const scenarios = [
+      ...readScenarios(main.sqlite, baseline, etag),
+      ...reportScenarios(main.sqlite, baseline),
+      ...(small ? sizeScenarios(small.sqlite, SMALL) : []),
+      ...sizeScenarios(main.sqlite, size, small && SMALL),
+      ...stormScenarios(main.sqlite),
+      ...postgresScenarios(main.postgres, postgresBaseline),
+    ]
+    const rows = await measure(wanted(scenarios, only), rounds, seconds)
+    if (only.test('git look-up')) rows.push(...(await measureLookUps(main.sqlite)))
+    if (only.test('start')) rows.push(...(await measureStarts(startsOf(main, small), rounds)))
+    if (only.test('memory')) rows.push(...memoryOf(main), ...(await measureMemory(main.sqlite)))
+    if (only.test('bytes')) rows.push(...bytesOf(main))
+    return rows
+  } finally {
+    for (const close of opened.reverse()) await close()
+  }
+}
+
+async function etagOf({ fixture, server }: Served): Promise<string> {
+  const answer = await fetch(server.url + read('public', fixture.sized.get(10)).path)
+  return answer.headers.get('etag') ?? ''
+}
+
+/** Those named, with what they are compared with. */
+function wanted(scenarios: Scenario[], only: RegExp): Scenario[] {
+  const named = scenarios.filter(({ name }) => only.test(name))
+  const names = new Set(named.flatMap(({ name, against }) => [name, against?.name]))
+  return scenarios.filter(({ name }) => names.has(name))
+}
+
+function startsOf(main: Pair, small: Pair | undefined): Start[] {
+  const bare = 'start, Fastify and better-sqlite3 alone'
+  const start = (name: string, served: Served, against: Start['against'] = []): Start => {
+    const { path } = read('public', served.fixture.sized.get(10))
+    return { name, ...ourCommand(served.fixture), path, against }
+  }
+  const named = (name: string, size: number) => `start, ${name}, ${size.toLocaleString('en')}`
+  const both = ({ size, sqlite, postgres }: Pair, than?: Pair) => {
+    const against = (name: string) => (than ? [{ name: named(name, than.size), aim: { atMost: 1.1 } }] : [])
+    return [
+      start(named('SQLite', size), sqlite, [{ name: bare, aim: { atMost: 5 } }, ...against('SQLite')]),
+      start(named('PostgreSQL', size), postgres, against('PostgreSQL')),
+    ]
+  }
+  const least = { name: bare, args: leastArgs(main.sqlite.fixture), path: '/' }
+  return [least, ...(small ? both(small) : []), ...both(main, small)]
+}
+
+/** Of processes that have been through everything. */
+function memoryOf({ sqlite, postgres }: Pair): Row[] {
+  const row = (name: string, { server }: Served): Row => ({
+    name: `memory after all of this, ${name}`,
+    value: server.memory() / MIB,
+    unit: 'MiB',
+  })
+  return [row('SQLite', sqlite), row('PostgreSQL', postgres)]
+}
+
+function bytesOf({ sqlite, postgres }: Pair): Row[] {
+  const row = (name: string, { fixture }: Served): Row => ({
+    name: `${name}, of a status`,
+    value: fixture.bytesPerStatus,
+    unit: 'bytes',
+  })
+  return [row('SQLite', sqlite), row('PostgreSQL', postgres)]
+}

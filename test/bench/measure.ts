@@ -1,0 +1,69 @@
+import { putLoad } from './load-maker.ts'
+import { median, type Row, spreadOf } from './row.ts'
+import type { Scenario } from './scenario.ts'
+
+const CONNECTIONS = 32
+/** Seconds of a load that is not counted, for the compilers of both sides. */
+const WARM_UP = 1
+
+interface Sample {
+  rate: number
+  p50: number
+  p99: number
+  cpu: number
+  busy: number
+}
+
+/**
+ * Measures scenarios in turn, all of them once in each round, so that whatever else the machine does meets all.
+ *
+ * @param seconds whole ones, of each measurement
+ * @throws Error when an answer is not what it should be
+ */
+export async function measure(scenarios: Scenario[], rounds: number, seconds: number): Promise<Row[]> {
+  const samples = new Map(scenarios.map(({ name }): [string, Sample[]] => [name, []]))
+  for (const scenario of scenarios) await once(scenario, WARM_UP)
+  for (let round = 0; round < rounds; round++)
+    for (const scenario of scenarios) samples.get(scenario.name)?.push(await once(scenario, seconds))
+
+  return scenarios.map(({ name, against }) => {
+    const mine = samples.get(name) ?? []
+    const middle = (of: keyof Sample, those = mine) => median(those.map((sample) => sample[of]))
+    const theirs = samples.get(against?.name ?? '')
+    return {
+      name,
+      value: middle('rate'),
+      unit: 'requests/s',
+      spread: spreadOf(mine.map(({ rate }) => rate)),
+      p50: middle('p50'),
+      p99: middle('p99'),
+      cpu: middle('cpu'),
+      busy: middle('busy'),
+      ...(against &&
+        theirs && {
+          against: against.name,
+          ratio: middle('rate') / middle('rate', theirs),
+          cpuRatio: middle('cpu', theirs) / middle('cpu'),
+          ...(against.aim && { aim: against.aim }),
+        }),
+    }
+  })
+}
+
+async function once(scenario: Scenario, seconds: number): Promise<Sample> {
+  const { name, server, requests, connections = CONNECTIONS } = scenario
+  const end = await scenario.beside?.()
+  const before = server.cpu()
+  const { rate, p50, p99, statuses, errors } = await putLoad({
+    url: server.url,
+    connections,
+    seconds,
+    requests,
+  })
+  const cpu = server.cpu() - before
+  await end?.()
+  const unexpected = Object.keys(statuses).filter((status) => !scenario.statuses.includes(Number(status)))
+  if (errors > 0 || rate === 0 || unexpected.length > 0)
+    throw new Error(`${name}: ${errors} errors, answers ${JSON.stringify(statuses)}`)
+  return { rate, p50, p99, cpu: cpu / (rate * seconds), busy: cpu / (seconds * 1e6) }
+}

@@ -1,0 +1,71 @@
+import { createToken } from '../../src/auth/token.ts'
+import { createRandom } from '../helpers/random.ts'
+import type { Fixture } from './fixture.ts'
+import { type LoadRequest, UNIQUE } from './load.ts'
+
+const API = '/api/v1/repos/alice'
+const NEWEST = 50
+/** One more byte than a report may have. */
+const OVERSIZED = 16 * 1024 + 1
+
+export const authorized = (token = '') => ({ authorization: `Bearer ${token}` })
+
+export function read(repository: string, sha = '', headers: Record<string, string> = {}): LoadRequest {
+  return { method: 'GET', path: `${API}/${repository}/commits/${sha}/statuses`, headers }
+}
+
+/** @param fields of the body, beside those that all reports have */
+export function report(
+  repository: string,
+  sha = '',
+  token = '',
+  fields: { context?: string; description?: string } = {},
+): LoadRequest {
+  return {
+    method: 'POST',
+    path: `${API}/${repository}/statuses/${sha}`,
+    headers: { ...authorized(token), 'content-type': 'application/json' },
+    body: JSON.stringify({
+      state: 'success',
+      context: 'ci/check-0',
+      description: '412 tests passed in 7 s',
+      target_url: 'https://ci.example.org/jobs/7',
+      ...fields,
+    }),
+  }
+}
+
+/** The same requests to a route of the baseline's. */
+export function under(prefix: string, requests: LoadRequest[]): LoadRequest[] {
+  return requests.map((request) => ({ ...request, path: `${prefix}${request.path}` }))
+}
+
+/** What a team does on commits with 10 contexts each: 80 % of it on the 50 newest. */
+export function teamRequests({ stored, tokens }: Fixture, count: number) {
+  const random = createRandom(1)
+  const commit = () => stored[random.below(random.onceIn(5) ? stored.length : NEWEST)]
+  const oneRead = () =>
+    read('public', commit(), random.onceIn(2) ? {} : authorized(tokens[random.below(tokens.length)]))
+  const oneReport = () =>
+    report('public', commit(), tokens[random.below(tokens.length)], {
+      context: `ci/check-${random.below(10)}`,
+      description: `412 tests passed in ${UNIQUE} s`,
+    })
+  const list = (make: (index: number) => LoadRequest) =>
+    Array.from({ length: count }, (_, index) => make(index))
+  const good = (index: number) => (index % 4 === 3 ? oneReport() : oneRead())
+
+  /** Of each thousand 10 with a bad token, 5 for an unknown commit, 5 oversized; the bad ones come from 20 addresses. */
+  const mixed = (index: number): LoadRequest => {
+    const place = random.below(1_000)
+    const forwarded = { 'x-forwarded-for': `198.51.100.${random.below(20)}` }
+    if (place < 10) return read('public', commit(), { ...authorized(createToken()), ...forwarded })
+    if (place < 15) return read('public', `${'f'.repeat(36)}${1_000 + random.below(9_000)}`)
+    if (place < 20) {
+      const description = 'x'.repeat(OVERSIZED)
+      return report('public', commit(), tokens[0], { description })
+    }
+    return good(index)
+  }
+  return { reads: list(oneRead), reports: list(oneReport), good: list(good), mix: list(mixed) }
+}

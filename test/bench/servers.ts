@@ -1,0 +1,80 @@
+import { randomBytes } from 'node:crypto'
+import { rmSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { databaseUrl, execute } from '../helpers/databases.ts'
+import { type Fixture, makeFixture } from './fixture.ts'
+import { type ServerProcess, startProcess } from './processes.ts'
+import { report } from './requests.ts'
+
+const root = resolve(import.meta.dirname, '../..')
+
+/** Our server on a database. */
+export interface Served {
+  fixture: Fixture
+  server: ServerProcess
+  /** Stops it and removes its files. */
+  remove(): Promise<void>
+}
+
+/** How our server is started on a fixture: arguments of node and environment. */
+export function ourCommand({ options }: Fixture): { args: string[]; env: NodeJS.ProcessEnv } {
+  const env = {
+    DATA_DIR: options.dataDir,
+    DATABASE_URL: options.databaseUrl ?? '',
+    PORT: '0',
+    LOG_LEVEL: 'error',
+    // Some of the load says that it comes from elsewhere.
+    TRUSTED_PROXIES: '127.0.0.1',
+  }
+  return { args: [join(root, 'src/server.ts')], env }
+}
+
+/** @param postgres a PostgreSQL server, for a database of its own there; without it SQLite */
+export async function serve(size: number, postgres?: string): Promise<Served> {
+  const fixture = await makeFixture(size, postgres && (await createDatabase(postgres)))
+  const { args, env } = ourCommand(fixture)
+  const server = await startProcess(args, env)
+  return {
+    fixture,
+    server,
+    async remove() {
+      await server.stop()
+      rmSync(fixture.options.dataDir, { recursive: true, force: true })
+    },
+  }
+}
+
+async function createDatabase(postgres: string): Promise<string> {
+  const name = `bench_${randomBytes(6).toString('hex')}`
+  await execute(postgres, `create database ${name} template template0`)
+  return databaseUrl(postgres, name)
+}
+
+/** The SQLite database of a fixture. */
+export function databaseFile({ options }: Fixture): string {
+  return join(options.dataDir, 'commit-status.db')
+}
+
+/** Arguments of node for a server that does less; see `baseline-start.ts`. */
+export function leastArgs(fixture: Fixture): string[] {
+  return [join(import.meta.dirname, 'baseline-start.ts'), databaseFile(fixture)]
+}
+
+/** What reads and reports are compared with; see `baseline-sqlite.ts`. */
+export function startSqliteBaseline(fixture: Fixture): Promise<ServerProcess> {
+  const args = [databaseFile(fixture), JSON.stringify(fixture.repositories)]
+  return startProcess([join(import.meta.dirname, 'baseline-sqlite.ts'), ...args])
+}
+
+/** The same on PostgreSQL; see `baseline-postgres.ts`. */
+export function startPostgresBaseline({ options, tokens, sized, reported }: Fixture): Promise<ServerProcess> {
+  const { path, body = '' } = report('reports', reported[0], tokens[0])
+  const sample = {
+    ...options,
+    token: tokens[0],
+    readPath: `/api/v1/repos/alice/public/commits/${sized.get(10)}/statuses`,
+    reportPath: path,
+    body: JSON.parse(body),
+  }
+  return startProcess([join(import.meta.dirname, 'baseline-postgres.ts'), JSON.stringify(sample)])
+}

@@ -1,0 +1,45 @@
+import { startProcess } from './processes.ts'
+import { type Aim, median, type Row, spreadOf } from './row.ts'
+
+/** A server whose start is timed. */
+export interface Start {
+  name: string
+  args: string[]
+  env?: NodeJS.ProcessEnv
+  /** A read that is answered 200 as soon as anything is. */
+  path: string
+  against?: { name: string; aim: Aim }[]
+}
+
+/** Times from the start of the process to its first answer, in turn. A line for each of those it is compared with. */
+export async function measureStarts(starts: Start[], rounds: number): Promise<Row[]> {
+  const times = new Map(starts.map(({ name }): [string, number[]] => [name, []]))
+  for (let round = 0; round < rounds; round++)
+    for (const start of starts) times.get(start.name)?.push(await startOnce(start))
+
+  return starts.flatMap(({ name, against = [] }) => {
+    const mine = times.get(name) ?? []
+    const row: Row = { name, value: median(mine), unit: 'ms', spread: spreadOf(mine) }
+    if (against.length === 0) return [row]
+    return against.map(({ name: other, aim }) => ({
+      ...row,
+      against: other,
+      ratio: row.value / median(times.get(other) ?? []),
+      aim,
+    }))
+  })
+}
+
+/** Milliseconds. */
+async function startOnce({ name, args, env, path }: Start): Promise<number> {
+  const begin = performance.now()
+  const server = await startProcess(args, env)
+  try {
+    const answer = await fetch(server.url + path)
+    await answer.arrayBuffer()
+    if (answer.status !== 200) throw new Error(`${name}: ${answer.status}`)
+    return performance.now() - begin
+  } finally {
+    await server.stop()
+  }
+}

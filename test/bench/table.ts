@@ -1,0 +1,47 @@
+import { type Aim, isReached, type Row } from './row.ts'
+
+/** Lines of text, one for each row and one above them. */
+export function tableOf(rows: Row[]): string {
+  const cells = rows.map((row) => [
+    row.name,
+    `${decimals(row.value)} ${row.unit}`,
+    row.spread === undefined ? '' : `${(row.spread * 100).toFixed(0)} %`,
+    row.p50?.toFixed(2) ?? '',
+    row.p99?.toFixed(1) ?? '',
+    row.cpu?.toFixed(1) ?? '',
+    row.busy?.toFixed(2) ?? '',
+    row.ratio?.toFixed(2) ?? '',
+    row.cpuRatio?.toFixed(2) ?? '',
+    row.aim ? aimText(row.aim) : '',
+    isReached(row),
+  ])
+  const head = [
+    '',
+    'median',
+    'spread',
+    'p50 ms',
+    'p99 ms',
+    'CPU µs',
+    'busy',
+    'ratio',
+    'by CPU',
+    'aim',
+    'reached',
+  ]
+  const all = [head, ...cells]
+  const widths = head.map((_, column) => Math.max(...all.map((line) => line[column]?.length ?? 0)))
+  const line = (texts: string[]) =>
+    texts.map((text, column) =>
+      column === 0 ? text.padEnd(widths[0] ?? 0) : text.padStart(widths[column] ?? 0),
+    )
+  return all.map((texts) => `${line(texts).join('  ')}\n`).join('')
+}
+
+export function aimText(aim: Aim): string {
+  return 'atLeast' in aim ? `≥ ${aim.atLeast}` : `≤ ${aim.atMost}`
+}
+
+/** Three digits where there are no more before the point. */
+function decimals(value: number): string {
+  return value < 100 ? value.toPrecision(3) : value.toFixed(0)
+}
