@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
-import autocannon from 'autocannon'
-import type { Load, Measured } from './load.ts'
+import autocannon, { type Client } from 'autocannon'
+import { type Load, type Measured, UNIQUE } from './load.ts'
 
 /** Runs autocannon in a process of its own, which is this module. */
 export async function runAutocannon(load: Load): Promise<Measured> {
@@ -15,8 +15,15 @@ export async function runAutocannon(load: Load): Promise<Measured> {
 
 async function main(): Promise<void> {
   const { url, connections, seconds, requests }: Load = JSON.parse(await text(process.stdin))
-  // It replaces the same placeholder by itself.
-  const options = { url, connections, duration: seconds, requests, idReplacement: true }
+  // It prepares all requests for each connection, which takes seconds for many: each gets a share of them.
+  let opened = 0
+  const setupClient = (client: Client) => {
+    const turn = opened++ % requests.length
+    client.setRequests(requests.filter((_, index) => index % connections === turn % connections))
+  }
+  // It replaces the same placeholder by itself, and then builds every request anew.
+  const idReplacement = requests.some(({ body }) => body?.includes(UNIQUE))
+  const options = { url, connections, duration: seconds, setupClient, idReplacement }
   const { duration, latency, errors, timeouts, statusCodeStats = {}, ...result } = await autocannon(options)
   const measured: Measured = {
     rate: result.requests.total / duration,

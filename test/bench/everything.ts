@@ -1,4 +1,5 @@
 import { measureLookUps } from './cold.ts'
+import { compareAnswers } from './compare-answers.ts'
 import { measure } from './measure.ts'
 import { measureMemory } from './memory.ts'
 import type { ServerProcess } from './processes.ts'
@@ -35,6 +36,8 @@ export interface Bench {
   only: RegExp
   /** URL of a PostgreSQL server. */
   postgres: string
+  /** Told of whatever was not as it should be. */
+  onFault(text: string): void
 }
 
 /** Our server on both databases, of one size. */
@@ -74,7 +77,9 @@ export async function measureAll(bench: Bench): Promise<Row[]> {
       ...stormScenarios(main.sqlite),
       ...postgresScenarios(main.postgres, postgresBaseline),
     ]
-    const rows = await measure(wanted(scenarios, only), rounds, seconds)
+    const those = wanted(scenarios, only)
+    await compareAnswers(those, bench.onFault)
+    const rows = await measure(those, rounds, seconds, bench.onFault)
     if (only.test('git look-up')) rows.push(...(await measureLookUps(main.sqlite)))
     if (only.test('start')) rows.push(...(await measureStarts(startsOf(main, small), rounds)))
     if (only.test('memory')) rows.push(...memoryOf(main), ...(await measureMemory(main.sqlite)))

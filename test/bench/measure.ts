@@ -18,13 +18,18 @@ interface Sample {
  * Measures scenarios in turn, all of them once in each round, so that whatever else the machine does meets all.
  *
  * @param seconds whole ones, of each measurement
- * @throws Error when an answer is not what it should be
+ * @param onFault told when an answer was not what it should be, or what should have gone on beside did not
  */
-export async function measure(scenarios: Scenario[], rounds: number, seconds: number): Promise<Row[]> {
+export async function measure(
+  scenarios: Scenario[],
+  rounds: number,
+  seconds: number,
+  onFault: (text: string) => void,
+): Promise<Row[]> {
   const samples = new Map(scenarios.map(({ name }): [string, Sample[]] => [name, []]))
-  for (const scenario of scenarios) await once(scenario, WARM_UP)
+  for (const scenario of scenarios) await once(scenario, WARM_UP, onFault)
   for (let round = 0; round < rounds; round++)
-    for (const scenario of scenarios) samples.get(scenario.name)?.push(await once(scenario, seconds))
+    for (const scenario of scenarios) samples.get(scenario.name)?.push(await once(scenario, seconds, onFault))
 
   return scenarios.map(({ name, against }) => {
     const mine = samples.get(name) ?? []
@@ -50,7 +55,7 @@ export async function measure(scenarios: Scenario[], rounds: number, seconds: nu
   })
 }
 
-async function once(scenario: Scenario, seconds: number): Promise<Sample> {
+async function once(scenario: Scenario, seconds: number, onFault: (text: string) => void): Promise<Sample> {
   const { name, server, requests, connections = CONNECTIONS } = scenario
   const end = await scenario.beside?.()
   const before = server.cpu()
@@ -61,9 +66,10 @@ async function once(scenario: Scenario, seconds: number): Promise<Sample> {
     requests,
   })
   const cpu = server.cpu() - before
-  await end?.()
+  const fault = await end?.()
+  if (fault) onFault(`${name}: ${fault}`)
   const unexpected = Object.keys(statuses).filter((status) => !scenario.statuses.includes(Number(status)))
   if (errors > 0 || rate === 0 || unexpected.length > 0)
-    throw new Error(`${name}: ${errors} errors, answers ${JSON.stringify(statuses)}`)
+    onFault(`${name}: ${errors} errors, answers ${JSON.stringify(statuses)}`)
   return { rate, p50, p99, cpu: cpu / (rate * seconds), busy: cpu / (seconds * 1e6) }
 }

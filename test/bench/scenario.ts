@@ -11,8 +11,8 @@ export interface Scenario {
   statuses: number[]
   /** 32 unless given. */
   connections?: number
-  /** Begins something that goes on beside, and gives what ends it. */
-  beside?: () => Promise<() => Promise<void> | void>
+  /** Begins something that goes on beside, and gives what ends it and says what was wrong with it, if anything. */
+  beside?: () => Promise<() => Promise<string | undefined>>
   /** The scenario that it is compared with, and the ratio that is aimed at. */
   against?: { name: string; aim?: Aim }
 }

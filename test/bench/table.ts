@@ -1,5 +1,22 @@
 import { type Aim, isReached, type Row } from './row.ts'
 
+const HEAD = [
+  '',
+  'median',
+  'spread',
+  'p50 ms',
+  'p99 ms',
+  'CPU µs',
+  'busy',
+  'ratio',
+  'by CPU',
+  'aim',
+  'reached',
+  'against',
+]
+/** Columns of words, which begin at the left. */
+const WORDS = [0, HEAD.indexOf('against')]
+
 /** Lines of text, one for each row and one above them. */
 export function tableOf(rows: Row[]): string {
   const cells = rows.map((row) => [
@@ -14,27 +31,16 @@ export function tableOf(rows: Row[]): string {
     row.cpuRatio?.toFixed(2) ?? '',
     row.aim ? aimText(row.aim) : '',
     isReached(row),
+    row.against ?? '',
   ])
-  const head = [
-    '',
-    'median',
-    'spread',
-    'p50 ms',
-    'p99 ms',
-    'CPU µs',
-    'busy',
-    'ratio',
-    'by CPU',
-    'aim',
-    'reached',
-  ]
-  const all = [head, ...cells]
-  const widths = head.map((_, column) => Math.max(...all.map((line) => line[column]?.length ?? 0)))
+  const all = [HEAD, ...cells]
+  const widths = HEAD.map((_, column) => Math.max(...all.map((line) => line[column]?.length ?? 0)))
   const line = (texts: string[]) =>
-    texts.map((text, column) =>
-      column === 0 ? text.padEnd(widths[0] ?? 0) : text.padStart(widths[column] ?? 0),
-    )
-  return all.map((texts) => `${line(texts).join('  ')}\n`).join('')
+    texts.map((text, column) => {
+      const width = widths[column] ?? 0
+      return WORDS.includes(column) ? text.padEnd(width) : text.padStart(width)
+    })
+  return all.map((texts) => `${line(texts).join('  ').trimEnd()}\n`).join('')
 }
 
 export function aimText(aim: Aim): string {
