@@ -24,7 +24,7 @@ export function chartOf(rows: Row[], subtitle: string): string {
 <style>${STYLE}</style>
 <text class="title" x="8" y="22">The server beside what does less</text>
 <text class="small" x="8" y="42">${escaped(subtitle)}</text>
-<text class="small" x="8" y="58">A bar as long as the line: what is aimed at. Grey: the load was the slower side, and by processor time it is reached.</text>
+<text class="small" x="8" y="58">A bar as long as the line: what is aimed at. Grey: the server was kept waiting, and reaches it by processor time.</text>
 <text class="small middle" x="${aimAt}" y="${TOP - 6}">aim</text>
 ${aimed.map((row, index) => lineOf(row, TOP + index * ROW)).join('\n')}
 <line class="aim" x1="${aimAt}" x2="${aimAt}" y1="${TOP}" y2="${height - BOTTOM}"/>

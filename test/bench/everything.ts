@@ -1,18 +1,14 @@
-import { measureLookUps } from './cold.ts'
 import { compareAnswers } from './compare-answers.ts'
+import { measureLookUps } from './look-ups.ts'
 import { measure } from './measure.ts'
 import { measureMemory } from './memory.ts'
+import { postgresScenarios } from './postgres-scenarios.ts'
 import type { ServerProcess } from './processes.ts'
+import { readScenarios } from './read-scenarios.ts'
+import { reportScenarios } from './report-scenarios.ts'
 import { read } from './requests.ts'
 import type { Row } from './row.ts'
 import type { Scenario } from './scenario.ts'
-import {
-  postgresScenarios,
-  readScenarios,
-  reportScenarios,
-  sizeScenarios,
-  stormScenarios,
-} from './scenarios.ts'
 import {
   leastArgs,
   ourCommand,
@@ -22,6 +18,7 @@ import {
   startSqliteBaseline,
 } from './servers.ts'
 import { measureStarts, type Start } from './start-time.ts'
+import { sizeScenarios, stormScenarios } from './team-scenarios.ts'
 
 const SMALL = 10_000
 const MIB = 1024 ** 2

@@ -11,7 +11,7 @@ const LATER = [100_000, 250_000, 500_000, 1_000_000]
 const READS = 9
 const MIXED = 400
 /** Seconds after which a slow machine need not go on to the million. */
-const PATIENCE = 60
+const PATIENCE = 100
 const MOST = 1.5
 const MIB = 1024 ** 2
 

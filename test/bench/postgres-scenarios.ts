@@ -1,0 +1,33 @@
+import { UNIQUE } from './load.ts'
+import type { ServerProcess } from './processes.ts'
+import { read, report } from './requests.ts'
+import type { Scenario } from './scenario.ts'
+import type { Served } from './servers.ts'
+
+const COMMITS = 112
+
+export function postgresScenarios({ fixture, server }: Served, baseline: ServerProcess): Scenario[] {
+  const { sized, reported, tokens } = fixture
+  const reads = [read('public', sized.get(10))]
+  const changed = { description: `412 tests passed in ${UNIQUE} s` }
+  const reports = reported.slice(0, COMMITS).map((sha) => report('reports', sha, tokens[0], changed))
+  const aim = { atLeast: 0.7 }
+  return [
+    { name: 'PostgreSQL: the calls of a read', server: baseline, requests: reads, statuses: [200] },
+    {
+      name: 'PostgreSQL: read 10',
+      server,
+      requests: reads,
+      statuses: [200],
+      against: { name: 'PostgreSQL: the calls of a read', aim },
+    },
+    { name: 'PostgreSQL: the calls of a report', server: baseline, requests: reports, statuses: [201] },
+    {
+      name: 'PostgreSQL: report, replacing',
+      server,
+      requests: reports,
+      statuses: [201],
+      against: { name: 'PostgreSQL: the calls of a report', aim },
+    },
+  ]
+}

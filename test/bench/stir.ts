@@ -1,0 +1,21 @@
+import Sqlite from 'better-sqlite3'
+import type { Fixture } from './fixture.ts'
+import { databaseFile } from './servers.ts'
+
+/** Milliseconds; less than it takes to read each of a thousand commits once. */
+const STIR = 10
+
+/**
+ * Commits something of no interest again and again, as another process would: what a server remembers of the database
+ * it then has to read anew. So a thousand commits in turn are each read as if for the first time.
+ */
+export async function stir(fixture: Fixture): Promise<() => Promise<undefined>> {
+  const db = new Sqlite(databaseFile(fixture), { timeout: 1_000 })
+  db.pragma('synchronous = off')
+  const change = db.prepare(`update users set created_at = created_at where name_key = 'alice'`)
+  const timer = setInterval(() => change.run(), STIR)
+  return async () => {
+    clearInterval(timer)
+    db.close()
+  }
+}
