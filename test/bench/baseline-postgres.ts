@@ -113,6 +113,7 @@ app.post<Place & { Body: Body }>(reportUrl, reportOptions, async ({ params, body
   const { context, state, description, target_url: targetUrl } = body
   const [row] = await ask(calls.report, { id: uuidv7(), now, sha, context, state, description, targetUrl })
   reply.code(201).headers(headers)
-  return shown(row)
+  // The database need not give back what it was given.
+  return shown({ ...body, sha, ...row })
 })
 await listen(app)
