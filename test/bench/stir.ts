@@ -12,7 +12,8 @@ const STIR = 10
 export async function stir(fixture: Fixture): Promise<() => Promise<undefined>> {
   const db = new Sqlite(databaseFile(fixture), { timeout: 1_000 })
   db.pragma('synchronous = off')
-  const change = db.prepare(`update users set created_at = created_at where name_key = 'alice'`)
+  // What is written as it was already is no commit.
+  const change = db.prepare(`update users set created_at = created_at + 1 where name_key = 'alice'`)
   const timer = setInterval(() => change.run(), STIR)
   return async () => {
     clearInterval(timer)
