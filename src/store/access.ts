@@ -37,15 +37,28 @@ export function accessStore(engine: Engine, folder: string) {
   const now = sql<number>`${sql.raw(engine.flavor.now)}`
   const look = prepare<{ address: string; hash: string; owner: string; name: string }>()((p) =>
     engine.kysely
-      // One row whatever is missing, so that one statement answers for token and repository alike.
-      .selectFrom(sql<{ one: number }>`(select 1 as one)`.as('asked'))
-      .leftJoin('auth_failures', (join) =>
-        join.on('auth_failures.address', '=', p.address).on('auth_failures.ends_at', '>', now),
+      // One row whatever is missing, so that one statement answers for token and repository alike. The parameters are
+      // here because SQLite plans a statement anew for each value of a parameter in the condition of a join.
+      .selectFrom(
+        sql<{
+          address: string
+          hash: string
+          owner: string
+          name: string
+        }>`(select cast(${p.address} as text) as address,
+          cast(${p.hash} as text) as hash, cast(${p.owner} as text) as owner, cast(${p.name} as text) as name)`.as(
+          'asked',
+        ),
       )
-      .leftJoin('tokens', (join) => join.on('tokens.hash', '=', p.hash))
+      .leftJoin('auth_failures', (join) =>
+        join.onRef('auth_failures.address', '=', 'asked.address').on('auth_failures.ends_at', '>', now),
+      )
+      .leftJoin('tokens', 'tokens.hash', 'asked.hash')
       .leftJoin('users', 'users.id', 'tokens.user_id')
       .leftJoin('repositories', (join) =>
-        join.on('repositories.owner_key', '=', p.owner).on('repositories.name_key', '=', p.name),
+        join
+          .onRef('repositories.owner_key', '=', 'asked.owner')
+          .onRef('repositories.name_key', '=', 'asked.name'),
       )
       .leftJoin('collaborators', (join) =>
         join
