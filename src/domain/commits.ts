@@ -29,7 +29,9 @@ export function commitsOf(statuses: Store['statuses'], lookup: CommitLookup) {
      * @throws RepositoryUnavailable when the repository's files cannot be opened
      */
     async has(repository: RepositoryAccess, sha: string): Promise<boolean> {
-      return (await statuses.any(repository.id, sha)) || (await lookup.has(repository, sha))
+      // What was known when the request came is good enough: a commit that goes away may be found for a while more.
+      const known = await statuses.any(repository.id, sha, { sameRequest: true })
+      return known || lookup.has(repository, sha)
     },
 
     /** Whether git has the commit, where it is known that nothing has been reported on it. */

@@ -134,12 +134,17 @@ export function statusStore(engine: Engine) {
       return states
     },
 
-    /** Whether anything has been reported on the commit. */
-    async any(repositoryId: number, sha: string): Promise<boolean> {
+    /**
+     * Whether anything has been reported on the commit.
+     *
+     * @param sameRequest as for `list`
+     */
+    async any(repositoryId: number, sha: string, { sameRequest = false } = {}): Promise<boolean> {
       // A report adds what cannot be taken away again but by a deletion, which touches all that is remembered.
       const memory = {
         key: `any ${repositoryId} ${sha}`,
         keep: (rows: unknown[]) => rows.length > 0,
+        sameRequest,
       }
       return (await engine.read(any, { repositoryId, sha }, memory)).length > 0
     },

@@ -27,8 +27,9 @@ const flavor: Flavor = {
 export async function openSqlite(file: string): Promise<Engine> {
   const hot = await whenFree(() => new Connection(file))
   const cold = await whenFree(() => new Connection(file))
-  const reads = new FreshReads(hot)
   const writes = new WriteGroup(hot, (key) => reads.touched(key))
+  // Requests that came together read together and mostly write at once: waiting longer would only split them up.
+  const reads = new FreshReads(hot, () => writes.flush())
   const kysely = new Kysely<Tables>({ dialect: new PatientSqliteDialect(cold) })
 
   /** The statement decides what a row is; `prepare` derived the type from the same query. */

@@ -27,13 +27,19 @@ export class WriteGroup {
 
   write(sql: string, values: unknown[], touched?: string): Promise<unknown[]> {
     return new Promise((resolve, reject) => {
+      if (this.#waiting.length === 0) setImmediate(() => this.flush())
       this.#waiting.push({ sql, values, touched, resolve, reject })
-      this.#running ??= new Promise((done) => setImmediate(done)).then(() => this.#run())
     })
+  }
+
+  /** Commits what is waiting now rather than at the end of the turn; nothing when nothing is. */
+  flush(): void {
+    if (this.#waiting.length > 0) this.#running ??= this.#run()
   }
 
   /** When nothing is waiting any more. */
   async idle(): Promise<void> {
+    this.flush()
     while (this.#running) await this.#running
   }
 
