@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { onceFor } from '../once-for.ts'
 import type { Engine } from './engine.ts'
-import { type Failures, failureColumns } from './failures.ts'
+import { accessKey, type Failures, failureColumns } from './failures.ts'
 import { isName, isOwnerName, nameKey } from './names.ts'
 import { prepare } from './prepared.ts'
 import { repositoryPath } from './repositories.ts'
@@ -101,8 +101,11 @@ export function accessStore(engine: Engine, folder: string) {
         owner: possible ? nameKey(owner) : '',
         name: possible ? nameKey(name) : '',
       }
-      const key = `access ${params.address} ${params.hash} ${params.owner}/${params.name}`
-      const [row] = await engine.read(look, params, { key, keep: hasNoFailures })
+      const [row] = await engine.read(look, params, {
+        key: accessKey(params.address),
+        part: `${params.hash} ${params.owner}/${params.name}`,
+        keep: hasNoFailures,
+      })
       if (!row) throw new Error('one row was asked for')
       return accessOf(row)
     },

@@ -34,8 +34,10 @@ export interface Engine {
 
 /** How rows that were read may be remembered. */
 export interface Memory<Row> {
-  /** Names the query and its parameters. */
+  /** Names the query, and what its rows depend on: a write that touches that forgets them. */
   key: string
+  /** Tells rows apart that depend on the same. */
+  part?: string
   /**
    * The same request has read with a key before: what is remembered since then is as fresh as it needs, so the engine
    * need not look again whether anything has changed.

@@ -14,6 +14,11 @@ const MOST = 100_000
 /** A process makes room for so many new addresses at once, since counting rows is too slow to do for each. */
 const ROOM = 100
 
+/** Names what is remembered of a request's rights where the address's failures are looked up along the way. */
+export function accessKey(address: string): string {
+  return `access ${address}`
+}
+
 /** What is left of an address's window and what was counted in it. */
 export function failureColumns(flavor: Flavor) {
   return [
@@ -83,7 +88,7 @@ export function failureStore(engine: Engine) {
      * @param window milliseconds
      */
     async count(address: string, window: number): Promise<Failures> {
-      const [row] = await engine.write(count, { address, window })
+      const [row] = await engine.write(count, { address, window }, accessKey(address))
       if (!row) throw new Error('one row was asked for')
       if (row.failures === 1 && --addedUntilTrim < 0) {
         addedUntilTrim = ROOM

@@ -25,15 +25,15 @@ export class FreshReads {
     this.#counter = () => pragma.get()
   }
 
-  async read<Row>(read: () => Row[], { key, keep, sameRequest }: Memory<Row>): Promise<Row[]> {
+  async read<Row>(read: () => Row[], { key, part = '', keep, sameRequest }: Memory<Row>): Promise<Row[]> {
     if (!sameRequest) await this.#look()
-    const known = this.#cache.get(key)
+    const known = this.#cache.get(key, part)
     if (known !== undefined) return this.#as<Row>(known)
     return whenFree(() => {
       // Not older than what the counter stood for; should it be newer, the counter has moved by the next look.
       const rows = read()
       // At once: others of the same turn are about to ask for the same.
-      if (keep === undefined || keep(rows)) this.#cache.set(key, rows)
+      if (keep === undefined || keep(rows)) this.#cache.set(key, part, rows)
       return rows
     })
   }
