@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { rmSync } from 'node:fs'
+import { readFileSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { databaseUrl, execute } from '../helpers/databases.ts'
 import { type Fixture, makeFixture } from './fixture.ts'
@@ -7,6 +7,10 @@ import { type ServerProcess, startProcess } from './processes.ts'
 import { report } from './requests.ts'
 
 const root = resolve(import.meta.dirname, '../..')
+
+const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+/** Arguments of node by which `npm start` starts the server: what follows on `exec node`. */
+const [, , ...startArgs]: string[] = manifest.scripts.start.split(' ')
 
 /** Our server on a database. */
 export interface Served {
@@ -26,7 +30,7 @@ export function ourCommand({ options }: Fixture): { args: string[]; env: NodeJS.
     // Some of the load says that it comes from elsewhere.
     TRUSTED_PROXIES: '127.0.0.1',
   }
-  return { args: [join(root, 'src/server.ts')], env }
+  return { args: startArgs, env }
 }
 
 /** @param postgres a PostgreSQL server, for a database of its own there; without it SQLite */
