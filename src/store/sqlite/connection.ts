@@ -6,6 +6,9 @@ import { StoreUnavailable } from '../engine.ts'
 /** Statements kept prepared on one connection; the least recently used goes. */
 const STATEMENTS = 200
 
+/** KiB of the database in memory, at most: SQLite's own 2 MB hold the commits of a large database that are worked on no more. */
+const PAGE_CACHE = 32 * 1024
+
 /** A connection that keeps its statements prepared. */
 export class Connection {
   readonly raw: Sqlite.Database
@@ -24,6 +27,7 @@ export class Connection {
     this.raw.pragma('journal_mode = WAL')
     this.raw.pragma('synchronous = FULL')
     this.raw.pragma('foreign_keys = ON')
+    this.raw.pragma(`cache_size = -${PAGE_CACHE}`)
     const mode = this.raw.pragma('journal_mode', { simple: true })
     const synchronous = this.raw.pragma('synchronous', { simple: true })
     if (mode !== 'wal' || synchronous !== 2) {
