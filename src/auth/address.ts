@@ -46,7 +46,8 @@ export function clientAddress(
 ): string {
   let client = peer
   for (const entry of forwardedFor?.split(',').reverse() ?? []) {
-    const address = entry.trim()
+    // A copy: as a part of the header it would keep all of it in memory for as long as it is remembered.
+    const address = Buffer.from(entry.trim(), 'latin1').toString('latin1')
     if (!isTrusted(client, proxies) || parse(address) === null) break
     client = address
   }

@@ -1,9 +1,9 @@
 import { join } from 'node:path'
 import { Pool, types } from 'pg'
-import { v7 as uuidv7 } from 'uuid'
 import { toCommitStatuses } from '../../src/api/handlers.ts'
 import { buildApp } from '../../src/app.ts'
 import { openCommitLookup } from '../../src/git/commit-lookup.ts'
+import { newId } from '../../src/store/ids.ts'
 import type { Prepared } from '../../src/store/prepared.ts'
 import { openEngine, storeOver } from '../../src/store/store.ts'
 import {
@@ -111,7 +111,7 @@ app.post<Place & { Body: Body }>(reportUrl, reportOptions, async ({ params, body
   const now = Math.floor(Date.now() / 1000)
   const { sha } = params
   const { context, state, description, target_url: targetUrl } = body
-  const [row] = await ask(calls.report, { id: uuidv7(), now, sha, context, state, description, targetUrl })
+  const [row] = await ask(calls.report, { id: newId(), now, sha, context, state, description, targetUrl })
   reply.code(201).headers(headers)
   // The database need not give back what it was given.
   return shown({ ...body, sha, ...row })

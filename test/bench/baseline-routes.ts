@@ -2,6 +2,7 @@ import { type FastifyInstance, fastify, type RouteShorthandOptions } from 'fasti
 import { operations } from '../../generated/operations.ts'
 import { schemas } from '../../generated/schemas.ts'
 import type { StatusRow } from '../../src/store/statuses.ts'
+import type { StatusState } from '../../src/store/tables.ts'
 import { formatTime } from '../../src/store/time.ts'
 
 /**
@@ -36,7 +37,7 @@ export interface Place {
 }
 export interface Body {
   context: string
-  state: string
+  state: StatusState
   description: string
   target_url: string
 }

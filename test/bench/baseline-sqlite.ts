@@ -1,7 +1,7 @@
 import Sqlite from 'better-sqlite3'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { v7 as uuidv7 } from 'uuid'
 import { toCommitStatuses } from '../../src/api/handlers.ts'
+import { newId } from '../../src/store/ids.ts'
 import type { StatusRow } from '../../src/store/statuses.ts'
 import {
   type Body,
@@ -47,20 +47,21 @@ app.get<Place>(`/select${readUrl}`, readOptions, ({ params }, reply) => {
   reply.headers(readHeaders).send(answerOf(params))
 })
 
-const upsert = db.prepare<unknown[], StatusRow>(
+const upsert = db.prepare<unknown[], Pick<StatusRow, 'id' | 'created_at' | 'updated_at'>>(
   `insert into statuses (repository_id, sha, context, id, state, description, target_url, created_at, updated_at)
    values (?, ?, ?, ?, ?, ?, ?, ?, ?)
    on conflict (repository_id, sha, context) do update set state = excluded.state, description = excluded.description,
    target_url = excluded.target_url, updated_at = excluded.updated_at
-   returning ${columns}`,
+   returning id, created_at, updated_at`,
 )
 type Report = Place & { Body: Body }
 
-function write({ repo, sha }: Place['Params'], { context, state, description, target_url }: Body) {
+function write({ repo, sha }: Place['Params'], body: Body) {
+  const { context, state, description, target_url } = body
   const now = Math.floor(Date.now() / 1000)
   const key = [repositories[repo], sha, context]
-  const row = upsert.get(...key, uuidv7(), state, description, target_url, now, now)
-  return row && shown(row)
+  const row = upsert.get(...key, newId(), state, description, target_url, now, now)
+  return row && shown({ ...body, sha, ...row })
 }
 
 app.post<Report>(`/single${reportUrl}`, reportOptions, ({ params, body }, reply) => {

@@ -35,6 +35,8 @@ export interface Bench {
   postgres: string
   /** Told of whatever was not as it should be. */
   onFault(text: string): void
+  /** Ends it between two measurements. */
+  signal: AbortSignal
 }
 
 /** Our server on both databases, of one size. */
@@ -46,7 +48,7 @@ interface Pair {
 
 /** Makes all that is measured on, measures, and removes it. */
 export async function measureAll(bench: Bench): Promise<Row[]> {
-  const { size, rounds, seconds, only } = bench
+  const { size, only } = bench
   const opened: (() => Promise<void>)[] = []
   const pair = async (count: number): Promise<Pair> => {
     const sqlite = await serve(count)
@@ -76,14 +78,14 @@ export async function measureAll(bench: Bench): Promise<Row[]> {
     ]
     const those = wanted(scenarios, only)
     await compareAnswers(those, bench.onFault)
-    const rows = await measure(those, rounds, seconds, bench.onFault)
+    const rows = await measure(those, bench)
     if (only.test('git look-up')) rows.push(...(await measureLookUps(main.sqlite)))
-    if (only.test('start')) rows.push(...(await measureStarts(startsOf(main, small), rounds)))
-    if (only.test('memory')) rows.push(...memoryOf(main), ...(await measureMemory(main.sqlite)))
+    if (only.test('start')) rows.push(...(await measureStarts(startsOf(main, small), bench.rounds)))
+    if (only.test('memory')) rows.push(...memoryOf(main), ...(await measureMemory(main.sqlite, bench.signal)))
     if (only.test('bytes')) rows.push(...bytesOf(main))
     return rows
   } finally {
-    for (const close of opened.reverse()) await close()
+    await Promise.allSettled(opened.map((close) => close()))
   }
 }
 

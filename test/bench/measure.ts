@@ -14,22 +14,24 @@ interface Sample {
   busy: number
 }
 
-/**
- * Measures scenarios in turn, all of them once in each round, so that whatever else the machine does meets all.
- *
- * @param seconds whole ones, of each measurement
- * @param onFault told when an answer was not what it should be, or what should have gone on beside did not
- */
-export async function measure(
-  scenarios: Scenario[],
-  rounds: number,
-  seconds: number,
-  onFault: (text: string) => void,
-): Promise<Row[]> {
+/** How scenarios are measured. */
+interface Measurement {
+  rounds: number
+  /** Whole ones, of each measurement. */
+  seconds: number
+  /** Told when an answer was not what it should be, or what should have gone on beside did not. */
+  onFault(text: string): void
+  signal: AbortSignal
+}
+
+/** Measures scenarios in turn, all of them once in each round, so that whatever else the machine does meets all. */
+export async function measure(scenarios: Scenario[], measurement: Measurement): Promise<Row[]> {
   const samples = new Map(scenarios.map(({ name }): [string, Sample[]] => [name, []]))
-  for (const scenario of scenarios) await once(scenario, WARM_UP, onFault)
-  for (let round = 0; round < rounds; round++)
-    for (const scenario of scenarios) samples.get(scenario.name)?.push(await once(scenario, seconds, onFault))
+  const { seconds, onFault, signal } = measurement
+  for (const scenario of scenarios) await once(scenario, { seconds: WARM_UP, onFault, signal })
+  for (let round = 0; round < measurement.rounds; round++)
+    for (const scenario of scenarios)
+      samples.get(scenario.name)?.push(await once(scenario, { seconds, onFault, signal }))
 
   return scenarios.map(({ name, against }) => {
     const mine = samples.get(name) ?? []
@@ -55,7 +57,11 @@ export async function measure(
   })
 }
 
-async function once(scenario: Scenario, seconds: number, onFault: (text: string) => void): Promise<Sample> {
+async function once(
+  scenario: Scenario,
+  { seconds, onFault, signal }: Omit<Measurement, 'rounds'>,
+): Promise<Sample> {
+  signal.throwIfAborted()
   const { name, server, requests, connections = CONNECTIONS } = scenario
   const end = await scenario.beside?.()
   const before = server.cpu()

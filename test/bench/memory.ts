@@ -16,7 +16,7 @@ const MOST = 1.5
 const MIB = 1024 ** 2
 
 /** Sends a million requests to a server just started, and looks at its memory on the way. */
-export async function measureMemory({ fixture }: Served): Promise<Row[]> {
+export async function measureMemory({ fixture }: Served, signal: AbortSignal): Promise<Row[]> {
   const { args, env } = ourCommand(fixture)
   const server = await startProcess(args, env)
   const { mix, reads } = teamRequests(fixture, READS * MIXED)
@@ -29,6 +29,7 @@ export async function measureMemory({ fixture }: Served): Promise<Row[]> {
   try {
     for (const count of [FIRST, ...LATER]) {
       while (answered < count && performance.now() < deadline) {
+        signal.throwIfAborted()
         const load = { url: server.url, connections: 32, seconds: 1, requests }
         const { statuses } = await putLoad(load)
         answered += Object.values(statuses).reduce((sum, some) => sum + some, 0)

@@ -27,6 +27,9 @@ const { values } = parseArgs({
   },
 })
 
+// What was started is stopped, and what was written removed, before it ends.
+const stopped = new AbortController()
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stopped.abort())
 const postgres = await startPostgres()
 try {
   const size = Number(values.size)
@@ -39,6 +42,7 @@ try {
     only: new RegExp(values.only),
     postgres: postgres.url,
     onFault: (text) => faults.push(text),
+    signal: stopped.signal,
   })
   const machine = `${cpus().length} processors, Node.js ${process.version}, ${loadMaker}`
   const run = { size, rounds, seconds, machine, rows, faults }

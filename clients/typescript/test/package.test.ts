@@ -8,6 +8,8 @@ import { git } from '../../../test/helpers/git.ts'
 import { compileConsumer, execute, installNode20, npmEnvironment, pack } from './helpers/package.ts'
 import { startService } from './helpers/service.ts'
 
+// A Node.js is installed from the registry, which takes as long as it takes.
+t.setTimeout(180_000)
 const root = resolve(import.meta.dirname, '../../..')
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'package-')))
 t.teardown(() => rmSync(folder, { recursive: true, force: true }))

@@ -19,23 +19,21 @@ export async function whenFree<T>(work: () => T | Promise<T>): Promise<T> {
     try {
       return await work()
     } catch (error) {
-      if (!isBusy(error) || performance.now() > deadline) throw asUnavailable(error)
+      if (!isBusy(error) || performance.now() > deadline) throw asFault(error)
       await setTimeout(1 + 2 * Math.random())
     }
   }
 }
 
-/** A row that refers to nothing becomes ReferenceGone. */
-export function asReferenceGone(error: unknown): unknown {
-  const gone = error instanceof Sqlite.SqliteError && error.code === 'SQLITE_CONSTRAINT_FOREIGNKEY'
-  return gone ? new ReferenceGone('SQLite', { cause: error }) : error
-}
-
-/** A fault of the database file or its disk, as opposed to one of the statement, becomes StoreUnavailable. */
-function asUnavailable(error: unknown): unknown {
+/**
+ * A fault of the database file or its disk becomes StoreUnavailable, a row that refers to nothing ReferenceGone; any other
+ * error stays what it is.
+ */
+export function asFault(error: unknown): unknown {
+  if (!(error instanceof Sqlite.SqliteError)) return error
+  if (error.code === 'SQLITE_CONSTRAINT_FOREIGNKEY') return new ReferenceGone('SQLite', { cause: error })
   const away = /^SQLITE_(BUSY|LOCKED|IOERR|FULL|CANTOPEN|READONLY|CORRUPT|NOTADB|PROTOCOL)/
-  if (!(error instanceof Sqlite.SqliteError) || !away.test(error.code)) return error
-  return new StoreUnavailable(`SQLite: ${error.code}`, { cause: error })
+  return away.test(error.code) ? new StoreUnavailable(`SQLite: ${error.code}`, { cause: error }) : error
 }
 
 function isBusy(error: unknown): boolean {

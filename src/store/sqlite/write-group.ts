@@ -1,5 +1,5 @@
 import type { Connection } from './connection.ts'
-import { asReferenceGone, whenFree } from './faults.ts'
+import { asFault, whenFree } from './faults.ts'
 
 interface Write {
   sql: string
@@ -39,8 +39,10 @@ export class WriteGroup {
 
   /** When nothing is waiting any more. */
   async idle(): Promise<void> {
-    this.flush()
-    while (this.#running) await this.#running
+    while (this.#waiting.length > 0 || this.#running) {
+      this.flush()
+      await this.#running
+    }
   }
 
   async #run(): Promise<void> {
@@ -88,7 +90,7 @@ export class WriteGroup {
     } catch (error) {
       // SQLite ends the whole transaction at some faults (disk full, out of memory): then none of the group stands.
       if (!this.#connection.raw.inTransaction) throw error
-      return new Failure(asReferenceGone(error))
+      return new Failure(asFault(error))
     }
   }
 }

@@ -17,7 +17,7 @@ const commands = new Map([
 ])
 
 async function main([name, ...args]: string[]): Promise<number> {
-  if (name === 'help' || asks([name, ...args], '--help', '-h')) {
+  if (name === 'help' || asksForHelp(name) || asksForHelp(args[0])) {
     process.stdout.write(help)
     return exitCodes.success
   }
@@ -40,10 +40,9 @@ async function main([name, ...args]: string[]): Promise<number> {
   }
 }
 
-/** Whether one of the options is there, before the command that is to be run. */
-function asks(args: (string | undefined)[], ...options: string[]): boolean {
-  const end = args.indexOf('--')
-  return (end < 0 ? args : args.slice(0, end)).some((arg) => arg !== undefined && options.includes(arg))
+/** Further on it may be a value, or meant for the command that is to be run. */
+function asksForHelp(word: string | undefined): boolean {
+  return word === '--help' || word === '-h'
 }
 
 function version(): string {
