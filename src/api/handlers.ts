@@ -5,11 +5,11 @@ import { combinedState } from '../domain/combined-state.ts'
 import { commitsOf } from '../domain/commits.ts'
 import { ServiceError } from '../errors.ts'
 import type { CommitLookup } from '../git/commit-lookup.ts'
-import { onceFor } from '../once-for.ts'
 import type { StatusRow } from '../store/statuses.ts'
 import type { Store } from '../store/store.ts'
 import type { StatusState } from '../store/tables.ts'
 import { formatTime } from '../store/time.ts'
+import { memoizeByObject } from '../util/memoize-by-object.ts'
 
 /**
  * The contract's operations. Whoever gets here may do what is asked, and what was sent is valid.
@@ -50,10 +50,12 @@ export function createHandlers(
 }
 
 /** The same rows give the same object, which is serialized once. */
-export const toCommitStatuses = onceFor((rows: StatusRow[]): components['schemas']['CommitStatuses'] => ({
-  state: combinedState(rows.map(({ state }) => state)),
-  statuses: rows.map(toStatus),
-}))
+export const toCommitStatuses = memoizeByObject(
+  (rows: StatusRow[]): components['schemas']['CommitStatuses'] => ({
+    state: combinedState(rows.map(({ state }) => state)),
+    statuses: rows.map(toStatus),
+  }),
+)
 
 function respond<Status extends number, Body>(status: Status, body: Body): Reply<Status, Body> {
   return { status, body }

@@ -1,5 +1,5 @@
 import ipaddr from 'ipaddr.js'
-import { recently } from '../recently.ts'
+import { boundedMemoize } from '../util/bounded-memoize.ts'
 
 type Range = ReturnType<typeof ipaddr.parseCIDR>
 
@@ -8,7 +8,9 @@ const ADDRESSES = 10_000
 /** Characters of an IPv6 address with a zone. */
 const LONGEST = 64
 
-const parseShort = recently(ADDRESSES, (text: string) => (ipaddr.isValid(text) ? ipaddr.process(text) : null))
+const parseShort = boundedMemoize(ADDRESSES, (text: string) =>
+  ipaddr.isValid(text) ? ipaddr.process(text) : null,
+)
 
 /** null: no address. */
 function parse(text: string): ReturnType<typeof parseShort> {
@@ -58,7 +60,7 @@ export function clientAddress(
  * What failures are counted by: an IPv4 address, or the /64 of an IPv6 address, which is what one customer is given.
  * `::ffff:1.2.3.4` is `1.2.3.4`.
  */
-export const addressKey = recently(ADDRESSES, (address: string): string => {
+export const addressKey = boundedMemoize(ADDRESSES, (address: string): string => {
   const parsed = parse(address)
   if (parsed === null) return UNKNOWN_ADDRESS
   if (!(parsed instanceof ipaddr.IPv6)) return parsed.toString()

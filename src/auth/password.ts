@@ -1,6 +1,6 @@
 import { type Argon2Parameters, argon2, randomBytes, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
-import { atMost } from '../at-most.ts'
+import { limitConcurrency } from '../util/limit-concurrency.ts'
 
 const derive = promisify(argon2)
 
@@ -9,7 +9,7 @@ const COST = { memory: 19_456, passes: 2, parallelism: 1 }
 const SALT_BYTES = 16
 const HASH_BYTES = 32
 /** They run in Node's few threads, which files need too. */
-const inTurn = atMost(2)
+const inTurn = limitConcurrency(2)
 
 export const MIN_PASSWORD_LENGTH = 8
 export const MAX_PASSWORD_BYTES = 1024

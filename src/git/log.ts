@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
-import { atMost } from '../at-most.ts'
+import { limitConcurrency } from '../util/limit-concurrency.ts'
 import { gitEnvironment } from './environment.ts'
 import { RepositoryUnavailable } from './repository.ts'
 
@@ -18,7 +18,7 @@ export interface Commit {
 const FORMAT = ['%H', '%an', '%aI', '%s'].join('%x00')
 const TIMEOUT = 10_000
 /** Anybody may look at a public repository as often as they like. */
-const inTurn = atMost(8)
+const inTurn = limitConcurrency(8)
 
 /**
  * The newest commits of the branch that HEAD names; none where nothing has been pushed to it yet.

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { onceFor } from '../once-for.ts'
+import { memoizeByObject } from '../util/memoize-by-object.ts'
 import type { Engine } from './engine.ts'
 import { accessKey, type Failures, failureColumns } from './failures.ts'
 import { isName, isOwnerName, nameKey } from './names.ts'
@@ -82,7 +82,7 @@ export function accessStore(engine: Engine, folder: string) {
       ]),
   )
 
-  const accessOf = onceFor((row: Row): Access => {
+  const accessOf = memoizeByObject((row: Row): Access => {
     return { failures: failuresOf(row), token: tokenOf(row), repository: repositoryOf(row, folder) }
   })
 

@@ -1,4 +1,4 @@
-import { recently } from '../recently.ts'
+import { boundedMemoize } from '../util/bounded-memoize.ts'
 
 /** Seconds since the epoch, cut, not rounded: a moment is never later than it was. */
 export function nowInSeconds(): number {
@@ -6,7 +6,7 @@ export function nowInSeconds(): number {
 }
 
 /** `YYYY-MM-DDThh:mm:ssZ` (contract, part 2). @param seconds since the epoch */
-export const formatTime = recently(
+export const formatTime = boundedMemoize(
   1_000,
   (seconds: number): string => `${new Date(seconds * 1000).toISOString().slice(0, 19)}Z`,
 )

@@ -1,5 +1,5 @@
-/** Gives a function that runs what it is given, at most so many at once; the others wait for their turn. */
-export function atMost(count: number): <T>(work: () => Promise<T>) => Promise<T> {
+/** Returns a function that runs the given work, at most `count` at a time. The rest waits in order of arrival. */
+export function limitConcurrency(count: number): <T>(work: () => Promise<T>) => Promise<T> {
   let running = 0
   const waiting: (() => void)[] = []
   return async (work) => {

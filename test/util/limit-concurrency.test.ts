@@ -1,8 +1,8 @@
 import t from 'tap'
-import { atMost } from '../src/at-most.ts'
+import { limitConcurrency } from '../../src/util/limit-concurrency.ts'
 
 t.test('no more run at once than are allowed, and all of them in turn', async (t) => {
-  const inTurn = atMost(2)
+  const inTurn = limitConcurrency(2)
   const started: number[] = []
   const gates = Array.from({ length: 5 }, () => Promise.withResolvers<void>())
   const results = gates.map(({ promise }, index) =>

@@ -1,0 +1,158 @@
+/** How much a `FairQueue` admits. Counts are of callers, the time is in milliseconds. */
+export interface FairQueueLimits {
+  /** Callers admitted at a time. */
+  places: number
+  /** Callers of one client admitted at a time. */
+  placesPerClient: number
+  /** Callers that wait for a place. */
+  waiting: number
+  /** Callers of one client that wait for a place. */
+  waitingPerClient: number
+  /** Longest wait. */
+  timeout: number
+}
+
+/** The caller got no place: too many wait already, or it waited too long. */
+export class QueueFull extends Error {
+  override readonly name = 'QueueFull'
+}
+
+interface Waiter {
+  admit(): void
+  refuse(reason: Error): void
+}
+
+/**
+ * Shares a fixed number of places between clients, so that no client can keep the others out.
+ *
+ * Callers of one client are admitted in order of arrival. Clients that wait take turns, and one that already holds
+ * `placesPerClient` is passed over.
+ *
+ * ```
+ *            places left and own share not used up
+ *   enter ─────────────────────────────────────────────▶ admitted ── release ──▶ gone
+ *     │                                                     ▲
+ *     │ otherwise, while the waiting room has space         │ its turn
+ *     ├────────────────────────────────────────▶ waiting ───┘
+ *     │                                             │ timeout, or the signal aborts
+ *     └── waiting room full ──▶ refused ◀───────────┘
+ * ```
+ *
+ * Invariant: a caller waits only while every place is taken or its client holds its whole share.
+ */
+export class FairQueue {
+  readonly #limits: FairQueueLimits
+  readonly #held = new Map<string, number>()
+  /** By client, the one whose turn comes next first. Never holds an empty queue. */
+  readonly #queues = new Map<string, Set<Waiter>>()
+  #taken = 0
+  #waiting = 0
+
+  constructor(limits: FairQueueLimits) {
+    this.#limits = limits
+  }
+
+  /** Callers that hold a place. */
+  get taken(): number {
+    return this.#taken
+  }
+
+  /** Callers that wait for a place. */
+  get waiting(): number {
+    return this.#waiting
+  }
+
+  /**
+   * Waits for a place.
+   *
+   * @param client callers with the same key share what one client may have
+   * @param signal gives up waiting when it aborts
+   * @returns a function that gives the place back; only the first call counts
+   * @throws QueueFull, or the signal's reason
+   */
+  async enter(client: string, signal?: AbortSignal): Promise<() => void> {
+    signal?.throwIfAborted()
+    if (!this.#hasPlaceFor(client)) await this.#wait(client, signal)
+    else this.#take(client)
+    let held = true
+    return () => {
+      if (held) this.#release(client)
+      held = false
+    }
+  }
+
+  /** Runs `work` in a place and gives the place back when it settles. See `enter`. */
+  async run<T>(client: string, work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+    const release = await this.enter(client, signal)
+    try {
+      return await work()
+    } finally {
+      release()
+    }
+  }
+
+  #hasPlaceFor(client: string): boolean {
+    return this.#taken < this.#limits.places && (this.#held.get(client) ?? 0) < this.#limits.placesPerClient
+  }
+
+  #take(client: string): void {
+    this.#taken++
+    this.#held.set(client, (this.#held.get(client) ?? 0) + 1)
+  }
+
+  #release(client: string): void {
+    const held = (this.#held.get(client) ?? 0) - 1
+    this.#taken--
+    if (held > 0) this.#held.set(client, held)
+    else this.#held.delete(client)
+    this.#admitNext()
+  }
+
+  #wait(client: string, signal: AbortSignal | undefined): Promise<void> {
+    const { waiting, waitingPerClient, timeout } = this.#limits
+    const queue = this.#queues.get(client) ?? new Set<Waiter>()
+    if (this.#waiting >= waiting || queue.size >= waitingPerClient) {
+      return Promise.reject(new QueueFull('too many callers wait for a place'))
+    }
+    return new Promise((resolve, reject) => {
+      const leave = () => {
+        clearTimeout(timer)
+        signal?.removeEventListener('abort', abort)
+        this.#waiting--
+        queue.delete(waiter)
+        if (queue.size === 0) this.#queues.delete(client)
+      }
+      const waiter: Waiter = {
+        admit: () => {
+          leave()
+          resolve()
+        },
+        refuse: (reason) => {
+          leave()
+          reject(reason)
+        },
+      }
+      const abort = () => waiter.refuse(signal?.reason)
+      const timer = setTimeout(() => waiter.refuse(new QueueFull('no place became free in time')), timeout)
+      signal?.addEventListener('abort', abort, { once: true })
+      queue.add(waiter)
+      this.#queues.set(client, queue)
+      this.#waiting++
+    })
+  }
+
+  #admitNext(): void {
+    for (const [client, queue] of this.#queues) {
+      const [first] = queue
+      if (first === undefined || !this.#hasPlaceFor(client)) continue
+      this.#take(client)
+      first.admit()
+      // Behind the other clients: it has had its turn.
+      if (queue.size > 0) {
+        this.#queues.delete(client)
+        this.#queues.set(client, queue)
+      }
+      return
+    }
+  }
+}

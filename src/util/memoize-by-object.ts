@@ -1,0 +1,20 @@
+/**
+ * Memoizes a function of an object by the object's identity. A result lasts as long as its source.
+ *
+ * @example
+ * const text = memoizeByObject((rows: Row[]) => JSON.stringify(rows))
+ * text(rows) === text(rows) // the second call does not serialize again
+ */
+export function memoizeByObject<Source extends object, Value>(
+  make: (source: Source) => Value,
+): (source: Source) => Value {
+  const results = new WeakMap<Source, { value: Value }>()
+  return (source) => {
+    let known = results.get(source)
+    if (known === undefined) {
+      known = { value: make(source) }
+      results.set(source, known)
+    }
+    return known.value
+  }
+}

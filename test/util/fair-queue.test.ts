@@ -1,0 +1,90 @@
+import { setTimeout } from 'node:timers/promises'
+import t from 'tap'
+import { FairQueue, QueueFull } from '../../src/util/fair-queue.ts'
+
+const limits = { places: 2, placesPerClient: 1, waiting: 6, waitingPerClient: 3, timeout: 5_000 }
+
+/** Enters the queue and records the order of admissions; `leave` gives the place of the nth admission back. */
+function record(queue: FairQueue) {
+  const admitted: string[] = []
+  const releases: (() => void)[] = []
+  return {
+    admitted,
+    enter: (name: string, signal?: AbortSignal) =>
+      queue.enter(name.charAt(0), signal).then((release) => {
+        admitted.push(name)
+        releases.push(release)
+      }),
+    async leave(place: number) {
+      releases[place]?.()
+      await setTimeout()
+    },
+  }
+}
+
+t.test('clients take turns, and callers of one client go in order of arrival', async (t) => {
+  const queue = new FairQueue({ ...limits, placesPerClient: 2, waiting: 10, waitingPerClient: 9 })
+  const { admitted, enter, leave } = record(queue)
+  const entered = ['a1', 'a2', 'a3', 'a4', 'b1', 'c1', 'b2'].map((name) => enter(name))
+  await setTimeout()
+  t.same(admitted, ['a1', 'a2'])
+  for (let place = 0; place < 7; place++) await leave(place)
+  await Promise.all(entered)
+  t.same(admitted, ['a1', 'a2', 'a3', 'b1', 'c1', 'a4', 'b2'])
+  t.same([queue.taken, queue.waiting], [0, 0])
+})
+
+t.test('one client never holds more than its share, though places are free', async (t) => {
+  const queue = new FairQueue(limits)
+  const { admitted, enter, leave } = record(queue)
+  const entered = ['a1', 'a2', 'a3', 'b1'].map((name) => enter(name))
+  await setTimeout()
+  t.same(admitted, ['a1', 'b1'])
+  await leave(1)
+  t.same(admitted, ['a1', 'b1'], 'the place of another client stays free')
+  await leave(0)
+  await leave(0)
+  t.same(admitted, ['a1', 'b1', 'a2'], 'giving a place back twice frees one place')
+  await leave(2)
+  await Promise.all(entered)
+  t.same(admitted.at(-1), 'a3')
+})
+
+t.test('the waiting room is bounded, in total and for each client', async (t) => {
+  const queue = new FairQueue(limits)
+  const { admitted, enter, leave } = record(queue)
+  const entered = ['a1', 'b1', 'a2', 'a3', 'a4'].map((name) => enter(name))
+  await t.rejects(enter('a5'), QueueFull, 'full for this client')
+  entered.push(...['b2', 'b3', 'c1'].map((name) => enter(name)))
+  t.equal(queue.waiting, 6)
+  await t.rejects(enter('d1'), QueueFull, 'full in total')
+  for (let place = 0; place < 8; place++) await leave(place)
+  await Promise.all(entered)
+  t.same([queue.taken, queue.waiting, admitted.length], [0, 0, 8])
+})
+
+t.test('a caller that gives up or waits too long leaves no trace', async (t) => {
+  const queue = new FairQueue({ ...limits, timeout: 20 })
+  const { admitted, enter, leave } = record(queue)
+  await enter('a1')
+  const gone = new AbortController()
+  const aborted = enter('a2', gone.signal)
+  gone.abort(new Error('gone'))
+  await t.rejects(aborted, { message: 'gone' })
+  await t.rejects(enter('a3', gone.signal), { message: 'gone' }, 'an aborted signal is not even queued')
+  await t.rejects(enter('a4'), QueueFull)
+  t.same([queue.taken, queue.waiting], [1, 0])
+  await leave(0)
+  await enter('a5')
+  t.same(admitted, ['a1', 'a5'])
+})
+
+t.test('work gives its place back whether it succeeds or fails', async (t) => {
+  const queue = new FairQueue({ ...limits, places: 1 })
+  t.equal(await queue.run('a', async () => 'done'), 'done')
+  await t.rejects(
+    queue.run('a', async () => Promise.reject(new Error('failed'))),
+    { message: 'failed' },
+  )
+  t.equal(queue.taken, 0)
+})
