@@ -1,21 +1,21 @@
-import { attempt } from './attempts.ts'
-import { createExchange, type Fetch } from './exchange.ts'
-import { createGate } from './gate.ts'
+import { createCircuitBreaker } from './circuit-breaker.ts'
 import {
   type Operation,
   type OperationInput,
   type Operations,
   operationsOver,
 } from './generated/operations.ts'
-import { createLine } from './line.ts'
+import { createKeyedQueue } from './keyed-queue.ts'
+import { sendWithRetry } from './retry.ts'
 import { abortable } from './sleep.ts'
-import { type WaitForState, waitForStateOver } from './wait-for-state.ts'
+import { createTransport, type Fetch } from './transport.ts'
+import { createWaitForState, type WaitForState } from './wait-for-state.ts'
 
 /** Bounds of one call. */
 export interface TimeoutOptions {
-  /** Longest time of one try, in milliseconds; 10,000 by default. */
+  /** Longest time of one attempt, in milliseconds; 10,000 by default. */
   timeout?: number | undefined
-  /** Longest time of all tries together, waiting between them included, in milliseconds; 30,000 by default. */
+  /** Longest time of all attempts together, including the pauses between them, in milliseconds; 30,000 by default. */
   totalTimeout?: number | undefined
 }
 
@@ -24,7 +24,7 @@ export interface ClientOptions extends TimeoutOptions {
   baseUrl: string
   /** A personal access token; without one only public repositories can be read. */
   token?: string | undefined
-  /** Stands in for the global `fetch`. */
+  /** Replaces the global `fetch`. */
   fetch?: Fetch | undefined
 }
 
@@ -35,24 +35,24 @@ export interface CallOptions extends TimeoutOptions {
   ifNoneMatch?: string | undefined
 }
 
-/** One method for each operation of the API, and what is built on them. */
+/** One method for each operation of the API, and `waitForState`, which is built on them. */
 export type Client = Operations<CallOptions> & { waitForState: WaitForState }
 
 /**
- * A typed client of the API.
+ * Creates a typed client of the API.
  *
- * A method never rejects, except by the caller's own signal: each outcome is a result with a status of the contract, or
- * with status 0 where the service was not reached or something else answered. Network errors, 429 (after its
- * `Retry-After`), 502, 503 and 504 are tried again. Reports of one context are sent in the order of the calls, and an
- * earlier one is not tried again once a later one waits. After a 401 or 403 a client with a token sends nothing more.
+ * A method never rejects, except with the reason of the caller's own signal. Each outcome is a result with a status of
+ * the contract, or with status 0 when the service was not reached or something else answered. Network errors, 429 (after
+ * its `Retry-After`), 502, 503 and 504 are retried. Reports of one context are sent in the order of the calls, and an
+ * earlier one is not retried once a later one waits. After a 401 or 403 a client with a token sends nothing more.
  *
- * @throws TypeError for a base URL or a token that cannot be one; the message holds neither.
+ * @throws TypeError for a malformed base URL or token; the message contains neither
  */
 export function createClient({ baseUrl, token, fetch, ...defaults }: ClientOptions): Client {
   const credential = checkToken(token)
-  const exchange = createExchange(checkBaseUrl(baseUrl), credential, fetch)
-  const gate = createGate({ token: credential !== undefined })
-  const inLine = createLine()
+  const transport = createTransport(checkBaseUrl(baseUrl), credential, fetch)
+  const breaker = createCircuitBreaker({ token: credential !== undefined })
+  const inOrder = createKeyedQueue()
 
   async function call<Result>(
     operation: Operation,
@@ -62,23 +62,23 @@ export function createClient({ baseUrl, token, fetch, ...defaults }: ClientOptio
     const timeout = own.timeout ?? defaults.timeout ?? 10_000
     const deadline = performance.now() + (own.totalTimeout ?? defaults.totalTimeout ?? 30_000)
     const send = (superseded?: AbortSignal) =>
-      attempt(gate, (stop) => exchange(operation, input, { signal: stop, ifNoneMatch }), {
+      sendWithRetry(breaker, (stop) => transport(operation, input, { signal: stop, ifNoneMatch }), {
         timeout,
         deadline,
         signal,
         superseded,
       })
     const key = replacementKey(operation, input)
-    const answer = await abortable(key === null ? send() : inLine(key, send), signal)
-    // Here the contract's types are taken at their word.
-    return Object(answer)
+    const answer = await abortable(key === null ? send() : inOrder(key, send), signal)
+    // The transport has checked the status against the contract; the body's type is the service's promise.
+    return answer as Result
   }
 
   const methods = operationsOver<CallOptions>(call)
-  return { ...methods, waitForState: waitForStateOver(methods) }
+  return { ...methods, waitForState: createWaitForState(methods) }
 }
 
-/** The same for requests of which the later one replaces the earlier. Owners and names are matched without case. */
+/** Returns the same key for requests of which the later one replaces the earlier. Owners and names ignore case. */
 function replacementKey(
   { path, replacesBy }: Operation,
   { parameters, body }: OperationInput,

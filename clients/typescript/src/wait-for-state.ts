@@ -1,3 +1,4 @@
+import { type Decision, decideWait } from './decide-wait.ts'
 import type { ListStatusesInput, ListStatusesResult, Operations } from './generated/operations.ts'
 import type { components } from './generated/schema.ts'
 import { sleep } from './sleep.ts'
@@ -9,77 +10,105 @@ type Read = Operations<{
   ifNoneMatch?: string | undefined
 }>['listStatuses']
 
+/** What to wait for. Times are in milliseconds. */
 export interface WaitOptions {
-  /** Contexts that have to report; none by default. */
+  /** Patterns of contexts, each of which must match at least one reported context. `*` stands for any characters. */
   require?: readonly string[] | undefined
-  /** Longest time to wait, in milliseconds; 10 minutes by default. */
+  /** Ignore contexts that no pattern of `require` matches; by default they count, as in the combined state. */
+  only?: boolean | undefined
+  /**
+   * How long nothing new may have been reported before success counts, 10,000 by default. Applies to contexts that are
+   * not required by their exact name, since more of them may be about to appear.
+   */
+  settle?: number | undefined
+  /** Age of a pending report that ends the wait as `stalled`; by default none does. */
+  stalled?: number | undefined
+  /** Longest time to wait; 600,000 by default. */
   timeout?: number | undefined
-  /** First pause between two reads, in milliseconds; 1,000 by default. It grows while nothing changes, to 10 times. */
+  /** First pause between two reads; 1,000 by default. It grows while nothing changes, to 10 times. */
   interval?: number | undefined
   /** Ends the wait, which then rejects with the signal's reason. */
   signal?: AbortSignal | undefined
-  /** Called after each change, and after the first read. */
+  /** Called after the first read and after each change. */
   onChange?: ((progress: WaitProgress) => void) | undefined
 }
 
 export interface WaitProgress extends CommitStatuses {
-  /** Required contexts that have not reported yet. */
+  /** Patterns of `require` that match no reported context. */
   missing: string[]
+  /** The service's time when it answered. */
+  time: Date
 }
 
 /** How a wait ended. */
 export type WaitResult =
-  /** Every required context has reported, and the combined state is final. */
-  | ({ outcome: 'success' | 'failure' } & WaitProgress)
-  /** At the timeout the combined state was `pending`, or nothing had reported. */
-  | ({ outcome: 'pending' } & WaitProgress)
-  /** At the timeout a required context had not reported. */
-  | ({ outcome: 'missing' } & WaitProgress)
-  /** The service refused, or was not reached by all tries of one read. */
+  /**
+   * - `success`: every pattern matches a context, and every context that counts is `success`.
+   * - `failure`: a context that counts is `failure` or `error`, whatever else is missing.
+   * - `stalled`: a pending report is older than `stalled`.
+   * - `missing`: at the timeout a pattern matched no context.
+   * - `pending`: at the timeout a context was pending, or nothing was reported.
+   */
+  | (WaitProgress & {
+      outcome: 'success' | 'failure' | 'stalled' | 'missing' | 'pending'
+      /** The statuses that decided: the failed, the stalled or the pending ones. */
+      decisive: components['schemas']['Status'][]
+    })
+  /** The service refused, or could not be reached by all attempts of one read. */
   | { outcome: 'unanswered'; answer: Failure }
 
 type Failure = Exclude<ListStatusesResult, { status: 200 | 304 }>
 
-/** Waits until every required context has reported and the combined state over all contexts is final. */
+/**
+ * Waits until the statuses of a commit decide; see `WaitResult`.
+ *
+ * @throws TypeError when `only` is set without `require`; the signal's reason
+ */
 export type WaitForState = (input: ListStatusesInput, options?: WaitOptions) => Promise<WaitResult>
 
-const TRIES = 30_000
-/** The read at the timeout may take so long. */
-const LAST_READ = 5_000
+const READ_TIMEOUT = 30_000
+/** The read at the timeout may take this long. */
+const LAST_READ_TIMEOUT = 5_000
 
-/** Makes `waitForState` out of the read operation. It polls with the last answer's `ETag`. */
-export function waitForStateOver({ listStatuses }: { listStatuses: Read }): WaitForState {
-  return async (input, { require = [], timeout = 600_000, interval = 1_000, signal, onChange } = {}) => {
+/** Creates `waitForState` from the read operation. It polls with the `ETag` of the last answer. */
+export function createWaitForState({ listStatuses }: { listStatuses: Read }): WaitForState {
+  return async (input, options = {}) => {
+    const { timeout = 600_000, interval = 1_000, signal, onChange } = options
+    const { require = [], only = false, settle = 10_000, stalled } = options
+    if (only && require.length === 0) throw new TypeError('"only" needs at least one pattern in "require"')
     const deadline = performance.now() + timeout
     const left = () => deadline - performance.now()
-    let known: { etag: string | undefined; progress: WaitProgress } | undefined
+    let known: { etag: string | undefined; body: CommitStatuses } | undefined
     for (let pause = interval; ; pause = Math.min(pause * 1.5, interval * 10)) {
-      const totalTimeout = Math.min(TRIES, Math.max(left(), LAST_READ))
+      const totalTimeout = Math.min(READ_TIMEOUT, Math.max(left(), LAST_READ_TIMEOUT))
       const answer = await listStatuses(input, { signal, totalTimeout, ifNoneMatch: known?.etag })
       if (answer.status === 200) {
-        const progress = progressOf(answer.body, require)
-        known = { etag: answer.headers.get('etag') ?? undefined, progress }
-        onChange?.(progress)
+        known = { etag: answer.headers.get('etag') ?? undefined, body: answer.body }
         pause = interval
       } else if (answer.status !== 304) return { outcome: 'unanswered', answer }
-      if (known) {
-        const outcome = outcomeOf(known.progress)
-        if (outcome === 'success' || outcome === 'failure' || left() <= 0)
-          return { outcome, ...known.progress }
-      }
-      // Between three quarters of the pause and all of it: many waiting jobs spread.
-      await sleep(Math.min(pause * (0.75 + Math.random() / 4), left()), signal)
+      if (known === undefined) throw new Error('the service answered 304 to a read without If-None-Match')
+      const time = timeOf(answer.headers)
+      const rules = { require, only, settle, stalled }
+      const decision = decideWait(known.body.statuses, rules, time.getTime(), left() <= 0)
+      const progress = { ...known.body, missing: decision.missing, time }
+      if (answer.status === 200) onChange?.(progress)
+      if (isFinal(decision)) return { ...progress, outcome: decision.outcome, decisive: decision.decisive }
+      // Between three quarters of the pause and all of it, so that many waiting jobs spread.
+      const jittered = pause * (0.75 + Math.random() / 4)
+      await sleep(Math.min(jittered, Math.max(decision.changesIn, interval), left()), signal)
       signal?.throwIfAborted()
     }
   }
 }
 
-function progressOf(body: CommitStatuses, require: readonly string[]): WaitProgress {
-  const reported = new Set(body.statuses.map(({ context }) => context))
-  return { ...body, missing: require.filter((context) => !reported.has(context)) }
+function isFinal<D extends Decision>(
+  decision: D,
+): decision is D & { outcome: Exclude<Decision['outcome'], 'waiting'> } {
+  return decision.outcome !== 'waiting'
 }
 
-function outcomeOf({ state, missing }: WaitProgress): 'success' | 'failure' | 'pending' | 'missing' {
-  if (missing.length > 0) return 'missing'
-  return state ?? 'pending'
+/** The service's clock decides, since it also wrote the timestamps. A gateway may drop `Date`. */
+function timeOf(headers: Headers): Date {
+  const time = new Date(headers.get('date') ?? '')
+  return Number.isNaN(time.getTime()) ? new Date() : time
 }

@@ -98,7 +98,7 @@ t.test('installed into an empty folder', async (t) => {
         `${version}\n`,
       )
       t.match(await cli('get', commit), /^combined: success\nsuccess {2}a\nsuccess {2}b {9}passed in/)
-      t.equal(await cli('wait', commit, '--require', 'a', 'b'), 'success: 3 success\n')
+      t.equal(await cli('wait', commit, '--settle', '0s', '--require', 'a', 'b'), 'success: 3 success\n')
     })
   }
 

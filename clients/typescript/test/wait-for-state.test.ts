@@ -2,7 +2,7 @@ import t from 'tap'
 import { createClient } from '../src/index.ts'
 import { startService } from './helpers/service.ts'
 
-t.test('it ends when every required context has reported and the combined state is final', async (t) => {
+t.test('it ends as soon as no further report can change the outcome', async (t) => {
   const { server, proxy, token, commit } = await startService(t)
   const client = createClient({ baseUrl: proxy.url, token })
   const report = (context: string, state: string) =>
@@ -14,22 +14,33 @@ t.test('it ends when every required context has reported and the combined state 
     onChange: ({ state, missing }) => seen.push(`${state} ${missing}`),
   })
   await proxy.reached(3)
-  await report('build', 'failure')
-  while (!seen.includes('failure test')) await new Promise(setImmediate)
+  await report('build', 'pending')
+  while (!seen.includes('pending test')) await new Promise(setImmediate)
   await proxy.reached(proxy.passages.length + 2)
-  await report('test', 'pending')
-  t.match(await waiting, { outcome: 'failure', state: 'failure', missing: [], statuses: { length: 2 } })
-  t.strictSame(seen, ['null build,test', 'failure test', 'failure '])
+  await report('build', 'failure')
+  t.match(await waiting, {
+    outcome: 'failure',
+    state: 'failure',
+    missing: ['test'],
+    decisive: [{ context: 'build' }],
+    statuses: { length: 1 },
+  })
+  t.strictSame(seen, ['null build,test', 'pending test', 'failure test'])
   t.ok(
     proxy.passages.some(({ status }) => status === 304),
     'an unchanged answer is not sent again',
   )
 
   await report('build', 'success')
-  const second = client.waitForState(commit, { interval: 20 })
+  const second = client.waitForState(commit, { require: ['build', 'test'], interval: 20 })
   await proxy.reached(proxy.passages.length + 2)
   await report('test', 'success')
   t.match(await second, { outcome: 'success', state: 'success' })
+  const third = client.waitForState(commit, { interval: 20, settle: 2_000 })
+  await proxy.reached(proxy.passages.length + 2)
+  await report('late', 'failure')
+  t.match(await third, { outcome: 'failure' }, 'a context that appears before the others have settled counts')
+  await t.rejects(client.waitForState(commit, { only: true }), TypeError)
 })
 
 t.test('the timeout tells what is missing', async (t) => {
@@ -54,7 +65,7 @@ t.test('the timeout tells what is missing', async (t) => {
 t.test('it outlives a server that is away for a while, and ends when it is refused', async (t) => {
   const { server, proxy, token, commit } = await startService(t)
   const client = createClient({ baseUrl: proxy.url, token })
-  const waiting = client.waitForState(commit, { interval: 20 })
+  const waiting = client.waitForState(commit, { interval: 20, settle: 0 })
   await proxy.reached(2)
   await proxy.close()
   await server.report('acme/rocket', commit.sha, { state: 'success' }, token)

@@ -2,9 +2,9 @@ import { type ParseArgsConfig, parseArgs } from 'node:util'
 import { UsageError } from './usage-error.ts'
 
 /**
- * node:util's parseArgs with our own error.
+ * Parses arguments with node:util's parseArgs.
  *
- * @throws UsageError for an option that is not known or lacks its value.
+ * @throws UsageError for an unknown option or a missing value
  */
 export function parse<const Config extends ParseArgsConfig>(config: Config) {
   try {
@@ -15,12 +15,12 @@ export function parse<const Config extends ParseArgsConfig>(config: Config) {
 }
 
 /**
- * The commit id out of `--sha` and positional arguments.
+ * Returns the commit given by `--sha` or as a positional argument.
  *
- * @throws UsageError when there is more than one.
+ * @throws UsageError when there is more than one
  */
-export function oneSha(option: string | undefined, positionals: readonly string[]): string | undefined {
+export function oneCommit(option: string | undefined, positionals: readonly string[]): string | undefined {
   const given = [...(option === undefined ? [] : [option]), ...positionals]
-  if (given.length > 1) throw new UsageError(`one commit at a time, not ${given.join(', ')}`)
+  if (given.length > 1) throw new UsageError(`expected one commit, got ${given.length}: ${given.join(', ')}`)
   return given[0]
 }

@@ -1,23 +1,39 @@
 import { execFileSync } from 'node:child_process'
 
-/** HEAD of the checkout around a folder, and OWNER/NAME from the address of its remote `origin`. */
+/** Returns the commit that HEAD names in the checkout around a folder, and OWNER/NAME from its remote `origin`. */
 export function checkoutOf(cwd: string): { sha?: string | undefined; repository?: string | undefined } {
   return {
-    sha: git(cwd, 'rev-parse', '--verify', 'HEAD'),
+    sha: resolveCommit(cwd, 'HEAD'),
     repository: slugOf(git(cwd, 'config', '--get', 'remote.origin.url') ?? ''),
   }
 }
 
-/** OWNER/NAME from a git address: `https://host/acme/rocket.git`, `ssh://…`, `git@host:acme/rocket`. */
+/** Returns the full id of the commit that a branch, a tag, `HEAD` or a short id names in the checkout around a folder. */
+export function resolveCommit(cwd: string, name: string): string | undefined {
+  return git(cwd, 'rev-parse', '--verify', '--quiet', '--end-of-options', `${name}^{commit}`)
+}
+
+/** Returns whether a folder is in a git checkout. */
+export function isCheckout(cwd: string): boolean {
+  return git(cwd, 'rev-parse', '--git-dir') !== undefined
+}
+
+/**
+ * Returns OWNER/NAME from the address of a repository: `https://host/acme/rocket.git`, `ssh://…`,
+ * `git@host:acme/rocket`, or PROJECT/NAME from `https://dev.azure.com/organization/PROJECT/_git/NAME`.
+ */
 export function slugOf(address: string): string | undefined {
   const isUrl = /^(?:https?|ssh|git):\/\//i.test(address)
   const path = isUrl
     ? URL.canParse(address) && new URL(address).pathname
     : /^[^/:]+:(?!\/\/)(.+)$/.exec(address)?.[1]
-  return /^\/?([^/]+\/[^/]+?)(?:\.git)?\/?$/.exec(path || '')?.[1]
+  const segments = (path || '').split('/').filter(Boolean)
+  const [owner, name, ...more] = segments.at(-2) === '_git' ? [segments.at(-3), segments.at(-1)] : segments
+  if (!owner || !name || more.length > 0) return undefined
+  return `${owner}/${name.replace(/\.git$/, '')}`
 }
 
-/** Checkouts in containers often belong to another user; nothing is run from them here. */
+/** Checkouts in containers often belong to another user. Nothing that their configuration names is run here. */
 function git(cwd: string, ...args: string[]): string | undefined {
   try {
     const output = execFileSync('git', ['-c', 'safe.directory=*', ...args], {

@@ -6,20 +6,20 @@ export type Ending =
   | { kind: 'killed'; signal: NodeJS.Signals }
   | { kind: 'not started'; reason: string }
 
-/** A command that runs with our own standard streams. */
+/** A running command that shares this process's standard streams. */
 export interface Command {
   ended: Promise<Ending>
   /** Passes a signal on. */
   kill(signal: NodeJS.Signals): void
 }
 
-/** Starts a command; that it cannot be started is an ending too. */
+/** Starts a command. A failure to start is reported as its ending. */
 export function start(name: string, args: readonly string[]): Command {
   const child = trySpawn(name, args)
   if ('reason' in child) return { ended: Promise.resolve({ kind: 'not started', ...child }), kill: () => {} }
   const ended = new Promise<Ending>((resolve) => {
     child.on('error', (error) => {
-      // A signal that could not be sent is an error too, of a command that runs.
+      // A running command emits this too, when a signal could not be sent.
       if (child.pid === undefined) resolve({ kind: 'not started', reason: reasonOf(error) })
     })
     child.on('exit', (code, signal) => {
@@ -30,7 +30,7 @@ export function start(name: string, args: readonly string[]): Command {
   return { ended, kill: (signal) => void child.kill(signal) }
 }
 
-/** Some failures are thrown, such as a NUL character in an argument. */
+/** Some failures throw, such as a NUL character in an argument. */
 function trySpawn(name: string, args: readonly string[]): ChildProcess | { reason: string } {
   try {
     return spawn(name, args, { stdio: 'inherit' })

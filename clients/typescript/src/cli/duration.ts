@@ -7,22 +7,25 @@ const UNITS = new Map([
 ])
 
 /**
- * Milliseconds of `90s`, `10m`, `1h`.
+ * Returns the milliseconds of `90s`, `10m` or `1h`.
  *
- * @throws UsageError for anything else.
+ * @param name of the option or variable, for the message
+ * @throws UsageError for anything else
  */
 export function parseDuration(text: string, name: string): number {
   const [, amount, unit = ''] = /^(\d+(?:\.\d+)?)([smh])$/.exec(text) ?? []
   const factor = UNITS.get(unit)
   const milliseconds = Number(amount) * (factor ?? Number.NaN)
-  // The longest timer that the platform knows.
+  // The longest timer of the platform.
   if (Number.isNaN(milliseconds) || milliseconds > 2 ** 31 - 1) {
-    throw new UsageError(`${name} is a duration such as 90s, 10m or 1h, of at most 24 days; not "${text}"`)
+    throw new UsageError(
+      `${name}: "${text}" is not a duration of at most 24 days (expected for example 90s, 10m or 1h)`,
+    )
   }
   return milliseconds
 }
 
-/** A duration for people: `0.4 s`, `59 s`, `2 min 5 s`, `1 h 3 min`. */
+/** Formats a duration for people: `0.4 s`, `59 s`, `2 min 5 s`, `1 h 3 min`. */
 export function formatDuration(milliseconds: number): string {
   if (milliseconds < 9_950) return `${(milliseconds / 1_000).toFixed(1)} s`
   const seconds = Math.round(milliseconds / 1_000)

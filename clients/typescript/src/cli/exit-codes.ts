@@ -1,19 +1,21 @@
-/** What the commands end with, `run` apart, which ends with its command's own code. */
+/** Exit codes of the commands; `run` ends with the exit code of its command. */
 export const exitCodes = {
   success: 0,
-  /** The combined state is `failure`. */
+  /** A context that counts is `failure` or `error`. */
   failure: 1,
-  /** Wrong usage, or a value that the service refuses as invalid. */
+  /** Usage error, or a value that the service refuses as invalid. */
   usage: 2,
-  /** Still pending, or nothing reported at all, at the timeout. */
+  /** Still pending at the timeout, or nothing was reported. */
   pending: 3,
-  /** A required context never reported. */
+  /** A pending report is older than `--stalled`. */
+  stalled: 3,
+  /** A required context was not reported. */
   missing: 4,
-  /** The service was not reached, or refused. */
+  /** The service could not be reached, or refused. */
   unanswered: 5,
 } as const
 
-/** The exit code for an answer that is no success. */
+/** Returns the exit code for an answer other than success. */
 export function exitCodeOf({ status }: { status: number }): number {
   return status === 422 ? exitCodes.usage : exitCodes.unanswered
 }

@@ -1,8 +1,8 @@
 import type { CommitStatuses } from '../index.ts'
-import { oneSha, parse } from './arguments.ts'
+import { oneCommit, parse } from './arguments.ts'
 import { exitCodeOf, exitCodes } from './exit-codes.ts'
 import { findTarget, targetOptions } from './target.ts'
-import { hasColours, paint, plain, print, say } from './terminal.ts'
+import { hasColours, noticeSlow, paint, plain, print, say } from './terminal.ts'
 
 /** `commit-status get`: shows the statuses of a commit. */
 export async function get(args: string[], env: NodeJS.ProcessEnv): Promise<number> {
@@ -11,12 +11,12 @@ export async function get(args: string[], env: NodeJS.ProcessEnv): Promise<numbe
     allowPositionals: true,
     options: { ...targetOptions, json: { type: 'boolean' } },
   })
-  const sha = oneSha(values.sha, positionals)
+  const sha = oneCommit(values.sha, positionals)
   const { client, ...commit } = await findTarget({ ...values, sha, 'target-url': '' }, env)
-  const result = await client.listStatuses(commit)
-  if (result.status === 304) throw new Error('304 without having asked for it')
+  const result = await noticeSlow(client.listStatuses(commit))
+  if (result.status === 304) throw new Error('the service answered 304 to a read without If-None-Match')
   if (result.status !== 200) {
-    say(`the statuses were not read: ${result.body.error}`)
+    say(`cannot read the statuses: ${result.body.error}`)
     return exitCodeOf(result)
   }
   if (values.json) print(JSON.stringify(result.body))
@@ -25,7 +25,7 @@ export async function get(args: string[], env: NodeJS.ProcessEnv): Promise<numbe
 }
 
 function table({ state, statuses }: CommitStatuses, colours: boolean): string[] {
-  if (state === null) return ['nothing has reported']
+  if (state === null) return ['nothing has reported on this commit']
   const rows = statuses.map((status) => ({ ...status, context: plain(status.context) }))
   const width = Math.max(...rows.map(({ context }) => Array.from(context).length))
   return [

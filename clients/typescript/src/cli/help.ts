@@ -7,17 +7,20 @@ Commands:
       [--context C] [--description D] [--target-url U] [--truncate] [--json]
   run [--context C] [--target-url U] [--strict] -- COMMAND…
                                   run a command and report how it ends
-  get [SHA] [--json]              show the statuses of a commit
-  wait [SHA] [--require CONTEXT…] [--timeout 10m] [--interval 1s] [--json]
-                                  wait until the combined state is final
+  get [COMMIT] [--json]           show the statuses of a commit
+  wait [COMMIT] [--require PATTERN…] [--only] [--settle 10s] [--stalled 2h]
+      [--timeout 10m] [--interval 1s] [--json]
+                                  wait until the required contexts decide;
+                                  * in a PATTERN stands for any characters
 
-Options of every command, found from the CI system or the git checkout otherwise:
+Options of every command. The default comes from the CI system or the git checkout:
   --repo OWNER/NAME   repository
-  --sha SHA           full commit id
-  --url BASE          where the service is, instead of COMMIT_STATUS_URL
+  --sha COMMIT        full commit id, or what git resolves to one in this checkout
+  --url BASE          address of the service, instead of COMMIT_STATUS_URL
 
 Environment:
-  COMMIT_STATUS_URL       where the service is
+  COMMIT_STATUS_URL       address of the service
   COMMIT_STATUS_TOKEN     a personal access token
-  COMMIT_STATUS_TIMEOUT   longest time of all tries of one request, 30s by default
+  COMMIT_STATUS_REPO      repository, where the CI system's name is not OWNER/NAME
+  COMMIT_STATUS_TIMEOUT   longest time of all attempts of one request, 30s by default
 `

@@ -2,13 +2,15 @@ import { readFileSync } from 'node:fs'
 import type envCiOf from 'env-ci'
 import { checkoutOf, slugOf } from './checkout.ts'
 
-/** What surroundings tell about the job that runs. */
+/** What the CI system and the checkout say about the running job. */
 export interface Job {
   /** OWNER/NAME */
   repository?: string | undefined
   sha?: string | undefined
-  /** Where the job's log is. */
+  /** Link to the job's log. */
   targetUrl?: string | undefined
+  /** The CI system's name of the repository, where that is not OWNER/NAME: `group/subgroup/name` of GitLab. */
+  foreignName?: string | undefined
 }
 
 type Environment = NodeJS.ProcessEnv
@@ -16,43 +18,56 @@ type Environment = NodeJS.ProcessEnv
 const FULL_ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/i
 const TARGET_URL_BYTES = 2_048
 
-/** Whether this is a full commit id. */
+/** Returns whether this is a full commit id. */
 export function isFullId(text: string): boolean {
   return FULL_ID.test(text)
 }
 
 /**
- * Repository, commit and job link from the CI system's environment, and what that does not tell from the git checkout.
- * Never fails: what cannot be found, or could not be right, is left out.
+ * Finds repository, commit and job link in the CI system's environment, and what that lacks in the git checkout.
+ * Never fails: what cannot be found or is malformed is left out.
  */
 export async function findJob(env: Environment, cwd: string): Promise<Job> {
-  const ci = await askEnvCi(env, cwd)
+  const ci = await readEnvCi(env, cwd)
   const sha = pick(isFullId, reviewedCommit(env), ci.commit)
-  const repository = pick(isRepository, ci.slug, slugOf(env.GIT_URL ?? ''))
+  const addresses = [env.GIT_URL, env.BUILD_REPOSITORY_URI].map((address) => slugOf(address ?? ''))
+  const repository = pick(isRepository, ci.slug, ...addresses)
   const checkout = sha && repository ? {} : checkoutOf(cwd)
   return {
     sha: sha ?? pick(isFullId, checkout.sha),
     repository: repository ?? pick(isRepository, checkout.repository),
-    targetUrl: pick(isLink, ci.jobUrl, ci.buildUrl),
+    targetUrl: pick(isLink, ci.jobUrl, ci.buildUrl, azureBuild(env)),
+    ...(ci.slug && !repository && isComplete(ci.slug) && { foreignName: ci.slug }),
   }
 }
 
-/** env-ci reads files that a variable names, and fails where they are missing. */
-async function askEnvCi(env: Environment, cwd: string): Promise<Partial<ReturnType<typeof envCiOf>>> {
+/** Reads what env-ci finds. It fails where a variable names a file that is missing. */
+async function readEnvCi(env: Environment, cwd: string): Promise<Partial<ReturnType<typeof envCiOf>>> {
   try {
     const { default: envCi } = await import('env-ci')
     const found = envCi({ env, cwd })
-    // Outside of CI it only looks at the checkout, as is done here.
+    // Outside of CI it only looks at the checkout, as `checkoutOf` does.
     return found.name ? found : {}
   } catch {
     return {}
   }
 }
 
-/** The commit under review, where the CI system checks out a merge with the target branch that nobody pushed. */
+/** Returns the commit under review where the CI system checks out a merge with the target branch that was never pushed. */
 function reviewedCommit(env: Environment): string | undefined {
   if (env.GITHUB_ACTIONS && env.GITHUB_EVENT_PATH) return headOfEvent(env.GITHUB_EVENT_PATH)
   return env.CI_MERGE_REQUEST_SOURCE_BRANCH_SHA || env.SYSTEM_PULLREQUEST_SOURCECOMMITID
+}
+
+/** env-ci knows no link for Azure Pipelines. */
+function azureBuild({
+  SYSTEM_COLLECTIONURI,
+  SYSTEM_TEAMPROJECT,
+  BUILD_BUILDID,
+}: Environment): string | undefined {
+  if (!SYSTEM_COLLECTIONURI || !SYSTEM_TEAMPROJECT || !BUILD_BUILDID) return undefined
+  const project = `${SYSTEM_COLLECTIONURI.replace(/\/?$/, '/')}${encodeURIComponent(SYSTEM_TEAMPROJECT)}`
+  return `${project}/_build/results?buildId=${BUILD_BUILDID}`
 }
 
 function headOfEvent(path: string): string | undefined {
@@ -68,12 +83,16 @@ function pick(test: (text: string) => boolean, ...candidates: (string | undefine
   return candidates.find((text) => text !== undefined && test(text))
 }
 
-/** env-ci writes `undefined` where a variable is missing. */
 function isRepository(slug: string): boolean {
-  return /^[\w.-]+\/[\w.-]+$/.test(slug) && !slug.split('/').includes('undefined')
+  return /^[\w.-]+\/[\w.-]+$/.test(slug) && isComplete(slug)
 }
 
-/** Whether the service would take it, and nothing in it is `undefined` or a password. */
+/** env-ci writes `undefined` where a variable is missing. */
+function isComplete(slug: string): boolean {
+  return !slug.split('/').includes('undefined')
+}
+
+/** Returns whether the service would accept the link, and no part of it is `undefined` or a password. */
 function isLink(text: string): boolean {
   if (!/^https?:\/\//i.test(text) || /[\s\p{Cc}]/u.test(text) || !URL.canParse(text)) return false
   const { username, password } = new URL(text)

@@ -27,7 +27,7 @@ async function main([name, ...args]: string[]): Promise<number> {
   }
   const command = commands.get(name ?? '')
   try {
-    if (!command) throw new UsageError(name ? `there is no command "${name}"` : 'which command?')
+    if (!command) throw new UsageError(name ? `unknown command "${name}"` : 'missing command')
     return await command(args, process.env)
   } catch (error) {
     if (!(error instanceof UsageError)) {
@@ -40,7 +40,7 @@ async function main([name, ...args]: string[]): Promise<number> {
   }
 }
 
-/** Further on it may be a value, or meant for the command that is to be run. */
+/** Later words may be values, or belong to the command of `run`. */
 function asksForHelp(word: string | undefined): boolean {
   return word === '--help' || word === '-h'
 }
@@ -49,7 +49,7 @@ function version(): string {
   return JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')).version
 }
 
-// Output that nobody reads any more must not change how a build ends.
+// A closed pipe must not change how a build ends.
 process.stdout.on('error', () => {})
 process.stderr.on('error', () => {})
 const exitCode = await main(process.argv.slice(2))

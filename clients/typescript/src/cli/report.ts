@@ -3,7 +3,7 @@ import type { StatusReport } from '../index.ts'
 import { parse } from './arguments.ts'
 import { exitCodeOf, exitCodes } from './exit-codes.ts'
 import { findTarget, targetOptions } from './target.ts'
-import { plain, print, say } from './terminal.ts'
+import { noticeSlow, plain, print, say } from './terminal.ts'
 import { UsageError } from './usage-error.ts'
 
 const STATES: readonly StatusReport['state'][] = ['pending', 'success', 'failure', 'error']
@@ -23,7 +23,10 @@ export async function report(args: string[], env: NodeJS.ProcessEnv): Promise<nu
     },
   })
   const state = STATES.find((name) => name === values.state)
-  if (!state) throw new UsageError(`--state is one of ${STATES.join(', ')}`)
+  if (!state)
+    throw new UsageError(
+      `--state must be one of ${STATES.join(', ')}${values.state === undefined ? '' : `; got "${values.state}"`}`,
+    )
   const { client, owner, repo, sha, targetUrl } = await findTarget(values, env)
   const description = values.truncate ? truncate(values.description) : values.description
   const body: StatusReport = {
@@ -32,7 +35,7 @@ export async function report(args: string[], env: NodeJS.ProcessEnv): Promise<nu
     ...(description !== undefined && { description }),
     ...(targetUrl && { target_url: targetUrl }),
   }
-  const result = await client.reportStatus({ owner, repo, sha, body })
+  const result = await noticeSlow(client.reportStatus({ owner, repo, sha, body }))
   if (result.status !== 201) {
     say(`${state} of ${body.context} was not stored: ${result.body.error}`)
     return exitCodeOf(result)

@@ -3,7 +3,7 @@ import { exitCodeOf, exitCodes } from './exit-codes.ts'
 import { findTarget, type TargetValues } from './target.ts'
 import { UsageError } from './usage-error.ts'
 
-/** Whether a report was stored; if not, why, and the exit code that stands for it. */
+/** Whether a report was stored; if not, the reason and the exit code for it. */
 type Stored = { stored: true } | { stored: false; reason: string; exitCode: number }
 
 /** Sends the reports of one check. Never rejects. */
@@ -13,7 +13,7 @@ export interface ReporterValues extends TargetValues {
   context?: string | undefined
 }
 
-/** A reporter of the check; where the commit or the service is not known, one that only says so. */
+/** Opens a reporter. Where the commit or the service is unknown, every report fails with that reason. */
 export async function openReporter(values: ReporterValues, env: NodeJS.ProcessEnv): Promise<Reporter> {
   try {
     const { client, targetUrl, ...commit } = await findTarget(values, env)

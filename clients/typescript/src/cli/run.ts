@@ -6,18 +6,20 @@ import { type Command, type Ending, start } from './command.ts'
 import { formatDuration } from './duration.ts'
 import { openReporter } from './reporter.ts'
 import { targetOptions } from './target.ts'
-import { say } from './terminal.ts'
+import { noticeSlow, say } from './terminal.ts'
 import { UsageError } from './usage-error.ts'
 
 const SIGNALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT']
-/** The command starts when `pending` is stored, but waits no longer than this, in milliseconds. */
+/** The command starts when `pending` is stored, or after this many milliseconds. */
 const HEAD_START = 1_000
-const NOT_STARTED = 127
+/** Exit codes of a shell for a command that is not there, or that it cannot execute. */
+const NOT_FOUND = 127
+const NOT_EXECUTABLE = 126
 
 /**
- * `commit-status run -- COMMAND…`: reports a command's result, and ends with the command's own exit code.
+ * `commit-status run -- COMMAND…`: runs a command, reports its result, and returns the command's exit code.
  *
- * @throws UsageError before anything is run.
+ * @throws UsageError before anything is run
  */
 export async function run(args: string[], env: NodeJS.ProcessEnv): Promise<number> {
   const { values, command } = readArguments(args)
@@ -26,7 +28,7 @@ export async function run(args: string[], env: NodeJS.ProcessEnv): Promise<numbe
   let cancelledBy: NodeJS.Signals | undefined
   for (const signal of SIGNALS) {
     process.on(signal, () => {
-      // A terminal sends what is typed there to the command as well.
+      // A terminal has already sent this signal to the command.
       if (!(process.stdin.isTTY && (signal === 'SIGINT' || signal === 'SIGQUIT'))) child?.kill(signal)
       cancelledBy ??= signal
       cancelled.abort()
@@ -34,7 +36,7 @@ export async function run(args: string[], env: NodeJS.ProcessEnv): Promise<numbe
   }
 
   const report = await openReporter(values, env)
-  // Whoever cancels a job may kill it soon after: tell at once, not only when the command has ended.
+  // A cancelled job may be killed soon after: report at once, not only when the command has ended.
   cancelled.signal.addEventListener('abort', () => void report('error', `cancelled by ${cancelledBy}`))
   if (!cancelled.signal.aborted) {
     await Promise.race([report('pending', 'running'), sleep(HEAD_START, cancelled.signal)])
@@ -44,7 +46,7 @@ export async function run(args: string[], env: NodeJS.ProcessEnv): Promise<numbe
   const ending: Ending = child ? await child.ended : { kind: 'killed', signal: cancelledBy ?? 'SIGTERM' }
   const { state, description, exitCode } = resultOf(ending, performance.now() - started, cancelledBy)
   if (ending.kind === 'not started') say(`${command[0]} could not be started: ${ending.reason}`)
-  const result = await report(state, description)
+  const result = await noticeSlow(report(state, description))
   if (result.stored) return exitCode
   say(`${values.strict ? 'error' : 'warning'}: "${state}, ${description}" was not stored: ${result.reason}`)
   return exitCode === 0 && values.strict ? result.exitCode : exitCode
@@ -53,7 +55,7 @@ export async function run(args: string[], env: NodeJS.ProcessEnv): Promise<numbe
 function readArguments(args: string[]) {
   const end = args.indexOf('--')
   const [name, ...rest] = end < 0 ? [] : args.slice(end + 1)
-  if (!name) throw new UsageError('what is to be run? commit-status run [OPTION…] -- COMMAND…')
+  if (!name) throw new UsageError('missing command: commit-status run [OPTION…] -- COMMAND…')
   const { values } = parse({
     args: args.slice(0, end),
     options: {
@@ -74,15 +76,15 @@ function resultOf(
 ): { state: StatusReport['state']; description: string; exitCode: number } {
   const after = `after ${formatDuration(milliseconds)}`
   if (ending.kind === 'not started') {
-    return { state: 'error', description: `could not be started: ${ending.reason}`, exitCode: NOT_STARTED }
+    const exitCode = ending.reason === 'ENOENT' ? NOT_FOUND : NOT_EXECUTABLE
+    return { state: 'error', description: `could not be started: ${ending.reason}`, exitCode }
   }
+  const exitCode = ending.kind === 'killed' ? 128 + constants.signals[ending.signal] : ending.code
+  // A check that was cut short has shown nothing, whatever exit code its command chose.
+  if (cancelledBy) return { state: 'error', description: `cancelled by ${cancelledBy} ${after}`, exitCode }
   if (ending.kind === 'killed') {
-    const exitCode = 128 + constants.signals[ending.signal]
     return { state: 'error', description: `killed by ${ending.signal} ${after}`, exitCode }
   }
-  const { code } = ending
-  if (code !== 0) return { state: 'failure', description: `exit code ${code} ${after}`, exitCode: code }
-  // A check that was cut short has shown nothing, however tidily it ended.
-  if (cancelledBy) return { state: 'error', description: `cancelled by ${cancelledBy} ${after}`, exitCode: 0 }
-  return { state: 'success', description: `passed in ${formatDuration(milliseconds)}`, exitCode: 0 }
+  if (exitCode !== 0) return { state: 'failure', description: `exit code ${exitCode} ${after}`, exitCode }
+  return { state: 'success', description: `passed in ${formatDuration(milliseconds)}`, exitCode }
 }

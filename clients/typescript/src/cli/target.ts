@@ -1,6 +1,7 @@
 import { type Client, createClient } from '../client.ts'
+import { isCheckout, resolveCommit } from './checkout.ts'
 import { parseDuration } from './duration.ts'
-import { findJob, type Job } from './job.ts'
+import { findJob, isFullId, type Job } from './job.ts'
 import { UsageError } from './usage-error.ts'
 
 /** Options that every command takes. */
@@ -17,39 +18,59 @@ export interface TargetValues {
   'target-url'?: string | undefined
 }
 
-/** The commit that a command is about, and the client that reaches it. */
+/** The commit that a command is about, and a client of its service. */
 export interface Target {
   client: Client
   owner: string
   repo: string
   sha: string
-  /** Where to read more; empty for no link. */
+  /** Link to the job; empty for none. */
   targetUrl: string
 }
 
 /**
- * Puts together what options and environment tell.
+ * Determines the commit and the service from options, environment, CI system and checkout.
  *
- * @throws UsageError naming what is missing.
+ * @throws UsageError naming what is missing
  */
 export async function findTarget(values: TargetValues, env: NodeJS.ProcessEnv): Promise<Target> {
   const baseUrl = values.url ?? env.COMMIT_STATUS_URL
-  if (!baseUrl) throw new UsageError('where is the service? Set COMMIT_STATUS_URL, or give --url')
+  if (!baseUrl) throw new UsageError('missing address of the service: set COMMIT_STATUS_URL or give --url')
   const client = openClient(baseUrl, env)
-  const isComplete = values.repo && values.sha && values['target-url'] !== undefined
+  const given = values.repo ?? (env.COMMIT_STATUS_REPO || undefined)
+  const isComplete = given && values.sha && values['target-url'] !== undefined
   const job: Job = isComplete ? {} : await findJob(env, process.cwd())
-  const repository = values.repo ?? job.repository
-  if (!repository) throw new UsageError('which repository? Give --repo OWNER/NAME')
+  const repository = given ?? job.repository
+  if (!repository) {
+    throw new UsageError(
+      job.foreignName === undefined
+        ? 'missing repository: give --repo OWNER/NAME or set COMMIT_STATUS_REPO'
+        : `"${job.foreignName}" is not OWNER/NAME: give --repo or set COMMIT_STATUS_REPO`,
+    )
+  }
   const [owner, repo, ...more] = repository.split('/')
-  if (!owner || !repo || more.length > 0) throw new UsageError(`--repo is OWNER/NAME, not "${repository}"`)
-  const sha = values.sha ?? job.sha
-  if (!sha) throw new UsageError('which commit? Give --sha with its full id')
+  if (!owner || !repo || more.length > 0)
+    throw new UsageError(`--repo must be OWNER/NAME; got "${repository}"`)
+  const sha = values.sha === undefined ? job.sha : resolve(values.sha)
+  if (!sha) throw new UsageError('missing commit: give --sha with a commit id, or run in a git checkout')
   return { client, owner, repo, sha, targetUrl: values['target-url'] ?? job.targetUrl ?? '' }
 }
 
+/** Returns the full id of a commit given by any name that git accepts. */
+function resolve(name: string): string {
+  if (isFullId(name)) return name
+  const sha = resolveCommit(process.cwd(), name)
+  if (sha !== undefined) return sha
+  throw new UsageError(
+    isCheckout(process.cwd())
+      ? `"${name}" names no commit in this checkout`
+      : `"${name}" is not a full commit id, and there is no git checkout here to look it up in`,
+  )
+}
+
 function openClient(baseUrl: string, env: NodeJS.ProcessEnv): Client {
-  const patience = env.COMMIT_STATUS_TIMEOUT
-  const totalTimeout = patience ? parseDuration(patience, 'COMMIT_STATUS_TIMEOUT') : undefined
+  const limit = env.COMMIT_STATUS_TIMEOUT
+  const totalTimeout = limit ? parseDuration(limit, 'COMMIT_STATUS_TIMEOUT') : undefined
   try {
     return createClient({ baseUrl, token: env.COMMIT_STATUS_TOKEN, totalTimeout })
   } catch (error) {

@@ -7,28 +7,41 @@ const COLOURS = new Map([
   ['error', 31],
 ])
 
-/** Whether a stream shows colours: a terminal, unless NO_COLOR says no (no-color.org). */
+/** Returns whether a stream shows colours: a terminal does, unless NO_COLOR is set (no-color.org). */
 export function hasColours(stream: Pick<WriteStream, 'isTTY'>, env: NodeJS.ProcessEnv): boolean {
   return stream.isTTY === true && !env.NO_COLOR && env.TERM !== 'dumb'
 }
 
-/** The state in its colour. */
+/** Returns the text in the colour of a state. */
 export function paint(text: string, state: string, colours: boolean): string {
   const colour = COLOURS.get(state)
   return colours && colour ? `\x1b[${colour}m${text}\x1b[0m` : text
 }
 
-/** Text of others without characters that could steer a terminal or turn the direction of the line. */
+/** Replaces characters that could control a terminal or change the direction of the text. */
 export function plain(text: string): string {
   return text.replace(/[\p{Cc}\p{Bidi_Control}\u2028\u2029]+/gu, ' ')
 }
 
-/** A message on standard error. */
+/** Writes a message to stderr. */
 export function say(message: string): void {
   process.stderr.write(`commit-status: ${plain(message)}\n`)
 }
 
-/** A line on standard output. */
+/** Writes a line to stdout. */
 export function print(line: string): void {
   process.stdout.write(`${line}\n`)
+}
+
+/** Milliseconds without an answer after which people wonder. */
+const SLOW = 3_000
+
+/** Says once on stderr when an answer takes long; retries are silent otherwise. */
+export async function noticeSlow<T>(answer: Promise<T>): Promise<T> {
+  const timer = setTimeout(() => say('no answer from the service yet; still trying'), SLOW)
+  try {
+    return await answer
+  } finally {
+    clearTimeout(timer)
+  }
 }

@@ -1,4 +1,4 @@
-/** The command line cannot be carried out as it was written. */
+/** A usage error; the message says what is wrong and what to do. */
 export class UsageError extends Error {
   override name = 'UsageError'
 }

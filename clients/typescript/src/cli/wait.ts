@@ -1,62 +1,63 @@
-import type { WaitProgress } from '../index.ts'
-import { oneSha, parse } from './arguments.ts'
+import { oneCommit, parse } from './arguments.ts'
+import { describeResult } from './describe-wait.ts'
 import { parseDuration } from './duration.ts'
 import { exitCodeOf, exitCodes } from './exit-codes.ts'
-import { isFullId } from './job.ts'
 import { findTarget, targetOptions } from './target.ts'
-import { plain, print, say } from './terminal.ts'
+import { print, say } from './terminal.ts'
+import { UsageError } from './usage-error.ts'
+import { showProgress } from './wait-progress.ts'
 
-/** `commit-status wait`: ends when every required context has reported and the combined state is final. */
+/** `commit-status wait`: ends when the statuses of a commit decide; see `decideWait`. */
 export async function wait(args: string[], env: NodeJS.ProcessEnv): Promise<number> {
-  const { values, positionals } = parse({
+  const { values, sha, patterns } = readArguments(args)
+  const rules = {
+    require: patterns,
+    only: values.only,
+    settle: parseDuration(values.settle, '--settle'),
+    stalled: values.stalled === undefined ? undefined : parseDuration(values.stalled, '--stalled'),
+    timeout: parseDuration(values.timeout, '--timeout'),
+    interval: parseDuration(values.interval, '--interval'),
+  }
+  if (rules.only && patterns.length === 0) throw new UsageError('--only needs at least one --require PATTERN')
+  const { client, ...commit } = await findTarget({ ...values, sha, 'target-url': '' }, env)
+  if (patterns.length === 0) say('without --require, only contexts that have been reported so far count')
+  const progress = showProgress(process.stderr)
+  const result = await client
+    .waitForState(commit, { ...rules, onChange: progress.update })
+    .finally(progress.end)
+  if (result.outcome === 'unanswered') {
+    say(`cannot read the statuses: ${result.answer.body.error}`)
+    return exitCodeOf(result.answer)
+  }
+  const { outcome, time: _time, ...rest } = result
+  print(values.json ? JSON.stringify({ outcome, ...rest }) : `${outcome}: ${describeResult(result)}`)
+  return exitCodes[outcome]
+}
+
+/** Words after `--require` up to the next option are patterns; a word before it is the commit. */
+function readArguments(args: string[]) {
+  const { values, tokens } = parse({
     args,
     allowPositionals: true,
+    tokens: true,
     options: {
       ...targetOptions,
       require: { type: 'string', multiple: true, default: [] },
+      only: { type: 'boolean', default: false },
+      settle: { type: 'string', default: '10s' },
+      stalled: { type: 'string' },
       timeout: { type: 'string', default: '10m' },
       interval: { type: 'string', default: '1s' },
       json: { type: 'boolean' },
     },
   })
-  // `--require a b c` names three contexts: only a full commit id among them is none.
-  const contexts = values.require.length > 0 ? positionals.filter((text) => !isFullId(text)) : []
-  const sha = oneSha(
-    values.sha,
-    positionals.filter((text) => !contexts.includes(text)),
-  )
-  const options = {
-    require: [...values.require, ...contexts],
-    timeout: parseDuration(values.timeout, '--timeout'),
-    interval: parseDuration(values.interval, '--interval'),
+  const patterns: string[] = []
+  const commits: string[] = []
+  let afterRequire = false
+  for (const token of tokens) {
+    if (token.kind === 'option') afterRequire = token.name === 'require'
+    if (token.kind === 'option' && afterRequire) patterns.push(token.value ?? '')
+    if (token.kind === 'positional') (afterRequire ? patterns : commits).push(token.value)
   }
-  const { client, ...commit } = await findTarget({ ...values, sha, 'target-url': '' }, env)
-  const result = await client.waitForState(commit, { ...options, onChange: showProgress })
-  clearProgress()
-  if (result.outcome === 'unanswered') {
-    say(`the statuses were not read: ${result.answer.body.error}`)
-    return exitCodeOf(result.answer)
-  }
-  const { outcome, ...progress } = result
-  print(values.json ? JSON.stringify({ outcome, ...progress }) : `${outcome}: ${describe(progress)}`)
-  return exitCodes[outcome]
-}
-
-function describe({ statuses, missing }: WaitProgress): string {
-  const counted = (['success', 'pending', 'failure', 'error'] as const)
-    .map((state) => ({ state, count: statuses.filter((status) => status.state === state).length }))
-    .filter(({ count }) => count > 0)
-    .map(({ state, count }) => `${count} ${state}`)
-  const absent = missing.length > 0 ? [`not reported: ${plain(missing.join(', '))}`] : []
-  return [...counted, ...absent].join(', ') || 'nothing has reported'
-}
-
-function showProgress(progress: WaitProgress): void {
-  if (!process.stderr.isTTY) return
-  const line = `waiting: ${describe(progress)}`
-  process.stderr.write(`\r\x1b[K${line.slice(0, process.stderr.columns - 1)}`)
-}
-
-function clearProgress(): void {
-  if (process.stderr.isTTY) process.stderr.write('\r\x1b[K')
+  return { values, sha: oneCommit(values.sha, commits), patterns }
 }

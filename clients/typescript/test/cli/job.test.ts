@@ -71,6 +71,17 @@ const systems: Record<string, [NodeJS.ProcessEnv, Job]> = {
     },
     { repository, sha, targetUrl: link },
   ],
+  'Azure Pipelines': [
+    {
+      BUILD_BUILDURI: 'vstfs:///Build/Build/5',
+      BUILD_SOURCEVERSION: sha,
+      BUILD_REPOSITORY_URI: 'https://example@dev.azure.com/example/acme/_git/rocket',
+      SYSTEM_COLLECTIONURI: 'https://dev.azure.com/example/',
+      SYSTEM_TEAMPROJECT: 'acme',
+      BUILD_BUILDID: '5',
+    },
+    { repository, sha, targetUrl: 'https://dev.azure.com/example/acme/_build/results?buildId=5' },
+  ],
   CircleCI: [
     {
       CIRCLECI: 'true',
@@ -126,6 +137,21 @@ t.test('of a merge that nobody pushed, the commit under review counts', async (t
   )
 })
 
+t.test('a GitLab subgroup needs a name of two parts', async (t) => {
+  const { server, token, commit } = await startService(t)
+  const env = { ...gitlab, CI_PROJECT_PATH: 'acme/team/rocket', CI_COMMIT_SHA: commit.sha }
+  t.match(await findJob(env, folder), { repository: undefined, foreignName: 'acme/team/rocket' })
+  const place = { ...env, COMMIT_STATUS_URL: server.url, COMMIT_STATUS_TOKEN: token }
+  const refused = await commandLine(t, ['get'], { env: place }).finished
+  t.match(refused, {
+    code: 2,
+    stderr: /"acme\/team\/rocket" is not OWNER\/NAME: give --repo or set COMMIT_STATUS_REPO/,
+  })
+  t.match(await commandLine(t, ['get'], { env: { ...place, COMMIT_STATUS_REPO: repository } }).finished, {
+    code: 0,
+  })
+})
+
 t.test('what is missing, or could not be right, is left out', async (t) => {
   const nothing = { repository: undefined, sha: undefined, targetUrl: undefined }
   t.strictSame(await findJob({ GITHUB_ACTIONS: 'true' }, folder), nothing)
@@ -165,4 +191,31 @@ t.test('the checkout tells the rest, and options override all of it', async (t) 
   const plain = { COMMIT_STATUS_URL: server.url, COMMIT_STATUS_TOKEN: token }
   const found = await commandLine(t, report, { env: plain, cwd: checkout }).finished
   t.match(JSON.parse(found.stdout), { sha: commit.sha, target_url: null })
+})
+
+t.test('a commit is given by any name that git resolves in the checkout', async (t) => {
+  const { server, token, path, commits } = await startService(t, { commits: 2 })
+  const checkout = join(folder, 'named')
+  git(folder, 'clone', '--quiet', path, checkout)
+  git(checkout, 'remote', 'set-url', 'origin', 'https://git.example.org/acme/rocket.git')
+  const resolve = (name: string) => git(checkout, 'rev-parse', `${name}^{commit}`).toString().trim()
+  git(checkout, 'tag', 'v1', 'HEAD^')
+  const env = { COMMIT_STATUS_URL: server.url, COMMIT_STATUS_TOKEN: token }
+  const [head, older] = [resolve('HEAD'), resolve('v1')]
+  t.strictSame(new Set([head, older]), new Set(commits))
+  await server.report(repository, older, { context: 'tagged', state: 'success' }, token)
+  for (const name of ['v1', 'HEAD^', older.slice(0, 7)]) {
+    const found = await commandLine(t, ['get', name, '--json'], { env, cwd: checkout }).finished
+    t.match(JSON.parse(found.stdout).statuses, [{ context: 'tagged', sha: older }], name)
+  }
+  const reported = ['report', '--sha', 'HEAD', '--state', 'success', '--json']
+  const { stdout } = await commandLine(t, reported, { env, cwd: checkout }).finished
+  t.equal(JSON.parse(stdout).sha, head)
+  const waited = await commandLine(t, ['wait', 'v1', '--require', 'tagged'], { env, cwd: checkout }).finished
+  t.match(waited, { code: 0, stdout: 'success: 1 success\n' })
+
+  const unknown = await commandLine(t, ['get', '--output=x'.slice(2)], { env, cwd: checkout }).finished
+  t.match(unknown, { code: 2, stderr: /"output=x" names no commit in this checkout/ })
+  const outside = await commandLine(t, ['get', 'HEAD', '--repo', repository], { env }).finished
+  t.match(outside, { code: 2, stderr: /"HEAD" is not a full commit id, and there is no git checkout here/ })
 })

@@ -72,15 +72,15 @@ t.test('report and get', async (t) => {
   t.test('2 is wrong usage or an invalid value, 5 unreachable or refused', async (t) => {
     const passed = proxy.passages.length
     const usages: [string[], RegExp][] = [
-      [[], /which command/],
-      [['frobnicate'], /no command "frobnicate"/],
-      [['report', ...place], /--state is one of/],
-      [['report', ...place, '--state', 'done'], /--state is one of/],
+      [[], /missing command/],
+      [['frobnicate'], /unknown command "frobnicate"/],
+      [['report', ...place], /--state must be one of/],
+      [['report', ...place, '--state', 'done'], /--state must be one of/],
       [['report', ...place, '--token', token], /Unknown option '--token'/],
       [['report', '--state', 'success', '--sha', commit.sha], /--repo/],
       [['report', '--state', 'success', '--repo', 'acme/rocket'], /--sha/],
       [['get', '--repo', 'acme', '--sha', commit.sha], /OWNER\/NAME/],
-      [['get', commit.sha, ...place], /one commit at a time/],
+      [['get', commit.sha, ...place], /expected one commit, got 2/],
     ]
     await Promise.all(
       usages.map(async ([args, message]) =>

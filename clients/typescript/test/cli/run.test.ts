@@ -37,10 +37,15 @@ t.test('killed by a signal, or not startable', { buffered: true }, async (t) => 
       .finished,
     commandLine(t, ['run', ...placeOf(service)], { env }).finished,
   ])
+  const folder = ['run', ...placeOf(service), '--context', 'folder', '--', '/tmp']
+  t.match(await commandLine(t, folder, { env }).finished, {
+    code: 126,
+    stderr: /could not be started: EACCES/,
+  })
   t.equal(killed.code, 128 + 9)
   t.match(missing, { code: 127, stderr: /\/nonexistent\/command could not be started: ENOENT/ })
-  t.match(nothing, { code: 2, stderr: /what is to be run/ })
-  t.strictSame(await service.stored(), ['default error', 'none error'])
+  t.match(nothing, { code: 2, stderr: /missing command/ })
+  t.strictSame(await service.stored(), ['default error', 'folder error', 'none error'])
 })
 
 for (const [signal, number] of [
@@ -70,7 +75,7 @@ for (const [signal, number] of [
     for (const { child } of all) child.kill(signal)
     const codes = await Promise.all(all.map(async ({ finished }) => (await finished).code))
     t.strictSame(codes, [128 + number, 0, 9], "the command's own")
-    t.strictSame(await service.stored(), ['a error', 'b error', 'c failure'])
+    t.strictSame(await service.stored(), ['a error', 'b error', 'c error'])
   })
 }
 

@@ -13,15 +13,18 @@ t.test('exit codes', async (t) => {
   const env = { COMMIT_STATUS_URL: server.url }
   const short = ['--timeout', '0.3s', '--interval', '0.1s']
   const cases: [string[], number, RegExp][] = [
-    [[failed], 1, /^failure: 1 pending, 1 failure\n$/],
-    [[failed, '--require', 'a', 'b'], 1, /^failure/],
-    [['--require', 'a', '--require', 'c', '--sha', failed, ...short], 4, /^missing: .*not reported: c\n$/],
-    [['--require', 'a', 'c', failed, ...short], 4, /not reported: c\n$/],
-    [['--require', 'a', pending, ...short], 3, /^pending: 1 pending\n$/],
+    [[failed], 1, /^failure: 1 failure, 1 pending; failed: a\n$/],
+    [[failed, '--require', 'a', 'c'], 1, /^failure: .*; failed: a; not reported: c\n$/],
+    [[failed, '--require', 'b', ...short], 1, /^failure: .*; failed: a\n$/],
+    [[failed, '--require', 'b', '--only', ...short], 3, /^pending: .*; pending: b \(\d.* s\)\n$/],
+    [['--require', 'a', 'c*', ...short, pending], 4, /^missing: 1 pending; not reported: c\*\n$/],
+    [['--require', 'a', '--sha', pending, ...short], 3, /^pending: 1 pending; pending: a/],
+    [['--require', 'a', '--stalled', '0s', '--sha', pending], 3, /^stalled: 1 pending; stalled: a \(/],
     [[commit.sha, ...short], 3, /^pending: nothing has reported\n$/],
     [[commit.sha, '--timeout', 'soon'], 2, /^$/],
     [['abc'], 2, /^$/],
     [[commit.sha, 'abc'], 2, /^$/],
+    [[commit.sha, '--only'], 2, /^$/],
   ]
   await Promise.all(
     cases.map(async ([args, code, stdout]) => {
@@ -30,7 +33,7 @@ t.test('exit codes', async (t) => {
     }),
   )
   const elsewhere = commandLine(t, ['wait', '--repo', 'acme/none', failed, '--json'], { env }).finished
-  t.match(await elsewhere, { code: 5, stderr: /not read/ })
+  t.match(await elsewhere, { code: 5, stderr: /cannot read the statuses/ })
   await proxy.close()
   const away = { env: { COMMIT_STATUS_URL: proxy.url } }
   const unreachable = commandLine(
@@ -81,7 +84,7 @@ t.test('112 contexts of parallel jobs', async (t) => {
   await proxy.reached(proxy.passages.length + 2)
   t.notOk(ended, 'the combined state is pending')
   await server.report('acme/rocket', commit.sha, { context: held, state: 'success' }, token)
-  t.match(await wait.finished, { code: 0, stdout: 'success: 112 success\n', stderr: '' })
+  t.match(await wait.finished, { code: 0, stdout: 'success: 112 success\n' })
   t.equal(new Set((await read()).statuses.map((status: { id: string }) => status.id)).size, 112)
 })
 

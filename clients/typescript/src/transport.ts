@@ -1,42 +1,42 @@
 import createFetchClient from 'openapi-fetch'
 import type { Operation, OperationInput } from './generated/operations.ts'
 
-/** An answer before its type is known. Status 0 stands for whatever the contract does not declare. */
+/** An answer before its type is known. Status 0 stands for anything that the contract does not declare. */
 export interface Answer {
   status: number
   body: unknown
   headers: Headers
 }
 
-/** How one try ended, and whether another one makes sense. */
+/** How one attempt ended, and whether another one makes sense. */
 export interface Outcome {
   answer: Answer
   retry: boolean
 }
 
-interface ExchangeOptions {
+interface TransportOptions {
   signal: AbortSignal
   ifNoneMatch?: string | undefined
 }
 
 /** Sends one request once. Never rejects. */
-export type Exchange = (
+export type Transport = (
   operation: Operation,
   input: OperationInput,
-  options: ExchangeOptions,
+  options: TransportOptions,
 ) => Promise<Outcome>
 
-/** A `fetch` of the caller's own, such as one that goes through a proxy. */
+/** Replaces the global `fetch`, for example to use a proxy. */
 export type Fetch = (request: Request) => Promise<Response>
 
 const RETRIED = [429, 502, 503, 504]
 
-/** The only place that knows how requests travel. */
-export function createExchange(
+/** Creates the transport: the only module that depends on openapi-fetch. */
+export function createTransport(
   baseUrl: string,
   token: string | undefined,
   fetch: Fetch | undefined,
-): Exchange {
+): Transport {
   const http = createFetchClient<Record<string, never>>({
     baseUrl,
     ...(fetch && { fetch }),
@@ -69,7 +69,7 @@ export function createExchange(
   }
 }
 
-/** An answer with status 0. */
+/** Returns an answer with status 0. */
 export function unanswered(error: string, headers = new Headers()): Answer {
   return { status: 0, body: { error }, headers }
 }
@@ -94,8 +94,8 @@ function describe(response: Response, body: unknown): string {
   if (location) return `answered ${status}, which leads to ${location}: is the base URL right?`
   if (response.type === 'opaqueredirect') return 'answered with a redirect: is the base URL right?'
   if (response.ok) return `answered ${status} without the JSON that belongs to it: is the base URL right?`
-  const told = typeof body === 'object' && body !== null && 'error' in body ? `${body.error}` : statusText
-  return `answered ${status}${told && `: ${told}`}`
+  const reason = typeof body === 'object' && body !== null && 'error' in body ? `${body.error}` : statusText
+  return `answered ${status}${reason && `: ${reason}`}`
 }
 
 function parseJson(text: unknown): unknown {

@@ -1,44 +1,48 @@
 import { backoff } from './backoff.ts'
-import { type Answer, type Outcome, unanswered } from './exchange.ts'
-import type { Gate } from './gate.ts'
+import type { CircuitBreaker } from './circuit-breaker.ts'
 import { sleep } from './sleep.ts'
+import { type Answer, type Outcome, unanswered } from './transport.ts'
 
-export interface AttemptOptions {
-  /** Bound of one try, in milliseconds. */
+export interface RetryOptions {
+  /** Longest time of one attempt, in milliseconds. */
   timeout: number
-  /** When all tries have to be over, by `performance.now()`. */
+  /** When all attempts must be over, by `performance.now()`. */
   deadline: number
-  /** The caller's. */
+  /** The caller's signal. */
   signal: AbortSignal | undefined
-  /** Aborted when a newer request makes further tries pointless. */
+  /** Aborted when a newer request makes further attempts pointless. */
   superseded: AbortSignal | undefined
 }
 
 /**
- * Tries until there is an answer that another try would not change, or the time is over, and gives the last answer.
+ * Sends a request until it gets an answer that another attempt would not change, or until the deadline.
  *
- * @throws the signal's reason once it is aborted.
+ * @returns the last answer
+ * @throws the signal's reason once it is aborted
  */
-export async function attempt(
-  gate: Gate,
+export async function sendWithRetry(
+  breaker: CircuitBreaker,
   send: (signal: AbortSignal) => Promise<Outcome>,
-  { timeout, deadline, signal, superseded }: AttemptOptions,
+  { timeout, deadline, signal, superseded }: RetryOptions,
 ): Promise<Answer> {
   const left = () => deadline - performance.now()
   for (let index = 0; ; index++) {
     signal?.throwIfAborted()
-    const refusal = gate.refusal()
+    const refusal = breaker.refusal()
     if (refusal) return notSent(refusal)
-    const pause = gate.pause()
+    const pause = breaker.pause()
     if (pause) {
       if (pause.milliseconds >= left() || superseded?.aborted) return pause.answer
       await sleep(pause.milliseconds, signal, superseded)
       continue
     }
-    if (left() <= 0) return unanswered('not sent: the time was over before its turn came')
+    if (left() <= 0)
+      return unanswered(
+        'not sent: the time limit was reached while an earlier report of this context was under way',
+      )
     const { answer, retry } = await sendOnce(send, Math.min(timeout, left()), signal)
     signal?.throwIfAborted()
-    gate.note(answer)
+    breaker.record(answer)
     const delay = backoff(index)
     if (!retry || superseded?.aborted || delay >= left()) return answer
     await sleep(delay, signal, superseded)
@@ -55,7 +59,7 @@ async function sendOnce(
   const controller = new AbortController()
   const stop = () => controller.abort(signal?.reason)
   const timer = setTimeout(
-    () => controller.abort(new Error(`nothing came for ${Math.round(milliseconds)} ms`)),
+    () => controller.abort(new Error(`timed out after ${Math.round(milliseconds)} ms`)),
     milliseconds,
   )
   signal?.addEventListener('abort', stop)
@@ -68,10 +72,10 @@ async function sendOnce(
 }
 
 function notSent({ status, body, headers }: Answer): Answer {
-  const told = typeof body === 'object' && body !== null && 'error' in body ? `: ${body.error}` : ''
+  const reason = typeof body === 'object' && body !== null && 'error' in body ? `: ${body.error}` : ''
   return {
     status,
-    body: { error: `not sent, since an earlier request was answered ${status}${told}` },
+    body: { error: `not sent, since an earlier request was answered ${status}${reason}` },
     headers,
   }
 }
