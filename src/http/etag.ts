@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 
 /** A weak validator that follows from the body's bytes alone. */
-export function etagOf(body: string): string {
+export function etagOf(body: string | Buffer): string {
   return `W/"${hash('sha1', body, 'base64url')}"`
 }
 

@@ -13,6 +13,12 @@ rmSync(target, { recursive: true, force: true })
 execFileSync(resolve(root, 'node_modules/.bin/tsc'), ['-p', import.meta.dirname], {
   stdio: ['ignore', 'inherit', 'inherit'],
 })
-for (const path of ['openapi.yaml', 'src/web/assets']) {
+const files = [
+  'openapi.yaml',
+  'src/web/assets',
+  'clients/shell/commit-status',
+  'clients/typescript/commit-status-client.tgz',
+]
+for (const path of files) {
   cpSync(resolve(root, path), resolve(target, path), { recursive: true })
 }

@@ -1,8 +1,9 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import swagger from '@fastify/swagger'
 import type { FastifyInstance } from 'fastify'
+import { ServiceError } from '../errors.ts'
 import { etagOf, matchesEtag } from '../http/etag.ts'
 
 const ASSETS = resolve(import.meta.dirname, 'assets')
@@ -10,23 +11,37 @@ const ASSETS = resolve(import.meta.dirname, 'assets')
 const RENDERER = fileURLToPath(new URL('static/', import.meta.resolve('@fastify/swagger-ui')))
 const CONTRACT = resolve(import.meta.dirname, '../../openapi.yaml')
 
+/** The clients that jobs download from here, by the name of the asset. Built by `npm run prepare`. */
+const CLIENTS = {
+  'commit-status.sh': resolve(import.meta.dirname, '../../clients/shell/commit-status'),
+  'commit-status-client.tgz': resolve(
+    import.meta.dirname,
+    '../../clients/typescript/commit-status-client.tgz',
+  ),
+}
+
+const NOT_BUILT =
+  'The client package is not built. Ask the administrator to run "npm run prepare" in the folder of the server.'
+
 const TYPES: Record<string, string> = {
   css: 'text/css; charset=utf-8',
   js: 'text/javascript; charset=utf-8',
   json: 'application/json; charset=utf-8',
+  sh: 'text/x-shellscript; charset=utf-8',
   svg: 'image/svg+xml',
+  tgz: 'application/gzip',
   yaml: 'application/yaml; charset=utf-8',
 }
 
-/** The few files that pages are made of, and the contract as written. They are in memory: none is larger than 2 MB. */
+/** Serves the files of the pages, the contract as written, and the clients. All are in memory: none is larger than 2 MB. */
 export async function files(app: FastifyInstance): Promise<void> {
-  const serve = (url: string, text: string) => {
-    const etag = etagOf(text)
+  const serve = (url: string, content: string | Buffer) => {
+    const etag = etagOf(content)
     const type = TYPES[url.slice(url.lastIndexOf('.') + 1)] ?? 'text/plain; charset=utf-8'
     app.get(url, (request, reply) => {
       reply.header('cache-control', 'no-cache').header('etag', etag)
       if (matchesEtag(request.headers['if-none-match'], etag)) reply.code(304).send()
-      else reply.type(type).send(text)
+      else reply.type(type).send(content)
     })
   }
   const asset = (folder: string, name: string) =>
@@ -34,6 +49,11 @@ export async function files(app: FastifyInstance): Promise<void> {
 
   for (const name of ['style.css', 'page.js', 'icon.svg', 'docs.css', 'docs.js']) asset(ASSETS, name)
   for (const name of ['swagger-ui.css', 'swagger-ui-bundle.js']) asset(RENDERER, name)
+
+  for (const [name, path] of Object.entries(CLIENTS)) {
+    if (existsSync(path)) serve(`/assets/${name}`, readFileSync(path))
+    else app.get(`/assets/${name}`, () => Promise.reject(new ServiceError('path_unknown', NOT_BUILT)))
+  }
 
   serve('/openapi.yaml', readFileSync(CONTRACT, 'utf8'))
   await app.register(swagger, {

@@ -5,6 +5,7 @@ import { checkPackage, createPackageFromTarballData } from '@arethetypeswrong/co
 import { publint } from 'publint'
 import t from 'tap'
 import { git } from '../../../test/helpers/git.ts'
+import { startServer } from '../../../test/helpers/server.ts'
 import { compileConsumer, execute, installNode20, npmEnvironment, pack } from './helpers/package.ts'
 import { startService } from './helpers/service.ts'
 
@@ -35,6 +36,14 @@ t.test('the tarball holds what is needed and nothing else', async (t) => {
   t.strictSame(scripts, [...new Set([...library, ...reachable('dist/cli/main.js', read)])].sort())
   for (const path of library)
     t.notMatch(read(path), /\bnode:|\bprocess\b|\bBuffer\b/, `${path}: web APIs alone`)
+})
+
+t.test('the server hands out this package', async (t) => {
+  const { url } = await startServer(t)
+  const answer = await fetch(`${url}/assets/commit-status-client.tgz`)
+  t.equal(answer.headers.get('content-type'), 'application/gzip')
+  const served = Buffer.from(await answer.arrayBuffer())
+  t.ok(served.equals(tarball), 'byte for byte; "npm run prepare" packs it again after a change')
 })
 
 t.test('publint and attw are clean', async (t) => {

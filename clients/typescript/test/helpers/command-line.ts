@@ -24,17 +24,24 @@ export interface Running {
 export interface CommandLineOptions {
   env?: Record<string, string>
   cwd?: string
+  /** The program that reads the arguments; by default `commit-status` of the package. */
+  program?: readonly string[]
+  /** What it reads from stdin; nothing by default. */
+  input?: string
 }
 
-/** Starts `commit-status` with nothing of our own environment but PATH, in an empty folder unless told otherwise. */
+/** Starts `commit-status` with an environment of PATH alone, by default in an empty folder. */
 export function commandLine(t: Test, args: readonly string[], options: CommandLineOptions = {}): Running {
   const cwd = options.cwd ?? mkdtempSync(join(tmpdir(), 'job-'))
   if (!options.cwd) t.teardown(() => rmSync(cwd, { recursive: true, force: true }))
-  const child = spawn(process.execPath, [main, ...args], {
+  const [file = '', ...before] = options.program ?? [process.execPath, main]
+  const child = spawn(file, [...before, ...args], {
     cwd,
     env: { PATH: process.env.PATH, NODE_COMPILE_CACHE: compileCache, ...options.env },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: 'pipe',
   })
+  // A program that reads nothing may be gone already.
+  child.stdin.on('error', () => {}).end(options.input ?? '')
   t.teardown(() => child.kill('SIGKILL'))
   let [stdout, stderr] = ['', '']
   child.stdout.setEncoding('utf8').on('data', (text: string) => {

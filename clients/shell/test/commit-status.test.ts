@@ -1,0 +1,211 @@
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, realpathSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import t, { type Test } from 'tap'
+import { git } from '../../../test/helpers/git.ts'
+import { type CommandLineOptions, commandLine } from '../../typescript/test/helpers/command-line.ts'
+import { environmentOf, placeOf, sentStates } from '../../typescript/test/helpers/run-script.ts'
+import { type Service, startService } from '../../typescript/test/helpers/service.ts'
+
+const script = resolve(import.meta.dirname, '../commit-status')
+const FOREVER = 'echo up; while :; do sleep 0.05; done'
+const shells = [['dash'], ['bash', '--posix'], ['busybox', 'ash'], ['sh']].filter(
+  ([name = '']) => spawnSync(name, ['-c', ''], { stdio: 'ignore' }).error === undefined,
+)
+const first = await startService(t, { commits: 13 * shells.length })
+t.jobs = 4
+
+t.test('it stays small', (t) => {
+  t.ok(statSync(script).size < 6_144, `${statSync(script).size} bytes`)
+  t.ok(readFileSync(script, 'utf8').split('\n').length <= 150)
+  t.end()
+})
+
+t.test('the server hands it out', async (t) => {
+  const answer = await fetch(`${first.server.url}/assets/commit-status.sh`)
+  t.equal(answer.headers.get('content-type'), 'text/x-shellscript; charset=utf-8')
+  t.equal(await answer.text(), readFileSync(script, 'utf8'))
+})
+
+for (const shell of shells) {
+  const program = [...shell, script]
+  const start = (t: Test, service: Service, args: string[], options: CommandLineOptions = {}) =>
+    commandLine(t, args, { program, ...options, env: { ...environmentOf(service), ...options.env } })
+  const run = (t: Test, service: Service, command: string, ...options: string[]) =>
+    start(t, service, ['run', ...placeOf(service), ...options, '--', 'sh', '-c', command])
+
+  t.test(`${shell.join(' ')}: report`, { buffered: true }, async (t) => {
+    const service = await first.again()
+    const description = 'say "hi"\\n, naïve 🚀\nand\ttab'
+    const link = ['--target-url', 'https://ci.example.org/5?a=1&b=2']
+    const report = [
+      'report',
+      ...placeOf(service),
+      '--context',
+      'ci/"x"',
+      '--description',
+      description,
+      ...link,
+    ]
+    const stored = await start(t, service, [...report, '--state', 'success']).finished
+    t.match(stored, { code: 0, stdout: `acme/rocket ${service.commit.sha} ci/"x" success\n`, stderr: '' })
+    const { json } = await service.server.read('acme/rocket', service.commit.sha)
+    t.match(json.statuses, [
+      {
+        context: 'ci/"x"',
+        description: 'say "hi"\\n, naïve 🚀 and tab',
+        target_url: link[1],
+        state: 'success',
+      },
+    ])
+    const wrong: [string[], number, RegExp][] = [
+      [[], 2, /expected report or run/],
+      [['report', '--state', 'done', ...placeOf(service)], 2, /--state must be/],
+      [['report', '--state', 'success', '--sha', service.commit.sha], 2, /is not OWNER\/NAME/],
+      [
+        ['report', '--state', 'success', '--repo', 'a/b/c', '--sha', service.commit.sha],
+        2,
+        /is not OWNER\/NAME/,
+      ],
+      [['report', '--frob', 'x'], 2, /unknown option --frob/],
+      [['report', '--state'], 2, /--state needs a value/],
+      [['run', ...placeOf(service)], 2, /missing command/],
+      [['report', ...placeOf(service), '--state', 'success', '--context', ''], 2, /context.* 422/],
+      [['report', '--repo', 'acme/none', '--sha', service.commit.sha, '--state', 'success'], 5, /404/],
+    ]
+    for (const [args, code, stderr] of wrong) {
+      t.match(await start(t, service, args).finished, { code, stderr }, args.join(' '))
+    }
+  })
+
+  t.test(`${shell.join(' ')}: run keeps output, input and exit code`, { buffered: true }, async (t) => {
+    const service = await first.again()
+    const command = ['run', ...placeOf(service), '--', 'sh', '-c', 'cat; echo error >&2; exit 7']
+    const failed = await start(t, service, command, { input: 'from stdin' }).finished
+    t.strictSame(failed, { code: 7, stdout: 'from stdin', stderr: 'error\n' })
+    t.strictSame(sentStates(service), ['pending', 'failure'])
+    t.equal((await run(t, service, 'exit 0').finished).code, 0)
+    t.strictSame(await service.stored(), ['default success'])
+    t.match(JSON.parse(service.proxy.passages.at(-1)?.body ?? ''), { description: /^passed in \d+ s$/ })
+    t.equal((await run(t, service, 'kill -9 $$').finished).code, 137)
+    t.strictSame(await service.stored(), ['default error'])
+    const missing = await start(t, service, ['run', ...placeOf(service), '--', '/nonexistent/command'])
+      .finished
+    t.equal(missing.code, 127)
+    t.equal((await start(t, service, ['run', ...placeOf(service), '--', '/tmp']).finished).code, 126)
+  })
+
+  t.test(
+    `${shell.join(' ')}: signals are passed on and never leave pending`,
+    { buffered: true },
+    async (t) => {
+      for (const [signal, number] of [
+        ['SIGINT', 2],
+        ['SIGTERM', 15],
+        ['SIGHUP', 1],
+      ] as const) {
+        const service = await first.again()
+        const obedient = run(t, service, FOREVER, '--context', 'a')
+        const tidy = run(t, service, `trap 'exit 0' TERM HUP; ${FOREVER}`, '--context', 'b')
+        const failing = run(t, service, `trap 'exit 9' TERM HUP; ${FOREVER}`, '--context', 'c')
+        const all = [obedient, tidy, failing]
+        await Promise.all(all.map((running) => running.printed('up')))
+        const processes = readFileSync(`/proc/${obedient.child.pid}/cmdline`, 'utf8')
+        t.notMatch(processes, service.token)
+        for (const { child } of all) child.kill(signal)
+        const codes = await Promise.all(all.map(async ({ finished }) => (await finished).code))
+        const passed = signal === 'SIGINT' ? 15 : number
+        t.strictSame(codes, [128 + passed, 0, 9], `${signal}: the exit code of the command`)
+        t.strictSame(await service.stored(), ['a error', 'b error', 'c error'])
+        t.match(JSON.parse(service.proxy.passages.at(-1)?.body ?? ''), {
+          description: `cancelled by ${signal}`,
+        })
+      }
+    },
+  )
+
+  t.test(`${shell.join(' ')}: faults`, { buffered: true }, async (t) => {
+    const faults = {
+      'reset after the request was sent': ['pass', 'reset'],
+      '503 twice, then 201': ['pass', { status: 503 }, { status: 503 }],
+      '429 with Retry-After': ['pass', { status: 429, headers: { 'retry-after': '1' } }],
+      'a server that hangs from the beginning': ['hang'],
+    } as const
+    await Promise.all(
+      Object.entries(faults).map(async ([name, plan]) => {
+        const service = await first.again()
+        service.proxy.plan(...plan)
+        const { code, stderr } = await run(t, service, 'exit 6').finished
+        t.strictSame({ code, stderr }, { code: 6, stderr: '' }, name)
+        t.strictSame(await service.stored(), ['default failure'], name)
+        t.equal(sentStates(service, { stored: true }).at(-1), 'failure', name)
+      }),
+    )
+    const service = await first.again()
+    const refused = await run(t, { ...service, token: 'nonsense' }, 'exit 0').finished
+    t.match(refused, { code: 0, stderr: /warning: "success, .* was not stored: .* 401/ })
+    t.equal(service.proxy.passages.length, 1, 'a refused token is not sent again')
+    const strict = await run(t, { ...service, token: 'nonsense' }, 'exit 0', '--strict').finished
+    t.match(strict, { code: 5, stderr: /error: "success/ })
+    const lost = commandLine(t, ['run', '--', 'sh', '-c', 'exit 4'], { program })
+    t.match(await lost.finished, { code: 4, stderr: /missing address/ })
+    t.notMatch(`${refused.stderr}${strict.stderr}`, service.token)
+  })
+
+  t.test(
+    `${shell.join(' ')}: repository and commit from CI systems and the checkout`,
+    { buffered: true },
+    async (t) => {
+      const service = await first.again()
+      const { sha } = service.commit
+      const systems: Record<string, Record<string, string>> = {
+        github: { GITHUB_REPOSITORY: 'acme/rocket', GITHUB_SHA: sha },
+        gitlab: {
+          CI_PROJECT_PATH: 'acme/rocket',
+          CI_COMMIT_SHA: sha,
+          CI_JOB_URL: 'https://ci.example.org/1',
+        },
+        subgroup: { COMMIT_STATUS_REPO: 'acme/rocket', CI_PROJECT_PATH: 'acme/x/rocket', CI_COMMIT_SHA: sha },
+        jenkins: {
+          GIT_URL: 'git@host:acme/rocket.git',
+          GIT_COMMIT: sha,
+          BUILD_URL: 'https://ci.example.org/1',
+        },
+        woodpecker: { CI_REPO: 'acme/rocket', CI_COMMIT_SHA: sha },
+        drone: { DRONE_REPO: 'acme/rocket', DRONE_COMMIT_SHA: sha },
+        buildkite: { BUILDKITE_REPO: 'ssh://git@host/acme/rocket', BUILDKITE_COMMIT: sha },
+        azure: {
+          BUILD_REPOSITORY_URI: 'https://x@dev.azure.com/x/acme/_git/rocket',
+          BUILD_SOURCEVERSION: sha,
+        },
+      }
+      for (const [name, env] of Object.entries(systems)) {
+        const args = ['report', '--state', 'success', '--context', name]
+        t.match(await start(t, service, args, { env }).finished, { code: 0, stderr: '' }, name)
+      }
+      const folder = realpathSync(mkdtempSync(join(tmpdir(), 'shell-')))
+      t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+      git(folder, 'clone', '--quiet', service.path, 'checkout')
+      const checkout = join(folder, 'checkout')
+      git(checkout, 'remote', 'set-url', 'origin', 'https://user:secret@git.example.org/acme/rocket.git')
+      git(checkout, 'checkout', '--quiet', '--detach', sha)
+      const found = await start(t, service, ['report', '--state', 'success'], { cwd: checkout }).finished
+      t.match(found, { code: 0, stdout: `acme/rocket ${sha} default success\n` })
+      const identity = ['-c', 'user.name=a', '-c', 'user.email=a@example.org']
+      const commit = (...args: string[]) => git(checkout, ...identity, ...args, '--quiet')
+      commit('commit', '--allow-empty', '-m', 'reviewed')
+      git(checkout, 'push', '--quiet', service.path, `HEAD:refs/heads/${shell[0]}`)
+      const reviewed = git(checkout, 'rev-parse', 'HEAD')
+      git(checkout, 'checkout', '--quiet', sha)
+      commit('merge', '--no-ff', '-m', 'merge', reviewed)
+      const env = {
+        GITHUB_EVENT_NAME: 'pull_request',
+        GITHUB_REPOSITORY: 'acme/rocket',
+        GITHUB_SHA: 'f'.repeat(40),
+      }
+      const pull = await start(t, service, ['report', '--state', 'success'], { cwd: checkout, env }).finished
+      t.match(pull, { code: 0, stdout: `acme/rocket ${reviewed} default success\n` })
+    },
+  )
+}

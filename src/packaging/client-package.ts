@@ -1,0 +1,27 @@
+import { execFileSync } from 'node:child_process'
+import { existsSync, renameSync, rmSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+
+/**
+ * Packs the typed client for `/assets/commit-status-client.tgz`, so that a job can install the version that belongs to the
+ * server. Runs after `npm ci` and before the server itself is packed, never on a request. The same sources give the same
+ * bytes.
+ */
+const root = resolve(import.meta.dirname, '../..')
+const folder = join(root, 'clients/typescript')
+
+if (existsSync(join(root, 'node_modules/.bin/tsc'))) {
+  const { version }: { version: string } = (
+    await import(join(folder, 'package.json'), { with: { type: 'json' } })
+  ).default
+  const target = join(folder, 'commit-status-client.tgz')
+  rmSync(target, { force: true })
+  execFileSync('npm', ['pack', '--silent', '--workspace', folder, '--pack-destination', folder], {
+    cwd: root,
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
+  renameSync(join(folder, `commit-status-client-${version}.tgz`), target)
+} else {
+  // Installed without the packages for development: the server answers 404 and says how to build it.
+  process.stderr.write('The client package is not built, since TypeScript is not installed.\n')
+}
