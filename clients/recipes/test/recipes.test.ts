@@ -1,0 +1,204 @@
+import { execFile } from 'node:child_process'
+import { cpSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import t, { type Test } from 'tap'
+import { parse } from 'yaml'
+import { git } from '../../../test/helpers/git.ts'
+import { npmEnvironment } from '../../typescript/test/helpers/package.ts'
+import { type Service, startService } from '../../typescript/test/helpers/service.ts'
+
+const recipes = resolve(import.meta.dirname, '..')
+const read = (name: string) => readFileSync(join(recipes, name), 'utf8')
+const run = promisify(execFile)
+const first = await startService(t, { commits: 11 })
+t.jobs = 3
+t.setTimeout(120_000)
+
+t.test('each recipe fits on a screen, and the index names each', (t) => {
+  const index = read('README.md')
+  for (const name of readdirSync(recipes).filter((name) => name !== 'README.md' && name !== 'test')) {
+    t.ok(read(name).split('\n').length <= 45, name)
+    t.match(index, `(${name})`)
+  }
+  t.end()
+})
+
+/** A checkout of the service's repository at its commit, with a Makefile. */
+function checkout(t: Test, { path, commit }: Service): string {
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), 'recipe-')))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  git(folder, 'clone', '--quiet', path, '.')
+  git(folder, 'remote', 'set-url', 'origin', 'https://git.example.org/acme/rocket.git')
+  git(folder, 'checkout', '--quiet', '--detach', commit.sha)
+  writeFileSync(join(folder, 'Makefile'), 'test:\n\t@echo 412 tests passed\n')
+  return folder
+}
+
+/** Runs the steps of a job as its CI system does, each in a shell, and returns what they print. */
+async function runSteps(t: Test, service: Service, steps: string[], env: Record<string, string>) {
+  const cwd = checkout(t, service)
+  const outputs: string[] = []
+  for (const step of steps) {
+    // Files of one job must not be those of another one that runs at the same time.
+    const text = step.replaceAll('/tmp/commit-status', join(cwd, 'commit-status'))
+    const { stdout } = await run('sh', ['-ec', text], { cwd, env: { ...environment(service), ...env } })
+    outputs.push(stdout)
+  }
+  return outputs.join('')
+}
+
+function environment({ server, token }: Service): Record<string, string> {
+  return { ...npmEnvironment(), COMMIT_STATUS_URL: server.url, COMMIT_STATUS_TOKEN: token }
+}
+
+/** The steps of each recipe, and what the system sets for a job. */
+const systems: Record<string, (service: Service) => { steps: string[]; env: Record<string, string> }> = {
+  'github-actions.yml': ({ commit }) => ({
+    steps: parse(read('github-actions.yml')).jobs.test.steps.flatMap(({ run = [] }) => run),
+    env: {
+      RUNNER_TEMP: realpathSync(mkdtempSync(join(tmpdir(), 'runner-'))),
+      GITHUB_REPOSITORY: 'acme/rocket',
+      GITHUB_SHA: commit.sha,
+    },
+  }),
+  'gitlab-ci.yml': ({ commit }) => ({
+    steps: parse(read('gitlab-ci.yml')).test.script,
+    env: { GITLAB_CI: 'true', CI_PROJECT_PATH: 'acme/rocket', CI_COMMIT_SHA: commit.sha },
+  }),
+  Jenkinsfile: ({ commit }) => ({
+    steps: [...read('Jenkinsfile').matchAll(/^ *sh '(.*)'$/gm)].map(([, step = '']) => step),
+    env: {
+      JENKINS_URL: 'https://j',
+      GIT_URL: 'https://git.example.org/acme/rocket.git',
+      GIT_COMMIT: commit.sha,
+    },
+  }),
+  'woodpecker.yml': ({ commit }) => ({
+    steps: parse(read('woodpecker.yml')).steps[0].commands,
+    env: { CI: 'woodpecker', CI_REPO: 'acme/rocket', CI_COMMIT_SHA: commit.sha },
+  }),
+  'drone.yml': ({ commit }) => ({
+    steps: parse(read('drone.yml')).steps[0].commands,
+    env: { DRONE: 'true', DRONE_REPO: 'acme/rocket', DRONE_COMMIT_SHA: commit.sha },
+  }),
+  'buildkite.yml': ({ commit }) => ({
+    steps: parse(read('buildkite.yml')).steps[0].command.map((step: string) => step.replaceAll('$$', '$')),
+    env: {
+      BUILDKITE: 'true',
+      BUILDKITE_REPO: 'git@git.example.org:acme/rocket.git',
+      BUILDKITE_COMMIT: commit.sha,
+    },
+  }),
+  'tekton-task.yaml': ({ commit }) => {
+    const { params, steps } = parse(read('tekton-task.yaml')).spec
+    const values: Record<string, string> = { repository: 'acme/rocket', sha: commit.sha }
+    for (const { name, default: value } of params) values[name] ??= value
+    const text: string = steps[0].script
+    const script = text.replace(/\$\(params\.(\w+)\)/g, (_match, name) => values[name] ?? '')
+    return { steps: [script], env: { COMMAND: values.command ?? '' } }
+  },
+}
+
+for (const [name, prepare] of Object.entries(systems)) {
+  t.test(name, { buffered: true }, async (t) => {
+    const service = await first.again()
+    const { steps, env } = prepare(service)
+    t.match(await runSteps(t, service, steps, env), /412 tests passed\n$/)
+    t.strictSame(await service.stored(), ['ci/test success'])
+  })
+}
+
+t.test('secrets are never between double quotes of Groovy', (t) => {
+  t.notMatch(read('Jenkinsfile'), /sh\s+"/)
+  t.end()
+})
+
+t.test('Argo CD notifications', async (t) => {
+  const { server, token, commit } = await first.again()
+  const { data } = parse(read('argocd-notifications.yaml'))
+  const { url, headers } = parse(data['service.webhook.commit-status'])
+  const values: Record<string, string> = {
+    'app.status.operationState.syncResult.revision': commit.sha,
+    'app.metadata.name': 'rocket',
+  }
+  const render = (text: string) => text.replace(/\{\{\.([\w.]+)\}\}/g, (_match, name) => values[name] ?? '')
+  for (const [template, state] of [
+    ['failed', 'failure'],
+    ['deployed', 'success'],
+  ]) {
+    const { method, path, body } = parse(data[`template.commit-status-${template}`]).webhook['commit-status']
+    t.ok(data[`trigger.commit-status-${template}`].includes(`send: [commit-status-${template}]`))
+    const answer = await fetch(url.replace('https://status.example.org', server.url) + render(path), {
+      method,
+      headers: headers.map(({ name, value }: { name: string; value: string }) => [
+        name,
+        value.replace('$commit-status-token', token),
+      ]),
+      body: render(body),
+    })
+    t.match([answer.status, await answer.json()], [201, { state, context: 'deploy/rocket' }])
+  }
+})
+
+t.test('Octokit', async (t) => {
+  const { server, token, commit, stored } = await first.again()
+  const env = { PATH: process.env.PATH, COMMIT_STATUS_URL: server.url, COMMIT_STATUS_TOKEN: token }
+  const args = [join(recipes, 'octokit.mjs'), commit.owner, commit.repo, commit.sha]
+  t.equal((await run(process.execPath, args, { env })).stdout, 'success\n')
+  t.strictSame(await stored(), ['octokit success'])
+})
+
+t.test('a bare repository mirrors every push', async (t) => {
+  const service = await startService(t)
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), 'bare-')))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  git(folder, 'init', '--quiet', '--bare', 'origin.git')
+  cpSync(join(recipes, 'post-receive'), join(folder, 'origin.git/hooks/post-receive'))
+  const { COMMIT_STATUS_URL: url, COMMIT_STATUS_TOKEN: token } = environment(service)
+  writeFileSync(
+    join(folder, 'env'),
+    `COMMIT_STATUS_URL=${url}\nCOMMIT_STATUS_REPO=acme/rocket\nCOMMIT_STATUS_TOKEN=${token}\n`,
+    { mode: 0o600 },
+  )
+  git(folder, 'init', '--quiet', '--initial-branch=main', 'work')
+  const work = join(folder, 'work')
+  git(
+    work,
+    '-c',
+    'user.name=a',
+    '-c',
+    'user.email=a@example.org',
+    'commit',
+    '--quiet',
+    '--allow-empty',
+    '-m',
+    'x',
+  )
+  const sha = git(work, 'rev-parse', 'HEAD')
+  const { stderr } = await run('git', ['push', '../origin.git', 'HEAD:main', 'HEAD:refs/changes/01/1/1'], {
+    cwd: work,
+    env: { PATH: process.env.PATH, HOME: folder, COMMIT_STATUS_ENV: join(folder, 'env') },
+  })
+  t.notMatch(stderr, /not updated/)
+  t.equal((await service.server.report('acme/rocket', sha, { state: 'success' }, service.token)).status, 201)
+  t.match(git(service.path, 'for-each-ref'), /refs\/changes\/01\/1\/1/)
+})
+
+t.test('a deploy gate', async (t) => {
+  const service = await first.again()
+  const cwd = checkout(t, service)
+  const env = { ...environment(service), GATE_TIMEOUT: '1s' }
+  const gate = () =>
+    run(join(recipes, 'deploy-gate'), [service.commit.sha, 'echo', 'deployed'], { cwd, env }).then(
+      ({ stdout }) => stdout,
+      ({ code }) => code,
+    )
+  const report = (context: string, state: string) =>
+    service.server.report('acme/rocket', service.commit.sha, { context, state }, service.token)
+  await report('ci/build', 'success')
+  t.equal(await gate(), 4)
+  await report('ci/test', 'success')
+  t.match(await gate(), /deployed\n$/)
+})
