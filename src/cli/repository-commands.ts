@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto'
-import { rename, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { Argument, type Command, Option } from 'commander'
 import { createBareRepository, inspectRepository, type ObjectFormat } from '../git/repository.ts'
 import { Refused } from '../store/refused.ts'
 import type { Permission, Visibility } from '../store/tables.ts'
+import { renameDurably } from '../util/durable.ts'
 import { callerFolder } from './caller-folder.ts'
 import { print, printList } from './output.ts'
 import { UsageError } from './usage-error.ts'
@@ -26,13 +27,13 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
     .action((fullName: string, options: { private?: boolean; objectFormat: ObjectFormat }) =>
       withStore(async (store, { dataDir }) => {
         const { owner, name } = split(fullName)
-        // Made beside its place and moved there with the row, so that neither is ever seen without the other.
+        // Created under another name and moved with the row: no row is ever stored without its repository on disk.
         const draft = join(dataDir, 'repositories', `new-${randomBytes(8).toString('hex')}.git`)
         try {
           await createBareRepository(draft, options.objectFormat)
           const created = await store.repositories.create(
             { owner, name, visibility: visibilityOf(options), objectFormat: options.objectFormat },
-            (path) => rename(draft, path),
+            (path) => renameDurably(draft, path),
           )
           print(created.path)
         } finally {

@@ -10,6 +10,8 @@
  * - Nothing is fetched for a partial clone. `GIT_NO_LAZY_FETCH` came with git 2.45 (and 2.39.4 and its sisters);
  *   the empty list of allowed transports stops the older ones.
  * - Hooks of a repository are programs of whoever could write there, so none is run.
+ * - What git writes is synced to disk, file by file. By default git syncs packs alone, so that after a power cut the
+ *   loose objects and refs of a small push are empty files. Folders are not covered, see `syncFolders`.
  *
  * @param repositoryPath absolute path of the git directory, without symbolic links, since git compares it literally
  * @param config settings of this call alone; they win over the repository's own
@@ -21,6 +23,8 @@ export function gitEnvironment(
   const settings = Object.entries({
     'safe.directory': repositoryPath,
     'core.hooksPath': '/dev/null',
+    'core.fsync': 'all',
+    'core.fsyncMethod': 'fsync',
     ...config,
   })
   return {

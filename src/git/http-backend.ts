@@ -1,7 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { PassThrough, type Readable, type Writable } from 'node:stream'
+import { PassThrough, type Readable, type Transform, type Writable } from 'node:stream'
 import { gitEnvironment } from './environment.ts'
+import { syncFolders } from './folder-sync.ts'
 import { unavailable } from './openable.ts'
+import { syncBeforeEnd, syncBeforeReport } from './synced-answer.ts'
 
 /** What git serves over HTTP: fetching, and pushing. */
 export type GitService = 'git-upload-pack' | 'git-receive-pack'
@@ -51,7 +53,7 @@ export class HttpBackend {
   /** Input of an `rpc`. Errors of it are the reader's end, which the answer tells of. */
   readonly input: Writable | null
   readonly #child: ChildProcess
-  readonly #output = new PassThrough({ highWaterMark: KEPT_BACK })
+  readonly #output: Transform
   readonly #begun = Promise.withResolvers<void>()
   readonly #crowded = Promise.withResolvers<void>()
   readonly #failed = Promise.withResolvers<never>()
@@ -70,6 +72,7 @@ export class HttpBackend {
   constructor(call: BackendCall, timeout: number, onClose: (end: string, complaint: string) => void) {
     this.#path = call.path
     this.#writes = call.service === 'git-receive-pack' && call.step === 'rpc'
+    this.#output = outputOf(call)
     const child: ChildProcess = spawn('git', ['http-backend'], {
       cwd: '/',
       env: backendEnvironment(call),
@@ -183,6 +186,12 @@ export class HttpBackend {
     const complaint = this.#complaint.trim()
     return unavailable(this.#path, complaint === '' ? end : `${end}: ${complaint}`)
   }
+}
+
+/** Whatever a client may take for an acknowledged push is on disk before it is told. */
+function outputOf({ path, service, step }: BackendCall): Transform {
+  if (service === 'git-upload-pack') return new PassThrough({ highWaterMark: KEPT_BACK })
+  return step === 'rpc' ? syncBeforeReport(() => syncFolders(path)) : syncBeforeEnd(() => syncFolders(path))
 }
 
 function backendEnvironment({ path, service, step, protocol }: BackendCall): Record<string, string> {

@@ -1,6 +1,7 @@
 import { constants } from 'node:fs'
 import { access, readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { emptyWhenMissing, isMissing } from '../util/missing.ts'
 
 /** The files of a repository cannot be opened, so nothing can be said about what it holds. */
 export class RepositoryUnavailable extends Error {
@@ -8,7 +9,8 @@ export class RepositoryUnavailable extends Error {
 }
 
 const { R_OK, X_OK } = constants
-const FAN_OUT = /^[0-9a-f]{2}$/
+/** Names of the folders of loose objects. */
+export const FAN_OUT = /^[0-9a-f]{2}$/
 const PACK_FILE = /^(?:pack-[0-9a-f]+\.(?:idx|pack)|multi-pack-index)$/
 
 /**
@@ -58,20 +60,11 @@ async function checkFiles(objects: string): Promise<void> {
   const pack = join(objects, 'pack')
   const folders = (await readdir(objects)).filter((name) => FAN_OUT.test(name))
   const packs = (await readdir(pack).catch(emptyWhenMissing)).filter((name) => PACK_FILE.test(name))
+  // What is gone by now was removed by a repack: git finds its content elsewhere.
   await Promise.all([
     ...folders.map((name) => access(join(objects, name), R_OK | X_OK).catch(emptyWhenMissing)),
     ...packs.map((name) => access(join(pack, name), R_OK).catch(emptyWhenMissing)),
   ])
-}
-
-/** What is gone by now was removed by a repack: git finds its content elsewhere. */
-function emptyWhenMissing(error: unknown): string[] {
-  if (isMissing(error)) return []
-  throw error
-}
-
-function isMissing(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ENOENT'
 }
 
 /** The error for a repository that a system call or git refused to open. */

@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process'
 import { mkdir, realpath, rm } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
+import { createFolder, syncTree } from '../util/durable.ts'
 import { gitEnvironment } from './environment.ts'
 import { checkOpenable, RepositoryUnavailable } from './openable.ts'
 
@@ -23,18 +24,19 @@ export class NotARepository extends Error {
 const run = promisify(execFile)
 
 /**
- * Creates an empty bare repository whose HEAD is `main`, without anything from git's template folder. Parent folders
- * are made as needed.
+ * Creates an empty bare repository whose HEAD is `main`, without anything from git's template folder. Missing parent
+ * folders are created. The repository is on disk when this returns: git syncs neither `HEAD` nor `config`.
  *
  * @param path absolute path of the folder to create
  * @throws the system's error, `EEXIST` when there is something at `path`, or git's; nothing is left behind then
  */
 export async function createBareRepository(path: string, objectFormat: ObjectFormat): Promise<void> {
-  await mkdir(dirname(path), { recursive: true })
+  await createFolder(dirname(path))
   await mkdir(path)
   const args = ['init', '--quiet', '--bare', '--template=', '--initial-branch=main']
   try {
     await run('git', [...args, `--object-format=${objectFormat}`, '--', path], { env: gitEnvironment(path) })
+    await syncTree(path)
   } catch (error) {
     await rm(path, { recursive: true, force: true })
     throw error

@@ -1,10 +1,11 @@
 import { execFileSync } from 'node:child_process'
-import { chownSync, existsSync, writeFileSync } from 'node:fs'
+import { chownSync, existsSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import type { ObjectFormat } from '../../src/git/repository.ts'
 import { startServer } from '../helpers/server.ts'
 import { basic, commit, createCheckout, git, tryGit, workFolder } from './client.ts'
+import { beginRpc } from './raw.ts'
 
 const conversations: [objectFormat: ObjectFormat, version: string][] = [
   ['sha1', '0'],
@@ -149,6 +150,38 @@ t.test('a broken object is refused, and nothing of it stays', async (t) => {
   t.match(stderr, /missingEmail|unpack/)
   t.not((await tryGit(path, ['cat-file', '-e', bad])).code, 0)
   t.equal((await server.report('owner/broken', bad, { state: 'success' }, token)).status, 404)
+})
+
+t.test('what cannot be synced to disk is not acknowledged', async (t) => {
+  const server = await startServer(t)
+  const authorization = basic('x', await server.createToken('owner'))
+  const { path } = await server.createRepository('owner/unsynced', { commits: 0 })
+  const url = `${server.url}/owner/unsynced.git`
+  const checkout = await createCheckout(t, url)
+  const id = await git(checkout, ['rev-parse', 'HEAD'])
+  await git(checkout, ['push', '--quiet', 'origin', 'HEAD:main', 'HEAD:topic'], { authorization })
+
+  // A folder that can be neither opened nor synced, and that git itself does without.
+  const info = join(path, 'objects/info')
+  rmSync(info, { recursive: true, force: true })
+  symlinkSync('info', info)
+  const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
+  const command = `${id} ${'0'.repeat(40)} refs/heads/topic\0 report-status`
+  request.end(`00${(command.length + 4).toString(16)}${command}0000`)
+  const outcome = await answer.then(
+    ({ status, body }) => `${status} ${body}`,
+    (error) => String(error),
+  )
+  t.match(outcome, /^503 /)
+  t.equal((await tryGit(path, ['rev-parse', '--verify', 'topic'])).code, 128, 'git itself has accepted it')
+  const again = await tryGit(checkout, ['push', 'origin', 'HEAD:main'], { authorization })
+  t.not(again.code, 0)
+  t.notMatch(again.stderr, /up-to-date/, 'the list of refs does not acknowledge it either')
+  rmSync(info)
+  t.match(await tryGit(checkout, ['push', 'origin', 'HEAD:main'], { authorization }), {
+    code: 0,
+    stderr: /up-to-date/,
+  })
 })
 
 t.test('a replaced object is served as it is', async (t) => {

@@ -18,14 +18,19 @@ t.test('nothing but PATH is inherited', async (t) => {
   t.equal(environment.PATH, process.env.PATH)
 })
 
-t.test('git sees no configuration but the repository’s and the two fixed values', async (t) => {
+t.test('git sees no configuration but the repository’s and the fixed values', async (t) => {
   const { path } = await createSample(t)
   const list = execFileSync('git', ['--git-dir', path, 'config', '--list', '--show-scope'], {
     encoding: 'utf8',
     env: gitEnvironment(path),
   })
   const others = list.split('\n').filter((line) => line !== '' && !line.startsWith('local'))
-  t.same(others, [`command\tsafe.directory=${path}`, 'command\tcore.hookspath=/dev/null'])
+  t.same(others, [
+    `command\tsafe.directory=${path}`,
+    'command\tcore.hookspath=/dev/null',
+    'command\tcore.fsync=all',
+    'command\tcore.fsyncmethod=fsync',
+  ])
 })
 
 t.test('a repository of another owner can be worked on', async (t) => {

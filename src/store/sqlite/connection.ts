@@ -1,5 +1,3 @@
-import { mkdirSync } from 'node:fs'
-import { dirname } from 'node:path'
 import Sqlite from 'better-sqlite3'
 import { StoreUnavailable } from '../engine.ts'
 
@@ -15,12 +13,10 @@ export class Connection {
   readonly #statements = new Map<string, Sqlite.Statement<unknown[]>>()
 
   /**
-   * @param file created with its folder where it is missing
+   * @param file created where it is missing
    * @throws StoreUnavailable when the database does not promise what an acknowledged report needs
    */
   constructor(file: string) {
-    // Private repositories lie beside it.
-    mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
     this.raw = new Sqlite(file, { timeout: 0 })
     // A write-ahead log lets readers go on beside a writer; FULL syncs it before a commit returns. Neither setting of
     // an earlier process can be relied on: `synchronous` is a connection's own.

@@ -1,4 +1,6 @@
+import { dirname } from 'node:path'
 import { Kysely, sql } from 'kysely'
+import { createFolder } from '../../util/durable.ts'
 import type { Engine, Flavor } from '../engine.ts'
 import type { Prepared } from '../prepared.ts'
 import type { Tables } from '../tables.ts'
@@ -18,13 +20,15 @@ const flavor: Flavor = {
 }
 
 /**
- * Opens a SQLite database.
+ * Opens a SQLite database, which is created with its folder where it is missing.
  *
  * Two connections: grouped writes must never fall into a transaction that Kysely has open.
  *
  * @throws StoreUnavailable when the file cannot be opened or would not be written durably
  */
 export async function openSqlite(file: string): Promise<Engine> {
+  // Private repositories lie beside it.
+  await createFolder(dirname(file), 0o700)
   const hot = await whenFree(() => new Connection(file))
   const cold = await whenFree(() => new Connection(file))
   const writes = new WriteGroup(hot, (key) => reads.touched(key))

@@ -1,0 +1,74 @@
+import { Transform } from 'node:stream'
+
+const LENGTH_DIGITS = 4
+const PROGRESS = 2
+const BUFFERED = 64 * 1024
+
+/**
+ * Passes on the answer of `git receive-pack` to a push. What git reports of it waits for `sync`, so that no client ever
+ * takes a push for accepted that a power cut can undo. Progress, and the empty packets that keep a connection alive
+ * while git works, are passed on at once.
+ *
+ * git reports after it has moved all objects and refs into place (builtin/receive-pack.c), so one sync before the first
+ * byte of the report is enough and nothing needs to be kept in memory. Only a garbage collection can follow; its progress
+ * comes after the report.
+ *
+ * The answer consists of packets (gitprotocol-common(5), "pkt-line format"): four hexadecimal digits with the packet's
+ * length, then its content. With the capability `side-band-64k` the content begins with a channel: 1 for the report, 2
+ * for progress, 3 for an error. Without it, no content begins with such a byte.
+ */
+export function syncBeforeReport(sync: () => Promise<void>): Transform {
+  let rest = Buffer.alloc(0)
+  let synced = false
+  return new Transform({
+    highWaterMark: BUFFERED,
+    transform(chunk: Buffer, _encoding, done) {
+      if (synced) return done(null, chunk)
+      rest = Buffer.concat([rest, chunk])
+      const { end, report } = readProgress(rest)
+      this.push(rest.subarray(0, end))
+      rest = rest.subarray(end)
+      if (!report) return done()
+      synced = true
+      sync().then(() => done(null, rest), done)
+    },
+    flush(done) {
+      if (synced) return done()
+      sync().then(() => done(null, rest), done)
+    },
+  })
+}
+
+/**
+ * Passes on the list of refs that a push begins with; its end waits for `sync`. A client that finds in the list what it
+ * wants to push says "Everything up-to-date", and its user takes that for an acknowledgement.
+ */
+export function syncBeforeEnd(sync: () => Promise<void>): Transform {
+  let rest = Buffer.alloc(0)
+  return new Transform({
+    highWaterMark: BUFFERED,
+    transform(chunk: Buffer, _encoding, done) {
+      const bytes = Buffer.concat([rest, chunk])
+      // The empty packet `0000` ends the list.
+      const end = Math.max(0, bytes.length - LENGTH_DIGITS)
+      rest = bytes.subarray(end)
+      done(null, bytes.subarray(0, end))
+    },
+    flush(done) {
+      sync().then(() => done(null, rest), done)
+    },
+  })
+}
+
+/** @returns where the complete packets end that `bytes` begins with and that are progress; whether a report follows */
+function readProgress(bytes: Buffer): { end: number; report: boolean } {
+  for (let end = 0; ; ) {
+    const channel = bytes[end + LENGTH_DIGITS]
+    if (channel === undefined) return { end, report: false }
+    const length = Number.parseInt(bytes.toString('latin1', end, end + LENGTH_DIGITS), 16)
+    const isEmpty = length === LENGTH_DIGITS + 1 && channel === 1
+    if (!(length > LENGTH_DIGITS) || !(channel === PROGRESS || isEmpty)) return { end, report: true }
+    if (end + length > bytes.length) return { end, report: false }
+    end += length
+  }
+}

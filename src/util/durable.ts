@@ -1,0 +1,50 @@
+import { mkdir, open, readdir, rename } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+
+/**
+ * Waits until a file's content, or the names in a folder, are on disk. A new, renamed or removed file survives a power
+ * cut only once the folder that holds its name is synced; syncing the file is not enough (fsync(2)).
+ *
+ * @throws the system's error
+ */
+export async function syncPath(path: string): Promise<void> {
+  const handle = await open(path, 'r')
+  try {
+    await handle.sync()
+  } catch (error) {
+    // Some network and FUSE file systems cannot sync a folder.
+    if (!(error instanceof Error && 'code' in error && error.code === 'EINVAL')) throw error
+  } finally {
+    await handle.close()
+  }
+}
+
+/** Syncs a folder with everything below it, and the folder that holds its name. */
+export async function syncTree(path: string): Promise<void> {
+  const entries = await readdir(path, { recursive: true, withFileTypes: true })
+  for (const entry of entries) {
+    if (entry.isFile() || entry.isDirectory()) await syncPath(join(entry.parentPath, entry.name))
+  }
+  await syncPath(path)
+  await syncPath(dirname(path))
+}
+
+/** Renames a file or folder, which replaces a file at `to`. The new name is on disk when this returns. */
+export async function renameDurably(from: string, to: string): Promise<void> {
+  await rename(from, to)
+  await syncPath(dirname(to))
+  if (dirname(from) !== dirname(to)) await syncPath(dirname(from))
+}
+
+/**
+ * Creates a folder and its missing parents. Their names are on disk when this returns.
+ *
+ * @param path absolute
+ */
+export async function createFolder(path: string, mode?: number): Promise<void> {
+  const first = await mkdir(path, { recursive: true, mode })
+  if (first === undefined) return
+  for (let folder = path; folder.length >= first.length; folder = dirname(folder)) {
+    await syncPath(dirname(folder))
+  }
+}
