@@ -2,7 +2,7 @@ import './runtime.ts'
 import { buildApp } from './app.ts'
 import { ConfigError, readConfig, variables } from './config.ts'
 import { openCommitLookup } from './git/commit-lookup.ts'
-import { checkGit } from './git/usable.ts'
+import { checkGit, GitTooOld } from './git/usable.ts'
 import { createLogger } from './ops/logger.ts'
 import { stopServing } from './ops/stop.ts'
 import { adminCommand } from './runtime.ts'
@@ -16,9 +16,14 @@ It is administered by: ${adminCommand} --help`
 async function serve(): Promise<void> {
   const config = readConfig(process.env)
   const logger = createLogger(config.logLevel)
+  const gitChecked = checkGit().catch((error: unknown) => error)
   const store = await openStore(config).catch((error: unknown) => {
     throw startFault(config.databaseUrl ? 'DATABASE_URL' : 'DATA_DIR', error)
   })
+  const gitFault = await gitChecked
+  if (gitFault instanceof GitTooOld) throw gitFault
+  // Without git, `/readyz` answers 503 until it is there.
+  if (gitFault) logger.error({ err: gitFault }, 'commits cannot be looked up')
   await hintAtFirstUser(store, logger)
   const lookup = openCommitLookup()
   const { host, port, budget, git, trustedProxies, publicUrl, metricsToken } = config
@@ -46,7 +51,6 @@ async function serve(): Promise<void> {
   })
   const address = app.server.address()
   const listening = typeof address === 'object' && address ? address.port : port
-  checkGit().catch((error: unknown) => logger.error({ err: error }, 'commits cannot be looked up'))
   process.stdout.write(`Listening on http://${host.includes(':') ? `[${host}]` : host}:${listening}\n`)
 }
 
@@ -64,7 +68,8 @@ async function hintAtFirstUser(store: Store, logger: { info(text: string): void 
 }
 
 function fail(error: unknown): never {
-  const isExpected = error instanceof ConfigError || error instanceof StoreUnavailable
+  const isExpected =
+    error instanceof ConfigError || error instanceof StoreUnavailable || error instanceof GitTooOld
   const text =
     error instanceof Error && !isExpected ? error.stack : String(isExpected ? error.message : error)
   process.stderr.write(`${text}\n`)

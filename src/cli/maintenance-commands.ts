@@ -2,6 +2,7 @@ import { resolve } from 'node:path'
 import type { Command } from 'commander'
 import { checkAll } from '../domain/check.ts'
 import { openCommitLookup } from '../git/commit-lookup.ts'
+import { checkGit } from '../git/usable.ts'
 import { Refused } from '../store/refused.ts'
 import { callerFolder } from './caller-folder.ts'
 import { parseDuration } from './expiry.ts'
@@ -50,6 +51,7 @@ restored into SQLite and PostgreSQL alike. Repositories are folders: copy those 
     .option('--prune', 'remove what refers to a repository, a user or (with --commits) a commit that is gone')
     .action(({ commits = false, prune = false }: { commits?: boolean; prune?: boolean }) =>
       withStore(async (store) => {
+        await checkGit()
         const lookup = openCommitLookup()
         const progress = showProgress()
         try {

@@ -3,6 +3,7 @@ import { rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { Argument, type Command, Option } from 'commander'
 import { createBareRepository, inspectRepository, type ObjectFormat } from '../git/repository.ts'
+import { checkGit } from '../git/usable.ts'
 import { Refused } from '../store/refused.ts'
 import type { Permission, Visibility } from '../store/tables.ts'
 import { renameDurably } from '../util/durable.ts'
@@ -27,6 +28,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
     .action((fullName: string, options: { private?: boolean; objectFormat: ObjectFormat }) =>
       withStore(async (store, { dataDir }) => {
         const { owner, name } = split(fullName)
+        await checkGit()
         // Created under another name and moved with the row: no row is ever stored without its repository on disk.
         const draft = join(dataDir, 'repositories', `new-${randomBytes(8).toString('hex')}.git`)
         try {
@@ -51,6 +53,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
     .action((fullName: string, path: string, options: { private?: boolean }) =>
       withStore(async (store) => {
         const { owner, name } = split(fullName)
+        await checkGit()
         const found = await inspectRepository(resolve(callerFolder(), path))
         await store.repositories.create({
           owner,
