@@ -1,8 +1,12 @@
+import { setTimeout } from 'node:timers/promises'
 import type { CommitLookup } from '../git/commit-lookup.ts'
 import { inspectRepository, NotARepository, RepositoryUnavailable } from '../git/repository.ts'
 import type { Repository } from '../store/repositories.ts'
 import type { Store } from '../store/store.ts'
 import { nowInSeconds } from '../store/time.ts'
+
+/** Milliseconds: longer than it takes to store a repository's row once its folder is there. */
+const SECOND_LOOK = 1_000
 
 /** Told what is done, of how many, where that is known. */
 type OnProgress = (what: string, done: number, total: number) => void
@@ -23,7 +27,8 @@ export interface Findings {
 }
 
 /**
- * Checks what is stored, and whether the repositories that it is about are there.
+ * Checks what is stored, whether the repositories that it is about are there, and whether there are folders that belong
+ * to none.
  *
  * Statuses of a repository whose files cannot be opened are never removed: a disk that is not mounted is no reason to
  * forget what was reported.
@@ -49,7 +54,21 @@ export async function checkAll(
     }
     onProgress('repositories', index + 1, repositories.length)
   }
+  for (const folder of await strayFolders(store)) {
+    faults.push(
+      `folder ${folder}: belongs to no repository; serve it with "repo import", or remove it if it is not needed`,
+    )
+  }
   return findings
+}
+
+/** Looks twice, since a repository that is being created has its folder before its row. */
+async function strayFolders({ repositories }: Store): Promise<string[]> {
+  const found = await repositories.strayFolders()
+  if (found.length === 0) return []
+  await setTimeout(SECOND_LOOK)
+  const again = await repositories.strayFolders()
+  return found.filter((folder) => again.includes(folder))
 }
 
 async function checkCommits(

@@ -1,5 +1,8 @@
+import { lstatSync } from 'node:fs'
+import { readdir, realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Selectable } from 'kysely'
+import { emptyWhenMissing } from '../util/missing.ts'
 import type { Engine } from './engine.ts'
 import { isName, isOwnerName, nameKey } from './names.ts'
 import { Refused } from './refused.ts'
@@ -48,6 +51,9 @@ export function repositoryStore({ kysely }: Engine, folder: string) {
     get,
 
     /**
+     * Creates a repository. Ids whose folder exists are skipped: a creation that was killed leaves one behind, and so
+     * does a restore of a backup that is older than a repository. What is in the folder may still be needed.
+     *
      * @param place moves the files to where they belong, before anybody can see the row; when it fails, there is no
      * row. Must be quick: the database is locked meanwhile.
      * @throws Refused when a name breaks the rules or is taken
@@ -56,26 +62,33 @@ export function repositoryStore({ kysely }: Engine, folder: string) {
       const { owner, name, visibility, objectFormat } = repository
       if (!isOwnerName(owner)) throw new Refused(`"${owner}" cannot be the name of an owner`)
       if (!isName(name)) throw new Refused(`"${name}" cannot be the name of a repository`)
+      const values = {
+        owner,
+        owner_key: nameKey(owner),
+        name,
+        name_key: nameKey(name),
+        visibility,
+        object_format: objectFormat,
+        path: repository.path ?? null,
+        created_at: nowInSeconds(),
+      }
       return kysely.transaction().execute(async (trx) => {
-        const row = await trx
-          .insertInto('repositories')
-          .values({
-            owner,
-            owner_key: nameKey(owner),
-            name,
-            name_key: nameKey(name),
-            visibility,
-            object_format: objectFormat,
-            path: repository.path ?? null,
-            created_at: nowInSeconds(),
-          })
-          .onConflict((conflict) => conflict.columns(['owner_key', 'name_key']).doNothing())
-          .returningAll()
-          .executeTakeFirst()
-        if (!row) throw new Refused(`there is already a repository ${owner}/${name}`)
-        const created = located(row)
-        await place?.(created.path)
-        return created
+        for (;;) {
+          const row = await trx
+            .insertInto('repositories')
+            .values(values)
+            .onConflict((conflict) => conflict.columns(['owner_key', 'name_key']).doNothing())
+            .returningAll()
+            .executeTakeFirst()
+          if (!row) throw new Refused(`there is already a repository ${owner}/${name}`)
+          const created = located(row)
+          if (!created.managed || !lstatSync(created.path, { throwIfNoEntry: false })) {
+            await place?.(created.path)
+            return created
+          }
+          // The next row gets another id.
+          await trx.deleteFrom('repositories').where('id', '=', row.id).execute()
+        }
       })
     },
 
@@ -87,6 +100,26 @@ export function repositoryStore({ kysely }: Engine, folder: string) {
         .orderBy('name_key')
         .execute()
       return rows.map(located)
+    },
+
+    /**
+     * Lists the folders in the server's own folder that belong to no repository, sorted. One that is just being created
+     * may be among them. Hidden ones and `lost+found` are left out.
+     */
+    async strayFolders(): Promise<string[]> {
+      // Before the rows, so that a repository that is created meanwhile is not mistaken for a stray folder.
+      const entries = await readdir(folder, { withFileTypes: true }).catch(emptyWhenMissing)
+      const names = entries.filter((entry) => entry.isDirectory()).map(({ name }) => name)
+      const rows = await kysely.selectFrom('repositories').select(['id', 'path']).execute()
+      const taken = rows.map((row) => repositoryPath(folder, row))
+      // Imported ones are stored without symbolic links in their paths.
+      const real = names.length > 0 ? await realpath(folder) : folder
+      const isTaken = (name: string) =>
+        [folder, real].some((parent) => taken.some((path) => `${path}/`.startsWith(`${join(parent, name)}/`)))
+      return names
+        .filter((name) => !name.startsWith('.') && name !== 'lost+found' && !isTaken(name))
+        .map((name) => join(folder, name))
+        .sort()
     },
 
     /** Takes the statuses and everybody's access along; the files are the caller's to remove. */

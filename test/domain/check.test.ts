@@ -1,4 +1,6 @@
-import { renameSync } from 'node:fs'
+import { existsSync, renameSync } from 'node:fs'
+import { realpath } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import Sqlite from 'better-sqlite3'
 import t from 'tap'
 import { checkAll } from '../../src/domain/check.ts'
@@ -103,11 +105,31 @@ for (const database of databases) {
     t.same(await check({ commits: true }), { faults: [], pruned: [] })
   })
 
+  t.test(`${database.name}: finds folders without a row, and rows without a folder`, async (t) => {
+    const { store, repository, check } = await open(t, database)
+    const stray = join(dirname(repository.path), '4711.git')
+    renameSync(repository.path, stray)
+    const { faults, pruned } = await check({ prune: true })
+    t.match(faults.shift(), `repository alice/rocket: ${repository.path} is not`)
+    t.match(faults.shift(), `folder ${stray}: belongs to no repository; serve it with "repo import"`)
+    t.same([faults, pruned], [[], []])
+    t.ok(existsSync(stray), 'nothing is removed, also with --prune')
+    const path = await realpath(stray)
+    await store.repositories.create({
+      owner: 'alice',
+      name: 'again',
+      visibility: 'public',
+      objectFormat: 'sha1',
+      path,
+    })
+    t.equal((await check()).faults.length, 1, 'once it is imported, only the row without a folder is left')
+  })
+
   t.test(`${database.name}: forgets nothing of a repository that cannot be opened`, async (t) => {
     const { store, repository, check } = await open(t, database)
     const [sha = ''] = pushCommits(repository.path, 1)
     await report(store, repository.id, sha)
-    renameSync(repository.path, `${repository.path}.away`)
+    renameSync(repository.path, join(dirname(dirname(repository.path)), 'away'))
     const { faults, pruned } = await check({ commits: true, prune: true })
     t.equal(faults.length, 1)
     t.match(faults[0], /^repository alice\/rocket: .*cannot be opened|is not a git repository/)

@@ -1,7 +1,10 @@
-import { join } from 'node:path'
+import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { basename, join, resolve } from 'node:path'
 import { test } from 'tap'
+import { createBareRepository } from '../../src/git/repository.ts'
 import type { NewRepository } from '../../src/store/repositories.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
+import { startProcess } from '../helpers/process.ts'
 
 const one: NewRepository = { owner: 'Acme', name: 'One', visibility: 'private', objectFormat: 'sha256' }
 
@@ -59,6 +62,77 @@ for (const database of databases) {
         placed = path
       })
       t.equal(placed, created.path)
+    })
+
+    t.test('a folder that a killed creation left behind is neither used nor touched', async (t) => {
+      const { store, options } = await openTestStore(t, database)
+      await store.repositories.create(one)
+      const program = resolve('test/store/fixtures/interrupted-create.ts')
+      const killed = startProcess(t, process.execPath, [program, JSON.stringify(options)])
+      t.equal(await killed.ended, 'SIGKILL', killed.stderr())
+      const [left = ''] = readdirSync(join(options.dataDir, 'repositories'))
+      t.match(left, /^\d+\.git$/, 'its folder was in place')
+      t.equal(await store.repositories.find('acme', 'interrupted'), undefined, 'its row was not')
+
+      for (const name of ['two', 'three']) {
+        const created = await store.repositories.create({ ...one, name }, (path) =>
+          createBareRepository(path, 'sha256'),
+        )
+        t.not(basename(created.path), left)
+        t.ok(created.id > 1)
+      }
+      const folder = join(options.dataDir, 'repositories')
+      t.same(await store.repositories.strayFolders(), [join(folder, left)])
+    })
+
+    t.test('ids are skipped whatever is in their place', async (t) => {
+      const { store, options } = await openTestStore(t, database)
+      const folder = join(options.dataDir, 'repositories')
+      mkdirSync(join(folder, '1.git'), { recursive: true })
+      writeFileSync(join(folder, '2.git'), '')
+      symlinkSync('nowhere', join(folder, '3.git'))
+      t.equal((await store.repositories.create(one)).id, 4)
+      const imported = { ...one, name: 'imported', path: '/srv/git/one.git' }
+      t.equal((await store.repositories.create(imported)).id, 5)
+      t.equal((await store.repositories.create({ ...one, name: 'Two' })).id, 6)
+      t.same(readdirSync(folder).sort(), ['1.git', '2.git', '3.git'])
+    })
+
+    t.test('creations at the same time skip the same folders', async (t) => {
+      const { store, options } = await openTestStore(t, database)
+      for (const id of [1, 2, 4, 5])
+        mkdirSync(join(options.dataDir, `repositories/${id}.git`), { recursive: true })
+      const created = await Promise.all(
+        Array.from({ length: 8 }, (_, index) =>
+          store.repositories.create({ ...one, name: `r${index}` }, async (path) => mkdirSync(path)),
+        ),
+      )
+      t.equal(new Set(created.map(({ id }) => id)).size, 8)
+    })
+
+    t.test('folders that belong to no repository', async (t) => {
+      const { store, options } = await openTestStore(t, database)
+      t.same(await store.repositories.strayFolders(), [], 'there is no folder yet')
+      const folder = join(options.dataDir, 'repositories')
+      const { path } = await store.repositories.create(one, async (path) => {
+        mkdirSync(path, { recursive: true })
+      })
+      for (const name of [
+        '77.git',
+        'new-0123.git',
+        'imported.git',
+        'group/deep.git',
+        'lost+found',
+        '.snapshot',
+      ])
+        mkdirSync(join(folder, name), { recursive: true })
+      writeFileSync(join(folder, 'README'), '')
+      for (const name of ['imported.git', 'group/deep.git']) {
+        await store.repositories.create({ ...one, name: basename(name, '.git'), path: join(folder, name) })
+      }
+      t.same(await store.repositories.strayFolders(), [join(folder, '77.git'), join(folder, 'new-0123.git')])
+      await store.repositories.delete('acme', 'one')
+      t.same((await store.repositories.strayFolders())[0], path)
     })
 
     t.test('they are listed by the code points of owner and name', async (t) => {
