@@ -1,15 +1,17 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import { createWriteStream } from 'node:fs'
-import { rename, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
 import type { Kysely } from 'kysely'
+import { renameDurably } from '../../util/durable.ts'
 import { countRows, keyedTables, readBatches } from '../copy/rows.ts'
 import type { Engine } from '../engine.ts'
 import { appliedMigrations } from '../migrations.ts'
 import type { Tables } from '../tables.ts'
 import { formatTime, nowInSeconds } from '../time.ts'
+import { draftOf, removeAbandonedDrafts } from './draft.ts'
 import { type BackupEnd, type BackupHeader, type BackupRows, FORMAT, VERSION } from './format.ts'
 
 /** Told how many rows of a table are done; while a backup is read it is not known of how many. */
@@ -26,12 +28,14 @@ export const lastingTables = keyedTables.filter(({ name }) => !PASSING.includes(
 
 /**
  * Writes all that lasts to a file, as it is at one moment, while others go on reading and writing. The file appears
- * under its name when it is complete and on disk, in place of an earlier one; nobody else may read it.
+ * under its name when it is complete and on disk, in place of an earlier one; nobody else may read it. What a killed
+ * backup to the same file has left behind is removed.
  *
  * @throws the system's error when the file cannot be written; StoreUnavailable
  */
 export async function writeBackup(engine: Engine, file: string, onRows: OnRows): Promise<void> {
-  const draft = `${file}.${randomBytes(4).toString('hex')}.part`
+  await removeAbandonedDrafts(file)
+  const draft = draftOf(file)
   try {
     await engine.kysely
       .transaction()
@@ -44,7 +48,7 @@ export async function writeBackup(engine: Engine, file: string, onRows: OnRows):
           createWriteStream(draft, { flags: 'wx', mode: 0o600, flush: true }),
         ),
       )
-    await rename(draft, file)
+    await renameDurably(draft, file)
   } finally {
     await rm(draft, { force: true })
   }

@@ -1,9 +1,10 @@
-import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { openStore, type Store } from '../../../src/store/store.ts'
 import { databases, openTestStore, sqlite, temporaryFolder } from '../../helpers/databases.ts'
+import { startProcess } from '../../helpers/process.ts'
 
 const SHA = 'a'.repeat(40)
 const quiet = () => {}
@@ -180,6 +181,45 @@ t.test('what is no whole backup is refused, and nothing is left of it', async (t
   await empty.restore(file, quiet)
   t.same(await contentOf(empty), await contentOf(store))
 })
+
+for (const database of databases) {
+  t.test(`${database.name}: what a killed backup leaves is removed by the next one`, async (t) => {
+    const { store, options } = await openTestStore(t, database)
+    await fill(store)
+    const folder = temporaryFolder(t)
+    const file = join(folder, 'statuses.backup')
+    const begin = async () => {
+      const program = resolve('test/store/fixtures/stopped-backup.ts')
+      const running = startProcess(t, process.execPath, [program, JSON.stringify({ options, file })])
+      await running.printed(/stopped/)
+      return running
+    }
+    const killed = await begin()
+    killed.child.kill('SIGKILL')
+    await killed.ended
+    const [leftover = ''] = readdirSync(folder)
+    t.match(leftover, /^statuses\.backup\..*\.part$/, 'it left something behind')
+
+    const running = await begin()
+    // Of another machine, which may still be writing the first of them.
+    const [elsewhere, old] = ['one', 'two'].map((name) => `statuses.backup.${name}-1-0123abcd.part`)
+    const others = ['other.backup.0123abcd.part', 'statuses.backup.part', 'statuses.backup.mine.part']
+    for (const name of [...others, elsewhere, old, 'statuses.backup.0123abcd.part'])
+      writeFileSync(join(folder, name ?? ''), '')
+    utimesSync(join(folder, old ?? ''), 1, 1)
+    await store.backup(file, quiet)
+    const left = readdirSync(folder).filter(
+      (name) => ![...others, 'statuses.backup', elsewhere].includes(name),
+    )
+    t.equal(left.length, 1, 'only that of the backup that is still running stays')
+    t.ok(left[0]?.includes(`-${running.child.pid}-`))
+    running.child.kill('SIGCONT')
+    t.equal(await running.ended, 0, running.stderr())
+    t.equal(readdirSync(folder).length, others.length + 2)
+    const { store: restored } = await openTestStore(t, sqlite)
+    await restored.restore(file, quiet)
+  })
+}
 
 t.test('an earlier backup stays until a new one is complete', async (t) => {
   const { store } = await openTestStore(t, sqlite)
