@@ -6,6 +6,7 @@ import { readCredential, type SchemeReader } from '../auth/credential.ts'
 import type { Caller } from '../auth/judge.ts'
 import type { CommitLookup } from '../git/commit-lookup.ts'
 import { RepositoryUnavailable } from '../git/repository.ts'
+import { valuesOf } from '../http/headers.ts'
 import { sendError } from '../http/replies.ts'
 import type { Store } from '../store/store.ts'
 import type { StatusState } from '../store/tables.ts'
@@ -42,7 +43,7 @@ export async function api(app: FastifyInstance, options: ApiOptions): Promise<vo
     request: FastifyRequest,
     { access, scopes }: Pick<Operation, 'access' | 'scopes'>,
   ): Promise<Caller> {
-    const credential = readCredential(request.raw.rawHeaders, readers)
+    const credential = readCredential(valuesOf(request.raw.rawHeaders, 'authorization'), readers)
     const { address } = request.client
     const { owner = '', repo = '' }: { owner?: string; repo?: string } = Object(request.params)
     // An operation that does not say what it needs gets the stricter check.

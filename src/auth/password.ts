@@ -54,5 +54,5 @@ function format(salt: Buffer, hash: Buffer): string {
 }
 
 function encode(bytes: Buffer): string {
-  return bytes.toString('base64').replace(/=+$/, '')
+  return bytes.toString('base64').replaceAll('=', '')
 }

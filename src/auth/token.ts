@@ -7,7 +7,8 @@ const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 /** 32 of 62 characters: 190 bits. */
 const RANDOM = 32
 const CHECKSUM = 6
-const FORM = new RegExp(`^${PREFIX}[0-9A-Za-z]{${RANDOM + CHECKSUM}}$`)
+/** The prefix, then the random part and the checksum. */
+const FORM = /^cst_[0-9A-Za-z]{38}$/
 
 /** A new personal access token. Only `hashToken` of it is ever stored. */
 export function createToken(): string {

@@ -5,6 +5,7 @@ import type { Demand } from '../auth/judge.ts'
 import { ServiceError } from '../errors.ts'
 import { type BackendCall, BackendTimeout, type GitService, HttpBackend } from '../git/http-backend.ts'
 import { checkOpenable, RepositoryUnavailable } from '../git/openable.ts'
+import { valuesOf } from '../http/headers.ts'
 import { breakBody } from '../http/linger.ts'
 import { sendError } from '../http/replies.ts'
 import { readBasic } from './basic.ts'
@@ -44,7 +45,7 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
 
   /** Steps 2 to 6 of the order in which a request is judged. What follows may cost something. */
   async function authorize(request: FastifyRequest, access: Demand['access']): Promise<void> {
-    const credential = readCredential(request.raw.rawHeaders, readers)
+    const credential = readCredential(valuesOf(request.raw.rawHeaders, 'authorization'), readers)
     const { owner, name } = namesOf(request)
     const attempt = { credential, address: request.client.address }
     const demand = { access, scopes: ['repo'] }
@@ -125,7 +126,7 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
 
   app.get('/:owner/:repo/info/refs', async (request, reply) => {
     const { owner, segment } = namesOf(request)
-    const [, query] = /\?(.*)$/.exec(request.url) ?? []
+    const query = queryOf(request.url)
     if (!segment.endsWith(SUFFIX)) {
       const path = `/${encodeURIComponent(owner)}/${encodeURIComponent(segment)}${SUFFIX}/info/refs`
       return reply
@@ -155,6 +156,12 @@ function namesOf(request: FastifyRequest): { owner: string; name: string; segmen
   const { owner = '', repo = '', name } = params
   if (name !== undefined) return { owner, name, segment: `${name}${SUFFIX}` }
   return { owner, name: repo.endsWith(SUFFIX) ? repo.slice(0, -SUFFIX.length) : repo, segment: repo }
+}
+
+/** What follows the first `?`; undefined where there is none. */
+function queryOf(url: string): string | undefined {
+  const mark = url.indexOf('?')
+  return mark === -1 ? undefined : url.slice(mark + 1)
 }
 
 /** null: not one service by its full name. */

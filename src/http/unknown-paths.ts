@@ -25,17 +25,17 @@ export class WrongMethod extends ServiceError {
  * else the request brings. To be called before the first route is added.
  */
 export function answerUnknownPaths(app: FastifyInstance): void {
-  const routes: { pattern: RegExp; options: RouteOptions }[] = []
+  const routes: { matches: PathMatcher; options: RouteOptions }[] = []
   app.addHook('onRoute', (options) => {
-    routes.push({ pattern: patternOf(options.url), options })
+    routes.push({ matches: pathMatcher(options.url), options })
   })
   app.addHook('onRequest', (request, reply, done) => {
     if (!request.is404) return done()
     const [path = ''] = request.url.split('?', 1)
-    const decoded = decodeURI(path)
-    const [, first = ''] = decoded.split('/', 2)
+    const segments = decodeURI(path).split('/')
+    const [, first = ''] = segments
     const found = routes
-      .filter(({ pattern }) => pattern.test(decoded))
+      .filter(({ matches }) => matches(segments))
       .map(({ options }) => options)
       // The site's own words are no owner: nothing is at such a path with any method.
       .filter(({ url, config }) => !(config?.page && url.startsWith('/:owner') && isReserved(first)))
@@ -45,12 +45,21 @@ export function answerUnknownPaths(app: FastifyInstance): void {
   })
 }
 
-/** A route's `:name` stands for one segment that is not empty, or for one with a fixed ending, `*` for any rest. */
-function patternOf(url: string): RegExp {
-  const segments = url.split('/').map((segment) => {
-    if (segment === '*') return '.*'
-    const fixed = segment.replace(/^:\w+(\(.*\))?/, '').replace(/[.+]/g, '\\$&')
-    return segment.startsWith(':') ? `[^/]+${fixed}` : fixed
+type PathMatcher = (segments: readonly string[]) => boolean
+
+/**
+ * Returns a function that tells whether a path, split at its slashes, is one of a route's: `:name` stands for one segment
+ * that is not empty, or for one with a fixed ending, and a last `*` for any rest.
+ */
+function pathMatcher(url: string): PathMatcher {
+  const route = url.split('/')
+  const open = route.at(-1) === '*'
+  const tests = (open ? route.slice(0, -1) : route).map((text) => {
+    if (!text.startsWith(':')) return (segment: string | undefined) => segment === text
+    const ending = text.replace(/^:\w+(\(.*\))?/, '')
+    return (segment = '') => segment.length > ending.length && segment.endsWith(ending)
   })
-  return new RegExp(`^${segments.join('/')}$`)
+  return (segments) =>
+    (open ? segments.length > tests.length : segments.length === tests.length) &&
+    tests.every((test, index) => test(segments[index]))
 }

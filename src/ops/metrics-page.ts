@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Budget } from '../auth/budget.ts'
 import { readAuthorization } from '../auth/credential.ts'
 import { ServiceError } from '../errors.ts'
+import { valuesOf } from '../http/headers.ts'
 import { sendError } from '../http/replies.ts'
 import type { Metrics } from './metrics.ts'
 
@@ -24,7 +25,7 @@ export async function metricsPage(app: FastifyInstance, options: MetricsPageOpti
   app.get('/metrics', {
     config: { alwaysServed: true },
     async onRequest(request) {
-      const credential = readAuthorization(request.raw.rawHeaders, bearer)
+      const credential = readAuthorization(valuesOf(request.raw.rawHeaders, 'authorization'), bearer)
       if (credential.kind === 'none') throw new ServiceError('credential_missing', MISSING)
       const { address } = request.client
       await budget.check(address)

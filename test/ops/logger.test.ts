@@ -31,6 +31,8 @@ t.test('nothing secret is written, however deep it lies', async (t) => {
     password_hash: '$argon2id$secrethash',
     text: `somebody sent ${token} and Bearer aaaaaaaaaaaaaaaaaaaaaaaaaaa`,
     url: 'postgres://alice:hunter3@db.example.org:5432/statuses',
+    command:
+      'git -c http.extraHeader="Authorization: Bearer  aaaaaaaaaaaaaaaa" fetch https://x:hunter4@5@example.org/',
   }
   log.info(secrets, `and ${token} in the message`)
   log.error({ err: Object.assign(new Error(`no way with ${token}`), { config: secrets }) }, 'failed')
@@ -49,6 +51,8 @@ t.test('nothing secret is written, however deep it lies', async (t) => {
     a: { b: { c: { d: { Authorization: '[redacted]', ok: 'kept' } } } },
     headers: { 'x-request-id': 'kept-id' },
     url: 'postgres://alice:[redacted]@db.example.org:5432/statuses',
+    command:
+      'git -c http.extraHeader="Authorization: Bearer  [redacted]" fetch https://x:[redacted]@example.org/',
     msg: 'and [redacted] in the message',
   })
   t.match(JSON.parse(second).err.stack, /logger\.test/, 'with the stack of an error')

@@ -102,7 +102,9 @@ function checkBaseUrl(baseUrl: string): string {
   } else if (!/^(\/(?!\/)|$)/.test(baseUrl)) {
     throw new TypeError('the base URL must begin with http:// or https://, or be a path')
   }
-  return baseUrl.replace(/\/+$/, '')
+  let end = baseUrl.length
+  while (baseUrl[end - 1] === '/') end--
+  return baseUrl.slice(0, end)
 }
 
 /** Secrets read from files often end in a line break, and unset ones are empty. */
