@@ -1,24 +1,54 @@
 import { execFileSync } from 'node:child_process'
-import { cpSync, rmSync } from 'node:fs'
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { shrinkwrap } from './shrinkwrap.ts'
 
 /**
- * Compiles what is published, since Node.js strips no types below `node_modules`: the programs and all that they import,
- * in the same folders as here, and beside them the files that they read.
+ * Builds the package that is published into `dist`, which `npm pack ./dist` then packs: the compiled programs with all
+ * that they import, in the same folders as here, since Node.js strips no types below `node_modules`; the files that they
+ * read; and a package.json and a shrinkwrap of its own, without workspaces and packages for development.
  */
 const root = resolve(import.meta.dirname, '../..')
 const target = resolve(root, 'dist')
+const programs = ['commit-status-server', 'commit-status-admin']
 
 rmSync(target, { recursive: true, force: true })
 execFileSync(resolve(root, 'node_modules/.bin/tsc'), ['-p', import.meta.dirname], {
   stdio: ['ignore', 'inherit', 'inherit'],
 })
 const files = [
+  'LICENSE',
+  'README.md',
   'openapi.yaml',
   'src/web/assets',
   'clients/shell/commit-status',
   'clients/typescript/commit-status-client.tgz',
 ]
-for (const path of files) {
-  cpSync(resolve(root, path), resolve(target, path), { recursive: true })
+for (const path of files) cpSync(resolve(root, path), resolve(target, path), { recursive: true })
+
+const launcher = readFileSync(resolve(import.meta.dirname, 'launcher'), 'utf8')
+mkdirSync(resolve(target, 'bin'))
+for (const program of programs) {
+  writeFileSync(resolve(target, 'bin', program), launcher.replaceAll('PROGRAM', program), { mode: 0o755 })
 }
+
+const lock = JSON.parse(readFileSync(resolve(root, 'package-lock.json'), 'utf8'))
+const { name, version, description, license, type, dependencies, optionalDependencies } = JSON.parse(
+  readFileSync(resolve(root, 'package.json'), 'utf8'),
+)
+const manifest = {
+  name,
+  version,
+  description,
+  license,
+  type,
+  bin: Object.fromEntries(programs.map((program) => [program, `bin/${program}`])),
+  os: ['linux'],
+  dependencies,
+  optionalDependencies,
+}
+writeFileSync(resolve(target, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`)
+writeFileSync(
+  resolve(target, 'npm-shrinkwrap.json'),
+  `${JSON.stringify(shrinkwrap(lock, manifest), null, 2)}\n`,
+)

@@ -6,6 +6,7 @@ const scripts = [
   'clients/shell/commit-status',
   'clients/recipes/deploy-gate',
   'clients/recipes/post-receive',
+  'src/packaging/launcher',
   '.ci/run',
 ]
 

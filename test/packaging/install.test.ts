@@ -1,7 +1,9 @@
 import { execFile } from 'node:child_process'
+import { existsSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
+import { npmEnvironment } from '../../clients/typescript/test/helpers/package.ts'
 import { temporaryFolder } from '../helpers/databases.ts'
 import { startProcess } from '../helpers/process.ts'
 
@@ -10,31 +12,50 @@ const run = promisify(execFile)
 const OLD_NODE =
   'data:text/javascript,Object.defineProperty(process,"versions",{value:{...process.versions,node:"20.20.2"}})'
 
-t.test('what npm packs can be installed into an empty folder, and serves', async (t) => {
+/** A folder with links to these programs alone, to be the whole PATH. */
+function pathOf(folder: string, programs: string[]): string {
+  const path = join(folder, `path-${programs.length}`)
+  mkdirSync(path)
+  for (const program of programs) {
+    const found = (process.env.PATH ?? '').split(':').find((place) => existsSync(join(place, program)))
+    symlinkSync(join(found ?? '', program), join(path, program))
+  }
+  return path
+}
+
+t.test('what is packed can be installed into an empty folder, and serves with its own Node.js', async (t) => {
   const folder = temporaryFolder(t)
-  // Without the script that packs the client anew: another test does so in the same folder.
+  // Without the step that packs the client anew: another test does so in the same folder.
   await run(process.execPath, ['src/packaging/build.ts'])
-  const pack = ['pack', '--ignore-scripts', '--json', '--silent', '--pack-destination', folder]
-  const packed = await run('npm', pack)
+  const packed = await run('npm', ['pack', '--json', '--silent', '--pack-destination', folder, './dist'])
   const [{ filename, files }] = JSON.parse(packed.stdout)
   const paths: string[] = files.map(({ path }: { path: string }) => path)
-  t.same(
-    paths.filter((path) => !path.startsWith('dist/')).sort(),
-    ['LICENSE', 'README.md', 'package.json'],
-    'nothing but what is compiled',
-  )
+  const { dependencies, devDependencies, workspaces } = JSON.parse(readFileSync('dist/package.json', 'utf8'))
+  t.same(dependencies, JSON.parse(readFileSync('package.json', 'utf8')).dependencies)
+  t.same([devDependencies, workspaces], [undefined, undefined])
   t.notMatch(paths.join('\n'), /\.ts$|codegen|test/m)
-  // Without the Node.js that the project brings for its own scripts: what is tested is the one at hand.
-  const options = ['--prefer-offline', '--omit=optional', '--no-audit', '--no-fund', '--silent']
-  await run('npm', ['install', ...options, `./${filename}`], { cwd: folder })
+  const locked: Record<string, { dev?: boolean }> = JSON.parse(
+    readFileSync('dist/npm-shrinkwrap.json', 'utf8'),
+  ).packages
+  t.same(
+    Object.keys(locked).filter((place) => locked[place]?.dev),
+    [],
+    'nothing that only development needs',
+  )
 
-  const bin = (name: string) => join(folder, 'node_modules', '.bin', name)
-  const environment = { PORT: '0', DATA_DIR: join(folder, 'data'), LOG_LEVEL: 'info' }
-  const admin = (...args: string[]) =>
-    run(process.execPath, [bin('commit-status-admin'), ...args], {
-      env: { PATH: process.env.PATH, ...environment },
-    })
-  const server = startProcess(t, process.execPath, [bin('commit-status-server')], environment)
+  const prefix = join(folder, 'prefix')
+  const install = ['install', '--global', '--prefix', prefix, '--prefer-offline', '--no-audit', '--no-fund']
+  const forNpm = pathOf(folder, ['node', 'npm', 'sh', 'git'])
+  await run('npm', [...install, '--silent', join(folder, filename)], {
+    env: { ...npmEnvironment(), PATH: forNpm },
+  })
+
+  const bin = (name: string) => join(prefix, 'bin', name)
+  // No Node.js of the system: the package brings the one that it runs on.
+  const PATH = pathOf(folder, ['sh', 'git', 'dirname', 'readlink', 'sync'])
+  const environment = { PATH, PORT: '0', DATA_DIR: join(folder, 'data'), LOG_LEVEL: 'info' }
+  const admin = (...args: string[]) => run(bin('commit-status-admin'), args, { env: environment })
+  const server = startProcess(t, bin('commit-status-server'), [], environment)
   const [, url = ''] = await server.printed(/^Listening on (http:.+)$/m)
   t.match(await (await fetch(`${url}/openapi.yaml`)).text(), /^openapi: /)
   t.match(await (await fetch(`${url}/`)).text(), /<!doctype html>/)
