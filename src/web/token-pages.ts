@@ -47,8 +47,9 @@ export async function tokenPages(
     if (Object.keys(form.errors).length > 0) return send(request, reply.code(422), { form })
     const scopes = form.repoScope ? ['repo'] : []
     const { secret } = await issueToken(store.tokens, { userId: user.id, name: form.name, scopes, expiresAt })
-    const example = await exampleFor(user, publicUrl ?? request.client.origin, secret)
-    return send(request, reply, { form: EMPTY_FORM, created: { secret, name: form.name, example } })
+    const origin = publicUrl ?? request.client.origin
+    const example = await exampleFor(user, origin, secret)
+    return send(request, reply, { form: EMPTY_FORM, created: { secret, name: form.name, example, origin } })
   })
 
   app.get<{ Params: { id: string } }>('/settings/tokens/:id/revoke', async (request, reply) => {

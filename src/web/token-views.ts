@@ -2,6 +2,7 @@ import { html } from 'hono/html'
 import { isExpired } from '../auth/judge.ts'
 import { formatTime } from '../store/time.ts'
 import type { TokenInfo } from '../store/tokens.ts'
+import { ciLines } from './ci-lines.ts'
 import { csrfField, type Html, time } from './layout.ts'
 import { EXPIRY_DAYS, type TokenForm } from './token-form.ts'
 import type { Visitor } from './visitor.ts'
@@ -12,7 +13,7 @@ export interface TokensView {
   tokens: TokenInfo[]
   form: TokenForm
   /** The token that was just made, with a command that uses it. */
-  created?: { secret: string; name: string; example: string }
+  created?: { secret: string; name: string; example: string; origin: string }
   now: number
 }
 
@@ -32,7 +33,7 @@ ${created ? createdView(created) : ''}
 
 const EMPTY = html`<p class="empty">You have no tokens yet. Make one below, then give it to your CI as a secret.</p>`
 
-function createdView({ secret, name, example }: NonNullable<TokensView['created']>): Html {
+function createdView({ secret, name, example, origin }: NonNullable<TokensView['created']>): Html {
   return html`<section class="card created" aria-labelledby="created" role="status">
   <h2 id="created">Token “${name}” is ready</h2>
   <p>Copy it now: it is shown this once and cannot be looked up later.</p>
@@ -41,6 +42,7 @@ function createdView({ secret, name, example }: NonNullable<TokensView['created'
   <p>Try it:</p>
   <div class="copy"><pre id="example" tabindex="0">${example}</pre>
     <button type="button" data-copy="example" hidden>Copy</button></div>
+  ${ciLines(origin)}
 </section>`
 }
 

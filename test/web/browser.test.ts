@@ -10,6 +10,7 @@ import t, { type Test } from 'tap'
 import { createClient } from '../../clients/typescript/src/index.ts'
 import { tryGit } from '../git-http/client.ts'
 import { HOST, openBrowser } from '../helpers/browser.ts'
+import { temporaryFolder } from '../helpers/databases.ts'
 import { git } from '../helpers/git.ts'
 import { startServer } from '../helpers/server.ts'
 import { createAccount, PASSWORD } from '../helpers/visitor.ts'
@@ -133,8 +134,8 @@ t.test('a person makes a token, and it works everywhere until it is revoked', as
   t.equal(await page.title(), 'Sign in · Commit Status', 'the cookie was ended, not only forgotten')
 })
 
-t.test('the command that a new token is shown with works as it stands', async (t) => {
-  const { commits } = await server.createRepository('alice/example')
+t.test('the commands that a new token is shown with work as they stand', async (t) => {
+  const { commits, path } = await server.createRepository('alice/example')
   const { page } = await openPage(t)
   await signIn(page)
   await page.fill('#name', 'by hand')
@@ -142,6 +143,19 @@ t.test('the command that a new token is shown with works as it stands', async (t
   const command = (await page.textContent('#example')) ?? ''
   const { stdout } = await promisify(execFile)('sh', ['-c', command.replace(url, server.url)])
   t.match(JSON.parse(stdout), { state: 'success', context: 'hello', sha: commits[0] })
+
+  const folder = temporaryFolder(t)
+  git(folder, 'clone', '--quiet', path, '.')
+  const lines = ((await page.textContent('#ci-shell')) ?? '').replaceAll(url, server.url)
+  const env = {
+    PATH: process.env.PATH,
+    COMMIT_STATUS_TOKEN: (await page.textContent('#secret')) ?? '',
+    COMMIT_STATUS_REPO: 'alice/example',
+  }
+  await promisify(execFile)('sh', ['-c', lines.replace('make test', 'true')], { cwd: folder, env })
+  const { json } = await server.read('alice/example', commits[0] ?? '')
+  t.match(json.statuses, [{ context: 'ci/test', state: 'success' }, { context: 'hello' }])
+  t.match(await page.textContent('#ci-node'), /\/assets\/commit-status-client\.tgz -- /)
 })
 
 t.test('all of it works without JavaScript', async (t) => {
