@@ -1,5 +1,10 @@
-import { randomBytes } from 'node:crypto'
-import Fastify, { type FastifyInstance, type FastifyServerOptions, LogController } from 'fastify'
+import Fastify, {
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  type FastifyServerOptions,
+  LogController,
+} from 'fastify'
 import { api } from './api/api.ts'
 import type { TrustedProxies } from './auth/address.ts'
 import { createAuthorizer } from './auth/authorizer.ts'
@@ -19,6 +24,7 @@ import { metricsPage } from './ops/metrics-page.ts'
 import { shedLoad } from './ops/overload.ts'
 import { logRequests } from './ops/request-log.ts'
 import type { Store } from './store/store.ts'
+import { randomPool } from './util/random-pool.ts'
 import { faultSender } from './web/error-page.ts'
 import { visitors } from './web/visitor.ts'
 import { web } from './web/web.ts'
@@ -46,23 +52,23 @@ export interface AppOptions {
 const DEFAULT_BUDGET: BudgetOptions = { limit: 30, window: 300 }
 const DEFAULT_GIT_LIMITS: GitLimits = { maxBytes: 2 * 1024 ** 3, timeout: 600_000, maxChildren: 16 }
 const MAX_EVENT_LOOP_DELAY = 1_000
+/** Random, so that nobody learns from two of them how many requests came in between. */
+const REQUEST_ID_BYTES = 12
 
 /** Puts the parts together. Never listens; what it is given is the caller's to close. */
 export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const { store, lookup } = options
   const timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts }
-  const instance = randomBytes(4).toString('hex')
-  let requests = 0
+  const randomBytes = randomPool(REQUEST_ID_BYTES)
 
   const app = Fastify({
     ...(options.logger && { loggerInstance: options.logger }),
     logController: new LogController({ disableRequestLogging: true }),
     requestIdHeader: false,
-    genReqId: () => `${instance}-${(requests++).toString(36)}`,
+    genReqId: () => randomBytes().toString('base64url'),
     serverFactory: (handle) => createHttpServer(handle, timeouts),
     clientErrorHandler: answerParserError,
-    frameworkErrors: (error, request, reply) =>
-      sendError(reply.header('x-request-id', request.id), error, ''),
+    frameworkErrors: (error, request, reply) => sendError(withCommonHeaders(request, reply), error, ''),
     routerOptions: { maxParamLength: 16 * 1024 },
     // While it stops, requests under way on open connections are still answered.
     return503OnClosing: false,
@@ -99,7 +105,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const sendFault = faultSender(visit)
   app.setErrorHandler(sendFault)
   app.addHook('onRequest', (request, reply, done) => {
-    reply.header('x-request-id', request.id)
+    withCommonHeaders(request, reply)
     done()
   })
   recogniseClients(app, options.trustedProxies ?? [])
@@ -135,4 +141,9 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     bodyTimeout: timeouts.body,
   })
   return app
+}
+
+/** Sets what every answer carries, whoever gives it. */
+function withCommonHeaders(request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  return reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff')
 }

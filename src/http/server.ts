@@ -88,7 +88,7 @@ export function answerParserError(error: NodeJS.ErrnoException, socket: Socket):
     socket.write(
       `HTTP/1.1 ${statusOf(code)} ${code === 'headers_too_large' ? 'Request Header Fields Too Large' : 'Bad Request'}\r\n` +
         `Content-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\n` +
-        `Cache-Control: no-store\r\nConnection: close\r\n\r\n${body}`,
+        `Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n${body}`,
     )
     closeGently(socket)
   }
@@ -118,6 +118,7 @@ function answer(response: ServerResponse, code: ErrorCode): void {
     'content-type': 'application/json; charset=utf-8',
     'content-length': Buffer.byteLength(body),
     'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
   })
   response.end(body)
 }

@@ -26,6 +26,8 @@ const protect = helmet({
   // Browsers ignore these two on plain http, and complain.
   crossOriginOpenerPolicy: false,
   originAgentCluster: false,
+  // Every answer carries it, not only pages.
+  xContentTypeOptions: false,
   referrerPolicy: { policy: 'same-origin' },
   xFrameOptions: { action: 'deny' },
 })

@@ -30,7 +30,7 @@ t.test('what every request meets is logged once in a while, not for each', async
   t.equal(lines.length, 1)
   t.match(lines[0], {
     level: 50,
-    reqId: /^[0-9a-f]{8}-/,
+    reqId: /^[\w-]{16}$/,
     msg: 'unavailable',
     err: { type: 'RepositoryUnavailable', stack: /\n +at / },
     silenced: 0,

@@ -49,3 +49,52 @@ t.test('a connection that is kept open after its last answer does not hold up th
   await closed
   t.ok(performance.now() - begin < 5000)
 })
+
+t.test('every answer forbids browsers to guess its type', async (t) => {
+  const server = await startServer(t, { metricsToken: 'metrics', budget: { limit: 3, window: 300 } })
+  const { commits } = await server.createRepository('owner/demo')
+  await server.createRepository('owner/hidden', { private: true })
+  const read = `/api/v1/repos/owner/demo/commits/${commits[0]}/statuses`
+  const get = (path: string, ...lines: string[]) =>
+    `${[`GET ${path} HTTP/1.1`, 'Host: test', 'Connection: close', ...lines].join('\r\n')}\r\n\r\n`
+  const refs = 'info/refs?service=git-upload-pack'
+  const requests: [status: number, request: string][] = [
+    [200, get(read)],
+    [304, get(read, 'If-None-Match: *')],
+    [401, get('/api/v1/repos/owner/hidden/commits/x/statuses')],
+    [401, get(read, 'Authorization: Bearer wrong')],
+    [422, get('/api/v1/repos/owner/demo/commits/x/statuses')],
+    [401, get('/api/v1/repos/owner/demo/statuses/x', 'Content-Length: 0').replace('GET', 'POST')],
+    [200, get(`/owner/demo.git/${refs}`)],
+    [301, get(`/owner/demo/${refs}`)],
+    [401, get(`/owner/hidden.git/${refs}`)],
+    [200, get('/')],
+    [200, get('/owner/demo')],
+    [303, get('/settings/tokens')],
+    [200, get('/assets/style.css')],
+    [200, get('/openapi.yaml')],
+    [200, get('/healthz')],
+    [200, get('/readyz')],
+    [401, get('/metrics', 'Authorization: Bearer wrong')],
+    [200, get('/metrics', 'Authorization: Bearer metrics')],
+    [404, get('/no/such/path')],
+    [404, get('/no/such/path', 'Accept: text/html')],
+    [405, get('/healthz').replace('GET', 'DELETE')],
+    [400, get('/%zz')],
+    [400, get('/\u00ff')],
+    [400, get('/').replace('Host: test\r\n', '')],
+    [400, get('/', 'no colon')],
+    [417, get('/', 'Expect: more')],
+    [431, get('/', `X: ${'x'.repeat(20_000)}`)],
+    [401, get(read, 'Authorization: Bearer wrong')],
+    [429, get(read, 'Authorization: Bearer wrong')],
+  ]
+  for (const [status, request] of requests) {
+    const socket = await dial(t, server)
+    socket.write(request, 'latin1')
+    const [head = ''] = (await readAll(socket)).split('\r\n\r\n', 1)
+    const what = `${status} ${request.slice(0, 70)}`
+    t.match(head, new RegExp(`^HTTP/1\\.1 ${status} `), what)
+    t.equal(head.match(/^x-content-type-options: nosniff$/gim)?.length, 1, what)
+  }
+})
