@@ -27,9 +27,7 @@ export function judge(access: Access, anonymous: boolean, demand: Demand, now: n
     if (token === null || isExpired(token.expiresAt, now)) throw new ServiceError('credential_unknown')
     if (!demand.scopes.every((scope) => token.scopes.includes(scope))) throw new ServiceError('scope_missing')
   }
-  const readable =
-    repository !== null && (repository.visibility === 'public' || repository.permission !== null)
-  if (!readable) throw new ServiceError(anonymous ? 'credential_missing' : 'repository_unknown')
+  if (repository === null) throw new ServiceError(anonymous ? 'credential_missing' : 'repository_unknown')
   if (demand.access === 'write' && anonymous) throw new ServiceError('credential_missing')
   if (demand.access === 'write' && repository.permission !== 'write') throw new ServiceError('read_only')
   return { token, repository }

@@ -5,7 +5,7 @@ import { accessKey, type Failures, failureColumns } from './failures.ts'
 import { isName, isOwnerName, nameKey } from './names.ts'
 import { prepare } from './prepared.ts'
 import { repositoryPath } from './repositories.ts'
-import type { Permission, Visibility } from './tables.ts'
+import type { Permission } from './tables.ts'
 
 /** What the database knows of a caller and a repository. */
 export interface Access {
@@ -19,67 +19,90 @@ export interface Access {
     expiresAt: number | null
     lastUsedAt: number | null
   } | null
-  /** null: no such repository. */
+  /** null: no such repository, or none that the caller may read. Nothing here tells the two apart. */
   repository: RepositoryAccess | null
 }
 
+/** A repository that the caller may read. */
 export interface RepositoryAccess {
   id: number
-  visibility: Visibility
   objectFormat: 'sha1' | 'sha256'
   path: string
-  /** What the token's user was given, or has as the owner; null: nothing. */
+  /** What the token's user was given, or has as the owner; null: may read because the repository is public. */
   permission: Permission | null
 }
 
-/** Who asks for which repository with what right: one statement. */
+/** Whether the row of `users`, null for an anonymous caller, may read the repository that `collaborators` is joined to. */
+export const mayRead = sql<boolean>`(repositories.visibility = 'public' or collaborators.permission is not null
+  or users.name_key = repositories.owner_key)`
+
+/**
+ * The same, and the repository is the one that was named, not one that was read in its place. One expression of all
+ * columns, so that a database can decide only when it has read all of them, and look nothing up by it.
+ */
+export const mayReadNamed = sql<boolean>`case when ${mayRead} then repositories.id - coalesce(named.id, 0) end = 0`
+
+/** What that user may do with it. */
+export const permission = sql<Permission | null>`case when users.name_key = repositories.owner_key then 'write'
+  else collaborators.permission end`
+
+/**
+ * Who asks for which repository with what right, in one statement.
+ *
+ * A private repository and a missing one give the same row, so that whatever follows does the same work for both. The
+ * database does too: where the name leads to no repository, it reads the row of another one and drops it, or the time
+ * that reading takes would tell that there is a repository of that name.
+ */
 export function accessStore(engine: Engine, folder: string) {
   const now = sql<number>`${sql.raw(engine.flavor.now)}`
-  const look = prepare<{ address: string; hash: string; owner: string; name: string }>()((p) =>
-    engine.kysely
-      // One row whatever is missing, so that one statement answers for token and repository alike. The parameters are
-      // here because SQLite plans a statement anew for each value of a parameter in the condition of a join.
-      .selectFrom(
-        sql<{
-          address: string
-          hash: string
-          owner: string
-          name: string
-        }>`(select cast(${p.address} as text) as address,
-          cast(${p.hash} as text) as hash, cast(${p.owner} as text) as owner, cast(${p.name} as text) as name)`.as(
-          'asked',
-        ),
-      )
-      .leftJoin('auth_failures', (join) =>
-        join.onRef('auth_failures.address', '=', 'asked.address').on('auth_failures.ends_at', '>', now),
-      )
-      .leftJoin('tokens', 'tokens.hash', 'asked.hash')
-      .leftJoin('users', 'users.id', 'tokens.user_id')
-      .leftJoin('repositories', (join) =>
-        join
-          .onRef('repositories.owner_key', '=', 'asked.owner')
-          .onRef('repositories.name_key', '=', 'asked.name'),
-      )
-      .leftJoin('collaborators', (join) =>
-        join
-          .onRef('collaborators.repository_id', '=', 'repositories.id')
-          .onRef('collaborators.user_id', '=', 'users.id'),
-      )
-      .select([
-        ...failureColumns(engine.flavor),
-        'tokens.id as token_id',
-        'tokens.user_id',
-        'tokens.scopes',
-        'tokens.expires_at',
-        'tokens.last_used_at',
-        'users.name_key',
-        'repositories.id as repository_id',
-        'repositories.owner_key',
-        'repositories.visibility',
-        'repositories.object_format',
-        'repositories.path',
-        'collaborators.permission',
-      ]),
+  /** Read in place of a repository that is not there. Any that exists will do. */
+  let standIn = 1
+  const look = prepare<{ address: string; hash: string; owner: string; name: string; standIn: number }>()(
+    (p) =>
+      engine.kysely
+        // One row whatever is missing, so that one statement answers for token and repository alike. The parameters are
+        // here because SQLite plans a statement anew for each value of a parameter in the condition of a join.
+        .selectFrom(
+          sql<{
+            address: string
+            hash: string
+            owner: string
+            name: string
+            stand_in: number
+          }>`(select cast(${p.address} as text) as address, cast(${p.hash} as text) as hash,
+          cast(${p.owner} as text) as owner, cast(${p.name} as text) as name,
+          cast(${p.standIn} as ${sql.raw(engine.flavor.integer)}) as stand_in)`.as('asked'),
+        )
+        .leftJoin('auth_failures', (join) =>
+          join.onRef('auth_failures.address', '=', 'asked.address').on('auth_failures.ends_at', '>', now),
+        )
+        .leftJoin('tokens', 'tokens.hash', 'asked.hash')
+        .leftJoin('users', 'users.id', 'tokens.user_id')
+        .leftJoin('repositories as named', (join) =>
+          join.onRef('named.owner_key', '=', 'asked.owner').onRef('named.name_key', '=', 'asked.name'),
+        )
+        .leftJoin('collaborators', (join) =>
+          join
+            .on('collaborators.repository_id', '=', (eb) => eb.fn.coalesce('named.id', 'asked.stand_in'))
+            .on('collaborators.user_id', '=', (eb) => eb.fn.coalesce('users.id', eb.lit(0))),
+        )
+        .leftJoin('repositories', (join) =>
+          join
+            .on('repositories.id', '=', (eb) => eb.fn.coalesce('named.id', 'asked.stand_in'))
+            .on(mayReadNamed),
+        )
+        .select([
+          ...failureColumns(engine.flavor),
+          'tokens.id as token_id',
+          'tokens.user_id',
+          'tokens.scopes',
+          'tokens.expires_at',
+          'tokens.last_used_at',
+          'repositories.id as repository_id',
+          'repositories.object_format',
+          'repositories.path',
+          permission.as('permission'),
+        ]),
   )
 
   const accessOf = memoizeByObject((row: Row): Access => {
@@ -100,6 +123,7 @@ export function accessStore(engine: Engine, folder: string) {
         hash: hash ?? '',
         owner: possible ? nameKey(owner) : '',
         name: possible ? nameKey(name) : '',
+        standIn,
       }
       const [row] = await engine.read(look, params, {
         key: accessKey(params.address),
@@ -107,7 +131,9 @@ export function accessStore(engine: Engine, folder: string) {
         keep: hasNoFailures,
       })
       if (!row) throw new Error('one row was asked for')
-      return accessOf(row)
+      const access = accessOf(row)
+      if (access.repository !== null) standIn = access.repository.id
+      return access
     },
   }
 }
@@ -120,10 +146,7 @@ interface Row {
   scopes: string | null
   expires_at: number | null
   last_used_at: number | null
-  name_key: string | null
   repository_id: number | null
-  owner_key: string | null
-  visibility: Visibility | null
   object_format: 'sha1' | 'sha256' | null
   path: string | null
   permission: Permission | null
@@ -150,13 +173,11 @@ function tokenOf(row: Row): Access['token'] {
 }
 
 function repositoryOf(row: Row, folder: string): Access['repository'] {
-  if (row.repository_id === null || row.visibility === null || row.object_format === null) return null
-  const owns = row.name_key !== null && row.name_key === row.owner_key
+  if (row.repository_id === null || row.object_format === null) return null
   return {
     id: row.repository_id,
-    visibility: row.visibility,
     objectFormat: row.object_format,
     path: repositoryPath(folder, { id: row.repository_id, path: row.path }),
-    permission: owns ? 'write' : row.permission,
+    permission: row.permission,
   }
 }

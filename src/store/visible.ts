@@ -1,6 +1,8 @@
 import { sql } from 'kysely'
+import { mayRead, mayReadNamed, permission } from './access.ts'
 import type { Engine } from './engine.ts'
 import { nameKey } from './names.ts'
+import { prepare } from './prepared.ts'
 import { repositoryPath } from './repositories.ts'
 import type { Permission, Visibility } from './tables.ts'
 
@@ -16,8 +18,26 @@ export interface VisibleRepository {
   permission: Permission | null
 }
 
+type Row = Omit<VisibleRepository, 'path'> & { path: string | null }
+
+/** A left join gives all columns of a row or none. */
+function isFound(row: { [Column in keyof Row]: Row[Column] | null }): row is Row {
+  return row.id !== null
+}
+
+const columns = [
+  'repositories.id',
+  'repositories.owner',
+  'repositories.name',
+  'repositories.visibility',
+  'repositories.object_format as objectFormat',
+  'repositories.path',
+] as const
+
 /** Repositories that a signed-in user, or an anonymous visitor, can see. */
-export function visibleStore({ kysely }: Engine, folder: string) {
+export function visibleStore(engine: Engine, folder: string) {
+  const { kysely, flavor } = engine
+  const integer = sql.raw(flavor.integer)
   const visibleTo = (userId: number | null) =>
     kysely
       .selectFrom('repositories')
@@ -27,39 +47,49 @@ export function visibleStore({ kysely }: Engine, folder: string) {
           .onRef('collaborators.repository_id', '=', 'repositories.id')
           .onRef('collaborators.user_id', '=', 'users.id'),
       )
-      .select([
-        'repositories.id',
-        'repositories.owner',
-        'repositories.name',
-        'repositories.visibility',
-        'repositories.object_format as objectFormat',
-        'repositories.path',
-      ])
-      .select(
-        sql<Permission | null>`case when users.name_key = repositories.owner_key then 'write'
-          else collaborators.permission end`.as('permission'),
-      )
-      .where((eb) =>
-        eb.or([
-          eb('repositories.visibility', '=', 'public'),
-          eb('collaborators.permission', 'is not', null),
-          eb('users.name_key', '=', eb.ref('repositories.owner_key')),
-        ]),
-      )
+      .select([...columns, permission.as('permission')])
+      .where(mayRead)
 
-  const located = <Row extends { id: number; path: string | null }>(row: Row) => ({
-    ...row,
-    path: repositoryPath(folder, row),
-  })
+  // The same steps whether there is no such repository or one that the visitor may not see: see `accessStore`.
+  let standIn = 1
+  const find = prepare<{ userId: number; owner: string; name: string; standIn: number }>()((p) =>
+    kysely
+      .selectFrom(
+        sql<{
+          user_id: number
+          owner: string
+          name: string
+          stand_in: number
+        }>`(select cast(${p.userId} as ${integer}) as user_id, cast(${p.owner} as text) as owner,
+          cast(${p.name} as text) as name, cast(${p.standIn} as ${integer}) as stand_in)`.as('asked'),
+      )
+      .leftJoin('users', 'users.id', 'asked.user_id')
+      .leftJoin('repositories as named', (join) =>
+        join.onRef('named.owner_key', '=', 'asked.owner').onRef('named.name_key', '=', 'asked.name'),
+      )
+      .leftJoin('collaborators', (join) =>
+        join
+          .on('collaborators.repository_id', '=', (eb) => eb.fn.coalesce('named.id', 'asked.stand_in'))
+          .onRef('collaborators.user_id', '=', 'asked.user_id'),
+      )
+      .leftJoin('repositories', (join) =>
+        join
+          .on('repositories.id', '=', (eb) => eb.fn.coalesce('named.id', 'asked.stand_in'))
+          .on(mayReadNamed),
+      )
+      .select([...columns, permission.as('permission')]),
+  )
+
+  const located = (row: Row): VisibleRepository => ({ ...row, path: repositoryPath(folder, row) })
 
   return {
     /** @param userId null: an anonymous visitor */
     async find(userId: number | null, owner: string, name: string): Promise<VisibleRepository | undefined> {
-      const row = await visibleTo(userId)
-        .where('repositories.owner_key', '=', nameKey(owner))
-        .where('repositories.name_key', '=', nameKey(name))
-        .executeTakeFirst()
-      return row && located(row)
+      const params = { userId: userId ?? 0, owner: nameKey(owner), name: nameKey(name), standIn }
+      const [row] = await engine.read(find, params)
+      if (row === undefined || !isFound(row)) return undefined
+      standIn = row.id
+      return located(row)
     },
 
     /** Some that the user can write to, the newest first. */

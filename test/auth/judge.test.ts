@@ -33,7 +33,6 @@ function judged(
         : { id: 'x', userId: 1, scopes: ['repo'], expiresAt: null, lastUsedAt: null, ...token },
     repository: repository && {
       id: 1,
-      visibility: 'private',
       objectFormat: 'sha1',
       path: '/r',
       permission: null,
@@ -48,34 +47,25 @@ function judged(
   }
 }
 
-/** Steps 3 to 6, spelt out for every combination of token, repository, permission and demand. */
+/** Steps 3 to 6, spelt out for every combination of token, permission and demand. */
 t.test('every combination', async (t) => {
   for (const [name, token] of [...Object.entries(tokens), ['anonymous', 'anonymous'] as const]) {
-    for (const visibility of ['public', 'private', 'missing'] as const) {
-      for (const permission of [null, 'read', 'write'] as const) {
-        if (token === 'anonymous' && permission !== null) continue
-        const repository = visibility === 'missing' ? null : { visibility, permission }
-        for (const demand of [read, write]) {
-          const what = `${name}: ${demand.access} of a ${visibility} repository with ${permission ?? 'nothing'}`
-          t.equal(judged(demand, token, repository), expected(name, visibility, permission, demand), what)
-        }
+    for (const permission of ['unreadable', null, 'read', 'write'] as const) {
+      if (token === 'anonymous' && (permission === 'read' || permission === 'write')) continue
+      const repository = permission === 'unreadable' ? null : { permission }
+      for (const demand of [read, write]) {
+        const what = `${name}: ${demand.access} of a repository with the permission ${permission}`
+        t.equal(judged(demand, token, repository), expected(name, permission, demand), what)
       }
     }
   }
 })
 
-function expected(
-  token: string,
-  visibility: string,
-  permission: string | null,
-  { access }: Demand,
-): string | null {
+function expected(token: string, permission: string | null, { access }: Demand): string | null {
   if (['expired', 'long expired', 'unknown'].includes(token)) return 'credential_unknown'
   if (['without scope', 'with another scope'].includes(token)) return 'scope_missing'
   const anonymous = token === 'anonymous'
-  if (visibility === 'missing') return anonymous ? 'credential_missing' : 'repository_unknown'
-  if (visibility === 'private' && permission === null)
-    return anonymous ? 'credential_missing' : 'repository_unknown'
+  if (permission === 'unreadable') return anonymous ? 'credential_missing' : 'repository_unknown'
   if (access === 'read' || permission === 'write') return null
   return anonymous ? 'credential_missing' : 'read_only'
 }

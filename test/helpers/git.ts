@@ -53,12 +53,20 @@ export function pushCommits(repository: string, count: number, branch = 'main'):
   }
 }
 
-/** Puts `count` new commits on the branch `main` of a repository, in one process, and gives their ids, oldest first. */
-export function importCommits(repository: string, count: number): string[] {
+/**
+ * Adds `count` new commits to a repository in one process, on a branch of their own under `refs/import/`, and returns
+ * their ids, oldest first.
+ */
+export function importCommits(
+  repository: string,
+  count: number,
+  messageOf = (index: number, branch: string) => `Commit ${index} of ${branch}`,
+): string[] {
   const from = `refs/import/${randomBytes(8).toString('hex')}`
   const commits = Array.from({ length: count }, (_, index) => {
-    const message = `Commit ${index} of ${from}`
-    return `commit ${from}\ncommitter Test <test@example.org> ${1_700_000_000 + index} +0000\ndata ${message.length}\n${message}\n`
+    const message = messageOf(index, from)
+    const length = Buffer.byteLength(message)
+    return `commit ${from}\ncommitter Test <test@example.org> ${1_700_000_000 + index} +0000\ndata ${length}\n${message}\n`
   })
   const options: ExecFileSyncOptionsWithStringEncoding = {
     cwd: repository,

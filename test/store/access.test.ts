@@ -28,7 +28,6 @@ for (const database of databases) {
     }
     const repository = {
       id: created.id,
-      visibility: 'private',
       objectFormat: 'sha256',
       path: created.path,
       permission: 'write',
@@ -40,12 +39,33 @@ for (const database of databases) {
     })
 
     t.test('each is found without the other', async (t) => {
-      t.match(await store.access.look(null, null, 'alice', 'one'), {
-        token: null,
-        repository: { ...repository, permission: null },
-      })
       t.match(await store.access.look(null, 'hash', 'alice', 'two'), { token, repository: null })
       t.match(await store.access.look(null, 'other', 'bob', 'one'), { token: null, repository: null })
+    })
+
+    t.test('a repository is there for those who may read it, and missing for all others', async (t) => {
+      const hashes: Record<string, string | null> = { anonymous: null, unknown: 'unknown' }
+      for (const name of ['acme', 'reader', 'writer', 'stranger']) {
+        const { id } = await store.users.create(name)
+        await store.tokens.create({ userId: id, name, prefix: '', hash: name, scopes: [], expiresAt: null })
+        hashes[name] = name
+      }
+      for (const name of ['open', 'secret']) {
+        const visibility = name === 'open' ? 'public' : 'private'
+        await store.repositories.create({ owner: 'Acme', name, visibility, objectFormat: 'sha1' })
+        for (const [user, permission] of [['reader', 'read'] as const, ['writer', 'write'] as const]) {
+          const found = await store.users.find(user)
+          await store.repositories.setAccess('acme', name, found?.id ?? 0, permission)
+        }
+      }
+      const given: Record<string, string> = { acme: 'write', reader: 'read', writer: 'write' }
+      for (const [caller, hash] of Object.entries(hashes)) {
+        const permission = given[caller]
+        const seen = async (name: string) => (await store.access.look(null, hash, 'acme', name)).repository
+        t.equal((await seen('secret'))?.permission, permission, `${caller}, private`)
+        t.equal((await seen('open'))?.permission, permission ?? null, `${caller}, public`)
+        t.equal(await seen('missing'), null, caller)
+      }
     })
 
     t.test('names that break the rules name nothing', async (t) => {

@@ -155,6 +155,8 @@ interface PlanNode {
   'Actual Rows': number
   'Actual Loops': number
   'Rows Removed by Filter'?: number
+  /** Since PostgreSQL 18. */
+  'Index Searches'?: number
   Plans?: PlanNode[]
 }
 
@@ -191,6 +193,37 @@ t.test(`PostgreSQL touches no more rows than it answers with, among ${STATUSES} 
         t.ok(touched <= 30 * CONTEXTS, `${name}: ${node['Node Type']} touches ${touched} rows`)
       }
     }
+  }
+})
+
+t.test('PostgreSQL takes the same steps for a private repository and for a missing one', async (t) => {
+  const options = await postgres.create(t)
+  const engine = await open(t, options)
+  const client = new Client({ connectionString: options.databaseUrl ?? '' })
+  await client.connect()
+  t.teardown(() => client.end())
+  const numbers = (name: string, count: number) => `generate_series(1, ${count}) as ${name}(n)`
+  for (const statement of filling(numbers, () => "'sha'").filter((text) => !/statuses/.test(text)))
+    await client.query(statement)
+  const { store, statements } = recording(engine)
+
+  /** How often each node of the plan was executed, and how often it looked into its index. */
+  const steps = async (request: () => Promise<unknown>) => {
+    statements.length = 0
+    await request()
+    const [{ sql, values } = { sql: '', values: [] }] = statements
+    const { rows } = await client.query(`explain (analyze, format json) ${sql}`, [...values])
+    const nodes = flatten(rows[0]['QUERY PLAN'][0].Plan)
+    return nodes.map((node) => [node['Relation Name'], node['Actual Loops'], node['Index Searches']])
+  }
+  // Repositories of odd numbers are private, and user 8 is no collaborator of any.
+  for (const hash of [null, 'hash8']) {
+    const look = (name: string) => steps(() => store.access.look('192.0.2.7', hash, 'user501', name))
+    t.same(await look('repo'), await look('none'), `${hash}`)
+  }
+  for (const userId of [null, 8]) {
+    const find = (name: string) => steps(() => store.visible.find(userId, 'user501', name))
+    t.same(await find('repo'), await find('none'), `${userId}`)
   }
 })
 

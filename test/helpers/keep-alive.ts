@@ -1,0 +1,106 @@
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+
+/** How a request was answered. */
+export interface TimedAnswer {
+  status: number
+  /** Of the body, as it came. */
+  bytes: number
+  /** Milliseconds from the call that wrote the request to the last byte of the answer. */
+  time: number
+}
+
+/**
+ * A client that does as little as possible around a request, so that what it measures is the server: one connection,
+ * one request at a time, bytes prepared before. Understands answers with a `Content-Length`, chunked ones and such
+ * without a body.
+ */
+export class KeepAliveClient {
+  readonly #socket: Socket
+  #waiting: { start: number; resolve(answer: TimedAnswer): void; reject(error: Error): void } | undefined
+  #chunks: Buffer[] = []
+  #received = 0
+  /** Bytes of the answer under way; `chunked` until its last chunk was seen. */
+  #expected: number | 'chunked' | undefined
+  #head = { status: 0, length: 0 }
+
+  private constructor(socket: Socket) {
+    this.#socket = socket
+    socket.setNoDelay(true)
+    socket.on('data', (chunk) => this.#read(chunk))
+    socket.on('error', (error) => this.#fail(error))
+    socket.on('close', () => this.#fail(new Error('the connection was closed')))
+  }
+
+  /** @param localAddress the client's own address, for example another one of 127.0.0.0/8 */
+  static async open(url: string, localAddress = '127.0.0.1'): Promise<KeepAliveClient> {
+    const { hostname, port } = new URL(url)
+    const socket = connect({ host: hostname, port: Number(port), localAddress })
+    await once(socket, 'connect')
+    return new KeepAliveClient(socket)
+  }
+
+  /** Sends a request and waits for the whole answer. */
+  send(request: Uint8Array): Promise<TimedAnswer> {
+    return new Promise((resolve, reject) => {
+      this.#waiting = { start: performance.now(), resolve, reject }
+      this.#socket.write(request)
+    })
+  }
+
+  close(): void {
+    this.#socket.destroy()
+  }
+
+  #read(chunk: Buffer): void {
+    this.#received += chunk.length
+    if (this.#expected === undefined) {
+      this.#chunks.push(chunk)
+      if (!this.#readHead()) return
+    }
+    const complete =
+      this.#expected === 'chunked' ? chunk.subarray(-5).equals(LAST_CHUNK) : this.#received === this.#expected
+    if (!complete) return
+    const { status, length } = this.#head
+    const waiting = this.#waiting
+    const bytes = this.#received - length
+    this.#waiting = undefined
+    this.#chunks = []
+    this.#received = 0
+    this.#expected = undefined
+    waiting?.resolve({ status, bytes, time: performance.now() - waiting.start })
+  }
+
+  #readHead(): boolean {
+    const text = Buffer.concat(this.#chunks).toString('latin1')
+    const end = text.indexOf('\r\n\r\n')
+    if (end === -1) return false
+    const head = text.slice(0, end)
+    this.#head = { status: Number(head.slice(9, 12)), length: end + 4 }
+    const [, length] = /\r\ncontent-length: (\d+)/i.exec(head) ?? []
+    this.#expected = /\r\ntransfer-encoding: chunked/i.test(head) ? 'chunked' : end + 4 + Number(length ?? 0)
+    return true
+  }
+
+  #fail(error: Error): void {
+    this.#waiting?.reject(error)
+    this.#waiting = undefined
+  }
+}
+
+const LAST_CHUNK = Buffer.from('0\r\n\r\n')
+
+/** The bytes of a request without a body, or with one of JSON. */
+export function requestBytes(
+  method: string,
+  path: string,
+  headers: Record<string, string> = {},
+  body = '',
+): Buffer {
+  const lines = Object.entries({
+    host: 'localhost',
+    ...(body && { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(body)) }),
+    ...headers,
+  }).map(([name, value]) => `${name}: ${value}\r\n`)
+  return Buffer.from(`${method} ${path} HTTP/1.1\r\n${lines.join('')}\r\n${body}`)
+}
