@@ -1,5 +1,6 @@
 import type { PostgresCursor, PostgresPool, PostgresPoolClient, PostgresQueryResult } from 'kysely'
 import { type ClientBase, Pool, type PoolClient, type QueryConfig, type QueryResult, types } from 'pg'
+import { FairQueue, QueueFull } from '../../util/fair-queue.ts'
 import { type PoolFigures, StoreUnavailable } from '../engine.ts'
 import { asFault, isLost } from './faults.ts'
 
@@ -11,7 +12,24 @@ const HEAD_START = 500
 const IDLE_IN_TRANSACTION_TIMEOUT = 10_000
 /** Milliseconds for which an unused connection is kept. */
 const IDLE_TIMEOUT = 60_000
+/** Callers that may wait for a connection, of each use: each of them holds a request in memory. */
+const WAITING = 1_000
 const INT8 = 20
+
+/**
+ * What a connection is used for: a `read` or a `write` of the API and of git, or a `query` of Kysely, for pages and
+ * administration.
+ */
+type Use = 'read' | 'write' | 'query'
+
+/**
+ * Connections of each use at a time, of `size` in all. Reads may use every one and have a fifth to themselves, so that
+ * writes that wait for a lock, or slow pages, do not keep them waiting. With fewer than three there is none to reserve.
+ */
+function sharesOf(size: number): Record<Use, number> {
+  const fifth = Math.max(1, Math.floor(size / 5))
+  return { read: size, query: fifth, write: Math.max(1, size - 2 * fifth) }
+}
 
 export interface ConnectionOptions {
   url: string
@@ -25,15 +43,21 @@ export interface ConnectionOptions {
  * A bounded pool of connections which survives whatever happens to them. When one is lost, all that were open at that
  * moment are taken for lost: after a restart or a failover, trying them one after the other would take as many time-outs.
  */
-export class Connections implements PostgresPool {
-  readonly options = {}
+export class Connections {
   readonly #pool: Pool
+  readonly #queues: Record<Use, FairQueue>
   /** Counts up when connections are lost. */
   #epoch = 0
   readonly #epochs = new WeakMap<PoolClient, number>()
   #ended: Promise<void> | undefined
 
   constructor({ url, size, timeout }: ConnectionOptions) {
+    const shares = sharesOf(size)
+    this.#queues = {
+      read: queueFor(shares.read),
+      write: queueFor(shares.write),
+      query: queueFor(shares.query),
+    }
     this.#pool = new Pool({
       connectionString: url,
       max: size,
@@ -58,23 +82,38 @@ export class Connections implements PostgresPool {
     })
   }
 
-  /** @throws StoreUnavailable when none is free or can be made in time */
-  async connect(): Promise<Session> {
+  /** @throws StoreUnavailable when none becomes free, or can be made, in time */
+  async connect(use: Use): Promise<Session> {
+    const leave = await this.#enter(use)
     try {
       for (;;) {
         const client = await this.#pool.connect()
         const epoch = this.#epochs.get(client)
-        if (epoch === this.#epoch) return new Session(client, () => this.#lost(epoch))
+        if (epoch === this.#epoch) {
+          return new Session(client, { onLost: () => this.#lost(epoch), onRelease: leave })
+        }
         client.release(true)
       }
     } catch (error) {
+      leave()
       throw asFault(error)
+    }
+  }
+
+  /** Waits for a connection to be left for the use. */
+  async #enter(use: Use): Promise<() => void> {
+    try {
+      return await this.#queues[use].enter(use)
+    } catch (error) {
+      if (!(error instanceof QueueFull)) throw error
+      throw new StoreUnavailable(`PostgreSQL: every connection for a ${use} is in use: ${error.message}`)
     }
   }
 
   get figures(): PoolFigures {
     const { totalCount, idleCount, waitingCount } = this.#pool
-    return { open: totalCount, idle: idleCount, waiting: waitingCount }
+    const queued = Object.values(this.#queues).reduce((sum, { waiting }) => sum + waiting, 0)
+    return { open: totalCount, idle: idleCount, waiting: waitingCount + queued }
   }
 
   /** Resolves when every connection is released and closed. */
@@ -88,15 +127,44 @@ export class Connections implements PostgresPool {
   }
 }
 
+/** All callers are one client: requests of all addresses take their turns in order of arrival. */
+function queueFor(places: number): FairQueue {
+  return new FairQueue({
+    places,
+    placesPerClient: places,
+    waiting: WAITING,
+    waitingPerClient: WAITING,
+    timeout: CONNECT_TIMEOUT,
+  })
+}
+
+/** Connections for Kysely. */
+export class QueryPool implements PostgresPool {
+  readonly options = {}
+  readonly #connections: Connections
+
+  constructor(connections: Connections) {
+    this.#connections = connections
+  }
+
+  connect(): Promise<Session> {
+    return this.#connections.connect('query')
+  }
+
+  end(): Promise<void> {
+    return this.#connections.end()
+  }
+}
+
 /** A connection while one caller has it to itself. Nothing more is sent on it once it is lost. */
 export class Session implements PostgresPoolClient {
   readonly #client: PoolClient
-  readonly #onLost: () => void
+  readonly #events: { onLost(): void; onRelease(): void }
   #fault: unknown
 
-  constructor(client: PoolClient, onLost: () => void) {
+  constructor(client: PoolClient, events: { onLost(): void; onRelease(): void }) {
     this.#client = client
-    this.#onLost = onLost
+    this.#events = events
   }
 
   /**
@@ -111,7 +179,7 @@ export class Session implements PostgresPoolClient {
     } catch (error) {
       if (isLost(error)) {
         this.#fault = error
-        this.#onLost()
+        this.#events.onLost()
       }
       throw error
     }
@@ -129,6 +197,7 @@ export class Session implements PostgresPoolClient {
 
   release(destroy = false): void {
     this.#client.release(destroy || this.#fault !== undefined)
+    this.#events.onRelease()
   }
 }
 

@@ -2,7 +2,7 @@ import { Kysely, PostgresDialect, sql } from 'kysely'
 import type { Engine, Flavor } from '../engine.ts'
 import type { Prepared } from '../prepared.ts'
 import type { Tables } from '../tables.ts'
-import { Connections } from './connections.ts'
+import { Connections, QueryPool } from './connections.ts'
 import { asFault, isWorthRepeating } from './faults.ts'
 
 const flavor: Flavor = {
@@ -34,7 +34,7 @@ export interface PostgresOptions {
 /** Opens a PostgreSQL database. Connections are made when they are first needed. */
 export function openPostgres({ url, poolSize, patient }: PostgresOptions): Engine {
   const connections = new Connections({ url, size: poolSize, timeout: patient ? 0 : TIMEOUT })
-  const kysely = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: connections }) })
+  const kysely = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: new QueryPool(connections) }) })
   const names = new Map<string, string>()
 
   /** Under its name a connection keeps a statement prepared. */
@@ -47,8 +47,12 @@ export function openPostgres({ url, poolSize, patient }: PostgresOptions): Engin
   }
 
   /** The statement decides what a row is; `prepare` derived the type from the same query. */
-  async function run<Params, Row>(query: Prepared<Params, Row>, params: Params): Promise<Row[]> {
-    const session = await connections.connect()
+  async function run<Params, Row>(
+    use: 'read' | 'write',
+    query: Prepared<Params, Row>,
+    params: Params,
+  ): Promise<Row[]> {
+    const session = await connections.connect(use)
     try {
       const { rows } = await session.run({
         name: nameOf(query.sql),
@@ -72,7 +76,7 @@ export function openPostgres({ url, poolSize, patient }: PostgresOptions): Engin
     kysely,
     async read(query, params) {
       try {
-        return await run(query, params)
+        return await run('read', query, params)
       } catch (error) {
         throw asFault(error)
       }
@@ -80,7 +84,7 @@ export function openPostgres({ url, poolSize, patient }: PostgresOptions): Engin
     async write(query, params) {
       for (let attempt = 1; ; attempt++) {
         try {
-          return await run(query, params)
+          return await run('write', query, params)
         } catch (error) {
           if (attempt === ATTEMPTS || !isWorthRepeating(error)) throw asFault(error)
         }
@@ -89,7 +93,7 @@ export function openPostgres({ url, poolSize, patient }: PostgresOptions): Engin
     async exclusively(work) {
       // Whoever waits for another process's migration, or migrates many rows, must not be cut off.
       const connection = new Connections({ url, size: 1, timeout: 0 })
-      const alone = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: connection }) })
+      const alone = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: new QueryPool(connection) }) })
       try {
         // At any higher level, what was migrated while waiting for the lock would not be seen.
         await alone

@@ -1,0 +1,85 @@
+import { Client } from 'pg'
+import tap, { type Test } from 'tap'
+import { postgres, type TestDatabase } from '../../helpers/databases.ts'
+import { type JsonAnswer, startServer } from '../../helpers/server.ts'
+
+// Each of these mostly waits, on a database of its own.
+tap.jobs = 3
+const test = (name: string, work: (t: Test) => Promise<void>) => tap.test(name, { buffered: true }, work)
+
+async function setUp(t: Test, poolSize: number) {
+  const database: TestDatabase = {
+    ...postgres,
+    create: async (t) => ({ ...(await postgres.create(t)), poolSize }),
+  }
+  const server = await startServer(t, { database })
+  const { commits } = await server.createRepository('acme/rocket')
+  const [sha = ''] = commits
+  const token = await server.createToken('acme')
+  const report = (context: string) => server.report('acme/rocket', sha, { state: 'success', context }, token)
+  t.equal((await report('ci')).status, 201)
+
+  const client = new Client({ connectionString: server.options.databaseUrl ?? '' })
+  await client.connect()
+  t.teardown(() => client.end())
+  return { ...server, sha, token, report, client }
+}
+
+/** The statuses of so many reads, a few at a time, and how many of each there were. */
+async function countReads(read: (index: number) => Promise<JsonAnswer>, count: number) {
+  const counts: Record<number, number> = {}
+  let next = 0
+  const reader = async () => {
+    while (next < count) {
+      const { status } = await read(next++)
+      counts[status] = (counts[status] ?? 0) + 1
+    }
+  }
+  await Promise.all(Array.from({ length: 20 }, reader))
+  return counts
+}
+
+test('reports that wait for a lock keep nobody from reading', async (t) => {
+  const { client, report, read, call, sha, token } = await setUp(t, 10)
+  await client.query('begin')
+  await client.query('lock table statuses in exclusive mode')
+  const waiting = Array.from({ length: 200 }, (_, index) => report(index % 2 ? 'ci' : `new ${index}`))
+  const reads = await countReads((index) => read('acme/rocket', sha, index % 2 ? token : undefined), 1_000)
+  t.same(reads, { 200: 1_000 })
+  t.equal((await call('GET', `/acme/rocket/commits/${sha}`)).status, 200, 'nor a page')
+  for (const { status } of await Promise.all(waiting)) t.equal(status, 503)
+  await client.query('rollback')
+  t.equal((await report('ci')).status, 201)
+  t.equal((await report('later')).status, 201)
+})
+
+test('neither do pages', async (t) => {
+  const { client, report, read, call, sha, token } = await setUp(t, 10)
+  await client.query('begin')
+  await client.query('lock table sessions in access exclusive mode')
+  const headers = { cookie: `session=${'x'.repeat(43)}` }
+  const waiting = Array.from({ length: 200 }, () => call('GET', `/acme/rocket/commits/${sha}`, { headers }))
+  const reads = await countReads((index) => read('acme/rocket', sha, index % 2 ? token : undefined), 1_000)
+  t.same(reads, { 200: 1_000 })
+  t.equal((await report('ci')).status, 201)
+  await client.query('rollback')
+  await Promise.all(waiting)
+})
+
+for (const poolSize of [1, 2, 3]) {
+  test(`everything goes on with ${poolSize} of them`, async (t) => {
+    const { report, read, call, sha, token } = await setUp(t, poolSize)
+    const answers = await Promise.all(
+      Array.from({ length: 60 }, async (_, index) => {
+        const work = [
+          () => report(`new ${index}`),
+          () => report('ci'),
+          () => read('acme/rocket', sha, token),
+          () => call('GET', `/acme/rocket/commits/${sha}`),
+        ][index % 4]
+        return (await work?.())?.status
+      }),
+    )
+    t.same([...new Set(answers)].sort(), [200, 201])
+  })
+}
