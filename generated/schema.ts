@@ -211,7 +211,10 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description A field has an invalid value, or the commit id is not a full one. */
+        /**
+         * @description A field has an invalid value, the commit id is not a full one, or a report would add a context to a commit that
+         *     already has the most contexts allowed.
+         */
         UnprocessableContent: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];

@@ -15,6 +15,8 @@ export interface Config {
   databaseUrl: string | null
   /** Most connections to PostgreSQL. */
   poolSize: number
+  /** Contexts that a commit may have. */
+  maxContexts: number
   /** The origin that people use; null: that of the request. */
   publicUrl: string | null
   trustedProxies: TrustedProxies
@@ -39,6 +41,7 @@ const schema = {
     DATA_DIR: { type: 'string', default: './data' },
     DATABASE_URL: { type: 'string', default: '' },
     DATABASE_POOL: { type: 'integer', minimum: 1, maximum: 1000, default: 10 },
+    MAX_CONTEXTS: { type: 'integer', minimum: 1, maximum: 1_000_000_000, default: 2_000 },
     PUBLIC_URL: { type: 'string', default: '' },
     TRUSTED_PROXIES: { type: 'string', default: '' },
     AUTH_FAILURE_LIMIT: { type: 'integer', minimum: 1, maximum: 1_000_000_000, default: 30 },
@@ -62,6 +65,7 @@ interface Environment {
   DATA_DIR: string
   DATABASE_URL: string
   DATABASE_POOL: number
+  MAX_CONTEXTS: number
   PUBLIC_URL: string
   TRUSTED_PROXIES: string
   AUTH_FAILURE_LIMIT: number
@@ -89,6 +93,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
     dataDir: resolve(env.DATA_DIR),
     databaseUrl: readDatabaseUrl('DATABASE_URL', env.DATABASE_URL),
     poolSize: env.DATABASE_POOL,
+    maxContexts: env.MAX_CONTEXTS,
     publicUrl: readOrigin(env.PUBLIC_URL),
     trustedProxies: readProxies(env.TRUSTED_PROXIES),
     budget: { limit: env.AUTH_FAILURE_LIMIT, window: env.AUTH_FAILURE_WINDOW },

@@ -9,6 +9,7 @@ const wrong: Record<string, string[]> = {
   PORT: ['-1', '65536', '3000.5', 'x', '80 80', 'http'],
   DATABASE_URL: ['x', 'mysql://localhost/x', 'http://user:secret@localhost', 'user:secret@localhost/x'],
   DATABASE_POOL: NO_COUNT,
+  MAX_CONTEXTS: NO_COUNT,
   PUBLIC_URL: [
     'status.example.org',
     'https://status.example.org/path',
@@ -30,6 +31,7 @@ t.test('defaults', async (t) => {
     port: 3000,
     dataDir: resolve('data'),
     databaseUrl: null,
+    maxContexts: 2_000,
     publicUrl: null,
     trustedProxies: [],
     budget: { limit: 30, window: 300 },

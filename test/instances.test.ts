@@ -62,6 +62,40 @@ for (const database of databases) {
       }
     })
 
+    t.test('the limit of contexts is one, and exact', async (t) => {
+      const token = await admin.createToken('acme')
+      const { commits } = await admin.createRepository('acme/full', { commits: 1 })
+      const [full = ''] = commits
+      const limited = await Promise.all([0, 1].map(() => startInstance(t, options, { MAX_CONTEXTS: '30' })))
+      const answers = await Promise.all(
+        Array.from({ length: 100 }, async (_, index) => {
+          const { report } = limited[index % 2] ?? a
+          const { status, json } = await report(
+            'acme/full',
+            full,
+            { state: 'success', context: `${index}` },
+            token,
+          )
+          return { status, error: json.error }
+        }),
+      )
+      t.equal(answers.filter(({ status }) => status === 201).length, 30)
+      const refusals = answers.filter(({ status }) => status !== 201)
+      t.equal(refusals.length, 70)
+      for (const refusal of refusals) t.match(refusal, { status: 422, error: /^context: .*\(30\)/ })
+      const [one] = limited
+      const { json } = await a.read('acme/full', full)
+      for (const { context } of json.statuses)
+        t.equal((await one?.report('acme/full', full, { state: 'error', context }, token))?.status, 201)
+      const unknown = await one?.report(
+        'acme/full',
+        'f'.repeat(40),
+        { state: 'error', context: 'new' },
+        token,
+      )
+      t.equal(unknown?.status, 404, 'a commit that is not there comes first')
+    })
+
     t.test('one that is killed takes nothing along that it acknowledged', async (t) => {
       const token = await admin.createToken('acme')
       const acknowledged: string[] = []

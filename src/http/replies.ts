@@ -3,6 +3,7 @@ import { Blocked } from '../auth/budget.ts'
 import { ServiceError, statusOf } from '../errors.ts'
 import { RepositoryUnavailable } from '../git/repository.ts'
 import { StoreUnavailable } from '../store/engine.ts'
+import { TooManyContexts } from '../store/statuses.ts'
 
 /** Seconds after which a caller may try again when the database or a repository's files are away. */
 const RETRY_AFTER = 2
@@ -13,6 +14,7 @@ export function asServiceError(error: unknown): ServiceError {
   if (error instanceof StoreUnavailable || error instanceof RepositoryUnavailable) {
     return new ServiceError('unavailable', undefined, { cause: error })
   }
+  if (error instanceof TooManyContexts) return new ServiceError('field_invalid', error.message)
   const code = error instanceof Error && 'code' in error ? error.code : undefined
   if (code === 'FST_ERR_BAD_URL') return new ServiceError('malformed_url')
   return new ServiceError('internal', undefined, { cause: error })

@@ -16,9 +16,15 @@ export interface Engine {
    * Runs one statement that writes. When the promise is fulfilled, its effect survives a crash and a power cut.
    *
    * @param touched key of the only remembered rows that it can change; without it, it may change any
-   * @throws ReferenceGone
+   * @param otherwise runs where the statement returned no row
+   * @throws ReferenceGone; StoreUnavailable
    */
-  write<Params, Row>(query: Prepared<Params, Row>, params: Params, touched?: string): Promise<Row[]>
+  write<Params, Row>(
+    query: Prepared<Params, Row>,
+    params: Params,
+    touched?: string,
+    otherwise?: Otherwise<Params, Row>,
+  ): Promise<Row[]>
   /** Runs `work` while no other process migrates, in one transaction. */
   exclusively(work: (db: Kysely<Tables>) => Promise<void>): Promise<void>
   /** The highest id that a table with numbered rows ever gave out, 0 when none. */
@@ -30,6 +36,14 @@ export interface Engine {
   /** Where connections are shared by a pool: how many there are. */
   pool?(): PoolFigures
   close(): Promise<void>
+}
+
+/** A statement that writes in place of another one that returned no row. */
+export interface Otherwise<Params, Row> {
+  /** By the time it runs, the first one might return a row again: it has to allow for that. */
+  query: Prepared<Params, Row>
+  /** No other statement with the same lock runs at the same time, in any process: it sees what they committed. */
+  lock: string
 }
 
 /** How rows that were read may be remembered. */

@@ -37,40 +37,108 @@ const columns = [
   'updated_at',
 ] as const
 
-/** Names a commit's statuses where they are remembered. */
+/** The commit has as many contexts as it may, so one more is not stored. */
+export class TooManyContexts extends Error {
+  override name = 'TooManyContexts'
+
+  /** @param limit most contexts of a commit */
+  constructor(limit: number) {
+    super(
+      `context: this commit already has the most contexts allowed (${limit}). Report to one of them instead.`,
+    )
+  }
+}
+
+/** Names a commit's statuses where they are cached, and the lock under which contexts are added to it. */
 function keyOf(repositoryId: number, sha: string): string {
   return `statuses ${repositoryId} ${sha}`
 }
 
-/** Statuses: at most one for each context of a commit, the latest report. */
-export function statusStore(engine: Engine) {
+/**
+ * Statuses: at most one for each context of a commit, the latest report.
+ *
+ * @param maxContexts contexts that a commit may have
+ */
+export function statusStore(engine: Engine, maxContexts: number) {
   const { kysely, flavor } = engine
+  // All else that a status consists of was sent with the report.
+  const decided = ['id', 'created_at', 'updated_at'] as const
 
-  const later = sql<number>`${sql.raw(flavor.greatest)}(excluded.updated_at, statuses.updated_at)`
-  const upsert = prepare<Report & { id: string; now: number }>()((p) =>
+  type ReportValues = Report & { id: string; now: number }
+  const later = (moment: unknown) => sql<number>`${sql.raw(flavor.greatest)}(${moment}, statuses.updated_at)`
+  const contextsOf = (p: { repositoryId: number; sha: string }) =>
     kysely
-      .insertInto('statuses')
-      .values({
-        repository_id: p.repositoryId,
-        sha: p.sha,
-        context: p.context,
-        id: p.id,
+      .selectFrom('statuses')
+      .select('context')
+      .where('repository_id', '=', p.repositoryId)
+      .where('sha', '=', p.sha)
+
+  const replace = prepare<ReportValues>()((p) =>
+    kysely
+      .updateTable('statuses')
+      .set({
         state: p.state,
         description: p.description,
         target_url: p.targetUrl,
-        created_at: p.now,
-        updated_at: p.now,
+        updated_at: later(p.now),
       })
+      .where('repository_id', '=', p.repositoryId)
+      .where('sha', '=', p.sha)
+      .where('context', '=', p.context)
+      .returning(decided),
+  )
+
+  // What it selects is inserted where the context is there, after all, or where there is room for one more: the commit is
+  // counted as far as the limit, within one range of the index.
+  const add = prepare<ReportValues>()((p) =>
+    kysely
+      .insertInto('statuses')
+      .columns([
+        'repository_id',
+        'sha',
+        'context',
+        'id',
+        'state',
+        'description',
+        'target_url',
+        'created_at',
+        'updated_at',
+      ])
+      .expression(
+        kysely
+          .selectNoFrom(({ val }) => [
+            val(p.repositoryId).as('repository_id'),
+            val(p.sha).as('sha'),
+            val(p.context).as('context'),
+            val(p.id).as('id'),
+            val(p.state).as('state'),
+            val(p.description).as('description'),
+            val(p.targetUrl).as('target_url'),
+            val(p.now).as('created_at'),
+            val(p.now).as('updated_at'),
+          ])
+          .where(({ or, not, exists }) =>
+            or([
+              exists(contextsOf(p).where('context', '=', p.context)),
+              not(
+                exists(
+                  contextsOf(p)
+                    .limit(1)
+                    .offset(maxContexts - 1),
+                ),
+              ),
+            ]),
+          ),
+      )
       .onConflict((conflict) =>
         conflict.columns(['repository_id', 'sha', 'context']).doUpdateSet({
           state: (eb) => eb.ref('excluded.state'),
           description: (eb) => eb.ref('excluded.description'),
           target_url: (eb) => eb.ref('excluded.target_url'),
-          updated_at: later,
+          updated_at: later(sql.ref('excluded.updated_at')),
         }),
       )
-      // The rest is what was sent.
-      .returning(['id', 'created_at', 'updated_at']),
+      .returning(decided),
   )
 
   const ofCommit = prepare<{ repositoryId: number; sha: string }>()((p) =>
@@ -82,14 +150,7 @@ export function statusStore(engine: Engine) {
       .orderBy('context'),
   )
 
-  const any = prepare<{ repositoryId: number; sha: string }>()((p) =>
-    kysely
-      .selectFrom('statuses')
-      .select('context')
-      .where('repository_id', '=', p.repositoryId)
-      .where('sha', '=', p.sha)
-      .limit(1),
-  )
+  const any = prepare<{ repositoryId: number; sha: string }>()((p) => contextsOf(p).limit(1))
 
   return {
     /**
@@ -97,18 +158,21 @@ export function statusStore(engine: Engine) {
      * `updated_at` never goes back, even if the clock does.
      *
      * @returns the status as it now reads, or undefined when the repository is gone
+     * @throws TooManyContexts; StoreUnavailable
      */
     async report(report: Report): Promise<StatusRow | undefined> {
       const { repositoryId, sha, context, state, description, targetUrl } = report
       const values = { ...report, id: newId(), now: nowInSeconds() }
+      const key = keyOf(repositoryId, sha)
       try {
-        const [row] = await engine.write(upsert, values, keyOf(repositoryId, sha))
-        return row && { ...row, sha, context, state, description, target_url: targetUrl }
+        const [row] = await engine.write(replace, values, key, { query: add, lock: key })
+        if (row) return { ...row, sha, context, state, description, target_url: targetUrl }
       } catch (error) {
         // One deleted meanwhile leaves nothing behind.
         if (error instanceof ReferenceGone) return undefined
         throw error
       }
+      throw new TooManyContexts(maxContexts)
     },
 
     /**

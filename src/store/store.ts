@@ -25,6 +25,8 @@ export interface StoreOptions {
   databaseUrl?: string | null
   /** Most connections to PostgreSQL, 10 by default. */
   poolSize?: number
+  /** Contexts that a commit may have, 2,000 by default. */
+  maxContexts?: number
   /** For an administrator: no statement is too long. */
   patient?: boolean
 }
@@ -38,7 +40,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   const engine = await openEngine(options)
   try {
     await migrate(engine)
-    return storeOver(engine, join(options.dataDir, 'repositories'))
+    return storeOver(engine, join(options.dataDir, 'repositories'), options.maxContexts)
   } catch (error) {
     await engine.close()
     throw error
@@ -78,8 +80,11 @@ export async function openEngine(options: StoreOptions): Promise<Engine> {
   return openSqlite(join(dataDir, 'commit-status.db'))
 }
 
+/** Contexts that a commit may have unless configured otherwise. */
+const MAX_CONTEXTS = 2_000
+
 /** All that the server does with a database. @param repositories folder of the repositories that it creates */
-export function storeOver(engine: Engine, repositories: string) {
+export function storeOver(engine: Engine, repositories: string, maxContexts = MAX_CONTEXTS) {
   const anyMigration = prepare<object>()(() =>
     engine.kysely.selectFrom('schema_migrations').select('name').limit(1),
   )
@@ -87,7 +92,7 @@ export function storeOver(engine: Engine, repositories: string) {
     users: userStore(engine),
     repositories: repositoryStore(engine, repositories),
     tokens: tokenStore(engine),
-    statuses: statusStore(engine),
+    statuses: statusStore(engine, maxContexts),
     sessions: sessionStore(engine),
     failures: failureStore(engine),
     access: accessStore(engine, repositories),

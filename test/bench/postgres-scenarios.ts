@@ -21,13 +21,21 @@ export function postgresScenarios({ fixture, server }: Served, baseline: ServerP
       statuses: [200],
       against: { name: 'PostgreSQL: the calls of a read', aim },
     },
-    { name: 'PostgreSQL: the calls of a report', server: baseline, requests: reports, statuses: [201] },
+    // Before the calls alone, which replace what was reported here.
     {
       name: 'PostgreSQL: report, replacing',
       server,
       requests: reports,
       statuses: [201],
       against: { name: 'PostgreSQL: the calls of a report', aim },
+    },
+    { name: 'PostgreSQL: the calls of a report', server: baseline, requests: reports, statuses: [201] },
+    {
+      name: 'PostgreSQL: report, new context',
+      server,
+      requests: reported.map((sha) => report('reports', sha, tokens[0], { context: `ci/${UNIQUE}` })),
+      statuses: [201],
+      against: { name: 'PostgreSQL: the calls of a report' },
     },
   ]
 }

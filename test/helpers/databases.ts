@@ -34,8 +34,9 @@ export const databases = [sqlite, postgres]
 export async function openTestStore(
   t: Test,
   database: TestDatabase,
+  more: Partial<StoreOptions> = {},
 ): Promise<{ store: Store; options: StoreOptions }> {
-  const options = await database.create(t)
+  const options = { ...(await database.create(t)), ...more }
   const store = await openStore(options)
   t.teardown(() => store.close())
   return { store, options }

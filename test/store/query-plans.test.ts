@@ -64,9 +64,14 @@ function recording(engine: Engine): { store: Store; statements: Statement[] } {
         statements.push({ sql: query.sql, values: query.bind(params) })
         return engine.read(query, params)
       },
-      write(query, params) {
+      write(query, params, touched, otherwise) {
         statements.push({ sql: query.sql, values: query.bind(params) })
-        return engine.write(query, params)
+        // Explained after the report is stored: only another context can be added then.
+        if (otherwise) {
+          const { sql, bind } = otherwise.query
+          statements.push({ sql, values: bind({ ...params, context: 'never reported' }) })
+        }
+        return engine.write(query, params, touched, otherwise)
       },
     },
     '/nonexistent',

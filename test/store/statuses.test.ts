@@ -2,13 +2,13 @@ import { execFileSync } from 'node:child_process'
 import { resolve } from 'node:path'
 import { type Test, test } from 'tap'
 import type { Report } from '../../src/store/statuses.ts'
-import type { Store } from '../../src/store/store.ts'
+import { openStore, type Store, type StoreOptions } from '../../src/store/store.ts'
 import { databases, openTestStore, type TestDatabase } from '../helpers/databases.ts'
 
 const SHA = 'a'.repeat(40)
 
-async function openRepository(t: Test, database: TestDatabase) {
-  const { store, options } = await openTestStore(t, database)
+async function openRepository(t: Test, database: TestDatabase, limits?: Partial<StoreOptions>) {
+  const { store, options } = await openTestStore(t, database, limits)
   const { id } = await createRepository(store)
   const report = (context: string, rest: Partial<Report> = {}) =>
     store.statuses.report({
@@ -109,6 +109,66 @@ for (const database of databases) {
       const { store, id, report } = await openRepository(t, database)
       await Promise.all(Array.from({ length: 112 }, (_, index) => report(`ci ${index}`)))
       t.equal((await store.statuses.list(id, SHA)).length, 112)
+    })
+
+    t.test('a commit has no more contexts than it may', async (t) => {
+      const { store, options, id, report } = await openRepository(t, database, { maxContexts: 3 })
+      await Promise.all(['a', 'b', 'c'].map((context) => report(context)))
+      const refused = {
+        name: 'TooManyContexts',
+        message:
+          'context: this commit already has the most contexts allowed (3). Report to one of them instead.',
+      }
+      await t.rejects(report('d'), refused)
+      t.match(
+        await report('b', { state: 'failure' }),
+        { context: 'b', state: 'failure' },
+        'replacing goes on',
+      )
+      t.match(await report('d', { sha: 'b'.repeat(40) }), { context: 'd' }, 'another commit')
+      const other = await createRepository(store, 'other')
+      t.match(await report('d', { repositoryId: other.id }), { context: 'd' }, 'another repository')
+
+      const lower = await openStore({ ...options, maxContexts: 1 })
+      t.teardown(() => lower.close())
+      const values = {
+        repositoryId: id,
+        sha: SHA,
+        state: 'error',
+        description: null,
+        targetUrl: null,
+      } as const
+      t.match(await lower.statuses.report({ ...values, context: 'c' }), { state: 'error' })
+      await t.rejects(lower.statuses.report({ ...values, context: 'd' }), { name: 'TooManyContexts' })
+      t.equal((await lower.statuses.list(id, SHA)).length, 3, 'one above the limit stays readable')
+    })
+
+    t.test('the limit of contexts is exact, over processes too', async (t) => {
+      const { store, options, id, report } = await openRepository(t, database, { maxContexts: 40 })
+      const others = await Promise.all([0, 1].map(() => openStore({ ...options, maxContexts: 40 })))
+      t.teardown(() => Promise.all(others.map((other) => other.close())))
+      const values = {
+        repositoryId: id,
+        sha: SHA,
+        state: 'error',
+        description: null,
+        targetUrl: null,
+      } as const
+      const outcomes = await Promise.allSettled(
+        Array.from({ length: 120 }, (_, index) => {
+          const { statuses } = [store, ...others][index % 3] ?? store
+          // Some are reported by two of them.
+          return statuses.report({ ...values, context: `${index % 110}` })
+        }),
+      )
+      const stored = new Set((await store.statuses.list(id, SHA)).map(({ context }) => context))
+      t.equal(stored.size, 40)
+      outcomes.forEach((outcome, index) => {
+        if (stored.has(`${index % 110}`)) t.equal(outcome.status, 'fulfilled')
+        else t.match(outcome, { status: 'rejected', reason: { name: 'TooManyContexts' } })
+      })
+      const [any = ''] = stored
+      t.match(await report(any), { context: any })
     })
 
     t.test('repositories and commits are kept apart', async (t) => {

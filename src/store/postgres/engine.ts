@@ -1,9 +1,11 @@
 import { Kysely, PostgresDialect, sql } from 'kysely'
-import type { Engine, Flavor } from '../engine.ts'
+import type { QueryConfig } from 'pg'
+import type { Engine, Flavor, Otherwise } from '../engine.ts'
 import type { Prepared } from '../prepared.ts'
 import type { Tables } from '../tables.ts'
 import { Connections, QueryPool } from './connections.ts'
-import { asFault, isWorthRepeating } from './faults.ts'
+import { asFault, retry } from './faults.ts'
+import { LockedWrites } from './locked-writes.ts'
 
 const flavor: Flavor = {
   // Not `always`: a copy brings ids along.
@@ -18,8 +20,6 @@ const flavor: Flavor = {
 
 /** Milliseconds for a statement of a serving process: with a new connection after it, below the 5 s of a recovery. */
 const TIMEOUT = 4_000
-/** How often a statement runs that other transactions get in the way of. */
-const ATTEMPTS = 5
 /** Any number: what it locks is "the schema of this database". */
 const MIGRATION_LOCK = 7_265_018
 
@@ -35,6 +35,7 @@ export interface PostgresOptions {
 export function openPostgres({ url, poolSize, patient }: PostgresOptions): Engine {
   const connections = new Connections({ url, size: poolSize, timeout: patient ? 0 : TIMEOUT })
   const kysely = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: new QueryPool(connections) }) })
+  const locked = new LockedWrites(connections)
   const names = new Map<string, string>()
 
   /** Under its name a connection keeps a statement prepared. */
@@ -46,7 +47,10 @@ export function openPostgres({ url, poolSize, patient }: PostgresOptions): Engin
     return name
   }
 
-  /** The statement decides what a row is; `prepare` derived the type from the same query. */
+  function call<Params>({ sql, bind }: Prepared<Params, unknown>, params: Params): QueryConfig {
+    return { name: nameOf(sql), text: sql, values: bind(params) }
+  }
+
   async function run<Params, Row>(
     use: 'read' | 'write',
     query: Prepared<Params, Row>,
@@ -54,11 +58,8 @@ export function openPostgres({ url, poolSize, patient }: PostgresOptions): Engin
   ): Promise<Row[]> {
     const session = await connections.connect(use)
     try {
-      const { rows } = await session.run({
-        name: nameOf(query.sql),
-        text: query.sql,
-        values: query.bind(params),
-      })
+      // The statement decides what a row is; `prepare` derived the type from the same query.
+      const { rows } = await session.run(call(query, params))
       return rows
     } finally {
       session.release()
@@ -81,14 +82,16 @@ export function openPostgres({ url, poolSize, patient }: PostgresOptions): Engin
         throw asFault(error)
       }
     },
-    async write(query, params) {
-      for (let attempt = 1; ; attempt++) {
-        try {
-          return await run('write', query, params)
-        } catch (error) {
-          if (attempt === ATTEMPTS || !isWorthRepeating(error)) throw asFault(error)
-        }
-      }
+    async write<Params, Row>(
+      query: Prepared<Params, Row>,
+      params: Params,
+      _touched?: string,
+      otherwise?: Otherwise<Params, Row>,
+    ) {
+      const rows = await retry(() => run('write', query, params))
+      if (rows.length > 0 || !otherwise) return rows
+      // As above: the statement decides.
+      return (await locked.run(otherwise.lock, call(otherwise.query, params))) as Row[]
     },
     async exclusively(work) {
       // Whoever waits for another process's migration, or migrates many rows, must not be cut off.

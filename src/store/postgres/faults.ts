@@ -11,6 +11,8 @@ const AWAY = /^(08|28|3D|53|57|58|25006|25P03|55P03|XX001|XX002)/
 const LOST = /^(08|57P|25006|25P03)/
 /** Lost to a concurrent transaction; nothing was done, and doing it again may succeed. */
 const BEATEN = /^(40001|40P01)/
+/** How often such a transaction runs. */
+const ATTEMPTS = 5
 const FOREIGN_KEY = '23503'
 
 /**
@@ -31,10 +33,20 @@ export function isLost(error: unknown): boolean {
   return code === undefined ? isConnectionFault(error) : LOST.test(code)
 }
 
-/** Whether a single statement that failed so should simply run again. */
-export function isWorthRepeating(error: unknown): boolean {
-  const code = sqlStateOf(error)
-  return code !== undefined && BEATEN.test(code)
+/**
+ * Runs `work` again where other transactions got in its way and undid it, a few times at most.
+ *
+ * @throws what `asFault` makes of its error
+ */
+export async function retry<T>(work: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work()
+    } catch (error) {
+      const code = sqlStateOf(error)
+      if (attempt === ATTEMPTS || code === undefined || !BEATEN.test(code)) throw asFault(error)
+    }
+  }
 }
 
 function sqlStateOf(error: unknown): string | undefined {

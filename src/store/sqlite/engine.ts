@@ -56,8 +56,15 @@ export async function openSqlite(file: string): Promise<Engine> {
       const read = () => rows(query, hot.prepare(query.sql).all(...query.bind(params)))
       return memory ? reads.read(read, memory) : whenFree(read)
     },
-    write: async (query, params, touched) =>
-      rows(query, await writes.write(query.sql, query.bind(params), touched)),
+    async write(query, params, touched, otherwise) {
+      const statement = ({ sql, bind }: Prepared<typeof params, unknown>) => ({
+        sql,
+        values: () => bind(params),
+      })
+      // Nothing else writes during the group's transaction: it is any lock.
+      const statements = [statement(query), ...(otherwise ? [statement(otherwise.query)] : [])]
+      return rows(query, await writes.write(statements, touched))
+    },
     exclusively: (work) => kysely.transaction().execute(work),
     lastId,
     async setLastId(db, table, id) {

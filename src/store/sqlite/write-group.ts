@@ -1,9 +1,14 @@
 import type { Connection } from './connection.ts'
 import { asFault, whenFree } from './faults.ts'
 
-interface Write {
+interface Statement {
   sql: string
-  values: unknown[]
+  /** Of its placeholders; asked for when it runs. */
+  values(): unknown[]
+}
+
+interface Write {
+  statements: readonly Statement[]
   touched: string | undefined
   resolve(rows: unknown[]): void
   reject(error: unknown): void
@@ -25,10 +30,11 @@ export class WriteGroup {
     this.#onWrite = onWrite
   }
 
-  write(sql: string, values: unknown[], touched?: string): Promise<unknown[]> {
+  /** Runs the statements in turn until one returns rows, and gives these. */
+  write(statements: readonly Statement[], touched?: string): Promise<unknown[]> {
     return new Promise((resolve, reject) => {
       if (this.#waiting.length === 0) setImmediate(() => this.flush())
-      this.#waiting.push({ sql, values, touched, resolve, reject })
+      this.#waiting.push({ statements, touched, resolve, reject })
     })
   }
 
@@ -81,17 +87,25 @@ export class WriteGroup {
     }
   }
 
-  #execute({ sql, values }: Write): unknown[] | Failure {
+  #execute({ statements }: Write): unknown[] | Failure {
     try {
-      const statement = this.#connection.prepare(sql)
-      if (statement.reader) return statement.all(...values)
-      statement.run(...values)
+      for (const { sql, values } of statements) {
+        const rows = this.#rowsOf(sql, values())
+        if (rows.length > 0) return rows
+      }
       return []
     } catch (error) {
       // SQLite ends the whole transaction at some faults (disk full, out of memory): then none of the group stands.
       if (!this.#connection.raw.inTransaction) throw error
       return new Failure(asFault(error))
     }
+  }
+
+  #rowsOf(sql: string, values: unknown[]): unknown[] {
+    const statement = this.#connection.prepare(sql)
+    if (statement.reader) return statement.all(...values)
+    statement.run(...values)
+    return []
   }
 }
 

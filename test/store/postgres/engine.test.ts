@@ -110,6 +110,24 @@ test('whoever waits for a lock too long is told so, and the connection goes on',
   t.match(await report('ci'), { context: 'ci' })
 })
 
+test('a report that fails takes none along that arrived with it', async (t) => {
+  const { store, url, created, report } = await openRepository(t)
+  await execute(
+    url,
+    `create function refuse() returns trigger language plpgsql as $$ begin
+      if new.context = 'bad' then raise exception 'refused'; end if;
+      return new; end $$`,
+    'create trigger refuse before insert on statuses for each row execute function refuse()',
+  )
+  const contexts = Array.from({ length: 30 }, (_, index) => (index === 20 ? 'bad' : `ci ${index}`))
+  const outcomes = await Promise.allSettled(contexts.map((context) => report(context)))
+  outcomes.forEach((outcome, index) => {
+    if (index === 20) t.match(outcome, { status: 'rejected', reason: { message: 'refused' } })
+    else t.equal(outcome.status, 'fulfilled')
+  })
+  t.equal((await store.statuses.list(created.id, SHA)).length, 29)
+})
+
 test('when every connection is in use, the next request waits, but not for ever', async (t) => {
   const { options } = await openTestStore(t, postgres)
   const { url, report } = await openRepository(t, { ...options, poolSize: 1 })
