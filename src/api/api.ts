@@ -4,14 +4,16 @@ import { schemas } from '../../generated/schemas.ts'
 import type { Authorizer } from '../auth/authorizer.ts'
 import { readCredential, type SchemeReader } from '../auth/credential.ts'
 import type { Caller } from '../auth/judge.ts'
+import { ServiceError } from '../errors.ts'
 import type { CommitLookup } from '../git/commit-lookup.ts'
 import { RepositoryUnavailable } from '../git/repository.ts'
 import { valuesOf } from '../http/headers.ts'
 import { sendError } from '../http/replies.ts'
 import type { Store } from '../store/store.ts'
 import type { StatusState } from '../store/tables.ts'
+import { FairQueue } from '../util/fair-queue.ts'
 import { bindOperations, type Operation } from './bind.ts'
-import { createHandlers } from './handlers.ts'
+import { type ApiCaller, createHandlers } from './handlers.ts'
 
 export interface ApiOptions {
   store: Store
@@ -33,9 +35,13 @@ const schemes: Record<string, { word: string; read: SchemeReader }> = {
 const readers = new Map(Object.values(schemes).map(({ word, read }) => [word, read]))
 const CHALLENGE = 'Bearer realm="commit-status"'
 
+/** Large answers that are made at a time: each takes some 50 MB at worst while it is. */
+const LARGE_ANSWERS = { places: 2, placesPerClient: 1, waiting: 400, waitingPerClient: 100, timeout: 10_000 }
+
 /** The Commit Status JSON API: the generated operations, bound to their handlers. */
 export async function api(app: FastifyInstance, options: ApiOptions): Promise<void> {
   const { authorizer } = options
+  const large = new FairQueue(LARGE_ANSWERS)
   // Making a logger for each request costs more than all logging here does: faults are logged by their request's id.
   app.setChildLoggerFactory((logger) => logger)
 
@@ -48,6 +54,14 @@ export async function api(app: FastifyInstance, options: ApiOptions): Promise<vo
     const { owner = '', repo = '' }: { owner?: string; repo?: string } = Object(request.params)
     // An operation that does not say what it needs gets the stricter check.
     return authorizer.authorize({ credential, address }, owner, repo, { access: access ?? 'write', scopes })
+  }
+
+  async function admit(request: FastifyRequest): Promise<void> {
+    try {
+      request.leave = await large.enter(request.client.address, request.signal)
+    } catch (cause) {
+      throw new ServiceError('unavailable', undefined, { cause })
+    }
   }
 
   app.addHook('onRequest', (_request, reply, done) => {
@@ -66,12 +80,15 @@ export async function api(app: FastifyInstance, options: ApiOptions): Promise<vo
     }
     return sendError(reply, error, CHALLENGE)
   })
-  bindOperations<Caller>(app, {
+  bindOperations<ApiCaller>(app, {
     operations,
     schemas,
     handlers: createHandlers(options.store, options.lookup, options.onReported),
     schemes: Object.keys(schemes),
-    authorize,
+    authorize: async (request, operation) => ({
+      ...(await authorize(request, operation)),
+      admit: () => admit(request),
+    }),
     bodyTimeout: options.bodyTimeout,
     verifyReplies: options.verifyReplies,
   })

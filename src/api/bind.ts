@@ -1,13 +1,15 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { ServiceError } from '../errors.ts'
 import { checkBodyHeaders, readJsonBody } from '../http/body.ts'
-import { etagOf, matchesEtag } from '../http/etag.ts'
+import { sendRevalidated } from './revalidation.ts'
 import { compileValidator, createAjv, type Schemas } from './validator.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
     /** What the binding's `authorize` gave. */
     context: unknown
+    /** Gives back what the request holds until its answer is serialized. */
+    leave: (() => void) | null
   }
 }
 
@@ -49,6 +51,7 @@ export function bindOperations<Context>(app: FastifyInstance, binding: Binding<C
   const ajv = createAjv(binding.schemas)
   for (const schema of Object.values(binding.schemas)) app.addSchema(schema)
   app.decorateRequest('context', null)
+  app.decorateRequest('leave', null)
   app.setValidatorCompiler(({ schema, httpPart }) => compileValidator(ajv, Object(schema), httpPart))
   for (const [id, operation] of Object.entries(binding.operations)) {
     const unknown = operation.schemes.find((scheme) => !binding.schemes.includes(scheme))
@@ -95,13 +98,16 @@ function bindOperation<Context>(
       },
     }),
     async handler(request, reply) {
-      const call = { params: request.params, body: request.body }
-      const answer = await Reflect.apply(handler, binding.handlers, [call, request.context])
-      verify?.(answer)
-      reply.code(answer.status).header('cache-control', 'private, no-cache')
-      return operation.method === 'GET' && answer.status === 200
-        ? sendRevalidated(request, reply, answer.body)
-        : reply.send(answer.body)
+      try {
+        const call = { params: request.params, body: request.body }
+        const answer = await Reflect.apply(handler, binding.handlers, [call, request.context])
+        verify?.(answer)
+        reply.code(answer.status).header('cache-control', 'private, no-cache')
+        if (operation.method !== 'GET' || answer.status !== 200) return reply.send(answer.body)
+        return await sendRevalidated(request, reply, answer.body)
+      } finally {
+        request.leave?.()
+      }
     },
   })
 }
@@ -110,23 +116,6 @@ function hasEmptyValue(params: Record<string, string>): boolean {
   for (const name in params) if (params[name] === '') return true
   return false
 }
-
-/** Sends a 200 with its validator, or 304 where the caller has the same bytes already. The same object is serialized once. */
-function sendRevalidated(request: FastifyRequest, reply: FastifyReply, body: object): FastifyReply {
-  let known = serialized.get(body)
-  if (known === undefined) {
-    const text = reply.serialize(Object(body)).toString()
-    known = { payload: text.length > ENCODE_ONCE ? Buffer.from(text) : text, etag: etagOf(text) }
-    serialized.set(body, known)
-  }
-  reply.header('etag', known.etag)
-  if (matchesEtag(request.headers['if-none-match'], known.etag)) return reply.code(304).send()
-  return reply.type('application/json; charset=utf-8').send(known.payload)
-}
-
-/** A short text goes out together with the headers; a longer one is not worth encoding again for each answer. */
-const ENCODE_ONCE = 8 * 1024
-const serialized = new WeakMap<object, { payload: string | Buffer; etag: string }>()
 
 /** Refuses an answer that the contract does not declare, or whose body breaks its schema. */
 function verifier(ajv: ReturnType<typeof createAjv>, operation: Operation) {

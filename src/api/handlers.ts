@@ -11,6 +11,16 @@ import type { StatusState } from '../store/tables.ts'
 import { formatTime } from '../store/time.ts'
 import { memoizeByObject } from '../util/memoize-by-object.ts'
 
+/** A caller of an operation. */
+export interface ApiCaller extends Caller {
+  /**
+   * Waits for a place among the large answers that are made, which is held until the answer is serialized.
+   *
+   * @throws ServiceError `unavailable` when too many wait already, or for too long
+   */
+  admit(): Promise<void>
+}
+
 /**
  * The contract's operations. Whoever gets here may do what is asked, and what was sent is valid.
  *
@@ -39,14 +49,14 @@ export function createHandlers(
       return respond(201, toStatus(row))
     },
 
-    async listStatuses({ params }, { repository }) {
+    async listStatuses({ params }, { repository, admit }) {
       const sha = commits.fullId(repository, params.sha)
-      const rows = await statuses.list(repository.id, sha, { sameRequest: true })
+      const rows = await statuses.list(repository.id, sha, { sameRequest: true, admit })
       if (rows.length === 0 && !(await commits.inGit(repository, sha)))
         throw new ServiceError('commit_unknown')
       return respond(200, toCommitStatuses(rows))
     },
-  } satisfies Handlers<Caller>
+  } satisfies Handlers<ApiCaller>
 }
 
 /** The same rows give the same object, which is serialized once. */

@@ -1,8 +1,21 @@
-import { hash } from 'node:crypto'
+import { createHash, hash } from 'node:crypto'
 
 /** A weak validator that follows from the body's bytes alone. */
 export function etagOf(body: string | Buffer): string {
-  return `W/"${hash('sha1', body, 'base64url')}"`
+  return weak(hash('sha1', body, 'base64url'))
+}
+
+/** The same validator of a body that is given in parts. */
+export function createEtag(): { update(part: Buffer): void; end(): string } {
+  const digest = createHash('sha1')
+  return {
+    update: (part) => digest.update(part),
+    end: () => weak(digest.digest('base64url')),
+  }
+}
+
+function weak(digest: string): string {
+  return `W/"${digest}"`
 }
 
 /**

@@ -13,6 +13,18 @@ export interface Engine {
    */
   read<Params, Row>(query: Prepared<Params, Row>, params: Params, memory?: Memory<Row>): Promise<Row[]>
   /**
+   * Runs a query that reads what may be many rows, and lets other work go on meanwhile.
+   *
+   * @param memory `part` and `keep` are not looked at
+   * @param admit waited for before rows are read; not called where they are in memory
+   */
+  readMany<Params, Row>(
+    query: Prepared<Params, Row>,
+    params: Params,
+    memory: Memory<Row>,
+    admit?: () => Promise<void>,
+  ): Promise<Row[]>
+  /**
    * Runs one statement that writes. When the promise is fulfilled, its effect survives a crash and a power cut.
    *
    * @param touched key of the only remembered rows that it can change; without it, it may change any

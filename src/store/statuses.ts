@@ -26,6 +26,12 @@ export interface Report {
   targetUrl: string | null
 }
 
+/** Names a commit whose statuses are asked for. */
+type CommitKey = Pick<Report, 'repositoryId' | 'sha'>
+
+/** Statuses that are read and answered at once, however large each of them is: that takes some milliseconds. */
+const FEW = 256
+
 const columns = [
   'id',
   'sha',
@@ -66,12 +72,12 @@ export function statusStore(engine: Engine, maxContexts: number) {
 
   type ReportValues = Report & { id: string; now: number }
   const later = (moment: unknown) => sql<number>`${sql.raw(flavor.greatest)}(${moment}, statuses.updated_at)`
-  const contextsOf = (p: { repositoryId: number; sha: string }) =>
+  const contextsOf = ({ repositoryId, sha }: CommitKey) =>
     kysely
       .selectFrom('statuses')
       .select('context')
-      .where('repository_id', '=', p.repositoryId)
-      .where('sha', '=', p.sha)
+      .where('repository_id', '=', repositoryId)
+      .where('sha', '=', sha)
 
   const replace = prepare<ReportValues>()((p) =>
     kysely
@@ -141,16 +147,17 @@ export function statusStore(engine: Engine, maxContexts: number) {
       .returning(decided),
   )
 
-  const ofCommit = prepare<{ repositoryId: number; sha: string }>()((p) =>
+  const allOf = ({ repositoryId, sha }: CommitKey) =>
     kysely
       .selectFrom('statuses')
       .select(columns)
-      .where('repository_id', '=', p.repositoryId)
-      .where('sha', '=', p.sha)
-      .orderBy('context'),
-  )
+      .where('repository_id', '=', repositoryId)
+      .where('sha', '=', sha)
+      .orderBy('context')
+  const ofCommit = prepare<CommitKey>()((p) => allOf(p).limit(FEW + 1))
+  const ofLargeCommit = prepare<CommitKey>()(allOf)
 
-  const any = prepare<{ repositoryId: number; sha: string }>()((p) => contextsOf(p).limit(1))
+  const any = prepare<CommitKey>()((p) => contextsOf(p).limit(1))
 
   return {
     /**
@@ -179,9 +186,17 @@ export function statusStore(engine: Engine, maxContexts: number) {
      * All statuses of a commit, ordered by the code points of `context`.
      *
      * @param sameRequest the request's access was read from this store before
+     * @param admit waited for before many rows are read; not called where they are in memory
      */
-    list(repositoryId: number, sha: string, { sameRequest = false } = {}): Promise<StatusRow[]> {
-      return engine.read(ofCommit, { repositoryId, sha }, { key: keyOf(repositoryId, sha), sameRequest })
+    async list(
+      repositoryId: number,
+      sha: string,
+      { sameRequest = false, admit }: { sameRequest?: boolean; admit?: () => Promise<void> } = {},
+    ): Promise<StatusRow[]> {
+      const key = keyOf(repositoryId, sha)
+      const rows = await engine.read(ofCommit, { repositoryId, sha }, { key, sameRequest })
+      if (rows.length <= FEW) return rows
+      return engine.readMany(ofLargeCommit, { repositoryId, sha }, { key, sameRequest: true }, admit)
     },
 
     /** The states of all statuses of each of the commits. */

@@ -66,6 +66,14 @@ export function openPostgres({ url, poolSize, patient }: PostgresOptions): Engin
     }
   }
 
+  async function read<Params, Row>(query: Prepared<Params, Row>, params: Params): Promise<Row[]> {
+    try {
+      return await run('read', query, params)
+    } catch (error) {
+      throw asFault(error)
+    }
+  }
+
   async function lastId(db: Kysely<Tables>, table: string): Promise<number> {
     const { rows } = await sql<{ id: number | null }>`
       select pg_sequence_last_value(pg_get_serial_sequence(${table}, 'id')::regclass) as id`.execute(db)
@@ -75,12 +83,11 @@ export function openPostgres({ url, poolSize, patient }: PostgresOptions): Engin
   return {
     flavor,
     kysely,
-    async read(query, params) {
-      try {
-        return await run('read', query, params)
-      } catch (error) {
-        throw asFault(error)
-      }
+    read,
+    // The driver takes rows as they arrive: what it reads is in slices already.
+    async readMany(query, params, _memory, admit) {
+      await admit?.()
+      return read(query, params)
     },
     async write<Params, Row>(
       query: Prepared<Params, Row>,

@@ -14,16 +14,17 @@ export class Connection {
 
   /**
    * @param file created where it is missing
+   * @param pageCache KiB of the database in memory, at most
    * @throws StoreUnavailable when the database does not promise what an acknowledged report needs
    */
-  constructor(file: string) {
+  constructor(file: string, pageCache = PAGE_CACHE) {
     this.raw = new Sqlite(file, { timeout: 0 })
     // A write-ahead log lets readers go on beside a writer; FULL syncs it before a commit returns. Neither setting of
     // an earlier process can be relied on: `synchronous` is a connection's own.
     this.raw.pragma('journal_mode = WAL')
     this.raw.pragma('synchronous = FULL')
     this.raw.pragma('foreign_keys = ON')
-    this.raw.pragma(`cache_size = -${PAGE_CACHE}`)
+    this.raw.pragma(`cache_size = -${pageCache}`)
     const mode = this.raw.pragma('journal_mode', { simple: true })
     const synchronous = this.raw.pragma('synchronous', { simple: true })
     if (mode !== 'wal' || synchronous !== 2) {

@@ -8,6 +8,7 @@ import { Connection } from './connection.ts'
 import { PatientSqliteDialect } from './dialect.ts'
 import { whenFree } from './faults.ts'
 import { FreshReads } from './fresh-reads.ts'
+import { SlicedReads } from './sliced-reads.ts'
 import { WriteGroup } from './write-group.ts'
 
 const flavor: Flavor = {
@@ -22,7 +23,7 @@ const flavor: Flavor = {
 /**
  * Opens a SQLite database, which is created with its folder where it is missing.
  *
- * Two connections: grouped writes must never fall into a transaction that Kysely has open.
+ * Two connections: grouped writes must never fall into a transaction that Kysely has open. Reads of many rows open a third.
  *
  * @throws StoreUnavailable when the file cannot be opened or would not be written durably
  */
@@ -34,6 +35,7 @@ export async function openSqlite(file: string): Promise<Engine> {
   const writes = new WriteGroup(hot, (key) => reads.touched(key))
   // Requests that came together read together and mostly write at once: waiting longer would only split them up.
   const reads = new FreshReads(hot, () => writes.flush())
+  const sliced = new SlicedReads(file)
   const kysely = new Kysely<Tables>({ dialect: new PatientSqliteDialect(cold) })
 
   /** The statement decides what a row is; `prepare` derived the type from the same query. */
@@ -55,6 +57,10 @@ export async function openSqlite(file: string): Promise<Engine> {
     read(query, params, memory) {
       const read = () => rows(query, hot.prepare(query.sql).all(...query.bind(params)))
       return memory ? reads.read(read, memory) : whenFree(read)
+    },
+    readMany(query, params, memory, admit) {
+      const read = async () => rows(query, await sliced.read(query.sql, query.bind(params)))
+      return reads.readMany(read, memory, admit)
     },
     async write(query, params, touched, otherwise) {
       const statement = ({ sql, bind }: Prepared<typeof params, unknown>) => ({
@@ -78,6 +84,7 @@ export async function openSqlite(file: string): Promise<Engine> {
     },
     async close() {
       await writes.idle()
+      await sliced.close()
       hot.close()
       await kysely.destroy()
       // Kysely closes only what it has used.

@@ -3,6 +3,9 @@ import type { Connection } from './connection.ts'
 import { whenFree } from './faults.ts'
 import { RowCache } from './row-cache.ts'
 
+/** Bytes of memory, about, for rows that were read in slices: they drive out no others. */
+const LARGE_ROWS = 32 * 1024 * 1024
+
 /**
  * Reads that are answered from memory where that cannot be stale.
  *
@@ -13,6 +16,9 @@ import { RowCache } from './row-cache.ts'
  */
 export class FreshReads {
   readonly #cache = new RowCache()
+  readonly #large = new RowCache(LARGE_ROWS)
+  /** Reads that take several turns, by key; one whose rows have changed since it began is not here any more. */
+  readonly #underWay = new Map<string, Promise<unknown[]>>()
   readonly #counter: () => unknown
   #version: unknown
   readonly #onRead: () => void
@@ -38,6 +44,34 @@ export class FreshReads {
     })
   }
 
+  /**
+   * Reads many rows, which takes several turns.
+   *
+   * @param admit waited for before anything is read
+   */
+  async readMany<Row>(
+    read: () => Promise<Row[]>,
+    { key, sameRequest }: Pick<Memory<Row>, 'key' | 'sameRequest'>,
+    admit?: () => Promise<void>,
+  ): Promise<Row[]> {
+    if (!sameRequest) await this.#look()
+    const known = this.#large.get(key)
+    if (known !== undefined) return this.#as<Row>(known)
+    await admit?.()
+    // Somebody else may have read them while this caller waited.
+    const since = this.#large.get(key) ?? this.#underWay.get(key)
+    if (since !== undefined) return this.#as<Row>(await since)
+    const reading = read()
+    this.#underWay.set(key, reading)
+    try {
+      const rows = await reading
+      if (this.#underWay.get(key) === reading) this.#large.set(key, '', rows)
+      return rows
+    } finally {
+      if (this.#underWay.get(key) === reading) this.#underWay.delete(key)
+    }
+  }
+
   /** A key names one query: its rows are what that query gives. */
   #as<Row>(rows: unknown[]): Row[]
   #as(rows: unknown[]): unknown[] {
@@ -46,8 +80,19 @@ export class FreshReads {
 
   /** A write of this connection has changed what the key names, or anything at all. */
   touched(key: string | undefined): void {
-    if (key === undefined) this.#cache.clear()
-    else this.#cache.drop(key)
+    if (key === undefined) {
+      this.#clear()
+    } else {
+      this.#cache.drop(key)
+      this.#large.drop(key)
+      this.#underWay.delete(key)
+    }
+  }
+
+  #clear(): void {
+    this.#cache.clear()
+    this.#large.clear()
+    this.#underWay.clear()
   }
 
   #look(): Promise<void> {
@@ -55,7 +100,7 @@ export class FreshReads {
       setImmediate(() => {
         this.#looking = null
         const version = this.#readVersion()
-        if (version === undefined || version !== this.#version) this.#cache.clear()
+        if (version === undefined || version !== this.#version) this.#clear()
         this.#version = version
         resolve()
       })

@@ -1,0 +1,58 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { ServiceError } from '../errors.ts'
+import { matchesEtag } from '../http/etag.ts'
+import { encode } from './encoded-answers.ts'
+
+/** Bytes from which an answer counts among the large ones, and of all large ones that are being sent. */
+const LARGE = 1024 ** 2
+const MOST = 256 * 1024 ** 2
+
+/**
+ * Sends a 200 with its `ETag`, or a 304 to a caller that has the same bytes already (RFC 9110, 13.1.2). An object that was
+ * sent before is not serialized again.
+ */
+export async function sendRevalidated(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  body: object,
+): Promise<FastifyReply> {
+  const encoded = encode(body, (part) => reply.serialize(part).toString())
+  const { payload, etag } = encoded instanceof Promise ? await encoded : encoded
+  reply.header('etag', etag)
+  if (matchesEtag(request.headers['if-none-match'], etag)) return reply.code(304).send()
+  if (Buffer.isBuffer(payload) && payload.length > LARGE) holdWhileSent(payload, reply)
+  return reply.type('application/json; charset=utf-8').send(payload)
+}
+
+/** How often each large answer is being sent at this moment; its bytes are in memory once. */
+const sending = new Map<Buffer, number>()
+let bytesSending = 0
+
+/**
+ * Bounds the memory that clients can take which read slowly: an answer stays in memory until the last of them has it.
+ *
+ * @throws ServiceError `unavailable` when too much is being sent already
+ */
+function holdWhileSent(payload: Buffer, { raw }: FastifyReply): void {
+  // The client has gone while its answer was made.
+  if (raw.destroyed) return
+  const others = sending.get(payload) ?? 0
+  if (others === 0) {
+    if (bytesSending + payload.length > MOST) {
+      throw new ServiceError('unavailable', undefined, {
+        cause: new Error(`${bytesSending} bytes of large answers are being sent; at most ${MOST} are`),
+      })
+    }
+    bytesSending += payload.length
+  }
+  sending.set(payload, others + 1)
+  raw.once('close', () => {
+    const left = (sending.get(payload) ?? 1) - 1
+    if (left > 0) {
+      sending.set(payload, left)
+    } else {
+      sending.delete(payload)
+      bytesSending -= payload.length
+    }
+  })
+}

@@ -1,0 +1,72 @@
+import { setTimeout } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { etagOf } from '../../src/http/etag.ts'
+import { databases, type TestDatabase } from '../helpers/databases.ts'
+import { startInstance } from '../helpers/instance.ts'
+import { drain, fillCommit } from '../helpers/large-commit.ts'
+import { longestStretch, measured } from '../helpers/loop-stretch.ts'
+import { startServer } from '../helpers/server.ts'
+
+/** Milliseconds of processor time, some four times as much as is taken; made at once, an answer takes twice that. */
+const MOST = 100
+
+async function setUp(t: Test, database: TestDatabase) {
+  const server = await startServer(t, { database, verifyReplies: false })
+  const repository = await server.createRepository('acme/rocket')
+  const { id } = await server.store.repositories.get('acme', 'rocket')
+  const [sha = ''] = repository.commits
+  const token = await server.createToken('acme')
+  const report = (body: object) => server.report('acme/rocket', sha, body, token)
+  const read = () => server.read('acme/rocket', sha)
+  return { server, id, sha, report, read }
+}
+
+for (const database of databases) {
+  t.test(`${database.name}: the largest answer leaves time for others`, async (t) => {
+    const { server, id, sha } = await setUp(t, database)
+    await fillCommit(server.options, { repositoryId: id, sha })
+    const instance = await startInstance(t, server.options, measured)
+    const url = `${instance.url}/api/v1/repos/acme/rocket/commits/${sha}/statuses`
+    await longestStretch(instance)
+    const answers = await Promise.all([drain(url), drain(url), drain(url)])
+    const stretch = await longestStretch(instance)
+    for (const { length } of answers) t.ok(length > 19_000_000, `${length} bytes`)
+    t.ok(stretch < MOST, `${stretch} ms`)
+  })
+
+  t.test(`${database.name}: an answer made in slices is what it would be at once`, async (t) => {
+    const { server, id, sha, report, read } = await setUp(t, database)
+    await fillCommit(server.options, { repositoryId: id, sha, contexts: 300 })
+    const odd = ['[]', '],"statuses":[', '\u{10FFFF}', '"\\', 'a']
+    for (const context of odd) t.equal((await report({ state: 'pending', context })).status, 201)
+    const answer = await read()
+    t.equal(answer.status, 200)
+    t.equal(answer.body, JSON.stringify(answer.json))
+    t.equal(answer.headers.get('etag'), etagOf(answer.body))
+    t.equal(answer.headers.get('content-length'), `${Buffer.byteLength(answer.body)}`)
+    t.equal(answer.json.state, 'pending')
+    t.equal(answer.json.statuses.length, 305)
+    const contexts = answer.json.statuses.map(({ context }: { context: string }) => context)
+    t.same(
+      contexts,
+      contexts.toSorted((a: string, b: string) => Buffer.compare(Buffer.from(a), Buffer.from(b))),
+    )
+    for (const context of odd) t.ok(contexts.includes(context))
+    const same = await server.read('acme/rocket', sha, undefined, { 'if-none-match': etagOf(answer.body) })
+    t.equal(same.status, 304)
+  })
+
+  t.test(`${database.name}: a report that comes while an answer is made is in the next one`, async (t) => {
+    const { server, id, sha, report, read } = await setUp(t, database)
+    await fillCommit(server.options, { repositoryId: id, sha, kind: 'ascii', contexts: 300 })
+    for (let index = 0; index < 20; index++) {
+      const context = `during ${index}`
+      const before = read()
+      await setTimeout(index)
+      t.equal((await report({ state: 'success', context })).status, 201)
+      const { json } = await read()
+      t.ok(json.statuses.some((status: { context: string }) => status.context === context))
+      await before
+    }
+  })
+}

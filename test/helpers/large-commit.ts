@@ -1,0 +1,59 @@
+import { once } from 'node:events'
+import { get } from 'node:http'
+import { newId } from '../../src/store/ids.ts'
+import { openEngine, type StoreOptions } from '../../src/store/store.ts'
+
+/** Contexts that a commit may have by default. */
+const CONTEXTS = 2_000
+const BATCH = 500
+
+/** Texts of a status, each as long as it may be. */
+const kinds = {
+  /** Six bytes of JSON for a character: 20 MB for a commit. */
+  control: { context: '\u0001', description: '\u0001'.repeat(1_024) },
+  /** Four bytes for a character. */
+  emoji: { context: '\u{1F600}', description: '\u{1F600}'.repeat(1_024) },
+  ascii: { context: 'x', description: 'd'.repeat(1_024) },
+}
+
+interface Filling {
+  repositoryId: number
+  sha: string
+  kind?: keyof typeof kinds
+  contexts?: number
+}
+
+/** Gives a commit statuses, each as large as it may be. */
+export async function fillCommit(
+  options: StoreOptions,
+  { repositoryId, sha, kind = 'control', contexts = CONTEXTS }: Filling,
+): Promise<void> {
+  const engine = await openEngine({ ...options, patient: true })
+  const { context, description } = kinds[kind]
+  const rows = Array.from({ length: contexts }, (_, index) => ({
+    repository_id: repositoryId,
+    sha,
+    context: `${index}`.padEnd(4) + context.repeat(251),
+    id: newId(),
+    state: 'success' as const,
+    description,
+    target_url: 'https://e.org/'.padEnd(2_048, 'x'),
+    created_at: 1_700_000_000,
+    updated_at: 1_700_000_000,
+  }))
+  for (let from = 0; from < rows.length; from += BATCH) {
+    await engine.kysely
+      .insertInto('statuses')
+      .values(rows.slice(from, from + BATCH))
+      .execute()
+  }
+  await engine.close()
+}
+
+/** Reads an answer and throws it away. @returns its status and length */
+export async function drain(url: string): Promise<{ status: number; length: number }> {
+  const [answer] = await once(get(url), 'response')
+  let length = 0
+  for await (const chunk of answer) length += chunk.length
+  return { status: answer.statusCode, length }
+}

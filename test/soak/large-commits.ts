@@ -1,0 +1,89 @@
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { get, type IncomingMessage } from 'node:http'
+import { setTimeout } from 'node:timers/promises'
+import tap, { type Test } from 'tap'
+import { databases, sqlite, type TestDatabase } from '../helpers/databases.ts'
+import { type Instance, startInstance } from '../helpers/instance.ts'
+import { drain, fillCommit } from '../helpers/large-commit.ts'
+import { longestStretch, measured } from '../helpers/loop-stretch.ts'
+import { prepareDatabases } from '../helpers/prepare-databases.ts'
+import { startServer } from '../helpers/server.ts'
+
+tap.setTimeout(600_000)
+
+/** Milliseconds of processor time without a turn of the event loop. */
+const MOST_STRETCH = 50
+/** MiB of memory, whatever is read. */
+const MOST_MEMORY = 1_024
+const COMMITS = 20
+
+const prepared = await prepareDatabases()
+Object.assign(process.env, prepared.environment)
+tap.teardown(() => prepared.remove())
+
+async function serveCommits(t: Test, database: TestDatabase, commits: number) {
+  const server = await startServer(t, { database })
+  const repository = await server.createRepository('acme/rocket', { commits })
+  const { id: repositoryId } = await server.store.repositories.get('acme', 'rocket')
+  const instance = await startInstance(t, server.options, measured)
+  const urls = repository.commits.map(
+    (sha) => `${instance.url}/api/v1/repos/acme/rocket/commits/${sha}/statuses`,
+  )
+  return { ...server, repositoryId, commits: repository.commits, instance, urls }
+}
+
+for (const database of databases) {
+  tap.test(`${database.name}: the largest commits block nobody`, async (t) => {
+    const names = ['control', 'emoji', 'ascii'] as const
+    const { options, repositoryId, commits, instance, urls } = await serveCommits(t, database, names.length)
+    for (const [index, kind] of names.entries())
+      await fillCommit(options, { repositoryId, sha: commits[index] ?? '', kind })
+    for (const round of ['first', 'again'] as const) {
+      for (const [index, kind] of names.entries()) {
+        await longestStretch(instance)
+        const since = performance.now()
+        const { length } = await drain(urls[index] ?? '')
+        const took = Math.round(performance.now() - since)
+        const stretch = await longestStretch(instance)
+        t.comment(
+          `${database.name}, ${kind}, ${round}: ${length} bytes in ${took} ms, at most ${stretch} ms at a time`,
+        )
+        t.ok(stretch < MOST_STRETCH, `${stretch} ms`)
+      }
+    }
+    await Promise.all([...urls, ...urls, ...urls].map(drain))
+    const stretch = await longestStretch(instance)
+    t.comment(`${database.name}, nine at once: at most ${stretch} ms at a time`)
+    t.ok(stretch < MOST_STRETCH, `${stretch} ms`)
+  })
+}
+
+tap.test('clients that do not read take no more than so much memory', async (t) => {
+  const { options, repositoryId, commits, instance, urls } = await serveCommits(t, sqlite, COMMITS)
+  for (const sha of commits) await fillCommit(options, { repositoryId, sha })
+  await drain(urls[0] ?? '')
+  const before = memoryOf(instance)
+  const answers = await Promise.all([...urls, ...urls].map(open))
+  const counts: Record<number, number> = {}
+  for (const { statusCode = 0 } of answers) counts[statusCode] = (counts[statusCode] ?? 0) + 1
+  const peak = memoryOf(instance)
+  t.comment(`memory: ${before} MiB after one read, ${peak} MiB at most with ${JSON.stringify(counts)} unread`)
+  t.ok(peak < MOST_MEMORY)
+  t.ok(counts[200] && counts[503], 'some are refused')
+  for (const answer of answers) answer.destroy()
+  await setTimeout(200)
+  for (const url of urls) t.equal((await drain(url)).status, 200, 'until the others have gone')
+})
+
+/** Asks, and leaves the answer unread. */
+async function open(url: string): Promise<IncomingMessage> {
+  const [answer] = await once(get(url), 'response')
+  return answer
+}
+
+/** MiB, at most so far. */
+function memoryOf({ child }: Instance): number {
+  const [, kib = ''] = /^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8')) ?? []
+  return Math.round(Number(kib) / 1_024)
+}
