@@ -9,6 +9,7 @@ import type { Socket } from 'node:net'
 import { type ErrorCode, messageOf, statusOf } from '../errors.ts'
 import { valuesOf } from './headers.ts'
 import { breakBody, closeGently, isClosing, patientAnswers } from './linger.ts'
+import { endStalledWrites } from './write-timeout.ts'
 
 /** Milliseconds until a client that does not get on is let go. */
 export interface Timeouts {
@@ -18,9 +19,11 @@ export interface Timeouts {
   body: number
   /** Between two requests of a connection. */
   idle: number
+  /** In which a client takes 30 KB of an answer that waits for it; about three times as long if it takes nothing. */
+  write: number
 }
 
-export const DEFAULT_TIMEOUTS: Timeouts = { headers: 10_000, body: 20_000, idle: 65_000 }
+export const DEFAULT_TIMEOUTS: Timeouts = { headers: 10_000, body: 20_000, idle: 65_000, write: 30_000 }
 
 /** How often connections that have become idle are closed while the server stops. Milliseconds. */
 const SWEEP = 50
@@ -43,12 +46,18 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
     keepAliveTimeout: timeouts.idle,
     connectionsCheckingInterval: 500,
   })
-  const listener = (request: IncomingMessage, response: ServerResponse) => {
-    if (isClosing(request.socket)) return
-    lastResponse.set(request.socket, response)
+  const start = (request: IncomingMessage, response: ServerResponse) => {
     const fault = findFault(request)
     if (fault) answer(response, fault)
     else handle(request, response)
+  }
+  const listener = (request: IncomingMessage, response: ServerResponse) => {
+    const { socket } = request
+    if (isClosing(socket)) return
+    const earlier = lastResponse.get(socket)
+    lastResponse.set(socket, response)
+    if (earlier === undefined || earlier.writableFinished) start(request, response)
+    else startAfter(earlier, request, response, start)
   }
   // Closing closes the connections that are idle at that moment; the others are closed as they become so.
   const close = server.close
@@ -57,6 +66,7 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
     server.once('close', () => clearInterval(sweep))
     return close.call(server, callback)
   }
+  endStalledWrites(server, timeouts.write)
   server.on('request', listener)
   // Whoever reads the body sends "100 Continue", once it is known that the body is wanted.
   server.on('checkContinue', listener)
@@ -64,6 +74,33 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
     answer(response, 'expectation_unknown')
   })
   return server
+}
+
+/**
+ * Starts a pipelined request when the one before it has been answered and its answer taken: whoever sends many and reads
+ * nothing has one answer waiting, not as many as were asked for.
+ */
+function startAfter(
+  earlier: ServerResponse,
+  request: IncomingMessage,
+  response: ServerResponse,
+  start: RequestListener,
+): void {
+  const { socket } = request
+  // Node reads no further requests while more than this waits to be sent.
+  const claim = socket.writableHighWaterMark + 1
+  claimPending(response, claim)
+  earlier.once('finish', () => {
+    claimPending(response, -claim)
+    // The earlier answer may have been the last one.
+    if (socket.writable && !isClosing(socket)) start(request, response)
+  })
+}
+
+/** Adds to what Node takes to be waiting to be sent on a connection. It has no public name for it. */
+function claimPending(response: ServerResponse, bytes: number): void {
+  const accounted = response as ServerResponse & { _onPendingData(bytes: number): void }
+  accounted._onPendingData(bytes)
 }
 
 /** Answers what the HTTP parser refused. Earlier requests of the same connection get their answers first. */
