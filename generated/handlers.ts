@@ -2,8 +2,8 @@
 
 import type { components } from './schema.ts'
 
-/** One answer: a status code that the contract declares, with its body. */
-export interface Reply<Status extends number, Body> {
+/** One success: a status code that the contract declares, with its body. */
+export interface Reply<Status extends number, Body extends object | null> {
   status: Status
   body: Body
 }
@@ -19,15 +19,6 @@ export interface ReportStatusRequest {
 
 export type ReportStatusReply =
   | Reply<201, components['schemas']['Status']>
-  | Reply<400, components['schemas']['Error']>
-  | Reply<401, components['schemas']['Error']>
-  | Reply<403, components['schemas']['Error']>
-  | Reply<404, components['schemas']['Error']>
-  | Reply<413, components['schemas']['Error']>
-  | Reply<415, components['schemas']['Error']>
-  | Reply<422, components['schemas']['Error']>
-  | Reply<429, components['schemas']['Error']>
-  | Reply<503, components['schemas']['Error']>
 
 export interface ListStatusesRequest {
   params: {
@@ -39,19 +30,41 @@ export interface ListStatusesRequest {
 
 export type ListStatusesReply =
   | Reply<200, components['schemas']['CommitStatuses']>
-  | Reply<304, null>
-  | Reply<401, components['schemas']['Error']>
-  | Reply<403, components['schemas']['Error']>
-  | Reply<404, components['schemas']['Error']>
-  | Reply<422, components['schemas']['Error']>
-  | Reply<429, components['schemas']['Error']>
-  | Reply<503, components['schemas']['Error']>
 
-/** Every operation of the contract. `Context` is what the server knows about the caller. */
+/**
+ * Every operation of the contract. A handler answers with a success; it refuses by throwing. `Context` is what the
+ * server knows about the caller.
+ */
 export interface Handlers<Context> {
   /** Report a status: `POST /api/v1/repos/{owner}/{repo}/statuses/{sha}` */
   reportStatus(request: ReportStatusRequest, context: Context): Promise<ReportStatusReply>
 
   /** Read the statuses of a commit: `GET /api/v1/repos/{owner}/{repo}/commits/{sha}/statuses` */
   listStatuses(request: ListStatusesRequest, context: Context): Promise<ListStatusesReply>
+}
+
+/** The parts of a request, validated by the operation's schemas. */
+export interface ValidatedRequest {
+  params: unknown
+  query?: unknown
+  body?: unknown
+}
+
+/** A success of any operation. */
+export interface AnyReply extends Reply<number, object | null> {
+  headers?: Readonly<Record<string, string | number | boolean | undefined>>
+}
+
+/** Calls the handler of one operation. */
+export type Call<Context> = (request: ValidatedRequest, context: Context) => Promise<AnyReply>
+
+/**
+ * Returns a call for each operation. The casts are safe: the types and the schemas that validated the request are
+ * generated from the same contract.
+ */
+export function callsTo<Context>(handlers: Handlers<Context>): Record<keyof Handlers<Context>, Call<Context>> {
+  return {
+    reportStatus: (request, context) => handlers.reportStatus(request as ReportStatusRequest, context),
+    listStatuses: (request, context) => handlers.listStatuses(request as ListStatusesRequest, context),
+  }
 }

@@ -33,6 +33,7 @@ export const operations = {
         }
       }
     },
+    "query": null,
     "body": {
       "$ref": "StatusReport#"
     },
@@ -68,7 +69,8 @@ export const operations = {
       "503": {
         "$ref": "Error#"
       }
-    }
+    },
+    "headers": {}
   },
   "listStatuses": {
     "method": "GET",
@@ -102,6 +104,7 @@ export const operations = {
         }
       }
     },
+    "query": null,
     "body": null,
     "bodyLimit": 0,
     "replies": {
@@ -127,6 +130,7 @@ export const operations = {
       "503": {
         "$ref": "Error#"
       }
-    }
+    },
+    "headers": {}
   }
 } as const

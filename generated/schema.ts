@@ -12,9 +12,9 @@ export interface paths {
         put?: never;
         /**
          * Report a status
-         * @description Records the result of one check on one commit. A commit holds at most one status per `context`: reporting
-         *     again for the same context replaces the earlier report, keeps its `id` and `created_at`, and answers `201`
-         *     as well. Any state may follow any other.
+         * @description Records the result of one check on one commit. A commit has at most one status per `context`: a second report
+         *     for the same context replaces the first, keeps its `id` and `created_at`, and is answered `201` as well. Any
+         *     state may follow any other.
          */
         post: operations["reportStatus"];
         delete?: never;
@@ -32,10 +32,11 @@ export interface paths {
         };
         /**
          * Read the statuses of a commit
-         * @description All statuses of the commit in one answer, ordered by the code points of `context`, with the combined state
-         *     computed over exactly these. A commit on which nothing has reported has no statuses and the state `null`.
+         * @description Returns all statuses of the commit, ordered by the code points of `context`, and the combined state computed
+         *     from exactly these. A commit without statuses has the state `null`.
          *
-         *     Send the `ETag` of an earlier answer as `If-None-Match` to poll cheaply: an unchanged answer is `304`.
+         *     To poll cheaply, send the `ETag` of the last answer as `If-None-Match`: while nothing changes the answer is
+         *     `304`.
          */
         get: operations["listStatuses"];
         put?: never;
@@ -68,13 +69,13 @@ export interface components {
         State: "pending" | "success" | "failure" | "error";
         /**
          * @description Name of the check, 1 to 255 characters.
+         * @default default
          * @example ci/build
          */
         Context: string;
         /** @description One report on one check. */
         StatusReport: {
             state: components["schemas"]["State"];
-            /** @default default */
             context?: components["schemas"]["Context"];
             /**
              * @description What happened, in at most 1024 characters.
@@ -83,8 +84,8 @@ export interface components {
             description?: string;
             /**
              * Format: http-url
-             * @description Where to read more, presented as a link. `http` or `https` only, at most 2048 bytes in UTF-8, without white
-             *     space or control characters.
+             * @description Where to read more, shown as a link. An `http` or `https` URL by the WHATWG URL standard, at most 2048 bytes
+             *     in UTF-8, without white space and control characters.
              * @example https://ci.example.org/jobs/4711
              */
             target_url?: string;
@@ -102,29 +103,26 @@ export interface components {
             state: components["schemas"]["State"];
             /** @description As reported; `null` when none was given. */
             description: string | null;
-            /**
-             * Format: http-url
-             * @description As reported; `null` when none was given.
-             */
+            /** @description As reported; `null` when none was given. */
             target_url: string | null;
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
         };
         /**
-         * @description `failure` if any status is `failure` or `error`; otherwise `pending` if any is `pending`; otherwise `success`;
-         *     `null` when there are no statuses.
-         * @enum {string|null}
+         * @description `failure` if any status is `failure` or `error`; otherwise `pending` if any is `pending`; otherwise `success`.
+         * @enum {string}
          */
-        CombinedState: "pending" | "success" | "failure" | null;
-        /** @description All statuses of one commit and the state that follows from them. */
+        CombinedState: "pending" | "success" | "failure";
+        /** @description All statuses of one commit and the state computed from them. */
         CommitStatuses: {
-            state: components["schemas"]["CombinedState"];
+            /** @description The combined state; `null` when there are no statuses. */
+            state: components["schemas"]["CombinedState"] | null;
             /** @description Ordered by the code points of `context`. */
             statuses: components["schemas"]["Status"][];
         };
         /**
          * Format: date-time
-         * @description UTC, ISO 8601, whole seconds.
+         * @description UTC with whole seconds, always written `YYYY-MM-DDThh:mm:ssZ`.
          * @example 2026-01-31T12:00:00Z
          */
         Timestamp: string;
@@ -212,8 +210,8 @@ export interface components {
             };
         };
         /**
-         * @description A field has an invalid value, the commit id is not a full one, or a report would add a context to a commit that
-         *     already has the most contexts allowed.
+         * @description A field or parameter is invalid, the commit id is not a full one, or a report would add a context to a commit
+         *     that already has as many contexts as this server allows.
          */
         UnprocessableContent: {
             headers: {
@@ -239,7 +237,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The service cannot answer at the moment. Repeat the request after the time given; that is always safe. */
+        /** @description The service cannot answer at the moment. Repeat the request after `Retry-After`; that is always safe. */
         ServiceUnavailable: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -255,14 +253,14 @@ export interface components {
     };
     parameters: {
         /**
-         * @description Owner of the repository, matched without regard to ASCII case. A name that breaks the rules is answered like a
-         *     repository that does not exist.
+         * @description Owner of the repository, matched without regard to ASCII case. An invalid name is answered like a missing
+         *     repository.
          * @example acme
          */
         Owner: components["schemas"]["Name"];
         /**
-         * @description Name of the repository, matched without regard to ASCII case. A name that breaks the rules is answered like a
-         *     repository that does not exist.
+         * @description Name of the repository, matched without regard to ASCII case. An invalid name is answered like a missing
+         *     repository.
          * @example rocket
          */
         Repo: components["schemas"]["Name"];
@@ -272,24 +270,29 @@ export interface components {
          * @example 2c26b46b68ffc68ff99b453c1d30413413422d70
          */
         Sha: components["schemas"]["CommitId"];
+        /**
+         * @description The `ETag` of an earlier answer, a list of them, or `*`. If one of them is current, the answer is `304`.
+         * @example W/"3xWn1Qm0uYk5c1c3Jb2k0g"
+         */
+        IfNoneMatch: string;
     };
     requestBodies: never;
     headers: {
         /**
-         * @description Weak validator that follows from the bytes of the body. Send it back as `If-None-Match`.
+         * @description Weak validator computed from the bytes of the body. Send it back as `If-None-Match`.
          * @example W/"3xWn1Qm0uYk5c1c3Jb2k0g"
          */
         ETag: string;
         /**
-         * @description Names this request in the server's log.
+         * @description Identifies the request in the server's log.
          * @example k3f9-1a
          */
         "X-Request-Id": string;
-        /** @description The answer may be kept, but only by who asked, and is to be revalidated before each use. */
+        /** @description Only the caller may store the answer, and must revalidate it before each use. */
         "Cache-Control": "private, no-cache";
-        /** @description An error is never kept. */
+        /** @description Errors must not be stored. */
         "No-Store": "no-store";
-        /** @description The answer depends on who asks. */
+        /** @description The answer depends on the caller. */
         Vary: "Authorization";
         /**
          * @description Seconds to wait before the next try, at least 1.
@@ -312,14 +315,14 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description Owner of the repository, matched without regard to ASCII case. A name that breaks the rules is answered like a
-                 *     repository that does not exist.
+                 * @description Owner of the repository, matched without regard to ASCII case. An invalid name is answered like a missing
+                 *     repository.
                  * @example acme
                  */
                 owner: components["parameters"]["Owner"];
                 /**
-                 * @description Name of the repository, matched without regard to ASCII case. A name that breaks the rules is answered like a
-                 *     repository that does not exist.
+                 * @description Name of the repository, matched without regard to ASCII case. An invalid name is answered like a missing
+                 *     repository.
                  * @example rocket
                  */
                 repo: components["parameters"]["Repo"];
@@ -339,7 +342,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The report is stored; this is the status as it now reads. */
+            /** @description The report is stored. The body is the status as it is now. */
             201: {
                 headers: {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -365,17 +368,23 @@ export interface operations {
     listStatuses: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description The `ETag` of an earlier answer, a list of them, or `*`. If one of them is current, the answer is `304`.
+                 * @example W/"3xWn1Qm0uYk5c1c3Jb2k0g"
+                 */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+            };
             path: {
                 /**
-                 * @description Owner of the repository, matched without regard to ASCII case. A name that breaks the rules is answered like a
-                 *     repository that does not exist.
+                 * @description Owner of the repository, matched without regard to ASCII case. An invalid name is answered like a missing
+                 *     repository.
                  * @example acme
                  */
                 owner: components["parameters"]["Owner"];
                 /**
-                 * @description Name of the repository, matched without regard to ASCII case. A name that breaks the rules is answered like a
-                 *     repository that does not exist.
+                 * @description Name of the repository, matched without regard to ASCII case. An invalid name is answered like a missing
+                 *     repository.
                  * @example rocket
                  */
                 repo: components["parameters"]["Repo"];
@@ -403,7 +412,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommitStatuses"];
                 };
             };
-            /** @description The answer still has the `ETag` that `If-None-Match` names. No body. */
+            /** @description The answer has not changed since the one whose `ETag` is in `If-None-Match`. No body. */
             304: {
                 headers: {
                     ETag: components["headers"]["ETag"];

@@ -6,12 +6,16 @@ export const schemas = {
     "type": "string",
     "description": "Name of an owner, a user or a repository: 1 to 100 ASCII letters, digits, `-`, `_`, `.`; not `.` or `..`, and\nnot ending in `.git` or `.lock`.\n",
     "minLength": 1,
-    "maxLength": 100,
-    "pattern": "^(?!\\.{1,2}$)(?!.*\\.(?:[gG][iI][tT]|[lL][oO][cC][kK])$)[A-Za-z0-9._\\-]+$",
+    "pattern": "^[A-Za-z0-9._-]+$",
     "x-rule": "must be ASCII letters, digits, \"-\", \"_\" and \".\", not \".\" or \"..\", and must not end in \".git\" or \".lock\"",
     "examples": [
       "acme"
-    ]
+    ],
+    "maxLength": 100,
+    "not": {
+      "type": "string",
+      "pattern": "^\\.\\.?$|\\.(?:[gG][iI][tT]|[lL][oO][cC][kK])$"
+    }
   },
   "CommitId": {
     "$id": "CommitId",
@@ -39,12 +43,13 @@ export const schemas = {
     "type": "string",
     "description": "Name of the check, 1 to 255 characters.",
     "minLength": 1,
-    "maxLength": 255,
-    "pattern": "^[^\\u0000\\p{Cs}]*$",
+    "pattern": "^[^\\x00]*$",
+    "x-well-formed": true,
     "x-rule": "must not hold U+0000 or a lone surrogate",
     "examples": [
       "ci/build"
-    ]
+    ],
+    "maxLength": 255
   },
   "StatusReport": {
     "$id": "StatusReport",
@@ -64,17 +69,19 @@ export const schemas = {
       "description": {
         "type": "string",
         "description": "What happened, in at most 1024 characters.",
-        "maxLength": 1024,
-        "pattern": "^[^\\u0000\\p{Cs}]*$",
+        "pattern": "^[^\\x00]*$",
+        "x-well-formed": true,
         "x-rule": "must not hold U+0000 or a lone surrogate",
         "examples": [
           "412 tests passed"
-        ]
+        ],
+        "maxLength": 1024
       },
       "target_url": {
         "type": "string",
-        "description": "Where to read more, presented as a link. `http` or `https` only, at most 2048 bytes in UTF-8, without white\nspace or control characters.\n",
+        "description": "Where to read more, shown as a link. An `http` or `https` URL by the WHATWG URL standard, at most 2048 bytes\nin UTF-8, without white space and control characters.\n",
         "format": "http-url",
+        "pattern": "^[hH][tT][tT][pP][sS]?://",
         "x-max-bytes": 2048,
         "x-rule": "must be a URL that begins with http:// or https:// and holds no white space, control character or lone surrogate",
         "examples": [
@@ -119,17 +126,17 @@ export const schemas = {
           "string",
           "null"
         ],
-        "description": "As reported; `null` when none was given.",
-        "maxLength": 1024
+        "maxLength": 1024,
+        "description": "As reported; `null` when none was given."
       },
       "target_url": {
         "type": [
           "string",
           "null"
         ],
-        "description": "As reported; `null` when none was given.",
         "format": "http-url",
-        "x-max-bytes": 2048
+        "x-max-bytes": 2048,
+        "description": "As reported; `null` when none was given."
       },
       "created_at": {
         "$ref": "Timestamp#"
@@ -142,29 +149,35 @@ export const schemas = {
   },
   "CombinedState": {
     "$id": "CombinedState",
-    "type": [
-      "string",
-      "null"
-    ],
-    "description": "`failure` if any status is `failure` or `error`; otherwise `pending` if any is `pending`; otherwise `success`;\n`null` when there are no statuses.\n",
+    "type": "string",
+    "description": "`failure` if any status is `failure` or `error`; otherwise `pending` if any is `pending`; otherwise `success`.\n",
     "enum": [
       "pending",
       "success",
-      "failure",
-      null
+      "failure"
     ]
   },
   "CommitStatuses": {
     "$id": "CommitStatuses",
     "type": "object",
-    "description": "All statuses of one commit and the state that follows from them.",
+    "description": "All statuses of one commit and the state computed from them.",
     "required": [
       "state",
       "statuses"
     ],
     "properties": {
       "state": {
-        "$ref": "CombinedState#"
+        "type": [
+          "string",
+          "null"
+        ],
+        "description": "The combined state; `null` when there are no statuses.",
+        "enum": [
+          "pending",
+          "success",
+          "failure",
+          null
+        ]
       },
       "statuses": {
         "type": "array",
@@ -179,9 +192,8 @@ export const schemas = {
   "Timestamp": {
     "$id": "Timestamp",
     "type": "string",
-    "description": "UTC, ISO 8601, whole seconds.",
+    "description": "UTC with whole seconds, always written `YYYY-MM-DDThh:mm:ssZ`.",
     "format": "date-time",
-    "pattern": "^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}Z$",
     "examples": [
       "2026-01-31T12:00:00Z"
     ]

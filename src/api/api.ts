@@ -1,4 +1,5 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
+import { callsTo } from '../../generated/handlers.ts'
 import { operations } from '../../generated/operations.ts'
 import { schemas } from '../../generated/schemas.ts'
 import type { Authorizer } from '../auth/authorizer.ts'
@@ -8,11 +9,17 @@ import { ServiceError } from '../errors.ts'
 import type { CommitLookup } from '../git/commit-lookup.ts'
 import { RepositoryUnavailable } from '../git/repository.ts'
 import { valuesOf } from '../http/headers.ts'
-import { sendError } from '../http/replies.ts'
+import { asServiceError, sendError } from '../http/replies.ts'
 import type { Store } from '../store/store.ts'
 import type { StatusState } from '../store/tables.ts'
 import { FairQueue } from '../util/fair-queue.ts'
-import { bindOperations, type Operation } from './bind.ts'
+import {
+  bindOperations,
+  declaredError,
+  type Operation,
+  type OperationRequest,
+  type PathParameters,
+} from './bind.ts'
 import { type ApiCaller, createHandlers } from './handlers.ts'
 
 export interface ApiOptions {
@@ -46,17 +53,16 @@ export async function api(app: FastifyInstance, options: ApiOptions): Promise<vo
   app.setChildLoggerFactory((logger) => logger)
 
   function authorize(
-    request: FastifyRequest,
+    request: OperationRequest,
     { access, scopes }: Pick<Operation, 'access' | 'scopes'>,
   ): Promise<Caller> {
     const credential = readCredential(valuesOf(request.raw.rawHeaders, 'authorization'), readers)
     const { address } = request.client
-    const { owner = '', repo = '' }: { owner?: string; repo?: string } = Object(request.params)
-    // An operation that does not say what it needs gets the stricter check.
-    return authorizer.authorize({ credential, address }, owner, repo, { access: access ?? 'write', scopes })
+    const { owner, repo } = request.params
+    return authorizer.authorize({ credential, address }, owner, repo, { access, scopes })
   }
 
-  async function admit(request: FastifyRequest): Promise<void> {
+  async function admit(request: OperationRequest): Promise<void> {
     try {
       request.leave = await large.enter(request.client.address, request.signal)
     } catch (cause) {
@@ -68,7 +74,8 @@ export async function api(app: FastifyInstance, options: ApiOptions): Promise<vo
     reply.header('vary', 'Authorization')
     done()
   })
-  app.setErrorHandler(async (error, request, reply) => {
+  const declared: Readonly<Record<string, Operation>> = operations
+  app.setErrorHandler<unknown, { Params: PathParameters }>(async (error, request, reply) => {
     // What is refused before the hook above runs varies no less.
     reply.header('vary', 'Authorization')
     if (error instanceof RepositoryUnavailable) {
@@ -78,12 +85,13 @@ export async function api(app: FastifyInstance, options: ApiOptions): Promise<vo
       )
       if (reply.sent) return reply
     }
-    return sendError(reply, error, CHALLENGE)
+    const operation = declared[request.routeOptions.config.operation ?? '']
+    return sendError(reply, declaredError(operation, asServiceError(error)), CHALLENGE)
   })
   bindOperations<ApiCaller>(app, {
     operations,
     schemas,
-    handlers: createHandlers(options.store, options.lookup, options.onReported),
+    calls: callsTo(createHandlers(options.store, options.lookup, options.onReported)),
     schemes: Object.keys(schemes),
     authorize: async (request, operation) => ({
       ...(await authorize(request, operation)),

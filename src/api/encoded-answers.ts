@@ -44,7 +44,9 @@ interface List {
   items: readonly unknown[]
 }
 
+/** A body that is itself a list is not taken apart. */
 function longList(body: object): List | undefined {
+  if (Array.isArray(body)) return undefined
   for (const [name, value] of Object.entries(body))
     if (Array.isArray(value) && value.length > FEW) return { name, items: value }
   return undefined

@@ -30,7 +30,7 @@ export function createHandlers(
   { statuses }: Store,
   lookup: CommitLookup,
   onReported: (state: StatusState) => void,
-) {
+): Handlers<ApiCaller> {
   const commits = commitsOf(statuses, lookup)
   return {
     async reportStatus({ params, body }, { repository }) {
@@ -56,7 +56,7 @@ export function createHandlers(
         throw new ServiceError('commit_unknown')
       return respond(200, toCommitStatuses(rows))
     },
-  } satisfies Handlers<ApiCaller>
+  }
 }
 
 /** The same rows give the same object, which is serialized once. */
@@ -67,7 +67,10 @@ export const toCommitStatuses = memoizeByObject(
   }),
 )
 
-function respond<Status extends number, Body>(status: Status, body: Body): Reply<Status, Body> {
+function respond<Status extends number, Body extends object>(
+  status: Status,
+  body: Body,
+): Reply<Status, Body> {
   return { status, body }
 }
 

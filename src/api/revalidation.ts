@@ -8,20 +8,21 @@ const LARGE = 1024 ** 2
 const MOST = 256 * 1024 ** 2
 
 /**
- * Sends a 200 with its `ETag`, or a 304 to a caller that has the same bytes already (RFC 9110, 13.1.2). An object that was
- * sent before is not serialized again.
+ * Encodes the body of a 200 and its `ETag`, or finds that the caller has the same bytes already (RFC 9110, 13.1.2): then
+ * the payload is null. An object that was sent before is not serialized again.
+ *
+ * @throws ServiceError `unavailable` when too much is being sent already
  */
-export async function sendRevalidated(
+export async function revalidate(
   request: FastifyRequest,
   reply: FastifyReply,
   body: object,
-): Promise<FastifyReply> {
+): Promise<{ payload: string | Buffer | null; etag: string }> {
   const encoded = encode(body, (part) => reply.serialize(part).toString())
   const { payload, etag } = encoded instanceof Promise ? await encoded : encoded
-  reply.header('etag', etag)
-  if (matchesEtag(request.headers['if-none-match'], etag)) return reply.code(304).send()
+  if (matchesEtag(request.headers['if-none-match'], etag)) return { payload: null, etag }
   if (Buffer.isBuffer(payload) && payload.length > LARGE) holdWhileSent(payload, reply)
-  return reply.type('application/json; charset=utf-8').send(payload)
+  return { payload, etag }
 }
 
 /** How often each large answer is being sent at this moment; its bytes are in memory once. */

@@ -29,6 +29,13 @@ export function createAjv(schemas: Schemas): Ajv2020 {
     validate: (limit: number, value: string) => Buffer.byteLength(value) <= limit,
     errors: false,
   })
+  ajv.addKeyword({
+    keyword: 'x-well-formed',
+    type: 'string',
+    schemaType: 'boolean',
+    validate: (wanted: boolean, value: string) => !wanted || value.isWellFormed(),
+    errors: false,
+  })
   ajv.addKeyword({ keyword: 'x-rule', schemaType: 'string' })
   for (const schema of Object.values(schemas)) ajv.addSchema(schema)
   return ajv
@@ -66,7 +73,9 @@ function describe(error: ErrorObject, part: string): string {
     case 'x-max-bytes':
       return `${name} is ${Buffer.byteLength(String(data))} bytes long; at most ${error.schema} are allowed`
     case 'pattern':
+    case 'not':
     case 'format':
+    case 'x-well-formed':
       return `${name} ${typeof rule === 'string' ? rule : error.message}; got ${show(data)}`
     default:
       return `${name} ${error.message}; got ${show(data)}`

@@ -1,7 +1,9 @@
-import { type JsonObject, object, refName, SpecError } from './keywords.ts'
+import { entries, type JsonObject, list, object, SpecError } from './document.ts'
+import { inlined, refName } from './keywords.ts'
+import { routeType, typeName } from './names.ts'
 import type { Operation, Spec } from './spec.ts'
 
-/** What the client is made of: each operation's input and results as types, its method and path as data. */
+/** What the client is made of: each operation's input and results as types, its method, path and limits as data. */
 export function emitClient(spec: Spec): string {
   const types = spec.operations.map(operationTypes)
   const methods = spec.operations.map(
@@ -35,6 +37,8 @@ ${methods.join('\n')}}
 export interface Operation {
   method: string
   path: string
+  /** Names of the parameters that are in the query; the others are in the path. */
+  query: readonly string[]
   /** Status codes that the contract declares. */
   statuses: readonly number[]
   /** Whether sending the same request twice does no more than sending it once. */
@@ -43,15 +47,18 @@ export interface Operation {
   replacesBy: { field: string; otherwise: string } | null
   /** Largest length of the body's fields, in Unicode code points. */
   maxLength: Readonly<Record<string, number>>
+  /** Values of the body's fields that take no others. */
+  values: Readonly<Record<string, readonly string[]>>
 }
 
-/** Path parameters and body of one request. */
+type Parameter = string | number | boolean
+/** Path and query parameters and the body of one request. */
 export interface OperationInput {
-  parameters: Readonly<Record<string, string>>
+  parameters: Readonly<Record<string, Parameter | readonly Parameter[] | undefined>>
   body?: Readonly<Record<string, unknown>>
 }
 
-export const operations = ${JSON.stringify(rows, null, 2)} satisfies Record<string, Operation>
+export const operations = ${JSON.stringify(rows, null, 2)} as const satisfies Record<string, Operation>
 
 /** Makes one method an operation out of \`call\`, which sends the request and gives its result. */
 export function operationsOver<Options>(
@@ -63,15 +70,19 @@ ${bindings.join('')}  }
 `
 }
 
-function operationTypes({ id, method, path, body, replies }: Operation): string {
-  const route = `paths['${path}']['${method.toLowerCase()}']`
-  const input = `${route}['parameters']['path']`
+function operationTypes(operation: Operation): string {
+  const { id, parameters, body, replies } = operation
+  const route = routeType(operation)
   const content = `['content']['application/json']`
+  const parts = [`${route}['parameters']['path']`]
+  if (parameters.query.length > 0) parts.push(`NonNullable<${route}['parameters']['query']>`)
+  if (body) parts.push(`{ body: ${route}['requestBody']${content} }`)
   const union = replies.map(({ status, schema }) => {
     return `  | Result<${status}, ${schema ? `${route}['responses'][${status}]${content}` : 'undefined'}>`
   })
-  return `/** Path parameters${body ? ` and the body${bodyName(body.schema)}` : ''}. */
-export type ${typeName(id)}Input = ${input}${body ? ` & { body: ${route}['requestBody']${content} }` : ''}
+  const holds = parameters.query.length > 0 ? 'Path and query parameters' : 'Path parameters'
+  return `/** ${holds}${body ? ` and the body${bodyName(body.schema)}` : ''}. */
+export type ${typeName(id)}Input = ${parts.join(' & ')}
 
 export type ${typeName(id)}Result =
 ${union.join('\n')}
@@ -79,16 +90,19 @@ ${union.join('\n')}
 `
 }
 
-function row(spec: Spec, { id, method, path, body, replies, replacesBy }: Operation) {
-  const fields = body ? fieldsOf(spec, body.schema) : {}
+function row({ schemas }: Spec, { id, method, path, parameters, body, replies, replacesBy }: Operation) {
+  const fields = body ? fieldsOf(schemas, body.schema) : {}
   const limits = Object.entries(fields).filter(([, field]) => typeof field.maxLength === 'number')
+  const choices = Object.entries(fields).filter(([, field]) => field.enum !== undefined)
   return {
     method,
     path,
+    query: parameters.query.map(({ name }) => name),
     statuses: replies.map(({ status }) => status),
     repeatable: replacesBy !== null || ['GET', 'PUT', 'DELETE'].includes(method),
     replacesBy: replacesBy && { field: replacesBy, otherwise: defaultOf(id, replacesBy, fields) },
     maxLength: Object.fromEntries(limits.map(([name, field]) => [name, field.maxLength])),
+    values: Object.fromEntries(choices.map(([name, field]) => [name, list(field.enum)])),
   }
 }
 
@@ -98,22 +112,12 @@ function defaultOf(id: string, name: string, fields: Record<string, JsonObject>)
   return typeof field.default === 'string' ? field.default : ''
 }
 
-/** A schema with what the one that it refers to says, where it says nothing else itself. */
-function resolved(spec: Spec, schema: JsonObject): JsonObject {
-  const name = refName(schema)
-  return name === null ? schema : { ...object(spec.schemas[name], name), ...schema }
-}
-
-function fieldsOf(spec: Spec, schema: JsonObject): Record<string, JsonObject> {
-  const properties = Object.entries(object(resolved(spec, schema).properties ?? {}, 'properties'))
-  return Object.fromEntries(properties.map(([key, field]) => [key, resolved(spec, object(field, key))]))
+function fieldsOf(schemas: Spec['schemas'], schema: JsonObject): Record<string, JsonObject> {
+  const properties = entries(inlined(schemas, schema).properties, 'properties')
+  return Object.fromEntries(properties.map(([key, field]) => [key, inlined(schemas, object(field, key))]))
 }
 
 function bodyName(schema: JsonObject): string {
   const name = refName(schema)
-  return name === null ? '' : `, a ${name}`
-}
-
-function typeName(operationId: string): string {
-  return operationId.charAt(0).toUpperCase() + operationId.slice(1)
+  return name === null ? '' : ` (${name})`
 }

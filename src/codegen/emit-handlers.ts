@@ -1,7 +1,12 @@
-import { type JsonObject, object, refName } from './keywords.ts'
+import { entries, type JsonObject, object } from './document.ts'
+import { inlined } from './keywords.ts'
+import { routeType, schemaType, typeName, union } from './names.ts'
+import type { Reply } from './replies.ts'
+import { handlerHeaders } from './servable.ts'
+import { defaultOf } from './server-schema.ts'
 import type { Operation, Spec } from './spec.ts'
 
-/** The interface that the server fills: one method an operation, one reply type a status code. */
+/** The interface that the server implements: one method an operation, one reply type a success. */
 export function emitHandlers(spec: Spec): string {
   const parts = spec.operations.map((operation) => operationTypes(spec, operation))
   const methods = spec.operations.map(
@@ -9,66 +14,111 @@ export function emitHandlers(spec: Spec): string {
       `  /** ${summary}: \`${method} ${path}\` */\n` +
       `  ${id}(request: ${typeName(id)}Request, context: Context): Promise<${typeName(id)}Reply>\n`,
   )
+  const calls = spec.operations.map(
+    ({ id }) =>
+      `    ${id}: (request, context) => handlers.${id}(request as ${typeName(id)}Request, context),\n`,
+  )
   const text = parts.join('\n')
   const imports = ['components', 'paths'].filter((name) => text.includes(`${name}['`))
   return `import type { ${imports.join(', ')} } from './schema.ts'
 
-/** One answer: a status code that the contract declares, with its body. */
-export interface Reply<Status extends number, Body> {
+/** One success: a status code that the contract declares, with its body. */
+export interface Reply<Status extends number, Body extends object | null> {
   status: Status
   body: Body
 }
 
 ${text}
-/** Every operation of the contract. \`Context\` is what the server knows about the caller. */
+/**
+ * Every operation of the contract. A handler answers with a success; it refuses by throwing. \`Context\` is what the
+ * server knows about the caller.
+ */
 export interface Handlers<Context> {
 ${methods.join('\n')}}
+
+/** The parts of a request, validated by the operation's schemas. */
+export interface ValidatedRequest {
+  params: unknown
+  query?: unknown
+  body?: unknown
+}
+
+/** A success of any operation. */
+export interface AnyReply extends Reply<number, object | null> {
+  headers?: Readonly<Record<string, string | number | boolean | undefined>>
+}
+
+/** Calls the handler of one operation. */
+export type Call<Context> = (request: ValidatedRequest, context: Context) => Promise<AnyReply>
+
+/**
+ * Returns a call for each operation. The casts are safe: the types and the schemas that validated the request are
+ * generated from the same contract.
+ */
+export function callsTo<Context>(handlers: Handlers<Context>): Record<keyof Handlers<Context>, Call<Context>> {
+  return {
+${calls.join('')}  }
+}
 `
 }
 
-function operationTypes(spec: Spec, operation: Operation): string {
-  const { id, method, path, parameters, body, replies } = operation
+function operationTypes({ schemas }: Spec, operation: Operation): string {
+  const { id, parameters, body, replies } = operation
   const name = typeName(id)
-  const route = `paths['${path}']['${method.toLowerCase()}']`
-  const params = parameters.map(
-    (parameter) =>
-      `    ${parameter.name}: ${schemaType(parameter.schema, `${route}['parameters']['path']['${parameter.name}']`)}`,
+  const route = routeType(operation)
+  const params = parameters.path.map(
+    ({ name, schema }) => `    ${name}: ${schemaType(schema, `${route}['parameters']['path']['${name}']`)}`,
   )
+  const queryType =
+    parameters.query.length > 0 &&
+    withDefaults(
+      schemas,
+      parameters.query.map(({ name, schema }) => [name, schema]),
+      `NonNullable<${route}['parameters']['query']>`,
+    )
   const bodyType =
-    body && withDefaults(spec, body.schema, `${route}['requestBody']['content']['application/json']`)
-  const union = replies.map(({ status, schema }) => {
-    const type = schema
-      ? schemaType(schema, `${route}['responses'][${status}]['content']['application/json']`)
-      : 'null'
-    return `  | Reply<${status}, ${type}>`
-  })
+    body &&
+    withDefaults(
+      schemas,
+      fieldsOf(schemas, body.schema),
+      schemaType(body.schema, `${route}['requestBody']['content']['application/json']`),
+    )
+  const successes = replies.filter(({ status }) => status < 300)
   return `export interface ${name}Request {
   params: {
 ${params.join('\n')}
   }
-${bodyType ? `  body: ${bodyType}\n` : ''}}
+${queryType ? `  query: ${queryType}\n` : ''}${bodyType ? `  body: ${bodyType}\n` : ''}}
 
 export type ${name}Reply =
-${union.join('\n')}
+${successes.map((reply) => `  | ${replyType(operation, reply)}`).join('\n')}
 `
 }
 
-/** Fields with a default are there once the request is validated. */
-function withDefaults(spec: Spec, schema: JsonObject, inline: string): string {
-  const type = schemaType(schema, inline)
-  const name = refName(schema)
-  const resolved = name === null ? schema : object(spec.schemas[name], name)
-  const fields = Object.entries(object(resolved.properties ?? {}, 'properties'))
-    .filter(([, property]) => object(property, 'property').default !== undefined)
-    .map(([field]) => `'${field}'`)
-  return fields.length === 0 ? type : `${type} & Required<Pick<${type}, ${fields.join(' | ')}>>`
+function replyType(operation: Operation, reply: Reply): string {
+  const { status, schema } = reply
+  const response = `${routeType(operation)}['responses'][${status}]`
+  const body = schema ? schemaType(schema, `${response}['content']['application/json']`) : 'null'
+  const headers = handlerHeaders(operation, reply)
+  if (headers.length === 0) return `Reply<${status}, ${body}>`
+  const needed = headers.some(({ required }) => required)
+  const names = union(headers.map(({ name }) => name))
+  return `Reply<${status}, ${body}> & { headers${needed ? '' : '?'}: Pick<${response}['headers'], ${names}> }`
 }
 
-function schemaType(schema: JsonObject, inline: string): string {
-  const name = refName(schema)
-  return name === null ? inline : `components['schemas']['${name}']`
+function fieldsOf(schemas: Spec['schemas'], schema: JsonObject): [string, JsonObject][] {
+  return entries(inlined(schemas, schema).properties, 'properties').map(([name, field]) => [
+    name,
+    object(field, name),
+  ])
 }
 
-function typeName(operationId: string): string {
-  return operationId.charAt(0).toUpperCase() + operationId.slice(1)
+/** What has a default is there once the request is validated. */
+function withDefaults(
+  schemas: Spec['schemas'],
+  fields: readonly [string, JsonObject][],
+  type: string,
+): string {
+  const filled = fields.filter(([, schema]) => defaultOf(schemas, schema) !== undefined).map(([name]) => name)
+  return filled.length === 0 ? type : `${type} & Required<Pick<${type}, ${union(filled)}>>`
 }

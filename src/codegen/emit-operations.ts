@@ -1,32 +1,64 @@
-import { withSchemaIds } from './keywords.ts'
+import { type JsonObject, object } from './document.ts'
+import { inlined } from './keywords.ts'
+import type { Parameter } from './parameters.ts'
+import type { Header } from './replies.ts'
+import { handlerHeaders } from './servable.ts'
+import { property, serverSchema } from './server-schema.ts'
 import type { Operation, Spec } from './spec.ts'
 
 /** One row an operation: all that the server needs to bind it to a route. */
-export function emitOperations(spec: Spec): string {
-  const rows = Object.fromEntries(spec.operations.map((operation) => [operation.id, row(operation)]))
+export function emitOperations({ operations, schemas }: Spec): string {
+  const rows = Object.fromEntries(operations.map((operation) => [operation.id, row(operation, schemas)]))
   return `export const operations = ${JSON.stringify(rows, null, 2)} as const\n`
 }
 
-function row(operation: Operation) {
+function row(operation: Operation, schemas: Spec['schemas']) {
+  const { method, path, parameters, body, replies } = operation
+  const answer = (schema: JsonObject | null) => schema && serverSchema(schemas, schema, 'answer')
+  const headers = replies.map((reply) => [reply.status, handlerHeaders(operation, reply)] as const)
   return {
-    method: operation.method,
-    path: operation.path,
-    url: operation.path.replace(/\{(\w+)\}/g, ':$1'),
+    method,
+    path,
+    url: path.replace(/\{(\w+)\}/g, ':$1'),
     access: operation.access,
     anonymous: operation.anonymous,
     schemes: operation.schemes,
     scopes: operation.scopes,
-    params: {
-      type: 'object',
-      required: operation.parameters.map(({ name }) => name),
-      properties: Object.fromEntries(
-        operation.parameters.map(({ name, schema }) => [name, withSchemaIds(schema)]),
-      ),
-    },
-    body: operation.body && withSchemaIds(operation.body.schema),
-    bodyLimit: operation.body?.limit ?? 0,
-    replies: Object.fromEntries(
-      operation.replies.map(({ status, schema }) => [status, schema && withSchemaIds(schema)]),
+    params: objectOf(parameters.path, (schema) => property(schemas, schema, 'request')),
+    query:
+      parameters.query.length === 0
+        ? null
+        : objectOf(parameters.query, (schema) => queryProperty(schemas, schema)),
+    body: body && serverSchema(schemas, body.schema, 'request'),
+    bodyLimit: body?.limit ?? 0,
+    replies: Object.fromEntries(replies.map(({ status, schema }) => [status, answer(schema)])),
+    // Those that handlers set.
+    headers: Object.fromEntries(
+      headers.filter(([, set]) => set.length > 0).map(([status, set]) => [status, headersOf(set, schemas)]),
     ),
+  }
+}
+
+function objectOf(parameters: readonly Parameter[], schemaOf: (schema: JsonObject) => JsonObject) {
+  return {
+    type: 'object',
+    required: parameters.filter(({ required }) => required).map(({ name }) => name),
+    properties: Object.fromEntries(parameters.map(({ name, schema }) => [name, schemaOf(schema)])),
+  }
+}
+
+/** Without references: text is read by the types that stand here. */
+function queryProperty(schemas: Spec['schemas'], schema: JsonObject): JsonObject {
+  const whole = property(schemas, inlined(schemas, schema), 'request')
+  const items = inlined(schemas, schema).items
+  return items === undefined
+    ? whole
+    : { ...whole, items: serverSchema(schemas, inlined(schemas, object(items, 'items')), 'request') }
+}
+
+function headersOf(headers: readonly Header[], schemas: Spec['schemas']) {
+  return {
+    ...objectOf(headers, (schema) => serverSchema(schemas, schema, 'answer')),
+    additionalProperties: false,
   }
 }

@@ -1,13 +1,20 @@
-import { withSchemaIds } from './keywords.ts'
+import { serverComponents } from './server-schema.ts'
 import type { Spec } from './spec.ts'
 
 /** Component JSON Schemas, each under its `$id`, for validators, serializers and rules stated once. */
-export function emitSchemas(spec: Spec): string {
-  const schemas = Object.fromEntries(
-    Object.entries(spec.schemas).map(([name, schema]) => [
+export function emitSchemas({ schemas, operations }: Spec): string {
+  const requests = operations.flatMap(({ parameters, body }) => [
+    ...[...parameters.path, ...parameters.query].map(({ schema }) => schema),
+    ...(body ? [body.schema] : []),
+  ])
+  const answers = operations.flatMap(({ replies }) =>
+    replies.flatMap(({ schema }) => (schema ? [schema] : [])),
+  )
+  const components = Object.fromEntries(
+    Object.entries(serverComponents(schemas, requests, answers)).map(([name, schema]) => [
       name,
-      { $id: name, ...Object(withSchemaIds(schema)) },
+      { $id: name, ...schema },
     ]),
   )
-  return `export const schemas = ${JSON.stringify(schemas, null, 2)} as const\n`
+  return `export const schemas = ${JSON.stringify(components, null, 2)} as const\n`
 }

@@ -1,17 +1,9 @@
-/** JSON as the contract holds it. */
-export type JsonValue = string | number | boolean | null | JsonValue[] | JsonObject
-export interface JsonObject {
-  [key: string]: JsonValue
-}
-
-/** The contract says something that the generator does not understand. */
-export class SpecError extends Error {
-  override name = 'SpecError'
-}
+import { entries, type JsonObject, list, object, refuseUnknown, SpecError, text } from './document.ts'
+import { checkPattern } from './patterns.ts'
 
 const REF = '#/components/schemas/'
 
-/** Schema keywords whose meaning validators, serializers and types all carry. */
+/** Schema keywords that validators, serializers and types all understand. */
 const SCHEMA_KEYWORDS = [
   '$ref',
   'type',
@@ -19,6 +11,8 @@ const SCHEMA_KEYWORDS = [
   'const',
   'format',
   'pattern',
+  'not',
+  'oneOf',
   'minLength',
   'maxLength',
   'minimum',
@@ -35,45 +29,38 @@ const SCHEMA_KEYWORDS = [
   'description',
   'examples',
   'deprecated',
+  // Largest length in bytes of a string's UTF-8 form.
   'x-max-bytes',
+  // Whether a string must not hold lone surrogates; no pattern says so in every language.
+  'x-well-formed',
+  // The rule in words, for error messages where a keyword is not readable.
   'x-rule',
 ]
 const FORMATS = ['uuid', 'date-time', 'http-url']
 
-/** @throws SpecError unless `value` is a JSON object. */
-export function object(value: JsonValue | undefined, where: string): JsonObject {
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw new SpecError(`${where} is not an object`)
-  return value
-}
-
-/** @throws SpecError unless `value` is a string. */
-export function text(value: JsonValue | undefined, where: string): string {
-  if (typeof value !== 'string') throw new SpecError(`${where} is not a string`)
-  return value
-}
-
-/** @throws SpecError naming the first key that is not among `known`. */
-export function refuseUnknown(holder: JsonObject, known: readonly string[], where: string): void {
-  for (const key of Object.keys(holder)) {
-    if (!known.includes(key)) throw new SpecError(`${where}: the generator does not know "${key}"`)
-  }
-}
-
 /**
- * Walks a schema and everything below it.
+ * Checks a schema and everything below it.
  *
- * @throws SpecError for a keyword, a format or a reference that the generator does not know.
+ * @throws SpecError for a keyword, a format or a reference that the generator does not know, and for what is valid but
+ *   breaks clients that are generated in other languages
  */
 export function checkSchema(schema: JsonObject, where: string): void {
   refuseUnknown(schema, SCHEMA_KEYWORDS, where)
-  if (schema.$ref !== undefined && !text(schema.$ref, where).startsWith(REF)) {
-    throw new SpecError(`${where}: ${schema.$ref} is no reference to a component schema`)
+  if (schema.$ref !== undefined) checkReference(schema, where)
+  if (Array.isArray(schema.type) || list(schema.enum).includes(null)) {
+    throw new SpecError(`${where}: null is written as oneOf: [SCHEMA, { type: 'null' }]`)
   }
   if (schema.format !== undefined && !FORMATS.includes(text(schema.format, where))) {
     throw new SpecError(`${where}: the generator does not know the format "${schema.format}"`)
   }
-  for (const [name, property] of Object.entries(object(schema.properties ?? {}, where))) {
+  if (schema.pattern !== undefined) checkPattern(text(schema.pattern, where), where)
+  if (schema.not !== undefined) {
+    const { pattern, ...others } = object(schema.not, where)
+    if (Object.keys(others).length > 0) throw new SpecError(`${where}: "not" takes one keyword, pattern`)
+    checkPattern(text(pattern, `${where}: not`), where)
+  }
+  if (schema.oneOf !== undefined) checkSchema(nullableOf(schema, where), where)
+  for (const [name, property] of entries(schema.properties, where)) {
     checkSchema(object(property, `${where}.${name}`), `${where}.${name}`)
   }
   if (schema.items !== undefined) checkSchema(object(schema.items, `${where}[]`), `${where}[]`)
@@ -82,20 +69,50 @@ export function checkSchema(schema: JsonObject, where: string): void {
   }
 }
 
-/** Name of the component schema that `schema` refers to, or null when it stands by itself. */
+function checkReference(schema: JsonObject, where: string): void {
+  if (!text(schema.$ref, where).startsWith(REF)) {
+    throw new SpecError(`${where}: ${schema.$ref} is no reference to a component schema`)
+  }
+  for (const key of Object.keys(schema)) {
+    if (key !== '$ref' && key !== 'description')
+      throw new SpecError(
+        `${where}: "${key}" beside $ref is lost in many languages; write it in the component`,
+      )
+  }
+}
+
+/** Whether the schema allows null beside another schema. */
+export function isNullable(schema: JsonObject): boolean {
+  return schema.oneOf !== undefined
+}
+
+/** Returns the schema of the values other than null. @throws SpecError for any other use of oneOf. */
+export function nullableOf(schema: JsonObject, where: string): JsonObject {
+  const [inner, nothing, ...others] = list(schema.oneOf)
+  const known = ['oneOf', 'description', 'title', 'deprecated', 'examples']
+  const isNull = nothing !== undefined && JSON.stringify(nothing) === '{"type":"null"}'
+  if (
+    inner === undefined ||
+    !isNull ||
+    others.length > 0 ||
+    Object.keys(schema).some((key) => !known.includes(key))
+  ) {
+    throw new SpecError(
+      `${where}: "oneOf" is supported as [SCHEMA, { type: 'null' }], beside a description only`,
+    )
+  }
+  return object(inner, where)
+}
+
+/** Name of the component schema that `schema` refers to, or null where it stands by itself. */
 export function refName(schema: JsonObject): string | null {
   return typeof schema.$ref === 'string' ? schema.$ref.slice(REF.length) : null
 }
 
-/** The same JSON with references as Ajv and Fastify resolve them: by the `$id` of a shared schema. */
-export function withSchemaIds(value: JsonValue): JsonValue {
-  if (Array.isArray(value)) return value.map(withSchemaIds)
-  if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(
-    Object.entries(value).map(([key, inner]) =>
-      key === '$ref' && typeof inner === 'string'
-        ? [key, `${inner.slice(REF.length)}#`]
-        : [key, withSchemaIds(inner)],
-    ),
-  )
+/** Returns the schema with a reference to a component replaced by the component. */
+export function inlined(schemas: Readonly<Record<string, JsonObject>>, schema: JsonObject): JsonObject {
+  const name = refName(schema)
+  if (name === null) return schema
+  const { $ref: _, ...beside } = schema
+  return { ...inlined(schemas, object(schemas[name], name)), ...beside }
 }

@@ -1,7 +1,7 @@
 import { relative, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
+import { SpecError } from './document.ts'
 import { findDrift, writeGenerated } from './generate.ts'
-import { SpecError } from './keywords.ts'
 
 const root = resolve(import.meta.dirname, '../..')
 const { values } = parseArgs({

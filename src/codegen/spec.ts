@@ -1,13 +1,19 @@
 import { compileErrors, parse, validate } from '@readme/openapi-parser'
 import {
-  checkSchema,
+  entries,
   type JsonObject,
   type JsonValue,
+  list,
   object,
   refuseUnknown,
+  resolve,
   SpecError,
   text,
-} from './keywords.ts'
+} from './document.ts'
+import { checkSchema } from './keywords.ts'
+import { type Parameters, readParameters } from './parameters.ts'
+import { type Reply, readContent, readReplies } from './replies.ts'
+import { checkLinks, servable, type Unchecked } from './servable.ts'
 
 /** One operation of the contract, with every reference but those to component schemas resolved. */
 export interface Operation {
@@ -16,7 +22,8 @@ export interface Operation {
   method: string
   /** As in the contract: `/api/v1/repos/{owner}`. */
   path: string
-  access: 'read' | 'write' | null
+  /** Access to the repository that the caller needs. */
+  access: 'read' | 'write'
   /** Field of the body by which a request replaces an earlier one, so that repeating it is safe. */
   replacesBy: string | null
   /** Whether the contract allows a call without any credential. */
@@ -25,9 +32,10 @@ export interface Operation {
   schemes: string[]
   /** Scopes that every one of them demands. */
   scopes: string[]
-  parameters: { name: string; schema: JsonObject }[]
+  parameters: Parameters
+  /** `limit` is the largest size in bytes. */
   body: { schema: JsonObject; limit: number } | null
-  replies: { status: number; schema: JsonObject | null }[]
+  replies: Reply[]
 }
 
 /** What the emitters work from. */
@@ -52,74 +60,77 @@ const OPERATION = [
   'requestBody',
   'responses',
 ]
-const PARAMETER = ['name', 'in', 'required', 'description', 'schema', 'example']
 const BODY = ['required', 'description', 'content', 'x-body-limit']
-const REPLY = ['description', 'headers', 'content']
-const HEADER = ['description', 'required', 'schema', 'example']
-const MEDIA = ['schema', 'example', 'examples']
-const JSON_TYPE = 'application/json'
+const DOCUMENT = ['openapi', 'info', 'servers', 'tags', 'paths', 'components', 'security']
+const COMPONENTS = ['schemas', 'parameters', 'responses', 'headers', 'securitySchemes']
 
 /**
- * Reads a contract and refuses what the generator would otherwise have to ignore.
+ * Reads a contract and refuses what the generator would otherwise have to ignore, and what the server cannot serve.
  *
- * @throws SpecError for an invalid document, a keyword or an `x-` key that is not known.
+ * @throws SpecError for an invalid document, a keyword or an `x-` key that is not known, or an operation that lacks
+ *   something
  */
 export async function readSpec(file: string): Promise<Spec> {
   const result = await validate(file)
   if (!result.valid) throw new SpecError(compileErrors(result))
-  const document = object(JSON.parse(JSON.stringify(await parse(file))), 'the document')
+  const document = object(await parse(file), 'the document')
+  refuseUnknown(document, DOCUMENT, 'the document')
   const components = object(document.components ?? {}, 'components')
-  refuseUnknown(
-    document,
-    ['openapi', 'info', 'servers', 'tags', 'paths', 'components', 'security'],
-    'the document',
-  )
-  refuseUnknown(
-    components,
-    ['schemas', 'parameters', 'responses', 'headers', 'securitySchemes'],
-    'components',
-  )
+  refuseUnknown(components, COMPONENTS, 'components')
   const schemas: Record<string, JsonObject> = {}
-  for (const [name, schema] of Object.entries(object(components.schemas ?? {}, 'components.schemas'))) {
+  for (const [name, schema] of entries(components.schemas, 'components.schemas')) {
     schemas[name] = object(schema, name)
     checkSchema(schemas[name], `components.schemas.${name}`)
   }
   const operations: Operation[] = []
-  for (const [path, item] of Object.entries(object(document.paths ?? {}, 'paths'))) {
+  for (const [path, item] of entries(document.paths, 'paths')) {
     const pathItem = object(item, path)
     refuseUnknown(pathItem, PATH_ITEM, path)
     for (const method of METHODS) {
-      if (method in pathItem) operations.push(readOperation(document, path, method, pathItem))
+      if (!(method in pathItem)) continue
+      operations.push(servable(readOperation(document, schemas, path, method, pathItem), schemas))
     }
   }
+  checkLinks(operations)
   return { document, operations, schemas }
 }
 
-function readOperation(document: JsonObject, path: string, method: string, pathItem: JsonObject): Operation {
+function readOperation(
+  document: JsonObject,
+  schemas: Spec['schemas'],
+  path: string,
+  method: string,
+  pathItem: JsonObject,
+): Unchecked {
   const where = `${method.toUpperCase()} ${path}`
   const operation = object(pathItem[method], where)
   refuseUnknown(operation, OPERATION, where)
-  const access = operation['x-access'] ?? null
-  if (access !== null && access !== 'read' && access !== 'write') {
-    throw new SpecError(`${where}: x-access is "read" or "write"`)
-  }
+  const parameters = [...list(pathItem.parameters), ...list(operation.parameters)]
+  const { requestBody, 'x-replaces-by': replacesBy } = operation
   return {
-    id: text(operation.operationId, `${where}: operationId`),
+    id: identifier(text(operation.operationId, `${where}: operationId`), where),
     summary: text(operation.summary, `${where}: summary`),
     method: method.toUpperCase(),
     path,
-    access,
-    replacesBy:
-      operation['x-replaces-by'] === undefined
-        ? null
-        : text(operation['x-replaces-by'], `${where}: x-replaces-by`),
+    access: readAccess(operation, where),
+    replacesBy: replacesBy === undefined ? null : text(replacesBy, `${where}: x-replaces-by`),
     ...readSecurity(document, operation, where),
-    parameters: [...list(pathItem.parameters), ...list(operation.parameters)].map((parameter) =>
-      readParameter(resolve(document, parameter), where),
-    ),
-    body: operation.requestBody === undefined ? null : readBody(document, operation.requestBody, where),
+    parameters: readParameters(document, schemas, parameters, where),
+    body: requestBody === undefined ? null : readBody(document, requestBody, where),
     replies: readReplies(document, object(operation.responses, `${where}: responses`), where),
   }
+}
+
+/** Types and methods are called by it. */
+function identifier(id: string, where: string): string {
+  if (/^[a-z][A-Za-z0-9]*$/.test(id)) return id
+  throw new SpecError(`${where}: operationId ${id} is not in camel case`)
+}
+
+function readAccess(operation: JsonObject, where: string): Unchecked['access'] {
+  const access = operation['x-access'] ?? null
+  if (access === null || access === 'read' || access === 'write') return access
+  throw new SpecError(`${where}: x-access is "read" or "write"`)
 }
 
 function readSecurity(
@@ -132,10 +143,9 @@ function readSecurity(
   const requirements = list(operation.security ?? document.security)
   let anonymous = requirements.length === 0
   for (const requirement of requirements) {
-    const entries = Object.entries(object(requirement, `${where}: security`))
-    if (entries.length > 1)
+    const [entry, ...others] = entries(requirement, `${where}: security`)
+    if (others.length > 0)
       throw new SpecError(`${where}: only one security scheme a requirement is supported`)
-    const [entry] = entries
     if (entry === undefined) anonymous = true
     else {
       schemes.push(entry[0])
@@ -145,16 +155,6 @@ function readSecurity(
   return { anonymous, schemes, scopes: [...scopes] }
 }
 
-function readParameter(parameter: JsonObject, where: string): Operation['parameters'][number] {
-  refuseUnknown(parameter, PARAMETER, `${where}: a parameter`)
-  const name = text(parameter.name, `${where}: parameter name`)
-  if (parameter.in !== 'path')
-    throw new SpecError(`${where}: parameter ${name}: only path parameters are supported`)
-  const schema = object(parameter.schema, `${where}: parameter ${name}`)
-  checkSchema(schema, `${where}: parameter ${name}`)
-  return { name, schema }
-}
-
 function readBody(document: JsonObject, value: JsonValue, where: string): Operation['body'] {
   const body = resolve(document, value)
   refuseUnknown(body, BODY, `${where}: requestBody`)
@@ -162,46 +162,6 @@ function readBody(document: JsonObject, value: JsonValue, where: string): Operat
   if (typeof limit !== 'number') throw new SpecError(`${where}: requestBody needs an x-body-limit in bytes`)
   if (body.required !== true) throw new SpecError(`${where}: an optional request body is not supported`)
   const schema = readContent(body, `${where}: requestBody`)
-  if (schema === null) throw new SpecError(`${where}: requestBody needs ${JSON_TYPE}`)
+  if (schema === null) throw new SpecError(`${where}: requestBody needs application/json`)
   return { schema, limit }
-}
-
-function readReplies(document: JsonObject, responses: JsonObject, where: string): Operation['replies'] {
-  return Object.entries(responses).map(([status, value]) => {
-    if (!/^[1-5]\d\d$/.test(status)) throw new SpecError(`${where}: response ${status} is not a status code`)
-    const reply = resolve(document, value)
-    refuseUnknown(reply, REPLY, `${where}: response ${status}`)
-    for (const [name, header] of Object.entries(object(reply.headers ?? {}, `${where}: headers`))) {
-      const resolved = resolve(document, header)
-      refuseUnknown(resolved, HEADER, `${where}: header ${name}`)
-      checkSchema(object(resolved.schema, `header ${name}`), `${where}: header ${name}`)
-    }
-    return { status: Number(status), schema: readContent(reply, `${where}: response ${status}`) }
-  })
-}
-
-function readContent(holder: JsonObject, where: string): JsonObject | null {
-  if (holder.content === undefined) return null
-  const content = object(holder.content, where)
-  refuseUnknown(content, [JSON_TYPE], `${where}: content`)
-  const media = object(content[JSON_TYPE], `${where}: ${JSON_TYPE}`)
-  refuseUnknown(media, MEDIA, `${where}: ${JSON_TYPE}`)
-  const schema = object(media.schema, `${where}: schema`)
-  checkSchema(schema, where)
-  return schema
-}
-
-function list(value: JsonValue | undefined): JsonValue[] {
-  return Array.isArray(value) ? value : []
-}
-
-function resolve(document: JsonObject, value: JsonValue): JsonObject {
-  const holder = object(value, 'a component')
-  if (holder.$ref === undefined) return holder
-  const ref = text(holder.$ref, '$ref')
-  if (!ref.startsWith('#/')) throw new SpecError(`${ref}: only references within the document are supported`)
-  refuseUnknown(holder, ['$ref', 'summary', 'description'], `a reference to ${ref}`)
-  let target: JsonValue = document
-  for (const step of ref.slice(2).split('/')) target = object(target, ref)[step] ?? null
-  return resolve(document, object(target, ref))
 }

@@ -1,6 +1,7 @@
 import { schemas } from '../../generated/schemas.ts'
 
 const pattern = new RegExp(schemas.Name.pattern, 'u')
+const excluded = new RegExp(schemas.Name.not.pattern, 'u')
 
 /** Paths of the site itself: never an owner or a user. Whatever the site needs later goes under one of these. */
 const RESERVED = new Set([
@@ -28,7 +29,7 @@ export function nameKey(name: string): string {
 
 /** Whether `name` can be the name of an owner, a user or a repository: the contract's schema `Name`. */
 export function isName(name: string): boolean {
-  return name.length <= schemas.Name.maxLength && pattern.test(name)
+  return name.length <= schemas.Name.maxLength && pattern.test(name) && !excluded.test(name)
 }
 
 /** Whether `name` can be an owner or a user. */

@@ -1,81 +1,14 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
-import Fastify from 'fastify'
-import t, { type Test } from 'tap'
-import { type Binding, bindOperations } from '../../src/api/bind.ts'
-import { writeGenerated } from '../../src/codegen/generate.ts'
+import t from 'tap'
 import { ServiceError } from '../../src/errors.ts'
-import { sendError } from '../../src/http/replies.ts'
+import { type Answer, bindParcels, parcelHandlers } from './parcels.ts'
 
-const spec = resolve(import.meta.dirname, '../codegen/fixtures/parcels.yaml')
-
-interface Order {
-  to: string
-  kind: string
-  weight?: number
-  note?: string
-}
-interface Call {
-  params: { depot: string; number?: string }
-  body: Order
-}
-
-/** Handlers of the small contract: parcels in memory. */
-function parcelHandlers() {
-  const parcels = new Map<string, object>()
-  return {
-    async sendParcel({ params, body }: Call, caller: string) {
-      const number = parcels.size + 1
-      const { to, kind, weight = null, note = null } = body
-      const parcel = { number, to, kind, weight, note, depot: params.depot, caller }
-      parcels.set(String(number), parcel)
-      return { status: 202, body: parcel }
-    },
-    async listParcels() {
-      return { status: 200, body: [...parcels.values()] }
-    },
-    async recallParcel({ params }: Call) {
-      const recalled = parcels.delete(params.number ?? '')
-      return recalled ? { status: 204, body: null } : { status: 404, body: { error: 'no such parcel' } }
-    },
-  }
-}
-
-const folder = await mkdtemp(join(tmpdir(), 'parcels-'))
-t.teardown(() => rm(folder, { recursive: true, force: true }))
-await writeGenerated({ spec, server: join(folder, 'server'), client: join(folder, 'client') })
-const { operations } = await import(join(folder, 'server/operations.ts'))
-const { schemas } = await import(join(folder, 'server/schemas.ts'))
-
-/** Binds the operations of the small contract to handlers. */
-async function bind(t: Test, change: Partial<Binding<string>> = {}) {
-  const app = Fastify()
-  t.teardown(() => app.close())
-  app.removeAllContentTypeParsers()
-  app.addContentTypeParser('*', (_request, _payload, done) => done(null))
-  app.setErrorHandler((error, _request, reply) => sendError(reply, error, 'Bearer'))
-  bindOperations<string>(app, {
-    operations,
-    schemas,
-    handlers: parcelHandlers(),
-    schemes: ['accessKey'],
-    async authorize({ headers }, { access, schemes, anonymous }) {
-      if (!anonymous && headers.authorization === undefined) throw new ServiceError('credential_missing')
-      return [access, ...schemes].join(' ')
-    },
-    bodyTimeout: 1_000,
-    verifyReplies: true,
-    ...change,
-  })
-  return app
-}
+const PARCELS = '/depots/nordic/oslo/parcels'
 
 t.test('another contract is served without a change of the generator', async (t) => {
-  const app = await bind(t, { verifyReplies: false })
+  const app = await bindParcels(t, { verifyReplies: false })
   const url = await app.listen({ host: '127.0.0.1', port: 0 })
   const ask = async (method: string, path: string, body?: unknown) => {
-    const response = await fetch(`${url}/depots/${path}`, {
+    const response = await fetch(`${url}/depots/nordic/${path}`, {
       method,
       headers: { authorization: 'x', ...(body !== undefined && { 'content-type': 'application/json' }) },
       ...(body !== undefined && { body: JSON.stringify(body) }),
@@ -97,58 +30,178 @@ t.test('another contract is served without a change of the generator', async (t)
   const refusals = [
     [{}, 'to is missing; it is required'],
     [{ to: '' }, 'to is 0 characters long; at least 1 is needed'],
+    [{ to: 'nobody' }, 'to must be the name of somebody; got "nobody"'],
+    [{ to: 'a\ud800' }, 'to must be the name of somebody; got "a\\ud800"'],
+    [{ to: 'a\u0000' }, 'to must be the name of somebody; got "a\\u0000"'],
     [{ to: 'A', kind: 'bag' }, 'kind must be one of letter, box; got "bag"'],
     [{ to: 'A', weight: 1.5 }, 'weight must be an integer; got 1.5'],
     [{ to: 'A', weight: 0 }, 'weight must be >= 1; got 0'],
     [{ to: 'A', note: 'ééééé' }, 'note is 10 bytes long; at most 8 are allowed'],
+    [{ to: 'A', note: 'x'.repeat(30) }, 'note is 30 bytes long; at most 8 are allowed'],
     [[], 'the body must be a JSON object; got []'],
   ] as const
   for (const [order, error] of refusals) t.same(await send(order), [422, { error }])
   t.same(await send({ to: 'x'.repeat(200) }), [413, { error: 'The body is larger than 200 bytes.' }])
   t.same(await ask('GET', 'bergen/parcels'), [
     422,
-    { error: 'depot is 6 characters long; at most 5 are allowed' },
+    { error: 'repo is 6 characters long; at most 5 are allowed' },
   ])
   t.match(await ask('DELETE', 'oslo/parcels/0'), [422, { error: /^number must match pattern/ }])
 
-  const anonymous = await fetch(`${url}/depots/oslo/parcels`)
+  const anonymous = await fetch(url + PARCELS)
   t.equal(anonymous.status, 200, 'security {}: without a credential')
   t.equal(anonymous.headers.has('etag'), true)
-  const refused = await fetch(`${url}/depots/oslo/parcels/2`, { method: 'DELETE' })
+  const refused = await fetch(`${url}${PARCELS}/2`, { method: 'DELETE' })
   t.equal(refused.status, 401, "the document's security holds where an operation has none of its own")
 })
 
-t.test('does not start', async (t) => {
-  const { listParcels: _left, ...incomplete } = parcelHandlers()
-  await t.rejects(bind(t, { handlers: incomplete }), { message: 'listParcels: there is no handler' })
-  await t.rejects(bind(t, { handlers: { ...parcelHandlers(), recallParcel: 1 } }), {
-    message: /^recallParcel: /,
+t.test('query parameters become what the contract says, once', async (t) => {
+  const app = await bindParcels(t)
+  const ask = async (query: string) => {
+    const { statusCode, headers, body } = await app.inject(`${PARCELS}${query}`)
+    return statusCode === 200
+      ? JSON.parse(decodeURIComponent(String(headers.link)))
+      : [statusCode, JSON.parse(body).error]
+  }
+  const defaults = { limit: 20, newest: false }
+  t.same(await ask(''), defaults, 'defaults')
+  t.same(await ask('?'), defaults)
+  t.same(await ask('?limit=7&newest=true&min-weight=0.5&to=Ada'), {
+    limit: 7,
+    newest: true,
+    'min-weight': 0.5,
+    to: 'Ada',
   })
+  t.same(await ask('?kind=box'), { ...defaults, kind: ['box'] }, 'an array of one')
+  t.same(await ask('?kind=box&limit=1&kind=letter'), { ...defaults, limit: 1, kind: ['box', 'letter'] })
+  t.same(await ask('?to=a+b%20c%2Bd%C3%A9%F0%9F%98%80'), { ...defaults, to: 'a b c+dé😀' })
+  t.same(await ask('?t%6f=Ada'), { ...defaults, to: 'Ada' }, 'an encoded name')
+  t.same(await ask('?to=007&to2=x'), { ...defaults, to: '007' }, 'text stays text')
+  t.same(await ask('?to=true'), { ...defaults, to: 'true' })
+  for (const unknown of [
+    '?x=1',
+    '?__proto__=1',
+    '?constructor=1',
+    '?limit[]=1',
+    '?Limit=1',
+    '?%zz=%zz',
+    '?x=%ff',
+    '?&&=&=1',
+  ])
+    t.same(await ask(unknown), defaults, `unknown parameters are ignored: ${unknown}`)
+
+  for (const [query, error] of [
+    ['?limit=0', 'limit must be >= 1; got 0'],
+    ['?limit=51', 'limit must be <= 50; got 51'],
+    ['?limit=-1', 'limit must be >= 1; got -1'],
+    ['?limit=1.5', 'limit must be an integer; got 1.5'],
+    ['?limit=99999999999999999999', 'limit must be <= 50; got 100000000000000000000'],
+    ['?limit=1e1', 'limit must be an integer; got "1e1"'],
+    ['?limit=0x1', 'limit must be an integer; got "0x1"'],
+    ['?limit=07', 'limit must be an integer; got "07"'],
+    ['?limit=+7', 'limit must be an integer; got " 7"'],
+    ['?limit=', 'limit must be an integer; got ""'],
+    ['?limit', 'limit must be an integer; got ""'],
+    ['?limit=null', 'limit must be an integer; got "null"'],
+    ['?limit=1&limit=1', 'limit was sent more than once; send it once'],
+    ['?newest=1', 'newest must be a boolean; got "1"'],
+    ['?newest=TRUE', 'newest must be a boolean; got "TRUE"'],
+    ['?min-weight=-0.5', 'min-weight must be >= 0; got -0.5'],
+    ['?min-weight=NaN', 'min-weight must be a number; got "NaN"'],
+    ['?to=', 'to is 0 characters long; at least 1 is needed'],
+    ['?kind=bag', 'kind.0 must be one of letter, box; got "bag"'],
+    ['?kind=box&kind=box&kind=box', 'kind must NOT have more than 2 items; got ["box","box","box"]'],
+    ['?to=%zz', 'to must be percent-encoded UTF-8; it cannot be decoded'],
+    ['?to=%ff', 'to must be percent-encoded UTF-8; it cannot be decoded'],
+    ['?to=%ED%A0%80', 'to must be percent-encoded UTF-8; it cannot be decoded'],
+    ['?to=100%', 'to must be percent-encoded UTF-8; it cannot be decoded'],
+  ] as const)
+    t.same(await ask(query), [422, error], query)
+})
+
+t.test('handlers set the headers that the contract declares', async (t) => {
+  const app = await bindParcels(t)
+  const list = await app.inject(PARCELS)
+  t.equal(list.headers['x-total-count'], '0')
+  const etag = String(list.headers.etag)
+  const again = await app.inject({ url: PARCELS, headers: { 'if-none-match': etag } })
+  t.equal(again.statusCode, 304)
+  t.equal(again.headers['x-total-count'], '0', 'a 304 has them too')
+
+  const secret = { 'X-Total-Count': 0, 'X-Secret': 'x', 'Set-Cookie': 'x' }
+  const leaking = await bindParcels(t, {
+    verifyReplies: false,
+    handlers: { ...parcelHandlers(), listParcels: async () => ({ status: 200, body: [], headers: secret }) },
+  })
+  const leaked = await leaking.inject(PARCELS)
+  t.equal(leaked.statusCode, 200)
+  t.notOk('x-secret' in leaked.headers || 'set-cookie' in leaked.headers, 'and no others')
+})
+
+t.test('does not start', async (t) => {
   await t.rejects(
-    bind(t, { schemes: ['other'] }),
-    { message: 'sendParcel: nobody implements the security scheme "accessKey"' },
-    'with a security scheme that nobody implements',
+    bindParcels(t, { calls: { sendParcel: async () => ({ status: 202, body: {} }) } }),
+    { message: /^(listParcels|recallParcel): there is no handler$/ },
+    'without a handler',
+  )
+  await t.rejects(
+    bindParcels(t, { schemes: ['other'] }),
+    { message: 'sendParcel: the security scheme "accessKey" is not implemented' },
+    'with a security scheme that is not implemented',
   )
 })
 
-t.test('an answer that the contract does not declare is never sent', async (t) => {
-  const parcel = { number: 1, to: 'Ada', kind: 'letter', weight: null, note: null }
-  const answers = [
-    ['a status that is not declared', { status: 200, body: parcel }],
-    ['a field is missing', { status: 202, body: { ...parcel, to: undefined } }],
-    ['a field is of a wrong type', { status: 202, body: { ...parcel, weight: '7' } }],
-    ['null where it is not allowed', { status: 202, body: { ...parcel, to: null } }],
-    ['a field that is not declared', { status: 202, body: { ...parcel, secret: 1 } }],
-  ] as const
-  for (const [what, answer] of answers) {
-    const app = await bind(t, { handlers: { ...parcelHandlers(), sendParcel: async () => answer } })
-    const response = await app.inject({
-      method: 'POST',
-      url: '/depots/oslo/parcels',
-      headers: { authorization: 'x', 'content-type': 'application/json' },
-      payload: '{"to":"Ada"}',
-    })
-    t.equal(response.statusCode, 500, what)
-    t.notMatch(response.body, /Ada|secret/, 'and tells nothing of the inside')
+const order = {
+  method: 'POST',
+  url: PARCELS,
+  headers: { authorization: 'x', 'content-type': 'application/json' },
+  payload: '{"to":"Ada"}',
+} as const
+const parcel = { number: 1, to: 'Ada', kind: 'letter', weight: null, note: null }
+const headers = { 'X-Parcel-Number': 1 }
+
+t.test('an answer that the contract does not declare never leaves the server', async (t) => {
+  const sendWith = async (verifyReplies: boolean, sendParcel: () => Promise<Answer>) => {
+    const app = await bindParcels(t, { verifyReplies, handlers: { ...parcelHandlers(), sendParcel } })
+    return app.inject(order)
   }
+  for (const [what, answer] of [
+    ['a status that is not declared', { status: 200, body: parcel, headers }],
+    ['an error, which is thrown', { status: 404, body: { error: 'no' }, headers }],
+    ['no status at all', { status: 0, body: parcel, headers }],
+  ] as const)
+    for (const verifyReplies of [true, false]) {
+      const response = await sendWith(verifyReplies, async () => answer)
+      t.equal(response.statusCode, 500, what)
+    }
+  for (const [what, answer] of [
+    ['a field is missing', { status: 202, body: { ...parcel, to: undefined }, headers }],
+    ['a field is of a wrong type', { status: 202, body: { ...parcel, weight: '7' }, headers }],
+    ['null where it is not allowed', { status: 202, body: { ...parcel, to: null }, headers }],
+    ['a value beside null that is not allowed', { status: 202, body: { ...parcel, kind: 'bag' }, headers }],
+    ['a pattern that is excluded', { status: 202, body: { ...parcel, note: 'now!' }, headers }],
+    ['a field that is not declared', { status: 202, body: { ...parcel, secret: 1 }, headers }],
+    ['a required header is missing', { status: 202, body: parcel }],
+    ['a header of a wrong type', { status: 202, body: parcel, headers: { 'X-Parcel-Number': 'one' } }],
+    ['a header that is not declared', { status: 202, body: parcel, headers: { ...headers, 'X-Secret': 1 } }],
+  ] as const) {
+    const response = await sendWith(true, async () => answer)
+    t.equal(response.statusCode, 500, what)
+    t.notMatch(response.body, /Ada|secret/i, 'and tells nothing of the inside')
+  }
+})
+
+t.test('an error that the contract does not declare becomes an internal one', async (t) => {
+  const throwing = async (error: Error) => {
+    const listParcels = async () => {
+      throw error
+    }
+    const app = await bindParcels(t, { handlers: { ...parcelHandlers(), listParcels } })
+    return (await app.inject(PARCELS)).statusCode
+  }
+  t.equal(await throwing(new ServiceError('commit_unknown')), 404, 'declared')
+  t.equal(await throwing(new ServiceError('read_only')), 500, '403 is not declared')
+  t.equal(await throwing(new ServiceError('git_service_unknown')), 500, '400 neither')
+  t.equal(await throwing(new ServiceError('malformed_request')), 400, 'one that any request can meet')
+  t.equal(await throwing(new ServiceError('too_slow')), 408)
 })

@@ -17,9 +17,8 @@ export interface FoundExpression {
 export function findShippedExpressions(): FoundExpression[] {
   const files = globSync(
     ['{src,generated}/**/*.{ts,js}', 'clients/*/src/**/*.{ts,js}', 'clients/demo/*.ts'],
-    {
-      cwd: root,
-    },
+    // The generator reads the contract and nothing that a client sends.
+    { cwd: root, exclude: ['src/codegen/**'] },
   )
   return files.sort().flatMap((file) => findExpressions(file, readFileSync(resolve(root, file), 'utf8')))
 }

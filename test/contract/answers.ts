@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict'
 import { rename } from 'node:fs/promises'
+import fc from 'fast-check'
 import type { JsonAnswer } from './client.ts'
+import { mutationsOf } from './mutations.ts'
+import { brokenQueries } from './queries.ts'
 import { type Check, expectStatus, type Run } from './run.ts'
-import type { Operation } from './spec.ts'
+import { hasCommit, type Operation } from './spec.ts'
 import { cleanCommit, commitsOf, pathParams } from './world.ts'
 
 /** Sends requests to an operation of which each must be answered with one status code. */
@@ -15,6 +18,7 @@ type Provocation = (run: Run, operation: Operation) => Promise<JsonAnswer[]>
 const provocations: Readonly<Record<number, Provocation>> = {
   200: async (run, operation) => [await succeed(run, operation)],
   201: async (run, operation) => [await succeed(run, operation)],
+  204: async (run, operation) => [await succeed(run, operation)],
   304: async (run, operation) => {
     const first = await succeed(run, operation)
     const etag = first.headers.get('etag') ?? ''
@@ -77,9 +81,13 @@ const provocations: Readonly<Record<number, Provocation>> = {
     const unknown = cleanCommit(open).replace(/^.{8}/, '00000000')
     const call = (repository: typeof open, sha: string, token: string) =>
       run.client.call(operation, { params: pathParams(repository, sha), token, body: bodyFor(operation) })
-    return [
+    const answers = [
       await call(closed, cleanCommit(closed), stranger.secret),
       await call({ ...open, name: `${open.name}-missing` }, cleanCommit(open), writer.secret),
+    ]
+    if (!hasCommit(operation)) return answers
+    return [
+      ...answers,
       await call(open, unknown, writer.secret),
       await call(open, cleanCommit(closed), writer.secret),
     ]
@@ -98,6 +106,7 @@ const provocations: Readonly<Record<number, Provocation>> = {
     return Promise.all(wrong.map((headers) => write(run, operation, { headers })))
   },
   422: async (run, operation) => {
+    if (!hasCommit(operation)) return refusedByName(run, operation)
     const sha = cleanCommit(run.world.open)
     const otherFormat = '0'.repeat(sha.length === 40 ? 64 : 40)
     const shas = [sha.slice(0, 7), sha.slice(1), `${sha}0`, `g${sha.slice(1)}`, 'main', 'HEAD', otherFormat]
@@ -135,7 +144,7 @@ export const unavailability: Check = {
     if (closed.path === null) return
     await rename(closed.path, `${closed.path}.away`)
     try {
-      for (const operation of run.client.contract.operations) {
+      for (const operation of run.client.contract.operations.filter(hasCommit)) {
         const params = pathParams(closed, cleanCommit(closed))
         const body = bodyFor(operation)
         const allowed = await run.client.call(operation, { params, token: writer.secret, body })
@@ -165,6 +174,7 @@ export const lockOut: Check = {
     }
     assert.equal(status, 429)
     for (const operation of [first, ...others]) {
+      const success = Math.min(...operation.replies.keys())
       const good = await run.client.call(operation, {
         params,
         token: writer.secret,
@@ -172,9 +182,25 @@ export const lockOut: Check = {
       })
       expectStatus(good, 429, `${operation.id} with a good token`)
       const anonymous = await run.client.call(operation, { params, body: bodyFor(operation) })
-      expectStatus(anonymous, operation.anonymous ? 200 : 401, `${operation.id} without a token`)
+      expectStatus(anonymous, operation.anonymous ? success : 401, `${operation.id} without a token`)
     }
   },
+}
+
+/** One broken rule of the query, or of the body where there is no query. */
+async function refusedByName(run: Run, operation: Operation): Promise<JsonAnswer[]> {
+  const params = pathParams(run.world.open, '')
+  const token = run.world.writer.secret
+  const sample = <T>(values: fc.Arbitrary<T>) => fc.sample(values, { numRuns: 1, seed: run.seed })
+  const queries = brokenQueries(operation).flatMap(({ broken }) => sample(broken))
+  const bodies =
+    queries.length > 0
+      ? []
+      : mutationsOf(operation.body?.schema ?? {}).flatMap(({ broken }) => sample(broken))
+  return Promise.all([
+    ...queries.map((query) => run.client.call(operation, { params, query, token, body: bodyFor(operation) })),
+    ...bodies.map((body) => run.client.call(operation, { params, token, body })),
+  ])
 }
 
 /** A body of exactly the limit is taken. */

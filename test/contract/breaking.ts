@@ -1,18 +1,16 @@
-import { entries, isObject, type Json, type JsonObject, list, object, typesOf } from './json.ts'
+import { ofSchema } from './breaking-schemas.ts'
 import type { Contract, Operation, Reply } from './spec.ts'
-
-/** In which direction a value travels: a client sends a request and reads an answer. */
-type Direction = 'request' | 'answer'
 
 /**
  * What a client that was built for `before` can no longer rely on in `after`: less is accepted than was, or more is
  * answered than was declared. Each is one sentence; none: nothing breaks.
  */
 export function breakingChanges(before: Contract, after: Contract): string[] {
-  return before.operations.flatMap((operation) => {
+  const operations = before.operations.flatMap((operation) => {
     const now = after.operations.find(({ id }) => id === operation.id)
     return now ? ofOperation(operation, now) : [`${operation.id} is gone`]
   })
+  return [...ofServers(before, after), ...ofSchemes(before, after), ...operations]
 }
 
 /** Whether the new version says that clients may break: another major number (Semantic Versioning, 8). */
@@ -26,22 +24,58 @@ function ofOperation(before: Operation, after: Operation): string[] {
   if (before.method !== after.method || before.path !== after.path) {
     found.push(`${id} moved from ${before.method} ${before.path} to ${after.method} ${after.path}`)
   }
-  if (before.anonymous && !after.anonymous) found.push(`${id} now needs a credential`)
   if (before.access === 'read' && after.access !== 'read')
     found.push(`${id} now needs ${after.access} access`)
-  for (const { name, schema } of after.parameters) {
-    const former = before.parameters.find((parameter) => parameter.name === name)
+  if (before.replacesBy !== null && before.replacesBy !== after.replacesBy)
     found.push(
-      ...(former
-        ? ofSchema(former.schema, schema, 'request', `${id}: ${name}`)
-        : [`${id}: new parameter ${name}`]),
+      `${id}: x-replaces-by is ${after.replacesBy ?? 'gone'}, so clients repeat requests by another rule`,
     )
-  }
-  for (const { name } of before.parameters) {
-    if (!after.parameters.some((parameter) => parameter.name === name))
-      found.push(`${id}: parameter ${name} is gone`)
-  }
-  return [...found, ...ofBody(before, after), ...ofReplies(before, after)]
+  return [
+    ...found,
+    ...ofSecurity(before, after),
+    ...ofParameters(before, after),
+    ...ofBody(before, after),
+    ...ofReplies(before, after),
+  ]
+}
+
+function ofServers(before: Contract, after: Contract): string[] {
+  return before.servers
+    .filter((url) => !after.servers.includes(url))
+    .map((url) => `the server ${url} is gone`)
+}
+
+function ofSchemes(before: Contract, after: Contract): string[] {
+  return [...before.schemes].flatMap(([name, rules]) => {
+    const now = after.schemes.get(name)
+    if (now === undefined) return [`the security scheme ${name} is gone`]
+    return now === rules ? [] : [`the security scheme ${name} is another: ${now}`]
+  })
+}
+
+/** Any difference: what is no longer enough locks clients out, and what is enough now was not agreed on. */
+function ofSecurity({ id, security: before }: Operation, { security: after }: Operation): string[] {
+  const nameOf = (requirement: string) => requirement || 'no credential'
+  return [
+    ...before.filter((way) => !after.includes(way)).map((way) => `${id}: ${nameOf(way)} is no longer enough`),
+    ...after.filter((way) => !before.includes(way)).map((way) => `${id}: ${nameOf(way)} is enough now`),
+  ]
+}
+
+function ofParameters({ id, parameters: before }: Operation, { parameters: after }: Operation): string[] {
+  const find = (parameters: typeof before, wanted: (typeof before)[number]) =>
+    parameters.find((parameter) => parameter.name === wanted.name && parameter.in === wanted.in)
+  const gone = before
+    .filter((parameter) => !find(after, parameter))
+    .map(({ name }) => `${id}: parameter ${name} is gone`)
+  const others = after.flatMap((parameter) => {
+    const former = find(before, parameter)
+    const { name, required, schema } = parameter
+    if (!former) return required ? [`${id}: new parameter ${name}`] : []
+    const changed = ofSchema(former.schema, schema, 'request', `${id}: ${name}`)
+    return required && !former.required ? [`${id}: parameter ${name} is required now`, ...changed] : changed
+  })
+  return [...gone, ...others]
 }
 
 function ofBody({ id, body: before }: Operation, { body: after }: Operation): string[] {
@@ -78,62 +112,4 @@ function ofReply(before: Reply, after: Reply, where: string): string[] {
   if (before.content.mediaType !== after.content.mediaType)
     found.push(`${where}: is ${after.content.mediaType} now`)
   return [...found, ...ofSchema(before.content.schema, after.content.schema, 'answer', where)]
-}
-
-/** The set of values may grow in a request and shrink in an answer; a field may come, but never as a new duty. */
-function ofSchema(before: JsonObject, after: JsonObject, direction: Direction, where: string): string[] {
-  const asked = direction === 'request'
-  const [wide, narrow] = asked ? [before, after] : [after, before]
-  const found = narrowed(wide, narrow).map((rule) => `${where}: ${asked ? 'narrower' : 'wider'} ${rule}`)
-  const had = list(before.required)
-  const has = list(after.required)
-  if (asked)
-    found.push(
-      ...has.filter((name) => !had.includes(name)).map((name) => `${where}: ${name} is required now`),
-    )
-  else
-    found.push(
-      ...had.filter((name) => !has.includes(name)).map((name) => `${where}: ${name} may be missing now`),
-    )
-  for (const [name, field] of entries(before.properties)) {
-    const now = isObject(after.properties) ? after.properties[name] : undefined
-    if (now === undefined) found.push(`${where}: ${name} is gone`)
-    else found.push(...ofSchema(object(field, name), object(now, name), direction, `${where}.${name}`))
-  }
-  if (before.default !== undefined && JSON.stringify(before.default) !== JSON.stringify(after.default)) {
-    found.push(`${where}: another default`)
-  }
-  if (isObject(before.items))
-    found.push(...ofSchema(before.items, object(after.items, where), direction, `${where}[]`))
-  return found
-}
-
-const LOWER = ['minLength', 'minimum', 'minItems']
-const UPPER = ['maxLength', 'maximum', 'maxItems', 'x-max-bytes']
-/** Two of these can only be compared for being the same. */
-const OPAQUE = ['pattern', 'format', 'const', 'uniqueItems']
-
-/** The rules by which `narrow` leaves out what `wide` has. */
-function narrowed(wide: JsonObject, narrow: JsonObject): string[] {
-  const types = typesOf(wide).filter((type) => !typesOf(narrow).includes(type))
-  const found = types.map((type) => `type: ${type}`)
-  if (Array.isArray(narrow.enum)) {
-    const allowed = narrow.enum
-    if (!Array.isArray(wide.enum)) found.push('enum')
-    else found.push(...wide.enum.filter((value) => !allowed.includes(value)).map((value) => `enum: ${value}`))
-  }
-  for (const key of LOWER)
-    if (number(narrow[key], 0) > number(wide[key], 0)) found.push(`${key}: ${narrow[key]}`)
-  for (const key of UPPER) {
-    const most = Number.POSITIVE_INFINITY
-    if (number(narrow[key], most) < number(wide[key], most)) found.push(`${key}: ${narrow[key]}`)
-  }
-  for (const key of OPAQUE) {
-    if (narrow[key] !== undefined && narrow[key] !== wide[key]) found.push(`${key}: ${narrow[key]}`)
-  }
-  return found
-}
-
-function number(value: Json | undefined, otherwise: number): number {
-  return typeof value === 'number' ? value : otherwise
 }

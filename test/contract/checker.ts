@@ -31,7 +31,13 @@ export const OUTSIDE = [400, 404, 405, 408, 414, 417, 431] as const
 /** Ajv that knows what this contract's own keywords and formats mean, from the contract's words alone. */
 export function contractAjv(): Ajv2020 {
   const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, strictRequired: false, allErrors: true })
-  addFormats.default(ajv, ['uuid', 'date-time'])
+  addFormats.default(ajv, ['uuid'])
+  // What this contract means by it: UTC with whole seconds.
+  ajv.addFormat('date-time', {
+    type: 'string',
+    validate: (value) =>
+      /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$/.test(value) && !Number.isNaN(Date.parse(value)),
+  })
   for (const [name, { test }] of Object.entries(formats)) {
     ajv.addFormat(name, { type: 'string', validate: test })
   }
@@ -40,6 +46,12 @@ export function contractAjv(): Ajv2020 {
     type: 'string',
     schemaType: 'number',
     validate: (limit: number, value: string) => new TextEncoder().encode(value).length <= limit,
+  })
+  ajv.addKeyword({
+    keyword: 'x-well-formed',
+    type: 'string',
+    schemaType: 'boolean',
+    validate: (wanted: boolean, value: string) => !wanted || !/\p{Cs}/u.test(value),
   })
   ajv.addKeyword({ keyword: 'x-rule', schemaType: 'string' })
   return ajv

@@ -2,6 +2,7 @@ import { abuse } from './abuse/run.ts'
 import { answers, unavailability } from './answers.ts'
 import { history } from './history.ts'
 import { privacy } from './privacy.ts'
+import { queries } from './queries.ts'
 import { parameters, refusals } from './refusals.ts'
 import { acceptance, allOfUnicode } from './reports.ts'
 import type { Check } from './run.ts'
@@ -13,6 +14,7 @@ export const checks: readonly Check[] = [
   acceptance,
   refusals,
   parameters,
+  queries,
   history,
   allOfUnicode,
   abuse,

@@ -5,13 +5,17 @@ import { Coverage } from './coverage.ts'
 import type { Contract, Operation } from './spec.ts'
 
 export interface Call {
-  /** Values of the path parameters, unescaped. */
+  /** Values of path parameters, unescaped. What the operation's path does not name is left out. */
   params: Readonly<Record<string, string>>
+  /** Values of query parameters, each sent once or as often as there are values. */
+  query?: Query
   token?: string | undefined
   headers?: Readonly<Record<string, string>>
   /** An object is sent as JSON, text and bytes as they are. */
   body?: unknown
 }
+
+export type Query = Readonly<Record<string, string | readonly string[]>>
 
 export interface JsonAnswer extends Answer {
   /** undefined: no body. */
@@ -44,8 +48,8 @@ export class Client {
   }
 
   /** Sends a request whose answer the operation must declare. */
-  call(operation: Operation, { params, token, headers, body }: Call): Promise<JsonAnswer> {
-    return this.send(operation.method, this.pathOf(operation, params), {
+  call(operation: Operation, { params, query = {}, token, headers, body }: Call): Promise<JsonAnswer> {
+    return this.send(operation.method, this.pathOf(operation, params) + queryOf(query), {
       headers: {
         ...(token !== undefined && { authorization: `Bearer ${token}` }),
         ...(body !== undefined && { 'content-type': operation.body?.mediaType ?? '' }),
@@ -113,6 +117,14 @@ export function headersOf(raw: readonly string[]): Headers {
   const headers = new Headers()
   for (let index = 0; index < raw.length; index += 2) headers.append(raw[index] ?? '', raw[index + 1] ?? '')
   return headers
+}
+
+function queryOf(query: Query): string {
+  const pairs = Object.entries(query).flatMap(([name, values]) =>
+    [values].flat().map((value) => [name, value]),
+  )
+  const text = pairs.map((pair) => pair.map((part) => encodeURIComponent(part)).join('=')).join('&')
+  return text === '' ? '' : `?${text}`
 }
 
 function bytesOf(body: unknown): Uint8Array | undefined {

@@ -1,4 +1,4 @@
-import type { Contract } from './spec.ts'
+import { type Contract, hasCommit } from './spec.ts'
 
 /** Which declared answers have been seen, and how often. */
 export class Coverage {
@@ -27,10 +27,15 @@ export class Coverage {
     return this.#seen.get(operation)?.get(status) ?? 0
   }
 
-  /** Answers that the contract declares and that never came, as `operation status`. */
+  /**
+   * Answers that the contract declares and that never came, as `operation status`. An operation that is not about a
+   * commit need not read the repository's files, so nothing can make it answer 503.
+   */
   missing(): string[] {
-    return this.#contract.operations.flatMap(({ id, replies }) =>
-      [...replies.keys()].filter((status) => this.seen(id, status) === 0).map((status) => `${id} ${status}`),
+    return this.#contract.operations.flatMap((operation) =>
+      [...operation.replies.keys()]
+        .filter((status) => this.seen(operation.id, status) === 0 && (status !== 503 || hasCommit(operation)))
+        .map((status) => `${operation.id} ${status}`),
     )
   }
 

@@ -80,12 +80,12 @@ function patternOf(pattern: Json | undefined): RegExp | null {
   return typeof pattern === 'string' ? new RegExp(pattern, 'u') : null
 }
 
-/** All code points that match, in texts of `length`. */
+/** All code points that match, surrogates apart, in texts of `length`. */
 function* unicode(pattern: RegExp | null, length: number): Generator<string> {
   let text: string[] = []
   for (let point = 0; point <= 0x10ffff; point++) {
     const character = String.fromCodePoint(point)
-    if (pattern && !pattern.test(character)) continue
+    if (/\p{Cs}/u.test(character) || (pattern && !pattern.test(character))) continue
     text.push(character)
     if (text.length === length) {
       yield text.join('')

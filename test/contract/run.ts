@@ -33,14 +33,14 @@ export function holds<T>(
 }
 
 /** @throws Error when the contract has no such operation */
-function operationCalled(run: Run, id: string): Operation {
+function operationCalled(run: Pick<Run, 'client'>, id: string): Operation {
   const operation = run.client.contract.operations.find((candidate) => candidate.id === id)
   if (!operation) throw new Error(`the contract has no operation ${id}`)
   return operation
 }
 
 /** The operation that takes a report and the one that reads them back. */
-export function reportAndList(run: Run): { report: Operation; list: Operation } {
+export function reportAndList(run: Pick<Run, 'client'>): { report: Operation; list: Operation } {
   return { report: operationCalled(run, 'reportStatus'), list: operationCalled(run, 'listStatuses') }
 }
 

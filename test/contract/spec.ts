@@ -1,18 +1,29 @@
 import { parse } from '@readme/openapi-parser'
-import { entries, isObject, type Json, type JsonObject, list, object, text } from './json.ts'
+import { entries, isObject, type Json, type JsonObject, list, object, text, typesOf } from './json.ts'
 
-/** One operation of a contract, with all references resolved. */
+/** One operation of a contract, with all references resolved and null as one of the types of a schema. */
 export interface Operation {
   id: string
   method: string
   /** As in the contract: `/api/v1/repos/{owner}`. */
   path: string
   access: string
+  /** Field of the body by which a request replaces an earlier one. */
+  replacesBy: string | null
   /** Whether the contract allows a call without a credential. */
   anonymous: boolean
-  parameters: { name: string; schema: JsonObject }[]
+  /** Each way to authenticate, as `scheme: scope scope`; an empty text: without a credential. */
+  security: string[]
+  parameters: Parameter[]
   body: RequestBody | null
   replies: Map<number, Reply>
+}
+
+export interface Parameter {
+  name: string
+  in: string
+  required: boolean
+  schema: JsonObject
 }
 
 interface RequestBody {
@@ -33,6 +44,10 @@ export interface Contract {
   /** With all references resolved. */
   document: JsonObject
   version: string
+  /** Origins and base paths, as written. */
+  servers: string[]
+  /** How each security scheme is sent, without its description. */
+  schemes: Map<string, string>
   operations: Operation[]
 }
 
@@ -41,13 +56,27 @@ const METHODS = ['get', 'post', 'put', 'patch', 'delete']
 /** Reads a contract from a file, or takes one that was read. Knows nothing of what is generated from it. */
 export async function readContract(source: string | JsonObject): Promise<Contract> {
   const unresolved = typeof source === 'string' ? await readDocument(source) : source
-  const document = object(resolveReferences(unresolved, unresolved, 0), 'the contract')
+  const document = object(withNullTypes(resolveReferences(unresolved, unresolved, 0)), 'the contract')
   const operations = entries(document.paths).flatMap(([path, item]) =>
     entries(item)
       .filter(([method]) => METHODS.includes(method))
-      .map(([method, operation]) => readOperation(path, method, object(operation, path), object(item, path))),
+      .map(([method, operation]) =>
+        readOperation(path, method, object(operation, path), object(item, path), document),
+      ),
   )
-  return { document, version: text(object(document.info, 'info').version, 'info.version'), operations }
+  const { securitySchemes } = object(document.components ?? {}, 'components')
+  return {
+    document,
+    version: text(object(document.info, 'info').version, 'info.version'),
+    servers: list(document.servers).map((server) => text(object(server, 'server').url, 'server.url')),
+    schemes: new Map(
+      entries(securitySchemes).map(([name, scheme]) => {
+        const { description: _, ...rules } = object(scheme, name)
+        return [name, JSON.stringify(rules)]
+      }),
+    ),
+    operations,
+  }
 }
 
 /** Reads a contract without resolving anything, so that it can be changed. */
@@ -74,18 +103,55 @@ function resolveReferences(document: JsonObject, value: Json, depth: number): Js
   return Object.fromEntries(inner)
 }
 
-function readOperation(path: string, method: string, operation: JsonObject, item: JsonObject): Operation {
+/** `oneOf` with null, the one use that contracts make of it, as a list of types: easier to compare and to break. */
+function withNullTypes(value: Json): Json {
+  if (Array.isArray(value)) return value.map(withNullTypes)
+  if (!isObject(value)) return value
+  const result = Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, withNullTypes(inner)]))
+  const { oneOf, ...beside } = result
+  if (!Array.isArray(oneOf)) return result
+  const [inner, nothing, ...others] = oneOf
+  if (!isObject(inner) || JSON.stringify(nothing) !== '{"type":"null"}' || others.length > 0)
+    throw new TypeError(`oneOf with anything but null: ${JSON.stringify(oneOf)}`)
+  return {
+    ...inner,
+    ...beside,
+    type: [...typesOf(inner), 'null'],
+    ...(Array.isArray(inner.enum) && { enum: [...inner.enum, null] }),
+    ...(isObject(inner.not) && { not: { type: 'string', ...inner.not } }),
+  }
+}
+
+function readOperation(
+  path: string,
+  method: string,
+  operation: JsonObject,
+  item: JsonObject,
+  document: JsonObject,
+): Operation {
   const id = text(operation.operationId, `${method} ${path}: operationId`)
-  const security = list(operation.security)
+  const security = list(operation.security ?? document.security)
+  const replacesBy = operation['x-replaces-by']
   return {
     id,
     method: method.toUpperCase(),
     path,
     access: text(operation['x-access'], `${id}: x-access`),
+    replacesBy: replacesBy === undefined ? null : text(replacesBy, `${id}: x-replaces-by`),
     anonymous: security.length === 0 || security.some((entry) => entries(entry).length === 0),
+    security: (security.length > 0 ? security : [{}]).map((requirement) =>
+      entries(requirement)
+        .map(([scheme, scopes]) => `${scheme}: ${list(scopes).map(String).sort().join(' ')}`)
+        .join(' and '),
+    ),
     parameters: [...list(item.parameters), ...list(operation.parameters)].map((parameter) => {
-      const { name, schema } = object(parameter, `${id}: parameter`)
-      return { name: text(name, `${id}: name`), schema: object(schema, `${id}: ${name}`) }
+      const { name, in: place, required, schema } = object(parameter, `${id}: parameter`)
+      return {
+        name: text(name, `${id}: name`),
+        in: text(place, `${id}: in`),
+        required: required === true,
+        schema: object(schema, `${id}: ${name}`),
+      }
     }),
     body: isObject(operation.requestBody) ? readBody(operation.requestBody, id) : null,
     replies: new Map(
@@ -126,6 +192,11 @@ function readContent(holder: JsonObject, id: string): Reply['content'] {
   if (more.length > 0) throw new TypeError(`${id}: more than one media type`)
   const [mediaType, media] = [entry[0], object(entry[1], id)]
   return { mediaType, schema: object(media.schema, `${id}: schema`), examples: examplesOf(media) }
+}
+
+/** Whether an operation is about one commit, named by its id. */
+export function hasCommit({ parameters }: Operation): boolean {
+  return parameters.some((parameter) => parameter.in === 'path' && parameter.name === 'sha')
 }
 
 /** `example` and `examples` of a media type, a header or a parameter. */

@@ -54,20 +54,33 @@ function objects(schema: JsonObject): fc.Arbitrary<JsonObject> {
 
 function strings(schema: JsonObject): fc.Arbitrary<string> {
   if (typeof schema.format === 'string') return formatted(schema.format, schema)
-  const pattern = typeof schema.pattern === 'string' ? new RegExp(schema.pattern, 'u') : null
+  const { pattern, fits } = rulesOf(schema)
   const minLength = bound(schema.minLength, 0)
   const maxLength = bound(schema.maxLength, bound(schema['x-max-bytes'], 300))
   const ofClass = pattern === null || /^\^\[[^\]]*\][*+]?\$$/.test(pattern.source)
   const drawn = ofClass
     ? withLength(minLength, maxLength, (length) => {
-        const units = pattern ? character.filter((unit) => pattern.test(unit)) : character
+        const units = character.filter(fits)
         return fc.array(units, { minLength: length, maxLength: length }).map((parts) => parts.join(''))
       })
-    : fc.stringMatching(pattern)
+    : fc.stringMatching(pattern).filter(fits)
   const maxBytes = bound(schema['x-max-bytes'], Number.POSITIVE_INFINITY)
   return drawn.filter(
     (value) => Buffer.byteLength(value) <= maxBytes && inLength(value, minLength, maxLength),
   )
+}
+
+/** What a schema says of the characters of a string, lengths and formats apart. */
+export function rulesOf(schema: JsonObject): { pattern: RegExp | null; fits(value: string): boolean } {
+  const compile = (pattern: Json | undefined) =>
+    typeof pattern === 'string' ? new RegExp(pattern, 'u') : null
+  const pattern = compile(schema.pattern)
+  const excluded = isObject(schema.not) ? compile(schema.not.pattern) : null
+  const fits = (value: string) =>
+    (pattern?.test(value) ?? true) &&
+    !(excluded?.test(value) ?? false) &&
+    !(schema['x-well-formed'] === true && /\p{Cs}/u.test(value))
+  return { pattern, fits }
 }
 
 /** Short, long, and exactly at each limit. */

@@ -80,11 +80,13 @@ export function createClient({ baseUrl, token, fetch, ...defaults }: ClientOptio
 
 /** Returns the same key for requests of which the later one replaces the earlier. Owners and names ignore case. */
 function replacementKey(
-  { path, replacesBy }: Operation,
+  { path, query, replacesBy }: Operation,
   { parameters, body }: OperationInput,
 ): string | null {
   if (!replacesBy) return null
-  const place = Object.values(parameters).map((value) => value.toLowerCase())
+  const place = Object.entries(parameters)
+    .filter(([name]) => !query.includes(name))
+    .map(([, value]) => String(value).toLowerCase())
   return JSON.stringify([path, place, body?.[replacesBy.field] ?? replacesBy.otherwise])
 }
 

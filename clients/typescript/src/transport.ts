@@ -43,8 +43,12 @@ export function createTransport(
     headers: { Accept: 'application/json', ...(token && { Authorization: `Bearer ${token}` }) },
   })
   return async (operation, { parameters, body }, { signal, ifNoneMatch }) => {
+    const isQuery = (name: string) => operation.query.includes(name)
     const init = {
-      params: { path: parameters },
+      params: {
+        path: Object.fromEntries(Object.entries(parameters).filter(([name]) => !isQuery(name))),
+        query: Object.fromEntries(Object.entries(parameters).filter(([name]) => isQuery(name))),
+      },
       ...(body !== undefined && { body }),
       ...(ifNoneMatch && { headers: { 'If-None-Match': ifNoneMatch } }),
       parseAs: 'text',

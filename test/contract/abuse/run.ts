@@ -67,11 +67,8 @@ async function assertStoresNothing(run: Run): Promise<void> {
 }
 
 export function targetOf({ client, world }: Run): Target {
-  const [report, list] = [
-    client.contract.operations.find(({ body }) => body),
-    client.contract.operations.find(({ body }) => !body),
-  ]
-  assert(report?.body && list)
+  const { report, list } = reportAndList({ client })
+  assert(report.body)
   const params = pathParams(world.open, cleanCommit(world.open))
   return {
     host: client.baseUrl.host,

@@ -60,7 +60,7 @@ export const faults: Readonly<Record<string, Fault>> = {
     edits: [['src/api/api.ts', "reply.header('vary', 'Authorization')", '']],
   },
   'a header is missing: ETag': {
-    edits: [['src/api/revalidation.ts', "reply.header('etag', etag)", '']],
+    edits: [['src/api/bind.ts', "reply.header('etag', content.etag)", '']],
   },
   'the combined state is stale': {
     edits: [

@@ -12,7 +12,7 @@ export interface Result<Status extends number, Body> {
 /** No answer that the contract declares: the service was not reached, or something else answered. */
 export type Unanswered = Result<0, { error: string }>
 
-/** Path parameters and the body, a StatusReport. */
+/** Path parameters and the body (StatusReport). */
 export type ReportStatusInput = paths['/api/v1/repos/{owner}/{repo}/statuses/{sha}']['post']['parameters']['path'] & { body: paths['/api/v1/repos/{owner}/{repo}/statuses/{sha}']['post']['requestBody']['content']['application/json'] }
 
 export type ReportStatusResult =
@@ -55,6 +55,8 @@ export interface Operations<Options> {
 export interface Operation {
   method: string
   path: string
+  /** Names of the parameters that are in the query; the others are in the path. */
+  query: readonly string[]
   /** Status codes that the contract declares. */
   statuses: readonly number[]
   /** Whether sending the same request twice does no more than sending it once. */
@@ -63,11 +65,14 @@ export interface Operation {
   replacesBy: { field: string; otherwise: string } | null
   /** Largest length of the body's fields, in Unicode code points. */
   maxLength: Readonly<Record<string, number>>
+  /** Values of the body's fields that take no others. */
+  values: Readonly<Record<string, readonly string[]>>
 }
 
-/** Path parameters and body of one request. */
+type Parameter = string | number | boolean
+/** Path and query parameters and the body of one request. */
 export interface OperationInput {
-  parameters: Readonly<Record<string, string>>
+  parameters: Readonly<Record<string, Parameter | readonly Parameter[] | undefined>>
   body?: Readonly<Record<string, unknown>>
 }
 
@@ -75,6 +80,7 @@ export const operations = {
   "reportStatus": {
     "method": "POST",
     "path": "/api/v1/repos/{owner}/{repo}/statuses/{sha}",
+    "query": [],
     "statuses": [
       201,
       400,
@@ -94,12 +100,22 @@ export const operations = {
     },
     "maxLength": {
       "context": 255,
-      "description": 1024
+      "description": 1024,
+      "target_url": 2048
+    },
+    "values": {
+      "state": [
+        "pending",
+        "success",
+        "failure",
+        "error"
+      ]
     }
   },
   "listStatuses": {
     "method": "GET",
     "path": "/api/v1/repos/{owner}/{repo}/commits/{sha}/statuses",
+    "query": [],
     "statuses": [
       200,
       304,
@@ -112,9 +128,10 @@ export const operations = {
     ],
     "repeatable": true,
     "replacesBy": null,
-    "maxLength": {}
+    "maxLength": {},
+    "values": {}
   }
-} satisfies Record<string, Operation>
+} as const satisfies Record<string, Operation>
 
 /** Makes one method an operation out of `call`, which sends the request and gives its result. */
 export function operationsOver<Options>(

@@ -1,0 +1,74 @@
+import { type JsonObject, object, refuseUnknown, resolve, SpecError, text } from './document.ts'
+import { checkSchema, inlined } from './keywords.ts'
+
+export interface Parameter {
+  name: string
+  required: boolean
+  schema: JsonObject
+}
+
+/** Parameters of an operation by where a request has them. */
+export interface Parameters {
+  path: Parameter[]
+  query: Parameter[]
+}
+
+const PARAMETER = ['name', 'in', 'required', 'description', 'schema', 'example']
+const SCALARS = ['string', 'integer', 'number', 'boolean']
+/** The one request header that operations share: the server revalidates every GET by it. */
+const IF_NONE_MATCH = 'if-none-match'
+
+/**
+ * Reads the parameters of an operation.
+ *
+ * @throws SpecError for one that the server cannot read
+ */
+export function readParameters(
+  document: JsonObject,
+  schemas: Readonly<Record<string, JsonObject>>,
+  values: readonly JsonObject[string][],
+  where: string,
+): Parameters {
+  const parameters: Parameters = { path: [], query: [] }
+  for (const value of values) {
+    const parameter = resolve(document, value)
+    refuseUnknown(parameter, PARAMETER, `${where}: a parameter`)
+    const name = text(parameter.name, `${where}: parameter name`)
+    const schema = object(parameter.schema, `${where}: parameter ${name}`)
+    const required = parameter.required === true
+    checkSchema(schema, `${where}: parameter ${name}`)
+    if (parameter.in === 'path') parameters.path.push({ name, required, schema })
+    else if (parameter.in === 'query') {
+      checkQueryType(schemas, schema, `${where}: parameter ${name}`)
+      parameters.query.push({ name, required, schema })
+    } else if (parameter.in !== 'header' || name.toLowerCase() !== IF_NONE_MATCH || required) {
+      throw new SpecError(
+        `${where}: parameter ${name}: parameters are in the path or the query; of headers only If-None-Match, optional`,
+      )
+    }
+  }
+  checkNames([...parameters.path, ...parameters.query], where)
+  return parameters
+}
+
+/** A URL holds text: a value, or several of one name. */
+function checkQueryType(
+  schemas: Readonly<Record<string, JsonObject>>,
+  schema: JsonObject,
+  where: string,
+): void {
+  const { type, items } = inlined(schemas, schema)
+  const single = type === 'array' ? inlined(schemas, object(items, `${where}: items`)).type : type
+  if (typeof single !== 'string' || !SCALARS.includes(single)) {
+    throw new SpecError(`${where}: in the query are ${SCALARS.join(', ')} and arrays of these`)
+  }
+}
+
+/** The client takes all parameters and the body in one object. */
+function checkNames(parameters: readonly Parameter[], where: string): void {
+  const names = parameters.map(({ name }) => name)
+  for (const [index, name] of names.entries()) {
+    if (name === 'body') throw new SpecError(`${where}: a parameter cannot be called body`)
+    if (names.indexOf(name) !== index) throw new SpecError(`${where}: two parameters are called ${name}`)
+  }
+}

@@ -1,0 +1,73 @@
+import { entries, type JsonObject, object, refuseUnknown, resolve, SpecError, text } from './document.ts'
+import { checkSchema } from './keywords.ts'
+
+export interface Reply {
+  status: number
+  /** null: no body. */
+  schema: JsonObject | null
+  headers: Header[]
+  links: Link[]
+}
+
+export interface Header {
+  name: string
+  required: boolean
+  schema: JsonObject
+}
+
+interface Link {
+  name: string
+  operationId: string
+  parameters: string[]
+}
+
+const REPLY = ['description', 'headers', 'content', 'links']
+const HEADER = ['description', 'required', 'schema', 'example']
+const LINK = ['operationId', 'description', 'parameters']
+const MEDIA = ['schema', 'example', 'examples']
+const JSON_TYPE = 'application/json'
+
+/** Reads the answers of an operation. @throws SpecError for one that the generator does not understand. */
+export function readReplies(document: JsonObject, responses: JsonObject, where: string): Reply[] {
+  return Object.entries(responses).map(([status, value]) => {
+    if (!/^[1-5]\d\d$/.test(status)) throw new SpecError(`${where}: response ${status} is not a status code`)
+    const here = `${where}: response ${status}`
+    const reply = resolve(document, value)
+    refuseUnknown(reply, REPLY, here)
+    return {
+      status: Number(status),
+      schema: readContent(reply, here),
+      headers: entries(reply.headers, `${here}: headers`).map(([name, header]) =>
+        readHeader(name, resolve(document, header), `${here}: header ${name}`),
+      ),
+      links: entries(reply.links, `${here}: links`).map(([name, link]) =>
+        readLink(name, resolve(document, link), `${here}: link ${name}`),
+      ),
+    }
+  })
+}
+
+/** Reads the schema of a body, null where there is none. @throws SpecError for any type but JSON. */
+export function readContent(holder: JsonObject, where: string): JsonObject | null {
+  if (holder.content === undefined) return null
+  const content = object(holder.content, where)
+  refuseUnknown(content, [JSON_TYPE], `${where}: content`)
+  const media = object(content[JSON_TYPE], `${where}: ${JSON_TYPE}`)
+  refuseUnknown(media, MEDIA, `${where}: ${JSON_TYPE}`)
+  const schema = object(media.schema, `${where}: schema`)
+  checkSchema(schema, where)
+  return schema
+}
+
+function readHeader(name: string, header: JsonObject, where: string): Header {
+  refuseUnknown(header, HEADER, where)
+  const schema = object(header.schema, where)
+  checkSchema(schema, where)
+  return { name, required: header.required === true, schema }
+}
+
+function readLink(name: string, link: JsonObject, where: string): Link {
+  refuseUnknown(link, LINK, where)
+  const parameters = entries(link.parameters, where).map(([parameter]) => parameter)
+  return { name, operationId: text(link.operationId, `${where}: operationId`), parameters }
+}

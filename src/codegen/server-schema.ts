@@ -1,0 +1,107 @@
+import { entries, type JsonObject, list, object, SpecError } from './document.ts'
+import { inlined, isNullable, nullableOf, refName } from './keywords.ts'
+
+/** Whether a client writes the value or reads it. */
+export type Use = 'request' | 'answer'
+
+type Schemas = Readonly<Record<string, JsonObject>>
+
+/**
+ * Returns a schema in the form that is exact and fast for the server's validators and serializers; the published one is
+ * the form that clients in every language understand.
+ *
+ * - References name the `$id` of a shared schema, as Ajv and Fastify resolve them.
+ * - `oneOf` with null is a list of types: serializers try the branches of `oneOf` one after the other.
+ * - Objects of answers are closed. Clients must accept a new field; the server must not send one by accident.
+ * - A default stands where Ajv fills it in: at the property of a request, not behind a reference.
+ * - `maxLength` is left out where `x-max-bytes` implies it, so that the message is about bytes.
+ */
+export function serverSchema(schemas: Schemas, schema: JsonObject, use: Use): JsonObject {
+  if (isNullable(schema)) return nullable(schemas, schema, use)
+  const name = refName(schema)
+  if (name !== null) return { $ref: `${name}#` }
+  const { default: _, maxLength, not, properties, items, ...result } = schema
+  const maxBytes = schema['x-max-bytes']
+  if (maxLength !== undefined && !(Number(maxLength) >= Number(maxBytes))) result.maxLength = maxLength
+  // Without its type it would hold for null too, and refuse it.
+  if (not !== undefined) result.not = { type: 'string', ...object(not, 'not') }
+  if (items !== undefined) result.items = serverSchema(schemas, object(items, 'items'), use)
+  if (properties !== undefined) {
+    result.properties = Object.fromEntries(
+      entries(properties, 'properties').map(([key, value]) => [
+        key,
+        property(schemas, object(value, key), use),
+      ]),
+    )
+  }
+  if (use === 'answer' && schema.type === 'object') result.additionalProperties = false
+  return result
+}
+
+/** Returns the schema of a request's field or parameter, with its default. */
+export function property(schemas: Schemas, schema: JsonObject, use: Use): JsonObject {
+  const value = defaultOf(schemas, schema)
+  const result = serverSchema(schemas, schema, use)
+  return use === 'answer' || value === undefined ? result : { ...result, default: value }
+}
+
+/** Returns the default of a field or parameter, its own or that of the component it refers to. */
+export function defaultOf(schemas: Schemas, schema: JsonObject): JsonObject[string] | undefined {
+  return inlined(schemas, schema).default
+}
+
+function nullable(schemas: Schemas, { oneOf, ...beside }: JsonObject, use: Use): JsonObject {
+  const inner = inlined(schemas, nullableOf({ oneOf: oneOf ?? [], ...beside }, 'a schema'))
+  const { type, const: only, ...result } = { ...serverSchema(schemas, inner, use), ...beside }
+  const values = only === undefined ? result.enum : [only]
+  if (values !== undefined) result.enum = [...list(values), null]
+  return { type: [type ?? [], 'null'].flat(), ...result }
+}
+
+/**
+ * Returns every component schema in the server's form.
+ *
+ * @param requests schemas that requests refer to
+ * @param answers schemas that answers refer to
+ * @throws SpecError for a component that would have to be open for requests and closed for answers
+ */
+export function serverComponents(
+  schemas: Schemas,
+  requests: readonly JsonObject[],
+  answers: readonly JsonObject[],
+): Record<string, JsonObject> {
+  const asked = reachable(schemas, requests)
+  const answered = reachable(schemas, answers)
+  return Object.fromEntries(
+    Object.entries(schemas).map(([name, schema]) => {
+      const [request, answer] = [
+        serverSchema(schemas, schema, 'request'),
+        serverSchema(schemas, schema, 'answer'),
+      ]
+      if (asked.has(name) && answered.has(name) && JSON.stringify(request) !== JSON.stringify(answer)) {
+        throw new SpecError(
+          `components.schemas.${name} is in a request and in an answer: the server takes unknown fields in the one and ` +
+            'sends none in the other, so each needs a schema of its own',
+        )
+      }
+      return [name, answered.has(name) ? answer : request]
+    }),
+  )
+}
+
+/** Names of the components that the schemas refer to, directly or through each other. */
+function reachable(schemas: Schemas, roots: readonly JsonObject[]): Set<string> {
+  const found = new Set<string>()
+  const visit = (schema: JsonObject) => {
+    const name = refName(schema)
+    if (name !== null && !found.has(name)) {
+      found.add(name)
+      visit(object(schemas[name], name))
+    }
+    for (const [key, value] of entries(schema.properties, 'properties')) visit(object(value, key))
+    if (schema.items !== undefined) visit(object(schema.items, 'items'))
+    for (const branch of list(schema.oneOf)) visit(object(branch, 'oneOf'))
+  }
+  for (const root of roots) visit(root)
+  return found
+}

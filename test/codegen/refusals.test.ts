@@ -1,0 +1,273 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { generate } from '../../src/codegen/generate.ts'
+
+const parcels = await readFile(join(import.meta.dirname, 'fixtures/parcels.yaml'), 'utf8')
+
+/** Generates from a contract, given as text. */
+async function generateFrom(t: Test, text: string): Promise<unknown> {
+  const folder = await mkdtemp(join(tmpdir(), 'codegen-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  const spec = join(folder, 'spec.yaml')
+  await writeFile(spec, text)
+  return generate({ spec, server: join(folder, 'server'), client: join(folder, 'client') })
+}
+
+const RECALL = `    delete:
+      operationId: recallParcel
+      summary: Recall a parcel
+      x-access: write
+      parameters:
+        - $ref: '#/components/parameters/Owner'
+        - $ref: '#/components/parameters/Repo'
+`
+const ORDER = "$ref: '#/components/schemas/Order'"
+
+/** One edit of the small contract each, and what the refusal must name. */
+const refused: [what: string, find: string, replacement: string, names: RegExp][] = [
+  ['a schema keyword', 'minLength: 1', 'minLength: 1\n          anyOf: []', /"anyOf"/],
+  ['not with more than a pattern', "pattern: '^nobody$'", 'const: nobody', /"not" takes one keyword/],
+  [
+    'oneOf without null',
+    '- type: integer\n            - type',
+    '- type: integer\n            - type: string\n            - type',
+    /"oneOf" is/,
+  ],
+  [
+    'oneOf with null in front',
+    "- type: integer\n            - type: 'null'",
+    "- type: 'null'\n            - type: integer",
+    /"oneOf" is/,
+  ],
+  [
+    'a keyword beside oneOf',
+    'weight:\n          oneOf',
+    'weight:\n          maximum: 7\n          oneOf',
+    /"oneOf" is/,
+  ],
+  [
+    'null in a list of types',
+    'type: integer\n        to',
+    "type: [integer, 'null']\n        to",
+    /oneOf: \[SCHEMA/,
+  ],
+  ['null in an enum', 'enum: [letter, box]', 'enum: [letter, box, null]', /oneOf: \[SCHEMA/],
+  [
+    'a keyword beside a reference',
+    'weight:\n          description: Grams.',
+    "size:\n          $ref: '#/components/schemas/Kind'\n          default: box\n        weight:\n          description: Grams.",
+    /Order\.size: "default" beside \$ref/,
+  ],
+  [
+    'a keyword below items',
+    "$ref: '#/components/schemas/Parcel'\n        '304'",
+    "type: string\n                  contentEncoding: base64\n        '304'",
+    /"contentEncoding"/,
+  ],
+  ['a format', 'minLength: 1', 'format: email', /format "email"/],
+  [
+    'a pattern that is not portable',
+    "pattern: '!$'",
+    "pattern: '(?<!x)!$'",
+    /Parcel\.note: pattern .* not portable/,
+  ],
+  ['a reference to elsewhere', ORDER, "$ref: '#/components/parameters/Owner/schema'", /reference|ref/i],
+  [
+    'additionalProperties with a schema',
+    'properties:\n        error:',
+    'additionalProperties: { type: string }\n      properties:\n        error:',
+    /additionalProperties/,
+  ],
+  [
+    'an object of a request and an answer',
+    ORDER,
+    "$ref: '#/components/schemas/Parcel'",
+    /Parcel is in a request and in an answer/,
+  ],
+  ['an x- key on a schema', 'x-max-bytes: 8', 'x-max-byte: 8', /"x-max-byte"/],
+  ['an x- key on an operation', 'x-access: read', 'x-acess: read', /"x-acess"/],
+  ['an x- key on a body', 'x-body-limit: 200', 'x-body-limit: 200\n        x-note: y', /"x-note"/],
+  ['an x- key on a parameter', 'name: owner', 'name: owner\n      x-note: y', /"x-note"/],
+  [
+    'an x- key on a response',
+    'description: Recalled.',
+    'description: Recalled.\n          x-note: y',
+    /"x-note"/,
+  ],
+  ['an x- key on a path', '/{repo}/parcels:\n', '/{repo}/parcels:\n    x-note: y\n', /"x-note"/],
+  ['an x- key on the document', 'servers:', 'x-note: y\nservers:', /"x-note"/],
+  ['another access', 'x-access: read', 'x-access: admin', /x-access is "read" or "write"/],
+  [
+    'a field to replace by that is none',
+    'x-access: write',
+    'x-replaces-by: weather\n      x-access: write',
+    /x-replaces-by/,
+  ],
+  ['a body without a limit', 'x-body-limit: 200', 'description: y', /needs an x-body-limit/],
+  [
+    'an optional body',
+    'required: true\n        x-body',
+    'required: false\n        x-body',
+    /optional request body/,
+  ],
+  [
+    'another media type',
+    `application/json:\n            schema:\n              ${ORDER}`,
+    `text/plain:\n            schema:\n              ${ORDER}`,
+    /"text\/plain"/,
+  ],
+  [
+    'a header as a parameter',
+    'name: If-None-Match',
+    'name: X-Depot',
+    /X-Depot: parameters are in the path or the query/,
+  ],
+  [
+    'a cookie as a parameter',
+    'in: query\n          schema:\n            type: boolean',
+    'in: cookie\n          schema:\n            type: boolean',
+    /newest: parameters are/,
+  ],
+  ['an object in the query', 'type: boolean', 'type: object', /newest: in the query are string/],
+  [
+    'an array of arrays in the query',
+    "items:\n              $ref: '#/components/schemas/Kind'",
+    'items:\n              type: array\n              items: { type: string }',
+    /kind: in the query are string/,
+  ],
+  ['another style in the query', 'name: newest\n', 'name: newest\n          explode: false\n', /"explode"/],
+  ['a parameter called body', 'name: newest', 'name: body', /cannot be called body/],
+  ['a name in the path and the query', 'name: newest', 'name: repo', /two parameters are called repo/],
+  ['a status that is no number', "'204'", 'default', /default/],
+  ['an operation without a name', '      operationId: sendParcel\n', '', /operationId/],
+  [
+    'a name that is none in code',
+    'operationId: sendParcel',
+    'operationId: send-parcel',
+    /send-parcel is not in camel case/,
+  ],
+  ['a method', '    delete:', '    options:', /"options"/],
+  [
+    'two schemes at once',
+    '- accessKey: [parcels]',
+    '- accessKey: [parcels]\n    other: []',
+    /one security scheme/,
+  ],
+  ['something beside a reference', "        '422':\n", "        '422':\n          links: {}\n", /"links"/],
+  [
+    'a link to no operation',
+    'operationId: recallParcel\n              param',
+    'operationId: recall\n              param',
+    /link recall: there is no operation recall/,
+  ],
+  [
+    'a link with an unknown parameter',
+    'number: $response',
+    'nr: $response',
+    /recallParcel has no parameter nr/,
+  ],
+  ['a document that is none', 'openapi: 3.1.0', 'openapi: 3.1.0\nwebhook: {}', /webhook/],
+  [
+    'no access',
+    '      x-access: write\n      parameters',
+    '      parameters',
+    /^DELETE .*number} cannot be served: x-access is missing/,
+  ],
+  [
+    'no repository',
+    `/depots/{owner}/{repo}/parcels/{number}:\n${RECALL}`,
+    `/depots/{number}:\n${RECALL.replace(/ +- \$ref.*\n/g, '')}`,
+    /^DELETE \/depots\/{number} cannot be served: the path parameters owner and repo are missing/,
+  ],
+  [
+    'an answer of the server that is not declared',
+    "        '403':\n          $ref: '#/components/responses/Refused'\n        '404':\n          $ref: '#/components/responses/Refused'\n        '422'",
+    "        '422'",
+    /^DELETE .* cannot be served: the responses 403, 404 are missing/,
+  ],
+  [
+    'no 422 for parameters',
+    "        '422':\n          $ref: '#/components/responses/Refused'\n        '429':\n          $ref: '#/components/responses/Refused'\n        '503':\n          $ref: '#/components/responses/Refused'\n  /depots",
+    "        '429':\n          $ref: '#/components/responses/Refused'\n        '503':\n          $ref: '#/components/responses/Refused'\n  /depots",
+    /^GET .*: the responses 422 are missing/,
+  ],
+  [
+    'no success',
+    "'204':\n          description: Recalled.",
+    "'409':\n          $ref: '#/components/responses/Refused'",
+    /no response is a success/,
+  ],
+  ['a redirect', "'204':\n", "'303':\n", /response 303: no handler can give it/],
+  [
+    'a 304 of a report',
+    "'204':\n",
+    "'304':\n          description: As before.\n        '204':\n",
+    /response 304: only a GET/,
+  ],
+  [
+    'a 304 without a header of the 200',
+    "              $ref: '#/components/headers/Total'\n            Link:\n              $ref: '#/components/headers/Link'\n        '401'",
+    "              $ref: '#/components/headers/Total'\n        '401'",
+    /response 304: Link is missing, which 200 has/,
+  ],
+  [
+    'a 204 with a body',
+    'description: Recalled.',
+    `description: Recalled.\n          content: { application/json: { schema: { ${ORDER} } } }`,
+    /response 204: it has no body/,
+  ],
+  ['a success without a body', "'204':", "'200':", /response 200: it needs a body/],
+  [
+    'a body that is text',
+    "type: array\n                items:\n                  $ref: '#/components/schemas/Parcel'",
+    'type: string',
+    /response 200: its body must be an object or an array/,
+  ],
+  [
+    'an error of another form',
+    '        error:\n          type: string',
+    '        error:\n          type: string\n        code:\n          type: string',
+    /response 401: its body must be an object with the one field error/,
+  ],
+  [
+    'an error with a header of its own',
+    'description: Refused.\n',
+    'description: Refused.\n      headers: { X-Why: { required: true, schema: { type: string } } }\n',
+    /response 401: the server never sets X-Why/,
+  ],
+]
+
+t.test('refuses what it does not understand or the server cannot serve', async (t) => {
+  for (const [what, find, replacement, names] of refused) {
+    t.ok(parcels.includes(find), `${what}: the edit fits`)
+    // The last place: where a text is there twice, the first may be another operation's.
+    const at = parcels.lastIndexOf(find)
+    const edited = parcels.slice(0, at) + replacement + parcels.slice(at + find.length)
+    await t.rejects(generateFrom(t, edited), { name: 'SpecError', message: names }, what)
+  }
+})
+
+t.test('names everything that is missing at once', async (t) => {
+  const user = `  /api/v1/user:
+    get:
+      operationId: getUser
+      summary: The caller
+      responses:
+        '200':
+          description: The caller.
+          content:
+            application/json:
+              schema:
+                type: object
+components:
+`
+  await t.rejects(generateFrom(t, parcels.replace('components:\n', user)), {
+    name: 'SpecError',
+    message:
+      'GET /api/v1/user cannot be served: x-access is missing: "read" or "write"; the path parameters owner and repo ' +
+      'are missing: they name the repository that access depends on; the responses 304, 401, 403, 404, 429, 503 are ' +
+      'missing: the server gives them by itself',
+  })
+})

@@ -1,0 +1,332 @@
+import { readdirSync } from 'node:fs'
+import { resolve } from 'node:path'
+import t from 'tap'
+import { contractFile } from '../helpers/contract.ts'
+import { allowsBreaking, breakingChanges } from './breaking.ts'
+import { SAME_TEXTS } from './breaking-schemas.ts'
+import { contractAjv } from './checker.ts'
+import { entries, type Json, type JsonObject, list, object } from './json.ts'
+import { readContract, readDocument } from './spec.ts'
+
+const contract = await readContract(contractFile)
+const unresolved = await readDocument(contractFile)
+const released = resolve(import.meta.dirname, 'released')
+
+t.test('clients of a released version do not break', async (t) => {
+  const files = readdirSync(released).filter((name) => name.endsWith('.yaml'))
+  t.ok(files.length > 0)
+  for (const file of files) {
+    const before = await readContract(resolve(released, file))
+    t.equal(file, `openapi-${before.version}.yaml`)
+    const changes = breakingChanges(before, contract)
+    if (!allowsBreaking(before, contract)) t.strictSame(changes, [], `since ${before.version}`)
+  }
+})
+
+t.test('what the customer demands holds in every version', async (t) => {
+  const rows = contract.operations.map(({ id, method, path, security, replacesBy }) => ({
+    [id]: [`${method} ${path}`, ...security, replacesBy],
+  }))
+  t.match(Object.assign({}, ...rows), {
+    reportStatus: [
+      'POST /api/v1/repos/{owner}/{repo}/statuses/{sha}',
+      'bearerToken: repo',
+      'accessToken: repo',
+      'context',
+    ],
+    listStatuses: [
+      'GET /api/v1/repos/{owner}/{repo}/commits/{sha}/statuses',
+      '',
+      'bearerToken: repo',
+      'accessToken: repo',
+      null,
+    ],
+  })
+})
+
+t.test('what breaks a client is noticed', async (t) => {
+  const cases: [name: string, found: RegExp, change: (document: JsonObject) => void][] = [
+    ['an operation is removed', /listStatuses is gone/, (d) => delete at(d, 'paths')[pathOf('listStatuses')]],
+    [
+      'an answer is removed',
+      /403 is gone/,
+      (d) => delete at(operation(d, 'reportStatus'), 'responses')['403'],
+    ],
+    [
+      'an answer is new',
+      /418 is new/,
+      (d) => set(at(operation(d, 'reportStatus'), 'responses'), '418', { description: 'x' }),
+    ],
+    [
+      'a field is now required',
+      /context is required now/,
+      (d) => set(schema(d, 'StatusReport'), 'required', ['state', 'context']),
+    ],
+    [
+      'a new field is required',
+      /team is required now/,
+      (d) => {
+        set(field(d, 'StatusReport'), 'team', { type: 'string' })
+        set(schema(d, 'StatusReport'), 'required', ['state', 'team'])
+      },
+    ],
+    ['a field of an answer is gone', /target_url is gone/, (d) => delete field(d, 'Status').target_url],
+    [
+      'a field of an answer may be missing',
+      /id may be missing/,
+      (d) => set(schema(d, 'Status'), 'required', ['sha']),
+    ],
+    ['a limit is lower', /narrower maxLength: 200/, (d) => set(schema(d, 'Context'), 'maxLength', 200)],
+    [
+      'a limit of an answer is higher',
+      /wider maxLength: 255/,
+      (d) => set(schema(d, 'Context'), 'maxLength', 500),
+    ],
+    [
+      'a body may hold less',
+      /at most 100 bytes/,
+      (d) => set(at(operation(d, 'reportStatus'), 'requestBody'), 'x-body-limit', 100),
+    ],
+    [
+      'a value is no longer taken',
+      /narrower enum: error/,
+      (d) => set(schema(d, 'State'), 'enum', ['pending', 'success', 'failure']),
+    ],
+    [
+      'a value is answered that was not',
+      /wider enum: skipped/,
+      (d) => list(schema(d, 'CombinedState').enum).push('skipped'),
+    ],
+    [
+      'null is answered where it was not',
+      /wider type: null/,
+      (d) =>
+        set(field(d, 'Status'), 'context', {
+          oneOf: [{ $ref: '#/components/schemas/Context' }, { type: 'null' }],
+        }),
+    ],
+    ['a default is another', /another default/, (d) => set(schema(d, 'Context'), 'default', 'ci')],
+    [
+      'a header is gone',
+      /header vary is gone/,
+      (d) => delete at(at(at(operation(d, 'listStatuses'), 'responses'), '200'), 'headers').Vary,
+    ],
+    [
+      'a credential is needed',
+      /listStatuses: no credential is no longer enough/,
+      (d) =>
+        set(operation(d, 'listStatuses'), 'security', [{ bearerToken: ['repo'] }, { accessToken: ['repo'] }]),
+    ],
+    [
+      'no credential is needed',
+      /reportStatus: no credential is enough now/,
+      (d) => list(operation(d, 'reportStatus').security).push({}),
+    ],
+    [
+      'a security scheme is removed from an operation',
+      /reportStatus: accessToken: repo is no longer enough/,
+      (d) => set(operation(d, 'reportStatus'), 'security', [{ bearerToken: ['repo'] }]),
+    ],
+    [
+      'a security scheme is removed from the whole contract',
+      /the security scheme accessToken is gone/,
+      withoutScheme,
+    ],
+    [
+      'a security scheme is added',
+      /listStatuses: basic: {2}is enough now/,
+      (d) => {
+        set(at(at(d, 'components'), 'securitySchemes'), 'basic', { type: 'http', scheme: 'basic' })
+        list(operation(d, 'listStatuses').security).push({ basic: [] })
+      },
+    ],
+    [
+      'a security scheme is sent in another way',
+      /the security scheme accessToken is another: .*X-Token/,
+      (d) => set(at(at(at(d, 'components'), 'securitySchemes'), 'accessToken'), 'name', 'X-Token'),
+    ],
+    [
+      'a scope is added',
+      /bearerToken: repo is no longer enough/,
+      (d) =>
+        set(operation(d, 'reportStatus'), 'security', [
+          { bearerToken: ['repo', 'write'] },
+          { accessToken: ['repo'] },
+        ]),
+    ],
+    [
+      'a scope is removed',
+      /bearerToken: {2}is enough now/,
+      (d) => set(operation(d, 'reportStatus'), 'security', [{ bearerToken: [] }, { accessToken: ['repo'] }]),
+    ],
+    [
+      'a request refuses unknown fields',
+      /reportStatus: body: unknown fields are refused now/,
+      (d) => set(schema(d, 'StatusReport'), 'additionalProperties', false),
+    ],
+    ['the server moves', /the server \/ is gone/, (d) => set(d, 'servers', [{ url: '/v2' }])],
+    [
+      'repeating a request is no longer safe',
+      /reportStatus: x-replaces-by is gone/,
+      (d) => delete operation(d, 'reportStatus')['x-replaces-by'],
+    ],
+    [
+      'a request replaces by another field',
+      /reportStatus: x-replaces-by is state/,
+      (d) => set(operation(d, 'reportStatus'), 'x-replaces-by', 'state'),
+    ],
+    [
+      'a new parameter is required',
+      /listStatuses: new parameter branch/,
+      (d) =>
+        list(operation(d, 'listStatuses').parameters).push({
+          name: 'branch',
+          in: 'query',
+          required: true,
+          schema: { type: 'string' },
+        }),
+    ],
+    [
+      'a parameter is required now',
+      /parameter If-None-Match is required now/,
+      (d) => set(at(at(at(d, 'components'), 'parameters'), 'IfNoneMatch'), 'required', true),
+    ],
+    [
+      'a parameter is gone',
+      /parameter If-None-Match is gone/,
+      (d) => void list(operation(d, 'listStatuses').parameters).pop(),
+    ],
+    [
+      'a pattern is another',
+      /narrower pattern: "\^x\$"/,
+      (d) => set(at(field(d, 'StatusReport'), 'description'), 'pattern', '^x$'),
+    ],
+    [
+      'a pattern of an answer is gone',
+      /sha: wider pattern/,
+      (d) => delete at(field(d, 'Status'), 'sha').pattern,
+    ],
+    [
+      'a pattern is excluded',
+      /narrower not/,
+      (d) => set(at(field(d, 'StatusReport'), 'description'), 'not', { pattern: '^x$' }),
+    ],
+    [
+      'half surrogate pairs are answered',
+      /wider x-well-formed/,
+      (d) => delete schema(d, 'Context')['x-well-formed'],
+    ],
+  ]
+  for (const [name, expected, change] of cases) {
+    const document = structuredClone(unresolved)
+    change(document)
+    const changes = breakingChanges(contract, await readContract(document))
+    t.match(changes.join('\n'), expected, name)
+  }
+})
+
+t.test('what breaks no client is let pass', async (t) => {
+  const document = structuredClone(unresolved)
+  set(field(document, 'StatusReport'), 'environment', { type: 'string', maxLength: 50 })
+  set(field(document, 'Status'), 'environment', { oneOf: [{ type: 'string' }, { type: 'null' }] })
+  set(at(field(document, 'StatusReport'), 'description'), 'maxLength', 4096)
+  set(schema(document, 'Status'), 'additionalProperties', false)
+  list(operation(document, 'listStatuses').parameters).push({
+    name: 'branch',
+    in: 'query',
+    schema: { type: 'string' },
+  })
+  list(document.servers).push({ url: 'https://status.example.org' })
+  t.strictSame(breakingChanges(contract, await readContract(document)), [])
+})
+
+t.test('rules on text that were rewritten allow the same values', async (t) => {
+  const points = [...Array(0x10000).keys(), 0x10000, 0x1f600, 0x10ffff].map((point) =>
+    String.fromCodePoint(point),
+  )
+  const parts = [
+    '',
+    '.',
+    '..',
+    'a',
+    'Z',
+    '9',
+    '-',
+    '_',
+    '/',
+    ' ',
+    'é',
+    '\n',
+    '\0',
+    '\ud800',
+    '.git',
+    '.LOCK',
+    '.gitx',
+    'git',
+  ]
+  const names = parts.flatMap((a) => parts.flatMap((b) => parts.map((c) => a + b + c)))
+  const urls = ['http', 'HTTPS', 'ftp', 'httpss', 'xhttp', ' http'].flatMap((scheme) =>
+    ['://e.org/', ':/e.org', '://', ':e.org', '://e.org/\ud800', '://e.org/a b'].map((rest) => scheme + rest),
+  )
+  const times = [
+    '2026-01-31T12:00:00',
+    '2026-13-31T12:00:00',
+    '2026-01-31 12:00:00',
+    '20260131T120000',
+  ].flatMap((time) => ['Z', 'z', '', '+00:00', '.5Z', 'Z\n'].map((zone) => time + zone))
+  for (const [before, after] of SAME_TEXTS) {
+    const [one, other] = [before, after].map((rules) => contractAjv().compile({ type: 'string', ...rules }))
+    const samples = [...points, ...names, ...urls, ...times]
+    const differ = samples.filter((value) => one?.(value) !== other?.(value))
+    t.strictSame(differ.slice(0, 5), [], JSON.stringify(after))
+    t.ok(
+      samples.some((value) => one?.(value)) && samples.some((value) => !one?.(value)),
+      'both answers are seen',
+    )
+  }
+})
+
+t.test('another major version may break clients', async (t) => {
+  const document = structuredClone(unresolved)
+  set(at(document, 'info'), 'version', `${Number.parseInt(contract.version, 10) + 1}.0.0`)
+  t.ok(allowsBreaking(contract, await readContract(document)))
+  t.notOk(allowsBreaking(contract, contract))
+})
+
+/** Removes the scheme and every requirement of it. */
+function withoutScheme(document: JsonObject): void {
+  delete at(at(document, 'components'), 'securitySchemes').accessToken
+  for (const id of ['reportStatus', 'listStatuses']) {
+    const found = operation(document, id)
+    set(
+      found,
+      'security',
+      list(found.security).filter((way) => !('accessToken' in object(way, 'security'))),
+    )
+  }
+}
+
+function at(holder: JsonObject, key: string): JsonObject {
+  return object(holder[key], key)
+}
+
+function set(holder: JsonObject, key: string, value: Json): void {
+  holder[key] = value
+}
+
+function schema(document: JsonObject, name: string): JsonObject {
+  return at(at(at(document, 'components'), 'schemas'), name)
+}
+
+function field(document: JsonObject, name: string): JsonObject {
+  return at(schema(document, name), 'properties')
+}
+
+function pathOf(id: string): string {
+  return contract.operations.find((candidate) => candidate.id === id)?.path ?? ''
+}
+
+function operation(document: JsonObject, id: string): JsonObject {
+  const [, found] = entries(at(document, 'paths')[pathOf(id)])[0] ?? []
+  return object(found, id)
+}

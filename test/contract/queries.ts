@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict'
+import fc from 'fast-check'
+import type { Query } from './client.ts'
+import { type Json, type JsonObject, object, typesOf } from './json.ts'
+import { ILL_FORMED, wrongValues } from './mutations.ts'
+import { assertNames } from './refusals.ts'
+import { type Check, expectStatus, holds } from './run.ts'
+import type { Operation, Parameter } from './spec.ts'
+import { valid } from './values.ts'
+import { commitsOf, pathParams } from './world.ts'
+
+/** Query parameters by their schemas are taken, each broken rule is refused by name, and unknown ones are ignored. */
+export const queries: Check = {
+  name: 'query parameters are taken by their schemas, and refused by name',
+  async run(run) {
+    const { open, writer } = run.world
+    const params = pathParams(open, commitsOf(open)[0] ?? '')
+    for (const operation of run.client.contract.operations) {
+      const call = (query: Query) =>
+        run.client.call(operation, { params, query, token: writer.secret, body: operation.body?.examples[0] })
+      const taken = async (query: Query) => {
+        const answer = await call(query)
+        assert(
+          answer.status < 300,
+          `${operation.id}, ${JSON.stringify(query)}: ${answer.status} ${answer.body}`,
+        )
+      }
+      await taken({ unknown: ['1', '2'], ['__proto__']: 'x', 'sha[]': '' })
+      if (queryOf(operation).length === 0) continue
+      await holds(run, validQueries(operation), taken)
+      for (const { name, field, broken } of brokenQueries(operation)) {
+        await holds(run, broken, async (query) => {
+          const answer = await call(query)
+          expectStatus(answer, 422, `${operation.id}: ${name}: ${JSON.stringify(query)}`)
+          assertNames(answer.json, field)
+        })
+      }
+    }
+  },
+}
+
+function queryOf({ parameters }: Operation): Parameter[] {
+  return parameters.filter((parameter) => parameter.in === 'query')
+}
+
+function validQueries(operation: Operation): fc.Arbitrary<Query> {
+  const parameters = queryOf(operation)
+  const values = parameters.map(({ name, schema }) => [name, valid(schema).map(asText)] as const)
+  const requiredKeys = parameters.filter(({ required }) => required).map(({ name }) => name)
+  return fc.record(Object.fromEntries(values), { requiredKeys, noNullPrototype: true })
+}
+
+/** Every rule of an operation's query parameters, broken one at a time. */
+export function brokenQueries(
+  operation: Operation,
+): { name: string; field: string; broken: fc.Arbitrary<Query> }[] {
+  return queryOf(operation).flatMap(({ name, required, schema }) => {
+    const rules = typesOf(schema).includes('array')
+      ? wrongArrays(schema)
+      : [...wrongTexts(schema), repeated(schema)]
+    const broken = rules.map(([rule, values]) => ({
+      name: `${name}: ${rule}`,
+      field: name,
+      broken: fc
+        .tuple(validQueries(operation), values)
+        .map(([query, value]): Query => ({ ...query, [name]: value })),
+    }))
+    const missing = validQueries(operation).map((query) =>
+      Object.fromEntries(Object.entries(query).filter(([key]) => key !== name)),
+    )
+    return required ? [...broken, { name: `${name} missing`, field: name, broken: missing }] : broken
+  })
+}
+
+type Rule = [rule: string, values: fc.Arbitrary<string | string[]>]
+
+/** Broken values of one parameter. Text is of every type that it is written as. */
+function wrongTexts(schema: JsonObject): Rule[] {
+  const takesText = typesOf(schema).includes('string') && !Array.isArray(schema.enum)
+  return wrongValues(schema)
+    .filter(([rule]) => !/^type (null|array|object)$/.test(rule) && !(takesText && rule.startsWith('type ')))
+    .filter(([rule]) => rule !== ILL_FORMED)
+    .map(
+      ([rule, values]): Rule => [
+        rule,
+        values
+          .map(String)
+          .filter((text) => text.isWellFormed() && !(rule === 'type string' && isWrittenAs(schema, text))),
+      ],
+    )
+}
+
+function wrongArrays(schema: JsonObject): Rule[] {
+  const items = object(schema.items, 'items')
+  const tooMany = wrongValues(schema).filter(([rule]) => rule === 'too many items')
+  return [
+    ...wrongTexts(items).map(
+      ([rule, values]): Rule => [`items: ${rule}`, values.map((value) => [String(value)])],
+    ),
+    ...tooMany.map(([rule, values]): Rule => [rule, values.map(asText)]),
+  ]
+}
+
+function repeated(schema: JsonObject): Rule {
+  return ['sent twice', valid(schema).map((value) => [String(value), String(value)])]
+}
+
+function isWrittenAs(schema: JsonObject, text: string): boolean {
+  return typesOf(schema).some((type) => type !== 'string' && /^-?\d+$/.test(text) && type !== 'boolean')
+}
+
+function asText(value: Json): string | string[] {
+  return Array.isArray(value) ? value.map(String) : String(value)
+}
