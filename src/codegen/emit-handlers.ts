@@ -101,9 +101,11 @@ function replyType(operation: Operation, reply: Reply): string {
   const body = schema ? schemaType(schema, `${response}['content']['application/json']`) : 'null'
   const headers = handlerHeaders(operation, reply)
   if (headers.length === 0) return `Reply<${status}, ${body}>`
+  // Which of them a success needs is not in openapi-typescript's type where a header is a reference.
+  const pick = (required: boolean) =>
+    `Pick<${response}['headers'], ${union(headers.filter((header) => header.required === required).map(({ name }) => name)) || 'never'}>`
   const needed = headers.some(({ required }) => required)
-  const names = union(headers.map(({ name }) => name))
-  return `Reply<${status}, ${body}> & { headers${needed ? '' : '?'}: Pick<${response}['headers'], ${names}> }`
+  return `Reply<${status}, ${body}> & { headers${needed ? '' : '?'}: Required<${pick(true)}> & Partial<${pick(false)}> }`
 }
 
 function fieldsOf(schemas: Spec['schemas'], schema: JsonObject): [string, JsonObject][] {

@@ -1,10 +1,24 @@
-import type { StatusState } from '../store/tables.ts'
+import type { components } from '../../generated/schema.ts'
 
-export type CombinedState = 'pending' | 'success' | 'failure'
+type State = components['schemas']['State']
+export type CombinedState = components['schemas']['CombinedState']
 
-/** The state of a commit that follows from all of its statuses (contract, part 2); null when there are none. */
-export function combinedState(states: readonly StatusState[]): CombinedState | null {
-  if (states.length === 0) return null
-  if (states.some((state) => state === 'failure' || state === 'error')) return 'failure'
-  return states.includes('pending') ? 'pending' : 'success'
+/** The combined state that a status of each state asks for. */
+const ASKS_FOR: Readonly<Record<State, CombinedState>> = {
+  success: 'success',
+  pending: 'pending',
+  failure: 'failure',
+  error: 'failure',
+}
+/** The highest rank among the statuses decides. */
+const RANK: Readonly<Record<CombinedState, number>> = { success: 0, pending: 1, failure: 2 }
+
+/** Returns the state of a commit with statuses of these states (contract, part 2); null when there are none. */
+export function combinedState(states: readonly State[]): CombinedState | null {
+  let combined: CombinedState | null = null
+  for (const state of states) {
+    const next = ASKS_FOR[state]
+    if (combined === null || RANK[next] > RANK[combined]) combined = next
+  }
+  return combined
 }

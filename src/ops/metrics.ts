@@ -1,4 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from '@prometheus-io/client'
+import { schemas } from '../../generated/schemas.ts'
 import type { PoolFigures } from '../store/engine.ts'
 
 /** What is measured when somebody asks, rather than along the way. */
@@ -47,7 +48,7 @@ export function createMetrics(sources: MetricsSources): Metrics {
     labelNames: ['state'],
     registers,
   })
-  for (const state of ['pending', 'success', 'failure', 'error']) reported.inc({ state }, 0)
+  for (const state of schemas.State.enum) reported.inc({ state }, 0)
   const failed = new Counter({
     name: 'commit_status_authentication_failures_total',
     help: 'Failed authentication attempts that were counted.',

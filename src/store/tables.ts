@@ -1,4 +1,5 @@
 import type { Generated } from 'kysely'
+import type { components } from '../../generated/schema.ts'
 
 /** Kysely's view of the database, the same on every dialect. `migrations.ts` creates what it describes. */
 export interface Tables {
@@ -26,7 +27,7 @@ interface UsersTable {
 
 export type Visibility = 'public' | 'private'
 export type Permission = 'read' | 'write'
-export type StatusState = 'pending' | 'success' | 'failure' | 'error'
+export type StatusState = components['schemas']['State']
 
 interface RepositoriesTable {
   /** Never used again once deleted. */

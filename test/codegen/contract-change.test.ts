@@ -1,132 +1,194 @@
-import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join, relative, resolve } from 'node:path'
+import { readFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
 import t, { type Test } from 'tap'
-import ts from 'typescript'
-import { writeGenerated } from '../../src/codegen/generate.ts'
-import { pushCommits } from '../helpers/git.ts'
+import { answers, lockOut } from '../contract/answers.ts'
+import { Client } from '../contract/client.ts'
+import { Coverage } from '../contract/coverage.ts'
+import { privacy } from '../contract/privacy.ts'
+import { queries } from '../contract/queries.ts'
+import { parameters, refusals } from '../contract/refusals.ts'
+import { readContract } from '../contract/spec.ts'
+import { storeAdministration } from '../contract/store-administration.ts'
+import { createWorld } from '../contract/world.ts'
+import { compile, copyWith, type Edits, serve } from './contract-copy.ts'
 
 const root = resolve(import.meta.dirname, '../..')
-const fixtures = join(import.meta.dirname, 'fixtures')
+const readme = await readFile(join(root, 'README.md'), 'utf8')
 
-/** A copy of all that a change of the contract can reach, with `edit` made in `openapi.yaml` and generated. */
-async function copyWith(t: Test, edit: (contract: string) => string): Promise<string> {
-  const copy = await mkdtemp(join(tmpdir(), 'contract-'))
-  t.teardown(() => rm(copy, { recursive: true, force: true }))
-  for (const part of ['src', 'generated', 'clients/typescript/src', 'package.json', 'tsconfig.json']) {
-    await cp(join(root, part), join(copy, part), { recursive: true })
+/** Compares the files that an edit by hand takes with those that the README names for it. */
+function expectEdits(t: Test, change: string, edits: Edits): void {
+  const [, row = ''] = new RegExp(`^\\| ${change} \\| (.*) \\|$`, 'm').exec(readme) ?? []
+  t.strictSame(
+    Object.keys(edits),
+    [...row.matchAll(/`([^`]+)`/g)].map(([, file]) => file),
+    `README: ${change}`,
+  )
+}
+
+/** A list of what a repository's reports can say, in pages: no commit, query parameters, headers of its own. */
+const OPERATION: Edits = {
+  'openapi.yaml': [
+    [
+      '\ncomponents:\n',
+      `
+  /api/v1/repos/{owner}/{repo}/states:
+    get:
+      operationId: listStates
+      summary: List the states that reports can have
+      x-access: read
+      security:
+        - {}
+        - bearerToken: [repo]
+        - accessToken: [repo]
+      parameters:
+        - $ref: '#/components/parameters/Owner'
+        - $ref: '#/components/parameters/Repo'
+        - $ref: '#/components/parameters/IfNoneMatch'
+        - { name: limit, in: query, schema: { type: integer, minimum: 1, maximum: 3, default: 2 } }
+        - { name: after, in: query, schema: { $ref: '#/components/schemas/State' } }
+        - { name: hide, in: query, schema: { type: array, maxItems: 2, items: { $ref: '#/components/schemas/State' } } }
+      responses:
+        '200':
+          description: One page.
+          headers: &headers
+            ETag: { $ref: '#/components/headers/ETag' }
+            X-Request-Id: { $ref: '#/components/headers/X-Request-Id' }
+            Cache-Control: { $ref: '#/components/headers/Cache-Control' }
+            Vary: { $ref: '#/components/headers/Vary' }
+            X-Total-Count: { required: true, schema: { type: string, pattern: '^[0-9]+$' } }
+            Link: { schema: { type: string } }
+          content:
+            application/json:
+              schema:
+                type: object
+                required: [states, next]
+                properties:
+                  states: { type: array, items: { $ref: '#/components/schemas/State' } }
+                  next: { oneOf: [{ $ref: '#/components/schemas/State' }, { type: 'null' }] }
+        '304': { description: As before., headers: *headers }
+        '401': { $ref: '#/components/responses/Unauthorized' }
+        '403': { $ref: '#/components/responses/Forbidden' }
+        '404': { $ref: '#/components/responses/NotFound' }
+        '422': { $ref: '#/components/responses/UnprocessableContent' }
+        '429': { $ref: '#/components/responses/TooManyRequests' }
+        '503': { $ref: '#/components/responses/ServiceUnavailable' }
+components:
+`,
+    ],
+  ],
+  'src/api/handlers.ts': [
+    [
+      'import type { Caller }',
+      "import { schemas } from '../../generated/schemas.ts'\nimport type { Caller }",
+    ],
+    [
+      '    async listStatuses(',
+      `    async listStates({ query: { limit, after, hide = [] } }) {
+      const shown = schemas.State.enum.filter((state) => !hide.includes(state))
+      const start = after === undefined ? 0 : shown.indexOf(after) + 1
+      const states = shown.slice(start, start + limit)
+      const next = start + limit < shown.length ? (states.at(-1) ?? null) : null
+      const headers = { 'X-Total-Count': String(shown.length), ...(next && { Link: \`<?after=\${next}>; rel="next"\` }) }
+      return { ...respond(200, { states, next }), headers }
+    },
+
+    async listStatuses(`,
+    ],
+  ],
+}
+
+const LIMIT: Edits = { 'openapi.yaml': [['maxLength: 255', 'maxLength: 256']] }
+const FIELD: Edits = {
+  'openapi.yaml': [
+    [/(\n {4}StatusReport:\n[\s\S]*?properties:\n)/, '$1        job:\n          type: integer\n'],
+  ],
+}
+const STATE: Edits = {
+  'openapi.yaml': [['[pending, success, failure, error]', '[pending, success, failure, error, skipped]']],
+  'src/domain/combined-state.ts': [["  error: 'failure',", "  error: 'failure',\n  skipped: 'success',"]],
+}
+
+/** All of them at once: the slow part is to compile. */
+function together(...all: Edits[]): Edits {
+  const files = new Set(all.flatMap((edits) => Object.keys(edits)))
+  return Object.fromEntries([...files].map((file) => [file, all.flatMap((edits) => edits[file] ?? [])]))
+}
+
+t.test('a change of the contract takes as many edits as the README says, and is served', async (t) => {
+  expectEdits(t, 'a limit', LIMIT)
+  expectEdits(t, 'a field of a request', FIELD)
+  expectEdits(t, 'a state', STATE)
+  expectEdits(t, 'an operation', OPERATION)
+  const copy = await copyWith(t, together(LIMIT, FIELD, STATE, OPERATION))
+  t.strictSame(compile(copy), [], 'everything compiles')
+
+  const server = await serve(t, copy)
+  const { open, writer } = await createWorld(storeAdministration(server.store), 2)
+  const [sha = ''] = open.commits
+  const { createClient } = await import(join(copy, 'clients/typescript/src/index.ts'))
+  const client = createClient({ baseUrl: server.url, token: writer.secret })
+  const place = { owner: open.owner, repo: open.name }
+  const report = async (body: object) => {
+    const answer = await client.reportStatus({ ...place, sha, body })
+    return [answer.status, answer.body]
   }
-  await symlink(join(root, 'node_modules'), join(copy, 'node_modules'))
-  const before = await readFile(join(root, 'openapi.yaml'), 'utf8')
-  const after = edit(before)
-  t.not(after, before, 'the edit fits')
-  await writeFile(join(copy, 'openapi.yaml'), after)
-  await writeGenerated({
-    spec: join(copy, 'openapi.yaml'),
-    server: join(copy, 'generated'),
-    client: join(copy, 'clients/typescript/src/generated'),
-  })
-  return copy
-}
 
-/** What the compiler says, one line a finding: `file: TS1234 message`. */
-function compile(folder: string, files: string[]): string[] {
-  const { config } = ts.readConfigFile(join(folder, 'tsconfig.json'), ts.sys.readFile)
-  const { options, fileNames } = ts.parseJsonConfigFileContent({ ...config, include: files }, ts.sys, folder)
-  // The fixtures lie outside of the copy.
-  const program = ts.createProgram(fileNames, { ...options, rootDir: '/' })
-  return ts.getPreEmitDiagnostics(program).map(({ file, code, messageText }) => {
-    const message = ts.flattenDiagnosticMessageText(messageText, ' ').replaceAll('\n', ' ')
-    return `${file ? relative(folder, file.fileName) : ''}: TS${code} ${message}`
-  })
-}
-
-t.test('a longer context: one edit, and everything follows', async (t) => {
-  const copy = await copyWith(t, (contract) =>
-    contract.replace(/(\n {4}Context:\n(?: {6}.*\n)*? {6}maxLength: )255/, '$1256'),
-  )
-  const { buildApp } = await import(join(copy, 'src/app.ts'))
-  const { openStore } = await import(join(copy, 'src/store/store.ts'))
-  const { openCommitLookup } = await import(join(copy, 'src/git/commit-lookup.ts'))
-  const { createBareRepository } = await import(join(copy, 'src/git/repository.ts'))
-  const { createToken, hashToken } = await import(join(copy, 'src/auth/token.ts'))
-  const store = await openStore({ dataDir: join(copy, 'data') })
-  const lookup = openCommitLookup()
-  const app = await buildApp({ store, lookup, verifyReplies: true })
-  t.teardown(async () => {
-    await app.close()
-    await lookup.close()
-    await store.close()
-  })
-  const repository = await store.repositories.create(
-    { owner: 'acme', name: 'rocket', visibility: 'public', objectFormat: 'sha1' },
-    (path: string) => createBareRepository(path, 'sha1'),
-  )
-  const [sha] = pushCommits(repository.path, 1)
-  const { id: userId } = await store.users.create('acme', { ownExisting: true })
-  const token = createToken()
-  await store.tokens.create({
-    userId,
-    name: '',
-    prefix: '',
-    hash: hashToken(token),
-    scopes: ['repo'],
-    expiresAt: null,
-  })
-  const report = async (length: number) => {
-    const { statusCode, body } = await app.inject({
-      method: 'POST',
-      url: `/api/v1/repos/acme/rocket/statuses/${sha}`,
-      headers: { authorization: `Bearer ${token}` },
-      body: { state: 'success', context: 'x'.repeat(length) },
+  await t.test('a limit and a field', async (t) => {
+    t.match(await report({ state: 'success', context: 'x'.repeat(256), job: 7 }), [
+      201,
+      { context: 'x'.repeat(256) },
+    ])
+    t.same(await report({ state: 'success', context: 'x'.repeat(257) }), [
+      422,
+      { error: 'context is 257 characters long; at most 256 are allowed' },
+    ])
+    t.same(await report({ state: 'success', job: '7' }), [422, { error: 'job must be an integer; got "7"' }])
+    const docs: unknown = await (await fetch(`${server.url}/openapi.json`)).json()
+    t.match(docs, {
+      components: { schemas: { Context: { maxLength: 256 }, StatusReport: { properties: { job: {} } } } },
     })
-    return [statusCode, JSON.parse(body)]
-  }
-  t.match(await report(256), [201, { context: 'x'.repeat(256) }], 'the validator of the request')
-  t.same(await report(257), [422, { error: 'context is 257 characters long; at most 256 are allowed' }])
-  const docs = (await app.inject('/openapi.json')).json()
-  t.equal(docs.components.schemas.Context.maxLength, 256, 'the docs')
-})
+    const { operations } = await import(join(copy, 'clients/typescript/src/generated/operations.ts'))
+    t.equal(operations.reportStatus.maxLength.context, 256, 'the client')
+  })
 
-t.test('what the compiler says', async (t) => {
-  const copy = await copyWith(t, (contract) =>
-    contract
-      .replace('operationId: reportStatus', 'operationId: sendStatus')
-      // An optional field of each kind: whoever does not care for it need not change.
-      .replace(/(\n {4}StatusReport:\n[\s\S]*?properties:\n)/, '$1        job:\n          type: string\n'),
-  )
-  // One run for all: the renamed operation in the copy, and the handlers of the fixtures against the real interface.
-  const findings = compile(copy, ['src', 'generated', 'clients', relative(copy, fixtures)])
+  await t.test('a state', async (t) => {
+    t.match(await report({ state: 'skipped', context: 'x'.repeat(256) }), [201, { state: 'skipped' }])
+    const { body } = await client.listStatuses({ ...place, sha })
+    t.match(body, { state: 'success', statuses: [{ state: 'skipped' }] })
+    const metrics = await fetch(`${server.url}/metrics`, { headers: { authorization: 'Bearer metrics' } })
+    t.match(await metrics.text(), 'commit_status_reports_total{state="skipped"} 1')
+  })
 
-  const inSource = findings.filter((finding) => finding.startsWith('src/'))
-  t.same(
-    inSource.filter((finding) => !finding.startsWith('src/api/handlers.ts: ')),
-    [],
-    'a renamed operation is found at its handler and nowhere else',
-  )
-  t.match(inSource[0], /^src\/api\/handlers\.ts: TS2353 .*'reportStatus' does not exist in type 'Handlers</)
-  t.same(
-    findings.filter(
-      (finding) =>
-        /^(generated|clients\/typescript\/src\/[^/]+)\b/.test(finding) && !finding.includes('/src/cli/'),
-    ),
-    [],
-    'the client follows; only its command line calls the operation by its name',
-  )
-  const client = await readFile(join(copy, 'clients/typescript/src/generated/operations.ts'), 'utf8')
-  t.match(client, 'sendStatus(input: SendStatusInput', "the client's types follow")
-  t.match(await readFile(join(copy, 'clients/typescript/src/generated/schema.ts'), 'utf8'), 'job?: string')
+  await t.test('a paged list', async (t) => {
+    const page = async (query: object) => {
+      const { status, body, headers } = await client.listStates({ ...place, ...query })
+      return [status, body, headers.get('x-total-count'), headers.get('link')]
+    }
+    const first = { states: ['pending', 'success'], next: 'success' }
+    t.same(await page({}), [200, first, '5', '<?after=success>; rel="next"'])
+    const last = { states: ['failure', 'error', 'skipped'], next: null }
+    t.same(await page({ after: 'success', limit: 3 }), [200, last, '5', null])
+    const rest = { states: ['success', 'failure', 'skipped'], next: null }
+    t.same(await page({ hide: ['pending', 'error'], limit: 3 }), [200, rest, '3', null])
+    t.same((await page({ limit: 4 })).slice(0, 2), [422, { error: 'limit must be <= 3; got 4' }])
+    const { headers } = await client.listStates(place)
+    t.equal((await client.listStates(place, { ifNoneMatch: headers.get('etag') })).status, 304)
+  })
 
-  const ofFixture = (name: string) => findings.filter((finding) => finding.includes(`fixtures/${name}.ts: `))
-  t.same(ofFixture('complete'), [], 'what is complete compiles')
-  for (const [name, expected] of [
-    ['missing-handler', /TS1360 .*Property 'listStatuses' is missing/],
-    ['extra-handler', /TS2353 .*'deleteStatus' does not exist in type 'Handlers</],
-    ['undeclared-status', /TS2322 .*418/],
-    ['wrong-body', /TS2322 .*'"green"' is not assignable/],
-    ['incomplete-body', /TS2322 .*'statuses' is missing/],
-    ['unknown-input', /TS2551 .*'sha1' does not exist/],
-  ] as const) {
-    t.match(ofFixture(name).join('\n'), expected, `${name} does not compile`)
-  }
+  await t.test('keeps the changed contract', async (t) => {
+    const contract = await readContract(join(copy, 'openapi.yaml'))
+    const coverage = new Coverage(contract)
+    for (const [checks, { url, store }, failuresLeft] of [
+      [[answers, privacy, refusals, parameters, queries], server, 900],
+      [[lockOut], await serve(t, copy, { limit: 3, window: 300 }), 0],
+    ] as const) {
+      const tester = new Client(contract, url, coverage)
+      t.teardown(() => tester.close())
+      const world = await createWorld(storeAdministration(store), 8)
+      for (const check of checks)
+        await t.test(check.name, () => check.run({ client: tester, world, seed: 1, runs: 3, failuresLeft }))
+    }
+    const missing = coverage.missing().filter((gap) => !gap.endsWith(' 503'))
+    t.strictSame(missing, [], 'every declared answer is given, also by the new operation')
+  })
 })

@@ -1,4 +1,5 @@
 import { type Kysely, sql } from 'kysely'
+import { schemas } from '../../../generated/schemas.ts'
 import { countRows, keyedTables, type Row, readBatches } from '../copy/rows.ts'
 import type { Engine } from '../engine.ts'
 import type { Tables } from '../tables.ts'
@@ -15,7 +16,7 @@ const REFERENCES = [
   { table: 'statuses', column: 'repository_id', parents: 'repositories' },
 ] as const
 
-const STATES = new Set<unknown>(['pending', 'success', 'failure', 'error'])
+const STATES = new Set<unknown>(schemas.State.enum)
 const ID_LENGTHS: Record<string, number> = { sha1: 40, sha256: 64 }
 
 /**

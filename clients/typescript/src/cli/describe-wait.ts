@@ -1,3 +1,4 @@
+import { operations } from '../generated/operations.ts'
 import type { Status, WaitProgress, WaitResult } from '../index.ts'
 import { formatDuration } from './duration.ts'
 import { plain } from './terminal.ts'
@@ -25,7 +26,14 @@ export function describeProgress({ statuses, missing }: WaitProgress, time: Date
 
 /** `2 pending, 5 success`. */
 function countStates(statuses: readonly Status[]): string {
-  const counted = (['failure', 'error', 'pending', 'success'] as const)
+  // What decides first, then whatever other states the contract has.
+  const states = new Set<Status['state']>([
+    'failure',
+    'error',
+    'pending',
+    ...operations.reportStatus.values.state,
+  ])
+  const counted = [...states]
     .map((state) => ({ state, count: statuses.filter((status) => status.state === state).length }))
     .filter(({ count }) => count > 0)
   return counted.map(({ state, count }) => `${count} ${state}`).join(', ') || 'nothing has reported'

@@ -1,9 +1,11 @@
+import { operations } from '../generated/operations.ts'
+
 export const help = `Usage: commit-status COMMAND [OPTION…]
 
 Reports and reads the results of checks on commits.
 
 Commands:
-  report --state STATE            report pending, success, failure or error
+  report --state STATE            report ${operations.reportStatus.values.state.join(', ')}
       [--context C] [--description D] [--target-url U] [--truncate] [--json]
   run [--context C] [--target-url U] [--strict] -- COMMAND…
                                   run a command and report how it ends

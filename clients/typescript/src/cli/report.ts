@@ -6,7 +6,7 @@ import { findTarget, targetOptions } from './target.ts'
 import { noticeSlow, plain, print, say } from './terminal.ts'
 import { UsageError } from './usage-error.ts'
 
-const STATES: readonly StatusReport['state'][] = ['pending', 'success', 'failure', 'error']
+const STATES = operations.reportStatus.values.state
 
 /** `commit-status report`: sends one status. */
 export async function report(args: string[], env: NodeJS.ProcessEnv): Promise<number> {

@@ -1,0 +1,80 @@
+import { cp, readFile } from 'node:fs/promises'
+import { join, relative } from 'node:path'
+import t from 'tap'
+import { writeGenerated } from '../../src/codegen/generate.ts'
+import { compile, copyWith } from './contract-copy.ts'
+
+const fixtures = join(import.meta.dirname, 'fixtures')
+
+t.test('what the compiler says', async (t) => {
+  const copy = await copyWith(t, {
+    'openapi.yaml': [
+      ['operationId: reportStatus', 'operationId: sendStatus'],
+      ['[pending, success, failure, error]', '[pending, success, failure, error, skipped]'],
+      [/(\n {4}StatusReport:\n[\s\S]*?properties:\n)/, '$1        job:\n          type: string\n'],
+    ],
+    'src/api/bind.ts': [['verify(answer)\n', 'verify(answer.stauts)\n']],
+  })
+  await writeGenerated({
+    spec: join(fixtures, 'parcels.yaml'),
+    server: join(copy, 'parcels/server'),
+    client: join(copy, 'parcels/client'),
+  })
+  await cp(join(fixtures, 'parcels'), join(copy, 'parcels'), { recursive: true })
+  // One run for all: the renamed operation and a typing error in the copy, and handlers against both contracts.
+  const findings = compile(copy, [relative(copy, fixtures), 'parcels'])
+
+  const inBinding = findings.filter((finding) => finding.startsWith('src/api/bind.ts: '))
+  t.match(inBinding, [/TS\d+ .*'stauts' does not exist/], 'answers are typed where they are bound')
+  const ofState = findings.filter((finding) => finding.includes("'skipped'"))
+  t.match(
+    ofState,
+    [/^src\/domain\/combined-state\.ts: TS2741 Property 'skipped' is missing/],
+    'a state needs its rank and nothing else',
+  )
+  t.equal(ofState.length, 1)
+  const known = [...inBinding, ...ofState]
+  const inSource = findings.filter((finding) => finding.startsWith('src/') && !known.includes(finding))
+  t.same(
+    inSource.filter((finding) => !finding.startsWith('src/api/handlers.ts: ')),
+    [],
+    'a renamed operation is found at its handler and nowhere else',
+  )
+  t.match(inSource[0], /^src\/api\/handlers\.ts: TS2353 .*'reportStatus' does not exist in type 'Handlers</)
+  t.same(
+    findings.filter(
+      (finding) =>
+        /^(generated|clients\/typescript\/src\/[^/]+)\b/.test(finding) && !finding.includes('/src/cli/'),
+    ),
+    [],
+    'the client follows; only its command line calls the operation by its name',
+  )
+  const client = await readFile(join(copy, 'clients/typescript/src/generated/operations.ts'), 'utf8')
+  t.match(client, 'sendStatus(input: SendStatusInput', "the client's types follow")
+  t.match(await readFile(join(copy, 'clients/typescript/src/generated/schema.ts'), 'utf8'), 'job?: string')
+
+  const ofFixture = (name: string) => findings.filter((finding) => finding.includes(`fixtures/${name}.ts: `))
+  t.same(ofFixture('complete'), [], 'what is complete compiles')
+  for (const [name, expected] of [
+    ['missing-handler', /TS1360 .*Property 'listStatuses' is missing/],
+    ['extra-handler', /TS2353 .*'deleteStatus' does not exist in type 'Handlers</],
+    ['undeclared-status', /TS2322 .*418/],
+    ['error-status', /TS2322 .*404/],
+    ['not-modified', /TS2322 .*304/],
+    ['wrong-body', /TS2322 .*'"green"' is not assignable/],
+    ['incomplete-body', /TS2322 .*'statuses' is missing/],
+    ['unknown-input', /TS2551 .*'sha1' does not exist/],
+  ] as const) {
+    t.match(ofFixture(name).join('\n'), expected, `${name} does not compile`)
+  }
+  const ofParcels = (name: string) => findings.filter((finding) => finding.startsWith(`parcels/${name}.ts: `))
+  t.same(ofParcels('complete'), [], 'headers, query parameters and null compile')
+  for (const [name, expected] of [
+    ['missing-header', /TS2322 .*"X-Total-Count"/],
+    ['wrong-header', /TS2322 .*'string' is not assignable to type 'number'/],
+    ['unknown-query', /TS2339 .*'page' does not exist/],
+    ['optional-query', /TS18048 .*'to' is possibly 'undefined'/],
+  ] as const) {
+    t.match(ofParcels(name).join('\n'), expected, `${name} does not compile`)
+  }
+})

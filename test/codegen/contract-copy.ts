@@ -1,0 +1,78 @@
+import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, relative, resolve } from 'node:path'
+import type { Test } from 'tap'
+import ts from 'typescript'
+import { writeGenerated } from '../../src/codegen/generate.ts'
+
+const root = resolve(import.meta.dirname, '../..')
+
+/** What is edited by hand, by file: the text that is looked for and the text that takes its place. */
+export type Edits = Readonly<
+  Record<string, readonly (readonly [find: string | RegExp, replacement: string])[]>
+>
+
+/** A copy of all that a change of the contract can reach, with the edits made and everything generated. */
+export async function copyWith(t: Test, edits: Edits): Promise<string> {
+  const copy = await mkdtemp(join(tmpdir(), 'contract-'))
+  t.teardown(() => rm(copy, { recursive: true, force: true }))
+  for (const part of [
+    'openapi.yaml',
+    'src',
+    'generated',
+    'clients/typescript/src',
+    'package.json',
+    'tsconfig.json',
+  ]) {
+    await cp(join(root, part), join(copy, part), { recursive: true })
+  }
+  await symlink(join(root, 'node_modules'), join(copy, 'node_modules'))
+  for (const [file, pairs] of Object.entries(edits)) {
+    let text = await readFile(join(copy, file), 'utf8')
+    for (const [find, replacement] of pairs) {
+      // A text to find is replaced by a text; an expression may refer to its groups.
+      const edited =
+        typeof find === 'string' ? text.replace(find, () => replacement) : text.replace(find, replacement)
+      t.not(edited, text, `the edit fits ${file}`)
+      text = edited
+    }
+    await writeFile(join(copy, file), text)
+  }
+  await writeGenerated({
+    spec: join(copy, 'openapi.yaml'),
+    server: join(copy, 'generated'),
+    client: join(copy, 'clients/typescript/src/generated'),
+  })
+  return copy
+}
+
+/** What the compiler says of the server and the client, one line a finding: `file: TS1234 message`. */
+export function compile(folder: string, more: string[] = []): string[] {
+  const { config } = ts.readConfigFile(join(folder, 'tsconfig.json'), ts.sys.readFile)
+  const include = ['src', 'generated', 'clients', ...more]
+  const { options, fileNames } = ts.parseJsonConfigFileContent({ ...config, include }, ts.sys, folder)
+  // The files named in `more` lie outside of the copy.
+  const program = ts.createProgram(fileNames, { ...options, rootDir: '/' })
+  return ts.getPreEmitDiagnostics(program).map(({ file, code, messageText }) => {
+    const message = ts.flattenDiagnosticMessageText(messageText, ' ').replaceAll('\n', ' ')
+    return `${file ? relative(folder, file.fileName) : ''}: TS${code} ${message}`
+  })
+}
+
+/** A server of the copy on a free port, with its store. */
+export async function serve(t: Test, copy: string, budget = { limit: 1_000, window: 300 }) {
+  const { buildApp } = await import(join(copy, 'src/app.ts'))
+  const { openStore } = await import(join(copy, 'src/store/store.ts'))
+  const { openCommitLookup } = await import(join(copy, 'src/git/commit-lookup.ts'))
+  const dataDir = await mkdtemp(join(copy, 'data-'))
+  const store = await openStore({ dataDir })
+  const lookup = openCommitLookup()
+  const app = await buildApp({ store, lookup, budget, verifyReplies: true, metricsToken: 'metrics' })
+  t.teardown(async () => {
+    await app.close()
+    await lookup.close()
+    await store.close()
+  })
+  const url: string = await app.listen({ host: '127.0.0.1', port: 0 })
+  return { url, store }
+}
