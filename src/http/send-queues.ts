@@ -1,5 +1,4 @@
-import { fstatSync } from 'node:fs'
-import { open } from 'node:fs/promises'
+import { createReadStream, fstatSync } from 'node:fs'
 
 /** The system's tables of TCP sockets: proc_pid_net(5). */
 const TABLES = process.platform === 'linux' ? ['/proc/self/net/tcp', '/proc/self/net/tcp6'] : []
@@ -16,16 +15,21 @@ export async function sendQueues(descriptors: Iterable<number>): Promise<Map<num
   return queues
 }
 
+/** Reads the table in chunks: with many connections it is too large to be looked through in one turn of the event loop. */
 async function readTable(
   table: string,
   byInode: ReadonlyMap<number, number>,
   queues: Map<number, number>,
 ): Promise<void> {
-  const file = await open(table)
-  for await (const line of file.readLines()) {
-    // sl, local address, remote address, state, tx_queue:rx_queue, timer, retransmissions, uid, time-out, inode.
-    const columns = line.trim().split(/\s+/)
-    const descriptor = byInode.get(Number(columns[9]))
-    if (descriptor !== undefined) queues.set(descriptor, Number.parseInt(columns[4] ?? '', 16))
+  let rest = ''
+  for await (const chunk of createReadStream(table, { encoding: 'latin1' })) {
+    const lines = `${rest}${chunk}`.split('\n')
+    rest = lines.pop() ?? ''
+    for (const line of lines) {
+      // sl, local address, remote address, state, tx_queue:rx_queue, timer, retransmissions, uid, time-out, inode.
+      const columns = line.trim().split(/\s+/)
+      const descriptor = byInode.get(Number(columns[9]))
+      if (descriptor !== undefined) queues.set(descriptor, Number.parseInt(columns[4] ?? '', 16))
+    }
   }
 }

@@ -9,6 +9,7 @@ import type { Socket } from 'node:net'
 import { type ErrorCode, messageOf, statusOf } from '../errors.ts'
 import { valuesOf } from './headers.ts'
 import { breakBody, closeGently, isClosing, patientAnswers } from './linger.ts'
+import { lastResponseOf, oneAtATime } from './pipelining.ts'
 import { endStalledWrites } from './write-timeout.ts'
 
 /** Milliseconds until a client that does not get on is let go. */
@@ -28,7 +29,6 @@ export const DEFAULT_TIMEOUTS: Timeouts = { headers: 10_000, body: 20_000, idle:
 /** How often connections that have become idle are closed while the server stops. Milliseconds. */
 const SWEEP = 50
 const MAX_HEADER_BYTES = 16 * 1024
-const lastResponse = new WeakMap<Socket, ServerResponse>()
 
 /**
  * Node's HTTP server with every answer that Node would give by itself, or leave out, given as the contract says.
@@ -46,19 +46,12 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
     keepAliveTimeout: timeouts.idle,
     connectionsCheckingInterval: 500,
   })
-  const start = (request: IncomingMessage, response: ServerResponse) => {
+  const listener = oneAtATime((request, response) => {
+    if (isClosing(request.socket)) return
     const fault = findFault(request)
     if (fault) answer(response, fault)
     else handle(request, response)
-  }
-  const listener = (request: IncomingMessage, response: ServerResponse) => {
-    const { socket } = request
-    if (isClosing(socket)) return
-    const earlier = lastResponse.get(socket)
-    lastResponse.set(socket, response)
-    if (earlier === undefined || earlier.writableFinished) start(request, response)
-    else startAfter(earlier, request, response, start)
-  }
+  })
   // Closing closes the connections that are idle at that moment; the others are closed as they become so.
   const close = server.close
   server.close = (callback) => {
@@ -76,40 +69,13 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
   return server
 }
 
-/**
- * Starts a pipelined request when the one before it has been answered and its answer taken: whoever sends many and reads
- * nothing has one answer waiting, not as many as were asked for.
- */
-function startAfter(
-  earlier: ServerResponse,
-  request: IncomingMessage,
-  response: ServerResponse,
-  start: RequestListener,
-): void {
-  const { socket } = request
-  // Node reads no further requests while more than this waits to be sent.
-  const claim = socket.writableHighWaterMark + 1
-  claimPending(response, claim)
-  earlier.once('finish', () => {
-    claimPending(response, -claim)
-    // The earlier answer may have been the last one.
-    if (socket.writable && !isClosing(socket)) start(request, response)
-  })
-}
-
-/** Adds to what Node takes to be waiting to be sent on a connection. It has no public name for it. */
-function claimPending(response: ServerResponse, bytes: number): void {
-  const accounted = response as ServerResponse & { _onPendingData(bytes: number): void }
-  accounted._onPendingData(bytes)
-}
-
 /** Answers what the HTTP parser refused. Earlier requests of the same connection get their answers first. */
 export function answerParserError(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable || isClosing(socket)) {
     if (!isClosing(socket)) socket.destroy()
     return
   }
-  const earlier = lastResponse.get(socket)
+  const earlier = lastResponseOf(socket)
   if (earlier && !earlier.req.complete) {
     // What was refused is the body of a request that has an answer already or gets its own.
     breakBody(earlier.req)

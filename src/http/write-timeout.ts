@@ -50,8 +50,8 @@ export function endStalledWrites(server: Server, timeout: number): void {
 
   async function sweep(): Promise<void> {
     const now = performance.now()
-    // Where this process stood still, clients had no chance to take anything.
-    const elapsed = Math.min(now - lastSweep, 2 * interval)
+    // Where this process stood still for long, clients had no chance to take anything.
+    const elapsed = Math.min(now - lastSweep, timeout)
     lastSweep = now
     const stuck = new Map<number, Socket>()
     for (const socket of sockets) {

@@ -35,7 +35,8 @@ const TYPES: Record<string, string> = {
 
 /** Serves the files of the pages, the contract as written, and the clients. All are in memory: none is larger than 2 MB. */
 export async function files(app: FastifyInstance): Promise<void> {
-  const serve = (url: string, content: string | Buffer) => {
+  // Bytes are shared by all answers under way; text would be copied for each.
+  const serve = (url: string, content: Buffer) => {
     const etag = etagOf(content)
     const type = TYPES[url.slice(url.lastIndexOf('.') + 1)] ?? 'text/plain; charset=utf-8'
     app.get(url, (request, reply) => {
@@ -45,7 +46,7 @@ export async function files(app: FastifyInstance): Promise<void> {
     })
   }
   const asset = (folder: string, name: string) =>
-    serve(`/assets/${name}`, readFileSync(resolve(folder, name), 'utf8'))
+    serve(`/assets/${name}`, readFileSync(resolve(folder, name)))
 
   for (const name of ['style.css', 'page.js', 'icon.svg', 'docs.css', 'docs.js']) asset(ASSETS, name)
   for (const name of ['swagger-ui.css', 'swagger-ui-bundle.js']) asset(RENDERER, name)
@@ -55,10 +56,10 @@ export async function files(app: FastifyInstance): Promise<void> {
     else app.get(`/assets/${name}`, () => Promise.reject(new ServiceError('path_unknown', NOT_BUILT)))
   }
 
-  serve('/openapi.yaml', readFileSync(CONTRACT, 'utf8'))
+  serve('/openapi.yaml', readFileSync(CONTRACT))
   await app.register(swagger, {
     mode: 'static',
     specification: { path: CONTRACT, baseDir: resolve(CONTRACT, '..') },
   })
-  serve('/openapi.json', JSON.stringify(app.swagger(), null, 2))
+  serve('/openapi.json', Buffer.from(JSON.stringify(app.swagger(), null, 2)))
 }

@@ -1,16 +1,9 @@
 import { once } from 'node:events'
 import { Agent, get } from 'node:http'
-import { connect, type Socket } from 'node:net'
-import t, { type Test } from 'tap'
-import { startServer, type TestServer } from '../helpers/server.ts'
-
-async function dial(t: Test, { url }: TestServer): Promise<Socket> {
-  const { hostname, port } = new URL(url)
-  const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true })
-  t.teardown(() => socket.destroy())
-  await once(socket, 'connect')
-  return socket
-}
+import type { Socket } from 'node:net'
+import t from 'tap'
+import { startServer } from '../helpers/server.ts'
+import { dial, getBytes } from './connections.ts'
 
 async function readAll(socket: Socket): Promise<string> {
   let text = ''
@@ -26,11 +19,11 @@ t.test('a body that breaks off or breaks HTTP is answered at once', async (t) =>
     `POST /api/v1/repos/owner/demo/statuses/${'a'.repeat(40)} HTTP/1.1\r\nHost: test\r\n` +
     `Authorization: Bearer ${token}\r\nContent-Type: application/json\r\n${framing}\r\n\r\n`
 
-  const broken = await dial(t, server)
+  const broken = await dial(t, server.url)
   broken.write(`${head('Transfer-Encoding: chunked')}2\r\n{}\r\nnot a length\r\n`)
   t.match(await readAll(broken), /^HTTP\/1\.1 400 .*"error"/s)
 
-  const short = await dial(t, server)
+  const short = await dial(t, server.url)
   short.end(`${head('Content-Length: 10')}{}`)
   t.match(await readAll(short), /^HTTP\/1\.1 400 .*"error"/s)
 })
@@ -55,8 +48,7 @@ t.test('every answer forbids browsers to guess its type', async (t) => {
   const { commits } = await server.createRepository('owner/demo')
   await server.createRepository('owner/hidden', { private: true })
   const read = `/api/v1/repos/owner/demo/commits/${commits[0]}/statuses`
-  const get = (path: string, ...lines: string[]) =>
-    `${[`GET ${path} HTTP/1.1`, 'Host: test', 'Connection: close', ...lines].join('\r\n')}\r\n\r\n`
+  const get = (path: string, ...headers: string[]) => getBytes(path, 'Connection: close', ...headers)
   const refs = 'info/refs?service=git-upload-pack'
   const requests: [status: number, request: string][] = [
     [200, get(read)],
@@ -90,7 +82,7 @@ t.test('every answer forbids browsers to guess its type', async (t) => {
     [429, get(read, 'Authorization: Bearer wrong')],
   ]
   for (const [status, request] of requests) {
-    const socket = await dial(t, server)
+    const socket = await dial(t, server.url)
     socket.write(request, 'latin1')
     const [head = ''] = (await readAll(socket)).split('\r\n\r\n', 1)
     const what = `${status} ${request.slice(0, 70)}`
