@@ -80,7 +80,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const limits = options.budget ?? DEFAULT_BUDGET
   const metrics = options.metricsToken
     ? createMetrics({
-        blockedAddresses: () => store.failures.countFrom(limits.limit),
+        blockedAddresses: () => store.failures.countBlocked(limits),
         lookupProcesses: () => lookup.size,
         databasePool: () => store.pool(),
       })

@@ -50,6 +50,7 @@ const table = {
   blocked: [429, 'Too many failed authentication attempts from this address.'],
   headers_too_large: [431, 'The headers are too large.'],
   internal: [500, 'The server made a mistake. It is logged with the id in X-Request-Id.'],
+  authentication_busy: [503, 'Too many authentication attempts are waiting. Try again in a few seconds.'],
   git_busy: [503, 'Too many git operations are under way. Try again in a few seconds.'],
   unavailable: [503, 'The service cannot answer at the moment. Try again in a few seconds.'],
 } as const satisfies Record<string, readonly [status: number, message: string]>

@@ -8,7 +8,10 @@ const derive = promisify(argon2)
 const COST = { memory: 19_456, passes: 2, parallelism: 1 }
 const SALT_BYTES = 16
 const HASH_BYTES = 32
-/** They run in Node's few threads, which files need too. */
+/**
+ * Hashes run in Node's few threads, which files need too. This queue is fair and short: `createBudget` admits one attempt
+ * of an address at a time.
+ */
 const inTurn = limitConcurrency(2)
 
 export const MIN_PASSWORD_LENGTH = 8

@@ -14,7 +14,7 @@ export function addBlockedCommands(program: Command, withStore: WithStore): void
     .option('--json', 'print one JSON array')
     .action((options: { json?: boolean }) =>
       withStore(async (store, { budget }) => {
-        const rows = (await store.failures.list(budget.limit)).map(({ address, failures, endsAt }) => ({
+        const rows = (await store.failures.list(budget)).map(({ address, failures, endsAt }) => ({
           address,
           failures: String(failures),
           blocked_until: new Date(endsAt).toISOString(),

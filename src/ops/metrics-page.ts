@@ -29,9 +29,13 @@ export async function metricsPage(app: FastifyInstance, options: MetricsPageOpti
       if (credential.kind === 'none') throw new ServiceError('credential_missing', MISSING)
       const { address } = request.client
       await budget.check(address)
-      if (credential.kind === 'value' && timingSafeEqual(digest(credential.value), expected)) return
-      if (credential.kind === 'value' || credential.counts) await budget.count(address)
-      throw new ServiceError(credential.kind === 'value' ? 'credential_unknown' : credential.code, WRONG)
+      if (credential.kind === 'bad') {
+        if (credential.counts) await budget.count(address)
+        throw new ServiceError(credential.code, WRONG)
+      }
+      const actual = digest(credential.value)
+      const right = await budget.attempt(address, async () => timingSafeEqual(actual, expected) || null)
+      if (!right) throw new ServiceError('credential_unknown', WRONG)
     },
     async handler(_request, reply) {
       const { type, text } = await metrics.render()

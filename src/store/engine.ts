@@ -91,8 +91,10 @@ export interface Flavor {
   clustered: string
   /** The larger of two numbers. */
   greatest: 'max' | 'greatest'
-  /** Milliseconds since the epoch, by the database's clock. */
+  /** Milliseconds since the epoch, by the database's clock. The same throughout a statement. */
   now: string
+  /** The same at the moment of its evaluation, which may come after a wait for a lock. */
+  clock: string
 }
 
 /** A row refers to another one that is not there, or no longer. Nothing was written. */

@@ -9,17 +9,43 @@ export interface Failures {
   endsIn: number
 }
 
+/** Limits of one address, the same in every process. */
+export interface FailureLimits {
+  /** Failures in one window. */
+  limit: number
+  /** Length of a window in seconds. */
+  window: number
+}
+
+/** A place in an address's budget, held while a secret is compared. */
+export interface Reservation {
+  /** Turns the reservation into a failure. @returns null: it has expired, and the budget has no room left */
+  fail(): Promise<Failures | null>
+  /** Gives the place back. */
+  release(): Promise<void>
+}
+
 /** Live rows at most; beyond that the ones that end soonest go. */
 const MOST = 100_000
 /** A process makes room for so many new addresses at once, since counting rows is too slow to do for each. */
 const ROOM = 100
+/**
+ * Milliseconds until a reservation expires because its process has crashed. Finding a user, comparing a password and
+ * writing the outcome takes a few seconds at worst.
+ */
+export const RESERVATION_LIFETIME = 60_000
+/**
+ * Rows that end this many milliseconds later than any window can are removed. Less would also remove rows of statements
+ * that began after the one that removes them.
+ */
+const SET_BACK = 60_000
 
-/** Names what is remembered of a request's rights where the address's failures are looked up along the way. */
+/** Returns the cache key of what requests of an address read about its failures and their access. */
 export function accessKey(address: string): string {
   return `access ${address}`
 }
 
-/** What is left of an address's window and what was counted in it. */
+/** Selects the failures of an address's window, and how much of it is left. */
 export function failureColumns(flavor: Flavor) {
   return [
     'auth_failures.failures' as const,
@@ -27,10 +53,33 @@ export function failureColumns(flavor: Flavor) {
   ] as const
 }
 
-/** Failed authentication attempts by address, counted by the database, so that all processes share them. */
+/**
+ * Failed authentication attempts by address, counted by the database, so that all processes share them.
+ *
+ * The row of an address holds its failures and its reservations, so that one statement compares their sum with the limit
+ * and changes it:
+ *
+ * ```
+ *             failures + reservations < limit
+ *   attempt ───────────────────────────────────▶ reserved ──┬── wrong ───▶ failure
+ *      │                                                    ├── right ───▶ given back
+ *      └── otherwise: nothing changes                       └── crash ───▶ expired
+ * ```
+ *
+ * Invariant: failures + reservations <= limit, so at most `limit` wrong secrets are compared in a window.
+ *
+ * A window ends at `ends_at`. It has also ended when `ends_at` is further away than the length of a window, because then
+ * the clock was set back. A row without failures has no window.
+ *
+ * All reservations of a row expire together, `RESERVATION_LIFETIME` after the latest one. The reservation of a crashed
+ * process can therefore take up room for longer than that, but only while other attempts still find room: without room
+ * no attempt extends it.
+ */
 export function failureStore(engine: Engine) {
   const { kysely, flavor } = engine
   const now = sql<number>`${sql.raw(flavor.now)}`
+  // Where a statement compares times that another one may have written while it waited for the row's lock.
+  const clock = sql<number>`${sql.raw(flavor.clock)}`
   let addedUntilTrim = 0
 
   const current = prepare<{ address: string }>()((p) =>
@@ -41,26 +90,76 @@ export function failureStore(engine: Engine) {
       .where('ends_at', '>', now),
   )
 
+  const lifetime = sql.lit(RESERVATION_LIFETIME)
+  const live = sql`auth_failures.reserved_until > ${now} and auth_failures.reserved_until <= ${clock} + ${lifetime}`
+  const reserved = sql<number>`case when ${live} then auth_failures.reserved else 0 end`
+  const over = (window: number) =>
+    sql<boolean>`(auth_failures.ends_at <= ${now} or auth_failures.ends_at > ${clock} + ${window})`
+  const failures = (window: number) =>
+    sql<number>`case when ${over(window)} then 0 else auth_failures.failures end`
+  const given = (returned: number) => sql<number>`${sql.raw(flavor.greatest)}(${reserved} - ${returned}, 0)`
+
   // The window begins with the first failure, and a later one does not lengthen it.
-  const over = sql<boolean>`auth_failures.ends_at <= ${now}`
-  const count = prepare<{ address: string; window: number }>()((p) =>
+  const count = prepare<FailureLimits & { address: string; returned: number }>()((p) =>
     kysely
       .insertInto('auth_failures')
       .values({ address: p.address, failures: 1, ends_at: sql<number>`${now} + ${p.window}` })
       .onConflict((conflict) =>
-        conflict.column('address').doUpdateSet({
-          failures: sql<number>`case when ${over} then 1 else auth_failures.failures + 1 end`,
-          ends_at: sql<number>`case when ${over} then excluded.ends_at else auth_failures.ends_at end`,
-        }),
+        conflict
+          .column('address')
+          .doUpdateSet({
+            failures: sql<number>`${failures(p.window)} + 1`,
+            ends_at: sql<number>`case when ${over(p.window)} or auth_failures.failures = 0 then excluded.ends_at
+              else auth_failures.ends_at end`,
+            reserved: given(p.returned),
+          })
+          .where(sql<boolean>`${failures(p.window)} + ${given(p.returned)} < ${p.limit}`),
       )
       .returning(failureColumns(flavor)),
   )
 
-  const removeExpired = () => kysely.deleteFrom('auth_failures').where('ends_at', '<=', now).execute()
+  const reserve = prepare<FailureLimits & { address: string }>()((p) =>
+    kysely
+      .insertInto('auth_failures')
+      .values({
+        address: p.address,
+        failures: 0,
+        ends_at: now,
+        reserved: 1,
+        reserved_until: sql<number>`${now} + ${lifetime}`,
+      })
+      .onConflict((conflict) =>
+        conflict
+          .column('address')
+          .doUpdateSet({
+            failures: failures(p.window),
+            ends_at: sql<number>`case when ${over(p.window)} then excluded.ends_at else auth_failures.ends_at end`,
+            reserved: sql<number>`${reserved} + 1`,
+            reserved_until: sql<number>`${clock} + ${lifetime}`,
+          })
+          .where(sql<boolean>`${failures(p.window)} + ${reserved} < ${p.limit}`),
+      )
+      .returning(['failures', 'reserved']),
+  )
 
-  /** Removes what has ended, and what is too much. */
-  async function trim(): Promise<void> {
-    await removeExpired()
+  const release = prepare<{ address: string }>()((p) =>
+    kysely
+      .updateTable('auth_failures')
+      .set({ reserved: given(1) })
+      .where('address', '=', p.address),
+  )
+
+  /** Removes rows that have ended, and surplus ones. */
+  async function trim({ window }: FailureLimits): Promise<void> {
+    await kysely
+      .deleteFrom('auth_failures')
+      .where((eb) =>
+        eb.or([
+          eb.and([eb('ends_at', '<=', now), eb('reserved_until', '<=', now)]),
+          eb('ends_at', '>', sql<number>`${now} + ${1000 * window + SET_BACK}`),
+        ]),
+      )
+      .execute()
     const { rows } = await kysely
       .selectFrom('auth_failures')
       .select((eb) => eb.fn.countAll<number>().as('rows'))
@@ -75,34 +174,70 @@ export function failureStore(engine: Engine) {
       .execute()
   }
 
+  /** Trims the table now and then. Called for each address that may be new. */
+  async function added(limits: FailureLimits): Promise<void> {
+    if (--addedUntilTrim >= 0) return
+    addedUntilTrim = ROOM
+    // What was counted or reserved stands: the next new address tries again.
+    await trim(limits).catch(() => {
+      addedUntilTrim = 0
+    })
+  }
+
+  async function countFailure(
+    address: string,
+    limits: FailureLimits,
+    returned: 0 | 1,
+  ): Promise<Failures | null> {
+    const params = { address, returned, ...inMilliseconds(limits) }
+    const [row] = await engine.write(count, params, accessKey(address))
+    if (!row) return null
+    if (row.failures === 1 && returned === 0) await added(limits)
+    return { failures: row.failures, endsIn: row.ends_in }
+  }
+
   return {
-    /** What was counted in the address's current window, if it has one. */
+    /** Returns the failures of the address's window. `endsIn` exceeds a window when the clock was set back. */
     async find(address: string): Promise<Failures | null> {
       const [row] = await engine.read(current, { address })
       return row ? { failures: row.failures, endsIn: row.ends_in } : null
     },
 
     /**
-     * Counts one failure, atomically: of any number that come at once, each gets a number of its own.
+     * Counts one failure, atomically: concurrent failures get consecutive numbers.
      *
-     * @param window milliseconds
+     * @returns null: failures and reservations leave no room, and nothing was counted
      */
-    async count(address: string, window: number): Promise<Failures> {
-      const [row] = await engine.write(count, { address, window }, accessKey(address))
-      if (!row) throw new Error('one row was asked for')
-      if (row.failures === 1 && --addedUntilTrim < 0) {
-        addedUntilTrim = ROOM
-        await trim()
+    count: (address: string, limits: FailureLimits) => countFailure(address, limits, 0),
+
+    /**
+     * Reserves a place in the address's budget, atomically.
+     *
+     * @returns null: failures and reservations leave no room
+     */
+    async reserve(address: string, limits: FailureLimits): Promise<Reservation | null> {
+      const since = performance.now()
+      const [row] = await engine.write(reserve, { address, ...inMilliseconds(limits) }, accessKey(address))
+      if (!row) return null
+      if (row.failures === 0 && row.reserved === 1) await added(limits)
+      // Once it has expired, the place may belong to another attempt.
+      const isHeld = () => performance.now() - since < RESERVATION_LIFETIME
+      return {
+        fail: () => countFailure(address, limits, isHeld() ? 1 : 0),
+        async release() {
+          if (isHeld()) await engine.write(release, { address }, accessKey(address))
+        },
       }
-      return { failures: row.failures, endsIn: row.ends_in }
     },
 
-    /** Addresses with at least `limit` failures in their window, the one that ends last first. */
-    async list(limit: number): Promise<(Failures & { address: string; endsAt: number })[]> {
+    /** Returns addresses with `limit` failures in their window, the one that ends last first. */
+    async list(limits: FailureLimits): Promise<(Failures & { address: string; endsAt: number })[]> {
+      const { limit, window } = inMilliseconds(limits)
       const rows = await kysely
         .selectFrom('auth_failures')
         .select(['address', 'ends_at', ...failureColumns(flavor)])
         .where('ends_at', '>', now)
+        .where('ends_at', '<=', sql<number>`${now} + ${window}`)
         .where('failures', '>=', limit)
         .orderBy('ends_at', 'desc')
         .execute()
@@ -114,25 +249,33 @@ export function failureStore(engine: Engine) {
       }))
     },
 
-    /** How many addresses have at least `limit` failures in their window. */
-    async countFrom(limit: number): Promise<number> {
+    /** Returns how many addresses have `limit` failures in their window. */
+    async countBlocked(limits: FailureLimits): Promise<number> {
+      const { limit, window } = inMilliseconds(limits)
       const { rows } = await kysely
         .selectFrom('auth_failures')
         .select((eb) => eb.fn.countAll<number>().as('rows'))
         .where('ends_at', '>', now)
+        .where('ends_at', '<=', sql<number>`${now} + ${window}`)
         .where('failures', '>=', limit)
         .executeTakeFirstOrThrow()
       return Number(rows)
     },
 
-    /** Forgets the address's failures. @returns whether there were any */
+    /** Forgets the address's failures; attempts under way keep their places. @returns whether there were any failures */
     async lift(address: string): Promise<boolean> {
       const lifted = await kysely
-        .deleteFrom('auth_failures')
+        .updateTable('auth_failures')
+        .set({ failures: 0, ends_at: now })
         .where('address', '=', address)
+        .where('failures', '>', 0)
         .returning('address')
         .execute()
       return lifted.length > 0
     },
   }
+}
+
+function inMilliseconds({ limit, window }: FailureLimits): FailureLimits {
+  return { limit, window: 1000 * window }
 }

@@ -72,6 +72,10 @@ const migrations: Record<string, (flavor: Flavor) => string[]> = {
     )`,
     'create index auth_failures_by_end on auth_failures (ends_at)',
   ],
+  '002-auth-reservations': ({ integer }) => [
+    `alter table auth_failures add column reserved ${integer} not null default 0`,
+    `alter table auth_failures add column reserved_until ${integer} not null default 0`,
+  ],
 }
 
 /**

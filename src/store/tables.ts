@@ -91,10 +91,14 @@ interface SessionsTable {
 interface AuthFailuresTable {
   /** Of a client, as `auth/address.ts` writes it. */
   address: string
-  /** Counted since the window began; more than the limit: blocked. */
+  /** Counted since the window began; as many as the limit: blocked. */
   failures: number
   /** End of the window in milliseconds since the epoch, by the database's clock. */
   ends_at: number
+  /** Places that are held while a secret is compared; they count until `reserved_until`. */
+  reserved: Generated<number>
+  /** In milliseconds since the epoch, by the database's clock. */
+  reserved_until: Generated<number>
 }
 
 interface MigrationsTable {

@@ -4,7 +4,7 @@ export interface FairQueueLimits {
   places: number
   /** Callers of one client admitted at a time. */
   placesPerClient: number
-  /** Callers that wait for a place. */
+  /** Callers that wait for a place. When the room is full, the client with the most of them gives way. */
   waiting: number
   /** Callers of one client that wait for a place. */
   waitingPerClient: number
@@ -12,10 +12,12 @@ export interface FairQueueLimits {
   timeout: number
 }
 
-/** The caller got no place: too many wait already, or it waited too long. */
+/** The caller got no place: too many wait, or it waited too long. */
 export class QueueFull extends Error {
   override readonly name = 'QueueFull'
 }
+
+const TOO_MANY = 'too many callers wait for a place'
 
 interface Waiter {
   admit(): void
@@ -26,7 +28,8 @@ interface Waiter {
  * Shares a fixed number of places between clients, so that no client can keep the others out.
  *
  * Callers of one client are admitted in order of arrival. Clients that wait take turns, and one that already holds
- * `placesPerClient` is passed over.
+ * `placesPerClient` is passed over. When the waiting room is full, a caller takes the space of the last one of the client
+ * with the most callers in it, unless its own client has as many: no client can fill the room for the others.
  *
  * ```
  *            places left and own share not used up
@@ -34,7 +37,7 @@ interface Waiter {
  *     │                                                     ▲
  *     │ otherwise, while the waiting room has space         │ its turn
  *     ├────────────────────────────────────────▶ waiting ───┘
- *     │                                             │ timeout, or the signal aborts
+ *     │                                             │ gives way, timeout, or the signal aborts
  *     └── waiting room full ──▶ refused ◀───────────┘
  * ```
  *
@@ -91,6 +94,11 @@ export class FairQueue {
     }
   }
 
+  /** Refuses all callers of the client that wait now. Those that hold a place keep it. */
+  dismiss(client: string, reason: Error): void {
+    for (const waiter of [...(this.#queues.get(client) ?? [])]) waiter.refuse(reason)
+  }
+
   #hasPlaceFor(client: string): boolean {
     return this.#taken < this.#limits.places && (this.#held.get(client) ?? 0) < this.#limits.placesPerClient
   }
@@ -111,8 +119,8 @@ export class FairQueue {
   #wait(client: string, signal: AbortSignal | undefined): Promise<void> {
     const { waiting, waitingPerClient, timeout } = this.#limits
     const queue = this.#queues.get(client) ?? new Set<Waiter>()
-    if (this.#waiting >= waiting || queue.size >= waitingPerClient) {
-      return Promise.reject(new QueueFull('too many callers wait for a place'))
+    if (queue.size >= waitingPerClient || (this.#waiting >= waiting && !this.#makeSpace(queue.size + 1))) {
+      return Promise.reject(new QueueFull(TOO_MANY))
     }
     return new Promise((resolve, reject) => {
       const leave = () => {
@@ -139,6 +147,15 @@ export class FairQueue {
       this.#queues.set(client, queue)
       this.#waiting++
     })
+  }
+
+  /** Refuses the last caller of the client with the most waiting ones, when it has more than `count`. */
+  #makeSpace(count: number): boolean {
+    let longest = new Set<Waiter>()
+    for (const queue of this.#queues.values()) if (queue.size > longest.size) longest = queue
+    const last = longest.size > count ? [...longest].at(-1) : undefined
+    last?.refuse(new QueueFull(TOO_MANY))
+    return last !== undefined
   }
 
   #admitNext(): void {

@@ -2,8 +2,10 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { html } from 'hono/html'
 import type { Budget } from '../auth/budget.ts'
 import { MAX_PASSWORD_BYTES, verifyPassword } from '../auth/password.ts'
+import { ServiceError } from '../errors.ts'
 import { isOwnerName } from '../store/names.ts'
 import type { Store } from '../store/store.ts'
+import type { User } from '../store/users.ts'
 import { csrfField, page } from './layout.ts'
 import { localPath } from './local-path.ts'
 import type { Visitors } from './visitor.ts'
@@ -23,17 +25,18 @@ export async function signIn(app: FastifyInstance, { store, budget, visit }: Sig
   })
 
   app.post('/login', {
-    // A sign-in is a credential: a spent budget is answered before anything of it is read.
+    // A sign-in is a credential: with a spent budget it is refused before its body is read.
     onRequest: (request) => budget.check(request.client.address),
     async handler(request, reply) {
+      const { address } = request.client
+      // Other attempts may have spent the budget while the form arrived.
+      await budget.check(address)
       const name = request.form.get('name') ?? ''
       const password = request.form.get('password') ?? ''
       const next = localPath(request.form.get('next'))
-      const user = isOwnerName(name) ? await store.users.find(name) : undefined
-      const possible = Buffer.byteLength(password) <= MAX_PASSWORD_BYTES
-      const right = await verifyPassword(possible ? password : '', user?.password_hash ?? null)
-      if (!user || !right || !possible) {
-        await budget.count(request.client.address)
+      const compare = () => authenticate(store, name, password)
+      const user = await budget.attempt(address, compare, disconnected(reply))
+      if (user === null) {
         reply.code(401)
         return sendForm(request, reply, { next, name, failed: true })
       }
@@ -46,6 +49,21 @@ export async function signIn(app: FastifyInstance, { store, budget, visit }: Sig
     await visit.signOut(request, reply)
     return reply.redirect('/', 303)
   })
+}
+
+/** Returns the user with this name and password, or null. Takes the same time for any name. */
+async function authenticate(store: Store, name: string, password: string): Promise<User | null> {
+  const user = isOwnerName(name) ? await store.users.find(name) : undefined
+  const possible = Buffer.byteLength(password) <= MAX_PASSWORD_BYTES
+  const right = await verifyPassword(possible ? password : '', user?.password_hash ?? null)
+  return user && right && possible ? user : null
+}
+
+/** Returns a signal that aborts when the client closes the connection before it is answered. */
+function disconnected(reply: FastifyReply): AbortSignal {
+  const controller = new AbortController()
+  reply.raw.once('close', () => controller.abort(new ServiceError('malformed_request')))
+  return controller.signal
 }
 
 async function sendForm(

@@ -228,7 +228,7 @@ for (const database of databases) {
      with recursive n (i) as (values (1) union all select i + 1 from n where i < 100000)
      select 'a' || i, 1, ${now + 60_000} + i from n`,
       )
-      await query(`insert into auth_failures values ('expired', 9, ${now - 1})`)
+      await query(`insert into auth_failures (address, failures, ends_at) values ('expired', 9, ${now - 1})`)
       t.equal(await ask(bad()), 401)
       const has = async (address: string) =>
         (await query(`select * from auth_failures where address = '${address}'`)).length

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { exchange } from '../contract/wire.ts'
 import { startServer } from '../helpers/server.ts'
 
 const TOKEN = 'metrics-token-of-this-test'
@@ -74,6 +75,18 @@ t.test('a wrong token counts against the failure budget', async (t) => {
   const samples = samplesOf((await get({ authorization: `Bearer ${TOKEN}` })).body)
   t.equal(samples.get('commit_status_authentication_failures_total'), 3)
   t.equal(samples.get('commit_status_addresses_blocked_total'), 1)
+})
+
+t.test('of any number of tokens at once no more are compared than the budget allows', async (t) => {
+  const server = await startServer(t, { metricsToken: TOKEN, budget: { limit: 3, window: 60 } })
+  const get = (token: string) => `GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\n\r\n`
+  // On one connection, so that the right one is the last.
+  const requests = [...Array.from({ length: 40 }, (_, index) => get(`wrong-${index}`)), get(TOKEN)]
+  const { answers } = await exchange(new URL(server.url), [requests.join('')], { expect: requests.length })
+  t.same(
+    answers.map(({ status }) => status),
+    requests.map((_, index) => (index < 3 ? 401 : 429)),
+  )
 })
 
 t.test('every spelling of the scheme, and no other method', async (t) => {

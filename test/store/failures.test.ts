@@ -1,49 +1,175 @@
-import { test } from 'tap'
-import { databases, openTestStore } from '../helpers/databases.ts'
+import { sql } from 'kysely'
+import { type Test, test } from 'tap'
+import { RESERVATION_LIFETIME } from '../../src/store/failures.ts'
+import { openEngine } from '../../src/store/store.ts'
+import { databases, openTestStore, type TestDatabase } from '../helpers/databases.ts'
 
-const LONG = 300_000
+/** Seconds. */
+const WINDOW = 300
+const A = '192.0.2.1'
+const B = '192.0.2.2'
+
+/** A limit of failures, in a window of this many seconds. */
+const upTo = (limit: number, window = WINDOW) => ({ limit, window })
+
+async function setUp(t: Test, database: TestDatabase) {
+  const { store, options } = await openTestStore(t, database)
+  const engine = await openEngine(options)
+  t.teardown(() => engine.close())
+  /** The rows that a statement gives. */
+  const query = async (text: string) =>
+    (await sql.raw<Record<string, unknown>>(text).execute(engine.kysely)).rows
+  return { failures: store.failures, query }
+}
 
 for (const database of databases) {
   test(database.name, async (t) => {
-    t.test('of any number at once, each gets a number of its own', async (t) => {
-      const { store } = await openTestStore(t, database)
-      t.equal(await store.failures.find('192.0.2.1'), null)
-      const counted = await Promise.all(
-        Array.from({ length: 100 }, () => store.failures.count('192.0.2.1', LONG)),
-      )
-      const numbers = counted.map(({ failures }) => failures).sort((a, b) => a - b)
+    t.test('of any number at once, each gets a number of its own, up to the limit', async (t) => {
+      const { failures } = await setUp(t, database)
+      t.equal(await failures.find(A), null)
+      const counted = await Promise.all(Array.from({ length: 100 }, () => failures.count(A, upTo(70))))
+      const found = counted.flatMap((one) => one ?? [])
       t.same(
-        numbers,
-        Array.from({ length: 100 }, (_, index) => index + 1),
+        found.map((one) => one.failures).sort((a, b) => a - b),
+        Array.from({ length: 70 }, (_, index) => index + 1),
       )
-      for (const { endsIn } of counted) t.ok(endsIn > LONG - 60_000 && endsIn <= LONG)
-      t.match(await store.failures.find('192.0.2.1'), { failures: 100 })
-      t.equal(await store.failures.find('192.0.2.2'), null)
+      for (const { endsIn } of found) t.ok(endsIn > 1000 * (WINDOW - 60) && endsIn <= 1000 * WINDOW)
+      t.match(await failures.find(A), { failures: 70 })
+      t.equal(await failures.find(B), null)
     })
 
     t.test('a window begins with the first failure, and ends; then counting starts anew', async (t) => {
-      const { store } = await openTestStore(t, database)
-      const { endsIn } = await store.failures.count('192.0.2.1', 200)
-      const later = await store.failures.count('192.0.2.1', LONG)
-      t.equal(later.failures, 2)
-      t.ok(later.endsIn <= endsIn, 'a later one does not lengthen it')
-      let current = await store.failures.find('192.0.2.1')
-      while (current) current = await store.failures.find('192.0.2.1')
-      t.match(await store.failures.count('192.0.2.1', LONG), { failures: 1 })
+      const { failures } = await setUp(t, database)
+      const limits = upTo(9, 0.5)
+      const first = await failures.count(A, limits)
+      const second = await failures.count(A, limits)
+      t.equal(second?.failures, 2)
+      t.ok(Number(second?.endsIn) <= Number(first?.endsIn), 'a later one does not lengthen it')
+      let current = await failures.find(A)
+      while (current) current = await failures.find(A)
+      t.match(await failures.count(A, limits), { failures: 1 })
     })
 
     t.test('the blocked are listed and can be let go', async (t) => {
-      const { store } = await openTestStore(t, database)
-      await store.failures.count('192.0.2.1', LONG)
-      for (const window of [LONG, LONG]) await store.failures.count('192.0.2.2', window)
-      for (const window of [2 * LONG, LONG]) await store.failures.count('2001:db8::/64', window)
-      t.match(await store.failures.list(2), [
+      const { failures } = await setUp(t, database)
+      await failures.count(A, upTo(2))
+      for (const _ of [1, 2]) await failures.count(B, upTo(2, WINDOW - 60))
+      for (const _ of [1, 2]) await failures.count('2001:db8::/64', upTo(2))
+      t.match(await failures.list(upTo(2)), [
         { address: '2001:db8::/64', failures: 2 },
-        { address: '192.0.2.2', failures: 2 },
+        { address: B, failures: 2 },
       ])
-      t.equal(await store.failures.lift('192.0.2.2'), true)
-      t.equal(await store.failures.lift('192.0.2.2'), false)
-      t.match(await store.failures.list(2), [{ address: '2001:db8::/64' }])
+      t.equal(await failures.countBlocked(upTo(2)), 2)
+      t.equal(await failures.lift(B), true)
+      t.equal(await failures.lift(B), false)
+      t.match(await failures.list(upTo(2)), [{ address: '2001:db8::/64' }])
+      t.match(await failures.count(B, upTo(2)), { failures: 1 }, 'counting starts anew')
+    })
+
+    t.test('of any number of reservations at once, as many are granted as there is room for', async (t) => {
+      const { failures } = await setUp(t, database)
+      await failures.count(A, upTo(30))
+      const asked = await Promise.all(Array.from({ length: 60 }, () => failures.reserve(A, upTo(30))))
+      const granted = asked.flatMap((one) => one ?? [])
+      t.equal(granted.length, 29)
+      t.equal(await failures.count(A, upTo(30)), null, 'nor is there room for a failure of another kind')
+      t.match(await failures.find(A), { failures: 1 }, 'they are no failures')
+      t.not(await failures.reserve(B, upTo(30)), null, 'another address has its own')
+
+      const outcomes = await Promise.all(granted.slice(9).map((one) => one.fail()))
+      t.same(
+        outcomes.map((one) => one?.failures).sort((a, b) => Number(a) - Number(b)),
+        Array.from({ length: 20 }, (_, index) => index + 2),
+      )
+      t.equal(await failures.reserve(A, upTo(30)), null, 'a failure keeps the place')
+      await Promise.all(granted.slice(0, 9).map((one) => one.release()))
+      const later = await Promise.all(Array.from({ length: 20 }, () => failures.reserve(A, upTo(30))))
+      t.equal(later.flatMap((one) => one ?? []).length, 9, 'what was given back is had again')
+    })
+
+    t.test('a reservation begins no window, and outlasts one', async (t) => {
+      const { failures, query } = await setUp(t, database)
+      const reservation = await failures.reserve(A, upTo(2))
+      t.equal(await failures.find(A), null)
+      await failures.count(A, upTo(2))
+      t.equal(await failures.reserve(A, upTo(2)), null)
+      await query(`update auth_failures set ends_at = ${Date.now()}`)
+      t.equal(await failures.find(A), null)
+      t.not(await failures.reserve(A, upTo(2)), null, 'one place is free again')
+      t.equal(await failures.reserve(A, upTo(2)), null, 'the other is still reserved')
+      const failed = await reservation?.fail()
+      t.equal(failed?.failures, 1)
+      t.ok(Number(failed?.endsIn) > 1000 * (WINDOW - 60), 'in a window that begins with it')
+    })
+
+    t.test('a reservation whose process has crashed expires by itself', async (t) => {
+      const { failures, query } = await setUp(t, database)
+      const reservation = await failures.reserve(A, upTo(1))
+      const [row] = await query('select reserved_until from auth_failures')
+      const left = Number(row?.reserved_until) - Date.now()
+      t.ok(left > RESERVATION_LIFETIME - 30_000 && left <= RESERVATION_LIFETIME)
+      t.equal(await failures.reserve(A, upTo(1)), null)
+      await query(`update auth_failures set reserved_until = ${Date.now()}`)
+      t.not(await failures.reserve(A, upTo(1)), null)
+      t.equal(await failures.reserve(A, upTo(1)), null)
+
+      // As if the process had only been suspended.
+      const start = performance.now()
+      t.capture(performance, 'now', () => start + RESERVATION_LIFETIME + 1)
+      await reservation?.release()
+      t.equal(await failures.reserve(A, upTo(1)), null, 'it does not return what is held by another')
+      t.equal(await reservation?.fail(), null, 'nor does it take its place')
+    })
+
+    t.test('failures that are lifted leave the reservations', async (t) => {
+      const { failures } = await setUp(t, database)
+      await failures.count(A, upTo(2))
+      const reservation = await failures.reserve(A, upTo(2))
+      await failures.lift(A)
+      t.not(await failures.reserve(A, upTo(2)), null)
+      t.equal(await failures.reserve(A, upTo(2)), null)
+      await reservation?.release()
+      t.match(await failures.count(A, upTo(2)), { failures: 1 })
+      t.equal(await failures.lift(B), false)
+    })
+
+    t.test('rows go when they have ended, with nothing reserved', async (t) => {
+      const { failures, query } = await setUp(t, database)
+      const now = Date.now()
+      const rows = {
+        ended: [now - 1, 0, 0],
+        'ended, with a reservation that expired': [now - 1, 1, now - 1],
+        'ended, with a reservation': [now - 1, 1, now + 30_000],
+        current: [now + 60_000, 0, 0],
+        'of a clock that was set back': [now + 86_700_000, 0, 0],
+      }
+      for (const [address, values] of Object.entries(rows)) {
+        await query(`insert into auth_failures (address, failures, ends_at, reserved, reserved_until)
+          values ('${address}', 1, ${values.join()})`)
+      }
+      await failures.count(A, upTo(30))
+      const left = await query('select address from auth_failures order by address')
+      t.same(
+        left.map(({ address }) => address),
+        [A, 'current', 'ended, with a reservation'],
+      )
+    })
+
+    t.test('what a clock wrote that was set back since is over', async (t) => {
+      const { failures, query } = await setUp(t, database)
+      const later = Date.now() + 86_700_000
+      const write = (address: string) =>
+        query(`insert into auth_failures (address, failures, ends_at, reserved, reserved_until)
+          values ('${address}', 2, ${later}, 2, ${later + RESERVATION_LIFETIME})`)
+      for (const address of [A, B]) await write(address)
+      t.same(await failures.list(upTo(2)), [])
+      t.equal(await failures.countBlocked(upTo(2)), 0)
+      const counted = await failures.count(A, upTo(2))
+      t.equal(counted?.failures, 1)
+      t.ok(Number(counted?.endsIn) <= 1000 * WINDOW)
+      t.not(await failures.reserve(B, upTo(1)), null)
+      t.equal(await failures.reserve(B, upTo(1)), null)
+      t.equal(await failures.find(B), null)
     })
   })
 }

@@ -31,7 +31,7 @@ function filling(numbers: (name: string, count: number) => string, hex: (text: s
     `insert into sessions (hash, user_id, created_at, seen_at)
       select 'session' || n, n, 4000000000, 4000000000 from ${numbers('u', USERS)}`,
     `insert into auth_failures (address, failures, ends_at)
-      select '192.0.2.' || n, 1, 4000000000000 from ${numbers('a', 5_000)}`,
+      select '192.0.2.' || n, 1, ${Date.now() + 200_000} from ${numbers('a', 5_000)}`,
     `insert into statuses (repository_id, sha, context, id, state, created_at, updated_at)
       select r.n, ${hex("r.n || '/' || c.n")}, 'context ' || x.n, '0190b2c4-7b1e-7000-8000-000000000000', 'success', 1, 1
       from ${numbers('r', REPOSITORIES)}, ${numbers('c', COMMITS)}, ${numbers('x', CONTEXTS)}
@@ -102,7 +102,11 @@ const requests: Record<string, (store: Store) => Promise<unknown>> = {
       500,
       Array.from({ length: 30 }, (_, index) => shaOf(`500/${index + 1}`)),
     ),
-  'a failure': (store) => store.failures.count('192.0.2.9', 300_000),
+  'a failure': (store) => store.failures.count('192.0.2.9', { limit: 30, window: 300 }),
+  'a guess and its outcome': async (store) => {
+    const reservation = await store.failures.reserve('192.0.2.10', { limit: 30, window: 300 })
+    await reservation?.release()
+  },
   'a budget': (store) => store.failures.find('192.0.2.9'),
   'last use of a token': (store) => store.tokens.touch(new Map([['token9', 5]])),
   'a session': (store) => store.sessions.visit('session9'),

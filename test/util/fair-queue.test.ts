@@ -57,10 +57,26 @@ t.test('the waiting room is bounded, in total and for each client', async (t) =>
   await t.rejects(enter('a5'), QueueFull, 'full for this client')
   entered.push(...['b2', 'b3', 'c1'].map((name) => enter(name)))
   t.equal(queue.waiting, 6)
-  await t.rejects(enter('d1'), QueueFull, 'full in total')
+  await t.rejects(enter('b4'), QueueFull, 'full in total, and no client has more waiting')
   for (let place = 0; place < 8; place++) await leave(place)
   await Promise.all(entered)
   t.same([queue.taken, queue.waiting, admitted.length], [0, 0, 8])
+})
+
+t.test('in a full waiting room the client with the most callers gives way', async (t) => {
+  const queue = new FairQueue({ ...limits, waitingPerClient: 6 })
+  const { admitted, enter, leave } = record(queue)
+  const entered = ['a1', 'b1', 'a2', 'a3', 'a4', 'a5', 'b2', 'b3'].map((name) => enter(name))
+  const refused = entered.splice(4, 2)
+  const c2 = [enter('c1'), enter('c2')]
+  for (const last of refused) await t.rejects(last, QueueFull)
+  t.equal(queue.waiting, 6)
+  await t.rejects(enter('a6'), QueueFull)
+  await t.rejects(enter('c3'), QueueFull, 'all have as many')
+  for (let place = 0; place < 8; place++) await leave(place)
+  await Promise.all([...entered, ...c2])
+  t.same(admitted, ['a1', 'b1', 'a2', 'b2', 'c1', 'a3', 'b3', 'c2'])
+  t.same([queue.taken, queue.waiting], [0, 0])
 })
 
 t.test('a caller that gives up or waits too long leaves no trace', async (t) => {
@@ -77,6 +93,22 @@ t.test('a caller that gives up or waits too long leaves no trace', async (t) => 
   await leave(0)
   await enter('a5')
   t.same(admitted, ['a1', 'a5'])
+})
+
+t.test('all callers of a client can be dismissed', async (t) => {
+  const queue = new FairQueue({ ...limits, places: 1 })
+  const { admitted, enter, leave } = record(queue)
+  await enter('a1')
+  const waiting = [enter('a2'), enter('a3')]
+  const other = enter('b1')
+  queue.dismiss('a', new Error('dismissed'))
+  for (const caller of waiting) await t.rejects(caller, { message: 'dismissed' })
+  queue.dismiss('c', new Error('nobody'))
+  await leave(0)
+  await other
+  t.same(admitted, ['a1', 'b1'])
+  await leave(1)
+  t.same([queue.taken, queue.waiting], [0, 0])
 })
 
 t.test('work gives its place back whether it succeeds or fails', async (t) => {

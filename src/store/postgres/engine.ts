@@ -16,6 +16,7 @@ const flavor: Flavor = {
   greatest: 'greatest',
   // Of the statement, not of the moment: only what stands still during a statement can be looked up in an index.
   now: 'floor(extract(epoch from statement_timestamp()) * 1000)::bigint',
+  clock: 'floor(extract(epoch from clock_timestamp()) * 1000)::bigint',
 }
 
 /** Milliseconds for a statement of a serving process: with a new connection after it, below the 5 s of a recovery. */

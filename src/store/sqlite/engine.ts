@@ -11,13 +11,17 @@ import { FreshReads } from './fresh-reads.ts'
 import { SlicedReads } from './sliced-reads.ts'
 import { WriteGroup } from './write-group.ts'
 
+/** SQLite evaluates it once for each statement, and a statement that runs waits for no lock. */
+const NOW = `cast(unixepoch('subsec') * 1000 as integer)`
+
 const flavor: Flavor = {
   serial: 'integer primary key autoincrement',
   integer: 'integer',
   text: 'text',
   clustered: ' without rowid',
   greatest: 'max',
-  now: `cast(unixepoch('subsec') * 1000 as integer)`,
+  now: NOW,
+  clock: NOW,
 }
 
 /**

@@ -42,7 +42,7 @@ async function fill(store: Store): Promise<number> {
   await store.tokens.create({ ...token, hash: 'h1', expiresAt: 1_999_999_999_999 })
   await store.tokens.create({ ...token, hash: 'h2', expiresAt: null })
   await store.sessions.create('session', alice.id)
-  await store.failures.count('192.0.2.1', 60_000)
+  await store.failures.count('192.0.2.1', { limit: 30, window: 60 })
   await Promise.all(
     Array.from({ length: 634 }, (_, index) => report(store, id, { context: `context ${index}` })),
   )

@@ -147,7 +147,7 @@ async function fill(store: Store): Promise<void> {
   }
   await store.tokens.create({ ...token, hash: 'hash' })
   await store.sessions.create('session', bob.id)
-  await store.failures.count('192.0.2.1', 300_000)
+  await store.failures.count('192.0.2.1', { limit: 30, window: 300 })
   const contexts = Array.from({ length: 1_199 }, (_, index) => `context ${index}`)
   await Promise.all(
     contexts.map((context) => store.statuses.report({ ...status(one.id), context, state: 'success' })),

@@ -1,0 +1,166 @@
+import { setTimeout } from 'node:timers/promises'
+import { sql } from 'kysely'
+import t, { type Test } from 'tap'
+import { type Budget, createBudget } from '../../src/auth/budget.ts'
+import { openEngine, openStore } from '../../src/store/store.ts'
+import { databases, openTestStore, type TestDatabase } from '../helpers/databases.ts'
+
+const A = '192.0.2.1'
+const B = '192.0.2.2'
+const BLOCKED = { code: 'blocked' }
+/** Milliseconds in which what must not happen would happen. */
+const WHILE = 200
+
+/** The budgets of two processes over one database. */
+async function setUp(t: Test, database: TestDatabase, limit: number) {
+  const { store, options } = await openTestStore(t, database)
+  const other = await openStore(options)
+  t.teardown(() => other.close())
+  let blocks = 0
+  const events = { blocked: () => blocks++ }
+  const [here, there] = [store, other].map(({ failures }) =>
+    createBudget(failures, { limit, window: 300 }, events),
+  )
+  if (!here || !there) throw new Error('there are two')
+  const engine = await openEngine(options)
+  t.teardown(() => engine.close())
+  const query = (text: string) => sql.raw(text).execute(engine.kysely)
+  return { here, there, failures: store.failures, query, blocks: () => blocks }
+}
+
+/** An attempt whose comparison the test ends. */
+function hold(budget: Budget, address = A) {
+  const { promise, resolve: settle, reject } = Promise.withResolvers<true | null>()
+  const { promise: begun, resolve: begin } = Promise.withResolvers<void>()
+  let compared = false
+  const outcome = budget.attempt(address, () => {
+    compared = true
+    begin()
+    return promise
+  })
+  outcome.catch(() => {})
+  return { begun, outcome, settle, reject, isCompared: () => compared }
+}
+
+t.jobs = databases.length
+
+for (const database of databases) {
+  t.test(database.name, async (t) => {
+    t.test(
+      'of any number at once exactly as many wrong secrets are compared as the limit allows',
+      async (t) => {
+        const limit = 7
+        const { here, there, failures, blocks } = await setUp(t, database, limit)
+        let wrong = 0
+        let right = 0
+        const outcomes = await Promise.allSettled(
+          Array.from({ length: 200 }, (_, index) =>
+            (index % 2 ? here : there).attempt(A, async () => {
+              await setTimeout(index % 3)
+              if (index % 10 === 0) right++
+              else wrong++
+              return index % 10 === 0 || null
+            }),
+          ),
+        )
+        t.equal(wrong, limit)
+        const values = outcomes.map((one) => (one.status === 'fulfilled' ? one.value : one.reason.code))
+        t.equal(values.filter((value) => value === null).length, limit)
+        t.equal(
+          values.filter((value) => value === true).length,
+          right,
+          'whoever is compared and right gets in',
+        )
+        t.equal(values.filter((value) => value === 'blocked').length, 200 - limit - right)
+        t.match(await failures.find(A), { failures: limit })
+        t.equal(blocks(), 1, 'told once')
+      },
+    )
+
+    t.test('where attempts in flight take the room, others wait for their outcome', async (t) => {
+      const { here, there, failures } = await setUp(t, database, 2)
+      await here.count(A)
+      for (const outcome of [true, null] as const) {
+        const first = hold(here)
+        await first.begun
+        const others = [hold(here), hold(there), hold(there)]
+        let counted = 0
+        const counts = [here, there].map((budget) => budget.count(A).then(() => counted++))
+        for (const count of counts) count.catch(() => {})
+        await there.check(A)
+        const elsewhere = hold(there, B)
+        await elsewhere.begun
+        await setTimeout(WHILE)
+        t.notOk(others.some(({ isCompared }) => isCompared()))
+        t.equal(counted, 0, 'nor is a failure of another kind counted')
+        elsewhere.settle(true)
+
+        first.settle(outcome)
+        t.equal(await first.outcome, outcome)
+        if (outcome) {
+          // One of the five is next, and takes the last place.
+          for (const { settle } of others) settle(null)
+          await Promise.allSettled([...others.map((other) => other.outcome), ...counts])
+          t.equal(others.filter(({ isCompared }) => isCompared()).length + counted, 1)
+        } else {
+          for (const other of others) await t.rejects(other.outcome, BLOCKED)
+          for (const count of counts) await t.rejects(count, BLOCKED)
+          t.notOk(others.some(({ isCompared }) => isCompared()))
+        }
+        t.match(await failures.find(A), { failures: 2 })
+        await failures.lift(A)
+        await here.count(A)
+      }
+    })
+
+    t.test('attempts of one address go one by one, those of others beside them', async (t) => {
+      const { here } = await setUp(t, database, 9)
+      const [first, second, other] = [hold(here), hold(here), hold(here, B)]
+      await Promise.all([first.begun, other.begun])
+      await setTimeout(WHILE)
+      t.notOk(second.isCompared())
+      first.settle(true)
+      await second.begun
+      for (const { settle } of [second, other]) settle(true)
+      await Promise.all([second.outcome, other.outcome])
+    })
+
+    t.test('a comparison that fails costs nothing', async (t) => {
+      const { here, failures } = await setUp(t, database, 1)
+      const broken = hold(here)
+      await broken.begun
+      broken.reject(new Error('broken'))
+      await t.rejects(broken.outcome, { message: 'broken' })
+      t.equal(await failures.find(A), null)
+      t.equal(await here.attempt(A, async () => true), true, 'its place is free')
+    })
+
+    t.test('an attempt that is given up while it waits is not compared', async (t) => {
+      const { here, failures } = await setUp(t, database, 1)
+      const first = hold(here)
+      await first.begun
+      const gone = new AbortController()
+      const waiting = here.attempt(A, async () => t.fail('nobody waits for this'), gone.signal)
+      gone.abort(new Error('gone'))
+      await t.rejects(waiting, { message: 'gone' })
+      first.settle(true)
+      await first.outcome
+      t.equal(await failures.find(A), null)
+    })
+
+    t.test('what a crashed process had reserved is waited for, though not for ever', async (t) => {
+      const { here, there, query } = await setUp(t, database, 1)
+      const now = Date.now()
+      await query(`insert into auth_failures (address, failures, ends_at, reserved, reserved_until)
+        values ('${A}', 0, ${now}, 1, ${now + 40_000}), ('${B}', 0, ${now}, 1, ${now + 1_500})`)
+      const late = [here, there, here].map((budget) => budget.attempt(A, async () => t.fail('no room')))
+      const outcomes = Promise.allSettled(late)
+      t.equal(await here.attempt(B, async () => true), true)
+      t.ok(Date.now() >= now + 1_500)
+      t.match(
+        await outcomes,
+        late.map(() => ({ status: 'rejected', reason: { ...BLOCKED, retryAfter: 60 } })),
+      )
+    })
+  })
+}
