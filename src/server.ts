@@ -7,11 +7,15 @@ import { createLogger } from './ops/logger.ts'
 import { stopServing } from './ops/stop.ts'
 import { adminCommand } from './runtime.ts'
 import { StoreUnavailable } from './store/engine.ts'
+import { findExposed } from './store/exposed-files.ts'
 import { openStore, type Store } from './store/store.ts'
 
 const usage = `The commit status server takes no arguments. Environment variables say how it is run:
   ${variables.join('\n  ')}
 It is administered by: ${adminCommand} --help`
+
+// What is created here, also by git, is for this account alone.
+process.umask(0o077)
 
 async function serve(): Promise<void> {
   const config = readConfig(process.env)
@@ -25,6 +29,12 @@ async function serve(): Promise<void> {
   // Without git, `/readyz` answers 503 until it is there.
   if (gitFault) logger.error({ err: gitFault }, 'commits cannot be looked up')
   await hintAtFirstUser(store, logger)
+  const exposed = await findExposed(config.dataDir)
+  if (exposed)
+    logger.warn(
+      exposed,
+      `Other accounts of this machine can open files of the server. Run: ${exposed.command}`,
+    )
   const lookup = openCommitLookup()
   const { host, port, budget, git, trustedProxies, publicUrl, metricsToken } = config
   const app = await buildApp({ store, lookup, logger, budget, git, trustedProxies, publicUrl, metricsToken })

@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import { readConfig, readDatabaseUrl } from '../config.ts'
 import { copyStore } from '../store/store.ts'
+import { warnOfExposed } from './exposed-warning.ts'
 import { showProgress } from './progress.ts'
 import { UsageError } from './usage-error.ts'
 
@@ -17,8 +18,10 @@ again. Then start the server with DATABASE_URL set to the new database and the s
     .action(async () => {
       const target = readDatabaseUrl('COPY_TO_DATABASE_URL', environment.COPY_TO_DATABASE_URL)
       if (!target) throw new UsageError('COPY_TO_DATABASE_URL must name the PostgreSQL database to copy to')
+      const config = readConfig(environment)
+      await warnOfExposed(config.dataDir)
       const progress = showProgress()
-      await copyStore(readConfig(environment), target, ({ phase, table, done, total }) =>
+      await copyStore(config, target, ({ phase, table, done, total }) =>
         progress(`${phase} ${table}`, done, total),
       )
       process.stderr.write('The two databases are equal.\n')

@@ -3,6 +3,7 @@ import { readConfig } from '../config.ts'
 import { openStore } from '../store/store.ts'
 import { addBlockedCommands } from './blocked-commands.ts'
 import { addCopyCommand } from './copy-command.ts'
+import { warnOfExposed } from './exposed-warning.ts'
 import { addMaintenanceCommands } from './maintenance-commands.ts'
 import { addRepositoryCommands } from './repository-commands.ts'
 import { addTokenCommands } from './token-commands.ts'
@@ -14,6 +15,7 @@ export function createProgram(environment: NodeJS.ProcessEnv): Command {
   const withStore: WithStore = async (work) => {
     const config = readConfig(environment)
     const store = await openStore({ ...config, patient: true })
+    await warnOfExposed(config.dataDir)
     try {
       await work(store, config)
     } finally {

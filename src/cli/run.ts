@@ -14,7 +14,9 @@ export async function run(args: readonly string[], environment: NodeJS.ProcessEn
   } catch (error) {
     // Commander has already said what is wrong; asked-for help is no error.
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
-    process.stderr.write(`error: ${error instanceof Error ? error.message : String(error)}\n`)
+    const message = error instanceof Error ? error.message : String(error)
+    // The names of keys and files in it may be somebody else's: none of them moves the cursor.
+    process.stderr.write(`error: ${message.replace(/[^\P{Cc}\n\t]/gu, '\ufffd')}\n`)
     return error instanceof UsageError ? 2 : 1
   }
 }

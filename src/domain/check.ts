@@ -1,5 +1,6 @@
 import { setTimeout } from 'node:timers/promises'
 import type { CommitLookup } from '../git/commit-lookup.ts'
+import { checkConfig } from '../git/config-check.ts'
 import { inspectRepository, NotARepository, RepositoryUnavailable } from '../git/repository.ts'
 import type { Repository } from '../store/repositories.ts'
 import type { Store } from '../store/store.ts'
@@ -47,6 +48,7 @@ export async function checkAll(
     const name = `${repository.owner}/${repository.name}`
     try {
       await inspectRepository(repository.path)
+      await checkConfig(repository)
       if (commits) await checkCommits(store, lookup, repository, prune, findings)
     } catch (error) {
       if (!(error instanceof NotARepository || error instanceof RepositoryUnavailable)) throw error
@@ -78,11 +80,13 @@ async function checkCommits(
   prune: boolean,
   findings: Findings,
 ): Promise<void> {
-  const { id, path, object_format: objectFormat, owner, name } = repository
+  const { id, path, managed, object_format: objectFormat, owner, name } = repository
   for await (const commits of store.reportedCommits(id)) {
     // A report that comes in from now on keeps the statuses of its commit.
     const now = nowInSeconds()
-    const known = await Promise.all(commits.map(({ sha }) => lookup.has({ id, path, objectFormat }, sha)))
+    const known = await Promise.all(
+      commits.map(({ sha }) => lookup.has({ id, path, managed, objectFormat }, sha)),
+    )
     const gone = commits.filter((_commit, index) => !known[index]).map(({ sha }) => sha)
     const list = prune ? findings.pruned : findings.faults
     list.push(...gone.map((sha) => `commit ${owner}/${name} ${sha}: git has it no longer`))

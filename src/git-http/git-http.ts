@@ -3,8 +3,10 @@ import type { Authorizer } from '../auth/authorizer.ts'
 import { readCredential, type SchemeReader } from '../auth/credential.ts'
 import type { Demand } from '../auth/judge.ts'
 import { ServiceError } from '../errors.ts'
+import { checkConfig, type RepositoryFolder } from '../git/config-check.ts'
 import { type BackendCall, BackendTimeout, type GitService, HttpBackend } from '../git/http-backend.ts'
 import { checkOpenable, RepositoryUnavailable } from '../git/openable.ts'
+import { sharingUmask } from '../git/sharing.ts'
 import { valuesOf } from '../http/headers.ts'
 import { breakBody } from '../http/linger.ts'
 import { sendError } from '../http/replies.ts'
@@ -40,7 +42,7 @@ const SUFFIX = '.git'
 /** Git over HTTP, at `/{owner}/{repo}.git`: the smart protocol, by git itself (gitprotocol-http(5)). */
 export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Promise<void> {
   const { authorizer, limits, bodyTimeout } = options
-  const paths = new WeakMap<FastifyRequest, string>()
+  const repositories = new WeakMap<FastifyRequest, RepositoryFolder>()
   let children = 0
 
   /** Steps 2 to 6 of the order in which a request is judged. What follows may cost something. */
@@ -50,7 +52,7 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
     const attempt = { credential, address: request.client.address }
     const demand = { access, scopes: ['repo'] }
     const { repository } = await authorizer.authorize(attempt, owner, name, demand)
-    paths.set(request, repository.path)
+    repositories.set(request, repository)
   }
 
   async function serve(
@@ -59,17 +61,20 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
     call: Pick<BackendCall, 'service' | 'step'>,
   ): Promise<FastifyReply> {
     const { raw } = request
-    const path = paths.get(request)
-    if (path === undefined) throw new Error('a repository is served only to those who were authorized')
+    const repository = repositories.get(request)
+    if (repository === undefined) throw new Error('a repository is served only to those who were authorized')
+    const { path } = repository
     await checkOpenable(path)
+    await checkConfig(repository)
     const what = call.step === 'refs' ? 'advertisement' : 'result'
     reply.header('cache-control', 'no-store').type(`application/x-${call.service}-${what}`)
     if (request.method === 'HEAD') return reply.send('')
 
+    const umask = repository.managed ? undefined : await sharingUmask(path)
     if (children >= limits.maxChildren) throw new ServiceError('git_busy')
     const protocol = raw.headers['git-protocol']?.toString()
     const backend = new HttpBackend(
-      { ...call, path, protocol: protocol && PROTOCOL.test(protocol) ? protocol : undefined },
+      { ...call, path, umask, protocol: protocol && PROTOCOL.test(protocol) ? protocol : undefined },
       limits.timeout,
       (end, complaint) => {
         children -= 1

@@ -12,6 +12,8 @@ export type GitService = 'git-upload-pack' | 'git-receive-pack'
 export interface BackendCall {
   /** Absolute path of the git directory, without symbolic links. */
   path: string
+  /** For all that git writes, in octal digits: see `sharingUmask`. undefined: the umask of this process. */
+  umask: string | undefined
   service: GitService
   /** `refs`: the list of refs that every conversation begins with; `rpc`: the conversation, which takes input. */
   step: 'refs' | 'rpc'
@@ -73,7 +75,8 @@ export class HttpBackend {
     this.#path = call.path
     this.#writes = call.service === 'git-receive-pack' && call.step === 'rpc'
     this.#output = outputOf(call)
-    const child: ChildProcess = spawn('git', ['http-backend'], {
+    const [command, args] = commandOf(call)
+    const child: ChildProcess = spawn(command, args, {
       cwd: '/',
       env: backendEnvironment(call),
       stdio: [call.step === 'rpc' ? 'pipe' : 'ignore', 'pipe', 'pipe'],
@@ -192,6 +195,12 @@ export class HttpBackend {
 function outputOf({ path, service, step }: BackendCall): Transform {
   if (service === 'git-upload-pack') return new PassThrough({ highWaterMark: KEPT_BACK })
   return step === 'rpc' ? syncBeforeReport(() => syncFolders(path)) : syncBeforeEnd(() => syncFolders(path))
+}
+
+/** Node has no option for the umask of a child process. */
+function commandOf({ umask }: BackendCall): [command: string, args: string[]] {
+  if (umask === undefined) return ['git', ['http-backend']]
+  return ['/bin/sh', ['-c', 'umask "$0" && exec git http-backend', umask]]
 }
 
 function backendEnvironment({ path, service, step, protocol }: BackendCall): Record<string, string> {

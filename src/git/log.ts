@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { limitConcurrency } from '../util/limit-concurrency.ts'
+import { checkConfig, type RepositoryFolder } from './config-check.ts'
 import { gitEnvironment } from './environment.ts'
 import { RepositoryUnavailable } from './repository.ts'
 
@@ -23,9 +24,11 @@ const inTurn = limitConcurrency(8)
 /**
  * The newest commits of the branch that HEAD names; none where nothing has been pushed to it yet.
  *
- * @throws RepositoryUnavailable when the repository's files cannot be opened
+ * @throws RepositoryUnavailable when the repository's files cannot be opened or its configuration is refused
  */
-export async function recentCommits(path: string, count: number): Promise<Commit[]> {
+export async function recentCommits(repository: RepositoryFolder, count: number): Promise<Commit[]> {
+  await checkConfig(repository)
+  const { path } = repository
   const options = { env: gitEnvironment(path), timeout: TIMEOUT, maxBuffer: 16 * 1024 * 1024 }
   const form = ['-z', '--no-show-signature', `--max-count=${count}`, `--format=${FORMAT}`]
   try {

@@ -1,3 +1,4 @@
+import { checkConfig } from './config-check.ts'
 import type { Answer, Question } from './object-reader.ts'
 import { checkOpenable, packState, type RepositoryUnavailable, unavailable } from './openable.ts'
 import type { ReaderPool, RepositoryPlace } from './reader-pool.ts'
@@ -103,7 +104,7 @@ export class LookupQueue {
 
   async #state(): Promise<string> {
     const { path } = this.#repository
-    const state = await packState(path)
+    const [state] = await Promise.all([packState(path), checkConfig(this.#repository)])
     if (state === '') await checkOpenable(path)
     return state
   }

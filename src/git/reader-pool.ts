@@ -1,3 +1,4 @@
+import type { RepositoryFolder } from './config-check.ts'
 import { ObjectReader, type Question } from './object-reader.ts'
 
 /** How many processes there may be, and how long one lives and may take. Times are milliseconds. */
@@ -8,9 +9,8 @@ export interface PoolLimits {
 }
 
 /** Where a repository is. Its `id` is never used again, so what is kept under it is never another repository's. */
-export interface RepositoryPlace {
+export interface RepositoryPlace extends Readonly<RepositoryFolder> {
   readonly id: number
-  readonly path: string
 }
 
 type Entry = { reader: ObjectReader; state: string; age: NodeJS.Timeout }

@@ -28,6 +28,8 @@ export interface RepositoryAccess {
   id: number
   objectFormat: 'sha1' | 'sha256'
   path: string
+  /** Whether its files are in the server's own folder. */
+  managed: boolean
   /** What the token's user was given, or has as the owner; null: may read because the repository is public. */
   permission: Permission | null
 }
@@ -178,6 +180,7 @@ function repositoryOf(row: Row, folder: string): Access['repository'] {
     id: row.repository_id,
     objectFormat: row.object_format,
     path: repositoryPath(folder, { id: row.repository_id, path: row.path }),
+    managed: row.path === null,
     permission: row.permission,
   }
 }

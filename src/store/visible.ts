@@ -14,11 +14,13 @@ export interface VisibleRepository {
   visibility: Visibility
   objectFormat: 'sha1' | 'sha256'
   path: string
+  /** Whether its files are in the server's own folder. */
+  managed: boolean
   /** null: sees it only because it is public. */
   permission: Permission | null
 }
 
-type Row = Omit<VisibleRepository, 'path'> & { path: string | null }
+type Row = Omit<VisibleRepository, 'path' | 'managed'> & { path: string | null }
 
 /** A left join gives all columns of a row or none. */
 function isFound(row: { [Column in keyof Row]: Row[Column] | null }): row is Row {
@@ -80,7 +82,11 @@ export function visibleStore(engine: Engine, folder: string) {
       .select([...columns, permission.as('permission')]),
   )
 
-  const located = (row: Row): VisibleRepository => ({ ...row, path: repositoryPath(folder, row) })
+  const located = (row: Row): VisibleRepository => ({
+    ...row,
+    path: repositoryPath(folder, row),
+    managed: row.path === null,
+  })
 
   return {
     /** @param userId null: an anonymous visitor */

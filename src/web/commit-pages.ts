@@ -71,7 +71,7 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
   app.get('/:owner/:repo', async (request, reply) => {
     const repository = await visible(request, reply)
     if (!repository) return reply
-    const log = await recentCommits(repository.path, COMMITS)
+    const log = await recentCommits(repository, COMMITS)
     const states = await store.statuses.states(
       repository.id,
       log.map(({ sha }) => sha),

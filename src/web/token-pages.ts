@@ -81,9 +81,9 @@ export async function tokenPages(
   -H "Authorization: Bearer ${secret}" \\
   -H "Content-Type: application/json" \\
   -d '{"state": "success", "context": "hello", "description": "Reported by hand"}'`
-    for (const { owner, name, path } of await store.visible.writable(user.id, EXAMPLES)) {
-      const [commit] = await recentCommits(path, 1).catch(() => [])
-      if (commit) return report(`${owner}/${name}/statuses/${commit.sha}`)
+    for (const repository of await store.visible.writable(user.id, EXAMPLES)) {
+      const [commit] = await recentCommits(repository, 1).catch(() => [])
+      if (commit) return report(`${repository.owner}/${repository.name}/statuses/${commit.sha}`)
     }
     return report('OWNER/REPOSITORY/statuses/COMMIT')
   }

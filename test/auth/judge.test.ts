@@ -35,6 +35,7 @@ function judged(
       id: 1,
       objectFormat: 'sha1',
       path: '/r',
+      managed: true,
       permission: null,
       ...repository,
     },

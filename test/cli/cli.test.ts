@@ -2,41 +2,15 @@ import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { run } from '../../src/cli/run.ts'
+import { runCli } from '../helpers/cli.ts'
 import { git, pushCommits } from '../helpers/git.ts'
 import { startProcess } from '../helpers/process.ts'
 import { startServer } from '../helpers/server.ts'
 
-interface Outcome {
-  code: number
-  stdout: string
-  stderr: string
-}
-
-/** Runs a command in this process, and gives what it printed where. */
-async function runCaptured(args: string[], environment: NodeJS.ProcessEnv): Promise<Outcome> {
-  const { stdout, stderr } = process
-  const printed = { stdout: '', stderr: '' }
-  const originals = { stdout: stdout.write, stderr: stderr.write }
-  const capture = (name: 'stdout' | 'stderr') => (text: string | Uint8Array) => {
-    printed[name] += text
-    return true
-  }
-  stdout.write = capture('stdout')
-  stderr.write = capture('stderr')
-  try {
-    const code = await run(args, environment)
-    return { code, ...printed }
-  } finally {
-    stdout.write = originals.stdout
-    stderr.write = originals.stderr
-  }
-}
-
 /** A running server, and its administrator's command line beside it. */
 async function setUp(t: Test) {
   const server = await startServer(t)
-  const cli = (...args: string[]) => runCaptured(args, { DATA_DIR: server.dataDir })
+  const cli = (...args: string[]) => runCli(args, { DATA_DIR: server.dataDir })
   const done = async (...args: string[]) => {
     const outcome = await cli(...args)
     t.equal(outcome.code, 0, `${args.join(' ')}: ${outcome.stderr}`)
@@ -184,6 +158,17 @@ t.test('imports', async (t) => {
   for (const path of ['empty', 'file', 'gone', '.']) {
     await refused(1, /is not a git repository that can be opened/, 'repo', 'import', 'acme/x', path)
   }
+  writeFileSync(join(folder, 'bare.git/\u001b[2J'), '[hook "\u001b[2J"]\n\tcommand = x\n')
+  git(join(folder, 'bare.git'), 'config', 'include.path', '\u001b[2J')
+  await refused(
+    1,
+    /"hook\.\\u001b\[2J\.command" in .*bare\.git\/\ufffd\[2J: keys that/,
+    'repo',
+    'import',
+    'acme/x',
+    'bare.git',
+  )
+  git(join(folder, 'bare.git'), 'config', '--unset', 'include.path')
   const [sha = ''] = pushCommits(join(folder, 'bare.git'), 1)
   const token = await server.createToken('acme')
   t.equal((await server.report('acme/bare', sha, { state: 'success' }, token)).status, 201)
@@ -254,7 +239,7 @@ t.test('usage', async (t) => {
   await refused(2, /too many arguments/, 'user', 'delete', 'a', 'b')
   t.match(await cli('--help'), { code: 0, stdout: /^Usage: /, stderr: '' }, 'help that was asked for')
   t.match(await cli('migrate'), { code: 0, stdout: '', stderr: /up to date/ })
-  const wrong = await runCaptured(['user', 'list'], { PORT: 'x' })
+  const wrong = await runCli(['user', 'list'], { PORT: 'x' })
   t.match(
     wrong,
     { code: 1, stdout: '', stderr: /^error: PORT must be a whole number; got "x"\n$/ },

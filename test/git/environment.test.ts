@@ -1,8 +1,8 @@
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { chownSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { gitEnvironment } from '../../src/git/environment.ts'
+import { FIXED_SETTINGS, gitEnvironment } from '../../src/git/environment.ts'
 import { createSample, temporaryFolder } from './sample-repository.ts'
 
 t.test('nothing but PATH is inherited', async (t) => {
@@ -25,12 +25,35 @@ t.test('git sees no configuration but the repository’s and the fixed values', 
     env: gitEnvironment(path),
   })
   const others = list.split('\n').filter((line) => line !== '' && !line.startsWith('local'))
-  t.same(others, [
-    `command\tsafe.directory=${path}`,
-    'command\tcore.hookspath=/dev/null',
-    'command\tcore.fsync=all',
-    'command\tcore.fsyncmethod=fsync',
-  ])
+  const fixed = Object.entries(FIXED_SETTINGS).map(([key, value]) => `command\t${key.toLowerCase()}=${value}`)
+  t.same(others, [`command\tsafe.directory=${path}`, ...fixed])
+})
+
+t.test('replacement refs are off, whatever the repository says', async (t) => {
+  const sample = await createSample(t)
+  const [older, newer] = [sample.commit('older'), sample.commit('newer')]
+  sample.git('replace', newer, older)
+  sample.git('config', 'core.useReplaceRefs', 'true')
+  const show = ['--git-dir', sample.path, 'show', '--no-patch', '--format=%s', newer]
+  t.equal(execFileSync('git', show, { encoding: 'utf8', env: gitEnvironment(sample.path) }), 'newer\n')
+})
+
+t.test('the refs of an alternate are not asked for, by whatever command', async (t) => {
+  const base = await createSample(t)
+  const sample = await createSample(t)
+  const kept = base.commit('kept')
+  base.git('update-ref', 'refs/heads/main', kept)
+  writeFileSync(join(sample.path, 'objects/info/alternates'), `${join(base.path, 'objects')}\n`)
+  const advertise = (env: Record<string, string>) => {
+    const { stdout, stderr } = spawnSync('git', ['receive-pack', '--advertise-refs', sample.path], {
+      encoding: 'utf8',
+      env,
+    })
+    return stdout + stderr
+  }
+  const environment = gitEnvironment(sample.path)
+  t.match(advertise({ ...environment, GIT_CONFIG_COUNT: '1' }), `${kept} .have`, 'they would be')
+  t.notMatch(advertise(environment), /\.have|error|warning/)
 })
 
 t.test('a repository of another owner can be worked on', async (t) => {

@@ -9,10 +9,10 @@ import { git, pushCommits } from '../helpers/git.ts'
 t.test('the newest commits of the branch that HEAD names come first', async (t) => {
   const path = join(temporaryFolder(t), 'r.git')
   await createBareRepository(path, 'sha1')
-  t.same(await recentCommits(path, 5), [], 'none where nothing was pushed')
+  t.same(await recentCommits({ path }, 5), [], 'none where nothing was pushed')
   const commits = pushCommits(path, 4)
   pushCommits(path, 1, 'other')
-  const log = await recentCommits(path, 3)
+  const log = await recentCommits({ path }, 3)
   t.same(
     log.map(({ sha }) => sha),
     commits.slice(1).reverse(),
@@ -31,7 +31,7 @@ t.test('a commit may tell a date that there is not, and nothing else', async (t)
     writeFileSync(file, `tree ${tree}\nauthor ${author}\ncommitter C <c@d> 1 +0000\n`)
     const sha = git(path, 'hash-object', '-t', 'commit', '-w', '--literally', file)
     git(path, 'update-ref', 'refs/heads/main', sha)
-    const [commit] = await recentCommits(path, 1)
+    const [commit] = await recentCommits({ path }, 1)
     t.equal(commit?.sha, sha, author)
     t.equal(commit?.subject, '')
     t.ok(commit?.date === null || !Number.isNaN(Date.parse(commit?.date ?? '')), `${author}: ${commit?.date}`)
@@ -39,5 +39,5 @@ t.test('a commit may tell a date that there is not, and nothing else', async (t)
 })
 
 t.test('a repository that is not there is unavailable', async (t) => {
-  await t.rejects(recentCommits(join(temporaryFolder(t), 'none.git'), 1), RepositoryUnavailable)
+  await t.rejects(recentCommits({ path: join(temporaryFolder(t), 'none.git') }, 1), RepositoryUnavailable)
 })

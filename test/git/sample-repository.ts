@@ -49,6 +49,7 @@ let lastId = 0
 export class SampleRepository {
   readonly id: number
   readonly path: string
+  readonly managed = true
   readonly objectFormat: ObjectFormat
 
   constructor(path: string, objectFormat: ObjectFormat) {

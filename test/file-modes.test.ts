@@ -1,0 +1,138 @@
+import { execFileSync } from 'node:child_process'
+import { chmodSync, lstatSync, readdirSync, realpathSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { createToken, hashToken } from '../src/auth/token.ts'
+import { inspectRepository } from '../src/git/repository.ts'
+import { openStore, type StoreOptions } from '../src/store/store.ts'
+import { basic, commit, createCheckout, git } from './git-http/client.ts'
+import { runCli } from './helpers/cli.ts'
+import { databases, temporaryFolder } from './helpers/databases.ts'
+import { startInstance } from './helpers/instance.ts'
+import { startProcess } from './helpers/process.ts'
+
+// What an administrator's shell usually has: everybody may read. The processes under test inherit it.
+process.umask(0o022)
+
+/** Everything in a folder, with its mode in octal digits. */
+function modesIn(folder: string): Record<string, string> {
+  const names = readdirSync(folder, { recursive: true, encoding: 'utf8' }).sort()
+  const modeOf = (name: string) => [name, (lstatSync(join(folder, name)).mode & 0o7777).toString(8)]
+  return Object.fromEntries(['.', ...names].map(modeOf))
+}
+
+function environmentOf({ dataDir, databaseUrl }: StoreOptions): Record<string, string> {
+  return { DATA_DIR: dataDir, ...(databaseUrl && { DATABASE_URL: databaseUrl }) }
+}
+
+/** A server in a process of its own, the database that it works on, and a token of the user `owner`. */
+async function start(t: Test, options: StoreOptions) {
+  const instance = await startInstance(t, options, { LOG_LEVEL: 'info' })
+  const store = await openStore(options)
+  t.teardown(() => store.close())
+  const { id: userId } = await store.users.create('owner')
+  const token = createToken()
+  const hash = hashToken(token)
+  await store.tokens.create({ userId, name: 'test', prefix: '', hash, scopes: ['repo'], expiresAt: null })
+  return { ...instance, store, token, credential: { authorization: basic('x', token) } }
+}
+
+for (const database of databases) {
+  t.test(`${database.name}: what the server and the command line create is for nobody else`, async (t) => {
+    const given = await database.create(t)
+    const dataDir = join(realpathSync(given.dataDir), 'new', 'data')
+    const options = { ...given, dataDir }
+    const { url, report, log, token, credential } = await start(t, options)
+    const cli = async (...args: string[]) => {
+      const command = startProcess(t, process.execPath, ['src/cli/main.ts', ...args], environmentOf(options))
+      t.equal(await command.ended, 0, args.join(' '))
+      t.notMatch(command.stderr(), 'warning')
+    }
+    await cli('repo', 'create', 'owner/repo')
+    const checkout = await createCheckout(t, `${url}/owner/repo.git`)
+    await git(checkout, ['push', '--quiet', 'origin', 'HEAD:main'], credential)
+    const sha = await git(checkout, ['rev-parse', 'HEAD'])
+    t.equal((await report('owner/repo', sha, { state: 'success' }, token)).status, 201)
+    await cli('backup', join(dataDir, 'statuses.backup'))
+
+    const modes = modesIn(join(dataDir, '..'))
+    const found = Object.keys(modes)
+    for (const name of ['repositories/1.git/refs/heads/main', 'statuses.backup'])
+      t.ok(found.includes(join('data', name)), name)
+    t.equal(found.includes('data/commit-status.db-shm'), database.name === 'SQLite')
+    t.same(
+      found.filter((name) => !/^[4-7]00$/.test(modes[name] ?? '')),
+      [],
+    )
+    t.notMatch(log.join('\n'), 'chmod')
+  })
+
+  t.test(`${database.name}: what is open to others is said at each start, and what mends it`, async (t) => {
+    const given = await database.create(t)
+    const dataDir = realpathSync(given.dataDir)
+    const options = { ...given, dataDir }
+    const cli = (...args: string[]) => runCli(args, environmentOf(options))
+    t.match(await cli('repo', 'create', 'a/b'), { code: 0, stderr: '' })
+    execFileSync('chmod', ['-R', 'go+rX', dataDir])
+
+    const mend = `chmod -R go-rwx -- '${dataDir}'`
+    const { stderr, code } = await cli('repo', 'list')
+    t.equal(code, 0)
+    t.match(stderr, new RegExp(`^warning: .*${join(dataDir, 'repositories/1.git')}.* ${mend}\n$`))
+    const { log } = await startInstance(t, options, { LOG_LEVEL: 'warn' })
+    const [warning, ...others] = log.map((line) => JSON.parse(line))
+    t.match(warning, { level: 40, command: mend, msg: mend })
+    t.ok(warning.paths.includes(dataDir))
+    t.same(others, [])
+
+    execFileSync('sh', ['-c', warning.command])
+    t.equal((await cli('repo', 'list')).stderr, '', 'once it is mended')
+    t.equal(statSync(dataDir).mode & 0o777, 0o700)
+  })
+}
+
+/** How repositories are shared on the machine from which they are imported. */
+const sharing: [what: string, umask: string, shared?: string][] = [
+  ['for everybody to read', '022'],
+  ['for nobody else', '077'],
+  ['for a group to read', '027'],
+  ['for a group to write', '002'],
+  ['by core.sharedRepository=group', '022', 'group'],
+  ['by core.sharedRepository=0640', '077', '0640'],
+]
+
+for (const database of databases) {
+  t.test(`${database.name}: an imported repository stays as open as it is`, async (t) => {
+    const { url, store, credential } = await start(t, await database.create(t))
+    // The database only tells which repositories are imported.
+    for (const [what, umask, shared] of sharing.slice(0, database.name === 'SQLite' ? undefined : 1)) {
+      const folder = temporaryFolder(t)
+      chmodSync(folder, 0o755)
+      const [served, own] = [join(folder, 'served.git'), join(folder, 'own.git')]
+      const asOwner = (...args: string[]) =>
+        execFileSync('sh', ['-c', `umask ${umask} && exec "$@"`, 'sh', ...args], {
+          cwd: folder,
+          stdio: 'pipe',
+        })
+      asOwner('git', 'init', '--quiet', '--bare', ...(shared ? [`--shared=${shared}`] : []), served)
+      asOwner('git', '-C', served, 'config', 'gc.auto', '0')
+      asOwner('cp', '-a', served, own)
+
+      const name = `repo-${umask}-${shared}`
+      const found = await inspectRepository(served)
+      await store.repositories.create({ owner: 'owner', name, visibility: 'public', ...found })
+      const checkout = await createCheckout(t, `${url}/owner/${name}.git`)
+      for (const branch of ['main', 'deep/er/topic']) {
+        await commit(checkout)
+        const refspec = `HEAD:refs/heads/${branch}`
+        await git(checkout, ['push', '--quiet', 'origin', refspec], credential)
+        asOwner('git', '-C', checkout, 'push', '--quiet', own, refspec)
+        // What is pushed next is kept as a pack.
+        for (const path of [served, own]) asOwner('git', '-C', path, 'config', 'receive.unpackLimit', '1')
+      }
+      const modes = modesIn(served)
+      t.ok('refs/heads/deep/er/topic' in modes)
+      t.same(modes, modesIn(own), `${what}: as if its owner had pushed`)
+    }
+  })
+}

@@ -1,0 +1,76 @@
+import { execFileSync } from 'node:child_process'
+import t from 'tap'
+import { isAllowedKey } from '../../src/git/config-allowlist.ts'
+import { otherKeys, programKeys, soundsLikeProgram } from './program-keys.ts'
+
+/** Documented keys that git may run a program by, or open a file by, while it serves: no setting of a call stops them. */
+const refused = [
+  'gc.recentObjectsHook',
+  'gc.repackFilter',
+  'gc.repackFilterTo',
+  'hook.<event>.enabled',
+  'hook.<event>.jobs',
+  'hook.<friendly-name>.command',
+  'hook.<friendly-name>.enabled',
+  'hook.<friendly-name>.event',
+  'hook.<friendly-name>.parallel',
+  'hook.jobs',
+  'receive.fsck.skipList',
+  'uploadpack.packObjectsHook',
+]
+
+/** What the installed git knows, as its documentation writes it. */
+const documented = execFileSync('git', ['help', '--config'], { encoding: 'utf8' })
+  .split('\n')
+  .filter((line) => /^\w+(\.\S+)+$/.test(line))
+
+/** As `git config --list` prints it, with something in each gap. */
+function planted(key: string): string {
+  const filled = key.replaceAll(/<[^>]*>|\*/g, 'x')
+  const [first, last] = [filled.indexOf('.'), filled.lastIndexOf('.')]
+  return filled.slice(0, first).toLowerCase() + filled.slice(first, last) + filled.slice(last).toLowerCase()
+}
+
+t.test('every key that git documents is known here', async (t) => {
+  t.ok(documented.length > 500, 'git lists what it knows')
+  // They are followed, they stand for several keys, or git hears them only where a machine or a user is configured.
+  const special = /^include(If)?\.|^(extensions|feature)\.\*$|^trace2\./
+  const unknown = documented.filter(
+    (key) => !special.test(key) && !refused.includes(key) && !isAllowedKey(planted(key)),
+  )
+  t.same(unknown, [], 'in none of the lists of src/git/config-allowlist.ts')
+  for (const key of refused) t.notOk(isAllowedKey(planted(key)), key)
+})
+
+t.test('every key that sounds as if it named a program was looked up', async (t) => {
+  const known = new Set([...Object.keys(programKeys), ...otherKeys].map((key) => key.toLowerCase()))
+  const unknown = documented.filter((key) => soundsLikeProgram.test(key) && !known.has(key.toLowerCase()))
+  t.same(unknown, [], 'in none of the lists of test/git/program-keys.ts')
+})
+
+t.test('sections, subsections and names', async (t) => {
+  const verdicts: [key: string, allowed: boolean][] = [
+    ['core.bare', true],
+    ['core.unknown', false],
+    ['core.x.bare', false],
+    ['core.x.y.hookspath', false],
+    ['branch.a.b.c.merge', true],
+    ['remote.origin.lfsurl', true],
+    ['lfs.https://example.org/x.git/info/lfs.access', true],
+    ['filter.lfs.process', true],
+    ['gc.reflogexpire', true],
+    ['gc.refs/remotes/*.reflogexpire', true],
+    ['gc.x.recentobjectshook', false],
+    ['receive.fsck.missingemail', true],
+    ['receive.fsck.skiplist', false],
+    ['receive.fsck.a.skiplist', false],
+    ['receive.x.missingemail', false],
+    ['uploadpackfilter.tree.maxdepth', true],
+    ['brand-new.thing', false],
+    ['brand-new.core.bare', false],
+    ['hooks.allowunannotated', true],
+    ['hook.x.event', false],
+    ['trace2.eventtarget', false],
+  ]
+  for (const [key, allowed] of verdicts) t.equal(isAllowedKey(key), allowed, key)
+})

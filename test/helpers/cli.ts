@@ -1,0 +1,27 @@
+import { run } from '../../src/cli/run.ts'
+
+export interface Outcome {
+  code: number
+  stdout: string
+  stderr: string
+}
+
+/** Runs a command of the administrator in this process, and gives what it printed where. */
+export async function runCli(args: string[], environment: NodeJS.ProcessEnv): Promise<Outcome> {
+  const { stdout, stderr } = process
+  const printed = { stdout: '', stderr: '' }
+  const originals = { stdout: stdout.write, stderr: stderr.write }
+  const capture = (name: 'stdout' | 'stderr') => (text: string | Uint8Array) => {
+    printed[name] += text
+    return true
+  }
+  stdout.write = capture('stdout')
+  stderr.write = capture('stderr')
+  try {
+    const code = await run(args, environment)
+    return { code, ...printed }
+  } finally {
+    stdout.write = originals.stdout
+    stderr.write = originals.stderr
+  }
+}
