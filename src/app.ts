@@ -11,7 +11,8 @@ import { createAuthorizer } from './auth/authorizer.ts'
 import { type BudgetOptions, createBudget } from './auth/budget.ts'
 import type { CommitLookup } from './git/commit-lookup.ts'
 import { checkGit } from './git/usable.ts'
-import { type GitLimits, gitHttp } from './git-http/git-http.ts'
+import { gitHttp } from './git-http/git-http.ts'
+import { DEFAULT_GIT_LIMITS, type GitLimits } from './git-http/serve.ts'
 import { recogniseClients } from './http/client.ts'
 import { logFaults } from './http/fault-log.ts'
 import { sendError } from './http/replies.ts'
@@ -50,7 +51,6 @@ export interface AppOptions {
 }
 
 const DEFAULT_BUDGET: BudgetOptions = { limit: 30, window: 300 }
-const DEFAULT_GIT_LIMITS: GitLimits = { maxBytes: 2 * 1024 ** 3, timeout: 600_000, maxChildren: 16 }
 const MAX_EVENT_LOOP_DELAY = 1_000
 /** Random, so that nobody learns from two of them how many requests came in between. */
 const REQUEST_ID_BYTES = 12

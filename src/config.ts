@@ -4,7 +4,7 @@ import envSchema from 'env-schema'
 import { parse } from 'pg-connection-string'
 import { parseCidr, type TrustedProxies } from './auth/address.ts'
 import type { BudgetOptions } from './auth/budget.ts'
-import type { GitLimits } from './git-http/git-http.ts'
+import type { GitLimits } from './git-http/serve.ts'
 
 /** How the server is run, from the environment. */
 export interface Config {
@@ -21,7 +21,7 @@ export interface Config {
   publicUrl: string | null
   trustedProxies: TrustedProxies
   budget: BudgetOptions
-  git: GitLimits
+  git: Pick<GitLimits, 'maxBytes' | 'timeout' | 'maxChildren'>
   /** What `/metrics` demands; null: there is no such page. */
   metricsToken: string | null
   logLevel: string

@@ -1,12 +1,29 @@
-import type { IncomingMessage } from 'node:http'
-import { Writable } from 'node:stream'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Writable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { ServiceError } from '../errors.ts'
 import type { GitService } from '../git/http-backend.ts'
-import { BROKEN } from '../http/linger.ts'
+import { BROKEN, breakBody, isBroken } from '../http/linger.ts'
 
 /** git's own limit for what it keeps in memory of a request to fetch (`http.maxRequestBuffer`). */
 const FETCH_BYTES = 10 * 1024 * 1024
+
+/** The body of a request, on its way to git. */
+export interface GitBody {
+  /** Aborts when the client does not send the rest. null: everything has arrived. */
+  readonly lost: AbortSignal | null
+  /**
+   * Passes the body to git.
+   *
+   * @returns when the client has sent all and git has taken it
+   */
+  passTo(input: Writable | null): Promise<void>
+  /** Drops a body that is not passed to git after all. */
+  discard(): void
+}
+
+/** The body of a request that has none. */
+export const NO_BODY: GitBody = { lost: null, async passTo() {}, discard() {} }
 
 /** Largest request body in bytes. @param maxBytes of a push */
 export function bodyLimit(service: GitService, maxBytes: number): number {
@@ -14,7 +31,7 @@ export function bodyLimit(service: GitService, maxBytes: number): number {
 }
 
 /**
- * Judges a body by its headers, before a byte of it is read.
+ * Checks the headers that describe a body, before a byte of it is read.
  *
  * @param limit largest body in bytes
  * @throws ServiceError `body_too_large` by its declared length, then `media_type_wrong`
@@ -31,60 +48,84 @@ export function checkGitBodyHeaders({ headers }: IncomingMessage, service: GitSe
 }
 
 /**
- * Passes a body on to git, unzipped, no faster than git takes it. What comes after git has had enough is thrown away,
- * since a client sends all before it looks at the answer.
- *
- * @param limit largest body in bytes, counted while reading and as unzipped
- * @returns when the client has sent all and git has taken it
- * @throws ServiceError `body_too_large`, `body_not_gzip`, or `malformed_request` when the client went away
+ * A request body while it arrives. It is lost when the client goes away or is cut off, and when the request was answered
+ * before its end. Its methods then throw the reason of `lost`, ServiceError `malformed_request` or `too_slow`.
  */
-export function passBody(request: IncomingMessage, input: Writable | null, limit: number): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>()
-  const sink = gitInput(input, limit).on('finish', resolve).on('error', reject)
-  for (const event of ['close', BROKEN]) {
-    request.once(event, () => {
-      if (!request.complete) reject(new ServiceError('malformed_request'))
-    })
-  }
-  if (encodingOf(request.headers) === 'gzip') {
-    const gunzip = createGunzip().on('error', (cause) => {
-      request.unpipe(gunzip)
-      reject(new ServiceError('body_not_gzip', undefined, { cause }))
-    })
-    request.pipe(gunzip).pipe(sink)
-  } else {
-    request.pipe(sink)
-  }
-  return promise
-}
+export class ArrivingBody {
+  readonly #request: IncomingMessage
+  readonly #loss = new AbortController()
+  readonly #failure: Promise<never>
 
-function gitInput(input: Writable | null, limit: number): Writable {
-  let length = 0
-  let taken = input !== null
-  return new Writable({
-    write(chunk: Buffer, _encoding, done) {
-      length += chunk.length
-      if (length > limit) return done(tooLarge(limit))
-      if (!taken || !input?.writable) return done()
-      input.write(chunk, (error) => {
-        if (error) taken = false
-        done()
+  /** Sends `100 Continue` if the client waits for it. */
+  constructor(request: IncomingMessage, response: ServerResponse) {
+    this.#request = request
+    this.#failure = new Promise((_resolve, reject) => {
+      this.lost.addEventListener('abort', () => reject(this.lost.reason))
+    })
+    // Avoids an unhandled rejection when the body is lost while nobody reads it.
+    this.#failure.catch(() => {})
+    const lose = () => this.#loss.abort(new ServiceError('malformed_request'))
+    if (isBroken(request) || request.destroyed) lose()
+    request.once(BROKEN, lose).once('close', () => {
+      // What has arrived in full but was not read yet is lost too when the stream is destroyed.
+      if (!request.readableEnded) lose()
+    })
+    response.once('close', lose)
+    if (request.headers.expect !== undefined && request.httpVersion === '1.1') response.writeContinue()
+  }
+
+  /** Aborts when the rest of the body will not come. */
+  get lost(): AbortSignal {
+    return this.#loss.signal
+  }
+
+  /** Stops waiting for the rest of the body: its client is too slow. */
+  cutOff(): void {
+    this.#loss.abort(new ServiceError('too_slow'))
+    breakBody(this.#request)
+  }
+
+  /** Waits for the first byte, or for the end of an empty body. Reads no more than fits into the stream's buffer. */
+  async begin(): Promise<void> {
+    const begun = Promise.withResolvers<void>()
+    const request = this.#request.on('readable', begun.resolve).on('end', begun.resolve)
+    try {
+      await Promise.race([begun.promise, this.#failure])
+    } finally {
+      request.off('readable', begun.resolve).off('end', begun.resolve)
+    }
+  }
+
+  /**
+   * Passes the body to `sink`, decompressed, no faster than `sink` takes it.
+   *
+   * @throws ServiceError `body_not_gzip` too, and the error of `sink`
+   */
+  async pipe(sink: Writable): Promise<void> {
+    const request = this.#request
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    sink.on('finish', resolve).on('error', reject)
+    if (encodingOf(request.headers) === 'gzip') {
+      const gunzip = createGunzip().on('error', (cause) => {
+        request.unpipe(gunzip)
+        reject(new ServiceError('body_not_gzip', undefined, { cause }))
       })
-    },
-    final(done) {
-      input?.end()
-      done()
-    },
-  })
+      request.pipe(gunzip).pipe(sink)
+    } else {
+      request.pipe(sink)
+    }
+    await Promise.race([promise, this.#failure])
+  }
 }
 
-/** null: one that is not understood. */
+/** The error for a body larger than `limit` bytes. */
+export function tooLarge(limit: number): ServiceError {
+  return new ServiceError('body_too_large', `The body is larger than ${limit} bytes.`)
+}
+
+/** null: one that is not supported. */
 function encodingOf(headers: IncomingMessage['headers']): 'identity' | 'gzip' | null {
   const encoding = headers['content-encoding']?.trim().toLowerCase() || 'identity'
   if (encoding === 'identity') return encoding
   return encoding === 'gzip' || encoding === 'x-gzip' ? 'gzip' : null
-}
-
-function tooLarge(limit: number): ServiceError {
-  return new ServiceError('body_too_large', `The body is larger than ${limit} bytes.`)
 }

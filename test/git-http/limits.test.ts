@@ -59,7 +59,7 @@ t.test('a push as a client may send it', async (t) => {
 })
 
 t.test('a push that is broken off', async (t) => {
-  const { url, path, authorization } = await start(t)
+  const { url, path, authorization } = await start(t, { maxChildren: 1 })
   const { bytes } = await pushBytes(t, url)
   const { request } = beginRpc(url, 'git-receive-pack', authorization)
   request.write(bytes.subarray(0, bytes.length / 2))
@@ -70,7 +70,7 @@ t.test('a push that is broken off', async (t) => {
 })
 
 t.test('a fetch that is broken off', async (t) => {
-  const { url, path, authorization } = await start(t)
+  const { url, path, authorization } = await start(t, { maxChildren: 1 })
   const checkout = await createCheckout(t, url)
   const id = await commit(checkout, 12_000_000)
   await git(checkout, ['push', '--quiet', 'origin', 'HEAD:large'], { authorization })
@@ -85,7 +85,7 @@ t.test('a fetch that is broken off', async (t) => {
 })
 
 t.test('a push that is too large', async (t) => {
-  const { url, path, authorization } = await start(t, { maxBytes: 200_000 })
+  const { url, path, authorization } = await start(t, { maxBytes: 200_000, maxChildren: 1 })
   const { bytes, checkout } = await pushBytes(t, url)
 
   const declared = beginRpc(url, 'git-receive-pack', authorization, {
@@ -184,7 +184,7 @@ t.test('"100 Continue" is for those who may push', async (t) => {
 })
 
 t.test('a request that takes too long', async (t) => {
-  const { url, path, authorization } = await start(t, { timeout: 700 })
+  const { url, path, authorization } = await start(t, { timeout: 700, maxChildren: 1 })
   const { bytes } = await pushBytes(t, url)
   const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
   request.write(bytes.subarray(0, bytes.length / 2))
@@ -192,27 +192,11 @@ t.test('a request that takes too long', async (t) => {
   t.equal(status, 408)
   t.equal(headers.connection, 'close')
   request.destroy()
-  await until(() => workersIn(path).length === 0)
-})
-
-t.test('more at once than allowed', async (t) => {
-  const { url, path, authorization } = await start(t, { maxChildren: 1 })
-  const first = beginRpc(url, 'git-receive-pack', authorization, { expect: '100-continue' })
-  first.request.flushHeaders()
-  await once(first.request, 'continue')
-  const refused = await fetch(`${url}/info/refs?service=git-upload-pack`)
-  t.equal(refused.status, 503)
-  t.ok(Number(refused.headers.get('retry-after')) >= 1)
-  t.match(await refused.json(), { error: /^Too many git operations/ })
-  t.equal((await fetch(`${url}/info/refs?service=git-receive-pack`)).status, 401, 'access is judged first')
-  first.request.end('0000')
-  t.equal((await first.answer).status, 200)
-  await until(() => workersIn(path).length === 0)
   await checkUnharmed(t, path, url, authorization)
 })
 
 t.test('files that cannot be opened', async (t) => {
-  const { server, url, path, authorization } = await start(t)
+  const { server, url, path, authorization } = await start(t, { maxChildren: 1 })
   const stranger = basic('x', await server.createToken('stranger'))
   await server.store.repositories.setVisibility('owner', 'demo', 'private')
   const folder = workFolder(t)

@@ -1,8 +1,8 @@
-import { readdirSync, readlinkSync } from 'node:fs'
-import { type ClientRequest, type IncomingMessage, request } from 'node:http'
-import { isRunning } from '../git/sample-repository.ts'
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { type ClientRequest, type IncomingMessage, type RequestOptions, request } from 'node:http'
+import { commandLine, isRunning } from '../git/sample-repository.ts'
 
-interface RawAnswer {
+export interface RawAnswer {
   status: number
   headers: IncomingMessage['headers']
   body: Buffer
@@ -21,12 +21,22 @@ export function beginRpc(
   authorization: string,
   headers: Record<string, string> = {},
 ): RawRequest {
-  const { promise, resolve, reject } = Promise.withResolvers<RawAnswer>()
-  const raw = request(`${url}/${service}`, {
+  return begin(`${url}/${service}`, {
     method: 'POST',
-    agent: false,
     headers: { authorization, 'content-type': `application/x-${service}-request`, ...headers },
   })
+}
+
+/** Asks for the list of refs that a fetch begins with. */
+export function beginRefs(url: string, headers: Record<string, string>): RawRequest {
+  const raw = begin(`${url}/info/refs?service=git-upload-pack`, { headers })
+  raw.request.end()
+  return raw
+}
+
+function begin(url: string, options: RequestOptions): RawRequest {
+  const { promise, resolve, reject } = Promise.withResolvers<RawAnswer>()
+  const raw = request(url, { agent: false, ...options })
   raw.on('error', reject).on('response', (response) => {
     const chunks: Buffer[] = []
     response.on('data', (chunk: Buffer) => chunks.push(chunk)).on('error', reject)
@@ -44,6 +54,13 @@ export function workersIn(path: string): number[] {
     .filter((name) => /^\d+$/.test(name))
     .map(Number)
     .filter((pid) => folderOf(pid) === path && isRunning(pid))
+}
+
+/** How many requests git works on for the server in a process, this one unless given. */
+export function countBackends(server = process.pid): number {
+  return readFileSync(`/proc/${server}/task/${server}/children`, 'utf8')
+    .split(' ')
+    .filter((pid) => isRunning(Number(pid)) && commandLine(Number(pid)).includes('http-backend')).length
 }
 
 function folderOf(pid: number): string {

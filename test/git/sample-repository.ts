@@ -133,7 +133,8 @@ export function isRunning(pid: number): boolean {
   }
 }
 
-function commandLine(pid: number): string {
+/** The arguments of a process, each ended by a NUL; empty when it is gone. */
+export function commandLine(pid: number): string {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8')
   } catch {

@@ -1,0 +1,72 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { finished, Writable } from 'node:stream'
+import { ServiceError } from '../errors.ts'
+import type { SharedBudget } from '../util/shared-budget.ts'
+import { ArrivingBody, type GitBody, tooLarge } from './body.ts'
+
+interface FetchBodyLimits {
+  /** Largest body in bytes, counted while reading and after decompression. */
+  bytes: number
+  /** Milliseconds in which all of it must arrive. */
+  timeout: number
+  /** Bytes that all bodies in memory may take together. */
+  memory: SharedBudget
+}
+
+/** Bytes that a chunk takes beside its content: a body may come one byte at a time. */
+const CHUNK_OVERHEAD = 512
+
+/**
+ * Reads the whole body of a fetch into memory, so that git does not wait for the client. The memory counts as taken until
+ * git has read it.
+ *
+ * @param client address whose share of the memory is used
+ * @throws ServiceError `body_too_large`, `body_not_gzip`, `too_slow`, `git_busy` when the memory is used up, or
+ * `malformed_request` when the client went away
+ */
+export async function readFetchBody(
+  request: IncomingMessage,
+  response: ServerResponse,
+  client: string,
+  { bytes, timeout, memory }: FetchBodyLimits,
+): Promise<GitBody> {
+  const chunks: Buffer[] = []
+  let length = 0
+  let held = 0
+  const discard = () => {
+    chunks.length = 0
+    memory.giveBack(client, held)
+    held = 0
+  }
+  const sink = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      length += chunk.length
+      if (length > bytes) return done(tooLarge(bytes))
+      const size = chunk.length + CHUNK_OVERHEAD
+      if (!memory.take(client, size)) return done(new ServiceError('git_busy'))
+      held += size
+      chunks.push(chunk)
+      done()
+    },
+  })
+  const body = new ArrivingBody(request, response)
+  const timer = setTimeout(() => body.cutOff(), timeout)
+  try {
+    await body.pipe(sink)
+  } catch (error) {
+    sink.destroy()
+    discard()
+    throw error
+  } finally {
+    clearTimeout(timer)
+  }
+  return {
+    lost: null,
+    async passTo(input) {
+      if (input === null) return discard()
+      finished(input, { readable: false }, discard)
+      input.end(Buffer.concat(chunks.splice(0)))
+    },
+    discard,
+  }
+}

@@ -1,0 +1,64 @@
+/** The least that a client must send: bytes a second, on average over `window` milliseconds. */
+export interface MinimumRate {
+  bytesPerSecond: number
+  window: number
+}
+
+/**
+ * Watches that a client sends at a minimum rate. Time counts only while nothing but the client's bytes is missing, so a
+ * client that is held back by a busy git is never too slow.
+ *
+ * ```
+ *             resume                  a window of counted time is over
+ *   paused ◀─────────────▶ counting ─┬── enough bytes in it ──▶ counting, next window
+ *             pause                  └── too few ─────────────▶ paused, onSlow is called
+ * ```
+ */
+export class RateWatch {
+  readonly #minimum: MinimumRate
+  readonly #onSlow: () => void
+  #timer: NodeJS.Timeout | undefined
+  /** Milliseconds and bytes of the current window. */
+  #counted = 0
+  #bytes = 0
+  #since = 0
+  #stopped = false
+
+  /** The watch starts paused. */
+  constructor(minimum: MinimumRate, onSlow: () => void) {
+    this.#minimum = minimum
+    this.#onSlow = onSlow
+  }
+
+  /** Counts time from now on. */
+  resume(): void {
+    if (this.#stopped) return
+    this.#since = performance.now()
+    this.#timer = setTimeout(() => this.#endWindow(), this.#minimum.window - this.#counted)
+  }
+
+  /** Stops counting time. @param bytes that have arrived since `resume` */
+  pause(bytes = 0): void {
+    if (this.#timer === undefined) return
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    this.#counted += performance.now() - this.#since
+    this.#bytes += bytes
+  }
+
+  /** Stops for good. */
+  stop(): void {
+    this.pause()
+    this.#stopped = true
+  }
+
+  #endWindow(): void {
+    this.#timer = undefined
+    const { bytesPerSecond, window } = this.#minimum
+    const isSlow = this.#bytes < (bytesPerSecond * window) / 1000
+    this.#counted = 0
+    this.#bytes = 0
+    if (isSlow) this.#onSlow()
+    else this.resume()
+  }
+}

@@ -1,0 +1,141 @@
+import type { Readable } from 'node:stream'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { ServiceError } from '../errors.ts'
+import { checkConfig, type RepositoryFolder } from '../git/config-check.ts'
+import { type BackendCall, BackendTimeout, HttpBackend } from '../git/http-backend.ts'
+import { checkOpenable } from '../git/openable.ts'
+import { sharingUmask } from '../git/sharing.ts'
+import { connectionSignal } from '../http/connection-signal.ts'
+import { QueueFull } from '../util/fair-queue.ts'
+import { SharedBudget } from '../util/shared-budget.ts'
+import { bodyLimit, type GitBody, NO_BODY } from './body.ts'
+import { readFetchBody } from './fetch-body.ts'
+import { divideGitPlaces } from './places.ts'
+import { openPushBody } from './push-body.ts'
+import type { MinimumRate } from './rate-watch.ts'
+
+export interface GitLimits {
+  /** Largest push in bytes. */
+  maxBytes: number
+  /** Milliseconds that git may work on one request. */
+  timeout: number
+  /** Most requests at a time that git works on. */
+  maxChildren: number
+  /** Milliseconds that a request waits for git to begin to work on it. */
+  maxWait: number
+  /** Bytes of memory for the bodies of fetches, together. */
+  bodyMemory: number
+  /** The least that a client must send of a push while git waits for it. */
+  minimumRate: MinimumRate
+}
+
+/** Below the 60 seconds after which many proxies give up, by far enough for git to begin its answer. */
+const MAX_WAIT = 45_000
+
+export const DEFAULT_GIT_LIMITS: GitLimits = {
+  maxBytes: 2 * 1024 ** 3,
+  timeout: 600_000,
+  maxChildren: 16,
+  maxWait: MAX_WAIT,
+  bodyMemory: 64 * 1024 ** 2,
+  minimumRate: { bytesPerSecond: 1024, window: 30_000 },
+}
+
+/** Answers a request with what git says to it. */
+export type ServeGit = (
+  request: FastifyRequest,
+  reply: FastifyReply,
+  repository: RepositoryFolder,
+  call: GitCall,
+) => Promise<Readable>
+
+type GitCall = Omit<BackendCall, 'path' | 'umask'>
+
+/**
+ * Bounds what clients can occupy. Only a client that has sent something holds anything:
+ *
+ * ```
+ *   list of refs ───────────────────────────────────┐
+ *   fetch ── whole body read (bounded memory) ──────┼──▶ waits for a place ──▶ git works in it ──▶ place given back
+ *   push ─── first byte read ───────────────────────┘    (fair, bounded)       (at most `timeout`)
+ * ```
+ *
+ * A place is given back when the last process has ended. When the client goes away, a request that waits leaves the queue,
+ * and git is stopped.
+ *
+ * @param bodyTimeout milliseconds for the body of a fetch to arrive
+ * @returns a function that throws ServiceError `git_busy`, `too_slow`, `unavailable` and what the body is refused with,
+ * and RepositoryUnavailable
+ */
+export function createGitServer(limits: GitLimits, bodyTimeout: number): ServeGit {
+  const places = divideGitPlaces(limits.maxChildren, limits.maxWait)
+  const memory = new SharedBudget(limits.bodyMemory)
+
+  async function receive(
+    { raw, client }: FastifyRequest,
+    reply: FastifyReply,
+    { service, step }: GitCall,
+  ): Promise<GitBody> {
+    if (step === 'refs') return NO_BODY
+    const bytes = bodyLimit(service, limits.maxBytes)
+    if (service === 'git-receive-pack')
+      return openPushBody(raw, reply.raw, { bytes, minimumRate: limits.minimumRate })
+    return readFetchBody(raw, reply.raw, client.address, { bytes, timeout: bodyTimeout, memory })
+  }
+
+  async function start(
+    request: FastifyRequest,
+    repository: RepositoryFolder,
+    call: GitCall,
+    body: GitBody,
+  ): Promise<HttpBackend> {
+    const { path, managed } = repository
+    const connection = connectionSignal(request.raw.socket)
+    const gone = body.lost === null ? connection : AbortSignal.any([connection, body.lost])
+    const leave = await places[call.service].enter(request.client.address, gone)
+    try {
+      await checkOpenable(path)
+      await checkConfig(repository)
+      const umask = managed ? undefined : await sharingUmask(path)
+      gone.throwIfAborted()
+      const backend = new HttpBackend({ ...call, path, umask }, limits.timeout, (end, complaint) => {
+        leave()
+        connection.removeEventListener('abort', stop)
+        const { service } = call
+        if (complaint !== '') request.log.info({ service, path, end, complaint }, 'git complained')
+      })
+      const stop = () => backend.stop(connection.reason)
+      connection.addEventListener('abort', stop)
+      return backend
+    } catch (error) {
+      leave()
+      throw error
+    }
+  }
+
+  async function converse(backend: HttpBackend, body: GitBody): Promise<Readable> {
+    try {
+      const received = body.passTo(backend.input)
+      const answer = await backend.answer(received)
+      // The rest of the body may still be refused: then the answer is cut off.
+      received.catch((error) => backend.stop(error))
+      return answer
+    } catch (error) {
+      backend.stop(new ServiceError('unavailable'))
+      throw error
+    }
+  }
+
+  return async (request, reply, repository, call) => {
+    const body = await receive(request, reply, call)
+    try {
+      return await converse(await start(request, repository, call, body), body)
+    } catch (error) {
+      body.discard()
+      if (error instanceof QueueFull) throw new ServiceError('git_busy', undefined, { cause: error })
+      if (!(error instanceof BackendTimeout)) throw error
+      if (!request.raw.complete) throw new ServiceError('too_slow')
+      throw new ServiceError('unavailable', undefined, { cause: error })
+    }
+  }
+}

@@ -1,0 +1,91 @@
+import type { Test } from 'tap'
+import type { AppOptions } from '../../src/app.ts'
+import { parseCidr } from '../../src/auth/address.ts'
+import { until } from '../git/sample-repository.ts'
+import { startServer } from '../helpers/server.ts'
+import { basic, createCheckout, git, workFolder } from './client.ts'
+import { beginRefs, beginRpc, countBackends, type RawAnswer, type RawRequest } from './raw.ts'
+
+/** The beginning of any push, after which git waits for more. */
+export const HALF_OPEN = '0'
+export const EVERYTHING = '0000'
+
+/** Starts a server with a repository, and gives what clients of several addresses do to it. */
+export async function startGitServer(
+  t: Test,
+  limits: AppOptions['git'] = {},
+  options: Partial<AppOptions> = {},
+) {
+  const trustedProxies = [parseCidr('127.0.0.1')]
+  const server = await startServer(t, { git: limits, trustedProxies, ...options })
+  const { path } = await server.createRepository('owner/demo')
+  const authorization = basic('x', await server.createToken('owner'))
+  const url = `${server.url}/owner/demo.git`
+  const begun: RawRequest[] = []
+  t.teardown(() => {
+    for (const { request } of begun) request.destroy()
+  })
+
+  /** Begins a request from `address` and sends a part of its body, of a declared length where one is given. */
+  function begin(service: 'fetch' | 'push', address: string, part: string, length?: number): RawRequest {
+    const raw = beginRpc(url, service === 'fetch' ? 'git-upload-pack' : 'git-receive-pack', authorization, {
+      'x-forwarded-for': address,
+      ...(length !== undefined && { 'content-length': String(length) }),
+    })
+    begun.push(raw)
+    if (part === '') raw.request.flushHeaders()
+    else raw.request.write(part)
+    return raw
+  }
+
+  return {
+    server,
+    path,
+    url,
+    authorization,
+    begin,
+    /** Begins a push that takes a place and keeps it until the rest of `EVERYTHING` is sent. */
+    async hold(address: string): Promise<RawRequest> {
+      const before = countBackends()
+      const raw = begin('push', address, HALF_OPEN)
+      await until(() => countBackends() > before)
+      return raw
+    },
+    refs(address: string): RawRequest {
+      const raw = beginRefs(url, { 'x-forwarded-for': address })
+      begun.push(raw)
+      return raw
+    },
+    clone: () => git(workFolder(t), ['clone', '--quiet', url, 'clone']),
+    async push(): Promise<void> {
+      const checkout = await createCheckout(t, url)
+      await git(checkout, ['push', '--quiet', 'origin', `HEAD:after-${begun.length}`], { authorization })
+    },
+  }
+}
+
+/** Sends the rest of `EVERYTHING`. */
+export function finish({ request, answer }: RawRequest): Promise<RawAnswer> {
+  request.end(EVERYTHING.slice(HALF_OPEN.length))
+  return answer
+}
+
+/** Checks that a request was told to come again later. */
+export function checkBusy(t: Test, { status, headers, body }: RawAnswer): void {
+  t.equal(status, 503)
+  t.ok(Number(headers['retry-after']) >= 1)
+  t.equal(headers['content-type'], 'application/json; charset=utf-8')
+  t.match(JSON.parse(body.toString()), { error: /^Too many git operations/ })
+}
+
+/** Samples how many requests git works on until the returned function is called, which gives the most. */
+export function watchBackends(server?: number): () => number {
+  let most = 0
+  const timer = setInterval(() => {
+    most = Math.max(most, countBackends(server))
+  }, 5)
+  return () => {
+    clearInterval(timer)
+    return most
+  }
+}

@@ -1,0 +1,140 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { setTimeout } from 'node:timers/promises'
+import t from 'tap'
+import { stopServing } from '../../src/ops/stop.ts'
+import { replaceGit, until } from '../git/sample-repository.ts'
+import { checkBusy, EVERYTHING, finish, HALF_OPEN, startGitServer, watchBackends } from './git-server.ts'
+import { countBackends, type RawAnswer, workersIn } from './raw.ts'
+
+t.test('the waiting room and the wait are bounded, and who leaves makes room', async (t) => {
+  const { hold, refs, clone, path } = await startGitServer(t, { maxChildren: 1 })
+  const held = await hold('127.0.0.2')
+  for (let round = 0; round < 2; round++) {
+    const refused: RawAnswer[] = []
+    const waiting = Array.from({ length: 130 }, () => refs('127.0.0.2'))
+    for (const { answer } of waiting) answer.then((given) => refused.push(given)).catch(() => {})
+    await until(() => refused.length > 0)
+    await setTimeout(50)
+    t.equal(refused.length, 2, '128 requests of one address wait')
+    for (const answer of refused) checkBusy(t, answer)
+    for (const { request } of waiting) request.destroy()
+  }
+  await finish(held)
+  await clone()
+  t.same(workersIn(path), [], 'git does not work for those who left')
+})
+
+t.test('a request that waited too long is told to come again', async (t) => {
+  const { begin, hold } = await startGitServer(t, { maxChildren: 1, maxWait: 200 })
+  const held = await hold('127.0.0.2')
+  for (const service of ['fetch', 'push'] as const) {
+    const waiting = begin(service, '127.0.0.3', EVERYTHING)
+    waiting.request.end()
+    checkBusy(t, await waiting.answer)
+  }
+  t.equal((await finish(held)).status, 200)
+})
+
+t.test('git does not work for clients that leave while they wait', async (t) => {
+  const { server, authorization, begin, hold, clone } = await startGitServer(t, { maxChildren: 1 })
+  const held = await hold('127.0.0.2')
+  const port = Number(new URL(server.url).port)
+  const refs = 'GET /owner/demo.git/info/refs?service=git-upload-pack HTTP/1.1\r\nHost: x\r\n\r\n'
+  const pipelined = connect(port, '127.0.0.1', () => pipelined.write(refs.repeat(20)))
+  const push =
+    `POST /owner/demo.git/git-receive-pack HTTP/1.1\r\nHost: x\r\nAuthorization: ${authorization}\r\n` +
+    'Content-Type: application/x-git-receive-pack-request\r\nContent-Length: 4\r\n\r\n'
+  const ended = connect(port, '127.0.0.1', () => ended.end(`${push}00`))
+  const whole = (['fetch', 'push'] as const).map((service) => {
+    const { request } = begin(service, '127.0.0.3', EVERYTHING)
+    return request.end()
+  })
+  await setTimeout(100)
+  for (const client of [pipelined, ...whole]) client.destroy()
+  await setTimeout(100)
+  const most = watchBackends()
+  await finish(held)
+  await setTimeout(200)
+  ended.destroy()
+  t.ok(most() <= 1)
+  t.equal(countBackends(), 0)
+  await clone()
+})
+
+t.test(
+  'bodies of fetches that wait take a bounded amount of memory, half of it for one address',
+  async (t) => {
+    const { begin, clone } = await startGitServer(t, { bodyMemory: 1_000_000 })
+    const part = (size: number) => '0'.repeat(size)
+    const first = begin('fetch', '127.0.0.2', part(400_000), 500_000)
+    await setTimeout(100)
+    checkBusy(t, await begin('fetch', '127.0.0.2', part(200_000), 500_000).answer)
+    begin('fetch', '127.0.0.3', part(400_000), 500_000)
+    await setTimeout(100)
+    checkBusy(t, await begin('fetch', '127.0.0.4', part(300_000), 500_000).answer)
+    await clone()
+
+    first.request.destroy()
+    const inTurn = begin('fetch', '127.0.0.4', EVERYTHING)
+    inTurn.request.end()
+    t.equal((await inTurn.answer).status, 200)
+    // A byte in a chunk of its own takes more memory than the byte.
+    const tiny = begin('fetch', '127.0.0.5', '')
+    for (let count = 0; count < 1_000; count++) tiny.request.write('0')
+    checkBusy(t, await tiny.answer)
+  },
+)
+
+t.test('a client that sends too slowly is cut off, one that is held back by git is not', async (t) => {
+  const window = 600
+  const { begin, hold, path } = await startGitServer(
+    t,
+    { minimumRate: { bytesPerSecond: 1024, window } },
+    { timeouts: { body: 300 } },
+  )
+  const silent = begin('push', '127.0.0.2', '', 100)
+  const halfway = await hold('127.0.0.3')
+  const fetching = begin('fetch', '127.0.0.4', HALF_OPEN, 100)
+  for (const { answer } of [silent, halfway, fetching]) {
+    const { status, headers } = await answer
+    t.equal(status, 408)
+    t.equal(headers.connection, 'close')
+  }
+  await until(() => workersIn(path).length === 0)
+
+  const steady = begin('push', '127.0.0.5', '')
+  const command = `${'0'.repeat(40)} ${'1'.repeat(40)} refs/heads/main\n`
+  const line = (command.length + 4).toString(16).padStart(4, '0') + command
+  for (const end = performance.now() + 3 * window; performance.now() < end; await setTimeout(20))
+    steady.request.write(line.repeat(10))
+  steady.request.end('0000')
+  t.equal((await steady.answer).status, 200)
+
+  replaceGit(t, `sleep 1; PATH='${process.env.PATH}' exec git "$@"`)
+  const heldBack = begin('push', '127.0.0.6', line.repeat(20_000))
+  await once(heldBack.request, 'drain')
+  heldBack.request.end('0000')
+  t.equal((await heldBack.answer).status, 200)
+})
+
+t.test('a server that stops finishes those who wait, and lets them go when it is in a hurry', async (t) => {
+  for (const how of ['finish', 'cut off'] as const) {
+    const { server, hold, refs, path } = await startGitServer(t, { maxChildren: 1 })
+    const held = await hold('127.0.0.2')
+    held.answer.catch(() => {})
+    const { answer: waiting } = refs('127.0.0.3')
+    await server.call('GET', '/healthz')
+    const hurry = new AbortController()
+    const stopped = stopServing(server.app, hurry.signal)
+    if (how === 'finish') {
+      t.equal((await finish(held)).status, 200)
+      t.equal((await waiting).status, 200)
+    } else {
+      hurry.abort()
+      await t.rejects(waiting)
+    }
+    await stopped
+    await until(() => workersIn(path).length === 0)
+  }
+})
