@@ -32,6 +32,8 @@ const GIT = '/acme/{repo}.git'
 const FORM = { headers: { 'content-type': 'application/x-www-form-urlencoded' }, body: 'name=x' }
 const FILES = [
   'style.css',
+  'commit-status.sh',
+  'commit-status-client.tgz',
   'page.js',
   'icon.svg',
   'docs.css',
