@@ -2,7 +2,8 @@ import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { syncPath } from '../util/durable.ts'
 import { limitConcurrency } from '../util/limit-concurrency.ts'
-import { emptyWhenMissing, isMissing } from '../util/missing.ts'
+import { isMissing } from '../util/missing.ts'
+import { walk } from '../util/walk.ts'
 import { FAN_OUT, unavailable } from './openable.ts'
 
 /** Milliseconds after which a change gets another timestamp than an earlier one, on every file system. */
@@ -48,17 +49,14 @@ async function* foldersOf(path: string): AsyncGenerator<string> {
   const objects = join(path, 'objects')
   yield join(objects, 'pack')
   for (const name of await readdir(objects)) if (FAN_OUT.test(name)) yield join(objects, name)
-  yield* tree(join(objects, 'info'))
+  yield* foldersIn(join(objects, 'info'))
   yield objects
   yield path
-  for (const name of ['refs', 'reftable', 'logs']) yield* tree(join(path, name))
+  for (const name of ['refs', 'reftable', 'logs']) yield* foldersIn(join(path, name))
 }
 
-async function* tree(folder: string): AsyncGenerator<string> {
-  for (const entry of await readdir(folder, { withFileTypes: true }).catch(emptyWhenMissing)) {
-    if (entry.isDirectory()) yield* tree(join(folder, entry.name))
-  }
-  yield folder
+async function* foldersIn(folder: string): AsyncGenerator<string> {
+  for await (const { path, isFolder } of walk(folder)) if (isFolder) yield path
 }
 
 async function syncWhenChanged(folder: string): Promise<void> {

@@ -3,6 +3,7 @@ import { PassThrough, type Readable, type Transform, type Writable } from 'node:
 import { gitEnvironment } from './environment.ts'
 import { syncFolders } from './folder-sync.ts'
 import { unavailable } from './openable.ts'
+import { removeStaleLocks } from './stale-locks.ts'
 import { syncBeforeEnd, syncBeforeReport } from './synced-answer.ts'
 
 /** What git serves over HTTP: fetching, and pushing. */
@@ -194,7 +195,12 @@ export class HttpBackend {
 /** Whatever a client may take for an acknowledged push is on disk before it is told. */
 function outputOf({ path, service, step }: BackendCall): Transform {
   if (service === 'git-upload-pack') return new PassThrough({ highWaterMark: KEPT_BACK })
-  return step === 'rpc' ? syncBeforeReport(() => syncFolders(path)) : syncBeforeEnd(() => syncFolders(path))
+  if (step === 'rpc') return syncBeforeReport(() => syncFolders(path))
+  return syncBeforeEnd(async () => {
+    // The push that follows would fail on them.
+    await removeStaleLocks(path)
+    await syncFolders(path)
+  })
 }
 
 /** Node has no option for the umask of a child process. */

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { chownSync, existsSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { chownSync, existsSync, mkdirSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import type { ObjectFormat } from '../../src/git/repository.ts'
@@ -182,6 +182,31 @@ t.test('what cannot be synced to disk is not acknowledged', async (t) => {
     code: 0,
     stderr: /up-to-date/,
   })
+})
+
+t.test('a lock that a power cut left behind does not stop pushes', async (t) => {
+  const server = await startServer(t)
+  const authorization = basic('x', await server.createToken('owner'))
+  const { path } = await server.createRepository('owner/locked', { commits: 0 })
+  const checkout = await createCheckout(t, `${server.url}/owner/locked.git`)
+  await git(checkout, ['push', '--quiet', 'origin', 'HEAD:main', 'HEAD:group/old'], { authorization })
+  await git(path, ['pack-refs', '--all'])
+  mkdirSync(join(path, 'refs/heads/group'), { recursive: true })
+  const locks = ['HEAD.lock', 'packed-refs.lock', 'packed-refs.new', 'refs/heads/main.lock']
+  const others = ['refs/heads/group/held.lock', 'config.lock']
+  for (const name of [...locks, ...others]) writeFileSync(join(path, name), '')
+  // config.lock is old too, but guards no ref.
+  for (const name of [...locks, 'config.lock']) utimesSync(join(path, name), 1, 1)
+
+  await commit(checkout)
+  await git(checkout, ['push', '--quiet', 'origin', 'HEAD:main', ':group/old'], { authorization })
+  t.same(
+    locks.filter((name) => existsSync(join(path, name))),
+    [],
+  )
+  for (const name of others) t.ok(existsSync(join(path, name)), `${name} is left alone`)
+  const held = await tryGit(checkout, ['push', 'origin', 'HEAD:group/held'], { authorization })
+  t.match(held.stderr, /held\.lock': File exists/, 'a lock that may be held is respected')
 })
 
 t.test('a replaced object is served as it is', async (t) => {

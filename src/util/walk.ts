@@ -1,0 +1,16 @@
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { emptyWhenMissing } from './missing.ts'
+
+/**
+ * Lists everything below a folder, and after its content the folder itself. What is removed meanwhile may be missing from
+ * the list or no longer be there. Symbolic links are not followed.
+ */
+export async function* walk(folder: string): AsyncGenerator<{ path: string; isFolder: boolean }> {
+  for (const entry of await readdir(folder, { withFileTypes: true }).catch(emptyWhenMissing)) {
+    const path = join(folder, entry.name)
+    if (entry.isDirectory()) yield* walk(path)
+    else yield { path, isFolder: false }
+  }
+  yield { path: folder, isFolder: true }
+}
