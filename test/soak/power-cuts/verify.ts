@@ -1,0 +1,232 @@
+import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { lstatSync, readdirSync, readFileSync, rmSync, utimesSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import Sqlite from 'better-sqlite3'
+import { buildApp } from '../../../src/app.ts'
+import { createToken, hashToken, tokenPrefix } from '../../../src/auth/token.ts'
+import { openCommitLookup } from '../../../src/git/commit-lookup.ts'
+import { gitEnvironment } from '../../../src/git/environment.ts'
+import type { Repository } from '../../../src/store/repositories.ts'
+import { openStore, type Store } from '../../../src/store/store.ts'
+import { basic, commit, git } from '../../git-http/client.ts'
+import type { Promised } from './workload.ts'
+
+const run = promisify(execFile)
+const quiet = () => {}
+
+interface Options {
+  /** Also pushes to and reports on repositories, through a server. */
+  serves: boolean
+  /** Repositories whose content is not looked at. */
+  leavesOut: readonly string[]
+}
+
+/** What is in a repository. */
+interface Content {
+  refs: Map<string, string>
+  /** Commits of the branch `main`. */
+  main: Set<string>
+}
+
+/** Starts on disks after power cuts and compares them with what was promised. Equal repositories are read once. */
+export class Verifier {
+  readonly #recorded: string
+  readonly #contents = new Map<string, Promise<Content>>()
+  readonly #pushedTo = new Set<string>()
+  readonly #backups = new Map<string, Promise<Set<unknown>>>()
+
+  /** @param recorded where the disks were recorded: imported repositories are stored with that path */
+  constructor(recorded: string) {
+    this.#recorded = recorded
+  }
+
+  /**
+   * @param disk the folder with all that is left; it is changed
+   * @returns what is wrong, a sentence for each
+   */
+  async verify(disk: string, promised: readonly Promised[], options: Options): Promise<string[]> {
+    const problems: string[] = []
+    ageLocks(disk)
+    await attempt('the database', problems, async () => {
+      const dataDir = join(disk, 'data')
+      const store = await openStore({ dataDir })
+      try {
+        moveImports(dataDir, this.#recorded, disk)
+        problems.push(...(await store.faults(quiet)))
+        await checkRows(store, promised, problems)
+        const fresh: Repository[] = []
+        for (const repository of await store.repositories.list()) {
+          const name = `${repository.owner}/${repository.name}`
+          if (options.leavesOut.includes(name)) continue
+          await attempt(name, problems, () => this.#checkRepository(name, repository, promised, problems))
+          const state = digest(repository.path)
+          if (options.serves && !this.#pushedTo.has(state)) fresh.push(repository)
+          if (options.serves) this.#pushedTo.add(state)
+        }
+        if (fresh.length > 0) await attempt('the server', problems, () => use(disk, store, fresh))
+      } finally {
+        await store.close()
+      }
+    })
+    const backup = promised.findLast((promise) => promise.kind === 'backup')
+    if (backup) await attempt('the backup', problems, () => this.#checkBackup(disk, backup, problems))
+    return problems
+  }
+
+  async #checkRepository(
+    name: string,
+    { path }: Repository,
+    promised: readonly Promised[],
+    problems: string[],
+  ): Promise<void> {
+    const { refs, main } = await remembered(this.#contents, digest(path), () => readRepository(path))
+    for (const promise of promised) {
+      if (!('repository' in promise) || promise.repository !== name) continue
+      if (promise.kind === 'ref' && (refs.get(promise.ref) ?? null) !== promise.commit)
+        problems.push(`${name} ${promise.ref} is ${refs.get(promise.ref)} instead of ${promise.commit}`)
+      if (promise.kind === 'main' && !main.has(promise.commit))
+        problems.push(`${name} main has lost ${promise.commit}`)
+    }
+  }
+
+  async #checkBackup(
+    disk: string,
+    { file, descriptions }: Promised & { kind: 'backup' },
+    problems: string[],
+  ): Promise<void> {
+    const path = file.replace(this.#recorded, disk)
+    const stored = await remembered(this.#backups, digest(path), () => restore(path, join(disk, 'restored')))
+    for (const description of descriptions)
+      if (!stored.has(description)) problems.push(`${description} is not in the backup`)
+  }
+}
+
+async function attempt(what: string, problems: string[], work: () => Promise<unknown>): Promise<void> {
+  try {
+    await work()
+  } catch (error) {
+    problems.push(`${what}: ${error}`.trim())
+  }
+}
+
+/** What failed is made again: only the first who asks learns why. */
+async function remembered<Value>(
+  known: Map<string, Promise<Value>>,
+  key: string,
+  make: () => Promise<Value>,
+): Promise<Value> {
+  const value = known.get(key) ?? make()
+  known.set(key, value)
+  return value
+}
+
+/** Names and content of a file, or of a folder with all below it. */
+function digest(path: string): string {
+  const hash = createHash('sha1')
+  const names = lstatSync(path).isDirectory()
+    ? readdirSync(path, { recursive: true, encoding: 'utf8' })
+    : ['']
+  for (const name of names.sort()) {
+    const file = join(path, name)
+    hash.update(`${name}\0`)
+    if (lstatSync(file).isFile()) hash.update(readFileSync(file))
+  }
+  return hash.digest('hex')
+}
+
+/** Lock files that a power cut leaves behind are older than the last start of the machine. */
+function ageLocks(disk: string): void {
+  for (const entry of readdirSync(disk, { recursive: true, withFileTypes: true })) {
+    if (/\.(lock|new)$/.test(entry.name)) utimesSync(join(entry.parentPath, entry.name), 1, 1)
+  }
+}
+
+function moveImports(dataDir: string, from: string, to: string): void {
+  const database = new Sqlite(join(dataDir, 'commit-status.db'))
+  database.prepare('update repositories set path = replace(path, ?, ?)').run(from, to)
+  database.close()
+}
+
+/** Checks a repository and clones it. */
+async function readRepository(path: string): Promise<Content> {
+  const options = { cwd: '/', env: gitEnvironment(path, { 'safe.directory': '*' }) }
+  await run('git', ['--git-dir', path, 'fsck', '--full', '--strict', '--no-dangling'], options)
+  const clone = `${path}.clone`
+  await run('git', ['clone', '--quiet', '--mirror', '--no-local', path, clone], {
+    ...options,
+    env: { ...options.env, GIT_ALLOW_PROTOCOL: 'file' },
+  })
+  const list = await git(clone, ['for-each-ref', '--format=%(refname) %(objectname)'])
+  const lines = list.split('\n').filter((line) => line !== '')
+  const refs = new Map(lines.map((line): [string, string] => [line.slice(0, -41), line.slice(-40)]))
+  const main = refs.has('refs/heads/main') ? await git(clone, ['rev-list', 'refs/heads/main']) : ''
+  rmSync(clone, { recursive: true })
+  return { refs, main: new Set(main.split('\n')) }
+}
+
+async function checkRows(store: Store, promised: readonly Promised[], problems: string[]): Promise<void> {
+  for (const promise of promised) {
+    if (promise.kind === 'user' && !(await store.users.find(promise.name)))
+      problems.push(`there is no user ${promise.name}`)
+    if (promise.kind !== 'repository' && promise.kind !== 'report') continue
+    const fullName = promise.kind === 'report' ? promise.repository : promise.name
+    const [owner = '', name = ''] = fullName.split('/')
+    const repository = await store.repositories.find(owner, name)
+    const statuses =
+      repository && promise.kind === 'report' ? await store.statuses.list(repository.id, promise.sha) : []
+    if (!repository) problems.push(`there is no repository ${fullName}`)
+    else if (
+      promise.kind === 'report' &&
+      !statuses.some(({ description }) => description === promise.description)
+    )
+      problems.push(`${promise.description} is gone`)
+  }
+}
+
+/** @returns the descriptions in a backup */
+async function restore(file: string, dataDir: string): Promise<Set<unknown>> {
+  const store = await openStore({ dataDir })
+  try {
+    await store.restore(file, quiet)
+  } finally {
+    await store.close()
+  }
+  const database = new Sqlite(join(dataDir, 'commit-status.db'))
+  const stored = new Set(database.prepare('select description from statuses').pluck().all())
+  database.close()
+  return stored
+}
+
+/** Pushes to `main` of repositories and reports on it. */
+async function use(disk: string, store: Store, repositories: readonly Repository[]): Promise<void> {
+  const lookup = openCommitLookup()
+  // The replay itself blocks the event loop, which is no reason to refuse requests.
+  const app = await buildApp({ store, lookup, maxEventLoopDelay: 60_000 })
+  try {
+    const url = await app.listen({ host: '127.0.0.1', port: 0 })
+    const user =
+      (await store.users.find('owner')) ?? (await store.users.create('owner', { ownExisting: true }))
+    const token = createToken()
+    const row = { userId: user.id, name: '', prefix: tokenPrefix(token), hash: hashToken(token) }
+    await store.tokens.create({ ...row, scopes: ['repo'], expiresAt: null })
+    for (const { id, owner, name } of repositories) {
+      const folder = join(disk, `work-${id}`)
+      await git(disk, ['clone', '--quiet', `${url}/${owner}/${name}.git`, folder])
+      await git(folder, ['checkout', '--quiet', '-B', 'main', 'origin/main']).catch(quiet)
+      const sha = await commit(folder)
+      const authorization = basic('x', token)
+      await git(folder, ['push', '--quiet', 'origin', 'HEAD:refs/heads/main'], { authorization })
+      const answer = await fetch(`${url}/api/v1/repos/${owner}/${name}/statuses/${sha}`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+        body: '{"state":"success"}',
+      })
+      if (answer.status !== 201) throw new Error(`a report on ${owner}/${name} is answered ${answer.status}`)
+    }
+  } finally {
+    await app.close()
+    await lookup.close()
+  }
+}
