@@ -2,22 +2,21 @@ import type { FastifyInstance } from 'fastify'
 import { sendError } from '../http/replies.ts'
 
 export interface HealthOptions {
-  /** Whether the database answers. @throws StoreUnavailable */
+  /** Whether the database answers and stores what it is given. @throws StoreUnavailable */
   database(): Promise<void>
   /** Whether git can be run. @throws RepositoryUnavailable */
   git(): Promise<void>
 }
 
+/** Milliseconds for which one check answers all that ask: it writes to the database, and anybody may ask. */
+const FRESH = 1_000
 /** Milliseconds for which git is taken to be there once it was. */
 const GIT_FRESH = 60_000
 
-/**
- * `/healthz`: the process answers. `/readyz`: it can do its work. Nobody needs a token for either, so however many ask
- * at once, one check answers all.
- */
+/** `/healthz`: the process answers. `/readyz`: it can do its work. Nobody needs a token for either. */
 export async function health(app: FastifyInstance, { database, git }: HealthOptions): Promise<void> {
   let gitSeen = Number.NEGATIVE_INFINITY
-  const check = shared(async () => {
+  const check = atMostEvery(FRESH, async () => {
     await database()
     if (performance.now() - gitSeen < GIT_FRESH) return
     await git()
@@ -36,13 +35,19 @@ export async function health(app: FastifyInstance, { database, git }: HealthOpti
   })
 }
 
-/** Callers that come while `work` is under way get the outcome of that. */
-function shared(work: () => Promise<void>): () => Promise<void> {
-  let running: Promise<void> | undefined
+/** Runs `work` at most once in so many milliseconds: callers in between get the outcome of the latest run. */
+function atMostEvery(milliseconds: number, work: () => Promise<void>): () => Promise<void> {
+  let startedAt = Number.NEGATIVE_INFINITY
+  let running = false
+  let latest = Promise.resolve()
   return () => {
-    running ??= work().finally(() => {
-      running = undefined
-    })
-    return running
+    if (!running && performance.now() - startedAt >= milliseconds) {
+      startedAt = performance.now()
+      running = true
+      latest = work().finally(() => {
+        running = false
+      })
+    }
+    return latest
   }
 }

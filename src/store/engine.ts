@@ -37,6 +37,8 @@ export interface Engine {
     touched?: string,
     otherwise?: Otherwise<Params, Row>,
   ): Promise<Row[]>
+  /** Writes something tiny that changes nothing, and waits until it is on disk. @throws StoreUnavailable */
+  probe(): Promise<void>
   /** Runs `work` while no other process migrates, in one transaction. */
   exclusively(work: (db: Kysely<Tables>) => Promise<void>): Promise<void>
   /** The highest id that a table with numbered rows ever gave out, 0 when none. */

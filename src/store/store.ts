@@ -114,9 +114,10 @@ export function storeOver(engine: Engine, repositories: string, maxContexts = MA
     /** See `pruneStatuses`. */
     prune: (before: number, onCommits: (commits: number, removed: number) => void) =>
       pruneStatuses(engine, before, onCommits),
-    /** @throws StoreUnavailable when the database does not answer */
+    /** @throws StoreUnavailable when the database cannot be read, or nothing can be stored in it */
     async ping(): Promise<void> {
       await engine.read(anyMigration, {})
+      await engine.probe()
     },
     /** Connections to the database; null where there is no pool. */
     pool: (): PoolFigures | null => engine.pool?.() ?? null,

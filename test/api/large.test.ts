@@ -25,7 +25,7 @@ for (const database of databases) {
   t.test(`${database.name}: the largest answer leaves time for others`, async (t) => {
     const { server, id, sha } = await setUp(t, database)
     await fillCommit(server.options, { repositoryId: id, sha })
-    const instance = await startInstance(t, server.options, measured)
+    const instance = await startInstance(t, server.options, {}, measured)
     const url = `${instance.url}/api/v1/repos/acme/rocket/commits/${sha}/statuses`
     await longestStretch(instance)
     const answers = await Promise.all([drain(url), drain(url), drain(url)])

@@ -13,13 +13,19 @@ export interface Instance extends Pick<TestServer, 'call' | 'report' | 'read'> {
   log: string[]
 }
 
-/** Starts a process that serves the database, on a free port; it is killed when the test ends. */
+/**
+ * Starts a process that serves the database, on a free port; it is killed when the test ends.
+ *
+ * @param nodeOptions of its Node.js. It gets none from tap, which would handle its signals
+ */
 export async function startInstance(
   t: Pick<Test, 'teardown'>,
   { dataDir, databaseUrl }: StoreOptions,
   environment: Record<string, string> = {},
+  nodeOptions: readonly string[] = [],
 ): Promise<Instance> {
-  const child = spawn(process.execPath, [resolve(import.meta.dirname, '../../src/server.ts')], {
+  const server = resolve(import.meta.dirname, '../../src/server.ts')
+  const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, ...nodeOptions, server], {
     env: {
       PATH: process.env.PATH,
       DATA_DIR: dataDir,

@@ -2,10 +2,8 @@ import { resolve } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import type { Instance } from './instance.ts'
 
-/** Environment of an instance whose event loop is to be measured. */
-export const measured = {
-  NODE_OPTIONS: `--import=${resolve(import.meta.dirname, 'fixtures/loop-stretch-hook.ts')}`,
-}
+/** Options for an instance whose event loop is to be measured. */
+export const measured = [`--import=${resolve(import.meta.dirname, 'fixtures/loop-stretch-hook.ts')}`]
 
 /**
  * The longest time for which a measured instance kept its event loop from turning, since this was last asked for. It is

@@ -104,7 +104,7 @@ export async function startPostgres(): Promise<PostgresServer> {
 }
 
 /** An account that the server can run as where the tests run as a superuser. */
-function unprivileged(): { uid: number; gid: number } | undefined {
+export function unprivileged(): { uid: number; gid: number } | undefined {
   if (process.getuid?.() !== 0) return undefined
   const id = (flag: string) => Number(execFileSync('id', [flag, 'nobody'], { encoding: 'utf8' }))
   return { uid: id('-u'), gid: id('-g') }

@@ -1,4 +1,6 @@
 import { delimiter } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
+import type { FastifyInstance } from 'fastify'
 import t from 'tap'
 import { buildApp } from '../../src/app.ts'
 import { openCommitLookup } from '../../src/git/commit-lookup.ts'
@@ -45,15 +47,15 @@ t.test('is not ready without its database, and alive all the same', async (t) =>
     `select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = '${name}'`,
     `alter database ${name} rename to ${name}_away`,
   )
-  const answer = await app.inject('/readyz')
-  t.equal(answer.statusCode, 503)
+  // What was found out less than a second ago stands.
+  const answer = await until(503, app)
   t.equal(answer.headers['retry-after'], '2')
   t.match(answer.json(), { error: /cannot answer at the moment/ })
   t.notMatch(answer.body, /postgres|127\.0\.0\.1/i, 'nothing of the inside')
   t.equal((await app.inject('/healthz')).statusCode, 200)
 
   await execute(away.href, `alter database ${name}_away rename to ${name}`)
-  t.equal((await app.inject('/readyz')).statusCode, 200, 'recovers by itself')
+  await until(200, app)
 })
 
 t.test('is not ready without git', async (t) => {
@@ -70,5 +72,14 @@ t.test('is not ready without git', async (t) => {
   process.env.PATH = ['/nonexistent', temporaryFolder(t)].join(delimiter)
   t.equal((await app.inject('/readyz')).statusCode, 503)
   process.env.PATH = PATH
-  t.equal((await app.inject('/readyz')).statusCode, 200)
+  await until(200, app)
 })
+
+/** Asks whether the app is ready until it answers with that status. */
+async function until(status: number, app: FastifyInstance) {
+  for (;;) {
+    const answer = await app.inject('/readyz')
+    if (answer.statusCode === status) return answer
+    await setTimeout(20)
+  }
+}

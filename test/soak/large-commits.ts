@@ -26,7 +26,7 @@ async function serveCommits(t: Test, database: TestDatabase, commits: number) {
   const server = await startServer(t, { database })
   const repository = await server.createRepository('acme/rocket', { commits })
   const { id: repositoryId } = await server.store.repositories.get('acme', 'rocket')
-  const instance = await startInstance(t, server.options, measured)
+  const instance = await startInstance(t, server.options, {}, measured)
   const urls = repository.commits.map(
     (sha) => `${instance.url}/api/v1/repos/acme/rocket/commits/${sha}/statuses`,
   )

@@ -12,8 +12,8 @@ const HEAD_START = 500
 const IDLE_IN_TRANSACTION_TIMEOUT = 10_000
 /** Milliseconds for which an unused connection is kept. */
 const IDLE_TIMEOUT = 60_000
-/** Callers that may wait for a connection, of each use: each of them holds a request in memory. */
-const WAITING = 1_000
+/** Callers that may wait for a connection, of each use, or for a lock: each of them holds a request in memory. */
+export const MOST_WAITING = 5_000
 const INT8 = 20
 
 /**
@@ -132,8 +132,8 @@ function queueFor(places: number): FairQueue {
   return new FairQueue({
     places,
     placesPerClient: places,
-    waiting: WAITING,
-    waitingPerClient: WAITING,
+    waiting: MOST_WAITING,
+    waitingPerClient: MOST_WAITING,
     timeout: CONNECT_TIMEOUT,
   })
 }

@@ -1,10 +1,10 @@
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import type { QueryConfig } from 'pg'
 import type { Engine, Flavor, Otherwise } from '../engine.ts'
-import type { Prepared } from '../prepared.ts'
+import { type Prepared, prepare } from '../prepared.ts'
 import type { Tables } from '../tables.ts'
 import { Connections, QueryPool } from './connections.ts'
-import { asFault, retry } from './faults.ts'
+import { asFault, isDiskFault, retry } from './faults.ts'
 import { LockedWrites } from './locked-writes.ts'
 
 const flavor: Flavor = {
@@ -21,6 +21,8 @@ const flavor: Flavor = {
 
 /** Milliseconds for a statement of a serving process: with a new connection after it, below the 5 s of a recovery. */
 const TIMEOUT = 4_000
+/** Milliseconds for which a write that the disk did not take tells that nothing can be stored. */
+const DISK_FAULT_COUNTS = 10_000
 /** Any number: what it locks is "the schema of this database". */
 const MIGRATION_LOCK = 7_265_018
 
@@ -38,6 +40,13 @@ export function openPostgres({ url, poolSize, patient }: PostgresOptions): Engin
   const kysely = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: new QueryPool(connections) }) })
   const locked = new LockedWrites(connections)
   const names = new Map<string, string>()
+  let diskFault: { error: Error; until: number } | undefined
+  const touch = prepare<object>()(() =>
+    kysely
+      .updateTable('schema_migrations')
+      .set({ applied_at: sql`applied_at` })
+      .where('name', '=', (eb) => eb.selectFrom('schema_migrations').select(eb.fn.min('name').as('name'))),
+  )
 
   /** Under its name a connection keeps a statement prepared. */
   function nameOf(text: string): string {
@@ -96,10 +105,20 @@ export function openPostgres({ url, poolSize, patient }: PostgresOptions): Engin
       _touched?: string,
       otherwise?: Otherwise<Params, Row>,
     ) {
-      const rows = await retry(() => run('write', query, params))
-      if (rows.length > 0 || !otherwise) return rows
-      // As above: the statement decides.
-      return (await locked.run(otherwise.lock, call(otherwise.query, params))) as Row[]
+      try {
+        const rows = await retry(() => run('write', query, params))
+        if (rows.length > 0 || !otherwise) return rows
+        // As above: the statement decides.
+        return (await locked.run(otherwise.lock, call(otherwise.query, params))) as Row[]
+      } catch (error) {
+        if (isDiskFault(error)) diskFault = { error, until: performance.now() + DISK_FAULT_COUNTS }
+        throw error
+      }
+    },
+    async probe() {
+      // A full disk may still have room for the probe.
+      if (diskFault && performance.now() < diskFault.until) throw diskFault.error
+      await retry(() => run('write', touch, {}))
     },
     async exclusively(work) {
       // Whoever waits for another process's migration, or migrates many rows, must not be cut off.

@@ -9,6 +9,8 @@ import { ReferenceGone, StoreUnavailable } from '../engine.ts'
 const AWAY = /^(08|28|3D|53|57|58|25006|25P03|55P03|XX001|XX002)/
 /** Of these, the ones after which the connection, and most likely every other, leads nowhere. */
 const LOST = /^(08|57P|25006|25P03)/
+/** Of these, the ones of a disk that is full or broken. */
+const DISK = /^(53100|58030)/
 /** Lost to a concurrent transaction; nothing was done, and doing it again may succeed. */
 const BEATEN = /^(40001|40P01)/
 /** How often such a transaction runs. */
@@ -31,6 +33,11 @@ export function asFault(error: unknown): unknown {
 export function isLost(error: unknown): boolean {
   const code = sqlStateOf(error)
   return code === undefined ? isConnectionFault(error) : LOST.test(code)
+}
+
+/** Whether the error is that of a disk that is full or broken, as `asFault` gives it. */
+export function isDiskFault(error: unknown): error is StoreUnavailable {
+  return error instanceof StoreUnavailable && DISK.test(sqlStateOf(error.cause) ?? '')
 }
 
 /**

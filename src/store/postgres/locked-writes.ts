@@ -1,13 +1,11 @@
 import { hash } from 'node:crypto'
 import type { QueryConfig } from 'pg'
 import { StoreUnavailable } from '../engine.ts'
-import type { Connections } from './connections.ts'
+import { type Connections, MOST_WAITING } from './connections.ts'
 import { retry } from './faults.ts'
 
 /** Writes in one transaction at most, so that others do not wait long for the lock. */
 const GROUP = 100
-/** Writes of this process that wait for the same lock: each of them holds a request in memory. */
-const WAITING = 1_000
 
 type Rows = unknown[]
 
@@ -35,7 +33,7 @@ export class LockedWrites {
   /** @throws StoreUnavailable; the database's own error when a statement is wrong */
   run(lock: string, statement: QueryConfig): Promise<Rows> {
     const waiting = this.#waiting.get(lock) ?? []
-    if (waiting.length >= WAITING) {
+    if (waiting.length >= MOST_WAITING) {
       return Promise.reject(new StoreUnavailable('PostgreSQL: too many writes wait for the same lock'))
     }
     return new Promise((resolve, reject) => {

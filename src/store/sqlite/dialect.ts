@@ -3,6 +3,7 @@ import {
   type DatabaseConnection,
   type Driver,
   type QueryResult,
+  type SqliteDatabase,
   SqliteDialect,
   SqliteDriver,
   type TransactionSettings,
@@ -13,10 +14,13 @@ import { whenFree } from './faults.ts'
 /** Kysely's SQLite dialect over a connection with prepared statements, which waits for other processes' writes. */
 export class PatientSqliteDialect extends SqliteDialect {
   readonly #connection: Connection
+  readonly #check: () => void
 
-  constructor(connection: Connection) {
+  /** @param check called after each statement that stands by itself, and each commit: when it throws, they have failed */
+  constructor(connection: Connection, check: () => void) {
     super({ database: connection.raw })
     this.#connection = connection
+    this.#check = check
   }
 
   override createDriver(): Driver {
@@ -25,14 +29,33 @@ export class PatientSqliteDialect extends SqliteDialect {
       prepare: (sql: string) => connection.prepare(sql),
       close: () => connection.close(),
     }
+    const work = { inTransaction: () => connection.raw.inTransaction, check: this.#check }
     // better-sqlite3's statements answer more than Kysely asks of them.
-    return new PatientDriver({ database })
+    return new PatientDriver(database, work)
   }
 }
 
+/** What a driver asks of the connection below Kysely's. */
+interface Work {
+  inTransaction(): boolean
+  check(): void
+}
+
 class PatientDriver extends SqliteDriver {
+  readonly #work: Work
+
+  constructor(database: SqliteDatabase, work: Work) {
+    super({ database })
+    this.#work = work
+  }
+
   override async acquireConnection(): Promise<DatabaseConnection> {
-    return new PatientConnection(await super.acquireConnection())
+    return new PatientConnection(await super.acquireConnection(), this.#work)
+  }
+
+  /** Nothing where SQLite has rolled back by itself, as at a full disk: the error that it did so for is the one to know. */
+  override async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
+    if (this.#work.inTransaction()) await super.rollbackTransaction(connection)
   }
 
   /** Takes the write lock at once, if ever: a transaction that began by reading could no longer wait for it. */
@@ -47,13 +70,17 @@ class PatientDriver extends SqliteDriver {
 
 class PatientConnection implements DatabaseConnection {
   readonly #inner: DatabaseConnection
+  readonly #work: Work
 
-  constructor(inner: DatabaseConnection) {
+  constructor(inner: DatabaseConnection, work: Work) {
     this.#inner = inner
+    this.#work = work
   }
 
-  executeQuery<Row>(query: CompiledQuery): Promise<QueryResult<Row>> {
-    return whenFree(() => this.#inner.executeQuery<Row>(query))
+  async executeQuery<Row>(query: CompiledQuery): Promise<QueryResult<Row>> {
+    const result = await whenFree(() => this.#inner.executeQuery<Row>(query))
+    if (!this.#work.inTransaction()) this.#work.check()
+    return result
   }
 
   streamQuery<Row>(query: CompiledQuery, chunkSize: number): AsyncIterableIterator<QueryResult<Row>> {

@@ -5,6 +5,7 @@ import type { Engine, Flavor } from '../engine.ts'
 import type { Prepared } from '../prepared.ts'
 import type { Tables } from '../tables.ts'
 import { Connection } from './connection.ts'
+import { DatabaseFiles } from './database-files.ts'
 import { PatientSqliteDialect } from './dialect.ts'
 import { whenFree } from './faults.ts'
 import { FreshReads } from './fresh-reads.ts'
@@ -36,11 +37,18 @@ export async function openSqlite(file: string): Promise<Engine> {
   await createFolder(dirname(file), 0o700)
   const hot = await whenFree(() => new Connection(file))
   const cold = await whenFree(() => new Connection(file))
-  const writes = new WriteGroup(hot, (key) => reads.touched(key))
-  // Requests that came together read together and mostly write at once: waiting longer would only split them up.
-  const reads = new FreshReads(hot, () => writes.flush())
-  const sliced = new SlicedReads(file)
-  const kysely = new Kysely<Tables>({ dialect: new PatientSqliteDialect(cold) })
+  const files = new DatabaseFiles(file, () => hot.raw.pragma('wal_checkpoint(FULL)'))
+  const writes = new WriteGroup(hot, {
+    onWrite: (key) => reads.touched(key),
+    check: () => files.check(),
+  })
+  const reads = new FreshReads(hot, {
+    // Requests that came together read together and mostly write at once: waiting longer would only split them up.
+    onRead: () => writes.flush(),
+    check: () => files.checkNowAndThen(),
+  })
+  const sliced = new SlicedReads(file, () => files.check())
+  const kysely = new Kysely<Tables>({ dialect: new PatientSqliteDialect(cold, () => files.check()) })
 
   /** The statement decides what a row is; `prepare` derived the type from the same query. */
   function rows<Row>(query: Prepared<never, Row>, found: unknown[]): Row[]
@@ -60,7 +68,7 @@ export async function openSqlite(file: string): Promise<Engine> {
     kysely,
     read(query, params, memory) {
       const read = () => rows(query, hot.prepare(query.sql).all(...query.bind(params)))
-      return memory ? reads.read(read, memory) : whenFree(read)
+      return memory ? reads.read(read, memory) : whenFree(read).finally(() => files.checkNowAndThen())
     },
     readMany(query, params, memory, admit) {
       const read = async () => rows(query, await sliced.read(query.sql, query.bind(params)))
@@ -74,6 +82,10 @@ export async function openSqlite(file: string): Promise<Engine> {
       // Nothing else writes during the group's transaction: it is any lock.
       const statements = [statement(query), ...(otherwise ? [statement(otherwise.query)] : [])]
       return rows(query, await writes.write(statements, touched))
+    },
+    async probe() {
+      // Writes the first page, whatever the number was before.
+      await writes.write([{ sql: 'pragma user_version = 1', values: () => [] }], 'nothing')
     },
     exclusively: (work) => kysely.transaction().execute(work),
     lastId,

@@ -22,11 +22,16 @@ export class FreshReads {
   readonly #counter: () => unknown
   #version: unknown
   readonly #onRead: () => void
+  readonly #check: () => void
   #looking: Promise<void> | null = null
 
-  /** @param onRead called when all that waited for a look have got what they wanted, and done what followed at once */
-  constructor(connection: Connection, onRead: () => void) {
+  /**
+   * @param onRead called when all that waited for a look have got what they wanted, and done what followed at once
+   * @param check called with each look; when it throws, nothing is read
+   */
+  constructor(connection: Connection, { onRead, check }: { onRead(): void; check(): void }) {
     this.#onRead = onRead
+    this.#check = check
     const pragma = connection.prepare('pragma data_version').pluck()
     this.#counter = () => pragma.get()
   }
@@ -96,9 +101,14 @@ export class FreshReads {
   }
 
   #look(): Promise<void> {
-    this.#looking ??= new Promise((resolve) => {
+    this.#looking ??= new Promise((resolve, reject) => {
       setImmediate(() => {
         this.#looking = null
+        try {
+          this.#check()
+        } catch (error) {
+          return reject(error)
+        }
         const version = this.#readVersion()
         if (version === undefined || version !== this.#version) this.#clear()
         this.#version = version

@@ -12,11 +12,14 @@ const PAGE_CACHE = 2 * 1024
  */
 export class SlicedReads {
   readonly #file: string
+  readonly #check: () => void
   readonly #oneAtATime = limitConcurrency(1)
   #connection: Connection | undefined
 
-  constructor(file: string) {
+  /** @param check throws when the file is not the one that the other connections have open */
+  constructor(file: string, check: () => void) {
     this.#file = file
+    this.#check = check
   }
 
   /** @throws StoreUnavailable */
@@ -50,7 +53,17 @@ export class SlicedReads {
   }
 
   async #open(): Promise<Connection> {
-    this.#connection ??= await whenFree(() => new Connection(this.#file, PAGE_CACHE))
-    return this.#connection
+    if (this.#connection) return this.#connection
+    // Opening a file that is not there would make one.
+    this.#check()
+    const connection = await whenFree(() => new Connection(this.#file, PAGE_CACHE))
+    try {
+      this.#check()
+    } catch (error) {
+      connection.close()
+      throw error
+    }
+    this.#connection = connection
+    return connection
   }
 }

@@ -21,13 +21,21 @@ interface Write {
 export class WriteGroup {
   readonly #connection: Connection
   readonly #onWrite: (touched: string | undefined) => void
+  readonly #check: () => void
   #waiting: Write[] = []
   #running: Promise<void> | null = null
 
-  /** @param onWrite told, before a write's promise is kept, of the key that it touched; undefined: any */
-  constructor(connection: Connection, onWrite: (touched: string | undefined) => void) {
+  /**
+   * @param onWrite told, before a write's promise is kept, of the key that it touched; undefined: any
+   * @param check called after each commit; when it throws, nothing of that commit is acknowledged
+   */
+  constructor(
+    connection: Connection,
+    { onWrite, check }: { onWrite(touched: string | undefined): void; check(): void },
+  ) {
     this.#connection = connection
     this.#onWrite = onWrite
+    this.#check = check
   }
 
   /** Runs the statements in turn until one returns rows, and gives these. */
@@ -67,6 +75,7 @@ export class WriteGroup {
   async #commit(group: Write[]): Promise<void> {
     const outcomes = await whenFree(() => this.#transaction(group))
     for (const { touched } of group) this.#onWrite(touched)
+    this.#check()
     group.forEach((write, index) => {
       const outcome = outcomes[index]
       if (outcome instanceof Failure) write.reject(outcome.error)

@@ -1,0 +1,93 @@
+import { once } from 'node:events'
+import { copyFileSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { issueToken } from '../../../src/auth/issue-token.ts'
+import { openTestStore, sqlite } from '../../helpers/databases.ts'
+import { type Instance, startInstance } from '../../helpers/instance.ts'
+import { startServer } from '../../helpers/server.ts'
+
+const AWAY = { name: 'StoreUnavailable' }
+
+async function setUp(t: Test) {
+  const { createRepository, createToken, options } = await startServer(t)
+  const { commits } = await createRepository('acme/rocket')
+  const [sha = ''] = commits
+  const token = await createToken('acme')
+  const start = () => startInstance(t, options, { LOG_LEVEL: 'error' })
+  const report = (server: Instance, context: string) =>
+    server.report('acme/rocket', sha, { state: 'success', context }, token)
+  const contexts = async (server: Instance): Promise<string[]> => {
+    const { json } = await server.read('acme/rocket', sha)
+    return json.statuses.map(({ context }: { context: string }) => context)
+  }
+  const instance = await start()
+  t.equal((await report(instance, 'before')).status, 201)
+  return { file: join(options.dataDir, 'commit-status.db'), instance, start, report, contexts, sha }
+}
+
+async function untilStatus(expected: number, ask: () => Promise<{ status: number }>): Promise<void> {
+  while ((await ask()).status !== expected) await setTimeout(20)
+}
+
+t.test('nothing is acknowledged that went to a deleted file', async (t) => {
+  const { file, instance, report, sha } = await setUp(t)
+  const moved = `${file}.away`
+  renameSync(file, moved)
+  for (const context of ['before', 'new']) t.equal((await report(instance, context)).status, 503, context)
+  await untilStatus(503, () => instance.call('GET', '/readyz'))
+  await untilStatus(503, () => instance.read('acme/rocket', sha))
+  t.equal((await instance.call('GET', '/healthz')).status, 200)
+  t.match(instance.log.join('\n'), /commit-status\.db was deleted while .* restore the newest backup/)
+
+  copyFileSync(moved, file)
+  t.equal((await report(instance, 'copy')).status, 503, 'another file in its place')
+  rmSync(file)
+  renameSync(moved, file)
+  t.equal((await report(instance, 'after')).status, 201, 'until the file is back')
+  await untilStatus(200, () => instance.call('GET', '/readyz'))
+  t.equal((await instance.read('acme/rocket', sha)).status, 200)
+})
+
+for (const suffix of ['-wal', '-shm']) {
+  t.test(`what was acknowledged outlives a ${suffix} file that is deleted, and a crash`, async (t) => {
+    const { file, instance, start, report, contexts } = await setUp(t)
+    const acknowledged = ['before']
+    rmSync(`${file}${suffix}`)
+    for (let index = 0; index < 20; index++) {
+      const context = `after ${index}`
+      const { status } = await report(instance, context)
+      t.ok(status === 201 || status === 503)
+      if (status === 201) acknowledged.push(context)
+    }
+    t.same(acknowledged, ['before'], 'it is noticed at once')
+    t.match(instance.log.join('\n'), new RegExp(`commit-status\\.db${suffix} was deleted`))
+    const exited = once(instance.child, 'exit')
+    instance.child.kill('SIGKILL')
+    await exited
+    const again = await start()
+    const stored = await contexts(again)
+    t.same(
+      acknowledged.filter((context) => !stored.includes(context)),
+      [],
+    )
+    t.equal((await report(again, 'again')).status, 201)
+  })
+}
+
+t.test('no command acknowledges anything either', async (t) => {
+  const { store, options } = await openTestStore(t, sqlite)
+  const { id: userId } = await store.users.create('alice')
+  const file = join(options.dataDir, 'commit-status.db')
+  const content = readFileSync(file)
+  renameSync(file, `${file}.away`)
+  t.ok(content.length > 0)
+  const repository = { owner: 'alice', name: 'rocket', visibility: 'public', objectFormat: 'sha1' } as const
+  await t.rejects(store.repositories.create(repository), AWAY, 'in a transaction')
+  const request = { userId, name: 'ci', scopes: ['repo'], expiresAt: null }
+  await t.rejects(issueToken(store.tokens, request), AWAY)
+  await t.rejects(store.users.list(), AWAY, 'nor reads it')
+  renameSync(`${file}.away`, file)
+  t.equal((await issueToken(store.tokens, request)).token.name, 'ci')
+})
