@@ -10,6 +10,12 @@ import { print } from './output.ts'
 import { showCount, showProgress } from './progress.ts'
 import type { WithStore } from './with-store.ts'
 
+function summaryOf(faults: string[], damaged: boolean): string {
+  const found = `${faults.length.toLocaleString('en')} faults were found`
+  if (!damaged) return found
+  return `${found}. The database is damaged: stop the server, move the database away, and restore the newest backup with "restore FILE"`
+}
+
 export function addMaintenanceCommands(program: Command, withStore: WithStore): void {
   program
     .command('backup')
@@ -55,12 +61,15 @@ restored into SQLite and PostgreSQL alike. Repositories are folders: copy those 
         const lookup = openCommitLookup()
         const progress = showProgress()
         try {
-          const { faults, pruned } = await checkAll(store, lookup, { commits, prune }, (what, done, total) =>
-            progress(`check ${what}`, done, total),
+          const { faults, pruned, damaged } = await checkAll(
+            store,
+            lookup,
+            { commits, prune },
+            (what, done, total) => progress(`check ${what}`, done, total),
           )
           for (const fault of pruned) print(`removed: ${fault}`)
           for (const fault of faults) print(fault)
-          if (faults.length > 0) throw new Refused(`${faults.length.toLocaleString('en')} faults were found`)
+          if (faults.length > 0) throw new Refused(summaryOf(faults, damaged))
         } finally {
           await lookup.close()
         }

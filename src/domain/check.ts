@@ -25,6 +25,8 @@ export interface Findings {
   faults: string[]
   /** What was wrong and is no longer, since it was removed. */
   pruned: string[]
+  /** Some of what is stored cannot be read: then nothing is removed. */
+  damaged: boolean
 }
 
 /**
@@ -40,9 +42,13 @@ export async function checkAll(
   { commits, prune }: CheckOptions,
   onProgress: OnProgress,
 ): Promise<Findings> {
-  const pruned = prune ? await store.removeOrphans() : []
-  const faults = await store.faults((table, done, total) => onProgress(table, done, total ?? done))
-  const findings: Findings = { faults, pruned }
+  const files = await store.checkFiles()
+  const pruned = prune && files.length === 0 ? await store.removeOrphans() : []
+  const rows = await store.faults((table, done, total) => onProgress(table, done, total ?? done))
+  const damaged = rows.damaged || files.length > 0
+  const findings: Findings = { faults: [...files, ...rows.faults], pruned, damaged }
+  // What follows asks the database as if nothing were wrong with it.
+  if (damaged) return findings
   const repositories = await store.repositories.list()
   for (const [index, repository] of repositories.entries()) {
     const name = `${repository.owner}/${repository.name}`

@@ -102,6 +102,8 @@ export function storeOver(engine: Engine, repositories: string, maxContexts = MA
     backup: (file: string, onRows: OnRows) => writeBackup(engine, file, onRows),
     /** See `restoreBackup`. */
     restore: (file: string, onRows: OnRows) => restoreBackup(engine, file, onRows),
+    /** What the database finds wrong with its own files, where it can be asked; a sentence for each. */
+    checkFiles: async () => (await engine.checkFiles?.()) ?? [],
     /** See `findFaults`. */
     faults: (onRows: OnRows) => findFaults(engine, onRows),
     /** See `removeOrphans`. */

@@ -1,25 +1,10 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { join, resolve } from 'node:path'
-import { text } from 'node:stream/consumers'
+import { join } from 'node:path'
 import t from 'tap'
 import { createBareRepository } from '../../src/git/repository.ts'
 import { openStore } from '../../src/store/store.ts'
+import { runCliProcess } from '../helpers/cli-process.ts'
 import { openTestStore, sqlite, temporaryFolder } from '../helpers/databases.ts'
-
-async function cli(environment: Record<string, string>, ...args: string[]) {
-  const child = spawn(process.execPath, [resolve('src/cli/main.ts'), ...args], {
-    env: { PATH: process.env.PATH, ...environment },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  const [stdout, stderr, [code]] = await Promise.all([
-    text(child.stdout),
-    text(child.stderr),
-    once(child, 'exit'),
-  ])
-  return { stdout, stderr, code }
-}
 
 t.test('backs up, restores, checks and prunes', async (t) => {
   const { store, options } = await openTestStore(t, sqlite)
@@ -39,30 +24,30 @@ t.test('backs up, restores, checks and prunes', async (t) => {
 
   const folder = temporaryFolder(t)
   const here = { DATA_DIR: options.dataDir, INIT_CWD: folder }
-  const backup = await cli(here, 'backup', 'it.backup')
+  const backup = await runCliProcess(here, 'backup', 'it.backup')
   t.same([backup.code, backup.stdout], [0, ''])
   t.match(backup.stderr, /backup statuses: 1 of 1/)
   t.ok(existsSync(join(folder, 'it.backup')), 'where the caller stood')
 
   const there = { DATA_DIR: temporaryFolder(t), INIT_CWD: folder }
-  const restore = await cli(there, 'restore', 'it.backup')
+  const restore = await runCliProcess(there, 'restore', 'it.backup')
   t.same([restore.code, restore.stdout, restore.stderr], [0, '', 'The backup is restored.\n'])
-  const again = await cli(there, 'restore', 'it.backup')
+  const again = await runCliProcess(there, 'restore', 'it.backup')
   t.same([again.code, again.stderr], [1, 'error: the database is not empty: there are repositories\n'])
 
-  const check = await cli(there, 'check')
+  const check = await runCliProcess(there, 'check')
   t.equal(check.code, 1)
   t.match(check.stdout, /^repository alice\/rocket: .*\n$/, 'its files were not restored')
   t.match(check.stderr, /error: 1 faults were found/)
-  const commits = await cli(here, 'check', '--commits')
+  const commits = await runCliProcess(here, 'check', '--commits')
   t.same([commits.code, commits.stdout], [1, `commit alice/rocket ${sha}: git has it no longer\n`])
-  t.same((await cli(here, 'check')).code, 0)
+  t.same((await runCliProcess(here, 'check')).code, 0)
 
   for (const wrong of ['', 'yesterday', '0d', '365']) {
-    t.equal((await cli(there, 'prune', '--older-than', wrong)).code, 2, `"${wrong}"`)
+    t.equal((await runCliProcess(there, 'prune', '--older-than', wrong)).code, 2, `"${wrong}"`)
   }
-  t.equal((await cli(there, 'prune')).code, 2)
-  const prune = await cli(there, 'prune', '--older-than', '365d')
+  t.equal((await runCliProcess(there, 'prune')).code, 2)
+  const prune = await runCliProcess(there, 'prune', '--older-than', '365d')
   t.same([prune.code, prune.stdout, prune.stderr], [0, '', 'Removed 0 statuses of 1 commits.\n'])
   const restored = await openStore({ dataDir: there.DATA_DIR })
   t.teardown(() => restored.close())

@@ -61,7 +61,7 @@ for (const database of databases) {
       const { store, repository, check, spoil } = await open(t, database)
       const [sha = ''] = pushCommits(repository.path, 1)
       await report(store, repository.id, sha)
-      t.same(await check({ commits: true }), { faults: [], pruned: [] }, 'nothing is wrong')
+      t.same(await check({ commits: true }), { faults: [], pruned: [], damaged: false }, 'nothing is wrong')
 
       const insert =
         'insert into statuses (repository_id, sha, context, id, state, created_at, updated_at) values'
@@ -96,13 +96,13 @@ for (const database of databases) {
     await report(store, repository.id, gone, 'two')
     t.same((await check()).faults, [], 'not asked for')
     const fault = `commit alice/rocket ${gone}: git has it no longer`
-    t.same(await check({ commits: true }), { faults: [fault], pruned: [] })
+    t.same(await check({ commits: true }), { faults: [fault], pruned: [], damaged: false })
     t.equal((await store.statuses.list(repository.id, gone)).length, 2)
     await spoil('update statuses set created_at = 1, updated_at = 1')
-    t.same(await check({ commits: true, prune: true }), { faults: [], pruned: [fault] })
+    t.same(await check({ commits: true, prune: true }), { faults: [], pruned: [fault], damaged: false })
     t.equal((await store.statuses.list(repository.id, gone)).length, 0)
     t.equal((await store.statuses.list(repository.id, kept)).length, 1)
-    t.same(await check({ commits: true }), { faults: [], pruned: [] })
+    t.same(await check({ commits: true }), { faults: [], pruned: [], damaged: false })
   })
 
   t.test(`${database.name}: finds folders without a row, and rows without a folder`, async (t) => {

@@ -2,7 +2,7 @@ import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Tables } from '../tables.ts'
 
 export type Row = Record<string, string | number | null>
-type Key = (string | number | null)[]
+export type Key = (string | number | null)[]
 
 /** A table and its primary key, by which its rows are copied in batches. */
 export interface KeyedTable {
@@ -46,6 +46,20 @@ export async function readRows(
   const limit = 'limit' in end ? sql` limit ${end.limit}` : sql``
   const query = sql<Row>`select * from ${sql.table(name)} where ${sql.join(conditions, sql` and `)}
     order by ${columns}${limit}`
+  return (await query.execute(db)).rows
+}
+
+/** The last rows before the key `before`, or of all, at most `limit`, the last of them first. */
+export async function readRowsBackwards(
+  db: Kysely<Tables>,
+  { name, key }: KeyedTable,
+  before: Key | null,
+  limit: number,
+): Promise<Row[]> {
+  const columns = key.map((column) => sql.ref(column))
+  const condition = before ? sql`(${list(columns)}) < (${list(before)})` : sql`true`
+  const query = sql<Row>`select * from ${sql.table(name)} where ${condition}
+    order by ${list(columns.map((column) => sql`${column} desc`))} limit ${limit}`
   return (await query.execute(db)).rows
 }
 

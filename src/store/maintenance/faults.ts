@@ -1,8 +1,9 @@
 import { type Kysely, sql } from 'kysely'
 import { schemas } from '../../../generated/schemas.ts'
-import { countRows, keyedTables, type Row, readBatches } from '../copy/rows.ts'
+import { countRows, keyedTables, type Row } from '../copy/rows.ts'
 import type { Engine } from '../engine.ts'
 import type { Tables } from '../tables.ts'
+import { attempt, messageOf, readableRows } from './readable-rows.ts'
 
 /** Rows read at a time. */
 const BATCH = 1_000
@@ -19,33 +20,69 @@ const REFERENCES = [
 const STATES = new Set<unknown>(schemas.State.enum)
 const ID_LENGTHS: Record<string, number> = { sha1: 40, sha256: 64 }
 
+type OnRows = (table: string, done: number, total?: number) => void
+
+/** What is wrong with a database. */
+interface Faults {
+  /** A sentence for each. */
+  faults: string[]
+  /** Some of what is stored cannot be read. */
+  damaged: boolean
+}
+
 /**
- * Reads every row, all as they are at one moment, and says what is wrong: with the database's files, with rows that refer
- * to one that is not there, with statuses that break the rules. One sentence for each.
+ * Reads every row, all as they are at one moment, and says what is wrong: with rows that cannot be read, with rows that
+ * refer to one that is not there, with statuses that break the rules. What cannot be read keeps nothing else from being
+ * read.
  */
-export async function findFaults(
-  engine: Engine,
-  onRows: (table: string, done: number, total: number) => void,
-): Promise<string[]> {
-  const faults = (await engine.checkFiles?.()) ?? []
-  await engine.kysely
-    .transaction()
-    .setIsolationLevel('repeatable read')
-    .setAccessMode('read only')
-    .execute(async (db) => {
-      for (const reference of REFERENCES) faults.push(...(await findOrphans(db, reference)))
-      const check = await statusCheck(db)
-      for (const table of keyedTables) {
-        const total = await countRows(db, table)
-        let done = 0
-        for await (const rows of readBatches(db, table, BATCH)) {
-          if (table.name === 'statuses') faults.push(...rows.flatMap(check))
-          done += rows.length
-          onRows(table.name, done, total)
-        }
-      }
+export async function findFaults({ kysely }: Engine, onRows: OnRows): Promise<Faults> {
+  let complete = false
+  const found: Faults = { faults: [], damaged: false }
+  try {
+    await kysely
+      .transaction()
+      .setIsolationLevel('repeatable read')
+      .setAccessMode('read only')
+      .execute(async (db) => {
+        await readAll(db, found, onRows)
+        complete = true
+      })
+  } catch (error) {
+    // SQLite does not commit where it came upon a damaged page; nothing was written.
+    if (!complete) throw error
+  }
+  return found
+}
+
+async function readAll(db: Kysely<Tables>, found: Faults, onRows: OnRows): Promise<void> {
+  const damage = (text: string) => {
+    found.damaged = true
+    found.faults.push(text)
+  }
+  /** What a query gives, or undefined where it cannot be answered. */
+  const tryTo = <T>(what: string, query: () => Promise<T>): Promise<T | undefined> =>
+    attempt(db, query).catch((error: unknown) => {
+      damage(`cannot ${what}: ${messageOf(error)}`)
+      return undefined
     })
-  return faults
+
+  for (const reference of REFERENCES) {
+    const { table, column } = reference
+    const orphans = await tryTo(`look for lost rows in ${table} by ${column}`, () =>
+      findOrphans(db, reference),
+    )
+    found.faults.push(...(orphans ?? []))
+  }
+  const lengths = await tryTo('read the object formats of repositories', () => idLengths(db))
+  for (const table of keyedTables) {
+    const total = await tryTo(`count the rows of ${table.name}`, () => countRows(db, table))
+    let done = 0
+    for await (const rows of readableRows(db, table, BATCH, damage)) {
+      if (table.name === 'statuses') found.faults.push(...rows.flatMap((row) => statusFaults(row, lengths)))
+      done += rows.length
+      onRows(table.name, done, total)
+    }
+  }
 }
 
 /** Removes the rows that refer to one that is not there. @returns what was wrong, a sentence for each */
@@ -77,21 +114,21 @@ async function findOrphans(
   )
 }
 
-/** What is wrong with a status, by the rules of what can be reported (contract, part 2). */
-async function statusCheck(db: Kysely<Tables>): Promise<(row: Row) => string[]> {
+/** How long commit ids are, by repository. */
+async function idLengths(db: Kysely<Tables>): Promise<Map<unknown, number | undefined>> {
   const formats = await db.selectFrom('repositories').select(['id', 'object_format']).execute()
-  const lengths = new Map<unknown, number | undefined>(
-    formats.map(({ id, object_format }) => [id, ID_LENGTHS[object_format]]),
-  )
-  return (row) => {
-    const { repository_id, sha, context, state, created_at, updated_at } = row
-    const length = lengths.get(repository_id)
-    const wrong: string[] = []
-    if (!/^[0-9a-f]+$/.test(String(sha)) || (length !== undefined && String(sha).length !== length))
-      wrong.push('its sha is no full commit id')
-    if (!STATES.has(state)) wrong.push(`its state is "${state}"`)
-    if (context === '') wrong.push('its context is empty')
-    if (Number(created_at) > Number(updated_at)) wrong.push('it was updated before it was created')
-    return wrong.map((what) => `status ${JSON.stringify([repository_id, sha, context])}: ${what}`)
-  }
+  return new Map(formats.map(({ id, object_format }) => [id, ID_LENGTHS[object_format]]))
+}
+
+/** What is wrong with a status, by the rules of what can be reported (contract, part 2). */
+function statusFaults(row: Row, lengths: Map<unknown, number | undefined> | undefined): string[] {
+  const { repository_id, sha, context, state, created_at, updated_at } = row
+  const length = lengths?.get(repository_id)
+  const wrong: string[] = []
+  if (!/^[0-9a-f]+$/.test(String(sha)) || (length !== undefined && String(sha).length !== length))
+    wrong.push('its sha is no full commit id')
+  if (!STATES.has(state)) wrong.push(`its state is "${state}"`)
+  if (context === '') wrong.push('its context is empty')
+  if (Number(created_at) > Number(updated_at)) wrong.push('it was updated before it was created')
+  return wrong.map((what) => `status ${JSON.stringify([repository_id, sha, context])}: ${what}`)
 }

@@ -7,7 +7,7 @@ import type { Tables } from '../tables.ts'
 import { Connection } from './connection.ts'
 import { DatabaseFiles } from './database-files.ts'
 import { PatientSqliteDialect } from './dialect.ts'
-import { whenFree } from './faults.ts'
+import { asFault, whenFree } from './faults.ts'
 import { FreshReads } from './fresh-reads.ts'
 import { SlicedReads } from './sliced-reads.ts'
 import { WriteGroup } from './write-group.ts'
@@ -24,6 +24,9 @@ const flavor: Flavor = {
   now: NOW,
   clock: NOW,
 }
+
+/** What an integrity check finds before it gives up. */
+const MOST_FAULTS = 10_000
 
 /**
  * Opens a SQLite database, which is created with its folder where it is missing.
@@ -95,8 +98,20 @@ export async function openSqlite(file: string): Promise<Engine> {
       await sql`insert into sqlite_sequence (name, seq) values (${table}, ${id})`.execute(db)
     },
     async checkFiles() {
-      const { rows } = await sql<{ integrity_check: string }>`pragma integrity_check`.execute(kysely)
-      return rows.map((row) => row.integrity_check).filter((text) => text !== 'ok')
+      const faults: string[] = []
+      try {
+        const rows = cold.raw
+          .prepare<unknown[], string>(`pragma integrity_check(${MOST_FAULTS})`)
+          .pluck()
+          .iterate()
+        for (const text of rows)
+          faults.push(...text.split('\n').filter((line) => !/^(ok$|\*\*\*)/.test(line)))
+      } catch (error) {
+        // What it found before it came to a page that it could not go beyond.
+        const fault = asFault(error)
+        faults.push(`the integrity check ended early: ${fault instanceof Error ? fault.message : fault}`)
+      }
+      return faults
     },
     async close() {
       await writes.idle()

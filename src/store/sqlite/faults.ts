@@ -2,6 +2,17 @@ import { setTimeout } from 'node:timers/promises'
 import Sqlite from 'better-sqlite3'
 import { ReferenceGone, StoreUnavailable } from '../engine.ts'
 
+/** What a result code means to an administrator, by its beginning. */
+const MEANINGS: Record<string, string> = {
+  FULL: 'the disk is full',
+  IOERR: 'the disk reports an error',
+  READONLY: 'the database or its folder cannot be written',
+  CANTOPEN: 'the database or a file beside it cannot be opened',
+  BUSY: 'another process has kept the database locked for too long',
+  CORRUPT: 'the database is damaged ("check" tells where): restore the newest backup',
+  NOTADB: 'the file is not a database: restore the newest backup',
+}
+
 /** How long a statement waits for other processes' writes, in milliseconds. */
 const PATIENCE = 5_000
 
@@ -32,8 +43,11 @@ export async function whenFree<T>(work: () => T | Promise<T>): Promise<T> {
 export function asFault(error: unknown): unknown {
   if (!(error instanceof Sqlite.SqliteError)) return error
   if (error.code === 'SQLITE_CONSTRAINT_FOREIGNKEY') return new ReferenceGone('SQLite', { cause: error })
-  const away = /^SQLITE_(BUSY|LOCKED|IOERR|FULL|CANTOPEN|READONLY|CORRUPT|NOTADB|PROTOCOL)/
-  return away.test(error.code) ? new StoreUnavailable(`SQLite: ${error.code}`, { cause: error }) : error
+  const [, kind = ''] =
+    /^SQLITE_(BUSY|LOCKED|IOERR|FULL|CANTOPEN|READONLY|CORRUPT|NOTADB|PROTOCOL)/.exec(error.code) ?? []
+  if (kind === '') return error
+  const meaning = MEANINGS[kind]
+  return new StoreUnavailable(`SQLite: ${error.code}${meaning ? `: ${meaning}` : ''}`, { cause: error })
 }
 
 function isBusy(error: unknown): boolean {

@@ -92,7 +92,7 @@ for (const from of databases) {
       await restored.restore(file, quiet)
       t.same(await contentOf(restored), await contentOf(store))
       t.equal((await restored.statuses.list(repositoryId, SHA)).length, 636)
-      t.same(await restored.faults(quiet), [])
+      t.same(await restored.faults(quiet), { faults: [], damaged: false })
       t.equal(await restored.sessions.visit('session'), undefined, 'nobody is signed in')
       t.equal(await restored.failures.find('192.0.2.1'), null, 'nobody has failed')
 

@@ -71,7 +71,8 @@ for (const database of databases) {
   t.test(`${database.name}: goes through more commits than it looks at in one step`, async (t) => {
     const { store, id } = await openAged(t, database)
     const shas = Array.from({ length: 1_201 }, (_, index) => index.toString(16).padStart(40, '0'))
-    await Promise.all(shas.map((sha) => report(store, id, sha, 'default')))
+    for (let from = 0; from < shas.length; from += 300)
+      await Promise.all(shas.slice(from, from + 300).map((sha) => report(store, id, sha, 'default')))
     const steps: number[][] = []
     await store.prune(nowInSeconds() + 10, (...counts) => steps.push(counts))
     t.same(steps, [

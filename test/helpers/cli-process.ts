@@ -1,0 +1,18 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { resolve } from 'node:path'
+import { text } from 'node:stream/consumers'
+
+/** Runs a command of the administrator's command line, with nothing but this in its environment. */
+export async function runCliProcess(environment: Record<string, string>, ...args: string[]) {
+  const child = spawn(process.execPath, [resolve(import.meta.dirname, '../../src/cli/main.ts'), ...args], {
+    env: { PATH: process.env.PATH, ...environment },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const [stdout, stderr, [code]] = await Promise.all([
+    text(child.stdout),
+    text(child.stderr),
+    once(child, 'exit'),
+  ])
+  return { stdout, stderr, code }
+}
