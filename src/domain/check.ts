@@ -63,7 +63,7 @@ export async function checkAll(
     onProgress('repositories', index + 1, repositories.length)
   }
   for (const folder of await strayFolders(store)) {
-    faults.push(
+    findings.faults.push(
       `folder ${folder}: belongs to no repository; serve it with "repo import", or remove it if it is not needed`,
     )
   }

@@ -54,7 +54,7 @@ export class Verifier {
       const store = await openStore({ dataDir })
       try {
         moveImports(dataDir, this.#recorded, disk)
-        problems.push(...(await store.faults(quiet)))
+        problems.push(...(await store.checkFiles()), ...(await store.faults(quiet)).faults)
         await checkRows(store, promised, problems)
         const fresh: Repository[] = []
         for (const repository of await store.repositories.list()) {
