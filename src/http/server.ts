@@ -20,7 +20,7 @@ export interface Timeouts {
   body: number
   /** Between two requests of a connection. */
   idle: number
-  /** In which a client takes 30 KB of an answer that waits for it; about three times as long if it takes nothing. */
+  /** In which a client takes 30 KB of an answer that waits for it. */
   write: number
 }
 

@@ -6,16 +6,16 @@ import { sendQueues } from './send-queues.ts'
 const BYTES = 30 * 1024
 /** A receiving system may tell only in steps of this size that its program has read something: the largest segment. */
 const STEP = 64 * 1024
+/** Time-outs by which a client may be behind. At twice the lowest rate the first step is reported after 1.07 of them. */
+const ALLOWED = 4 / 3
 /** Sweeps in each time-out. */
-const SWEEPS = 6
+const SWEEPS = 15
 
 /** A connection on which bytes wait to be sent. */
 interface Watched {
-  /** Bytes that the system has taken. */
-  accepted: number
-  /** Those of them that the client's system has taken; undefined until it is asked for. */
-  acknowledged: number | undefined
-  /** Milliseconds by which the client is behind the lowest rate. */
+  /** Bytes that the client has taken; undefined before they are counted. */
+  taken: number | undefined
+  /** Milliseconds by which the client is behind the lowest rate; negative: ahead of it. */
   behind: number
 }
 
@@ -31,19 +31,18 @@ interface Watched {
  * ```
  *
  * A watched client falls behind by the time that passes, and catches up by what it takes, at 30 KB for each `timeout`. It
- * may fall behind by one `timeout` and by the time for one `STEP`. Time in which nothing waits, since the answer is still
- * being computed, never counts.
+ * can get ahead by one `STEP`. Time in which nothing waits, since the answer is still being computed, never counts.
  *
- * What a client takes shows first in what our system accepts. Ours takes up to some megabytes at once, though, and then
- * nothing until a third of it is gone, for minutes with a slow client. So where nothing is accepted, the system is asked
- * how much of it the client's system has acknowledged.
+ * A client has taken what its system has acknowledged. What our system accepts says too little: it takes up to some
+ * megabytes at once, and then nothing until a third of it is gone, for minutes with a slow client.
  *
  * @param timeout milliseconds
  */
 export function endStalledWrites(server: Server, timeout: number): void {
   const sockets = new Set<Socket>()
   const watched = new WeakMap<Socket, Watched>()
-  const allowed = timeout * (1 + STEP / BYTES)
+  const allowed = timeout * ALLOWED
+  const lead = timeout * (STEP / BYTES)
   const interval = timeout / SWEEPS
   let lastSweep = performance.now()
   let sweeping = false
@@ -53,45 +52,31 @@ export function endStalledWrites(server: Server, timeout: number): void {
     // Where this process stood still for long, clients had no chance to take anything.
     const elapsed = Math.min(now - lastSweep, timeout)
     lastSweep = now
-    const stuck = new Map<number, Socket>()
+    const slow = new Map<number, Slow>()
     for (const socket of sockets) {
       const handle = socket.writableLength > 0 ? handleOf(socket) : null
-      const known = watched.get(socket)
+      const client = watched.get(socket)
       if (handle === null) {
-        if (known) watched.delete(socket)
-        continue
-      }
-      const accepted = handle.bytesWritten - handle.writeQueueSize
-      if (known === undefined) {
-        watched.set(socket, { accepted, acknowledged: undefined, behind: 0 })
-        continue
-      }
-      known.behind += elapsed
-      if (accepted > known.accepted) {
-        catchUp(known, accepted - known.accepted)
-        known.accepted = accepted
-        known.acknowledged = undefined
+        if (client) watched.delete(socket)
+      } else if (client === undefined) {
+        watched.set(socket, { taken: undefined, behind: 0 })
       } else {
-        stuck.set(handle.fd, socket)
+        client.behind += elapsed
+        slow.set(handle.fd, { socket, client, accepted: handle.bytesWritten - handle.writeQueueSize })
       }
     }
-    if (stuck.size > 0) await judgeStuck(stuck)
+    if (slow.size > 0) await cutOffStalled(slow)
   }
 
-  async function judgeStuck(stuck: ReadonlyMap<number, Socket>): Promise<void> {
-    const queues = await sendQueues(stuck.keys())
-    for (const [descriptor, socket] of stuck) {
-      const known = watched.get(socket)
-      if (known === undefined) continue
-      const acknowledged = known.accepted - (queues.get(descriptor) ?? 0)
-      catchUp(known, Math.max(0, acknowledged - (known.acknowledged ?? acknowledged)))
-      known.acknowledged = acknowledged
-      if (known.behind > allowed) cutOff(socket)
+  async function cutOffStalled(slow: ReadonlyMap<number, Slow>): Promise<void> {
+    const queues = await sendQueues(slow.keys())
+    for (const [descriptor, { socket, client, accepted }] of slow) {
+      const taken = accepted - (queues.get(descriptor) ?? 0)
+      const before = client.taken ?? taken
+      client.taken = Math.max(taken, before)
+      client.behind = Math.max(-lead, client.behind - ((client.taken - before) / BYTES) * timeout)
+      if (client.behind > allowed) cutOff(socket)
     }
-  }
-
-  function catchUp(client: Watched, bytes: number): void {
-    client.behind = Math.max(0, client.behind - (bytes / BYTES) * timeout)
   }
 
   const timer = setInterval(() => {
@@ -106,6 +91,14 @@ export function endStalledWrites(server: Server, timeout: number): void {
     sockets.add(socket)
     socket.once('close', () => sockets.delete(socket))
   })
+}
+
+/** What one sweep found of a connection on which bytes have waited since the last one. */
+interface Slow {
+  socket: Socket
+  client: Watched
+  /** Bytes that our system has accepted. */
+  accepted: number
 }
 
 /** Resets the connection, so that the system too forgets at once what it holds for the client. */
