@@ -70,6 +70,9 @@ const TURNS = { places: 64, placesPerClient: 1, waiting: 2_048, waitingPerClient
 /** Milliseconds for which an attempt waits for reservations of other processes, and between two tries. */
 const PATIENCE = 5_000
 const POLL = 50
+/** Milliseconds for which a failure is written again while the database is away, and between two tries. */
+const PERSISTENCE = 20_000
+const PAUSE = 500
 
 export function createBudget(
   failures: Store['failures'],
@@ -77,6 +80,8 @@ export function createBudget(
   events: BudgetEvents,
 ): Budget {
   const turns = new FairQueue(TURNS)
+  /** Reads in progress by address. Attempts that arrive together share one: what lets them through is a reservation. */
+  const reads = new Map<string, Promise<Failures | null>>()
 
   function judge(found: Failures | null): void {
     if (!found || found.failures < limits.limit) return
@@ -84,9 +89,17 @@ export function createBudget(
     if (found.endsIn <= limits.window * 1000) throw new Blocked(found.endsIn)
   }
 
+  function find(address: string): Promise<Failures | null> {
+    const known = reads.get(address)
+    if (known) return known
+    const read = failures.find(address).finally(() => reads.delete(address))
+    reads.set(address, read)
+    return read
+  }
+
   async function check(address: string): Promise<void> {
     try {
-      judge(await failures.find(address))
+      judge(await find(address))
     } catch (error) {
       // Attempts that wait for their turn get the same answer.
       if (error instanceof Blocked) turns.dismiss(address, error)
@@ -152,10 +165,23 @@ export function createBudget(
           throw error
         })
         if (right !== null) await reservation.release()
-        else counted(address, (await reservation.fail()) ?? (await whenRoom(address, since, count)))
+        else counted(address, (await persist(reservation.fail)) ?? (await whenRoom(address, since, count)))
         return right
       }
       return inTurn(address, work, signal)
     },
+  }
+}
+
+/** Repeats a write that fails: a wrong secret that was compared must count, whatever the state of the database. */
+async function persist<T>(write: () => Promise<T>): Promise<T> {
+  const since = performance.now()
+  for (;;) {
+    try {
+      return await write()
+    } catch (error) {
+      if (performance.now() - since > PERSISTENCE) throw error
+      await setTimeout(PAUSE)
+    }
   }
 }

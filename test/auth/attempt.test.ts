@@ -135,6 +135,18 @@ for (const database of databases) {
       t.equal(await here.attempt(A, async () => true), true, 'its place is free')
     })
 
+    t.test('a failure is counted, though the database is away when it is known', async (t) => {
+      const { here, failures, query } = await setUp(t, database, 1)
+      const attempt = hold(here)
+      await attempt.begun
+      await query('alter table auth_failures rename to away')
+      attempt.settle(null)
+      await setTimeout(WHILE)
+      await query('alter table away rename to auth_failures')
+      t.equal(await attempt.outcome, null)
+      t.match(await failures.find(A), { failures: 1 })
+    })
+
     t.test('an attempt that is given up while it waits is not compared', async (t) => {
       const { here, failures } = await setUp(t, database, 1)
       const first = hold(here)

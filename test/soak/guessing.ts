@@ -88,8 +88,11 @@ for (const database of databases) {
     const seconds = ((performance.now() - since) / 1000).toFixed(1)
     const late = await Promise.all(right.map((finish) => finish()))
     t.comment(`${JSON.stringify(count(outcomes))} in ${seconds} s, the right password ${late}`)
-    t.equal(count(outcomes)[401], LIMIT)
-    t.equal(count(outcomes)[429], SIGN_INS - LIMIT)
+    const { 401: failed, 429: blocked = 0, 503: busy = 0, ...others } = count(outcomes)
+    t.equal(failed, LIMIT)
+    // More than a queue holds may come at once; then nothing is compared or counted.
+    t.equal(blocked + busy, SIGN_INS - LIMIT)
+    t.same(others, {})
     t.same(late, [429, 429])
   })
 
