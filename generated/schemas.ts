@@ -94,6 +94,7 @@ export const schemas = {
     "$id": "Status",
     "type": "object",
     "description": "The result of one check on one commit.",
+    "additionalProperties": false,
     "required": [
       "id",
       "sha",
@@ -144,23 +145,13 @@ export const schemas = {
       "updated_at": {
         "$ref": "Timestamp#"
       }
-    },
-    "additionalProperties": false
-  },
-  "CombinedState": {
-    "$id": "CombinedState",
-    "type": "string",
-    "description": "`failure` if any status is `failure` or `error`; otherwise `pending` if any is `pending`; otherwise `success`.\n",
-    "enum": [
-      "pending",
-      "success",
-      "failure"
-    ]
+    }
   },
   "CommitStatuses": {
     "$id": "CommitStatuses",
     "type": "object",
     "description": "All statuses of one commit and the state computed from them.",
+    "additionalProperties": false,
     "required": [
       "state",
       "statuses"
@@ -171,13 +162,14 @@ export const schemas = {
           "string",
           "null"
         ],
-        "description": "The combined state; `null` when there are no statuses.",
+        "title": "CombinedState",
         "enum": [
           "pending",
           "success",
           "failure",
           null
-        ]
+        ],
+        "description": "`failure` if any status is `failure` or `error`; otherwise `pending` if any is `pending`; otherwise `success`;\n`null` when there are no statuses.\n"
       },
       "statuses": {
         "type": "array",
@@ -186,8 +178,7 @@ export const schemas = {
           "$ref": "Status#"
         }
       }
-    },
-    "additionalProperties": false
+    }
   },
   "Timestamp": {
     "$id": "Timestamp",
@@ -202,6 +193,7 @@ export const schemas = {
     "$id": "Error",
     "type": "object",
     "description": "Every error, of every operation.",
+    "additionalProperties": false,
     "required": [
       "error"
     ],
@@ -211,7 +203,6 @@ export const schemas = {
         "description": "What is wrong and what to do, for people.",
         "minLength": 1
       }
-    },
-    "additionalProperties": false
+    }
   }
 } as const

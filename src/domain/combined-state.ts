@@ -1,7 +1,7 @@
 import type { components } from '../../generated/schema.ts'
 
 type State = components['schemas']['State']
-export type CombinedState = components['schemas']['CombinedState']
+export type CombinedState = NonNullable<components['schemas']['CommitStatuses']['state']>
 
 /** The combined state that a status of each state asks for. */
 const ASKS_FOR: Readonly<Record<State, CombinedState>> = {

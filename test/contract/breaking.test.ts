@@ -95,7 +95,7 @@ t.test('what breaks a client is noticed', async (t) => {
     [
       'a value is answered that was not',
       /wider enum: skipped/,
-      (d) => list(schema(d, 'CombinedState').enum).push('skipped'),
+      (d) => list(combinedState(d).enum).push('skipped'),
     ],
     [
       'null is answered where it was not',
@@ -312,6 +312,10 @@ function at(holder: JsonObject, key: string): JsonObject {
 
 function set(holder: JsonObject, key: string, value: Json): void {
   holder[key] = value
+}
+
+function combinedState(document: JsonObject): JsonObject {
+  return object(list(at(field(document, 'CommitStatuses'), 'state').oneOf)[0], 'oneOf')
 }
 
 function schema(document: JsonObject, name: string): JsonObject {

@@ -65,9 +65,7 @@ export function closed(schema: JsonObject): JsonObject {
   })
   const result = Object.fromEntries(inner)
   // A map of properties is no schema, even where a field is called "properties".
-  return isObject(schema.properties) && schema.additionalProperties === undefined && isSchema(schema)
-    ? { ...result, additionalProperties: false }
-    : result
+  return isObject(schema.properties) && isSchema(schema) ? { ...result, additionalProperties: false } : result
 }
 
 function isSchema(value: JsonObject): boolean {

@@ -108,15 +108,13 @@ export interface components {
             created_at: components["schemas"]["Timestamp"];
             updated_at: components["schemas"]["Timestamp"];
         };
-        /**
-         * @description `failure` if any status is `failure` or `error`; otherwise `pending` if any is `pending`; otherwise `success`.
-         * @enum {string}
-         */
-        CombinedState: "pending" | "success" | "failure";
         /** @description All statuses of one commit and the state computed from them. */
         CommitStatuses: {
-            /** @description The combined state; `null` when there are no statuses. */
-            state: components["schemas"]["CombinedState"] | null;
+            /**
+             * @description `failure` if any status is `failure` or `error`; otherwise `pending` if any is `pending`; otherwise `success`;
+             *     `null` when there are no statuses.
+             */
+            state: ("pending" | "success" | "failure") | null;
             /** @description Ordered by the code points of `context`. */
             statuses: components["schemas"]["Status"][];
         };
