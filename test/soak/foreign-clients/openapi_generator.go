@@ -1,0 +1,45 @@
+// Reports and reads with the client that openapi-generator writes for Go, with no option but the package's name.
+package main
+
+import (
+	"context"
+	"log"
+	"os"
+	"strings"
+
+	"foreign/api"
+)
+
+func main() {
+	ctx := context.WithValue(context.Background(), api.ContextAccessToken, os.Getenv("TOKEN"))
+	owner, repo, sha, name := os.Getenv("OWNER"), os.Getenv("REPO"), os.Getenv("SHA"), os.Getenv("CONTEXT")
+	configuration := api.NewConfiguration()
+	configuration.Servers = api.ServerConfigurations{{URL: os.Getenv("BASE_URL")}}
+	statuses := api.NewAPIClient(configuration).StatusesAPI
+
+	before, _, err := statuses.ListStatuses(ctx, owner, repo, sha).Execute()
+	check(err == nil, err)
+	check(before.State.Get() == nil && len(before.Statuses) == 0, before)
+
+	report := api.NewStatusReport(api.SUCCESS)
+	report.SetContext(name)
+	stored, _, err := statuses.ReportStatus(ctx, owner, repo, sha).StatusReport(*report).Execute()
+	check(err == nil, err)
+	check(stored.Context == name && stored.Description.Get() == nil, stored)
+
+	after, response, err := statuses.ListStatuses(ctx, owner, repo, sha).Execute()
+	check(err == nil, err)
+	check(*after.State.Get() == "success" && after.Statuses[0].Id == stored.Id, after)
+
+	_, response, _ = statuses.ListStatuses(ctx, owner, repo, sha).IfNoneMatch(response.Header.Get("ETag")).Execute()
+	check(response.StatusCode == 304, response)
+
+	_, response, err = statuses.ListStatuses(ctx, owner, repo, strings.Repeat("0", 40)).Execute()
+	check(response.StatusCode == 404, err)
+}
+
+func check(holds bool, found any) {
+	if !holds {
+		log.Panicf("found: %+v", found)
+	}
+}
