@@ -24,7 +24,8 @@ export class DatabaseFiles {
   constructor(file: string, saveLog: () => void) {
     this.#file = file
     this.#saveLog = saveLog
-    this.check()
+    const { dev, ino } = statSync(file)
+    this.#opened.set(file, { dev, ino })
   }
 
   /** @throws StoreUnavailable when the files are not those that were opened */
@@ -42,7 +43,8 @@ export class DatabaseFiles {
   }
 
   #find(): StoreUnavailable | undefined {
-    // The other two are made with the first transaction, and stay until the last connection of all is closed.
+    // The other two are made by the first transaction, which comes before the first look here, and stay until the last
+    // connection of all is closed.
     for (const path of [this.#file, `${this.#file}-wal`, `${this.#file}-shm`]) {
       const found = statSync(path, { throwIfNoEntry: false })
       const opened = this.#opened.get(path)
