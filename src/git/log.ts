@@ -1,59 +1,100 @@
-import { execFile } from 'node:child_process'
-import { promisify } from 'node:util'
-import { limitConcurrency } from '../util/limit-concurrency.ts'
+import { FairQueue, type FairQueueLimits } from '../util/fair-queue.ts'
 import { checkConfig, type RepositoryFolder } from './config-check.ts'
-import { gitEnvironment } from './environment.ts'
-import { RepositoryUnavailable } from './repository.ts'
+import { type Head, isUnchanged, readHead } from './head.ts'
+import { type Commit, type LogLimits, LogTimeout, readLog } from './log-reader.ts'
 
-const run = promisify(execFile)
+export type { Commit }
 
-/** A commit as pages show it. */
-export interface Commit {
-  sha: string
-  author: string
-  /** When it was written, ISO 8601 in UTC; null where the commit tells no date that there is. */
-  date: string | null
-  subject: string
+/** For git processes. */
+const QUEUE: FairQueueLimits = {
+  places: 4,
+  placesPerClient: 2,
+  waiting: 1_000,
+  waitingPerClient: 250,
+  timeout: 10_000,
 }
+const LIMITS: LogLimits = { count: 30, timeout: 10_000 }
+/** Repositories whose lists are kept; the least recently used goes. */
+const MAX_LISTS = 1_000
+/** Milliseconds for which a list is kept: what else than refs decides (grafts, a shallow clone) is seldom changed. */
+const MAX_AGE = 60_000
 
-const FORMAT = ['%H', '%an', '%aI', '%s'].join('%x00')
-const TIMEOUT = 10_000
-/** Anybody may look at a public repository as often as they like. */
-const inTurn = limitConcurrency(8)
+interface List {
+  readonly head: Head
+  readonly readAt: number
+  /** The commits, or why there are none. */
+  readonly outcome: readonly Commit[] | LogTimeout
+}
 
 /**
- * The newest commits of the branch that HEAD names; none where nothing has been pushed to it yet.
+ * The newest commits of repositories, for pages that anybody may ask for as often as they like.
  *
- * @throws RepositoryUnavailable when the repository's files cannot be opened or its configuration is refused
+ * A list is kept for as long as `HEAD` leads to the same commit. Only a few git processes run at a time, shared fairly
+ * between clients.
  */
-export async function recentCommits(repository: RepositoryFolder, count: number): Promise<Commit[]> {
-  await checkConfig(repository)
-  const { path } = repository
-  const options = { env: gitEnvironment(path), timeout: TIMEOUT, maxBuffer: 16 * 1024 * 1024 }
-  const form = ['-z', '--no-show-signature', `--max-count=${count}`, `--format=${FORMAT}`]
-  try {
-    const { stdout } = await inTurn(() =>
-      run('git', ['--git-dir', path, 'log', ...form, 'HEAD', '--'], options),
-    )
-    return parse(stdout)
-  } catch (error) {
-    if (/unknown revision|bad revision 'HEAD'|does not have any commits/.test(String(error))) return []
-    throw new RepositoryUnavailable('git could not list commits', { cause: error })
+export class CommitLog {
+  readonly #limits: LogLimits
+  readonly #queue = new FairQueue(QUEUE)
+  /** By path, the least recently used first. */
+  readonly #lists = new Map<string, List>()
+
+  constructor(limits: Partial<LogLimits> = {}) {
+    this.#limits = { ...LIMITS, ...limits }
+  }
+
+  /**
+   * The newest commits of the branch that HEAD names, at most `count`; none where nothing has been pushed to it yet. A
+   * push counts at once.
+   *
+   * @param client whose share of the processes is used
+   * @param signal gives up and ends the process
+   * @throws RepositoryUnavailable when the repository's files cannot be opened or its configuration is refused;
+   * QueueFull; the signal's reason
+   */
+  async newest(
+    repository: RepositoryFolder,
+    client: string,
+    signal?: AbortSignal,
+  ): Promise<readonly Commit[]> {
+    const { path } = repository
+    await checkConfig(repository)
+    const known = await this.#find(path)
+    if (known !== undefined) return known
+    const read = async () => (await this.#find(path)) ?? this.#read(path, signal)
+    return this.#queue.run(client, read, signal)
+  }
+
+  async #find(path: string): Promise<readonly Commit[] | undefined> {
+    const list = this.#lists.get(path)
+    if (list === undefined || performance.now() - list.readAt > MAX_AGE) return undefined
+    if (!(await isUnchanged(list.head))) return undefined
+    if (this.#lists.get(path) === list) this.#keep(path, list)
+    if (list.outcome instanceof LogTimeout) throw list.outcome
+    return list.outcome
+  }
+
+  async #read(path: string, signal: AbortSignal | undefined): Promise<readonly Commit[]> {
+    const head = await readHead(path)
+    const readAt = performance.now()
+    const outcome = await readLog(path, this.#limits, signal).catch((error: unknown) => {
+      // Not to be tried again for each request, or pages of that repository would take all places all the time.
+      if (error instanceof LogTimeout) return error
+      throw error
+    })
+    // What was pushed meanwhile may be listed or not.
+    if (isSame(head, await readHead(path))) this.#keep(path, { head, readAt, outcome })
+    if (outcome instanceof LogTimeout) throw outcome
+    return outcome
+  }
+
+  #keep(path: string, list: List): void {
+    this.#lists.delete(path)
+    this.#lists.set(path, list)
+    const [oldest] = this.#lists.keys()
+    if (oldest !== undefined && this.#lists.size > MAX_LISTS) this.#lists.delete(oldest)
   }
 }
 
-/** Fields and records alike end with NUL, which no field can hold. */
-function parse(output: string): Commit[] {
-  const fields = output.split('\0')
-  const commits: Commit[] = []
-  for (let index = 0; index + 3 < fields.length; index += 4) {
-    const [sha = '', author = '', date = '', subject = ''] = fields.slice(index, index + 4)
-    commits.push({ sha, author, date: readDate(date), subject })
-  }
-  return commits
-}
-
-function readDate(text: string): string | null {
-  const moment = Date.parse(text)
-  return Number.isNaN(moment) ? null : new Date(moment).toISOString()
+function isSame(one: Head, other: Head): boolean {
+  return one.state === other.state && one.files.join('\0') === other.files.join('\0')
 }

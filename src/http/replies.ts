@@ -4,6 +4,7 @@ import { ServiceError, statusOf } from '../errors.ts'
 import { RepositoryUnavailable } from '../git/repository.ts'
 import { StoreUnavailable } from '../store/engine.ts'
 import { TooManyContexts } from '../store/statuses.ts'
+import { QueueFull } from '../util/fair-queue.ts'
 
 /** Seconds after which a caller may try again when the database or a repository's files are away. */
 const RETRY_AFTER = 2
@@ -11,7 +12,11 @@ const RETRY_AFTER = 2
 /** Any fault as a row of the table of errors; what is in none is a mistake of ours. */
 export function asServiceError(error: unknown): ServiceError {
   if (error instanceof ServiceError) return error
-  if (error instanceof StoreUnavailable || error instanceof RepositoryUnavailable) {
+  if (
+    error instanceof StoreUnavailable ||
+    error instanceof RepositoryUnavailable ||
+    error instanceof QueueFull
+  ) {
     return new ServiceError('unavailable', undefined, { cause: error })
   }
   if (error instanceof TooManyContexts) return new ServiceError('field_invalid', error.message)

@@ -3,7 +3,7 @@ import { combinedState } from '../domain/combined-state.ts'
 import { commitsOf } from '../domain/commits.ts'
 import { ServiceError } from '../errors.ts'
 import type { CommitLookup } from '../git/commit-lookup.ts'
-import { recentCommits } from '../git/log.ts'
+import type { CommitLog } from '../git/log.ts'
 import { RepositoryUnavailable } from '../git/repository.ts'
 import { isName, isOwnerName, isReserved } from '../store/names.ts'
 import type { Store } from '../store/store.ts'
@@ -15,16 +15,16 @@ import { type Html, page } from './layout.ts'
 interface CommitPagesOptions {
   store: Store
   lookup: CommitLookup
+  commitLog: CommitLog
   sendFault: SendFault
   publicUrl: string | null
 }
 
-const COMMITS = 30
 const REPOSITORIES = 100
 
 /** `/`, `/{owner}/{repo}` and `/{owner}/{repo}/commits/{sha}`: what the visitor may see. */
 export async function commitPages(app: FastifyInstance, options: CommitPagesOptions): Promise<void> {
-  const { store, sendFault, publicUrl } = options
+  const { store, commitLog, sendFault, publicUrl } = options
   const commits = commitsOf(store.statuses, options.lookup)
 
   const send = async (request: FastifyRequest, reply: FastifyReply, title: string, content: Html) => {
@@ -71,7 +71,7 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
   app.get('/:owner/:repo', async (request, reply) => {
     const repository = await visible(request, reply)
     if (!repository) return reply
-    const log = await recentCommits(repository, COMMITS)
+    const log = await commitLog.newest(repository, request.client.address, request.signal)
     const states = await store.statuses.states(
       repository.id,
       log.map(({ sha }) => sha),

@@ -1,7 +1,7 @@
 import { STATUS_CODES } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { html } from 'hono/html'
-import { statusOf } from '../errors.ts'
+import { ServiceError, statusOf } from '../errors.ts'
 import { asServiceError, describeFault, sendError } from '../http/replies.ts'
 import { WrongMethod } from '../http/unknown-paths.ts'
 import { page } from './layout.ts'
@@ -21,7 +21,9 @@ export type SendFault = (
 export function faultSender(visit: Visitors): SendFault {
   return async (fault, request, reply) => {
     if (!wantsPage(fault, request)) return sendError(reply, fault, '')
-    const error = asServiceError(fault)
+    // The client is gone: nobody gets this answer, and nothing is wrong.
+    const isGone = fault !== undefined && fault === request.signal.reason
+    const error = isGone ? new ServiceError('malformed_request') : asServiceError(fault)
     describeFault(reply, error)
     setSecurityHeaders(request, reply)
     const visitor = request.visitor ?? (await visit.identify(request, reply).catch(() => NOBODY))

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { issueToken } from '../auth/issue-token.ts'
 import { ServiceError } from '../errors.ts'
-import { recentCommits } from '../git/log.ts'
+import type { CommitLog } from '../git/log.ts'
 import { Refused } from '../store/refused.ts'
 import type { SessionUser } from '../store/sessions.ts'
 import type { Store } from '../store/store.ts'
@@ -12,6 +12,7 @@ import { revokeView, type TokensView, tokensView } from './token-views.ts'
 
 interface TokenPagesOptions {
   store: Store
+  commitLog: CommitLog
   publicUrl: string | null
 }
 
@@ -21,7 +22,7 @@ const EXAMPLES = 10
 /** `/settings/tokens`: a signed-in user's tokens, a new one, and the end of one. */
 export async function tokenPages(
   app: FastifyInstance,
-  { store, publicUrl }: TokenPagesOptions,
+  { store, commitLog, publicUrl }: TokenPagesOptions,
 ): Promise<void> {
   app.addHook('onRequest', async (request, reply) => {
     if (!request.visitor.user)
@@ -48,7 +49,7 @@ export async function tokenPages(
     const scopes = form.repoScope ? ['repo'] : []
     const { secret } = await issueToken(store.tokens, { userId: user.id, name: form.name, scopes, expiresAt })
     const origin = publicUrl ?? request.client.origin
-    const example = await exampleFor(user, origin, secret)
+    const example = await exampleFor(request, user, secret)
     return send(request, reply, { form: EMPTY_FORM, created: { secret, name: form.name, example, origin } })
   })
 
@@ -75,14 +76,15 @@ export async function tokenPages(
   }
 
   /** A command that works as it stands, on a commit that the user can report on where there is one. */
-  async function exampleFor(user: SessionUser, origin: string, secret: string): Promise<string> {
+  async function exampleFor(request: FastifyRequest, user: SessionUser, secret: string): Promise<string> {
+    const origin = publicUrl ?? request.client.origin
     const report = (path: string) =>
       `curl -X POST ${origin}/api/v1/repos/${path} \\
   -H "Authorization: Bearer ${secret}" \\
   -H "Content-Type: application/json" \\
   -d '{"state": "success", "context": "hello", "description": "Reported by hand"}'`
     for (const repository of await store.visible.writable(user.id, EXAMPLES)) {
-      const [commit] = await recentCommits(repository, 1).catch(() => [])
+      const [commit] = await commitLog.newest(repository, request.client.address).catch(() => [])
       if (commit) return report(`${repository.owner}/${repository.name}/statuses/${commit.sha}`)
     }
     return report('OWNER/REPOSITORY/statuses/COMMIT')

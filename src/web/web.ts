@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Budget } from '../auth/budget.ts'
 import type { CommitLookup } from '../git/commit-lookup.ts'
+import { CommitLog } from '../git/log.ts'
 import { readForm } from '../http/body.ts'
 import type { Store } from '../store/store.ts'
 import { commitPages } from './commit-pages.ts'
@@ -39,6 +40,7 @@ const FORM_LIMIT = 64 * 1024
 /** Everything that people look at in a browser. */
 export async function web(app: FastifyInstance, options: WebOptions): Promise<void> {
   const { visit } = options
+  const pageOptions = { ...options, commitLog: new CommitLog() }
   app.setErrorHandler(options.sendFault)
   app.addHook('onRequest', (request, reply, done) => {
     setSecurityHeaders(request, reply)
@@ -59,9 +61,9 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
       request.form = await readForm(request.raw, reply.raw, FORM_LIMIT, options.bodyTimeout)
       visit.checkForm(request, request.form)
     })
-    await pages.register(signIn, options)
-    await pages.register(tokenPages, options)
+    await pages.register(signIn, pageOptions)
+    await pages.register(tokenPages, pageOptions)
     await pages.register(docs)
-    await pages.register(commitPages, options)
+    await pages.register(commitPages, pageOptions)
   })
 }

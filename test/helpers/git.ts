@@ -1,8 +1,9 @@
 import { type ExecFileSyncOptionsWithStringEncoding, execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { delimiter, join } from 'node:path'
+import type { Test } from 'tap'
 
 const ENVIRONMENT = {
   PATH: process.env.PATH,
@@ -77,4 +78,20 @@ export function importCommits(
   }
   execFileSync('git', ['fast-import', '--quiet'], options)
   return git(repository, 'rev-list', '--reverse', from).split('\n')
+}
+
+/**
+ * Puts a shell script in place of git, for this process and until the test ends.
+ *
+ * @param folder for the script
+ * @param script in which `$git` is the path of the real one
+ */
+export function replaceGit(t: Test, folder: string, script: string): void {
+  const real = execFileSync('which', ['git'], { encoding: 'utf8' }).trim()
+  writeFileSync(join(folder, 'git'), `#!/bin/sh\ngit=${real}\n${script}\n`, { mode: 0o755 })
+  const { PATH = '' } = process.env
+  process.env.PATH = `${folder}${delimiter}${PATH}`
+  t.teardown(() => {
+    process.env.PATH = PATH
+  })
 }
