@@ -1,4 +1,5 @@
 import type { components } from '../../generated/schema.ts'
+import { schemas } from '../../generated/schemas.ts'
 
 type State = components['schemas']['State']
 export type CombinedState = NonNullable<components['schemas']['CommitStatuses']['state']>
@@ -21,4 +22,9 @@ export function combinedState(states: readonly State[]): CombinedState | null {
     if (combined === null || RANK[next] > RANK[combined]) combined = next
   }
   return combined
+}
+
+/** Returns the states that at least one status has. */
+export function presentStates(counts: Readonly<Record<State, number>>): State[] {
+  return schemas.State.enum.filter((state) => counts[state] > 0)
 }

@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { schemas } from '../../generated/schemas.ts'
 import { type Engine, ReferenceGone } from './engine.ts'
 import { newId } from './ids.ts'
 import { prepare } from './prepared.ts'
@@ -42,6 +43,9 @@ const columns = [
   'created_at',
   'updated_at',
 ] as const
+
+/** How many statuses of a commit have which state. */
+export type StatusCounts = Record<StatusState, number>
 
 /** The commit has as many contexts as it may, so one more is not stored. */
 export class TooManyContexts extends Error {
@@ -157,6 +161,29 @@ export function statusStore(engine: Engine, maxContexts: number) {
   const ofCommit = prepare<CommitKey>()((p) => allOf(p).limit(FEW + 1))
   const ofLargeCommit = prepare<CommitKey>()(allOf)
 
+  const part = prepare<{ repositoryId: number; sha: string; after: string; limit: number }>()((p) =>
+    kysely
+      .selectFrom('statuses')
+      .select(columns)
+      .where('repository_id', '=', p.repositoryId)
+      .where('sha', '=', p.sha)
+      .where('context', '>', p.after)
+      .orderBy('context')
+      .limit(p.limit),
+  )
+
+  const count = prepare<CommitKey>()((p) =>
+    kysely
+      .selectFrom('statuses')
+      .select(({ fn }) =>
+        schemas.State.enum.map((state) =>
+          fn.count<number>('state').filterWhere('state', '=', state).as(state),
+        ),
+      )
+      .where('repository_id', '=', p.repositoryId)
+      .where('sha', '=', p.sha),
+  )
+
   const any = prepare<CommitKey>()((p) => contextsOf(p).limit(1))
 
   return {
@@ -199,18 +226,27 @@ export function statusStore(engine: Engine, maxContexts: number) {
       return engine.readMany(ofLargeCommit, { repositoryId, sha }, { key, sameRequest: true }, admit)
     },
 
-    /** The states of all statuses of each of the commits. */
-    async states(repositoryId: number, shas: readonly string[]): Promise<Map<string, StatusState[]>> {
-      const states = new Map<string, StatusState[]>(shas.map((sha) => [sha, []]))
-      if (shas.length === 0) return states
-      const rows = await kysely
-        .selectFrom('statuses')
-        .select(['sha', 'state'])
-        .where('repository_id', '=', repositoryId)
-        .where('sha', 'in', shas)
-        .execute()
-      for (const { sha, state } of rows) states.get(sha)?.push(state)
-      return states
+    /**
+     * The next statuses of a commit, ordered by the code points of `context`. What was read before may be out of date
+     * by then.
+     *
+     * @param after a context; those behind it are read. Empty: from the first one on
+     */
+    listPart(repositoryId: number, sha: string, after: string, limit: number): Promise<StatusRow[]> {
+      return engine.read(part, { repositoryId, sha, after, limit })
+    },
+
+    /**
+     * Counts the statuses of a commit by their state. A statement for each commit: what was counted is remembered until
+     * something is reported on that commit, and none takes longer than one commit does.
+     *
+     * @param sameRequest the same request has counted those of another commit before
+     */
+    async counts(repositoryId: number, sha: string, { sameRequest = false } = {}): Promise<StatusCounts> {
+      const memory = { key: keyOf(repositoryId, sha), part: 'counts', sameRequest }
+      const [counts] = await engine.read(count, { repositoryId, sha }, memory)
+      if (!counts) throw new Error('one row was asked for')
+      return counts
     },
 
     /**

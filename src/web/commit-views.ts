@@ -1,8 +1,8 @@
 import { html } from 'hono/html'
-import { type CombinedState, combinedState } from '../domain/combined-state.ts'
+import { type CombinedState, combinedState, presentStates } from '../domain/combined-state.ts'
 import { isHttpUrl } from '../domain/http-url.ts'
 import type { Commit } from '../git/log.ts'
-import type { StatusRow } from '../store/statuses.ts'
+import type { StatusCounts, StatusRow } from '../store/statuses.ts'
 import type { StatusState } from '../store/tables.ts'
 import { formatTime } from '../store/time.ts'
 import type { VisibleRepository } from '../store/visible.ts'
@@ -29,10 +29,13 @@ function repositoryItem({ owner, name, visibility }: VisibleRepository): Html {
   ${visibility === 'private' ? html`<span class="badge">private</span>` : ''}</li>`
 }
 
+/** A commit with what was reported on it. */
+export type CountedCommit = Commit & { counts: StatusCounts }
+
 /** A repository's newest commits with what was reported on them. */
 export function repositoryView(
   repository: VisibleRepository,
-  commits: (Commit & { states: StatusState[] })[],
+  commits: readonly CountedCommit[],
   origin: string,
 ): Html {
   const { owner, name, visibility, permission } = repository
@@ -48,34 +51,37 @@ ${commits.length === 0 ? empty : html`<ul class="list">${commits.map((commit) =>
 
 function commitItem(
   { owner, name }: VisibleRepository,
-  { sha, author, date, subject, states }: Commit & { states: StatusState[] },
+  { sha, author, date, subject, counts }: CountedCommit,
 ): Html {
-  const succeeded = states.filter((state) => state === 'success').length
+  const total = counts.pending + counts.success + counts.failure + counts.error
   return html`<li class="commit">
-  ${stateBadge(combinedState(states))}
+  ${stateBadge(combinedState(presentStates(counts)))}
   <a href="/${owner}/${name}/commits/${sha}">${subject || html`<em>no message</em>`}</a>
-  <span class="faint">${states.length > 0 ? `${succeeded} of ${states.length} passed · ` : ''}<code>${sha.slice(0, 10)}</code>
+  <span class="faint">${total > 0 ? `${counts.success} of ${total} passed · ` : ''}<code>${sha.slice(0, 10)}</code>
     · ${author}${date ? html` · ${time(date)}` : ''}</span>
 </li>`
 }
 
-/** Every status of one commit. */
-export function commitView(
+/** Every status of one commit, piece by piece: there may be thousands. @param state null: there are none */
+export async function* commitView(
   { owner, name }: VisibleRepository,
   sha: string,
   state: CombinedState | null,
-  statuses: StatusRow[],
-): Html {
-  return html`<p class="crumbs"><a href="/${owner}/${name}">${owner} / ${name}</a></p>
+  statuses: AsyncIterable<StatusRow>,
+): AsyncGenerator<Html> {
+  yield html`<p class="crumbs"><a href="/${owner}/${name}">${owner} / ${name}</a></p>
 <h1>${stateBadge(state)} <span class="sr">Commit</span> <code class="sha">${sha}</code></h1>
-${statuses.length === 0 ? html`<p class="empty">Nothing has reported on this commit yet.</p>` : statusTable(statuses)}`
-}
-
-function statusTable(statuses: StatusRow[]): Html {
-  return html`<div class="scroll" tabindex="0" role="group" aria-label="Statuses"><table>
+`
+  if (state === null) {
+    yield html`<p class="empty">Nothing has reported on this commit yet.</p>`
+    return
+  }
+  yield html`<div class="scroll" tabindex="0" role="group" aria-label="Statuses"><table>
   <thead><tr><th scope="col">State</th><th scope="col">Context</th><th scope="col">Description</th>
     <th scope="col">First reported</th><th scope="col">Last reported</th></tr></thead>
-  <tbody>${statuses.map(statusRow)}</tbody>
+  <tbody>`
+  for await (const status of statuses) yield statusRow(status)
+  yield html`</tbody>
 </table></div>`
 }
 

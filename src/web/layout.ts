@@ -15,8 +15,18 @@ export interface PageOptions {
 }
 
 /** A whole page. Whatever is put into a template is escaped, unless it is a template itself. */
-export async function page({ title, visitor, head, wide }: PageOptions, content: Html): Promise<string> {
-  const template = html`<!doctype html>
+export async function page(options: PageOptions, content: Html): Promise<string> {
+  let text = ''
+  for await (const piece of pieces(options, [content])) text += piece
+  return text
+}
+
+/** A whole page, piece by piece. */
+export async function* pieces(
+  { title, visitor, head, wide }: PageOptions,
+  content: Iterable<Html> | AsyncIterable<Html>,
+): AsyncGenerator<Html> {
+  yield html`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -37,12 +47,12 @@ ${head ?? ''}
     ${visitor.user ? signedIn(visitor) : html`<a class="end" href="/login">Sign in</a>`}
   </nav>
 </header>
-${wide ? html`<div id="content" class="wide">${content}</div>` : html`<main id="content">${content}</main>`}
+${wide ? html`<div id="content" class="wide">` : html`<main id="content">`}`
+  yield* content
+  yield html`${wide ? html`</div>` : html`</main>`}
 </body>
 </html>
 `
-  // A template may be a promise or carry callbacks; only a string is ever sent.
-  return (await template).toString()
 }
 
 function signedIn(visitor: Visitor): Html {

@@ -11,6 +11,7 @@ import { files } from './files.ts'
 import { setSecurityHeaders } from './security-headers.ts'
 import { signIn } from './sign-in.ts'
 import { tokenPages } from './token-pages.ts'
+import { createTurns } from './turns.ts'
 import type { Visitor, Visitors } from './visitor.ts'
 
 export interface WebOptions {
@@ -40,7 +41,8 @@ const FORM_LIMIT = 64 * 1024
 /** Everything that people look at in a browser. */
 export async function web(app: FastifyInstance, options: WebOptions): Promise<void> {
   const { visit } = options
-  const pageOptions = { ...options, commitLog: new CommitLog() }
+  const turns = createTurns()
+  const pageOptions = { ...options, turns, commitLog: new CommitLog() }
   app.setErrorHandler(options.sendFault)
   app.addHook('onRequest', (request, reply, done) => {
     setSecurityHeaders(request, reply)
@@ -53,6 +55,7 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
     })
     pages.addHook('onRequest', async (request, reply) => {
       reply.header('cache-control', 'no-store').header('vary', 'Cookie')
+      await turns.begin(request)
       request.visitor = await visit.identify(request, reply)
     })
     // Before Fastify looks at the content type, and takes one that it cannot read for a mistake of ours.

@@ -170,7 +170,7 @@ t.test(
   async (t) => {
     const path = await createRepository(t)
     const log = new CommitLog()
-    await t.rejects(log.newest(join(path, 'none.git'), CLIENT), RepositoryUnavailable)
+    await t.rejects(log.newest({ path: join(path, 'none.git') }, CLIENT), RepositoryUnavailable)
     commit(path, [''])
     await log.newest({ path }, CLIENT)
     renameSync(path, `${path}.gone`)

@@ -97,11 +97,8 @@ const requests: Record<string, (store: Store) => Promise<unknown>> = {
   'is anything reported': (store) => store.statuses.any(500, SHA),
   'is anything reported on a new commit': (store) => store.statuses.any(500, 'f'.repeat(40)),
   'all statuses of a commit': (store) => store.statuses.list(500, SHA),
-  'states of the commits of a page': (store) =>
-    store.statuses.states(
-      500,
-      Array.from({ length: 30 }, (_, index) => shaOf(`500/${index + 1}`)),
-    ),
+  'counts of a commit': (store) => store.statuses.counts(500, SHA),
+  'some statuses of a commit': (store) => store.statuses.listPart(500, SHA, 'context 3', 100),
   'a failure': (store) => store.failures.count('192.0.2.9', { limit: 30, window: 300 }),
   'a guess and its outcome': async (store) => {
     const reservation = await store.failures.reserve('192.0.2.10', { limit: 30, window: 300 })

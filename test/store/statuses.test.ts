@@ -184,16 +184,46 @@ for (const database of databases) {
       )
       t.equal(await store.statuses.any(id, sha), true)
       t.equal(await store.statuses.any(other.id, sha), false)
-      const states = await store.statuses.states(id, [SHA, sha, 'c'.repeat(40)])
+    })
+
+    t.test('statuses are counted by their state', async (t) => {
+      const { store, options, id, report } = await openRepository(t, database)
+      const other = await createRepository(store, 'other')
+      const sha = 'b'.repeat(40)
+      const none = { pending: 0, success: 0, failure: 0, error: 0 }
+      t.same(await store.statuses.counts(id, SHA), none)
+      for (const context of ['1', '2', '3']) await report(context)
+      await report('4', { state: 'error' })
+      await report('1', { sha, state: 'pending' })
+      await report('1', { repositoryId: other.id, state: 'failure' })
+      t.same(await store.statuses.counts(id, SHA), { ...none, success: 3, error: 1 })
+      t.same(await store.statuses.counts(id, sha, { sameRequest: true }), { ...none, pending: 1 })
+      await report('2', { state: 'pending' })
+      t.same(await store.statuses.counts(id, SHA), { ...none, success: 2, pending: 1, error: 1 })
+
+      const script = resolve(import.meta.dirname, 'fixtures/report.ts')
+      const input = JSON.stringify({ options, repositoryId: id, sha: SHA, contexts: ['5', '6'] })
+      execFileSync(process.execPath, [script], { input })
+      const { success, ...others } = await store.statuses.counts(id, SHA)
+      t.same([success, others], [4, { pending: 1, failure: 0, error: 1 }], 'those of another process too')
+    })
+
+    t.test('part after part, a commit is listed as it is at once', async (t) => {
+      const { store, id, report } = await openRepository(t, database)
+      const contexts = ['a', 'B', 'é', 'z', '\u{1D41A}', '\uFF41', '_']
+      for (const context of contexts) await report(context)
+      await report('another', { sha: 'b'.repeat(40) })
+      const listed: string[] = []
+      for (;;) {
+        const part = await store.statuses.listPart(id, SHA, listed.at(-1) ?? '', 3)
+        if (part.length === 0) break
+        listed.push(...part.map(({ context }) => context))
+      }
       t.same(
-        [...states],
-        [
-          [SHA, ['success']],
-          [sha, ['failure']],
-          ['c'.repeat(40), []],
-        ],
+        listed,
+        (await store.statuses.list(id, SHA)).map(({ context }) => context),
       )
-      t.same(await store.statuses.states(id, []), new Map())
+      t.equal(listed.length, contexts.length)
     })
 
     t.test('a repository that is deleted takes its statuses along, and leaves none behind', async (t) => {

@@ -1,0 +1,126 @@
+import { once } from 'node:events'
+import { existsSync, readFileSync } from 'node:fs'
+import { request } from 'node:http'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import { Writable } from 'node:stream'
+import t, { type Test } from 'tap'
+import { parseCidr } from '../../src/auth/address.ts'
+import { createLogger } from '../../src/ops/logger.ts'
+import { isRunning, until } from '../git/sample-repository.ts'
+import { databases, sqlite, type TestDatabase, temporaryFolder } from '../helpers/databases.ts'
+import { replaceGit } from '../helpers/git.ts'
+import { startServer } from '../helpers/server.ts'
+import { openVisitor } from '../helpers/visitor.ts'
+
+const STATUSES = 1_000
+
+async function setUp(t: Test, database: TestDatabase) {
+  const lines: string[] = []
+  const destination = new Writable({
+    write(chunk, _encoding, done) {
+      lines.push(String(chunk))
+      done()
+    },
+  })
+  const server = await startServer(t, {
+    database,
+    logger: createLogger('warn', destination),
+    trustedProxies: [parseCidr('127.0.0.1')],
+  })
+  return { server, lines, visitor: openVisitor(server.url) }
+}
+
+for (const database of databases) {
+  t.test(`a commit with ${STATUSES} long statuses, ${database.name}`, async (t) => {
+    const { server, lines, visitor } = await setUp(t, database)
+    const { commits } = await server.createRepository('alice/rocket')
+    const [sha = ''] = commits
+    const { id } = await server.store.repositories.get('alice', 'rocket')
+    const contexts = Array.from({ length: STATUSES }, (_, index) => `check ${String(index).padStart(4, '0')}`)
+    const report = (context: string, state: 'success' | 'pending') =>
+      server.store.statuses.report({
+        repositoryId: id,
+        sha,
+        context,
+        state,
+        description: '<&>'.repeat(300),
+        targetUrl: `https://ci.example.org/?${'&'.repeat(1_000)}`,
+      })
+    for (let at = 0; at < STATUSES; at += 100)
+      await Promise.all(contexts.slice(at, at + 100).map((context) => report(context, 'success')))
+
+    t.test('is shown as a whole', async (t) => {
+      const page = `/alice/rocket/commits/${sha}`
+      const { status, headers, body } = await visitor.get(page)
+      t.equal(status, 200)
+      t.equal(headers.get('content-type'), 'text/html; charset=utf-8')
+      t.same(
+        [...body.matchAll(/>(check \d+)</g)].map(([, context]) => context),
+        contexts,
+      )
+      t.match(body, /<h1><span class="badge success">/)
+      t.match(body, /<\/tbody>\s*<\/table><\/div><\/main>\s*<\/body>\s*<\/html>\s*$/)
+      const head = await visitor.visit('HEAD', page)
+      t.same([head.status, head.body], [200, ''])
+      await report(contexts.at(-1) ?? '', 'pending')
+      t.match((await visitor.get(page)).body, /<h1><span class="badge pending">/)
+      t.match((await visitor.get('/alice/rocket')).body, `${STATUSES - 1} of ${STATUSES} passed`)
+    })
+
+    t.test('may be left half-way', async (t) => {
+      const left = request(`${server.url}/alice/rocket/commits/${sha}`, { agent: false })
+      left.end()
+      const [answer] = await once(left, 'response')
+      await once(answer, 'data')
+      left.destroy()
+      t.equal((await visitor.get('/alice/rocket')).status, 200)
+      t.same(
+        lines.filter((line) => JSON.parse(line).level >= 50),
+        [],
+        'which is no fault',
+      )
+    })
+  })
+}
+
+t.test('when one address asks for too many pages at once, the others get theirs', async (t) => {
+  const { server, visitor } = await setUp(t, sqlite)
+  await server.createRepository('alice/rocket')
+  const { hostname, port } = new URL(server.url)
+  const socket = connect(Number(port), hostname)
+  let text = ''
+  socket.setEncoding('latin1').on('data', (chunk) => {
+    text += chunk
+  })
+  // All arrive in one turn of the event loop.
+  const count = 300
+  socket.write(`GET /alice/rocket HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n`.repeat(count))
+  const page = await visitor.get('/alice/rocket', { headers: { 'x-forwarded-for': '192.0.2.2' } })
+  t.equal(page.status, 200)
+  const statuses = () => [...text.matchAll(/HTTP\/1\.1 (\d+) /g)].map(([, status]) => status)
+  await until(() => statuses().length === count)
+  socket.destroy()
+  const refused = statuses().filter((status) => status === '503').length
+  t.equal(refused, count - 251, 'one at work and 250 that wait')
+  t.equal(statuses().filter((status) => status === '200').length, 251)
+  t.match(text, /retry-after: 2/)
+  t.match(text, /<h1>Service Unavailable<\/h1>/)
+})
+
+t.test('git is ended when the visitor who waits for it is gone', async (t) => {
+  const { server, lines } = await setUp(t, sqlite)
+  await server.createRepository('alice/rocket')
+  const folder = temporaryFolder(t)
+  const pid = join(folder, 'pid')
+  replaceGit(t, folder, `echo $$ > ${pid}.new; mv ${pid}.new ${pid}; exec sleep 60`)
+  const left = request(`${server.url}/alice/rocket`, { agent: false })
+  left.on('error', () => {})
+  left.end()
+  await until(() => existsSync(pid))
+  const process = Number(readFileSync(pid, 'utf8'))
+  t.equal(isRunning(process), true)
+  left.destroy()
+  await until(() => !isRunning(process))
+  t.same(lines, [], 'which is no fault')
+})
