@@ -18,6 +18,7 @@ export class RateWatch {
   readonly #minimum: MinimumRate
   readonly #onSlow: () => void
   #timer: NodeJS.Timeout | undefined
+  #check: NodeJS.Immediate | undefined
   /** Milliseconds and bytes of the current window. */
   #counted = 0
   #bytes = 0
@@ -34,13 +35,18 @@ export class RateWatch {
   resume(): void {
     if (this.#stopped) return
     this.#since = performance.now()
-    this.#timer = setTimeout(() => this.#endWindow(), this.#minimum.window - this.#counted)
+    const rest = Math.max(0, this.#minimum.window - this.#counted)
+    this.#timer = setTimeout(() => {
+      // The server itself may be late: bytes that have arrived meanwhile are read before the check.
+      this.#check = setImmediate(() => this.#endWindow())
+    }, rest)
   }
 
   /** Stops counting time. @param bytes that have arrived since `resume` */
   pause(bytes = 0): void {
     if (this.#timer === undefined) return
     clearTimeout(this.#timer)
+    clearImmediate(this.#check)
     this.#timer = undefined
     this.#counted += performance.now() - this.#since
     this.#bytes += bytes

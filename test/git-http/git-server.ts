@@ -4,13 +4,13 @@ import { parseCidr } from '../../src/auth/address.ts'
 import { until } from '../git/sample-repository.ts'
 import { startServer } from '../helpers/server.ts'
 import { basic, createCheckout, git, workFolder } from './client.ts'
-import { beginRefs, beginRpc, countBackends, type RawAnswer, type RawRequest } from './raw.ts'
+import { backendsOf, beginRefs, beginRpc, type RawAnswer, type RawRequest } from './raw.ts'
 
 /** The beginning of any push, after which git waits for more. */
 export const HALF_OPEN = '0'
 export const EVERYTHING = '0000'
 
-/** Starts a server with a repository, and gives what clients of several addresses do to it. */
+/** Starts a server with one repository, for clients of several addresses. */
 export async function startGitServer(
   t: Test,
   limits: AppOptions['git'] = {},
@@ -46,9 +46,9 @@ export async function startGitServer(
     begin,
     /** Begins a push that takes a place and keeps it until the rest of `EVERYTHING` is sent. */
     async hold(address: string): Promise<RawRequest> {
-      const before = countBackends()
+      const before = backendsOf().length
       const raw = begin('push', address, HALF_OPEN)
-      await until(() => countBackends() > before)
+      await until(() => backendsOf().length > before)
       return raw
     },
     refs(address: string): RawRequest {
@@ -70,7 +70,7 @@ export function finish({ request, answer }: RawRequest): Promise<RawAnswer> {
   return answer
 }
 
-/** Checks that a request was told to come again later. */
+/** Checks that a request was refused for lack of a place or of memory. */
 export function checkBusy(t: Test, { status, headers, body }: RawAnswer): void {
   t.equal(status, 503)
   t.ok(Number(headers['retry-after']) >= 1)
@@ -78,14 +78,17 @@ export function checkBusy(t: Test, { status, headers, body }: RawAnswer): void {
   t.match(JSON.parse(body.toString()), { error: /^Too many git operations/ })
 }
 
-/** Samples how many requests git works on until the returned function is called, which gives the most. */
-export function watchBackends(server?: number): () => number {
+/** Watches the processes in which git works on requests, until the returned function is called. */
+export function watchBackends(server?: number): () => { most: number; started: number } {
+  const seen = new Set<number>()
   let most = 0
   const timer = setInterval(() => {
-    most = Math.max(most, countBackends(server))
+    const backends = backendsOf(server)
+    most = Math.max(most, backends.length)
+    for (const pid of backends) seen.add(pid)
   }, 5)
   return () => {
     clearInterval(timer)
-    return most
+    return { most, started: seen.size }
   }
 }

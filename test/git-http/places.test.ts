@@ -5,7 +5,7 @@ import { until } from '../git/sample-repository.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { commit, createCheckout, git, tryGit, workFolder } from './client.ts'
 import { EVERYTHING, finish, HALF_OPEN, startGitServer, watchBackends } from './git-server.ts'
-import { countBackends } from './raw.ts'
+import { backendsOf } from './raw.ts'
 
 t.test('thirty clones of one client at once all succeed', async (t) => {
   const { server } = await startGitServer(t)
@@ -13,7 +13,7 @@ t.test('thirty clones of one client at once all succeed', async (t) => {
   const instance = await startInstance(t, server.options)
   const url = `${instance.url}/owner/demo.git`
   const folder = workFolder(t)
-  const most = watchBackends(instance.child.pid)
+  const watched = watchBackends(instance.child.pid)
   const results = await Promise.all(
     Array.from({ length: 30 }, (_, index) => tryGit(folder, ['clone', '--quiet', url, `clone-${index}`])),
   )
@@ -21,7 +21,7 @@ t.test('thirty clones of one client at once all succeed', async (t) => {
     results.filter(({ code }) => code !== 0),
     [],
   )
-  t.ok(most() <= 6, 'one address holds half of the places for fetches')
+  t.ok(watched().most <= 6, 'one address holds half of the places for fetches')
 })
 
 t.test('a request without a body holds no place', async (t) => {
@@ -33,17 +33,17 @@ t.test('a request without a body holds no place', async (t) => {
   begin('fetch', '127.0.0.1', HALF_OPEN, 100)
   await clone()
   await push()
-  t.equal(countBackends(), 0)
+  await until(() => backendsOf().length === 0)
 })
 
 t.test('half-open pushes of one address do not keep out those of another', async (t) => {
   const { begin, clone, push } = await startGitServer(t)
-  const most = watchBackends()
+  const watched = watchBackends()
   for (let count = 0; count < 50; count++) begin('push', '127.0.0.2', HALF_OPEN)
-  await until(() => countBackends() > 0)
+  await until(() => backendsOf().length > 0)
   await push()
   await clone()
-  t.ok(most() <= 4, 'two half-open pushes and one request of the other address')
+  t.ok(watched().most <= 4, 'two half-open pushes and one request of the other address')
 })
 
 t.test('fetches cannot fill the places for pushes', async (t) => {
@@ -60,20 +60,20 @@ t.test('fetches cannot fill the places for pushes', async (t) => {
   await Promise.all(unread)
   const waiting = refs('127.0.0.5')
   await push()
-  t.equal(countBackends(), 3, 'no place is left for another fetch')
+  t.equal(backendsOf().length, 3, 'no place is left for another fetch')
   waiting.request.destroy()
 })
 
 t.test('one place serves fetches and pushes in turn', async (t) => {
   const { url, hold, clone, push } = await startGitServer(t, { maxChildren: 1 })
-  const most = watchBackends()
+  const watched = watchBackends()
   const held = await hold('127.0.0.2')
   const others = [clone(), push()]
   const anonymous = await fetch(`${url}/info/refs?service=git-receive-pack`)
   t.equal(anonymous.status, 401, 'access is checked first')
   t.equal((await finish(held)).status, 200)
   await Promise.all(others)
-  t.equal(most(), 1)
+  t.equal(watched().most, 1)
 })
 
 t.test('addresses take turns, requests of one address keep their order', async (t) => {
@@ -85,8 +85,8 @@ t.test('addresses take turns, requests of one address keep their order', async (
     const raw = begin('push', `127.0.0.${name.charAt(0)}`, EVERYTHING)
     raw.request.end()
     waiting.push(raw.answer.then(() => order.push(name)))
-    // In this order they arrive at the server too.
-    await setTimeout(20)
+    // So that they arrive at the server in this order.
+    await setTimeout(40)
   }
   await finish(held)
   await Promise.all(waiting)

@@ -56,11 +56,12 @@ export function workersIn(path: string): number[] {
     .filter((pid) => folderOf(pid) === path && isRunning(pid))
 }
 
-/** How many requests git works on for the server in a process, this one unless given. */
-export function countBackends(server = process.pid): number {
+/** The processes in which git works on requests to the server of a process, this one unless given: one for a request. */
+export function backendsOf(server = process.pid): number[] {
   return readFileSync(`/proc/${server}/task/${server}/children`, 'utf8')
     .split(' ')
-    .filter((pid) => isRunning(Number(pid)) && commandLine(Number(pid)).includes('http-backend')).length
+    .map(Number)
+    .filter((pid) => isRunning(pid) && commandLine(pid).includes('http-backend'))
 }
 
 function folderOf(pid: number): string {
