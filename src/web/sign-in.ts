@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { html } from 'hono/html'
 import type { Budget } from '../auth/budget.ts'
 import { MAX_PASSWORD_BYTES, verifyPassword } from '../auth/password.ts'
-import { ServiceError } from '../errors.ts'
+import { connectionSignal } from '../http/connection-signal.ts'
 import { isOwnerName } from '../store/names.ts'
 import type { Store } from '../store/store.ts'
 import type { User } from '../store/users.ts'
@@ -35,7 +35,7 @@ export async function signIn(app: FastifyInstance, { store, budget, visit }: Sig
       const password = request.form.get('password') ?? ''
       const next = localPath(request.form.get('next'))
       const compare = () => authenticate(store, name, password)
-      const user = await budget.attempt(address, compare, disconnected(reply))
+      const user = await budget.attempt(address, compare, connectionSignal(request.raw.socket))
       if (user === null) {
         reply.code(401)
         return sendForm(request, reply, { next, name, failed: true })
@@ -57,13 +57,6 @@ async function authenticate(store: Store, name: string, password: string): Promi
   const possible = Buffer.byteLength(password) <= MAX_PASSWORD_BYTES
   const right = await verifyPassword(possible ? password : '', user?.password_hash ?? null)
   return user && right && possible ? user : null
-}
-
-/** Returns a signal that aborts when the client closes the connection before it is answered. */
-function disconnected(reply: FastifyReply): AbortSignal {
-  const controller = new AbortController()
-  reply.raw.once('close', () => controller.abort(new ServiceError('malformed_request')))
-  return controller.signal
 }
 
 async function sendForm(
