@@ -7,7 +7,7 @@ import type { Html } from './layout.ts'
  * @param origin the origin that people use
  */
 export function ciLines(origin: string): Html {
-  const shell = `curl -fsSo commit-status ${origin}/assets/commit-status.sh
+  const shell = `curl --retry 5 -fsSo commit-status ${origin}/assets/commit-status.sh
 COMMIT_STATUS_URL=${origin} sh commit-status run --context ci/test -- make test`
   const node = `COMMIT_STATUS_URL=${origin} npx --yes --package ${origin}/assets/commit-status-client.tgz -- \\
   commit-status run --context ci/test -- npm test`
