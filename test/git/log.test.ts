@@ -27,10 +27,10 @@ function commit(path: string, messages: readonly string[], branch = 'main'): str
 t.test('the newest commits of the branch that HEAD names come first', async (t) => {
   const path = await createRepository(t)
   const log = new CommitLog({ count: 3 })
-  t.same(await log.newest({ path }, CLIENT), [], 'none where nothing has been pushed')
+  t.same(await log.newest({ path, managed: true }, CLIENT), [], 'none where nothing has been pushed')
   const commits = pushCommits(path, 4)
   pushCommits(path, 1, 'other')
-  const newest = await log.newest({ path }, CLIENT)
+  const newest = await log.newest({ path, managed: true }, CLIENT)
   t.same(
     newest.map(({ sha }) => sha),
     commits.slice(1).reverse(),
@@ -66,7 +66,7 @@ t.test('whatever changes where HEAD leads counts at once', async (t) => {
   }
   for (const [name, change] of Object.entries(changes)) {
     change()
-    const [newest] = await log.newest({ path }, CLIENT)
+    const [newest] = await log.newest({ path, managed: true }, CLIENT)
     let expected: string | undefined
     try {
       expected = git(path, 'rev-parse', '--verify', '--quiet', 'HEAD')
@@ -85,14 +85,18 @@ t.test('git runs once for all who ask, and a few at a time', async (t) => {
   replaceGit(t, folder, `echo x >> ${runs}; exec "$git" "$@"`)
   const log = new CommitLog()
   const ask = (client: string) =>
-    Promise.all(Array.from({ length: 50 }, () => log.newest({ path }, client).then(({ length }) => length)))
+    Promise.all(
+      Array.from({ length: 50 }, () =>
+        log.newest({ path, managed: true }, client).then(({ length }) => length),
+      ),
+    )
   t.same(new Set(await ask(CLIENT)), new Set([2]))
   const count = () => readFileSync(runs, 'utf8').length / 2
   t.ok(count() <= 2, `${count()} processes for one client at a time`)
   const before = count()
   await Promise.all([ask(CLIENT), ask('192.0.2.2')])
   t.equal(count(), before, 'none when it is known')
-  await log.newest({ path: other }, CLIENT)
+  await log.newest({ path: other, managed: true }, CLIENT)
   t.equal(count(), before + 1)
 })
 
@@ -111,7 +115,7 @@ t.test('names and subjects are cut, however long and of whatever they are', asyn
     'several lines': `${'a\n'.repeat(400)}`,
   }
   const commits = commit(path, Object.values(texts))
-  const listed = await new CommitLog().newest({ path }, CLIENT)
+  const listed = await new CommitLog().newest({ path, managed: true }, CLIENT)
   t.same(
     listed.map(({ sha }) => sha),
     commits.reverse(),
@@ -129,7 +133,10 @@ t.test('names and subjects are cut, however long and of whatever they are', asyn
     `tree ${tree}\nauthor ${'A'.repeat(100_000)} <a@b> 1 +0000\ncommitter C <c@d> 1 +0000\n\ns\n`,
   )
   git(path, 'update-ref', 'refs/heads/main', git(path, 'hash-object', '-t', 'commit', '-w', file))
-  const [{ author, subject } = { author: '', subject: '' }] = await new CommitLog().newest({ path }, CLIENT)
+  const [{ author, subject } = { author: '', subject: '' }] = await new CommitLog().newest(
+    { path, managed: true },
+    CLIENT,
+  )
   t.equal(author, `${'A'.repeat(299)}…`)
   t.equal(subject, 's')
 })
@@ -137,7 +144,7 @@ t.test('names and subjects are cut, however long and of whatever they are', asyn
 t.test('what git says beyond all measure is not read to its end', async (t) => {
   const path = await createRepository(t)
   const commits = commit(path, ['old', 'x'.repeat(40_000_000), 'new'])
-  const listed = await new CommitLog().newest({ path }, CLIENT)
+  const listed = await new CommitLog().newest({ path, managed: true }, CLIENT)
   t.same(
     listed.map(({ sha, subject }) => [sha, subject.length]),
     [
@@ -158,7 +165,7 @@ t.test('a commit may have an impossible date, and nothing else', async (t) => {
     writeFileSync(file, `tree ${tree}\nauthor ${author}\ncommitter C <c@d> 1 +0000\n`)
     const sha = git(path, 'hash-object', '-t', 'commit', '-w', '--literally', file)
     git(path, 'update-ref', 'refs/heads/main', sha)
-    const [commit] = await log.newest({ path }, CLIENT)
+    const [commit] = await log.newest({ path, managed: true }, CLIENT)
     t.equal(commit?.sha, sha, author)
     t.equal(commit?.subject, '')
     t.ok(commit?.date === null || !Number.isNaN(Date.parse(commit?.date ?? '')), `${author}: ${commit?.date}`)
@@ -170,16 +177,19 @@ t.test(
   async (t) => {
     const path = await createRepository(t)
     const log = new CommitLog()
-    await t.rejects(log.newest({ path: join(path, 'none.git') }, CLIENT), RepositoryUnavailable)
+    await t.rejects(
+      log.newest({ path: join(path, 'none.git'), managed: true }, CLIENT),
+      RepositoryUnavailable,
+    )
     commit(path, [''])
-    await log.newest({ path }, CLIENT)
+    await log.newest({ path, managed: true }, CLIENT)
     renameSync(path, `${path}.gone`)
-    await t.rejects(log.newest({ path }, CLIENT), RepositoryUnavailable)
+    await t.rejects(log.newest({ path, managed: true }, CLIENT), RepositoryUnavailable)
     renameSync(`${path}.gone`, path)
-    t.equal((await log.newest({ path }, CLIENT)).length, 1)
+    t.equal((await log.newest({ path, managed: true }, CLIENT)).length, 1)
     rmSync(join(path, 'objects'), { recursive: true })
     mkdirSync(join(path, 'objects'))
-    await t.rejects(new CommitLog().newest({ path }, CLIENT), RepositoryUnavailable)
+    await t.rejects(new CommitLog().newest({ path, managed: true }, CLIENT), RepositoryUnavailable)
   },
 )
 
@@ -190,7 +200,7 @@ t.test('files of a repository that are none do not keep anybody waiting', async 
   for (const name of ['refs/heads/main', 'packed-refs', 'HEAD']) {
     rmSync(join(path, name), { force: true })
     execFileSync('sh', ['-c', 'mkfifo "$0"', join(path, name)])
-    await t.rejects(log.newest({ path }, CLIENT), RepositoryUnavailable, name)
+    await t.rejects(log.newest({ path, managed: true }, CLIENT), RepositoryUnavailable, name)
   }
 })
 
@@ -205,20 +215,22 @@ t.test('git is ended when nobody waits any more, or when it takes too long', asy
 
   const log = new CommitLog({ timeout: 500 })
   const gone = new AbortController()
-  const asked = log.newest({ path }, CLIENT, gone.signal)
+  const asked = log.newest({ path, managed: true }, CLIENT, gone.signal)
   await until(() => started().length === 1)
   gone.abort()
   await t.rejects(asked, { name: 'AbortError' })
   await until(() => !isRunning(started()[0] ?? 0))
-  await t.rejects(log.newest({ path }, CLIENT, gone.signal), { name: 'AbortError' })
+  await t.rejects(log.newest({ path, managed: true }, CLIENT, gone.signal), { name: 'AbortError' })
 
-  const answers = await Promise.allSettled(['a', 'a', 'b', 'c'].map((client) => log.newest({ path }, client)))
+  const answers = await Promise.allSettled(
+    ['a', 'a', 'b', 'c'].map((client) => log.newest({ path, managed: true }, client)),
+  )
   for (const answer of answers) t.ok(answer.status === 'rejected' && answer.reason instanceof LogTimeout)
   const count = started().length
   for (const process of started()) await until(() => !isRunning(process))
-  await t.rejects(log.newest({ path }, 'd'), { message: /in time/ })
+  await t.rejects(log.newest({ path, managed: true }, 'd'), { message: /in time/ })
   t.equal(started().length, count, 'it is not tried again')
   rmSync(join(folder, 'slow'))
   commit(path, [''])
-  t.equal((await log.newest({ path }, 'd')).length, 1, 'until something is pushed')
+  t.equal((await log.newest({ path, managed: true }, 'd')).length, 1, 'until something is pushed')
 })
