@@ -1,4 +1,5 @@
-import { delimiter } from 'node:path'
+import { writeFileSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import t from 'tap'
@@ -58,7 +59,7 @@ t.test('is not ready without its database, and alive all the same', async (t) =>
   await until(200, app)
 })
 
-t.test('is not ready without git', async (t) => {
+t.test('is not ready without a git that syncs what it writes', async (t) => {
   const store = await openStore({ dataDir: temporaryFolder(t) })
   const app = await buildApp({ store, lookup: openCommitLookup() })
   t.teardown(async () => {
@@ -70,6 +71,10 @@ t.test('is not ready without git', async (t) => {
     process.env.PATH = PATH
   })
   process.env.PATH = ['/nonexistent', temporaryFolder(t)].join(delimiter)
+  t.equal((await app.inject('/readyz')).statusCode, 503)
+  const folder = temporaryFolder(t)
+  writeFileSync(join(folder, 'git'), '#!/bin/sh\necho git version 2.35.9\n', { mode: 0o755 })
+  process.env.PATH = folder
   t.equal((await app.inject('/readyz')).statusCode, 503)
   process.env.PATH = PATH
   await until(200, app)
