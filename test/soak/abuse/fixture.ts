@@ -1,0 +1,97 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { issueToken } from '../../../src/auth/issue-token.ts'
+import { hashPassword } from '../../../src/auth/password.ts'
+import { createBareRepository } from '../../../src/git/repository.ts'
+import { openStore, type Store } from '../../../src/store/store.ts'
+import { git, pushCommits } from '../../helpers/git.ts'
+import { startInstance } from '../../helpers/instance.ts'
+import { fillCommit } from '../../helpers/large-commit.ts'
+import { PASSWORD } from '../../helpers/visitor.ts'
+
+const COMMITS = 300
+/** More than the system takes of an answer that nobody reads. */
+const LARGE_FILE = 32 * 1024 * 1024
+const SMALL_FILE = 1024 * 1024
+
+/** A server in a process of its own, with users, repositories and commits. */
+export interface Fixture {
+  url: string
+  pid: number
+  /** Of `alice`, who means well, and of `mallory`, who does not. Both have a repository to which they may push. */
+  tokens: { alice: string; mallory: string }
+  /** A commit with few statuses, and one with as many and as large ones as a commit may have. */
+  commits: { small: string; large: string }
+  /** The repository with the large file: where it is, and the newest commit of its branch. */
+  large: { path: string; head: string }
+  /** An empty folder. */
+  folder: string
+  stop(): void
+}
+
+export async function createFixture(): Promise<Fixture> {
+  const folder = mkdtempSync(join(tmpdir(), 'soak-abuse-'))
+  const dataDir = join(folder, 'data')
+  const store = await openStore({ dataDir })
+  const tokens = { alice: await createUser(store, 'alice'), mallory: await createUser(store, 'mallory') }
+  const demo = await createRepository(store, folder, 'alice/demo', SMALL_FILE)
+  const large = await createRepository(store, folder, 'alice/large', LARGE_FILE)
+  await createRepository(store, folder, 'mallory/own', 0)
+  const newest = demo.commits.slice(-30)
+  for (const sha of newest) {
+    for (let check = 0; check < 5; check++) {
+      const report = {
+        context: `check ${check}`,
+        state: 'success',
+        description: null,
+        targetUrl: null,
+      } as const
+      await store.statuses.report({ ...report, repositoryId: demo.id, sha })
+    }
+  }
+  const [oldest = ''] = demo.commits
+  await store.close()
+  await fillCommit({ dataDir }, { repositoryId: demo.id, sha: oldest })
+
+  const teardowns: (() => void)[] = []
+  const teardown = (end: () => void) => void teardowns.push(end)
+  const { url, child } = await startInstance({ teardown }, { dataDir })
+  return {
+    url,
+    pid: child.pid ?? 0,
+    tokens,
+    commits: { small: newest.at(-1) ?? '', large: oldest },
+    large: { path: large.path, head: git(large.path, 'rev-parse', 'main') },
+    folder,
+    stop() {
+      for (const end of teardowns) end()
+      rmSync(folder, { recursive: true, force: true, maxRetries: 3 })
+    },
+  }
+}
+
+async function createUser(store: Store, name: string): Promise<string> {
+  const { id } = await store.users.create(name, { passwordHash: await hashPassword(PASSWORD) })
+  const request = { userId: id, name: 'soak', scopes: ['repo'], expiresAt: null }
+  return (await issueToken(store.tokens, request)).secret
+}
+
+/** A public repository with commits, the last of which adds a file of random bytes. Returns the ids of the others. */
+async function createRepository(store: Store, folder: string, fullName: string, bytes: number) {
+  const [owner = '', name = ''] = fullName.split('/')
+  const { path } = await store.repositories.create(
+    { owner, name, visibility: 'public', objectFormat: 'sha1' },
+    (place) => createBareRepository(place, 'sha1'),
+  )
+  const { id } = await store.repositories.get(owner, name)
+  const commits = pushCommits(path, COMMITS)
+  const checkout = join(folder, `${owner}-${name}`)
+  git(folder, 'clone', '--quiet', path, checkout)
+  writeFileSync(join(checkout, 'file'), randomBytes(bytes))
+  git(checkout, 'add', 'file')
+  git(checkout, 'commit', '--quiet', '--message', 'Add a file')
+  git(checkout, 'push', '--quiet', path, 'HEAD:main')
+  return { id, path, commits }
+}

@@ -1,0 +1,62 @@
+import { setTimeout } from 'node:timers/promises'
+import { signInForm } from '../../helpers/held-request.ts'
+import { csrfOf, openVisitor } from '../../helpers/visitor.ts'
+import type { Loop } from './attack.ts'
+import { during } from './attackers.ts'
+import { type Figures, Tally } from './figures.ts'
+import type { Fixture } from './fixture.ts'
+import { readUrl, whileReading } from './readers.ts'
+
+const SIGN_INS = 20
+/** Addresses that guess at a time. A right attempt waits for one comparison of each at most. */
+const GUESSERS = 20
+/** Milliseconds. */
+const LIMIT = 4_000
+
+/** Guesses passwords from an address that is blocked, and from many that are not, while somebody else signs in. */
+export async function floodSignIn(fixture: Fixture): Promise<Figures[]> {
+  const { url } = fixture
+  const guesser = openVisitor(url)
+  const csrf = csrfOf((await guesser.get('/login')).body)
+  const form = signInForm({ cookie: guesser.cookieHeader(), csrf }, 'alice', 'a wrong guess')
+  const headers = { ...form.headers, 'content-length': String(form.body.length) }
+  const common = {
+    kind: 'loop',
+    url,
+    seconds: 120,
+    method: 'POST',
+    path: '/login',
+    headers,
+    body: form.body,
+  } as const
+  const attacks: Loop[] = [
+    { ...common, addresses: ['127.0.0.2'], connections: 30, perAddress: Number.MAX_SAFE_INTEGER },
+    {
+      ...common,
+      addresses: Array.from({ length: 240 }, (_, index) => `127.0.1.${index + 1}`),
+      connections: GUESSERS,
+      // None of them is blocked before the next one takes its turn.
+      perAddress: 20,
+    },
+  ]
+  const signIn = async () => {
+    const { status } = await openVisitor(url).signIn('alice')
+    return status === 303 ? null : `${status}`
+  }
+  const [alone, signIns] = [new Tally(), new Tally()]
+  for (let index = 0; index < SIGN_INS; index++) await alone.measure(signIn)
+  const reads = await during(attacks, async () => {
+    await setTimeout(3_000)
+    return whileReading(readUrl(fixture), async () => {
+      for (let index = 0; index < SIGN_INS; index++) {
+        await signIns.measure(signIn)
+        await setTimeout(300)
+      }
+    })
+  })
+  return [
+    { name: 'sign-in: right passwords, before the attack', ...alone },
+    signIns.promise('sign-in: right passwords, from another address', 1, LIMIT),
+    { name: 'sign-in: API reads', ...reads },
+  ]
+}

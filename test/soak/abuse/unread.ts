@@ -1,0 +1,77 @@
+import { readFileSync } from 'node:fs'
+import { setTimeout } from 'node:timers/promises'
+import { workersIn } from '../../git-http/raw.ts'
+import type { Hold } from './attack.ts'
+import { during } from './attackers.ts'
+import { bytesOf, cloneBytes } from './bytes.ts'
+import type { Figures } from './figures.ts'
+import type { Fixture } from './fixture.ts'
+import { readUrl, whileReading } from './readers.ts'
+
+const CONNECTIONS = 20
+/**
+ * Milliseconds until the last connection is gone: a clone that waited for a place for 45 s is cut off after another 44 s;
+ * a connection whose request was refused is idle for 66 s.
+ */
+const LIMIT = 120_000
+
+/** Asks for large answers on 60 connections and reads none, while others read. */
+export async function leaveUnread(fixture: Fixture): Promise<Figures[]> {
+  const { url, commits, large } = fixture
+  const common = { kind: 'hold', url, connections: CONNECTIONS, seconds: 300, reads: false } as const
+  const kinds = {
+    'API answers': bytesOf('GET', `/api/v1/repos/alice/demo/commits/${commits.large}/statuses`),
+    assets: bytesOf('GET', '/assets/swagger-ui-bundle.js').repeat(20),
+    clones: cloneBytes('alice/large', large.head),
+  }
+  const attacks = Object.values(kinds).map(
+    (bytes, index): Hold => ({ ...common, addresses: [`127.0.0.${index + 2}`], bytes }),
+  )
+  /** Milliseconds after which connections were gone, by address. */
+  const gone = attacks.map((): number[] => [])
+  const reads = await during(attacks, () =>
+    whileReading(readUrl(fixture), async () => {
+      await setTimeout(3_000)
+      const began = performance.now()
+      const isOver = () => gone.every((times) => times.length === CONNECTIONS)
+      while (!isOver() && performance.now() - began < 1.5 * LIMIT) {
+        for (const [index, times] of gone.entries()) {
+          const left = connectionsFrom(`127.0.0.${index + 2}`, url)
+          while (times.length < CONNECTIONS - left) times.push(performance.now() - began)
+        }
+        await setTimeout(500)
+      }
+    }),
+  )
+  const workers = workersIn(large.path).length
+  const rows = Object.keys(kinds).map((kind, index): Figures => {
+    const latencies = gone[index] ?? []
+    const failures = Array.from({ length: CONNECTIONS - latencies.length }, () => 'still open')
+    if (kind === 'clones' && workers > 0) failures.push(`${workers} processes of git are left`)
+    const kept = failures.length === 0 && latencies.every((time) => time < LIMIT)
+    return {
+      name: `unread: ${kind}, until closed`,
+      latencies,
+      failures,
+      promise: { text: `all are closed within ${LIMIT / 1000} s`, kept },
+    }
+  })
+  return [...rows, { name: 'unread: API reads of others', ...reads }]
+}
+
+/** Connections from a loopback address that the server has not closed. */
+function connectionsFrom(address: string, url: string): number {
+  const hex = (number: number, digits: number) => number.toString(16).toUpperCase().padStart(digits, '0')
+  const client = ` ${address
+    .split('.')
+    .toReversed()
+    .map((byte) => hex(Number(byte), 2))
+    .join('')}:`
+  const server = `:${hex(Number(new URL(url).port), 4)}`
+  const lines = readFileSync('/proc/net/tcp', 'utf8').split('\n')
+  return lines.filter((line) => {
+    // sl, local address, remote address, state: 01 is an established connection, 08 one that the client has ended.
+    const [, local = '', , state = ''] = line.trim().split(/\s+/)
+    return local.endsWith(server) && line.includes(client) && (state === '01' || state === '08')
+  }).length
+}
