@@ -6,6 +6,7 @@ import type { StatusCounts, StatusRow } from '../store/statuses.ts'
 import type { StatusState } from '../store/tables.ts'
 import { formatTime } from '../store/time.ts'
 import type { VisibleRepository } from '../store/visible.ts'
+import { ciLines } from './ci-lines.ts'
 import { type Html, time } from './layout.ts'
 import type { Visitor } from './visitor.ts'
 
@@ -46,7 +47,13 @@ export function repositoryView(
   ${visibility === 'private' ? html`<span class="badge">private</span>` : ''}</h1>
 <p class="lead">Clone it: <code>git clone ${clone}</code></p>
 <h2>Newest commits</h2>
-${commits.length === 0 ? empty : html`<ul class="list">${commits.map((commit) => commitItem(repository, commit))}</ul>`}`
+${commits.length === 0 ? empty : html`<ul class="list">${commits.map((commit) => commitItem(repository, commit))}</ul>`}
+${
+  permission === 'write'
+    ? html`<h2>Report from CI</h2>
+  ${ciLines(origin)}`
+    : ''
+}`
 }
 
 function commitItem(
