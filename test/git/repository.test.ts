@@ -16,7 +16,7 @@ import {
   inspectRepository,
   NotARepository,
 } from '../../src/git/repository.ts'
-import { checkGit, GitTooOld } from '../../src/git/usable.ts'
+import { checkGit } from '../../src/git/usable.ts'
 import { createSample, git, replaceGit, temporaryFolder } from './sample-repository.ts'
 
 t.test('a full id has the length of the format', async (t) => {
@@ -85,7 +85,7 @@ t.test('inspects a repository of another owner', async (t) => {
 t.test('a git that cannot sync what it writes is refused', async (t) => {
   for (const version of ['1.9.1', '2.4.0', '2.35.9', '2.35.0.windows.1']) {
     replaceGit(t, `echo "git version ${version}"`)
-    await t.rejects(checkGit(), GitTooOld, version)
+    await t.rejects(checkGit(), { message: `git ${version} is too old` }, version)
   }
   for (const version of ['2.36.0', '2.36.0-rc1', '2.100.1', '3.0.0', '2.39.5 (Apple Git-154)', 'unknown']) {
     replaceGit(t, `echo "git version ${version}"`)
