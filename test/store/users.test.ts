@@ -93,7 +93,7 @@ for (const database of databases) {
       await store.tokens.create({ ...token, userId: again.id, hash: 'hash' })
       t.match(await store.access.look(null, 'hash', 'acme', 'one'), {
         token: { userId: again.id },
-        repository: { permission: null },
+        repository: null,
       })
       await t.rejects(store.users.delete('bob'), { name: 'Refused', message: 'there is no user "bob"' })
     })
