@@ -8,6 +8,7 @@ import {
 import type { Socket } from 'node:net'
 import { type ErrorCode, messageOf, statusOf } from '../errors.ts'
 import { valuesOf } from './headers.ts'
+import { Incoming } from './incoming.ts'
 import { breakBody, closeGently, isClosing, patientAnswers } from './linger.ts'
 import { lastResponseOf, oneAtATime } from './pipelining.ts'
 import { endStalledWrites } from './write-timeout.ts'
@@ -37,6 +38,7 @@ const MAX_HEADER_BYTES = 16 * 1024
  */
 export function createHttpServer(handle: RequestListener, timeouts: Timeouts): Server {
   const server = createServer({
+    IncomingMessage: Incoming,
     ServerResponse: patientAnswers(timeouts.body),
     maxHeaderSize: MAX_HEADER_BYTES,
     requireHostHeader: false,

@@ -2,8 +2,9 @@ import { once } from 'node:events'
 import { Agent, get } from 'node:http'
 import type { Socket } from 'node:net'
 import t from 'tap'
+import { until } from '../git/sample-repository.ts'
 import { startServer } from '../helpers/server.ts'
-import { dial, getBytes } from './connections.ts'
+import { dial, getBytes, serve } from './connections.ts'
 
 async function readAll(socket: Socket): Promise<string> {
   let text = ''
@@ -89,4 +90,27 @@ t.test('every answer forbids browsers to guess its type', async (t) => {
     t.match(head, new RegExp(`^HTTP/1\\.1 ${status} `), what)
     t.equal(head.match(/^x-content-type-options: nosniff$/gim)?.length, 1, what)
   }
+})
+
+t.test('a body that comes one byte at a time is buffered in few chunks', async (t) => {
+  const read = Promise.withResolvers<{ chunks: number; text: string }>()
+  const { url } = await serve(t, async (request, response) => {
+    await until(() => request.complete)
+    let chunks = 0
+    let text = ''
+    request.on('data', (chunk: Buffer) => {
+      chunks++
+      text += chunk
+    })
+    await once(request, 'end')
+    response.end()
+    read.resolve({ chunks, text })
+  })
+  const socket = await dial(t, url)
+  const sent = Array.from({ length: 50_000 }, (_, index) => String(index % 10)).join('')
+  const body = [...sent].map((byte) => `1\r\n${byte}\r\n`).join('')
+  socket.write(`POST / HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n${body}0\r\n\r\n`)
+  const { chunks, text } = await read.promise
+  t.equal(text, sent)
+  t.ok(chunks < 2_000, `${chunks} chunks`)
 })
