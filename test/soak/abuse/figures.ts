@@ -31,7 +31,8 @@ export class Tally {
   }
 }
 
-function quantileOf(values: readonly number[], quantile: number): number {
+/** The value below which the given share of all values lies. */
+export function quantileOf(values: readonly number[], quantile: number): number {
   const sorted = values.toSorted((a, b) => a - b)
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * quantile))] ?? Number.NaN
 }
