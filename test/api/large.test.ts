@@ -28,7 +28,7 @@ for (const database of databases) {
     const instance = await startInstance(t, server.options, {}, measured)
     const url = `${instance.url}/api/v1/repos/acme/rocket/commits/${sha}/statuses`
     await longestStretch(instance)
-    const answers = await Promise.all([drain(url), drain(url), drain(url)])
+    const answers = await Promise.all([drain(url), drain(url)])
     const stretch = await longestStretch(instance)
     for (const { length } of answers) t.ok(length > 19_000_000, `${length} bytes`)
     t.ok(stretch < MOST, `${stretch} ms`)
@@ -36,7 +36,7 @@ for (const database of databases) {
 
   t.test(`${database.name}: an answer made in slices is what it would be at once`, async (t) => {
     const { server, id, sha, report, read } = await setUp(t, database)
-    await fillCommit(server.options, { repositoryId: id, sha, contexts: 300 })
+    await fillCommit(server.options, { repositoryId: id, sha, kind: 'short', contexts: 300 })
     const odd = ['[]', '],"statuses":[', '\u{10FFFF}', '"\\', 'a']
     for (const context of odd) t.equal((await report({ state: 'pending', context })).status, 201)
     const answer = await read()
@@ -58,8 +58,8 @@ for (const database of databases) {
 
   t.test(`${database.name}: a report that comes while an answer is made is in the next one`, async (t) => {
     const { server, id, sha, report, read } = await setUp(t, database)
-    await fillCommit(server.options, { repositoryId: id, sha, kind: 'ascii', contexts: 300 })
-    for (let index = 0; index < 20; index++) {
+    await fillCommit(server.options, { repositoryId: id, sha, kind: 'short', contexts: 300 })
+    for (let index = 0; index < 15; index++) {
       const context = `during ${index}`
       const before = read()
       await setTimeout(index)

@@ -7,13 +7,17 @@ import { openEngine, type StoreOptions } from '../../src/store/store.ts'
 const CONTEXTS = 2_000
 const BATCH = 500
 
-/** Texts of a status, each as long as it may be. */
+const URL = 'https://e.org/'
+const longUrl = URL.padEnd(2_048, 'x')
+
+/** Texts of a status: one character of its context, and the rest. All but the last are as long as they may be. */
 const kinds = {
   /** Six bytes of JSON for a character: 20 MB for a commit. */
-  control: { context: '\u0001', description: '\u0001'.repeat(1_024) },
+  control: { context: '\u0001', description: '\u0001'.repeat(1_024), url: longUrl },
   /** Four bytes for a character. */
-  emoji: { context: '\u{1F600}', description: '\u{1F600}'.repeat(1_024) },
-  ascii: { context: 'x', description: 'd'.repeat(1_024) },
+  emoji: { context: '\u{1F600}', description: '\u{1F600}'.repeat(1_024), url: longUrl },
+  ascii: { context: 'x', description: 'd'.repeat(1_024), url: longUrl },
+  short: { context: 'x', description: 'passed', url: URL },
 }
 
 interface Filling {
@@ -23,13 +27,13 @@ interface Filling {
   contexts?: number
 }
 
-/** Gives a commit statuses, each as large as it may be. */
+/** Gives a commit statuses. */
 export async function fillCommit(
   options: StoreOptions,
   { repositoryId, sha, kind = 'control', contexts = CONTEXTS }: Filling,
 ): Promise<void> {
   const engine = await openEngine({ ...options, patient: true })
-  const { context, description } = kinds[kind]
+  const { context, description, url } = kinds[kind]
   const rows = Array.from({ length: contexts }, (_, index) => ({
     repository_id: repositoryId,
     sha,
@@ -37,7 +41,7 @@ export async function fillCommit(
     id: newId(),
     state: 'success' as const,
     description,
-    target_url: 'https://e.org/'.padEnd(2_048, 'x'),
+    target_url: url,
     created_at: 1_700_000_000,
     updated_at: 1_700_000_000,
   }))
