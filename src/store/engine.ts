@@ -28,15 +28,22 @@ export interface Engine {
    * Runs one statement that writes. When the promise is fulfilled, its effect survives a crash and a power cut.
    *
    * @param touched key of the only remembered rows that it can change; without it, it may change any
-   * @param otherwise runs where the statement returned no row
    * @throws ReferenceGone; StoreUnavailable
    */
-  write<Params, Row>(
-    query: Prepared<Params, Row>,
+  write<Params, Row>(query: Prepared<Params, Row>, params: Params, touched?: string): Promise<Row[]>
+  /**
+   * Writes one row of a group of rows that is limited in number, and replaces it where it is there. The limit is exact,
+   * whatever is written at the same time by however many processes. Durable as `write`.
+   *
+   * @param group names the rows, also where they are remembered
+   * @returns the row; null where it would be one too many
+   * @throws ReferenceGone; StoreUnavailable
+   */
+  writeLimited<Params, Row>(
+    write: LimitedWrite<Params, Row>,
     params: Params,
-    touched?: string,
-    otherwise?: Otherwise<Params, Row>,
-  ): Promise<Row[]>
+    group: string,
+  ): Promise<Row | null>
   /** Writes something tiny that changes nothing, and waits until it is on disk. @throws StoreUnavailable */
   probe(): Promise<void>
   /** Runs `work` while no other process migrates, in one transaction. */
@@ -52,12 +59,20 @@ export interface Engine {
   close(): Promise<void>
 }
 
-/** A statement that writes in place of another one that returned no row. */
-export interface Otherwise<Params, Row> {
-  /** By the time it runs, the first one might return a row again: it has to allow for that. */
-  query: Prepared<Params, Row>
-  /** No other statement with the same lock runs at the same time, in any process: it sees what they committed. */
-  lock: string
+/** Statements by which a row of a limited group is written: an engine uses those that suit it. */
+export interface LimitedWrite<Params, Row> {
+  /** Rows that a group may have. */
+  limit: number
+  /** Adds the row, or replaces it where it is there. */
+  upsert: Prepared<Params, Row>
+  /** The same, but returns no row where it would be one too many. */
+  upsertWithin: Prepared<Params, Row>
+  /** Returns no row where there is none to replace. */
+  replace: Prepared<Params, Row>
+  /** Counts the group, no further than to the limit. */
+  count: Prepared<Params, { rows: number }>
+  /** Whether `upsert` has added the row that it returned. */
+  isNew(row: Row, params: Params): boolean
 }
 
 /** How rows that were read may be remembered. */

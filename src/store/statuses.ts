@@ -1,9 +1,9 @@
-import { sql } from 'kysely'
+import { type OnConflictBuilder, sql } from 'kysely'
 import { schemas } from '../../generated/schemas.ts'
-import { type Engine, ReferenceGone } from './engine.ts'
+import { type Engine, type LimitedWrite, ReferenceGone } from './engine.ts'
 import { newId } from './ids.ts'
 import { prepare } from './prepared.ts'
-import type { StatusState } from './tables.ts'
+import type { StatusState, Tables } from './tables.ts'
 import { nowInSeconds } from './time.ts'
 
 /** A status as stored; times in seconds since the epoch. */
@@ -59,6 +59,29 @@ export class TooManyContexts extends Error {
   }
 }
 
+interface ReportValues extends Report {
+  /** Of the status, if it is a new one. */
+  id: string
+  now: number
+}
+
+const stored = ['repository_id', ...columns] as const
+
+/** The columns of a new status. */
+function rowOf(report: ReportValues) {
+  return {
+    repository_id: report.repositoryId,
+    sha: report.sha,
+    context: report.context,
+    id: report.id,
+    state: report.state,
+    description: report.description,
+    target_url: report.targetUrl,
+    created_at: report.now,
+    updated_at: report.now,
+  }
+}
+
 /** Names a commit's statuses where they are cached, and the lock under which contexts are added to it. */
 function keyOf(repositoryId: number, sha: string): string {
   return `statuses ${repositoryId} ${sha}`
@@ -74,15 +97,41 @@ export function statusStore(engine: Engine, maxContexts: number) {
   // All else that a status consists of was sent with the report.
   const decided = ['id', 'created_at', 'updated_at'] as const
 
-  type ReportValues = Report & { id: string; now: number }
-  const later = (moment: unknown) => sql<number>`${sql.raw(flavor.greatest)}(${moment}, statuses.updated_at)`
   const contextsOf = ({ repositoryId, sha }: CommitKey) =>
     kysely
       .selectFrom('statuses')
       .select('context')
       .where('repository_id', '=', repositoryId)
       .where('sha', '=', sha)
+  const later = (moment: unknown) => sql<number>`${sql.raw(flavor.greatest)}(${moment}, statuses.updated_at)`
+  const orReplace = (conflict: OnConflictBuilder<Tables, 'statuses'>) =>
+    conflict.columns(['repository_id', 'sha', 'context']).doUpdateSet({
+      state: (eb) => eb.ref('excluded.state'),
+      description: (eb) => eb.ref('excluded.description'),
+      target_url: (eb) => eb.ref('excluded.target_url'),
+      updated_at: later(sql.ref('excluded.updated_at')),
+    })
 
+  const upsert = prepare<ReportValues>()((p) =>
+    kysely.insertInto('statuses').values(rowOf(p)).onConflict(orReplace).returning(decided),
+  )
+  const upsertWithin = prepare<ReportValues>()((p) => {
+    const row = rowOf(p)
+    const isThere = contextsOf(p).where('context', '=', p.context)
+    const last = contextsOf(p)
+      .limit(1)
+      .offset(maxContexts - 1)
+    return kysely
+      .insertInto('statuses')
+      .columns(stored)
+      .expression(
+        kysely
+          .selectNoFrom(({ val }) => stored.map((name) => val(row[name]).as(name)))
+          .where(({ or, not, exists }) => or([exists(isThere), not(exists(last))])),
+      )
+      .onConflict(orReplace)
+      .returning(decided)
+  })
   const replace = prepare<ReportValues>()((p) =>
     kysely
       .updateTable('statuses')
@@ -97,59 +146,19 @@ export function statusStore(engine: Engine, maxContexts: number) {
       .where('context', '=', p.context)
       .returning(decided),
   )
-
-  // What it selects is inserted where the context is there, after all, or where there is room for one more: the commit is
-  // counted as far as the limit, within one range of the index.
-  const add = prepare<ReportValues>()((p) =>
+  const countContexts = prepare<ReportValues>()((p) =>
     kysely
-      .insertInto('statuses')
-      .columns([
-        'repository_id',
-        'sha',
-        'context',
-        'id',
-        'state',
-        'description',
-        'target_url',
-        'created_at',
-        'updated_at',
-      ])
-      .expression(
-        kysely
-          .selectNoFrom(({ val }) => [
-            val(p.repositoryId).as('repository_id'),
-            val(p.sha).as('sha'),
-            val(p.context).as('context'),
-            val(p.id).as('id'),
-            val(p.state).as('state'),
-            val(p.description).as('description'),
-            val(p.targetUrl).as('target_url'),
-            val(p.now).as('created_at'),
-            val(p.now).as('updated_at'),
-          ])
-          .where(({ or, not, exists }) =>
-            or([
-              exists(contextsOf(p).where('context', '=', p.context)),
-              not(
-                exists(
-                  contextsOf(p)
-                    .limit(1)
-                    .offset(maxContexts - 1),
-                ),
-              ),
-            ]),
-          ),
-      )
-      .onConflict((conflict) =>
-        conflict.columns(['repository_id', 'sha', 'context']).doUpdateSet({
-          state: (eb) => eb.ref('excluded.state'),
-          description: (eb) => eb.ref('excluded.description'),
-          target_url: (eb) => eb.ref('excluded.target_url'),
-          updated_at: later(sql.ref('excluded.updated_at')),
-        }),
-      )
-      .returning(decided),
+      .selectFrom(contextsOf(p).limit(maxContexts).as('contexts'))
+      .select(({ fn }) => fn.countAll<number>().as('rows')),
   )
+  const write: LimitedWrite<ReportValues, Pick<StatusRow, (typeof decided)[number]>> = {
+    limit: maxContexts,
+    upsert,
+    upsertWithin,
+    replace,
+    count: countContexts,
+    isNew: (row, { id }) => row.id === id,
+  }
 
   const allOf = ({ repositoryId, sha }: CommitKey) =>
     kysely
@@ -197,15 +206,14 @@ export function statusStore(engine: Engine, maxContexts: number) {
     async report(report: Report): Promise<StatusRow | undefined> {
       const { repositoryId, sha, context, state, description, targetUrl } = report
       const values = { ...report, id: newId(), now: nowInSeconds() }
-      const key = keyOf(repositoryId, sha)
-      try {
-        const [row] = await engine.write(replace, values, key, { query: add, lock: key })
-        if (row) return { ...row, sha, context, state, description, target_url: targetUrl }
-      } catch (error) {
+      const group = keyOf(repositoryId, sha)
+      const row = await engine.writeLimited(write, values, group).catch((error: unknown) => {
         // One deleted meanwhile leaves nothing behind.
         if (error instanceof ReferenceGone) return undefined
         throw error
-      }
+      })
+      if (row) return { ...row, sha, context, state, description, target_url: targetUrl }
+      if (row === undefined) return undefined
       throw new TooManyContexts(maxContexts)
     },
 

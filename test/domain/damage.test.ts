@@ -19,8 +19,8 @@ async function fill(store: Store): Promise<void> {
     visibility: 'public',
     objectFormat: 'sha1',
   })
-  for (let from = 0; from < STATUSES; from += 500) {
-    const reports = Array.from({ length: 500 }, (_, index) =>
+  for (let from = 0; from < STATUSES; from += 100) {
+    const reports = Array.from({ length: 100 }, (_, index) =>
       store.statuses.report({
         repositoryId,
         sha: shaOf(from + index),

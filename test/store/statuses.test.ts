@@ -143,6 +143,35 @@ for (const database of databases) {
       t.equal((await lower.statuses.list(id, SHA)).length, 3, 'one above the limit stays readable')
     })
 
+    t.test('room that others take or make is noticed', async (t) => {
+      const { store, options, id, report } = await openRepository(t, database, { maxContexts: 4 })
+      const other = await openStore(options)
+      t.teardown(() => other.close())
+      const full = { name: 'TooManyContexts' }
+      const values = {
+        repositoryId: id,
+        sha: SHA,
+        state: 'error',
+        description: null,
+        targetUrl: null,
+      } as const
+      const elsewhere = (context: string) => other.statuses.report({ ...values, context })
+      await report('a')
+      await elsewhere('b')
+      await report('c')
+      await elsewhere('d')
+      await t.rejects(report('e'), full)
+      await t.rejects(elsewhere('e'), full)
+      t.match(await report('b'), { context: 'b' })
+
+      t.equal(await other.removeCommits(id, [SHA], Math.floor(Date.now() / 1000) + 10), 4)
+      for (const context of ['e', 'f', 'g', 'h']) t.match(await report(context), { context })
+      await t.rejects(report('i'), full)
+      t.equal(await store.removeCommits(id, [SHA], Math.floor(Date.now() / 1000) + 10), 4)
+      t.match(await report('i'), { context: 'i' })
+      t.match(await elsewhere('j'), { context: 'j' })
+    })
+
     t.test('the limit of contexts is exact, over processes too', async (t) => {
       const { store, options, id, report } = await openRepository(t, database, { maxContexts: 40 })
       const others = await Promise.all([0, 1].map(() => openStore({ ...options, maxContexts: 40 })))

@@ -1,6 +1,6 @@
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import type { QueryConfig } from 'pg'
-import type { Engine, Flavor, Otherwise } from '../engine.ts'
+import type { Engine, Flavor, LimitedWrite } from '../engine.ts'
 import { type Prepared, prepare } from '../prepared.ts'
 import type { Tables } from '../tables.ts'
 import { Connections, QueryPool } from './connections.ts'
@@ -76,6 +76,15 @@ export function openPostgres({ url, poolSize, patient }: PostgresOptions): Engin
     }
   }
 
+  async function noticeDiskFault<T>(written: Promise<T>): Promise<T> {
+    try {
+      return await written
+    } catch (error) {
+      if (isDiskFault(error)) diskFault = { error, until: performance.now() + DISK_FAULT_COUNTS }
+      throw error
+    }
+  }
+
   async function read<Params, Row>(query: Prepared<Params, Row>, params: Params): Promise<Row[]> {
     try {
       return await run('read', query, params)
@@ -99,21 +108,13 @@ export function openPostgres({ url, poolSize, patient }: PostgresOptions): Engin
       await admit?.()
       return read(query, params)
     },
-    async write<Params, Row>(
-      query: Prepared<Params, Row>,
-      params: Params,
-      _touched?: string,
-      otherwise?: Otherwise<Params, Row>,
-    ) {
-      try {
-        const rows = await retry(() => run('write', query, params))
-        if (rows.length > 0 || !otherwise) return rows
-        // As above: the statement decides.
-        return (await locked.run(otherwise.lock, call(otherwise.query, params))) as Row[]
-      } catch (error) {
-        if (isDiskFault(error)) diskFault = { error, until: performance.now() + DISK_FAULT_COUNTS }
-        throw error
-      }
+    write: (query, params) => noticeDiskFault(retry(() => run('write', query, params))),
+    async writeLimited<Params, Row>(write: LimitedWrite<Params, Row>, params: Params, group: string) {
+      const [replaced] = await noticeDiskFault(retry(() => run('write', write.replace, params)))
+      if (replaced) return replaced
+      const rows = await noticeDiskFault(locked.run(group, call(write.upsertWithin, params)))
+      // As above: the statement decides.
+      return (rows as Row[])[0] ?? null
     },
     async probe() {
       // A full disk may still have room for the probe.

@@ -9,6 +9,7 @@ import { DatabaseFiles } from './database-files.ts'
 import { PatientSqliteDialect } from './dialect.ts'
 import { asFault, whenFree } from './faults.ts'
 import { FreshReads } from './fresh-reads.ts'
+import { RoomCounter } from './room-counter.ts'
 import { SlicedReads } from './sliced-reads.ts'
 import { WriteGroup } from './write-group.ts'
 
@@ -41,7 +42,10 @@ export async function openSqlite(file: string): Promise<Engine> {
   const hot = await whenFree(() => new Connection(file))
   const cold = await whenFree(() => new Connection(file))
   const files = new DatabaseFiles(file, () => hot.raw.pragma('wal_checkpoint(FULL)'))
+  const rooms = new RoomCounter(hot)
   const writes = new WriteGroup(hot, {
+    onBegin: () => rooms.begin(),
+    onUndone: () => rooms.forget(),
     onWrite: (key) => reads.touched(key),
     check: () => files.check(),
   })
@@ -77,18 +81,16 @@ export async function openSqlite(file: string): Promise<Engine> {
       const read = async () => rows(query, await sliced.read(query.sql, query.bind(params)))
       return reads.readMany(read, memory, admit)
     },
-    async write(query, params, touched, otherwise) {
-      const statement = ({ sql, bind }: Prepared<typeof params, unknown>) => ({
-        sql,
-        values: () => bind(params),
-      })
-      // Nothing else writes during the group's transaction: it is any lock.
-      const statements = [statement(query), ...(otherwise ? [statement(otherwise.query)] : [])]
-      return rows(query, await writes.write(statements, touched))
+    async write(query, params, touched) {
+      return rows(query, await writes.write((run) => run(query.sql, query.bind(params)), touched))
+    },
+    async writeLimited(write, params, group) {
+      const written = await writes.write((run) => rooms.write(run, write, params, group), group)
+      return rows(write.upsert, written)[0] ?? null
     },
     async probe() {
       // Writes the first page, whatever the number was before.
-      await writes.write([{ sql: 'pragma user_version = 1', values: () => [] }], 'nothing')
+      await writes.write((run) => run('pragma user_version = 1', []), 'nothing')
     },
     exclusively: (work) => kysely.transaction().execute(work),
     lastId,

@@ -1,17 +1,28 @@
 import type { Connection } from './connection.ts'
 import { asFault, whenFree } from './faults.ts'
 
-interface Statement {
-  sql: string
-  /** Of its placeholders; asked for when it runs. */
-  values(): unknown[]
-}
+/** Runs a statement, and gives its rows. */
+export type RunStatement = (sql: string, values: unknown[]) => unknown[]
+
+/** What is written within a transaction. @returns rows to acknowledge it with */
+type Work = (run: RunStatement) => unknown[]
 
 interface Write {
-  statements: readonly Statement[]
+  work: Work
   touched: string | undefined
   resolve(rows: unknown[]): void
   reject(error: unknown): void
+}
+
+interface Events {
+  /** A transaction has begun: from here to its end, nobody else writes. */
+  onBegin(): void
+  /** A transaction was undone. */
+  onUndone(): void
+  /** A write is about to be acknowledged; of the key that it touched, undefined: any. */
+  onWrite(touched: string | undefined): void
+  /** After each commit: when it throws, nothing of that commit is acknowledged. */
+  check(): void
 }
 
 /**
@@ -20,29 +31,19 @@ interface Write {
  */
 export class WriteGroup {
   readonly #connection: Connection
-  readonly #onWrite: (touched: string | undefined) => void
-  readonly #check: () => void
+  readonly #events: Events
   #waiting: Write[] = []
   #running: Promise<void> | null = null
 
-  /**
-   * @param onWrite told, before a write's promise is kept, of the key that it touched; undefined: any
-   * @param check called after each commit; when it throws, nothing of that commit is acknowledged
-   */
-  constructor(
-    connection: Connection,
-    { onWrite, check }: { onWrite(touched: string | undefined): void; check(): void },
-  ) {
+  constructor(connection: Connection, events: Events) {
     this.#connection = connection
-    this.#onWrite = onWrite
-    this.#check = check
+    this.#events = events
   }
 
-  /** Runs the statements in turn until one returns rows, and gives these. */
-  write(statements: readonly Statement[], touched?: string): Promise<unknown[]> {
+  write(work: Work, touched?: string): Promise<unknown[]> {
     return new Promise((resolve, reject) => {
       if (this.#waiting.length === 0) setImmediate(() => this.flush())
-      this.#waiting.push({ statements, touched, resolve, reject })
+      this.#waiting.push({ work, touched, resolve, reject })
     })
   }
 
@@ -74,8 +75,8 @@ export class WriteGroup {
 
   async #commit(group: Write[]): Promise<void> {
     const outcomes = await whenFree(() => this.#transaction(group))
-    for (const { touched } of group) this.#onWrite(touched)
-    this.#check()
+    for (const { touched } of group) this.#events.onWrite(touched)
+    this.#events.check()
     group.forEach((write, index) => {
       const outcome = outcomes[index]
       if (outcome instanceof Failure) write.reject(outcome.error)
@@ -87,22 +88,22 @@ export class WriteGroup {
   #transaction(group: Write[]): (unknown[] | Failure)[] {
     const { raw } = this.#connection
     this.#connection.prepare('begin immediate').run()
+    let committed = false
     try {
+      this.#events.onBegin()
       const outcomes = group.map((write) => this.#execute(write))
       this.#connection.prepare('commit').run()
+      committed = true
       return outcomes
     } finally {
+      if (!committed) this.#events.onUndone()
       if (raw.inTransaction) raw.exec('rollback')
     }
   }
 
-  #execute({ statements }: Write): unknown[] | Failure {
+  #execute({ work }: Write): unknown[] | Failure {
     try {
-      for (const { sql, values } of statements) {
-        const rows = this.#rowsOf(sql, values())
-        if (rows.length > 0) return rows
-      }
-      return []
+      return work(this.#runStatement)
     } catch (error) {
       // SQLite ends the whole transaction at some faults (disk full, out of memory): then none of the group stands.
       if (!this.#connection.raw.inTransaction) throw error
@@ -110,7 +111,7 @@ export class WriteGroup {
     }
   }
 
-  #rowsOf(sql: string, values: unknown[]): unknown[] {
+  readonly #runStatement: RunStatement = (sql, values) => {
     const statement = this.#connection.prepare(sql)
     if (statement.reader) return statement.all(...values)
     statement.run(...values)

@@ -111,7 +111,11 @@ export const faults: Readonly<Record<string, Fault>> = {
   },
   'a replacing report gets a new id': {
     edits: [
-      ['src/store/statuses.ts', '.set({\n        state: p.state', '.set({\n        id: p.id, state: p.state'],
+      [
+        'src/store/statuses.ts',
+        "state: (eb) => eb.ref('excluded.state')",
+        "id: (eb) => eb.ref('excluded.id'), state: (eb) => eb.ref('excluded.state')",
+      ],
     ],
   },
   'text is trimmed': {
