@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { chmodSync, lstatSync, readdirSync, realpathSync, statSync } from 'node:fs'
+import { appendFileSync, chmodSync, lstatSync, readdirSync, realpathSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { createToken, hashToken } from '../src/auth/token.ts'
@@ -115,7 +115,7 @@ for (const database of databases) {
           stdio: 'pipe',
         })
       asOwner('git', 'init', '--quiet', '--bare', ...(shared ? [`--shared=${shared}`] : []), served)
-      asOwner('git', '-C', served, 'config', 'gc.auto', '0')
+      appendFileSync(join(served, 'config'), '[gc]\n\tauto = 0\n')
       asOwner('cp', '-a', served, own)
 
       const name = `repo-${umask}-${shared}`
@@ -128,7 +128,8 @@ for (const database of databases) {
         await git(checkout, ['push', '--quiet', 'origin', refspec], credential)
         asOwner('git', '-C', checkout, 'push', '--quiet', own, refspec)
         // What is pushed next is kept as a pack.
-        for (const path of [served, own]) asOwner('git', '-C', path, 'config', 'receive.unpackLimit', '1')
+        for (const path of [served, own])
+          appendFileSync(join(path, 'config'), '[receive]\n\tunpackLimit = 1\n')
       }
       const modes = modesIn(served)
       t.ok('refs/heads/deep/er/topic' in modes)
