@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { Argument, type Command, Option } from 'commander'
-import { checkConfig } from '../git/config-check.ts'
+import { gitDirOf } from '../git/git-dir.ts'
 import { createBareRepository, inspectRepository, type ObjectFormat } from '../git/repository.ts'
 import { checkGit } from '../git/usable.ts'
 import { Refused } from '../store/refused.ts'
@@ -56,7 +56,8 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
         const { owner, name } = split(fullName)
         await checkGit()
         const found = await inspectRepository(resolve(callerFolder(), path))
-        await checkConfig(found)
+        // Throws when its configuration is refused.
+        await gitDirOf(found)
         await store.repositories.create({
           owner,
           name,

@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises'
 import type { CommitLookup } from '../git/commit-lookup.ts'
-import { checkConfig } from '../git/config-check.ts'
+import { gitDirOf } from '../git/git-dir.ts'
 import { inspectRepository, NotARepository, RepositoryUnavailable } from '../git/repository.ts'
 import type { Repository } from '../store/repositories.ts'
 import type { Store } from '../store/store.ts'
@@ -54,7 +54,7 @@ export async function checkAll(
     const name = `${repository.owner}/${repository.name}`
     try {
       await inspectRepository(repository.path)
-      await checkConfig(repository)
+      await gitDirOf(repository)
       if (commits) await checkCommits(store, lookup, repository, prune, findings)
     } catch (error) {
       if (!(error instanceof NotARepository || error instanceof RepositoryUnavailable)) throw error

@@ -4,7 +4,7 @@ import type { Authorizer } from '../auth/authorizer.ts'
 import { readCredential, type SchemeReader } from '../auth/credential.ts'
 import type { Demand } from '../auth/judge.ts'
 import { ServiceError } from '../errors.ts'
-import { checkConfig, type RepositoryFolder } from '../git/config-check.ts'
+import { gitDirOf, type RepositoryFolder } from '../git/git-dir.ts'
 import type { BackendCall, GitService } from '../git/http-backend.ts'
 import { checkOpenable, RepositoryUnavailable } from '../git/openable.ts'
 import { valuesOf } from '../http/headers.ts'
@@ -71,7 +71,7 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
         return reply.send(await serveGit(request, reply, repository, { ...call, protocol }))
       }
       await checkOpenable(repository.path)
-      await checkConfig(repository)
+      await gitDirOf(repository)
       return reply.send('')
     } catch (error) {
       // Files that cannot be opened may be those of a repository that was just deleted: then it is missing.

@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { ServiceError } from '../errors.ts'
-import { checkConfig, type RepositoryFolder } from '../git/config-check.ts'
+import { gitDirOf, type RepositoryFolder } from '../git/git-dir.ts'
 import { type BackendCall, BackendTimeout, HttpBackend } from '../git/http-backend.ts'
 import { checkOpenable } from '../git/openable.ts'
 import { sharingUmask } from '../git/sharing.ts'
@@ -49,7 +49,7 @@ export type ServeGit = (
   call: GitCall,
 ) => Promise<Readable>
 
-type GitCall = Omit<BackendCall, 'path' | 'umask'>
+type GitCall = Omit<BackendCall, 'path' | 'gitDir' | 'umask'>
 
 /**
  * Bounds what clients can occupy. Only a client that has sent something holds anything:
@@ -95,10 +95,10 @@ export function createGitServer(limits: GitLimits, bodyTimeout: number): ServeGi
     const leave = await places[call.service].enter(request.client.address, gone)
     try {
       await checkOpenable(path)
-      await checkConfig(repository)
+      const gitDir = await gitDirOf(repository)
       const umask = managed ? undefined : await sharingUmask(path)
       gone.throwIfAborted()
-      const backend = new HttpBackend({ ...call, path, umask }, limits.timeout, (end, complaint) => {
+      const backend = new HttpBackend({ ...call, path, gitDir, umask }, limits.timeout, (end, complaint) => {
         leave()
         connection.removeEventListener('abort', stop)
         const { service } = call

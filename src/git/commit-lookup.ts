@@ -1,5 +1,5 @@
-import { LookupQueue } from './lookup-queue.ts'
-import { ReaderPool, type RepositoryPlace } from './reader-pool.ts'
+import { LookupQueue, type LookupRepository } from './lookup-queue.ts'
+import { ReaderPool } from './reader-pool.ts'
 import { commitIdLength, type ObjectFormat, RepositoryUnavailable } from './repository.ts'
 
 /** Says which commits repositories on this machine hold. */
@@ -11,11 +11,10 @@ export interface CommitLookup {
    * A push counts at once; objects that a push under way has not handed over yet do not. An object that a gc removed may
    * be found for `maxAge` more. Replacement refs change nothing.
    *
-   * @param repository `id` is never used again for another repository
    * @throws RepositoryUnavailable when the repository's files cannot be opened or its configuration is refused, when
    *   git does not answer within `timeout` or ends twice before it answers, or after `close`
    */
-  has(repository: RepositoryPlace & { objectFormat: ObjectFormat }, sha: string): Promise<boolean>
+  has(repository: LookupRepository & { objectFormat: ObjectFormat }, sha: string): Promise<boolean>
   /** How many git processes there are, those about to end included; never more than `maxProcesses`. */
   readonly size: number
   /** Answers what was asked before, ends all processes and resolves when they are gone. */
@@ -60,7 +59,7 @@ class ProcessLookup implements CommitLookup {
     return this.#pool.size
   }
 
-  has(repository: RepositoryPlace & { objectFormat: ObjectFormat }, sha: string): Promise<boolean> {
+  has(repository: LookupRepository & { objectFormat: ObjectFormat }, sha: string): Promise<boolean> {
     if (this.#closed !== undefined) return Promise.reject(new RepositoryUnavailable('the look-up is closed'))
     if (sha.length !== commitIdLength(repository.objectFormat) || !FULL_ID.test(sha))
       return Promise.resolve(false)

@@ -1,168 +1,108 @@
 import { execFile } from 'node:child_process'
-import type { BigIntStats } from 'node:fs'
-import { stat } from 'node:fs/promises'
-import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { limitConcurrency } from '../util/limit-concurrency.ts'
 import { isAllowedKey } from './config-allowlist.ts'
 import { gitEnvironment } from './environment.ts'
 import { RepositoryUnavailable, unavailable } from './openable.ts'
 
-/** The git directory of a repository. */
-export interface RepositoryFolder {
-  /** Absolute, without symbolic links. */
-  path: string
-  /** True if it is in the server's own folder, where no other account can write. Otherwise it was imported. */
-  managed?: boolean
-}
-
-/** The result of reading a repository's configuration. It is current until the `stat` of one of its files changes. */
-interface Inspection {
-  /** By file, also those that do not exist. */
-  stamps: ReadonlyMap<string, string>
-  refused: readonly string[]
-  /** False if a file changed shortly before it was read: the next change may get the same time stamp. */
-  reusable: boolean
+/** A setting as git reads it. */
+export interface Setting {
+  /** Section and name in lower case. Its bytes as Latin-1, since they need not be UTF-8. */
+  key: string
+  /** Likewise. null: none was given, which git takes for true. */
+  value: string | null
+  /** The path of the file that holds it. */
+  file: string
 }
 
 const run = promisify(execFile)
 const inTurn = limitConcurrency(16)
-const OPTIONS = { cwd: '/', timeout: 10_000, maxBuffer: 16 * 1024 * 1024, killSignal: 'SIGKILL' } as const
-/** Most inspections in memory. */
-const MAX_INSPECTIONS = 10_000
-/** Most files of one configuration. */
-const MAX_FILES = 100
-/** Milliseconds. Longer than the resolution of time stamps on any file system. */
-const TIMESTAMP_RESOLUTION = 2_000
+const OPTIONS = {
+  cwd: '/',
+  encoding: 'latin1',
+  timeout: 10_000,
+  maxBuffer: 16 * 1024 * 1024,
+  killSignal: 'SIGKILL',
+} as const
 const MAX_KEYS_IN_MESSAGE = 5
-const MISSING = 'missing'
-
-const inspections = new Map<string, Promise<Inspection>>()
 
 /**
- * Checks that an imported repository's own configuration cannot make git run a program or read a file that the
- * repository's owner chose: `isAllowedKey` must know every key. Costs one `stat` for each file of the configuration
- * while none of them changes.
+ * Reads a repository's own configuration as git does, with the files that it includes.
  *
- * Included files count whether or not their condition holds, and so does `config.worktree`.
- *
- * An owner who changes the configuration between this check and the moment when git reads it is not stopped by it.
- * `FIXED_SETTINGS` still win then.
+ * @param path absolute path of the git directory
+ * @throws RepositoryUnavailable when git cannot read it
+ */
+export async function readSettings(path: string): Promise<Setting[]> {
+  // A work tree of our own naming: the one in the configuration may be gone, and git would refuse.
+  const folders = [`--git-dir=${path}`, '--work-tree=/']
+  const args = ['config', '--null', '--show-scope', '--show-origin', '--list']
+  const { stdout } = await inTurn(() =>
+    run('git', [...folders, ...args], { ...OPTIONS, env: gitEnvironment(path) }),
+  ).catch((error) => {
+    throw unavailable(path, error)
+  })
+  const fields = stdout.split('\0')
+  const settings: Setting[] = []
+  for (let index = 0; index + 2 < fields.length; index += 3) {
+    const [scope, origin = '', setting = ''] = fields.slice(index, index + 3)
+    if (scope === 'command') continue
+    const end = setting.indexOf('\n')
+    settings.push({
+      key: end === -1 ? setting : setting.slice(0, end),
+      value: end === -1 ? null : setting.slice(end + 1),
+      file: textOf(origin.replace(/^file:/, '')),
+    })
+  }
+  return settings
+}
+
+/**
+ * Checks that no setting can make git run a program or read a file that the repository's owner chose: `isAllowedKey`
+ * must know every key.
  *
  * @throws RepositoryUnavailable naming the keys and their files
  */
-export async function checkConfig({ path, managed = false }: RepositoryFolder): Promise<void> {
-  if (managed) return
-  const { refused } = await currentInspection(path).catch((error) => {
-    throw unavailable(path, error)
-  })
-  if (refused.length === 0) return
+export function checkSettings(path: string, settings: readonly Setting[]): void {
+  const found = settings
+    .filter(({ key }) => !isInclude(key) && !isAllowedKey(key))
+    .map(({ key, file }) => `${JSON.stringify(textOf(key))} in ${file}`)
+  if (found.length === 0) return
+  const refused = [...new Set(found)]
   const named = refused.slice(0, MAX_KEYS_IN_MESSAGE).join(', ')
   const others = refused.length - MAX_KEYS_IN_MESSAGE
   throw new RepositoryUnavailable(
-    `the repository ${path} is not served because its configuration sets ${named}${others > 0 ? ` and ${others} more` : ''}: ` +
-      'keys that let git run programs or read other files, or that are unknown. ' +
-      'Remove them: git config --file FILE --unset-all KEY',
+    `the repository ${path} is not served because its configuration sets ${named}${others > 0 ? ` and ${others} more` : ''}: keys that let git run ` +
+      'programs or read other files, or that are unknown. Remove them: git config --file FILE --unset-all KEY',
   )
 }
 
-async function currentInspection(path: string): Promise<Inspection> {
-  const known = inspections.get(path)
-  if (known !== undefined) {
-    const inspection = await known
-    if (inspection.reusable && (await isUnchanged(inspection))) return inspection
-  }
-  const latest = inspections.get(path)
-  // Another request found the same and has already started over.
-  if (latest !== undefined && latest !== known) return latest
-  if (inspections.size >= MAX_INSPECTIONS) inspections.clear()
-  const next = inspect(path)
-  inspections.set(path, next)
-  next.catch(() => {
-    if (inspections.get(path) === next) inspections.delete(path)
-  })
-  return next
-}
-
-async function isUnchanged({ stamps }: Inspection): Promise<boolean> {
-  const same = await Promise.all(
-    Array.from(stamps, async ([file, stamp]) => stampOf(await statOf(file)) === stamp),
-  )
-  return same.every(Boolean)
-}
-
-async function inspect(path: string): Promise<Inspection> {
-  const settledBefore = BigInt(Date.now() - TIMESTAMP_RESOLUTION) * 1_000_000n
-  const stamps = new Map<string, string>()
-  const refused: string[] = []
-  let reusable = true
-  // With such a file, git takes the configuration and everything else from another folder.
-  const redirect = join(path, 'commondir')
-  if ((await statOf(redirect)) !== null) throw unavailable(path, `${redirect} leads to another repository`)
-  stamps.set(redirect, MISSING)
-
-  const files = [join(path, 'config'), join(path, 'config.worktree')]
-  for (const file of files) {
-    if (stamps.has(file)) continue
-    if (stamps.size >= MAX_FILES) throw unavailable(path, `its configuration has over ${MAX_FILES} files`)
-    // Before the file is read, so that a change in the meantime is noticed.
-    const stats = await statOf(file)
-    stamps.set(file, stampOf(stats))
-    if (stats === null) continue
-    if (!stats.isFile()) throw unavailable(path, `${file} is not a regular file`)
-    if (stats.ctimeNs > settledBefore) reusable = false
-    for (const { key, value } of await readConfig(path, file)) {
-      if (isInclude(key)) files.push(resolveInclude(path, file, value))
-      else if (!isAllowedKey(key)) refused.push(`${JSON.stringify(key)} in ${file}`)
-    }
-  }
-  return { stamps, refused, reusable }
-}
-
-/** Reads the entries of one file, without those that it includes. Only git knows its whole syntax. */
-async function readConfig(path: string, file: string): Promise<{ key: string; value: string | null }[]> {
-  const args = ['config', '--file', file, '--no-includes', '--null', '--list']
-  const { stdout } = await inTurn(() => run('git', args, { ...OPTIONS, env: gitEnvironment(path) }))
-  return stdout
-    .split('\0')
-    .slice(0, -1)
-    .map((entry) => {
-      const end = entry.indexOf('\n')
-      if (end === -1) return { key: entry, value: null }
-      return { key: entry.slice(0, end), value: entry.slice(end + 1) }
-    })
-}
-
-function isInclude(key: string): boolean {
+/** Whether the setting names a file that git includes. What is included follows in the list. */
+export function isInclude(key: string): boolean {
   return key === 'include.path' || (key.startsWith('includeif.') && key.endsWith('.path'))
 }
 
 /**
- * Returns the path that git includes, which need not exist.
+ * Writes settings in the syntax of git's configuration files.
  *
- * @throws RepositoryUnavailable when only git can tell
+ * @returns Latin-1, as the settings are
  */
-function resolveInclude(path: string, from: string, value: string | null): string {
-  const named = value?.replace(/^~\//, `${gitEnvironment(path).HOME}/`)
-  // Home folders, git's own folder, prefixes of later versions, bytes that are not UTF-8.
-  if (!named || /^[~%:]|\ufffd/.test(named))
-    throw unavailable(path, `${from} includes ${JSON.stringify(value)}, which is not a plain path`)
-  return named.startsWith('/') ? named : from.slice(0, from.lastIndexOf('/') + 1) + named
+export function formatSettings(settings: readonly Setting[]): string {
+  return settings
+    .map(({ key, value }) => {
+      const [first, last] = [key.indexOf('.'), key.lastIndexOf('.')]
+      const [section, name] = [key.slice(0, first), key.slice(last + 1)]
+      const subsection = first === last ? '' : ` "${escaped(key.slice(first + 1, last))}"`
+      const assignment = value === null ? '' : ` = "${escaped(value).replaceAll('\n', '\\n')}"`
+      return `[${section}${subsection}]\n\t${name}${assignment}\n`
+    })
+    .join('')
 }
 
-/** Returns null if the file does not exist. */
-async function statOf(file: string): Promise<BigIntStats | null> {
-  try {
-    return await stat(file, { bigint: true })
-  } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : undefined
-    if (code === 'ENOENT' || code === 'ENOTDIR') return null
-    throw error
-  }
+function escaped(text: string): string {
+  return text.replace(/[\\"]/g, '\\$&')
 }
 
-function stampOf(stats: BigIntStats | null): string {
-  if (stats === null) return MISSING
-  const { dev, ino, size, mtimeNs, ctimeNs } = stats
-  return [dev, ino, size, mtimeNs, ctimeNs].join(':')
+/** Returns the text of a key or a value. */
+export function textOf(latin1: string): string {
+  return Buffer.from(latin1, 'latin1').toString()
 }

@@ -36,7 +36,7 @@ export const FIXED_SETTINGS = {
  * the server's own variables (`GIT_DIR`, `GIT_TRACE`, secrets) nor the configuration of the machine or of the user it
  * runs as can change an answer. Only `PATH` is taken over: it says which git is meant.
  *
- * What the repository's own configuration may hold is for `checkConfig` to say.
+ * The configuration of an imported repository is checked before: see `gitDirOf`.
  *
  * - A folder of another owner is trusted for this call alone, because it was the administrator who named it
  *   (`safe.directory`, see git-config). Callers should still name the repository with `--git-dir` where the

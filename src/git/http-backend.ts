@@ -13,6 +13,8 @@ export type GitService = 'git-upload-pack' | 'git-receive-pack'
 export interface BackendCall {
   /** Absolute path of the git directory, without symbolic links. */
   path: string
+  /** The git directory that git runs on: see `gitDirOf`. */
+  gitDir: string
   /** For all that git writes, in octal digits: see `sharingUmask`. undefined: the umask of this process. */
   umask: string | undefined
   service: GitService
@@ -193,12 +195,12 @@ export class HttpBackend {
 }
 
 /** Whatever a client may take for an acknowledged push is on disk before it is told. */
-function outputOf({ path, service, step }: BackendCall): Transform {
+function outputOf({ path, gitDir, service, step }: BackendCall): Transform {
   if (service === 'git-upload-pack') return new PassThrough({ highWaterMark: KEPT_BACK })
   if (step === 'rpc') return syncBeforeReport(() => syncFolders(path))
   return syncBeforeEnd(async () => {
     // The push that follows would fail on them.
-    await removeStaleLocks(path)
+    await removeStaleLocks(path, gitDir)
     await syncFolders(path)
   })
 }
@@ -209,7 +211,7 @@ function commandOf({ umask }: BackendCall): [command: string, args: string[]] {
   return ['/bin/sh', ['-c', 'umask "$0" && exec git http-backend', umask]]
 }
 
-function backendEnvironment({ path, service, step, protocol }: BackendCall): Record<string, string> {
+function backendEnvironment({ gitDir, service, step, protocol }: BackendCall): Record<string, string> {
   const settings = {
     ...SETTINGS,
     'http.uploadpack': String(service === 'git-upload-pack'),
@@ -217,9 +219,9 @@ function backendEnvironment({ path, service, step, protocol }: BackendCall): Rec
   }
   const isRpc = step === 'rpc'
   return {
-    ...gitEnvironment(path, settings),
+    ...gitEnvironment(gitDir, settings),
     GIT_HTTP_EXPORT_ALL: '1',
-    PATH_TRANSLATED: `${path}/${isRpc ? service : 'info/refs'}`,
+    PATH_TRANSLATED: `${gitDir}/${isRpc ? service : 'info/refs'}`,
     REQUEST_METHOD: isRpc ? 'POST' : 'GET',
     QUERY_STRING: isRpc ? '' : `service=${service}`,
     ...(isRpc && { CONTENT_TYPE: `application/x-${service}-request` }),

@@ -37,13 +37,19 @@ const COMPLAINT_LENGTH = 2000
  * Whoever can push decides how long a message is. git cannot be told to print a prefix that is bounded in bytes, so it
  * prints all of it, and the reader keeps the beginning of each field.
  *
+ * @param repository `path` is where it is, `gitDir` what git runs on: see `gitDirOf`
  * @param signal ends git and rejects with its reason
  * @throws RepositoryUnavailable when the repository's files cannot be opened; LogTimeout
  */
-export async function readLog(path: string, limits: LogLimits, signal?: AbortSignal): Promise<Commit[]> {
+export async function readLog(
+  repository: { path: string; gitDir: string },
+  limits: LogLimits,
+  signal?: AbortSignal,
+): Promise<Commit[]> {
+  const { path, gitDir } = repository
   const parser = new LogParser()
   const deadline = AbortSignal.timeout(limits.timeout)
-  const { failure, complaint } = await runLog(path, limits.count, parser, abortAny(deadline, signal))
+  const { failure, complaint } = await runLog(gitDir, limits.count, parser, abortAny(deadline, signal))
   signal?.throwIfAborted()
   if (deadline.aborted) throw new LogTimeout(`git did not list the commits of ${path} in time`)
   if (failure === undefined || parser.isFull) return parser.commits
@@ -57,17 +63,17 @@ function abortAny(deadline: AbortSignal, signal: AbortSignal | undefined): Abort
 
 /** @returns why git failed, if it did, and what it wrote to its standard error */
 function runLog(
-  path: string,
+  gitDir: string,
   count: number,
   parser: LogParser,
   signal: AbortSignal,
 ): Promise<{ failure?: string; complaint: string }> {
   return new Promise((resolve) => {
     const form = ['-z', '--no-show-signature', `--max-count=${count}`, `--format=${FORMAT}`]
-    const child = spawn('git', ['--git-dir', path, 'log', ...form, 'HEAD', '--'], {
+    const child = spawn('git', ['--git-dir', gitDir, 'log', ...form, 'HEAD', '--'], {
       cwd: '/',
       // git reads a commit as a whole. No commit is so large but one made to use up the memory.
-      env: { ...gitEnvironment(path), GIT_ALLOC_LIMIT: '256m' },
+      env: { ...gitEnvironment(gitDir), GIT_ALLOC_LIMIT: '256m' },
       stdio: ['ignore', 'pipe', 'pipe'],
       signal,
       killSignal: 'SIGKILL',

@@ -1,5 +1,5 @@
 import { FairQueue, type FairQueueLimits } from '../util/fair-queue.ts'
-import { checkConfig, type RepositoryFolder } from './config-check.ts'
+import { gitDirOf, type RepositoryFolder } from './git-dir.ts'
 import { type Head, isUnchanged, readHead } from './head.ts'
 import { type Commit, type LogLimits, LogTimeout, readLog } from './log-reader.ts'
 
@@ -57,10 +57,10 @@ export class CommitLog {
     signal?: AbortSignal,
   ): Promise<readonly Commit[]> {
     const { path } = repository
-    await checkConfig(repository)
+    await gitDirOf(repository)
     const known = await this.#find(path)
     if (known !== undefined) return known
-    const read = async () => (await this.#find(path)) ?? this.#read(path, signal)
+    const read = async () => (await this.#find(path)) ?? this.#read(repository, signal)
     return this.#queue.run(client, read, signal)
   }
 
@@ -73,10 +73,13 @@ export class CommitLog {
     return list.outcome
   }
 
-  async #read(path: string, signal: AbortSignal | undefined): Promise<readonly Commit[]> {
+  async #read(repository: RepositoryFolder, signal: AbortSignal | undefined): Promise<readonly Commit[]> {
+    const { path } = repository
     const head = await readHead(path)
+    // After `head`: what git reads of an imported repository may be a copy of HEAD, made here.
+    const gitDir = await gitDirOf(repository)
     const readAt = performance.now()
-    const outcome = await readLog(path, this.#limits, signal).catch((error: unknown) => {
+    const outcome = await readLog({ path, gitDir }, this.#limits, signal).catch((error: unknown) => {
       // Not to be tried again for each request, or pages of that repository would take all places all the time.
       if (error instanceof LogTimeout) return error
       throw error

@@ -1,7 +1,12 @@
-import { checkConfig } from './config-check.ts'
+import { gitDirOf, type RepositoryFolder } from './git-dir.ts'
 import type { Answer, Question } from './object-reader.ts'
 import { checkOpenable, packState, type RepositoryUnavailable, unavailable } from './openable.ts'
-import type { ReaderPool, RepositoryPlace } from './reader-pool.ts'
+import type { ReaderPool } from './reader-pool.ts'
+
+/** A repository by its id, which is never used again for another one. */
+export interface LookupRepository extends Readonly<RepositoryFolder> {
+  readonly id: number
+}
 
 /**
  * The look-ups of one repository, from the question to the answer.
@@ -11,7 +16,7 @@ import type { ReaderPool, RepositoryPlace } from './reader-pool.ts'
  * fewer calls a look-up.
  */
 export class LookupQueue {
-  readonly #repository: RepositoryPlace
+  readonly #repository: LookupRepository
   readonly #pool: ReaderPool
   readonly #onIdle: (queue: LookupQueue) => void
   /** In the order of asking. What is not in here has its answer. */
@@ -23,7 +28,7 @@ export class LookupQueue {
   #knownOpenable: string | undefined
 
   /** @param onIdle called whenever the last open look-up got its answer and nothing is under way any more */
-  constructor(repository: RepositoryPlace, pool: ReaderPool, onIdle: (queue: LookupQueue) => void) {
+  constructor(repository: LookupRepository, pool: ReaderPool, onIdle: (queue: LookupQueue) => void) {
     this.#repository = repository
     this.#pool = pool
     this.#onIdle = onIdle
@@ -92,7 +97,8 @@ export class LookupQueue {
     const batch = this.#gathered
     this.#gathered = []
     try {
-      await this.#pool.ask(this.#repository, await this.#state(), batch)
+      const [state, gitDir] = await Promise.all([this.#state(), gitDirOf(this.#repository)])
+      await this.#pool.ask({ id: this.id, gitDir }, state, batch)
     } catch (error) {
       this.#pool.end(this.id)
       for (const lookup of batch) this.fail(lookup, error)
@@ -104,7 +110,7 @@ export class LookupQueue {
 
   async #state(): Promise<string> {
     const { path } = this.#repository
-    const [state] = await Promise.all([packState(path), checkConfig(this.#repository)])
+    const state = await packState(path)
     if (state === '') await checkOpenable(path)
     return state
   }

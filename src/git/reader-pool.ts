@@ -1,4 +1,3 @@
-import type { RepositoryFolder } from './config-check.ts'
 import { ObjectReader, type Question } from './object-reader.ts'
 
 /** How many processes there may be, and how long one lives and may take. Times are milliseconds. */
@@ -9,8 +8,10 @@ export interface PoolLimits {
 }
 
 /** Where a repository is. Its `id` is never used again, so what is kept under it is never another repository's. */
-export interface RepositoryPlace extends Readonly<RepositoryFolder> {
+interface RepositoryPlace {
   readonly id: number
+  /** As `gitDirOf` returns it. */
+  readonly gitDir: string
 }
 
 type Entry = { reader: ObjectReader; state: string; age: NodeJS.Timeout }
@@ -89,10 +90,10 @@ export class ReaderPool {
     await promise
   }
 
-  #start({ id, path }: RepositoryPlace, state: string): ObjectReader {
+  #start({ id, gitDir }: RepositoryPlace, state: string): ObjectReader {
     const { maxAge, timeout } = this.#limits
     try {
-      const reader = new ObjectReader(path, timeout, () => {
+      const reader = new ObjectReader(gitDir, timeout, () => {
         if (this.#serving.get(id)?.reader === reader) this.#remove(id)
         this.#free()
         this.#onExit(id)

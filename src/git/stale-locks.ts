@@ -16,12 +16,15 @@ const LOCKS = ['HEAD.lock', 'packed-refs.lock', 'packed-refs.new', 'shallow.lock
  * A lock is stale when it is older than this machine's last start, or than git ever holds one.
  *
  * @param path absolute path of the git directory
+ * @param gitDir the one that git runs on: see `gitDirOf`
  * @throws RepositoryUnavailable when its files cannot be listed or a stale lock cannot be removed
  */
-export async function removeStaleLocks(path: string): Promise<void> {
+export async function removeStaleLocks(path: string, gitDir = path): Promise<void> {
   const oldest = Date.now() - Math.min(uptime() * 1000, LONGEST)
   try {
-    for (const name of LOCKS) await removeOlder(join(path, name), oldest)
+    for (const folder of new Set([path, gitDir])) {
+      for (const name of LOCKS) await removeOlder(join(folder, name), oldest)
+    }
     // No ref ends in `.lock` (git-check-ref-format(1)).
     for await (const { path: file, isFolder } of walk(join(path, 'refs'))) {
       if (!isFolder && file.endsWith('.lock')) await removeOlder(file, oldest)

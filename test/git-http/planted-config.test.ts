@@ -217,6 +217,9 @@ t.test('what no setting of a call stops is refused, at import and later', async 
     t.equal((await fetch(`${server.url}/${NAME}`)).status, 503)
     t.match((await tryGit(clone, ['fetch'])).stderr, /503/)
     t.match((await push('topic')).stderr, /503/)
+    const checked = await runCli(['check'], { DATA_DIR: server.dataDir })
+    t.equal(checked.code, 1)
+    t.match(checked.stdout, `"${key.toLowerCase()}" in ${file}`)
     writeFileSync(file, harmless)
     t.equal((await server.read(NAME, head)).status, 200, 'as soon as it is gone')
   }

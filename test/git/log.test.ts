@@ -42,40 +42,45 @@ t.test('the newest commits of the branch that HEAD names come first', async (t) 
   })
 })
 
-t.test('whatever changes where HEAD leads counts at once', async (t) => {
-  const path = await createRepository(t)
-  const log = new CommitLog()
-  const changes: Record<string, () => unknown> = {
-    'a first push': () => commit(path, ['']),
-    'a push': () => commit(path, ['']),
-    'another push': () => commit(path, ['']),
-    'refs that are packed': () => git(path, 'pack-refs', '--all'),
-    'a push after that': () => commit(path, ['']),
-    'refs that are packed again': () => git(path, 'pack-refs', '--all'),
-    'another branch': () => commit(path, [''], 'deep/er/branch'),
-    'HEAD on the other branch': () => git(path, 'symbolic-ref', 'HEAD', 'refs/heads/deep/er/branch'),
-    'a push to that branch': () => commit(path, [''], 'deep/er/branch'),
-    'a branch that stands for another': () => git(path, 'symbolic-ref', 'HEAD', 'refs/heads/alias'),
-    'the same': () => git(path, 'symbolic-ref', 'refs/heads/alias', 'refs/heads/main'),
-    'a push to the branch that it stands for': () => commit(path, ['']),
-    'a HEAD without a branch': () =>
-      git(path, 'update-ref', '--no-deref', 'HEAD', 'refs/heads/deep/er/branch'),
-    'a branch that is not there': () => git(path, 'symbolic-ref', 'HEAD', 'refs/heads/none'),
-    'a push to it': () => commit(path, [''], 'none'),
-    'a branch that is deleted': () => git(path, 'update-ref', '-d', 'refs/heads/none'),
-  }
-  for (const [name, change] of Object.entries(changes)) {
-    change()
-    const [newest] = await log.newest({ path, managed: true }, CLIENT)
-    let expected: string | undefined
-    try {
-      expected = git(path, 'rev-parse', '--verify', '--quiet', 'HEAD')
-    } catch {
-      // No commit.
-    }
-    t.equal(newest?.sha, expected, name)
-  }
-})
+for (const managed of [true, false]) {
+  t.test(
+    `whatever changes where HEAD leads counts at once, ${managed ? 'created' : 'imported'}`,
+    async (t) => {
+      const path = await createRepository(t)
+      const log = new CommitLog()
+      const changes: Record<string, () => unknown> = {
+        'a first push': () => commit(path, ['']),
+        'a push': () => commit(path, ['']),
+        'another push': () => commit(path, ['']),
+        'refs that are packed': () => git(path, 'pack-refs', '--all'),
+        'a push after that': () => commit(path, ['']),
+        'refs that are packed again': () => git(path, 'pack-refs', '--all'),
+        'another branch': () => commit(path, [''], 'deep/er/branch'),
+        'HEAD on the other branch': () => git(path, 'symbolic-ref', 'HEAD', 'refs/heads/deep/er/branch'),
+        'a push to that branch': () => commit(path, [''], 'deep/er/branch'),
+        'a branch that stands for another': () => git(path, 'symbolic-ref', 'HEAD', 'refs/heads/alias'),
+        'the same': () => git(path, 'symbolic-ref', 'refs/heads/alias', 'refs/heads/main'),
+        'a push to the branch that it stands for': () => commit(path, ['']),
+        'a HEAD without a branch': () =>
+          git(path, 'update-ref', '--no-deref', 'HEAD', 'refs/heads/deep/er/branch'),
+        'a branch that is not there': () => git(path, 'symbolic-ref', 'HEAD', 'refs/heads/none'),
+        'a push to it': () => commit(path, [''], 'none'),
+        'a branch that is deleted': () => git(path, 'update-ref', '-d', 'refs/heads/none'),
+      }
+      for (const [name, change] of Object.entries(changes)) {
+        change()
+        const [newest] = await log.newest({ path, managed }, CLIENT)
+        let expected: string | undefined
+        try {
+          expected = git(path, 'rev-parse', '--verify', '--quiet', 'HEAD')
+        } catch {
+          // No commit.
+        }
+        t.equal(newest?.sha, expected, name)
+      }
+    },
+  )
+}
 
 t.test('git runs once for all who ask, and a few at a time', async (t) => {
   const [path, other] = [await createRepository(t), await createRepository(t)]

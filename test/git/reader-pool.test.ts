@@ -70,7 +70,9 @@ t.test('one repository that hangs does not stop the others, even with one proces
 t.test('a process that cannot be started takes no place', async (t) => {
   const pool = new ReaderPool({ maxProcesses: 1, maxAge: 1000, timeout: 1000 }, () => {})
   for (let attempt = 0; attempt < 2; attempt += 1) {
-    await t.rejects(pool.ask({ id: 1, path: 'not a path\0' }, 'state', []), { code: 'ERR_INVALID_ARG_VALUE' })
+    await t.rejects(pool.ask({ id: 1, gitDir: 'not a path\0' }, 'state', []), {
+      code: 'ERR_INVALID_ARG_VALUE',
+    })
     t.equal(pool.size, 0)
   }
   await pool.close()
@@ -92,8 +94,8 @@ t.test('closing answers what was asked, ends the processes and refuses what come
 
 t.test('the processes end with the server, also when it is killed', async (t) => {
   const sample = await createSample(t)
-  const { id, path, objectFormat } = sample
-  const argument = JSON.stringify({ repository: { id, path, objectFormat }, sha: sample.commit() })
+  const { path } = sample
+  const argument = JSON.stringify({ repository: sample, sha: sample.commit() })
   const program = join(import.meta.dirname, 'fixtures', 'look-up.ts')
   const server = spawn(process.execPath, [program, argument], {
     env: { PATH: process.env.PATH },

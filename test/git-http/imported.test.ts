@@ -1,0 +1,145 @@
+import { execFileSync } from 'node:child_process'
+import { existsSync, readdirSync, realpathSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { gitDirOf } from '../../src/git/git-dir.ts'
+import { inspectRepository } from '../../src/git/repository.ts'
+import { replaceGit } from '../git/sample-repository.ts'
+import { startServer } from '../helpers/server.ts'
+import { basic, commit, createCheckout, git, tryGit, workFolder } from './client.ts'
+
+/** A server that serves a checkout, whose branch `main` is checked out, and a clone of it. */
+async function setUp(t: Test) {
+  const server = await startServer(t)
+  const token = await server.createToken('owner')
+  const folder = await createCheckout(t, 'nowhere')
+  const found = await inspectRepository(folder)
+  await server.store.repositories.create({ owner: 'owner', name: 'r', visibility: 'public', ...found })
+  const clone = join(workFolder(t), 'clone')
+  await git('/', ['clone', '--quiet', `${server.url}/owner/r.git`, clone])
+  const push = (...refspecs: string[]) =>
+    tryGit(clone, ['push', 'origin', ...refspecs], { authorization: basic('x', token) })
+  return { server, token, folder, path: found.path, clone, push }
+}
+
+t.test('a configuration that changes between the check and git is not the one that counts', async (t) => {
+  const { server, token, path, clone, push } = await setUp(t)
+  const folder = realpathSync(workFolder(t))
+  const proof = join(folder, 'proof')
+  const poison = `[transfer]\n\thideRefs = refs/heads\n[core]\n\talternateRefsCommand = ": > '${proof}'"\n[hook "x"]\n\tevent = pre-receive\n\tevent = reference-transaction\n\tcommand = ": > '${proof}'"\n`
+  writeFileSync(join(folder, 'poison'), poison)
+  const real = execFileSync('sh', ['-c', 'command -v git'], { encoding: 'utf8' }).trim()
+  // As early as git starts, and back again before anybody looks.
+  replaceGit(
+    t,
+    `[ "$1" = http-backend ] || exec '${real}' "$@"
+cp '${path}/config' '${folder}/good'
+cat '${folder}/poison' >> '${path}/config'
+: > '${folder}/poisoned'
+'${real}' "$@"
+code=$?
+cp '${folder}/good' '${path}/config'
+exit $code`,
+  )
+  const sha = await commit(clone)
+  const pushed = await push('HEAD:topic')
+  t.equal(pushed.code, 0, pushed.stderr)
+  t.match(await git(clone, ['ls-remote', 'origin']), `${sha}\trefs/heads/topic`)
+  t.equal((await server.report('owner/r', sha, { state: 'success' }, token)).status, 201)
+  t.ok(existsSync(join(folder, 'poisoned')))
+  t.notOk(existsSync(proof))
+})
+
+t.test('a push to a branch that is checked out is refused, also in a linked worktree', async (t) => {
+  const { folder, clone, push } = await setUp(t)
+  await git(folder, ['worktree', 'add', '--quiet', '-b', 'linked', join(workFolder(t), 'linked')])
+  await git(folder, ['config', 'receive.denyCurrentBranch', 'ignore'])
+  await commit(clone)
+  for (const branch of ['main', 'linked'])
+    t.match((await push(`HEAD:${branch}`)).stderr, /remote rejected.*branch is currently checked out/, branch)
+  await git(folder, ['checkout', '--quiet', '-b', 'another'])
+  t.equal((await push('HEAD:main')).code, 0, 'until something else is')
+})
+
+t.test('the garbage collection after a push keeps what the owner works on', async (t) => {
+  const { folder, path, clone, push } = await setUp(t)
+  const blob = (content: string) => git(folder, ['hash-object', '-w', '--stdin'], { input: content })
+  const stage = async (at: string, name: string) => {
+    writeFileSync(join(at, name), name)
+    await git(at, ['add', name])
+    return git(at, ['rev-parse', `:${name}`])
+  }
+  await git(folder, ['commit', '--quiet', '--allow-empty', '--message', 'In the log of main alone'])
+  const logged = await git(folder, ['rev-parse', 'HEAD'])
+  await git(folder, ['reset', '--quiet', '--hard', 'HEAD~'])
+  const linked = join(workFolder(t), 'linked')
+  await git(folder, ['worktree', 'add', '--quiet', '--detach', linked])
+  await git(linked, ['commit', '--quiet', '--allow-empty', '--message', 'Where the worktree is alone'])
+  const detached = await git(linked, ['rev-parse', 'HEAD'])
+  rmSync(join(path, 'worktrees/linked/logs'), { recursive: true })
+  const kept = [logged, detached, await stage(folder, 'staged'), await stage(linked, 'staged-there')]
+  const garbage = await blob('nobody needs this')
+  const settings = {
+    'gc.pruneExpire': 'now',
+    'gc.autoPackLimit': '1',
+    'gc.cruftPacks': 'false',
+    'maintenance.strategy': 'gc',
+    'receive.unpackLimit': '1',
+  }
+  for (const [key, value] of Object.entries(settings)) await git(folder, ['config', key, value])
+  for (const turn of [1, 2, 3]) {
+    await commit(clone)
+    t.equal((await push(`HEAD:topic-${turn}`)).code, 0)
+  }
+  const has = async (id: string) => (await tryGit(folder, ['cat-file', '-e', id])).code === 0
+  t.notOk(await has(garbage), 'garbage was collected')
+  for (const id of kept) t.ok(await has(id), id)
+  t.match(await git(folder, ['reflog', 'show', 'topic-3']), 'push', 'what was pushed is in the logs')
+  t.equal((await tryGit(folder, ['fsck', '--strict'])).code, 0)
+  t.notMatch(readdirSync(path).join(), /lock|tmp/)
+})
+
+t.test('refs that are packed, and refs in deep folders, can be changed and deleted', async (t) => {
+  const { folder, clone, push } = await setUp(t)
+  const sha = await commit(clone)
+  t.equal((await push('HEAD:a/b/c', 'HEAD:refs/tags/v1')).code, 0)
+  await git(folder, ['pack-refs', '--all'])
+  t.equal((await push(':a/b/c', 'HEAD:a/b')).code, 0)
+  t.equal(await git(folder, ['rev-parse', 'a/b']), sha)
+  t.equal((await push(':refs/tags/v1')).code, 0)
+  t.equal(await git(folder, ['for-each-ref', '--format=%(refname)', 'refs/tags']), '')
+})
+
+t.test('a shallow clone can be served and pushed to', async (t) => {
+  const { server, token, folder } = await setUp(t)
+  await commit(folder)
+  const shallow = join(workFolder(t), 'shallow.git')
+  await git('/', ['clone', '--quiet', '--bare', '--depth=1', `file://${folder}`, shallow])
+  const found = await inspectRepository(shallow)
+  await server.store.repositories.create({ owner: 'owner', name: 'shallow', visibility: 'public', ...found })
+  const clone = join(workFolder(t), 'clone')
+  await git('/', ['clone', '--quiet', `${server.url}/owner/shallow.git`, clone])
+  t.equal(await git(clone, ['rev-list', '--count', 'HEAD']), '1')
+  await commit(clone)
+  const options = { authorization: basic('x', token) }
+  await git(clone, ['push', '--quiet', 'origin', 'HEAD:main'], options)
+  t.equal(await git(shallow, ['rev-list', '--count', 'main']), '2')
+})
+
+t.test('a lock that a killed git has left does not stop the next push', async (t) => {
+  const { server, token, folder } = await setUp(t)
+  const bare = realpathSync(workFolder(t))
+  await git('/', ['clone', '--quiet', '--bare', folder, bare])
+  const found = await inspectRepository(bare)
+  await server.store.repositories.create({ owner: 'owner', name: 'bare', visibility: 'public', ...found })
+  const clone = join(workFolder(t), 'clone')
+  await git('/', ['clone', '--quiet', `${server.url}/owner/bare.git`, clone])
+  await commit(clone)
+  for (const place of [bare, await gitDirOf({ path: bare })]) {
+    writeFileSync(join(place, 'HEAD.lock'), '')
+    utimesSync(join(place, 'HEAD.lock'), 1, 1)
+  }
+  const options = { authorization: basic('x', token) }
+  await git(clone, ['push', '--quiet', 'origin', 'HEAD:main'], options)
+  t.equal(await git(bare, ['rev-parse', 'main']), await git(clone, ['rev-parse', 'HEAD']))
+})
