@@ -1,5 +1,10 @@
 // Written by `npm run generate` from openapi.yaml. Do not edit.
 
+export const scopes = {
+  "repo": "repo"
+} as const
+export type Scope = keyof typeof scopes
+
 export const operations = {
   "reportStatus": {
     "method": "POST",

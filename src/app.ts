@@ -10,14 +10,14 @@ import type { TrustedProxies } from './auth/address.ts'
 import { createAuthorizer } from './auth/authorizer.ts'
 import { type BudgetOptions, createBudget } from './auth/budget.ts'
 import type { CommitLookup } from './git/commit-lookup.ts'
-import { checkGit } from './git/usable.ts'
+import { checkGit } from './git/git-version.ts'
 import { gitHttp } from './git-http/git-http.ts'
 import { DEFAULT_GIT_LIMITS, type GitLimits } from './git-http/serve.ts'
-import { recogniseClients } from './http/client.ts'
-import { logFaults } from './http/fault-log.ts'
-import { sendError } from './http/replies.ts'
+import { resolveClientAddress } from './hooks/client.ts'
+import { addErrorLog } from './hooks/error-log.ts'
+import { sendError } from './hooks/error-replies.ts'
+import { answerUnknownPaths } from './hooks/unknown-paths.ts'
 import { answerParserError, createHttpServer, DEFAULT_TIMEOUTS, type Timeouts } from './http/server.ts'
-import { answerUnknownPaths } from './http/unknown-paths.ts'
 import { health } from './ops/health.ts'
 import { measureRequests } from './ops/measure.ts'
 import { createMetrics } from './ops/metrics.ts'
@@ -26,8 +26,8 @@ import { shedLoad } from './ops/overload.ts'
 import { logRequests } from './ops/request-log.ts'
 import type { Store } from './store/store.ts'
 import { randomPool } from './util/random-pool.ts'
-import { faultSender } from './web/error-page.ts'
-import { visitors } from './web/visitor.ts'
+import { createErrorPageSender } from './web/error-page.ts'
+import { createSessionAuth } from './web/session-auth.ts'
 import { web } from './web/web.ts'
 
 export interface AppOptions {
@@ -75,7 +75,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     forceCloseConnections: 'idle',
   })
 
-  logFaults(app)
+  addErrorLog(app)
 
   const limits = options.budget ?? DEFAULT_BUDGET
   const metrics = options.metricsToken
@@ -101,14 +101,14 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, _payload, done) => done(null))
   const publicUrl = options.publicUrl ?? null
-  const visit = visitors(store.sessions, publicUrl)
-  const sendFault = faultSender(visit)
-  app.setErrorHandler(sendFault)
+  const visit = createSessionAuth(store.sessions, publicUrl)
+  const sendErrorPage = createErrorPageSender(visit)
+  app.setErrorHandler(sendErrorPage)
   app.addHook('onRequest', (request, reply, done) => {
     withCommonHeaders(request, reply)
     done()
   })
-  recogniseClients(app, options.trustedProxies ?? [])
+  resolveClientAddress(app, options.trustedProxies ?? [])
   logRequests(app)
   if (metrics) measureRequests(app, metrics)
   shedLoad(app, options.maxEventLoopDelay ?? MAX_EVENT_LOOP_DELAY, () => metrics?.requestShed())
@@ -136,7 +136,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     lookup,
     budget,
     visit,
-    sendFault,
+    sendErrorPage,
     publicUrl,
     bodyTimeout: timeouts.body,
   })

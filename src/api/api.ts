@@ -2,14 +2,14 @@ import type { FastifyInstance } from 'fastify'
 import { callsTo } from '../../generated/handlers.ts'
 import { operations } from '../../generated/operations.ts'
 import { schemas } from '../../generated/schemas.ts'
+import type { Caller } from '../auth/access-policy.ts'
 import type { Authorizer } from '../auth/authorizer.ts'
 import { readCredential, type SchemeReader } from '../auth/credential.ts'
-import type { Caller } from '../auth/judge.ts'
 import { ServiceError } from '../errors.ts'
 import type { CommitLookup } from '../git/commit-lookup.ts'
-import { RepositoryUnavailable } from '../git/repository.ts'
-import { valuesOf } from '../http/headers.ts'
-import { asServiceError, sendError } from '../http/replies.ts'
+import { asServiceError, sendError } from '../hooks/error-replies.ts'
+import { recheckAccess } from '../hooks/recheck-access.ts'
+import { headerValues } from '../http/header-values.ts'
 import type { Store } from '../store/store.ts'
 import type { StatusState } from '../store/tables.ts'
 import { FairQueue } from '../util/fair-queue.ts'
@@ -56,7 +56,7 @@ export async function api(app: FastifyInstance, options: ApiOptions): Promise<vo
     request: OperationRequest,
     { access, scopes }: Pick<Operation, 'access' | 'scopes'>,
   ): Promise<Caller> {
-    const credential = readCredential(valuesOf(request.raw.rawHeaders, 'authorization'), readers)
+    const credential = readCredential(headerValues(request.raw.rawHeaders, 'authorization'), readers)
     const { address } = request.client
     const { owner, repo } = request.params
     return authorizer.authorize({ credential, address }, owner, repo, { access, scopes })
@@ -78,15 +78,9 @@ export async function api(app: FastifyInstance, options: ApiOptions): Promise<vo
   app.setErrorHandler<unknown, { Params: PathParameters }>(async (error, request, reply) => {
     // What is refused before the hook above runs varies no less.
     reply.header('vary', 'Authorization')
-    if (error instanceof RepositoryUnavailable) {
-      // Files that cannot be opened may be those of a repository that was just deleted: then it is missing.
-      await authorize(request, { access: 'read', scopes: [] }).catch((fault) =>
-        sendError(reply, fault, CHALLENGE),
-      )
-      if (reply.sent) return reply
-    }
+    const current = await recheckAccess(error, () => authorize(request, { access: 'read', scopes: [] }))
     const operation = declared[request.routeOptions.config.operation ?? '']
-    return sendError(reply, declaredError(operation, asServiceError(error)), CHALLENGE)
+    return sendError(reply, declaredError(operation, asServiceError(current)), CHALLENGE)
   })
   bindOperations<ApiCaller>(app, {
     operations,

@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { AnyReply, Call } from '../../generated/handlers.ts'
+import type { Scope } from '../../generated/operations.ts'
 import { type ErrorCode, ServiceError, statusOf } from '../errors.ts'
 import { checkBodyHeaders, readJsonBody } from '../http/body.ts'
 import { type QuerySchema, queryReader } from './query.ts'
@@ -22,7 +23,7 @@ export interface Operation {
   readonly access: 'read' | 'write'
   readonly anonymous: boolean
   readonly schemes: readonly string[]
-  readonly scopes: readonly string[]
+  readonly scopes: readonly Scope[]
   readonly params: object
   readonly query: QuerySchema | null
   readonly body: object | null

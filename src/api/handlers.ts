@@ -1,6 +1,6 @@
 import type { Handlers, Reply } from '../../generated/handlers.ts'
 import type { components } from '../../generated/schema.ts'
-import type { Caller } from '../auth/judge.ts'
+import type { Caller } from '../auth/access-policy.ts'
 import { combinedState } from '../domain/combined-state.ts'
 import { commitsOf } from '../domain/commits.ts'
 import { ServiceError } from '../errors.ts'

@@ -1,8 +1,8 @@
 import { ServiceError } from '../errors.ts'
 import type { Store } from '../store/store.ts'
+import { type Caller, type Demand, judge } from './access-policy.ts'
 import type { Budget } from './budget.ts'
 import type { Credential } from './credential.ts'
-import { type Caller, type Demand, judge } from './judge.ts'
 import { trackTokenUse } from './token-use.ts'
 
 /** Who asks, and from where. */

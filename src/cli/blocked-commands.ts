@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { addressKey, UNKNOWN_ADDRESS } from '../auth/address.ts'
-import { Refused } from '../store/refused.ts'
+import { RuleViolation } from '../store/rule-violation.ts'
 import { printList } from './output.ts'
 import { UsageError } from './usage-error.ts'
 import type { WithStore } from './with-store.ts'
@@ -31,7 +31,7 @@ export function addBlockedCommands(program: Command, withStore: WithStore): void
       withStore(async (store) => {
         const key = addressKey(address.replace(/\/64$/, ''))
         if (key === UNKNOWN_ADDRESS) throw new UsageError(`"${address}" is not an IP address`)
-        if (!(await store.failures.lift(key))) throw new Refused(`nothing is counted for ${address}`)
+        if (!(await store.failures.lift(key))) throw new RuleViolation(`nothing is counted for ${address}`)
       }),
     )
 }

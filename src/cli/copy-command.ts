@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { readConfig, readDatabaseUrl } from '../config.ts'
-import { copyStore } from '../store/store.ts'
+import { copyStore } from '../maintenance/copy/copy.ts'
 import { warnOfExposed } from './exposed-warning.ts'
 import { showProgress } from './progress.ts'
 import { UsageError } from './usage-error.ts'

@@ -1,36 +1,39 @@
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
-import { checkAll } from '../domain/check.ts'
 import { openCommitLookup } from '../git/commit-lookup.ts'
-import { checkGit } from '../git/usable.ts'
-import { Refused } from '../store/refused.ts'
+import { checkGit } from '../git/git-version.ts'
+import { restoreBackup } from '../maintenance/backup/restore.ts'
+import { writeBackup } from '../maintenance/backup/write.ts'
+import { checkAll } from '../maintenance/check.ts'
+import { pruneStatuses } from '../maintenance/prune.ts'
+import { RuleViolation } from '../store/rule-violation.ts'
 import { callerFolder } from './caller-folder.ts'
 import { parseDuration } from './expiry.ts'
 import { print } from './output.ts'
 import { showCount, showProgress } from './progress.ts'
 import type { WithStore } from './with-store.ts'
 
-function summaryOf(faults: string[], damaged: boolean): string {
-  const found = `${faults.length.toLocaleString('en')} faults were found`
-  if (!damaged) return found
-  return `${found}. The database is damaged: stop the server, move the database away, and restore the newest backup with "restore FILE"`
+function summaryOf(count: number, damaged: boolean): string {
+  const summary = `found ${count.toLocaleString('en')} ${count === 1 ? 'problem' : 'problems'}`
+  if (!damaged) return summary
+  return `${summary}. The database is damaged: stop the server, move the database away, and restore the newest backup with "restore FILE"`
 }
 
 export function addMaintenanceCommands(program: Command, withStore: WithStore): void {
   program
     .command('backup')
     .argument('<file>')
-    .description('write the database to a file, also while the server runs')
+    .description('back up the database to a file; the server may be running')
     .addHelpText(
       'after',
       `
-The file holds users, repositories, access, tokens (as hashes) and statuses as they are at one moment; it can be
-restored into SQLite and PostgreSQL alike. Repositories are folders: copy those below DATA_DIR after this command.`,
+The backup is a snapshot of users, repositories, access, tokens (as hashes) and statuses. You can restore it into SQLite
+or PostgreSQL. It does not contain the repositories: after this command, copy their folders below DATA_DIR.`,
     )
     .action((file: string) =>
       withStore(async (store) => {
         const progress = showProgress()
-        await store.backup(resolve(callerFolder(), file), (table, done, total) =>
+        await writeBackup(store.engine, resolve(callerFolder(), file), (table, done, total) =>
           progress(`backup ${table}`, done, total ?? done),
         )
       }),
@@ -39,11 +42,11 @@ restored into SQLite and PostgreSQL alike. Repositories are folders: copy those 
   program
     .command('restore')
     .argument('<file>')
-    .description('fill an empty database from a backup: all of it or nothing')
+    .description('restore a backup into an empty database, in one transaction')
     .action((file: string) =>
       withStore(async (store) => {
         const progress = showCount()
-        await store.restore(resolve(callerFolder(), file), (table, done) =>
+        await restoreBackup(store.engine, resolve(callerFolder(), file), (table, done) =>
           progress(`restore ${table}: ${done.toLocaleString('en')}`),
         )
         progress('The backup is restored.', true)
@@ -52,24 +55,24 @@ restored into SQLite and PostgreSQL alike. Repositories are folders: copy those 
 
   program
     .command('check')
-    .description('check what is stored and whether its repositories are there; print what is wrong')
-    .option('--commits', 'also ask git for every commit that something was reported on')
-    .option('--prune', 'remove what refers to a repository, a user or (with --commits) a commit that is gone')
+    .description('check the database and the repositories on disk; print each problem')
+    .option('--commits', 'also look up every commit with statuses in git')
+    .option('--prune', 'remove rows of a missing repository, user or (with --commits) commit')
     .action(({ commits = false, prune = false }: { commits?: boolean; prune?: boolean }) =>
       withStore(async (store) => {
         await checkGit()
         const lookup = openCommitLookup()
         const progress = showProgress()
         try {
-          const { faults, pruned, damaged } = await checkAll(
+          const { findings, pruned, damaged } = await checkAll(
             store,
             lookup,
             { commits, prune },
             (what, done, total) => progress(`check ${what}`, done, total),
           )
-          for (const fault of pruned) print(`removed: ${fault}`)
-          for (const fault of faults) print(fault)
-          if (faults.length > 0) throw new Refused(summaryOf(faults, damaged))
+          for (const finding of pruned) print(`removed: ${finding}`)
+          for (const finding of findings) print(finding)
+          if (findings.length > 0) throw new RuleViolation(summaryOf(findings.length, damaged))
         } finally {
           await lookup.close()
         }
@@ -78,14 +81,14 @@ restored into SQLite and PostgreSQL alike. Repositories are folders: copy those 
 
   program
     .command('prune')
-    .description('remove the statuses of commits on which nothing was reported lately')
-    .requiredOption('--older-than <duration>', 'how long nothing was reported on them: 365d')
+    .description('remove the statuses of commits without recent reports')
+    .requiredOption('--older-than <duration>', 'time since the latest report on a commit, for example 365d')
     .action(({ olderThan }: { olderThan: string }) => {
       const before = Math.floor((Date.now() - parseDuration(olderThan)) / 1000)
       return withStore(async (store) => {
         const progress = showCount()
         let summary = '0 statuses of 0 commits'
-        await store.prune(before, (commits, removed) => {
+        await pruneStatuses(store.engine, before, (commits, removed) => {
           summary = `${removed.toLocaleString('en')} statuses of ${commits.toLocaleString('en')} commits`
           progress(`removed ${summary}`)
         })

@@ -3,9 +3,9 @@ import { rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { Argument, type Command, Option } from 'commander'
 import { gitDirOf } from '../git/git-dir.ts'
+import { checkGit } from '../git/git-version.ts'
 import { createBareRepository, inspectRepository, type ObjectFormat } from '../git/repository.ts'
-import { checkGit } from '../git/usable.ts'
-import { Refused } from '../store/refused.ts'
+import { RuleViolation } from '../store/rule-violation.ts'
 import type { Permission, Visibility } from '../store/tables.ts'
 import { renameDurably } from '../util/durable.ts'
 import { callerFolder } from './caller-folder.ts'
@@ -120,7 +120,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
       withStore(async (store) => {
         const { owner, name } = split(fullName)
         const user = await store.users.find(userName)
-        if (!user) throw new Refused(`there is no user "${userName}"`)
+        if (!user) throw new RuleViolation(`there is no user "${userName}"`)
         await store.repositories.setAccess(owner, name, user.id, permission === 'none' ? null : permission)
       }),
     )

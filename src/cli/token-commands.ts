@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
+import { scopes } from '../../generated/operations.ts'
 import { issueToken } from '../auth/issue-token.ts'
-import { Refused } from '../store/refused.ts'
+import { RuleViolation } from '../store/rule-violation.ts'
 import type { Store } from '../store/store.ts'
 import { formatTime } from '../store/time.ts'
 import type { User } from '../store/users.ts'
@@ -24,7 +25,7 @@ export function addTokenCommands(program: Command, withStore: WithStore): void {
         const { secret } = await issueToken(store.tokens, {
           userId: (await findUser(store, userName)).id,
           name: options.name,
-          scopes: options.scopes ? ['repo'] : [],
+          scopes: options.scopes ? [scopes.repo] : [],
           expiresAt,
         })
         print(secret)
@@ -61,6 +62,6 @@ export function addTokenCommands(program: Command, withStore: WithStore): void {
 
 async function findUser(store: Store, name: string): Promise<User> {
   const user = await store.users.find(name)
-  if (!user) throw new Refused(`there is no user "${name}"`)
+  if (!user) throw new RuleViolation(`there is no user "${name}"`)
   return user
 }

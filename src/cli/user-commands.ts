@@ -1,7 +1,7 @@
 import { text } from 'node:stream/consumers'
 import type { Command } from 'commander'
 import { hashPassword, MAX_PASSWORD_BYTES, MIN_PASSWORD_LENGTH } from '../auth/password.ts'
-import { Refused } from '../store/refused.ts'
+import { RuleViolation } from '../store/rule-violation.ts'
 import { formatTime } from '../store/time.ts'
 import { printList } from './output.ts'
 import type { WithStore } from './with-store.ts'
@@ -46,10 +46,10 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
 async function readPassword(): Promise<string> {
   const [password = ''] = (await text(process.stdin)).split(/\r?\n/, 1)
   if ([...password].length < MIN_PASSWORD_LENGTH) {
-    throw new Refused(`a password has at least ${MIN_PASSWORD_LENGTH} characters`)
+    throw new RuleViolation(`a password has at least ${MIN_PASSWORD_LENGTH} characters`)
   }
   if (Buffer.byteLength(password) > MAX_PASSWORD_BYTES) {
-    throw new Refused(`a password has at most ${MAX_PASSWORD_BYTES} bytes`)
+    throw new RuleViolation(`a password has at most ${MAX_PASSWORD_BYTES} bytes`)
   }
   return password
 }

@@ -6,10 +6,16 @@ import { handlerHeaders } from './servable.ts'
 import { property, serverSchema } from './server-schema.ts'
 import type { Operation, Spec } from './spec.ts'
 
-/** One row an operation: all that the server needs to bind it to a route. */
+/** Emits the scopes of tokens, and one row for each operation: everything that the server needs to bind it to a route. */
 export function emitOperations({ operations, schemas }: Spec): string {
   const rows = Object.fromEntries(operations.map((operation) => [operation.id, row(operation, schemas)]))
-  return `export const operations = ${JSON.stringify(rows, null, 2)} as const\n`
+  const scopes = Object.fromEntries(
+    operations.flatMap((operation) => operation.scopes.map((name) => [name, name])),
+  )
+  return (
+    `export const scopes = ${JSON.stringify(scopes, null, 2)} as const\nexport type Scope = keyof typeof scopes\n\n` +
+    `export const operations = ${JSON.stringify(rows, null, 2)} as const\n`
+  )
 }
 
 function row(operation: Operation, schemas: Spec['schemas']) {

@@ -3,7 +3,7 @@ import type { Writable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { ServiceError } from '../errors.ts'
 import type { GitService } from '../git/http-backend.ts'
-import { BROKEN, breakBody, isBroken } from '../http/linger.ts'
+import { abortBody, BODY_ABORTED, isBodyAborted } from '../http/lingering-close.ts'
 
 /** git's own limit for what it keeps in memory of a request to fetch (`http.maxRequestBuffer`). */
 const FETCH_BYTES = 10 * 1024 * 1024
@@ -65,8 +65,8 @@ export class ArrivingBody {
     // Avoids an unhandled rejection when the body is lost while nobody reads it.
     this.#failure.catch(() => {})
     const lose = () => this.#loss.abort(new ServiceError('malformed_request'))
-    if (isBroken(request) || request.destroyed) lose()
-    request.once(BROKEN, lose).once('close', () => {
+    if (isBodyAborted(request) || request.destroyed) lose()
+    request.once(BODY_ABORTED, lose).once('close', () => {
       // What has arrived in full but was not read yet is lost too when the stream is destroyed.
       if (!request.readableEnded) lose()
     })
@@ -82,7 +82,7 @@ export class ArrivingBody {
   /** Stops waiting for the rest of the body: its client is too slow. */
   cutOff(): void {
     this.#loss.abort(new ServiceError('too_slow'))
-    breakBody(this.#request)
+    abortBody(this.#request)
   }
 
   /** Waits for the first byte, or for the end of an empty body. Reads no more than fits into the stream's buffer. */

@@ -1,14 +1,16 @@
 import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { scopes } from '../../generated/operations.ts'
+import type { Demand } from '../auth/access-policy.ts'
 import type { Authorizer } from '../auth/authorizer.ts'
 import { readCredential, type SchemeReader } from '../auth/credential.ts'
-import type { Demand } from '../auth/judge.ts'
 import { ServiceError } from '../errors.ts'
 import { gitDirOf, type RepositoryFolder } from '../git/git-dir.ts'
 import type { BackendCall, GitService } from '../git/http-backend.ts'
-import { checkOpenable, RepositoryUnavailable } from '../git/openable.ts'
-import { valuesOf } from '../http/headers.ts'
-import { sendError } from '../http/replies.ts'
+import { checkRepositoryFiles } from '../git/repository-health.ts'
+import { sendError } from '../hooks/error-replies.ts'
+import { recheckAccess } from '../hooks/recheck-access.ts'
+import { headerValues } from '../http/header-values.ts'
 import { readBasic } from './basic.ts'
 import { bodyLimit, checkGitBodyHeaders } from './body.ts'
 import { createGitServer, type GitLimits } from './serve.ts'
@@ -49,9 +51,9 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
     { owner, name }: Target,
     access: Demand['access'],
   ): Promise<RepositoryFolder> {
-    const credential = readCredential(valuesOf(request.raw.rawHeaders, 'authorization'), readers)
+    const credential = readCredential(headerValues(request.raw.rawHeaders, 'authorization'), readers)
     const attempt = { credential, address: request.client.address }
-    const demand = { access, scopes: ['repo'] }
+    const demand = { access, scopes: [scopes.repo] }
     const { repository } = await authorizer.authorize(attempt, owner, name, demand)
     return repository
   }
@@ -70,13 +72,11 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
         const protocol = protocolOf(request.raw)
         return reply.send(await serveGit(request, reply, repository, { ...call, protocol }))
       }
-      await checkOpenable(repository.path)
+      await checkRepositoryFiles(repository.path)
       await gitDirOf(repository)
       return reply.send('')
     } catch (error) {
-      // Files that cannot be opened may be those of a repository that was just deleted: then it is missing.
-      if (error instanceof RepositoryUnavailable) await authorize(request, target, 'read')
-      throw error
+      throw await recheckAccess(error, () => authorize(request, target, 'read'))
     }
   }
 

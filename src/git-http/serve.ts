@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { ServiceError } from '../errors.ts'
 import { gitDirOf, type RepositoryFolder } from '../git/git-dir.ts'
 import { type BackendCall, BackendTimeout, HttpBackend } from '../git/http-backend.ts'
-import { checkOpenable } from '../git/openable.ts'
+import { checkRepositoryFiles } from '../git/repository-health.ts'
 import { sharingUmask } from '../git/sharing.ts'
 import { connectionSignal } from '../http/connection-signal.ts'
 import { QueueFull } from '../util/fair-queue.ts'
@@ -94,7 +94,7 @@ export function createGitServer(limits: GitLimits, bodyTimeout: number): ServeGi
     const gone = body.lost === null ? connection : AbortSignal.any([connection, body.lost])
     const leave = await places[call.service].enter(request.client.address, gone)
     try {
-      await checkOpenable(path)
+      await checkRepositoryFiles(path)
       const gitDir = await gitDirOf(repository)
       const umask = managed ? undefined : await sharingUmask(path)
       gone.throwIfAborted()

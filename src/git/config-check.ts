@@ -3,7 +3,7 @@ import { promisify } from 'node:util'
 import { limitConcurrency } from '../util/limit-concurrency.ts'
 import { isAllowedKey } from './config-allowlist.ts'
 import { gitEnvironment } from './environment.ts'
-import { RepositoryUnavailable, unavailable } from './openable.ts'
+import { RepositoryUnavailable, unavailable } from './repository-health.ts'
 
 /** A setting as git reads it. */
 export interface Setting {

@@ -4,7 +4,7 @@ import { syncPath } from '../util/durable.ts'
 import { limitConcurrency } from '../util/limit-concurrency.ts'
 import { isMissing } from '../util/missing.ts'
 import { walk } from '../util/walk.ts'
-import { FAN_OUT, unavailable } from './openable.ts'
+import { FAN_OUT, unavailable } from './repository-health.ts'
 
 /** Milliseconds after which a change gets another timestamp than an earlier one, on every file system. */
 const DISTINCT = 2_000

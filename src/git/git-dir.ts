@@ -11,7 +11,7 @@ import {
   type Setting,
   textOf,
 } from './config-check.ts'
-import { unavailable } from './openable.ts'
+import { unavailable } from './repository-health.ts'
 
 /** Where a repository is. */
 export interface RepositoryFolder {

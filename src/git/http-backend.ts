@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { PassThrough, type Readable, type Transform, type Writable } from 'node:stream'
 import { gitEnvironment } from './environment.ts'
 import { syncFolders } from './folder-sync.ts'
-import { unavailable } from './openable.ts'
+import { unavailable } from './repository-health.ts'
 import { removeStaleLocks } from './stale-locks.ts'
 import { syncBeforeEnd, syncBeforeReport } from './synced-answer.ts'
 

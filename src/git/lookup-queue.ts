@@ -1,7 +1,12 @@
 import { gitDirOf, type RepositoryFolder } from './git-dir.ts'
 import type { Answer, Question } from './object-reader.ts'
-import { checkOpenable, packState, type RepositoryUnavailable, unavailable } from './openable.ts'
 import type { ReaderPool } from './reader-pool.ts'
+import {
+  checkRepositoryFiles,
+  packState,
+  type RepositoryUnavailable,
+  unavailable,
+} from './repository-health.ts'
 
 /** A repository by its id, which is never used again for another one. */
 export interface LookupRepository extends Readonly<RepositoryFolder> {
@@ -111,7 +116,7 @@ export class LookupQueue {
   async #state(): Promise<string> {
     const { path } = this.#repository
     const state = await packState(path)
-    if (state === '') await checkOpenable(path)
+    if (state === '') await checkRepositoryFiles(path)
     return state
   }
 
@@ -120,7 +125,7 @@ export class LookupQueue {
       const batch = this.#missing
       this.#missing = []
       try {
-        this.#knownOpenable = await checkOpenable(this.#repository.path, this.#knownOpenable)
+        this.#knownOpenable = await checkRepositoryFiles(this.#repository.path, this.#knownOpenable)
         for (const lookup of batch) this.#settle(lookup, false)
       } catch (error) {
         this.#knownOpenable = undefined

@@ -4,7 +4,7 @@ import { dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { createFolder, syncTree } from '../util/durable.ts'
 import { gitEnvironment } from './environment.ts'
-import { checkOpenable, RepositoryUnavailable } from './openable.ts'
+import { checkRepositoryFiles, RepositoryUnavailable } from './repository-health.ts'
 
 export { RepositoryUnavailable }
 
@@ -56,7 +56,7 @@ export async function inspectRepository(path: string): Promise<{ path: string; o
   try {
     const real = await realpath(path)
     found = await open(real).catch((error) => open(join(real, '.git')).catch(() => Promise.reject(error)))
-    await checkOpenable(found.path)
+    await checkRepositoryFiles(found.path)
   } catch (error) {
     throw new NotARepository(`${path} is not a git repository that can be opened: ${reason(error)}`, {
       cause: error,

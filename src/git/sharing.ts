@@ -1,6 +1,6 @@
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { unavailable } from './openable.ts'
+import { unavailable } from './repository-health.ts'
 
 /**
  * Returns the umask, in octal digits, that keeps an imported repository as open to other accounts as it is: what is pushed

@@ -3,7 +3,7 @@ import { uptime } from 'node:os'
 import { join } from 'node:path'
 import { isMissing } from '../util/missing.ts'
 import { walk } from '../util/walk.ts'
-import { unavailable } from './openable.ts'
+import { unavailable } from './repository-health.ts'
 
 /** Milliseconds for which git may hold a lock on refs; it takes one for as long as it writes. */
 const LONGEST = 10 * 60 * 1000

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { ServiceError } from '../errors.ts'
-import { BROKEN, breakBody, isBroken } from './linger.ts'
+import { abortBody, BODY_ABORTED, isBodyAborted } from './lingering-close.ts'
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 const PARAMETER = /;\s*([^=;\s]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^;]*)/g
@@ -69,14 +69,15 @@ function readBytes(
   limit: number,
   patience: number,
 ): Promise<Buffer> {
-  if (isBroken(request) || request.destroyed) return Promise.reject(new ServiceError('malformed_request'))
+  if (isBodyAborted(request) || request.destroyed)
+    return Promise.reject(new ServiceError('malformed_request'))
   if (request.headers.expect !== undefined && request.httpVersion === '1.1') response.writeContinue()
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     let length = 0
     const timer = setTimeout(() => {
       settle(() => reject(new ServiceError('too_slow')))
-      breakBody(request)
+      abortBody(request)
     }, patience)
     const onData = (chunk: Buffer) => {
       length += chunk.length
@@ -88,10 +89,10 @@ function readBytes(
     const onClose = () => settle(() => reject(new ServiceError('malformed_request')))
     const settle = (outcome: () => void) => {
       clearTimeout(timer)
-      request.off('data', onData).off('end', onEnd).off('close', onClose).off(BROKEN, onClose)
+      request.off('data', onData).off('end', onEnd).off('close', onClose).off(BODY_ABORTED, onClose)
       outcome()
     }
-    request.on('data', onData).on('end', onEnd).on('close', onClose).on(BROKEN, onClose)
+    request.on('data', onData).on('end', onEnd).on('close', onClose).on(BODY_ABORTED, onClose)
   })
 }
 

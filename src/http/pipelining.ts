@@ -26,7 +26,7 @@ export function lastResponseOf(socket: Socket): ServerResponse | undefined {
  * client that sends many requests and reads nothing has one answer waiting, not as many as it asked for, and Node reads
  * no more than one chunk of its requests. Where too many wait all the same, a connection that adds one is closed.
  */
-export function oneAtATime(start: RequestListener): RequestListener {
+export function servePipelinedInTurn(start: RequestListener): RequestListener {
   let waiting = 0
 
   const stopWaiting = (pipeline: Pipeline, count: number) => {

@@ -7,10 +7,10 @@ import {
 } from 'node:http'
 import type { Socket } from 'node:net'
 import { type ErrorCode, messageOf, statusOf } from '../errors.ts'
-import { valuesOf } from './headers.ts'
+import { headerValues } from './header-values.ts'
 import { Incoming } from './incoming.ts'
-import { breakBody, closeGently, isClosing, patientAnswers } from './linger.ts'
-import { lastResponseOf, oneAtATime } from './pipelining.ts'
+import { abortBody, isClosing, lingeringClose, responsesWithLingeringClose } from './lingering-close.ts'
+import { lastResponseOf, servePipelinedInTurn } from './pipelining.ts'
 import { endStalledWrites } from './write-timeout.ts'
 
 /** Milliseconds until a client that does not get on is let go. */
@@ -39,7 +39,7 @@ const MAX_HEADER_BYTES = 16 * 1024
 export function createHttpServer(handle: RequestListener, timeouts: Timeouts): Server {
   const server = createServer({
     IncomingMessage: Incoming,
-    ServerResponse: patientAnswers(timeouts.body),
+    ServerResponse: responsesWithLingeringClose(timeouts.body),
     maxHeaderSize: MAX_HEADER_BYTES,
     requireHostHeader: false,
     headersTimeout: timeouts.headers,
@@ -48,9 +48,9 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
     keepAliveTimeout: timeouts.idle,
     connectionsCheckingInterval: 500,
   })
-  const listener = oneAtATime((request, response) => {
+  const listener = servePipelinedInTurn((request, response) => {
     if (isClosing(request.socket)) return
-    const fault = findFault(request)
+    const fault = findRequestError(request)
     if (fault) answer(response, fault)
     else handle(request, response)
   })
@@ -80,8 +80,8 @@ export function answerParserError(error: NodeJS.ErrnoException, socket: Socket):
   const earlier = lastResponseOf(socket)
   if (earlier && !earlier.req.complete) {
     // What was refused is the body of a request that has an answer already or gets its own.
-    breakBody(earlier.req)
-    if (earlier.writableFinished) closeGently(socket)
+    abortBody(earlier.req)
+    if (earlier.writableFinished) lingeringClose(socket)
     // An answer that has begun can say nothing more but by ending.
     else if (earlier.headersSent) socket.destroy()
     return
@@ -95,7 +95,7 @@ export function answerParserError(error: NodeJS.ErrnoException, socket: Socket):
         `Content-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\n` +
         `Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n${body}`,
     )
-    closeGently(socket)
+    lingeringClose(socket)
   }
   if (earlier && !earlier.writableFinished && !earlier.destroyed) earlier.once('finish', send)
   else send()
@@ -108,11 +108,11 @@ function parserErrorCode(error: NodeJS.ErrnoException): ErrorCode {
 }
 
 /** What Fastify's router would let pass. */
-function findFault(request: IncomingMessage): ErrorCode | null {
+function findRequestError(request: IncomingMessage): ErrorCode | null {
   if (request.httpVersionMajor !== 1) return 'malformed_request'
   if (request.headers.host === undefined && request.httpVersion === '1.1') return 'host_missing'
   // RFC 9112, 3.2.
-  if (valuesOf(request.rawHeaders, 'host').length > 1) return 'malformed_request'
+  if (headerValues(request.rawHeaders, 'host').length > 1) return 'malformed_request'
   if (/[\u0080-\uffff]/.test(request.url ?? '')) return 'malformed_url'
   return null
 }

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { sendError } from '../http/replies.ts'
+import { sendError } from '../hooks/error-replies.ts'
 
 export interface HealthOptions {
   /** Whether the database answers and stores what it is given. @throws StoreUnavailable */

@@ -3,8 +3,8 @@ import type { FastifyInstance } from 'fastify'
 import type { Budget } from '../auth/budget.ts'
 import { readAuthorization } from '../auth/credential.ts'
 import { ServiceError } from '../errors.ts'
-import { valuesOf } from '../http/headers.ts'
-import { sendError } from '../http/replies.ts'
+import { sendError } from '../hooks/error-replies.ts'
+import { headerValues } from '../http/header-values.ts'
 import type { Metrics } from './metrics.ts'
 
 export interface MetricsPageOptions {
@@ -25,7 +25,7 @@ export async function metricsPage(app: FastifyInstance, options: MetricsPageOpti
   app.get('/metrics', {
     config: { alwaysServed: true },
     async onRequest(request) {
-      const credential = readAuthorization(valuesOf(request.raw.rawHeaders, 'authorization'), bearer)
+      const credential = readAuthorization(headerValues(request.raw.rawHeaders, 'authorization'), bearer)
       if (credential.kind === 'none') throw new ServiceError('credential_missing', MISSING)
       const { address } = request.client
       await budget.check(address)

@@ -56,7 +56,7 @@ export const permission = sql<Permission | null>`case when users.name_key = repo
  * that reading takes would tell that there is a repository of that name.
  */
 export function accessStore(engine: Engine, folder: string) {
-  const now = sql<number>`${sql.raw(engine.flavor.now)}`
+  const now = sql<number>`${sql.raw(engine.dialect.now)}`
   /** Read in place of a repository that is not there. Any that exists will do. */
   let standIn = 1
   const look = prepare<{ address: string; hash: string; owner: string; name: string; standIn: number }>()(
@@ -73,7 +73,7 @@ export function accessStore(engine: Engine, folder: string) {
             stand_in: number
           }>`(select cast(${p.address} as text) as address, cast(${p.hash} as text) as hash,
           cast(${p.owner} as text) as owner, cast(${p.name} as text) as name,
-          cast(${p.standIn} as ${sql.raw(engine.flavor.integer)}) as stand_in)`.as('asked'),
+          cast(${p.standIn} as ${sql.raw(engine.dialect.integer)}) as stand_in)`.as('asked'),
         )
         .leftJoin('auth_failures', (join) =>
           join.onRef('auth_failures.address', '=', 'asked.address').on('auth_failures.ends_at', '>', now),
@@ -94,7 +94,7 @@ export function accessStore(engine: Engine, folder: string) {
             .on(mayReadNamed),
         )
         .select([
-          ...failureColumns(engine.flavor),
+          ...failureColumns(engine.dialect),
           'tokens.id as token_id',
           'tokens.user_id',
           'tokens.scopes',

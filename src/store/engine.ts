@@ -4,7 +4,7 @@ import type { Tables } from './tables.ts'
 
 /** One database, whatever its dialect. */
 export interface Engine {
-  readonly flavor: Flavor
+  readonly dialect: DialectSql
   /** For everything that is not on the hot path. */
   readonly kysely: Kysely<Tables>
   /**
@@ -28,7 +28,7 @@ export interface Engine {
    * Runs one statement that writes. When the promise is fulfilled, its effect survives a crash and a power cut.
    *
    * @param touched key of the only remembered rows that it can change; without it, it may change any
-   * @throws ReferenceGone; StoreUnavailable
+   * @throws ForeignKeyViolation; StoreUnavailable
    */
   write<Params, Row>(query: Prepared<Params, Row>, params: Params, touched?: string): Promise<Row[]>
   /**
@@ -37,7 +37,7 @@ export interface Engine {
    *
    * @param group names the rows, also where they are remembered
    * @returns the row; null where it would be one too many
-   * @throws ReferenceGone; StoreUnavailable
+   * @throws ForeignKeyViolation; StoreUnavailable
    */
   writeLimited<Params, Row>(
     write: LimitedWrite<Params, Row>,
@@ -98,7 +98,7 @@ export interface PoolFigures {
 }
 
 /** What the dialects write differently in SQL. */
-export interface Flavor {
+export interface DialectSql {
   /** A row's own number, never used again once it is deleted. */
   serial: string
   integer: string
@@ -115,8 +115,8 @@ export interface Flavor {
 }
 
 /** A row refers to another one that is not there, or no longer. Nothing was written. */
-export class ReferenceGone extends Error {
-  override name = 'ReferenceGone'
+export class ForeignKeyViolation extends Error {
+  override name = 'ForeignKeyViolation'
 }
 
 /** The database is away, full or locked for too long; trying again later may help. */

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import type { Engine, Flavor } from './engine.ts'
+import type { DialectSql, Engine } from './engine.ts'
 import { prepare } from './prepared.ts'
 
 /** Failed attempts of one address in its current window. */
@@ -46,10 +46,10 @@ export function accessKey(address: string): string {
 }
 
 /** Selects the failures of an address's window, and how much of it is left. */
-export function failureColumns(flavor: Flavor) {
+export function failureColumns(dialect: DialectSql) {
   return [
     'auth_failures.failures' as const,
-    sql<number>`auth_failures.ends_at - ${sql.raw(flavor.now)}`.as('ends_in'),
+    sql<number>`auth_failures.ends_at - ${sql.raw(dialect.now)}`.as('ends_in'),
   ] as const
 }
 
@@ -76,16 +76,16 @@ export function failureColumns(flavor: Flavor) {
  * no attempt extends it.
  */
 export function failureStore(engine: Engine) {
-  const { kysely, flavor } = engine
-  const now = sql<number>`${sql.raw(flavor.now)}`
+  const { kysely, dialect } = engine
+  const now = sql<number>`${sql.raw(dialect.now)}`
   // Where a statement compares times that another one may have written while it waited for the row's lock.
-  const clock = sql<number>`${sql.raw(flavor.clock)}`
+  const clock = sql<number>`${sql.raw(dialect.clock)}`
   let addedUntilTrim = 0
 
   const current = prepare<{ address: string }>()((p) =>
     kysely
       .selectFrom('auth_failures')
-      .select(failureColumns(flavor))
+      .select(failureColumns(dialect))
       .where('address', '=', p.address)
       .where('ends_at', '>', now),
   )
@@ -97,7 +97,7 @@ export function failureStore(engine: Engine) {
     sql<boolean>`(auth_failures.ends_at <= ${now} or auth_failures.ends_at > ${clock} + ${window})`
   const failures = (window: number) =>
     sql<number>`case when ${over(window)} then 0 else auth_failures.failures end`
-  const given = (returned: number) => sql<number>`${sql.raw(flavor.greatest)}(${reserved} - ${returned}, 0)`
+  const given = (returned: number) => sql<number>`${sql.raw(dialect.greatest)}(${reserved} - ${returned}, 0)`
 
   // The window begins with the first failure, and a later one does not lengthen it.
   const count = prepare<FailureLimits & { address: string; returned: number }>()((p) =>
@@ -115,7 +115,7 @@ export function failureStore(engine: Engine) {
           })
           .where(sql<boolean>`${failures(p.window)} + ${given(p.returned)} < ${p.limit}`),
       )
-      .returning(failureColumns(flavor)),
+      .returning(failureColumns(dialect)),
   )
 
   const reserve = prepare<FailureLimits & { address: string }>()((p) =>
@@ -235,7 +235,7 @@ export function failureStore(engine: Engine) {
       const { limit, window } = inMilliseconds(limits)
       const rows = await kysely
         .selectFrom('auth_failures')
-        .select(['address', 'ends_at', ...failureColumns(flavor)])
+        .select(['address', 'ends_at', ...failureColumns(dialect)])
         .where('ends_at', '>', now)
         .where('ends_at', '<=', sql<number>`${now} + ${window}`)
         .where('failures', '>=', limit)

@@ -1,9 +1,9 @@
 import { type Kysely, sql } from 'kysely'
-import type { Engine, Flavor } from './engine.ts'
+import type { DialectSql, Engine } from './engine.ts'
 import type { Tables } from './tables.ts'
 
 /** In the order in which they are applied. A released one is never changed; a change is a new one. */
-const migrations: Record<string, (flavor: Flavor) => string[]> = {
+const migrations: Record<string, (dialect: DialectSql) => string[]> = {
   '001-initial': ({ serial, integer, text, clustered }) => [
     `create table users (
       id ${serial},
@@ -93,7 +93,7 @@ export async function migrate(engine: Engine): Promise<string[]> {
     const known = await appliedMigrations(db)
     for (const [name, statements] of Object.entries(migrations)) {
       if (known.has(name)) continue
-      for (const statement of statements(engine.flavor)) await sql.raw(statement).execute(db)
+      for (const statement of statements(engine.dialect)) await sql.raw(statement).execute(db)
       const applied_at = Math.floor(Date.now() / 1000)
       await db.insertInto('schema_migrations').values({ name, applied_at }).execute()
       applied.push(name)

@@ -5,7 +5,7 @@ import type { Selectable } from 'kysely'
 import { emptyWhenMissing } from '../util/missing.ts'
 import type { Engine } from './engine.ts'
 import { isName, isOwnerName, nameKey } from './names.ts'
-import { Refused } from './refused.ts'
+import { RuleViolation } from './rule-violation.ts'
 import type { Permission, Tables, Visibility } from './tables.ts'
 import { nowInSeconds } from './time.ts'
 
@@ -39,10 +39,10 @@ export function repositoryStore({ kysely }: Engine, folder: string) {
     return row && located(row)
   }
 
-  /** @throws Refused when there is none */
+  /** @throws RuleViolation when there is none */
   const get = async (owner: string, name: string): Promise<Repository> => {
     const repository = await find(owner, name)
-    if (!repository) throw new Refused(`there is no repository ${owner}/${name}`)
+    if (!repository) throw new RuleViolation(`there is no repository ${owner}/${name}`)
     return repository
   }
 
@@ -56,12 +56,12 @@ export function repositoryStore({ kysely }: Engine, folder: string) {
      *
      * @param place moves the files to where they belong, before anybody can see the row; when it fails, there is no
      * row. Must be quick: the database is locked meanwhile.
-     * @throws Refused when a name breaks the rules or is taken
+     * @throws RuleViolation when a name breaks the rules or is taken
      */
     async create(repository: NewRepository, place?: (path: string) => Promise<void>): Promise<Repository> {
       const { owner, name, visibility, objectFormat } = repository
-      if (!isOwnerName(owner)) throw new Refused(`"${owner}" cannot be the name of an owner`)
-      if (!isName(name)) throw new Refused(`"${name}" cannot be the name of a repository`)
+      if (!isOwnerName(owner)) throw new RuleViolation(`"${owner}" cannot be the name of an owner`)
+      if (!isName(name)) throw new RuleViolation(`"${name}" cannot be the name of a repository`)
       const values = {
         owner,
         owner_key: nameKey(owner),
@@ -80,7 +80,7 @@ export function repositoryStore({ kysely }: Engine, folder: string) {
             .onConflict((conflict) => conflict.columns(['owner_key', 'name_key']).doNothing())
             .returningAll()
             .executeTakeFirst()
-          if (!row) throw new Refused(`there is already a repository ${owner}/${name}`)
+          if (!row) throw new RuleViolation(`there is already a repository ${owner}/${name}`)
           const created = located(row)
           if (!created.managed || !lstatSync(created.path, { throwIfNoEntry: false })) {
             await place?.(created.path)

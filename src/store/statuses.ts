@@ -1,6 +1,6 @@
 import { type OnConflictBuilder, sql } from 'kysely'
 import { schemas } from '../../generated/schemas.ts'
-import { type Engine, type LimitedWrite, ReferenceGone } from './engine.ts'
+import { type Engine, ForeignKeyViolation, type LimitedWrite } from './engine.ts'
 import { newId } from './ids.ts'
 import { prepare } from './prepared.ts'
 import type { StatusState, Tables } from './tables.ts'
@@ -93,7 +93,7 @@ function keyOf(repositoryId: number, sha: string): string {
  * @param maxContexts contexts that a commit may have
  */
 export function statusStore(engine: Engine, maxContexts: number) {
-  const { kysely, flavor } = engine
+  const { kysely, dialect } = engine
   // All else that a status consists of was sent with the report.
   const decided = ['id', 'created_at', 'updated_at'] as const
 
@@ -103,7 +103,7 @@ export function statusStore(engine: Engine, maxContexts: number) {
       .select('context')
       .where('repository_id', '=', repositoryId)
       .where('sha', '=', sha)
-  const later = (moment: unknown) => sql<number>`${sql.raw(flavor.greatest)}(${moment}, statuses.updated_at)`
+  const later = (moment: unknown) => sql<number>`${sql.raw(dialect.greatest)}(${moment}, statuses.updated_at)`
   const orReplace = (conflict: OnConflictBuilder<Tables, 'statuses'>) =>
     conflict.columns(['repository_id', 'sha', 'context']).doUpdateSet({
       state: (eb) => eb.ref('excluded.state'),
@@ -209,7 +209,7 @@ export function statusStore(engine: Engine, maxContexts: number) {
       const group = keyOf(repositoryId, sha)
       const row = await engine.writeLimited(write, values, group).catch((error: unknown) => {
         // One deleted meanwhile leaves nothing behind.
-        if (error instanceof ReferenceGone) return undefined
+        if (error instanceof ForeignKeyViolation) return undefined
         throw error
       })
       if (row) return { ...row, sha, context, state, description, target_url: targetUrl }

@@ -1,20 +1,15 @@
 import { join } from 'node:path'
 import { accessStore } from './access.ts'
-import { restoreBackup } from './backup/restore.ts'
-import { type OnRows, writeBackup } from './backup/write.ts'
-import { type CopyProgress, copyDatabase } from './copy/copy.ts'
 import type { Engine, PoolFigures } from './engine.ts'
 import { failureStore } from './failures.ts'
-import { pruneStatuses, removeCommits, reportedCommits } from './maintenance/commits.ts'
-import { findFaults, removeOrphans } from './maintenance/faults.ts'
 import { migrate } from './migrations.ts'
 import { prepare } from './prepared.ts'
 import { repositoryStore } from './repositories.ts'
+import { repositoryListing } from './repository-listing.ts'
 import { sessionStore } from './sessions.ts'
 import { statusStore } from './statuses.ts'
 import { tokenStore } from './tokens.ts'
 import { userStore } from './users.ts'
-import { visibleStore } from './visible.ts'
 
 export type Store = ReturnType<typeof storeOver>
 
@@ -47,27 +42,6 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   }
 }
 
-/**
- * Copies the database to an empty PostgreSQL database, whose schema it makes, and compares the two; see `copyDatabase`.
- *
- * @throws StoreUnavailable when one of them cannot be opened; Refused
- */
-export async function copyStore(
-  from: StoreOptions,
-  databaseUrl: string,
-  onProgress: (progress: CopyProgress) => void,
-): Promise<void> {
-  const source = await openEngine({ ...from, patient: true })
-  const target = await openEngine({ dataDir: from.dataDir, databaseUrl, poolSize: 1, patient: true })
-  try {
-    for (const engine of [source, target]) await migrate(engine)
-    await copyDatabase(source, target, onProgress)
-  } finally {
-    await source.close()
-    await target.close()
-  }
-}
-
 /** Opens the database as it is. @throws StoreUnavailable when it cannot be opened */
 export async function openEngine(options: StoreOptions): Promise<Engine> {
   const { dataDir, databaseUrl, poolSize = 10, patient = false } = options
@@ -89,6 +63,8 @@ export function storeOver(engine: Engine, repositories: string, maxContexts = MA
     engine.kysely.selectFrom('schema_migrations').select('name').limit(1),
   )
   return {
+    /** For maintenance, which works on tables rather than on users, tokens and statuses. */
+    engine,
     users: userStore(engine),
     repositories: repositoryStore(engine, repositories),
     tokens: tokenStore(engine),
@@ -96,26 +72,8 @@ export function storeOver(engine: Engine, repositories: string, maxContexts = MA
     sessions: sessionStore(engine),
     failures: failureStore(engine),
     access: accessStore(engine, repositories),
-    visible: visibleStore(engine, repositories),
+    listing: repositoryListing(engine, repositories),
     migrate: () => migrate(engine),
-    /** See `writeBackup`. */
-    backup: (file: string, onRows: OnRows) => writeBackup(engine, file, onRows),
-    /** See `restoreBackup`. */
-    restore: (file: string, onRows: OnRows) => restoreBackup(engine, file, onRows),
-    /** What the database finds wrong with its own files, where it can be asked; a sentence for each. */
-    checkFiles: async () => (await engine.checkFiles?.()) ?? [],
-    /** See `findFaults`. */
-    faults: (onRows: OnRows) => findFaults(engine, onRows),
-    /** See `removeOrphans`. */
-    removeOrphans: () => removeOrphans(engine),
-    /** See `reportedCommits`. */
-    reportedCommits: (repositoryId: number) => reportedCommits(engine, repositoryId),
-    /** See `removeCommits`. */
-    removeCommits: (repositoryId: number, shas: readonly string[], before: number) =>
-      removeCommits(engine, repositoryId, shas, before),
-    /** See `pruneStatuses`. */
-    prune: (before: number, onCommits: (commits: number, removed: number) => void) =>
-      pruneStatuses(engine, before, onCommits),
     /** @throws StoreUnavailable when the database cannot be read, or nothing can be stored in it */
     async ping(): Promise<void> {
       await engine.read(anyMigration, {})

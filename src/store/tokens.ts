@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { type Selectable, sql } from 'kysely'
 import type { Engine } from './engine.ts'
-import { Refused } from './refused.ts'
+import { RuleViolation } from './rule-violation.ts'
 import type { Tables } from './tables.ts'
 import { nowInSeconds } from './time.ts'
 
@@ -21,7 +21,7 @@ export interface NewToken {
 }
 
 /** Personal access tokens, of which only a hash is kept. */
-export function tokenStore({ kysely, flavor }: Engine) {
+export function tokenStore({ kysely, dialect }: Engine) {
   return {
     create(token: NewToken): Promise<TokenInfo> {
       return kysely
@@ -56,19 +56,19 @@ export function tokenStore({ kysely, flavor }: Engine) {
      * Takes effect at the next request, in every process.
      *
      * @param userId only a token of this user
-     * @throws Refused when there is no such token
+     * @throws RuleViolation when there is no such token
      */
     async revoke(id: string, userId?: number): Promise<void> {
       let query = kysely.deleteFrom('tokens').where('id', '=', id)
       if (userId !== undefined) query = query.where('user_id', '=', userId)
       const deleted = await query.returning('id').executeTakeFirst()
-      if (!deleted) throw new Refused(`there is no token ${id}`)
+      if (!deleted) throw new RuleViolation(`there is no token ${id}`)
     },
 
     /** Remembers that tokens were used. @param uses seconds since the epoch by token id */
     async touch(uses: ReadonlyMap<string, number>): Promise<void> {
       const moments = [...uses].map(
-        ([id, seconds]) => sql`when ${id} then cast(${seconds} as ${sql.raw(flavor.integer)})`,
+        ([id, seconds]) => sql`when ${id} then cast(${seconds} as ${sql.raw(dialect.integer)})`,
       )
       await kysely
         .updateTable('tokens')

@@ -1,7 +1,7 @@
 import type { Kysely, Selectable } from 'kysely'
 import type { Engine } from './engine.ts'
 import { isOwnerName, nameKey } from './names.ts'
-import { Refused } from './refused.ts'
+import { RuleViolation } from './rule-violation.ts'
 import type { Tables } from './tables.ts'
 import { nowInSeconds } from './time.ts'
 
@@ -12,13 +12,13 @@ export function userStore({ kysely }: Engine) {
   return {
     /**
      * @param ownExisting allow a name that is already the owner of repositories, on which the user then has write access
-     * @throws Refused when the name breaks the rules, is taken or reserved, or would inherit write access unasked
+     * @throws RuleViolation when the name breaks the rules, is taken or reserved, or would inherit write access unasked
      */
     async create(
       name: string,
       options: { passwordHash?: string; ownExisting?: boolean } = {},
     ): Promise<User> {
-      if (!isOwnerName(name)) throw new Refused(`"${name}" cannot be the name of a user`)
+      if (!isOwnerName(name)) throw new RuleViolation(`"${name}" cannot be the name of a user`)
       return kysely.transaction().execute(async (trx) => {
         const user = await trx
           .insertInto('users')
@@ -31,9 +31,9 @@ export function userStore({ kysely }: Engine) {
           .onConflict((conflict) => conflict.column('name_key').doNothing())
           .returningAll()
           .executeTakeFirst()
-        if (!user) throw new Refused(`there is already a user "${name}"`)
+        if (!user) throw new RuleViolation(`there is already a user "${name}"`)
         if (!options.ownExisting && (await ownsRepositories(trx, name))) {
-          throw new Refused(
+          throw new RuleViolation(
             `there are repositories of an owner "${name}", which the user could write to; --own-existing allows that`,
           )
         }
@@ -56,20 +56,20 @@ export function userStore({ kysely }: Engine) {
     /**
      * Ends the user's tokens, sessions and access at once; statuses stay.
      *
-     * @throws Refused when there is no such user, or while the user owns repositories: whoever takes the name next
+     * @throws RuleViolation when there is no such user, or while the user owns repositories: whoever takes the name next
      * would inherit them
      */
     delete(name: string): Promise<void> {
       return kysely.transaction().execute(async (trx) => {
         if (await ownsRepositories(trx, name)) {
-          throw new Refused(`"${name}" owns repositories; delete those first`)
+          throw new RuleViolation(`"${name}" owns repositories; delete those first`)
         }
         const deleted = await trx
           .deleteFrom('users')
           .where('name_key', '=', nameKey(name))
           .returning('id')
           .executeTakeFirst()
-        if (!deleted) throw new Refused(`there is no user "${name}"`)
+        if (!deleted) throw new RuleViolation(`there is no user "${name}"`)
       })
     },
   }

@@ -4,7 +4,7 @@ import { limitConcurrency } from './limit-concurrency.ts'
 /** Milliseconds for which work keeps the event loop from turning. */
 const SLICE = 5
 
-const oneAtATime = limitConcurrency(1)
+const servePipelinedInTurn = limitConcurrency(1)
 
 /**
  * Runs long work without keeping the event loop from other work: calls `step` until it returns false, for 5 ms in one turn
@@ -20,5 +20,5 @@ export async function runInSlices(step: () => boolean): Promise<void> {
     do more = step()
     while (more && performance.now() < end)
   }
-  while (more) await oneAtATime(slice)
+  while (more) await servePipelinedInTurn(slice)
 }

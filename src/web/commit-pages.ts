@@ -4,13 +4,13 @@ import { commitsOf } from '../domain/commits.ts'
 import { ServiceError } from '../errors.ts'
 import type { CommitLookup } from '../git/commit-lookup.ts'
 import type { Commit, CommitLog } from '../git/log.ts'
-import { RepositoryUnavailable } from '../git/repository.ts'
+import { recheckAccess } from '../hooks/recheck-access.ts'
 import { isName, isOwnerName, isReserved } from '../store/names.ts'
+import type { ListedRepository } from '../store/repository-listing.ts'
 import type { StatusRow } from '../store/statuses.ts'
 import type { Store } from '../store/store.ts'
-import type { VisibleRepository } from '../store/visible.ts'
 import { type CountedCommit, commitView, repositoriesView, repositoryView } from './commit-views.ts'
-import type { SendFault } from './error-page.ts'
+import type { SendErrorPage } from './error-page.ts'
 import { type Html, pieces } from './layout.ts'
 import { sendPieces } from './send-pieces.ts'
 import type { Turns } from './turns.ts'
@@ -20,7 +20,7 @@ interface CommitPagesOptions {
   lookup: CommitLookup
   commitLog: CommitLog
   turns: Turns
-  sendFault: SendFault
+  sendErrorPage: SendErrorPage
   publicUrl: string | null
 }
 
@@ -32,7 +32,7 @@ const STEP = 2
 
 /** `/`, `/{owner}/{repo}` and `/{owner}/{repo}/commits/{sha}`: what the visitor may see. */
 export async function commitPages(app: FastifyInstance, options: CommitPagesOptions): Promise<void> {
-  const { store, commitLog, turns, sendFault, publicUrl } = options
+  const { store, commitLog, turns, sendErrorPage, publicUrl } = options
   const commits = commitsOf(store.statuses, options.lookup)
 
   const send = (
@@ -43,13 +43,13 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
   ) => sendPieces(request, reply, pieces({ title, visitor: request.visitor }, content), turns)
 
   /** Private and missing are the same: an anonymous visitor is asked to sign in, a signed-in one gets 404. */
-  const visible = async (request: FastifyRequest, reply: FastifyReply): Promise<VisibleRepository | null> => {
+  const visible = async (request: FastifyRequest, reply: FastifyReply): Promise<ListedRepository | null> => {
     const { owner = '', repo = '' }: { owner?: string; repo?: string } = Object(request.params)
     // The router takes an empty segment, and the site's own words in any case, for the name of an owner.
     if (owner === '' || repo === '' || isReserved(owner)) throw new ServiceError('path_unknown')
     const { user } = request.visitor
     const possible = isOwnerName(owner) && isName(repo)
-    const found = await store.visible.find(user?.id ?? null, possible ? owner : '', possible ? repo : '')
+    const found = await store.listing.find(user?.id ?? null, possible ? owner : '', possible ? repo : '')
     if (found) return found
     if (user) throw new ServiceError('repository_unknown')
     reply.redirect(`/login?next=${encodeURIComponent(request.url)}`, 303)
@@ -57,22 +57,14 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
   }
 
   app.setErrorHandler(async (fault, request, reply) => {
-    let answer = fault
-    // Files that cannot be opened may be those of a repository that was just deleted: then it is missing.
-    if (fault instanceof RepositoryUnavailable) {
-      try {
-        if (!(await visible(request, reply))) return reply
-      } catch (missing) {
-        answer = missing
-      }
-    }
-    return sendFault(answer, request, reply)
+    const current = await recheckAccess(fault, () => visible(request, reply))
+    return reply.sent ? reply : sendErrorPage(current, request, reply)
   })
 
   app.get<{ Querystring: { after?: string | string[] } }>('/', async (request, reply) => {
     const [owner = '', name = ''] = ([request.query.after].flat()[0] ?? '').split('/')
     const after = isOwnerName(owner) && isName(name) ? { owner, name } : undefined
-    const found = await store.visible.list(request.visitor.user?.id ?? null, REPOSITORIES + 1, after)
+    const found = await store.listing.list(request.visitor.user?.id ?? null, REPOSITORIES + 1, after)
     const shown = found.slice(0, REPOSITORIES)
     const last = found.length > REPOSITORIES ? shown.at(-1) : undefined
     return send(request, reply, 'Repositories', [repositoriesView(shown, request.visitor, last)])

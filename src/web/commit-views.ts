@@ -2,19 +2,19 @@ import { html } from 'hono/html'
 import { type CombinedState, combinedState, presentStates } from '../domain/combined-state.ts'
 import { isHttpUrl } from '../domain/http-url.ts'
 import type { Commit } from '../git/log.ts'
+import type { ListedRepository } from '../store/repository-listing.ts'
 import type { StatusCounts, StatusRow } from '../store/statuses.ts'
 import type { StatusState } from '../store/tables.ts'
 import { formatTime } from '../store/time.ts'
-import type { VisibleRepository } from '../store/visible.ts'
 import { ciLines } from './ci-lines.ts'
 import { type Html, time } from './layout.ts'
-import type { Visitor } from './visitor.ts'
+import type { Visitor } from './session-auth.ts'
 
 /** The start page. @param last of this page, where there are more */
 export function repositoriesView(
-  repositories: VisibleRepository[],
+  repositories: ListedRepository[],
   visitor: Visitor,
-  last?: VisibleRepository,
+  last?: ListedRepository,
 ): Html {
   const empty = visitor.user
     ? html`<p class="empty">There is no repository that you can see. An administrator makes one with
@@ -25,7 +25,7 @@ ${repositories.length === 0 ? empty : html`<ul class="list">${repositories.map(r
 ${last ? html`<p><a href="/?after=${encodeURIComponent(`${last.owner}/${last.name}`)}">More repositories</a></p>` : ''}`
 }
 
-function repositoryItem({ owner, name, visibility }: VisibleRepository): Html {
+function repositoryItem({ owner, name, visibility }: ListedRepository): Html {
   return html`<li><a href="/${owner}/${name}"><span class="faint">${owner} /</span> <strong>${name}</strong></a>
   ${visibility === 'private' ? html`<span class="badge">private</span>` : ''}</li>`
 }
@@ -35,7 +35,7 @@ export type CountedCommit = Commit & { counts: StatusCounts }
 
 /** A repository's newest commits with what was reported on them. */
 export function repositoryView(
-  repository: VisibleRepository,
+  repository: ListedRepository,
   commits: readonly CountedCommit[],
   origin: string,
 ): Html {
@@ -57,7 +57,7 @@ ${
 }
 
 function commitItem(
-  { owner, name }: VisibleRepository,
+  { owner, name }: ListedRepository,
   { sha, author, date, subject, counts }: CountedCommit,
 ): Html {
   const total = counts.pending + counts.success + counts.failure + counts.error
@@ -71,7 +71,7 @@ function commitItem(
 
 /** Every status of one commit, piece by piece: there may be thousands. @param state null: there are none */
 export async function* commitView(
-  { owner, name }: VisibleRepository,
+  { owner, name }: ListedRepository,
   sha: string,
   state: CombinedState | null,
   statuses: AsyncIterable<StatusRow>,

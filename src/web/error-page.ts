@@ -2,13 +2,13 @@ import { STATUS_CODES } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { html } from 'hono/html'
 import { ServiceError, statusOf } from '../errors.ts'
-import { asServiceError, describeFault, sendError } from '../http/replies.ts'
-import { WrongMethod } from '../http/unknown-paths.ts'
+import { applyErrorHeaders, asServiceError, sendError } from '../hooks/error-replies.ts'
+import { WrongMethod } from '../hooks/unknown-paths.ts'
 import { page } from './layout.ts'
 import { setSecurityHeaders } from './security-headers.ts'
-import type { Visitor, Visitors } from './visitor.ts'
+import type { SessionAuth, Visitor } from './session-auth.ts'
 
-export type SendFault = (
+export type SendErrorPage = (
   fault: unknown,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -18,13 +18,13 @@ export type SendFault = (
  * Answers faults of pages, and of paths that nobody answers: with a page that has the status and the message that the
  * API would answer, or with `{"error": message}` where a path is unknown and the caller does not ask for HTML.
  */
-export function faultSender(visit: Visitors): SendFault {
+export function createErrorPageSender(visit: SessionAuth): SendErrorPage {
   return async (fault, request, reply) => {
     if (!wantsPage(fault, request)) return sendError(reply, fault, '')
     // The client is gone: nobody gets this answer, and nothing is wrong.
     const isGone = fault !== undefined && fault === request.signal.reason
     const error = isGone ? new ServiceError('malformed_request') : asServiceError(fault)
-    describeFault(reply, error)
+    applyErrorHeaders(reply, error)
     setSecurityHeaders(request, reply)
     const visitor = request.visitor ?? (await visit.identify(request, reply).catch(() => NOBODY))
     const status = statusOf(error.code)

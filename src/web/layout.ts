@@ -1,5 +1,5 @@
 import { html } from 'hono/html'
-import type { Visitor } from './visitor.ts'
+import type { Visitor } from './session-auth.ts'
 
 /** Escaped HTML: what `html` gives for a template without promises. */
 export type Html = ReturnType<typeof html>

@@ -8,12 +8,12 @@ import type { Store } from '../store/store.ts'
 import type { User } from '../store/users.ts'
 import { csrfField, page } from './layout.ts'
 import { localPath } from './local-path.ts'
-import type { Visitors } from './visitor.ts'
+import type { SessionAuth } from './session-auth.ts'
 
 interface SignInOptions {
   store: Store
   budget: Budget
-  visit: Visitors
+  visit: SessionAuth
 }
 
 /** `/login` and `/logout`. */

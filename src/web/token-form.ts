@@ -1,3 +1,5 @@
+import { scopes } from '../../generated/operations.ts'
+
 /** Days after which a token can be made to expire, beside a date and never. */
 export const EXPIRY_DAYS = [30, 90, 365]
 const DAY = 24 * 3600 * 1000
@@ -22,7 +24,7 @@ export function readTokenForm(
 ): { form: TokenForm; expiresAt: number | null } {
   const form: TokenForm = {
     name: (fields.get('name') ?? '').trim(),
-    repoScope: fields.get('scope') === 'repo',
+    repoScope: fields.get('scope') === scopes.repo,
     expiry: fields.get('expiry') ?? '',
     date: fields.get('date') ?? '',
     errors: {},

@@ -1,8 +1,9 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { scopes } from '../../generated/operations.ts'
 import { issueToken } from '../auth/issue-token.ts'
 import { ServiceError } from '../errors.ts'
 import type { CommitLog } from '../git/log.ts'
-import { Refused } from '../store/refused.ts'
+import { RuleViolation } from '../store/rule-violation.ts'
 import type { SessionUser } from '../store/sessions.ts'
 import type { Store } from '../store/store.ts'
 import type { TokenInfo } from '../store/tokens.ts'
@@ -46,8 +47,13 @@ export async function tokenPages(
     const user = userOf(request)
     const { form, expiresAt } = readTokenForm(request.form, Date.now())
     if (Object.keys(form.errors).length > 0) return send(request, reply.code(422), { form })
-    const scopes = form.repoScope ? ['repo'] : []
-    const { secret } = await issueToken(store.tokens, { userId: user.id, name: form.name, scopes, expiresAt })
+    const granted = form.repoScope ? [scopes.repo] : []
+    const { secret } = await issueToken(store.tokens, {
+      userId: user.id,
+      name: form.name,
+      scopes: granted,
+      expiresAt,
+    })
     const origin = publicUrl ?? request.client.origin
     const example = await exampleFor(request, user, secret)
     return send(request, reply, { form: EMPTY_FORM, created: { secret, name: form.name, example, origin } })
@@ -63,7 +69,7 @@ export async function tokenPages(
     const { id } = await tokenOf(request)
     await store.tokens.revoke(id, userOf(request).id).catch((error: unknown) => {
       // Revoked by somebody else in this moment: that is what was asked for.
-      if (!(error instanceof Refused)) throw error
+      if (!(error instanceof RuleViolation)) throw error
     })
     return reply.redirect('/settings/tokens', 303)
   })
@@ -83,7 +89,7 @@ export async function tokenPages(
   -H "Authorization: Bearer ${secret}" \\
   -H "Content-Type: application/json" \\
   -d '{"state": "success", "context": "hello", "description": "Reported by hand"}'`
-    for (const repository of await store.visible.writable(user.id, EXAMPLES)) {
+    for (const repository of await store.listing.writable(user.id, EXAMPLES)) {
       const [commit] = await commitLog.newest(repository, request.client.address).catch(() => [])
       if (commit) return report(`${repository.owner}/${repository.name}/statuses/${commit.sha}`)
     }

@@ -1,11 +1,11 @@
 import { html } from 'hono/html'
-import { isExpired } from '../auth/judge.ts'
+import { isExpired } from '../auth/access-policy.ts'
 import { formatTime } from '../store/time.ts'
 import type { TokenInfo } from '../store/tokens.ts'
 import { ciLines } from './ci-lines.ts'
 import { csrfField, type Html, time } from './layout.ts'
+import type { Visitor } from './session-auth.ts'
 import { EXPIRY_DAYS, type TokenForm } from './token-form.ts'
-import type { Visitor } from './visitor.ts'
 
 /** What `/settings/tokens` shows. */
 export interface TokensView {

@@ -6,20 +6,20 @@ import { readForm } from '../http/body.ts'
 import type { Store } from '../store/store.ts'
 import { commitPages } from './commit-pages.ts'
 import { docs } from './docs.ts'
-import type { SendFault } from './error-page.ts'
+import type { SendErrorPage } from './error-page.ts'
 import { files } from './files.ts'
 import { setSecurityHeaders } from './security-headers.ts'
+import type { SessionAuth, Visitor } from './session-auth.ts'
 import { signIn } from './sign-in.ts'
 import { tokenPages } from './token-pages.ts'
 import { createTurns } from './turns.ts'
-import type { Visitor, Visitors } from './visitor.ts'
 
 export interface WebOptions {
   store: Store
   lookup: CommitLookup
   budget: Budget
-  visit: Visitors
-  sendFault: SendFault
+  visit: SessionAuth
+  sendErrorPage: SendErrorPage
   /** The origin that people use; null: that of the request. */
   publicUrl: string | null
   /** Milliseconds for a form to arrive. */
@@ -43,7 +43,7 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
   const { visit } = options
   const turns = createTurns()
   const pageOptions = { ...options, turns, commitLog: new CommitLog() }
-  app.setErrorHandler(options.sendFault)
+  app.setErrorHandler(options.sendErrorPage)
   app.addHook('onRequest', (request, reply, done) => {
     setSecurityHeaders(request, reply)
     done()

@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import { databases } from '../helpers/databases.ts'
-import { compareDatabases } from '../helpers/twins.ts'
+import { compareDatabases } from '../helpers/differential.ts'
 
 test('random requests are answered the same on every database', async (t) => {
   const { difference, statuses } = await compareDatabases(t, databases, { deeds: 400, seed: 1 })

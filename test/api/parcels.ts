@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { type Binding, bindOperations, declaredError } from '../../src/api/bind.ts'
 import { writeGenerated } from '../../src/codegen/generate.ts'
 import { ServiceError } from '../../src/errors.ts'
-import { asServiceError, sendError } from '../../src/http/replies.ts'
+import { asServiceError, sendError } from '../../src/hooks/error-replies.ts'
 
 /** The small contract of another service, generated once for a test file, and handlers that keep parcels in memory. */
 const spec = resolve(import.meta.dirname, '../codegen/fixtures/parcels.yaml')
@@ -59,7 +59,7 @@ export async function bindParcels(t: Test, { handlers, ...change }: Change = {})
   t.teardown(() => app.close())
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, _payload, done) => done(null))
-  app.decorate('logFault', () => {})
+  app.decorate('logError', () => {})
   app.setErrorHandler((error, request, reply) => {
     const operation = operations[request.routeOptions.config.operation ?? '']
     return sendError(reply, declaredError(operation, asServiceError(error)), 'Bearer')

@@ -43,7 +43,7 @@ export const repositoryPage: Expectation = (presented, way, repository) => {
   return caller === 'anonymous' ? 303 : 404
 }
 
-/** A page for signed-in visitors. @param status for those */
+/** A page for signed-in createSessionAuth. @param status for those */
 export function signedIn(status: number): Expectation {
   return (presented, way) => (seenAs('page', presented, way) === 'anonymous' ? 303 : status)
 }

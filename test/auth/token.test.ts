@@ -1,7 +1,7 @@
 import t from 'tap'
 import { readCredential } from '../../src/auth/credential.ts'
 import { createToken, hashToken, isToken, tokenPrefix } from '../../src/auth/token.ts'
-import { valuesOf } from '../../src/http/headers.ts'
+import { headerValues } from '../../src/http/header-values.ts'
 
 t.test('a token', async (t) => {
   const tokens = Array.from({ length: 200 }, createToken)
@@ -84,7 +84,7 @@ t.test('readCredential', async (t) => {
       'Accept',
       '*/*',
     ]
-    t.same(readCredential(valuesOf(rawHeaders, 'authorization'), schemes), expected, what)
+    t.same(readCredential(headerValues(rawHeaders, 'authorization'), schemes), expected, what)
   }
   const picky = new Map([['bearer', () => null]])
   t.same(readCredential([`Bearer ${token}`], picky), malformed, 'a value its scheme cannot read')

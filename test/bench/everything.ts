@@ -18,7 +18,7 @@ import {
   startSqliteBaseline,
 } from './servers.ts'
 import { measureStarts, type Start } from './start-time.ts'
-import { sizeScenarios, stormScenarios } from './team-scenarios.ts'
+import { sizeScenarios, tokenFloodScenarios } from './team-scenarios.ts'
 
 const SMALL = 10_000
 const MIB = 1024 ** 2
@@ -73,7 +73,7 @@ export async function measureAll(bench: Bench): Promise<Row[]> {
       ...reportScenarios(main.sqlite, baseline),
       ...(small ? sizeScenarios(small.sqlite, SMALL) : []),
       ...sizeScenarios(main.sqlite, size, small && SMALL),
-      ...stormScenarios(main.sqlite),
+      ...tokenFloodScenarios(main.sqlite),
       ...postgresScenarios(main.postgres, postgresBaseline),
     ]
     const those = wanted(scenarios, only)

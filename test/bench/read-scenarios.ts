@@ -1,9 +1,9 @@
 import { SIZES } from './fixture.ts'
+import { stir } from './invalidate-caches.ts'
 import type { ServerProcess } from './processes.ts'
 import { authorized, read, under } from './requests.ts'
 import type { Scenario } from './scenario.ts'
 import type { Served } from './servers.ts'
-import { stir } from './stir.ts'
 
 /** @param etag of the public commit with 10 contexts */
 export function readScenarios(

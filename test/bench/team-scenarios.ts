@@ -1,8 +1,8 @@
+import { startTokenFlood } from './bad-token-flood.ts'
+import { stir } from './invalidate-caches.ts'
 import { read, teamRequests } from './requests.ts'
 import type { Scenario } from './scenario.ts'
 import type { Served } from './servers.ts'
-import { stir } from './stir.ts'
-import { startStorm } from './storm.ts'
 
 const TEAM = 2_000
 const STORM_RATE = 2_000
@@ -28,11 +28,11 @@ export function sizeScenarios({ fixture, server }: Served, size: number, other?:
   ]
 }
 
-export function stormScenarios({ fixture, server }: Served): Scenario[] {
+export function tokenFloodScenarios({ fixture, server }: Served): Scenario[] {
   const requests = teamRequests(fixture, TEAM).good
   const good = { server, requests, statuses: [200, 201] }
   const [{ path }] = [read('public', fixture.sized.get(10))]
-  const beside = () => startStorm({ url: server.url, path, rate: STORM_RATE })
+  const beside = () => startTokenFlood({ url: server.url, path, rate: STORM_RATE })
   return [
     { name: 'good requests', ...good },
     {

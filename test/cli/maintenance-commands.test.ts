@@ -38,9 +38,9 @@ t.test('backs up, restores, checks and prunes', async (t) => {
   const check = await runCliProcess(there, 'check')
   t.equal(check.code, 1)
   t.match(check.stdout, /^repository alice\/rocket: .*\n$/, 'its files were not restored')
-  t.match(check.stderr, /error: 1 faults were found/)
+  t.match(check.stderr, /error: found 1 problem/)
   const commits = await runCliProcess(here, 'check', '--commits')
-  t.same([commits.code, commits.stdout], [1, `commit alice/rocket ${sha}: git has it no longer\n`])
+  t.same([commits.code, commits.stdout], [1, `commit alice/rocket ${sha}: no longer in git\n`])
   t.same((await runCliProcess(here, 'check')).code, 0)
 
   for (const wrong of ['', 'yesterday', '0d', '365']) {

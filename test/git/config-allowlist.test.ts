@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import t from 'tap'
 import { isAllowedKey } from '../../src/git/config-allowlist.ts'
-import { otherKeys, programKeys, soundsLikeProgram } from './program-keys.ts'
+import { otherKeys, programKeys, suggestsProgram } from './program-keys.ts'
 
 /** Documented keys that git may run a program by, or open a file by, while it serves: no setting of a call stops them. */
 const refused = [
@@ -44,7 +44,7 @@ t.test('every key that git documents is known here', async (t) => {
 
 t.test('every key that sounds as if it named a program was looked up', async (t) => {
   const known = new Set([...Object.keys(programKeys), ...otherKeys].map((key) => key.toLowerCase()))
-  const unknown = documented.filter((key) => soundsLikeProgram.test(key) && !known.has(key.toLowerCase()))
+  const unknown = documented.filter((key) => suggestsProgram.test(key) && !known.has(key.toLowerCase()))
   t.same(unknown, [], 'in none of the lists of test/git/program-keys.ts')
 })
 

@@ -155,5 +155,5 @@ export const otherKeys = [
 ]
 
 /** What a key sounds like that names a program. */
-export const soundsLikeProgram =
+export const suggestsProgram =
   /command|cmd|program|hook|helper|driver|proxy|textconv|askpass|editor|pager|browser|viewer|httpd|tunnel|tool|(?:upload|receive)pack$|vcs|clean$|smudge|process|external|insteadof|templatedir|fsmonitor|smtpserver|exec$|^alias\./i

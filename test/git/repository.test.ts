@@ -10,13 +10,13 @@ import {
 } from 'node:fs'
 import { join, relative } from 'node:path'
 import t from 'tap'
+import { checkGit } from '../../src/git/git-version.ts'
 import {
   commitIdLength,
   createBareRepository,
   inspectRepository,
   NotARepository,
 } from '../../src/git/repository.ts'
-import { checkGit } from '../../src/git/usable.ts'
 import { createSample, git, replaceGit, temporaryFolder } from './sample-repository.ts'
 
 t.test('a full id has the length of the format', async (t) => {

@@ -1,6 +1,6 @@
 import tap from 'tap'
 import { databases } from '../helpers/databases.ts'
-import { compareDatabases } from '../helpers/twins.ts'
+import { compareDatabases } from '../helpers/differential.ts'
 
 tap.setTimeout(600_000)
 

@@ -4,6 +4,7 @@ import Sqlite from 'better-sqlite3'
 import type { KyselyPlugin } from 'kysely'
 import { Client } from 'pg'
 import t, { type Test } from 'tap'
+import { removeCommits } from '../../src/maintenance/prune.ts'
 import type { Engine } from '../../src/store/engine.ts'
 import { migrate } from '../../src/store/migrations.ts'
 import { openEngine, type Store, type StoreOptions, storeOver } from '../../src/store/store.ts'
@@ -110,8 +111,8 @@ const requests: Record<string, (store: Store) => Promise<unknown>> = {
   'a budget': (store) => store.failures.find('192.0.2.9'),
   'last use of a token': (store) => store.tokens.touch(new Map([['token9', 5]])),
   'a session': (store) => store.sessions.visit('session9'),
-  'a repository that a visitor asks for': (store) => store.visible.find(7, 'user500', 'repo'),
-  'a step of a removal of old statuses': (store) => store.removeCommits(500, [SHA, NEW_SHA], 1),
+  'a repository that a visitor asks for': (store) => store.listing.find(7, 'user500', 'repo'),
+  'a step of a removal of old statuses': (store) => removeCommits(store.engine, 500, [SHA, NEW_SHA], 1),
   'a user who signs in': (store) => store.users.find('user9'),
 }
 
@@ -231,7 +232,7 @@ t.test('PostgreSQL takes the same steps for a private repository and for a missi
     t.same(await look('repo'), await look('none'), `${hash}`)
   }
   for (const userId of [null, 8]) {
-    const find = (name: string) => steps(() => store.visible.find(userId, 'user501', name))
+    const find = (name: string) => steps(() => store.listing.find(userId, 'user501', name))
     t.same(await find('repo'), await find('none'), `${userId}`)
   }
 })

@@ -24,11 +24,11 @@ for (const database of databases) {
       t.same(await store.repositories.find('aCME', 'oNE'), created)
       t.equal(await store.repositories.find('acme', 'two'), undefined)
       await t.rejects(store.repositories.create({ ...one, owner: 'ACME', name: 'ONE' }), {
-        name: 'Refused',
+        name: 'RuleViolation',
         message: 'there is already a repository ACME/ONE',
       })
       await t.rejects(store.repositories.get('acme', 'two'), {
-        name: 'Refused',
+        name: 'RuleViolation',
         message: 'there is no repository acme/two',
       })
     })
@@ -36,10 +36,10 @@ for (const database of databases) {
     t.test('names that break the rules are refused', async (t) => {
       const { store } = await openTestStore(t, database)
       for (const owner of ['', '..', 'docs', 'Login', 'a/b', 'a.git']) {
-        await t.rejects(store.repositories.create({ ...one, owner }), { name: 'Refused' }, owner)
+        await t.rejects(store.repositories.create({ ...one, owner }), { name: 'RuleViolation' }, owner)
       }
       for (const name of ['', '.', 'a.lock', 'a b', 'ß']) {
-        await t.rejects(store.repositories.create({ ...one, name }), { name: 'Refused' }, name)
+        await t.rejects(store.repositories.create({ ...one, name }), { name: 'RuleViolation' }, name)
       }
       await store.repositories.create({ ...one, name: 'docs' })
     })
@@ -152,7 +152,7 @@ for (const database of databases) {
       const first = await store.repositories.create(one)
       t.same(await store.repositories.delete('ACME', 'one'), first)
       t.ok((await store.repositories.create(one)).id > first.id)
-      await t.rejects(store.repositories.delete('acme', 'two'), { name: 'Refused' })
+      await t.rejects(store.repositories.delete('acme', 'two'), { name: 'RuleViolation' })
     })
 
     t.test('visibility and access', async (t) => {

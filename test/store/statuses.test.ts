@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { resolve } from 'node:path'
 import { type Test, test } from 'tap'
+import { removeCommits } from '../../src/maintenance/prune.ts'
 import type { Report } from '../../src/store/statuses.ts'
 import { openStore, type Store, type StoreOptions } from '../../src/store/store.ts'
 import { databases, openTestStore, type TestDatabase } from '../helpers/databases.ts'
@@ -164,10 +165,10 @@ for (const database of databases) {
       await t.rejects(elsewhere('e'), full)
       t.match(await report('b'), { context: 'b' })
 
-      t.equal(await other.removeCommits(id, [SHA], Math.floor(Date.now() / 1000) + 10), 4)
+      t.equal(await removeCommits(other.engine, id, [SHA], Math.floor(Date.now() / 1000) + 10), 4)
       for (const context of ['e', 'f', 'g', 'h']) t.match(await report(context), { context })
       await t.rejects(report('i'), full)
-      t.equal(await store.removeCommits(id, [SHA], Math.floor(Date.now() / 1000) + 10), 4)
+      t.equal(await removeCommits(store.engine, id, [SHA], Math.floor(Date.now() / 1000) + 10), 4)
       t.match(await report('i'), { context: 'i' })
       t.match(await elsewhere('j'), { context: 'j' })
     })

@@ -33,11 +33,11 @@ for (const database of databases) {
       const bob = await store.users.create('bob')
       const token = { userId: alice.id, name: '', prefix: '', scopes: [], expiresAt: null }
       const { id } = await store.tokens.create({ ...token, hash: 'hash' })
-      await t.rejects(store.tokens.revoke(id, bob.id), { name: 'Refused' })
+      await t.rejects(store.tokens.revoke(id, bob.id), { name: 'RuleViolation' })
       t.match(await store.access.look(null, 'hash', 'a', 'b'), { token: { id } })
       await store.tokens.revoke(id, alice.id)
       t.match(await store.access.look(null, 'hash', 'a', 'b'), { token: null })
-      await t.rejects(store.tokens.revoke(id), { name: 'Refused', message: `there is no token ${id}` })
+      await t.rejects(store.tokens.revoke(id), { name: 'RuleViolation', message: `there is no token ${id}` })
       t.same(await store.tokens.list(alice.id), [])
     })
 

@@ -12,7 +12,7 @@ for (const database of databases) {
       t.same(await store.users.find('ALICE-b.C_1'), user)
       t.equal(await store.users.find('alice'), undefined)
       await t.rejects(store.users.create('aLICE-b.c_1'), {
-        name: 'Refused',
+        name: 'RuleViolation',
         message: 'there is already a user "aLICE-b.c_1"',
       })
     })
@@ -24,7 +24,7 @@ for (const database of databases) {
       )
       t.equal(outcomes.filter(({ status }) => status === 'fulfilled').length, 1)
       for (const outcome of outcomes)
-        if (outcome.status === 'rejected') t.match(outcome.reason, { name: 'Refused' })
+        if (outcome.status === 'rejected') t.match(outcome.reason, { name: 'RuleViolation' })
     })
 
     t.test('a name that breaks the rules or is reserved is refused', async (t) => {
@@ -42,7 +42,7 @@ for (const database of databases) {
         'API',
         'settings',
       ]) {
-        await t.rejects(store.users.create(name), { name: 'Refused' }, name)
+        await t.rejects(store.users.create(name), { name: 'RuleViolation' }, name)
       }
       await store.users.create('a'.repeat(100))
     })
@@ -64,10 +64,10 @@ for (const database of databases) {
         visibility: 'public',
         objectFormat: 'sha1',
       })
-      await t.rejects(store.users.create('acme'), { name: 'Refused', message: /--own-existing/ })
+      await t.rejects(store.users.create('acme'), { name: 'RuleViolation', message: /--own-existing/ })
       t.equal(await store.users.find('acme'), undefined)
       await store.users.create('acme', { ownExisting: true })
-      await t.rejects(store.users.delete('acme'), { name: 'Refused', message: /owns repositories/ })
+      await t.rejects(store.users.delete('acme'), { name: 'RuleViolation', message: /owns repositories/ })
       await store.repositories.delete('acme', 'one')
       await store.users.delete('acme')
     })
@@ -95,7 +95,7 @@ for (const database of databases) {
         token: { userId: again.id },
         repository: null,
       })
-      await t.rejects(store.users.delete('bob'), { name: 'Refused', message: 'there is no user "bob"' })
+      await t.rejects(store.users.delete('bob'), { name: 'RuleViolation', message: 'there is no user "bob"' })
     })
   })
 }

@@ -276,7 +276,7 @@ t.test('what others have written is shown, and does nothing', async (t) => {
   ]) {
     t.equal((await server.report('alice/markup', commit, { ...body, target_url: wrong }, token)).status, 422)
     // Even if one had come into the database.
-    const found = await server.store.visible.find(null, 'alice', 'markup')
+    const found = await server.store.listing.find(null, 'alice', 'markup')
     await server.store.statuses.report({
       repositoryId: found?.id ?? 0,
       sha: commit,

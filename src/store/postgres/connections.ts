@@ -2,7 +2,7 @@ import type { PostgresCursor, PostgresPool, PostgresPoolClient, PostgresQueryRes
 import { type ClientBase, Pool, type PoolClient, type QueryConfig, type QueryResult, types } from 'pg'
 import { FairQueue, QueueFull } from '../../util/fair-queue.ts'
 import { type PoolFigures, StoreUnavailable } from '../engine.ts'
-import { asFault, isLost } from './faults.ts'
+import { isLost, translateError } from './driver-errors.ts'
 
 /** Milliseconds for a free connection, or for a new one to be made. */
 const CONNECT_TIMEOUT = 3_000
@@ -96,7 +96,7 @@ export class Connections {
       }
     } catch (error) {
       leave()
-      throw asFault(error)
+      throw translateError(error)
     }
   }
 
@@ -170,7 +170,7 @@ export class Session implements PostgresPoolClient {
   /**
    * Runs a statement.
    *
-   * @throws the database's own error, or that of the lost connection; see `asFault`
+   * @throws the database's own error, or that of the lost connection; see `translateError`
    */
   async run(query: QueryConfig): Promise<QueryResult> {
     if (this.#fault !== undefined) throw this.#fault
@@ -191,7 +191,7 @@ export class Session implements PostgresPoolClient {
   // biome-ignore lint/suspicious/noExplicitAny: one signature for both overloads; Kysely uses a cursor only where one is configured
   query(text: any, values: readonly unknown[] = []): any {
     return this.run({ text, values: [...values] }).catch((error: unknown) => {
-      throw asFault(error)
+      throw translateError(error)
     })
   }
 

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import type { QueryConfig } from 'pg'
 import { StoreUnavailable } from '../engine.ts'
 import { type Connections, MOST_WAITING } from './connections.ts'
-import { retry } from './faults.ts'
+import { retry } from './driver-errors.ts'
 
 /** Writes in one transaction at most, so that others do not wait long for the lock. */
 const GROUP = 100

@@ -9,10 +9,10 @@ import {
   type TransactionSettings,
 } from 'kysely'
 import type { Connection } from './connection.ts'
-import { whenFree } from './faults.ts'
+import { retryWhileBusy } from './driver-errors.ts'
 
 /** Kysely's SQLite dialect over a connection with prepared statements, which waits for other processes' writes. */
-export class PatientSqliteDialect extends SqliteDialect {
+export class RetryingSqliteDialect extends SqliteDialect {
   readonly #connection: Connection
   readonly #check: () => void
 
@@ -31,7 +31,7 @@ export class PatientSqliteDialect extends SqliteDialect {
     }
     const work = { inTransaction: () => connection.raw.inTransaction, check: this.#check }
     // better-sqlite3's statements answer more than Kysely asks of them.
-    return new PatientDriver(database, work)
+    return new RetryingDriver(database, work)
   }
 }
 
@@ -41,7 +41,7 @@ interface Work {
   check(): void
 }
 
-class PatientDriver extends SqliteDriver {
+class RetryingDriver extends SqliteDriver {
   readonly #work: Work
 
   constructor(database: SqliteDatabase, work: Work) {
@@ -50,7 +50,7 @@ class PatientDriver extends SqliteDriver {
   }
 
   override async acquireConnection(): Promise<DatabaseConnection> {
-    return new PatientConnection(await super.acquireConnection(), this.#work)
+    return new RetryingConnection(await super.acquireConnection(), this.#work)
   }
 
   /** Nothing where SQLite has rolled back by itself, as at a full disk: the error that it did so for is the one to know. */
@@ -68,7 +68,7 @@ class PatientDriver extends SqliteDriver {
   }
 }
 
-class PatientConnection implements DatabaseConnection {
+class RetryingConnection implements DatabaseConnection {
   readonly #inner: DatabaseConnection
   readonly #work: Work
 
@@ -78,7 +78,7 @@ class PatientConnection implements DatabaseConnection {
   }
 
   async executeQuery<Row>(query: CompiledQuery): Promise<QueryResult<Row>> {
-    const result = await whenFree(() => this.#inner.executeQuery<Row>(query))
+    const result = await retryWhileBusy(() => this.#inner.executeQuery<Row>(query))
     if (!this.#work.inTransaction()) this.#work.check()
     return result
   }

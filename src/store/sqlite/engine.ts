@@ -1,22 +1,22 @@
 import { dirname } from 'node:path'
 import { Kysely, sql } from 'kysely'
 import { createFolder } from '../../util/durable.ts'
-import type { Engine, Flavor } from '../engine.ts'
+import type { DialectSql, Engine } from '../engine.ts'
 import type { Prepared } from '../prepared.ts'
 import type { Tables } from '../tables.ts'
+import { CapacityCounter } from './capacity-counter.ts'
 import { Connection } from './connection.ts'
 import { DatabaseFiles } from './database-files.ts'
-import { PatientSqliteDialect } from './dialect.ts'
-import { asFault, whenFree } from './faults.ts'
-import { FreshReads } from './fresh-reads.ts'
-import { RoomCounter } from './room-counter.ts'
+import { RetryingSqliteDialect } from './dialect.ts'
+import { retryWhileBusy, translateError } from './driver-errors.ts'
+import { GroupCommit } from './group-commit.ts'
+import { ReadCache } from './read-cache.ts'
 import { SlicedReads } from './sliced-reads.ts'
-import { WriteGroup } from './write-group.ts'
 
 /** SQLite evaluates it once for each statement, and a statement that runs waits for no lock. */
 const NOW = `cast(unixepoch('subsec') * 1000 as integer)`
 
-const flavor: Flavor = {
+const dialect: DialectSql = {
   serial: 'integer primary key autoincrement',
   integer: 'integer',
   text: 'text',
@@ -39,23 +39,23 @@ const MOST_FAULTS = 10_000
 export async function openSqlite(file: string): Promise<Engine> {
   // Private repositories lie beside it.
   await createFolder(dirname(file), 0o700)
-  const hot = await whenFree(() => new Connection(file))
-  const cold = await whenFree(() => new Connection(file))
+  const hot = await retryWhileBusy(() => new Connection(file))
+  const cold = await retryWhileBusy(() => new Connection(file))
   const files = new DatabaseFiles(file, () => hot.raw.pragma('wal_checkpoint(FULL)'))
-  const rooms = new RoomCounter(hot)
-  const writes = new WriteGroup(hot, {
+  const rooms = new CapacityCounter(hot)
+  const writes = new GroupCommit(hot, {
     onBegin: () => rooms.begin(),
     onUndone: () => rooms.forget(),
     onWrite: (key) => reads.touched(key),
     check: () => files.check(),
   })
-  const reads = new FreshReads(hot, {
+  const reads = new ReadCache(hot, {
     // Requests that came together read together and mostly write at once: waiting longer would only split them up.
     onRead: () => writes.flush(),
     check: () => files.checkNowAndThen(),
   })
   const sliced = new SlicedReads(file, () => files.check())
-  const kysely = new Kysely<Tables>({ dialect: new PatientSqliteDialect(cold, () => files.check()) })
+  const kysely = new Kysely<Tables>({ dialect: new RetryingSqliteDialect(cold, () => files.check()) })
 
   /** The statement decides what a row is; `prepare` derived the type from the same query. */
   function rows<Row>(query: Prepared<never, Row>, found: unknown[]): Row[]
@@ -71,11 +71,11 @@ export async function openSqlite(file: string): Promise<Engine> {
   }
 
   return {
-    flavor,
+    dialect,
     kysely,
     read(query, params, memory) {
       const read = () => rows(query, hot.prepare(query.sql).all(...query.bind(params)))
-      return memory ? reads.read(read, memory) : whenFree(read).finally(() => files.checkNowAndThen())
+      return memory ? reads.read(read, memory) : retryWhileBusy(read).finally(() => files.checkNowAndThen())
     },
     readMany(query, params, memory, admit) {
       const read = async () => rows(query, await sliced.read(query.sql, query.bind(params)))
@@ -110,7 +110,7 @@ export async function openSqlite(file: string): Promise<Engine> {
           faults.push(...text.split('\n').filter((line) => !/^(ok$|\*\*\*)/.test(line)))
       } catch (error) {
         // What it found before it came to a page that it could not go beyond.
-        const fault = asFault(error)
+        const fault = translateError(error)
         faults.push(`the integrity check ended early: ${fault instanceof Error ? fault.message : fault}`)
       }
       return faults

@@ -1,7 +1,7 @@
 import { limitConcurrency } from '../../util/limit-concurrency.ts'
 import { runInSlices } from '../../util/run-in-slices.ts'
 import { Connection } from './connection.ts'
-import { asFault, whenFree } from './faults.ts'
+import { retryWhileBusy, translateError } from './driver-errors.ts'
 
 /** KiB of the database in memory: what is read in slices is read once. */
 const PAGE_CACHE = 2 * 1024
@@ -13,7 +13,7 @@ const PAGE_CACHE = 2 * 1024
 export class SlicedReads {
   readonly #file: string
   readonly #check: () => void
-  readonly #oneAtATime = limitConcurrency(1)
+  readonly #servePipelinedInTurn = limitConcurrency(1)
   #connection: Connection | undefined
 
   /** @param check throws when the file is not the one that the other connections have open */
@@ -24,9 +24,9 @@ export class SlicedReads {
 
   /** @throws StoreUnavailable */
   read(sql: string, values: readonly unknown[]): Promise<unknown[]> {
-    return this.#oneAtATime(async () => {
+    return this.#servePipelinedInTurn(async () => {
       const connection = await this.#open()
-      const { iterator, first } = await whenFree(() => {
+      const { iterator, first } = await retryWhileBusy(() => {
         const iterator = connection.prepare(sql).iterate(...values)
         return { iterator, first: iterator.next() }
       })
@@ -41,7 +41,7 @@ export class SlicedReads {
         })
       } catch (error) {
         iterator.return?.()
-        throw asFault(error)
+        throw translateError(error)
       }
       return rows
     })
@@ -49,14 +49,14 @@ export class SlicedReads {
 
   /** Waits for what is under way. */
   close(): Promise<void> {
-    return this.#oneAtATime(async () => this.#connection?.close())
+    return this.#servePipelinedInTurn(async () => this.#connection?.close())
   }
 
   async #open(): Promise<Connection> {
     if (this.#connection) return this.#connection
     // Opening a file that is not there would make one.
     this.#check()
-    const connection = await whenFree(() => new Connection(this.#file, PAGE_CACHE))
+    const connection = await retryWhileBusy(() => new Connection(this.#file, PAGE_CACHE))
     try {
       this.#check()
     } catch (error) {

@@ -8,6 +8,8 @@ import { buildApp } from '../../../src/app.ts'
 import { createToken, hashToken, tokenPrefix } from '../../../src/auth/token.ts'
 import { openCommitLookup } from '../../../src/git/commit-lookup.ts'
 import { gitEnvironment } from '../../../src/git/environment.ts'
+import { restoreBackup } from '../../../src/maintenance/backup/restore.ts'
+import { checkIntegrity } from '../../../src/maintenance/integrity.ts'
 import type { Repository } from '../../../src/store/repositories.ts'
 import { openStore, type Store } from '../../../src/store/store.ts'
 import { basic, commit, git } from '../../git-http/client.ts'
@@ -54,7 +56,10 @@ export class Verifier {
       const store = await openStore({ dataDir })
       try {
         moveImports(dataDir, this.#recorded, disk)
-        problems.push(...(await store.checkFiles()), ...(await store.faults(quiet)).faults)
+        problems.push(
+          ...((await store.engine.checkFiles?.()) ?? []),
+          ...(await checkIntegrity(store.engine, quiet)).findings,
+        )
         await checkRows(store, promised, problems)
         const fresh: Repository[] = []
         for (const repository of await store.repositories.list()) {
@@ -189,7 +194,7 @@ async function checkRows(store: Store, promised: readonly Promised[], problems: 
 async function restore(file: string, dataDir: string): Promise<Set<unknown>> {
   const store = await openStore({ dataDir })
   try {
-    await store.restore(file, quiet)
+    await restoreBackup(store.engine, file, quiet)
   } finally {
     await store.close()
   }

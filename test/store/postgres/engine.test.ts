@@ -2,8 +2,8 @@ import { Client } from 'pg'
 import tap, { type Test } from 'tap'
 import { openStore, type StoreOptions } from '../../../src/store/store.ts'
 import { databaseUrl, execute, openTestStore, postgres } from '../../helpers/databases.ts'
-import { openDetour } from '../../helpers/detour.ts'
 import { startPostgres } from '../../helpers/postgres-server.ts'
+import { openTcpProxy } from '../../helpers/tcp-proxy.ts'
 
 const SHA = 'a'.repeat(40)
 // Most of these only wait, each on a database of its own.
@@ -183,7 +183,7 @@ test('a connection that is lost within a transaction leaves nothing behind', asy
 
 test('a host that is gone without a word', async (t) => {
   const { options } = await openTestStore(t, postgres)
-  const detour = await openDetour(t, options.databaseUrl ?? '')
+  const detour = await openTcpProxy(t, options.databaseUrl ?? '')
   const { report } = await openRepository(t, { ...options, databaseUrl: detour.url, poolSize: 5 })
   await Promise.all(Array.from({ length: 5 }, (_, index) => report(`ci ${index}`)))
   detour.freeze()

@@ -1,0 +1,69 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { addressKey, clientAddress, isTrusted, type TrustedProxies } from '../auth/address.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Where the request came from, as far as its proxies can be believed. */
+    readonly client: Client
+  }
+}
+
+const FORWARDED = ['x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host'] as const
+
+/** Gives every request its `client`. Forwarding headers of others than `proxies` are not believed, and warned of once. */
+export function resolveClientAddress(app: FastifyInstance, proxies: TrustedProxies): void {
+  let warned = false
+
+  app.decorateRequest('client', {
+    getter() {
+      const peer = this.socket.remoteAddress ?? ''
+      const trusted = isTrusted(peer, proxies)
+      if (!trusted && !warned && FORWARDED.some((name) => name in this.headers)) {
+        warned = true
+        app.log.warn(
+          { reqId: this.id, peer },
+          'X-Forwarded-* from an address that is not in TRUSTED_PROXIES: behind a proxy all clients share one ' +
+            'failure budget until it is listed there',
+        )
+      }
+      return new Client(peer, this.headers, trusted ? proxies : [])
+    },
+  })
+}
+
+class Client {
+  readonly #peer: string
+  readonly #headers: FastifyRequest['headers']
+  readonly #proxies: TrustedProxies
+
+  /** @param proxies none where the peer is not one of them */
+  constructor(peer: string, headers: FastifyRequest['headers'], proxies: TrustedProxies) {
+    this.#peer = peer
+    this.#headers = headers
+    this.#proxies = proxies
+  }
+
+  /** What failures are counted by. */
+  get address(): string {
+    return addressKey(clientAddress(this.#peer, this.#forwarded('x-forwarded-for'), this.#proxies))
+  }
+
+  get secure(): boolean {
+    return last(this.#forwarded('x-forwarded-proto'))?.toLowerCase() === 'https'
+  }
+
+  /** The origin that the client used: `https://status.example.org`. */
+  get origin(): string {
+    const host = last(this.#forwarded('x-forwarded-host')) ?? this.#headers.host ?? 'localhost'
+    return `${this.secure ? 'https' : 'http'}://${host}`
+  }
+
+  #forwarded(name: (typeof FORWARDED)[number]): string | undefined {
+    return this.#proxies.length > 0 ? this.#headers[name]?.toString() : undefined
+  }
+}
+
+/** Of a list the entry that the nearest proxy wrote. */
+function last(list: string | undefined): string | undefined {
+  return list?.split(',').at(-1)?.trim() || undefined
+}

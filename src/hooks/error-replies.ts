@@ -1,0 +1,51 @@
+import type { FastifyReply } from 'fastify'
+import { Blocked } from '../auth/budget.ts'
+import { ServiceError, statusOf } from '../errors.ts'
+import { RepositoryUnavailable } from '../git/repository.ts'
+import { StoreUnavailable } from '../store/engine.ts'
+import { TooManyContexts } from '../store/statuses.ts'
+import { QueueFull } from '../util/fair-queue.ts'
+
+/** Seconds after which a caller may try again when the database or a repository's files are away. */
+const RETRY_AFTER = 2
+
+/** Any fault as a row of the table of errors; what is in none is a mistake of ours. */
+export function asServiceError(error: unknown): ServiceError {
+  if (error instanceof ServiceError) return error
+  if (
+    error instanceof StoreUnavailable ||
+    error instanceof RepositoryUnavailable ||
+    error instanceof QueueFull
+  ) {
+    return new ServiceError('unavailable', undefined, { cause: error })
+  }
+  if (error instanceof TooManyContexts) return new ServiceError('field_invalid', error.message)
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  if (code === 'FST_ERR_BAD_URL') return new ServiceError('malformed_url')
+  return new ServiceError('internal', undefined, { cause: error })
+}
+
+/**
+ * Sets the status and the headers that say what an error is, whatever its body looks like. Faults of the server are
+ * logged; their messages tell nothing of its inside.
+ */
+export function applyErrorHeaders(reply: FastifyReply, error: ServiceError): void {
+  const status = statusOf(error.code)
+  if (status >= 500) reply.server.logError(reply.request, error)
+  reply.code(status).header('cache-control', 'no-store')
+  if (status === 503) reply.header('retry-after', RETRY_AFTER)
+  if (error instanceof Blocked) reply.header('retry-after', error.retryAfter)
+}
+
+/**
+ * Answers with `{"error": message}` and nothing else.
+ *
+ * @param challenge for `WWW-Authenticate` of a 401
+ */
+export function sendError(reply: FastifyReply, fault: unknown, challenge: string): FastifyReply {
+  const error = asServiceError(fault)
+  applyErrorHeaders(reply, error)
+  reply.type('application/json; charset=utf-8')
+  if (statusOf(error.code) === 401) reply.header('www-authenticate', challenge)
+  return reply.send(JSON.stringify({ error: error.message }))
+}

@@ -1,0 +1,53 @@
+import { type Kysely, sql } from 'kysely'
+import type { Engine } from '../../store/engine.ts'
+import { appliedMigrations } from '../../store/migrations.ts'
+import { RuleViolation } from '../../store/rule-violation.ts'
+import type { Tables } from '../../store/tables.ts'
+import type { OnRows } from '../rows.ts'
+import { type BackupHeader, type BackupRows, damaged } from './format.ts'
+import { checkMigrations, readBackup } from './read.ts'
+import { durableTables } from './write.ts'
+
+/**
+ * Restores a backup of either kind of database into an empty database, in one transaction.
+ *
+ * @throws RuleViolation when the database is not empty, or when the file is not a backup, is damaged or was written by a
+ * newer version; the system error when it cannot be read; StoreUnavailable
+ */
+export async function restoreBackup(engine: Engine, file: string, onRows: OnRows): Promise<void> {
+  // Reads the whole file first, to find damage before hours are spent on the rows before it.
+  const applied = await appliedMigrations(engine.kysely)
+  const header = async (found: BackupHeader) => checkMigrations(found, applied)
+  await readBackup(file, { header, rows: async () => {} })
+  await engine.kysely.transaction().execute(async (db) => {
+    await checkEmpty(db)
+    const done = new Map<string, number>()
+    const lastIds = await readBackup(file, {
+      header,
+      async rows(part) {
+        if (!durableTables.some(({ name }) => name === part.table)) throw damaged()
+        await insertRows(db, part)
+        const count = (done.get(part.table) ?? 0) + part.rows.length
+        done.set(part.table, count)
+        onRows(part.table, count)
+      },
+    })
+    for (const { name, numbered } of durableTables) {
+      if (numbered) await engine.setLastId(db, name, lastIds[name] ?? 0)
+    }
+  })
+}
+
+async function checkEmpty(db: Kysely<Tables>): Promise<void> {
+  for (const { name } of durableTables) {
+    const { rows } = await sql`select 1 from ${sql.table(name)} limit 1`.execute(db)
+    if (rows.length > 0) throw new RuleViolation(`the database is not empty: there are ${name}`)
+  }
+}
+
+async function insertRows(db: Kysely<Tables>, { table, columns, rows }: BackupRows): Promise<void> {
+  if (rows.some((row) => row.length !== columns.length)) throw damaged()
+  const names = sql.join(columns.map((name) => sql.ref(name)))
+  const values = sql.join(rows.map((row) => sql`(${sql.join(row)})`))
+  await sql`insert into ${sql.table(table)} (${names}) values ${values}`.execute(db)
+}

@@ -1,0 +1,82 @@
+import { createHash } from 'node:crypto'
+import { createWriteStream } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { createGzip } from 'node:zlib'
+import type { Kysely } from 'kysely'
+import type { Engine } from '../../store/engine.ts'
+import { appliedMigrations } from '../../store/migrations.ts'
+import type { Tables } from '../../store/tables.ts'
+import { formatTime, nowInSeconds } from '../../store/time.ts'
+import { renameDurably } from '../../util/durable.ts'
+import { countRows, keyedTables, type OnRows, readBatches } from '../rows.ts'
+import { draftOf, removeAbandonedDrafts } from './draft.ts'
+import { type BackupEnd, type BackupHeader, type BackupRows, FORMAT, VERSION } from './format.ts'
+
+/** Rows of one query and one line. */
+const BATCH = 500
+
+/** Sessions and failed attempts are not worth restoring: people sign in again, and budgets start again. */
+const TRANSIENT = ['sessions', 'auth_failures']
+
+/** The tables of a backup, in the order of `keyedTables`. */
+export const durableTables = keyedTables.filter(({ name }) => !TRANSIENT.includes(name))
+
+/**
+ * Writes a snapshot of the durable tables to a file. Readers and writers are not blocked. The file replaces an earlier
+ * one when it is complete and on disk; only its owner may read it. Removes drafts that killed backups to the same file
+ * left behind.
+ *
+ * @throws the system error when the file cannot be written; StoreUnavailable
+ */
+export async function writeBackup(engine: Engine, file: string, onRows: OnRows): Promise<void> {
+  await removeAbandonedDrafts(file)
+  const draft = draftOf(file)
+  try {
+    await engine.kysely
+      .transaction()
+      .setIsolationLevel('repeatable read')
+      .setAccessMode('read only')
+      .execute((db) =>
+        pipeline(
+          Readable.from(linesOf(engine, db, onRows)),
+          createGzip(),
+          createWriteStream(draft, { flags: 'wx', mode: 0o600, flush: true }),
+        ),
+      )
+    await renameDurably(draft, file)
+  } finally {
+    await rm(draft, { force: true })
+  }
+}
+
+async function* linesOf(engine: Engine, db: Kysely<Tables>, onRows: OnRows): AsyncGenerator<string> {
+  const hash = createHash('sha256')
+  const line = (part: BackupHeader | BackupRows) => {
+    const text = `${JSON.stringify(part)}\n`
+    hash.update(text)
+    return text
+  }
+  yield line({
+    format: FORMAT,
+    version: VERSION,
+    created_at: formatTime(nowInSeconds()),
+    migrations: [...(await appliedMigrations(db))],
+  })
+  const end: BackupEnd = { counts: {}, last_ids: {}, sha256: '' }
+  for (const table of durableTables) {
+    const total = await countRows(db, table)
+    let done = 0
+    for await (const rows of readBatches(db, table, BATCH)) {
+      const columns = Object.keys(rows[0] ?? {})
+      const values = rows.map((row) => columns.map((name) => row[name] ?? null))
+      yield line({ table: table.name, columns, rows: values })
+      done += rows.length
+      onRows(table.name, done, total)
+    }
+    end.counts[table.name] = done
+    if (table.numbered) end.last_ids[table.name] = await engine.lastId(db, table.name)
+  }
+  yield `${JSON.stringify({ ...end, sha256: hash.digest('hex') })}\n`
+}

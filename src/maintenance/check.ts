@@ -1,0 +1,103 @@
+import { setTimeout } from 'node:timers/promises'
+import type { CommitLookup } from '../git/commit-lookup.ts'
+import { gitDirOf } from '../git/git-dir.ts'
+import { inspectRepository, NotARepository, RepositoryUnavailable } from '../git/repository.ts'
+import type { Repository } from '../store/repositories.ts'
+import type { Store } from '../store/store.ts'
+import { nowInSeconds } from '../store/time.ts'
+import { checkIntegrity, removeOrphans } from './integrity.ts'
+import { removeCommits, reportedCommits } from './prune.ts'
+
+/** Milliseconds. Creating a repository takes less from the creation of its folder to the insertion of its row. */
+const SECOND_LOOK = 1_000
+
+/** Receives the number of items checked so far, and their total. */
+type OnProgress = (what: string, done: number, total: number) => void
+
+export interface CheckOptions {
+  /** Also look up every commit with statuses in git. */
+  commits: boolean
+  /** Remove statuses and other rows whose repository, user or commit is gone. */
+  prune: boolean
+}
+
+/** The result of a check. */
+export interface CheckResult {
+  /** One sentence for each problem. */
+  findings: string[]
+  /** Problems that were solved by removing rows. */
+  pruned: string[]
+  /** Some of the database cannot be read. Nothing is removed then. */
+  damaged: boolean
+}
+
+/**
+ * Checks the database, whether each repository's files are there, and whether there are folders that belong to no
+ * repository.
+ *
+ * Never removes statuses of a repository whose files cannot be opened: its disk may just not be mounted.
+ */
+export async function checkAll(
+  store: Store,
+  lookup: CommitLookup,
+  { commits, prune }: CheckOptions,
+  onProgress: OnProgress,
+): Promise<CheckResult> {
+  const { engine } = store
+  const files = (await engine.checkFiles?.()) ?? []
+  const pruned = prune && files.length === 0 ? await removeOrphans(engine) : []
+  const rows = await checkIntegrity(engine, (table, done, total) => onProgress(table, done, total ?? done))
+  const damaged = rows.damaged || files.length > 0
+  const result: CheckResult = { findings: [...files, ...rows.findings], pruned, damaged }
+  // The queries below would fail.
+  if (damaged) return result
+  const repositories = await store.repositories.list()
+  for (const [index, repository] of repositories.entries()) {
+    const name = `${repository.owner}/${repository.name}`
+    try {
+      await inspectRepository(repository.path)
+      await gitDirOf(repository)
+      if (commits) await checkCommits(store, lookup, repository, prune, result)
+    } catch (error) {
+      if (!(error instanceof NotARepository || error instanceof RepositoryUnavailable)) throw error
+      result.findings.push(`repository ${name}: ${error.message}`)
+    }
+    onProgress('repositories', index + 1, repositories.length)
+  }
+  for (const folder of await strayFolders(store)) {
+    result.findings.push(
+      `folder ${folder}: belongs to no repository; serve it with "repo import", or delete it if you do not need it`,
+    )
+  }
+  return result
+}
+
+/** Looks twice: a repository that is being created has its folder before its row. */
+async function strayFolders({ repositories }: Store): Promise<string[]> {
+  const found = await repositories.strayFolders()
+  if (found.length === 0) return []
+  await setTimeout(SECOND_LOOK)
+  const again = await repositories.strayFolders()
+  return found.filter((folder) => again.includes(folder))
+}
+
+async function checkCommits(
+  store: Store,
+  lookup: CommitLookup,
+  repository: Repository,
+  prune: boolean,
+  result: CheckResult,
+): Promise<void> {
+  const { id, path, managed, object_format: objectFormat, owner, name } = repository
+  for await (const commits of reportedCommits(store.engine, id)) {
+    // A commit that is reported on from now on keeps its statuses.
+    const now = nowInSeconds()
+    const known = await Promise.all(
+      commits.map(({ sha }) => lookup.has({ id, path, managed, objectFormat }, sha)),
+    )
+    const gone = commits.filter((_commit, index) => !known[index]).map(({ sha }) => sha)
+    const list = prune ? result.pruned : result.findings
+    list.push(...gone.map((sha) => `commit ${owner}/${name} ${sha}: no longer in git`))
+    if (prune) await removeCommits(store.engine, id, gone, now)
+  }
+}

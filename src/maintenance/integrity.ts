@@ -1,0 +1,132 @@
+import { type Kysely, sql } from 'kysely'
+import { schemas } from '../../generated/schemas.ts'
+import type { Engine } from '../store/engine.ts'
+import type { Tables } from '../store/tables.ts'
+import { attempt, messageOf, readableRows } from './readable-rows.ts'
+import { countRows, keyedTables, type OnRows, type Row } from './rows.ts'
+
+/** Rows read at a time. */
+const BATCH = 1_000
+
+/** Foreign keys: the column of each table, and the table that it refers to. */
+const REFERENCES = [
+  { table: 'collaborators', column: 'repository_id', parents: 'repositories' },
+  { table: 'collaborators', column: 'user_id', parents: 'users' },
+  { table: 'tokens', column: 'user_id', parents: 'users' },
+  { table: 'sessions', column: 'user_id', parents: 'users' },
+  { table: 'statuses', column: 'repository_id', parents: 'repositories' },
+] as const
+
+const STATES = new Set<unknown>(schemas.State.enum)
+const ID_LENGTHS: Record<string, number> = { sha1: 40, sha256: 64 }
+
+/** The result of an integrity check. */
+interface IntegrityResult {
+  /** One sentence for each problem. */
+  findings: string[]
+  /** Some rows cannot be read. */
+  damaged: boolean
+}
+
+/**
+ * Reads every row in one snapshot. Reports rows that cannot be read, rows that refer to a missing one, and statuses that
+ * break the rules. Continues after rows that cannot be read.
+ */
+export async function checkIntegrity({ kysely }: Engine, onRows: OnRows): Promise<IntegrityResult> {
+  let complete = false
+  const found: IntegrityResult = { findings: [], damaged: false }
+  try {
+    await kysely
+      .transaction()
+      .setIsolationLevel('repeatable read')
+      .setAccessMode('read only')
+      .execute(async (db) => {
+        await readAll(db, found, onRows)
+        complete = true
+      })
+  } catch (error) {
+    // SQLite refuses to commit after it met a damaged page. Nothing was written.
+    if (!complete) throw error
+  }
+  return found
+}
+
+async function readAll(db: Kysely<Tables>, found: IntegrityResult, onRows: OnRows): Promise<void> {
+  const damage = (text: string) => {
+    found.damaged = true
+    found.findings.push(text)
+  }
+  /** Returns undefined if the query fails. */
+  const tryTo = <T>(what: string, query: () => Promise<T>): Promise<T | undefined> =>
+    attempt(db, query).catch((error: unknown) => {
+      damage(`cannot ${what}: ${messageOf(error)}`)
+      return undefined
+    })
+
+  for (const reference of REFERENCES) {
+    const { table, column } = reference
+    const orphans = await tryTo(`look for orphaned rows in ${table} by ${column}`, () =>
+      findOrphans(db, reference),
+    )
+    found.findings.push(...(orphans ?? []))
+  }
+  const lengths = await tryTo('read the object formats of repositories', () => idLengths(db))
+  for (const table of keyedTables) {
+    const total = await tryTo(`count the rows of ${table.name}`, () => countRows(db, table))
+    let done = 0
+    for await (const rows of readableRows(db, table, BATCH, damage)) {
+      if (table.name === 'statuses')
+        found.findings.push(...rows.flatMap((row) => statusFindings(row, lengths)))
+      done += rows.length
+      onRows(table.name, done, total)
+    }
+  }
+}
+
+/** Removes rows that refer to a missing row. @returns one sentence for each problem that this solved */
+export async function removeOrphans({ kysely }: Engine): Promise<string[]> {
+  return kysely.transaction().execute(async (db) => {
+    const found: string[] = []
+    for (const reference of REFERENCES) {
+      const orphans = await findOrphans(db, reference)
+      if (orphans.length === 0) continue
+      const { table, column, parents } = reference
+      await sql`delete from ${sql.table(table)}
+        where ${sql.ref(column)} not in (select id from ${sql.table(parents)})`.execute(db)
+      found.push(...orphans)
+    }
+    return found
+  })
+}
+
+async function findOrphans(
+  db: Kysely<Tables>,
+  { table, column, parents }: (typeof REFERENCES)[number],
+): Promise<string[]> {
+  const { rows } = await sql<{ parent: number; rows: number }>`
+    select ${sql.ref(column)} as parent, count(*) as rows from ${sql.table(table)}
+    where ${sql.ref(column)} not in (select id from ${sql.table(parents)})
+    group by ${sql.ref(column)} order by ${sql.ref(column)}`.execute(db)
+  return rows.map(
+    ({ parent, rows }) => `${table}: ${rows} rows with the ${column} ${parent}, which is not in ${parents}`,
+  )
+}
+
+/** Returns the length of commit ids by repository. */
+async function idLengths(db: Kysely<Tables>): Promise<Map<unknown, number | undefined>> {
+  const formats = await db.selectFrom('repositories').select(['id', 'object_format']).execute()
+  return new Map(formats.map(({ id, object_format }) => [id, ID_LENGTHS[object_format]]))
+}
+
+/** Returns what is wrong with a stored status by the rules for reports (openapi.yaml). */
+function statusFindings(row: Row, lengths: Map<unknown, number | undefined> | undefined): string[] {
+  const { repository_id, sha, context, state, created_at, updated_at } = row
+  const length = lengths?.get(repository_id)
+  const wrong: string[] = []
+  if (!/^[0-9a-f]+$/.test(String(sha)) || (length !== undefined && String(sha).length !== length))
+    wrong.push('its sha is not a full commit id')
+  if (!STATES.has(state)) wrong.push(`its state is "${state}"`)
+  if (context === '') wrong.push('its context is empty')
+  if (Number(created_at) > Number(updated_at)) wrong.push('it was updated before it was created')
+  return wrong.map((what) => `status ${JSON.stringify([repository_id, sha, context])}: ${what}`)
+}

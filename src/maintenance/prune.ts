@@ -1,0 +1,94 @@
+import { setTimeout } from 'node:timers/promises'
+import { sql } from 'kysely'
+import type { Engine } from '../store/engine.ts'
+
+/** Commits of one query. */
+const BATCH = 500
+
+/** A commit with statuses. */
+interface ReportedCommit {
+  sha: string
+  /** Time of its latest report, in seconds since the epoch. */
+  latest: number
+}
+
+/** Yields the commits of a repository that have statuses, in batches, ordered by id. */
+export async function* reportedCommits(
+  { kysely }: Engine,
+  repositoryId: number,
+): AsyncGenerator<ReportedCommit[]> {
+  for (let after = ''; ; ) {
+    const commits: ReportedCommit[] = await kysely
+      .selectFrom('statuses')
+      .select(['sha', (eb) => eb.fn.max('updated_at').as('latest')])
+      .where('repository_id', '=', repositoryId)
+      .where('sha', '>', after)
+      .groupBy('sha')
+      .orderBy('sha')
+      .limit(BATCH)
+      .execute()
+    const last = commits.at(-1)
+    if (!last) return
+    yield commits
+    after = last.sha
+  }
+}
+
+/**
+ * Removes all statuses of those commits that were not reported on since `before` (seconds since the epoch), including
+ * reports that arrive while it runs. Then pauses for as long as it took, so that other writers get their turn.
+ *
+ * @returns the number of removed statuses
+ */
+export async function removeCommits(
+  { kysely }: Engine,
+  repositoryId: number,
+  shas: readonly string[],
+  before: number,
+): Promise<number> {
+  if (shas.length === 0) return 0
+  const began = performance.now()
+  const { numDeletedRows } = await kysely
+    .deleteFrom('statuses')
+    .where('repository_id', '=', repositoryId)
+    .where('sha', 'in', shas)
+    // Also checks the row itself: PostgreSQL re-evaluates the condition only for a row that was updated concurrently.
+    .where('updated_at', '<', before)
+    .where(({ not, exists, selectFrom }) =>
+      not(
+        exists(
+          selectFrom('statuses as later')
+            .select(sql<number>`1`.as('one'))
+            .whereRef('later.repository_id', '=', 'statuses.repository_id')
+            .whereRef('later.sha', '=', 'statuses.sha')
+            .where('later.updated_at', '>=', before),
+        ),
+      ),
+    )
+    .executeTakeFirstOrThrow()
+  await setTimeout(performance.now() - began)
+  return Number(numDeletedRows)
+}
+
+/**
+ * Removes the statuses of every commit that was not reported on since `before` (seconds since the epoch). A commit keeps
+ * either all of its statuses or none, so its combined state does not change.
+ *
+ * @param onCommits receives the number of commits checked and of statuses removed so far
+ */
+export async function pruneStatuses(
+  engine: Engine,
+  before: number,
+  onCommits: (commits: number, removed: number) => void,
+): Promise<void> {
+  const repositories = await engine.kysely.selectFrom('repositories').select('id').orderBy('id').execute()
+  let [checked, removed] = [0, 0]
+  for (const { id } of repositories) {
+    for await (const commits of reportedCommits(engine, id)) {
+      const old = commits.filter(({ latest }) => latest < before).map(({ sha }) => sha)
+      removed += await removeCommits(engine, id, old, before)
+      checked += commits.length
+      onCommits(checked, removed)
+    }
+  }
+}

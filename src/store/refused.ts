@@ -1,4 +1,0 @@
-/** What was asked for breaks a rule; the message says which, for the one who asked. Nothing was changed. */
-export class Refused extends Error {
-  override name = 'Refused'
-}

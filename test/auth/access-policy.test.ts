@@ -1,0 +1,79 @@
+import t from 'tap'
+import { type Demand, isExpired, judge } from '../../src/auth/access-policy.ts'
+import type { Access } from '../../src/store/access.ts'
+
+const now = 1_800_000_000_000
+const write: Demand = { access: 'write', scopes: ['repo'] }
+const read: Demand = { access: 'read', scopes: ['repo'] }
+
+type Token = NonNullable<Access['token']>
+type Repository = NonNullable<Access['repository']>
+const tokens: Record<string, Partial<Token> | null> = {
+  good: {},
+  'good until later': { expiresAt: now + 1 },
+  'with more scopes': { scopes: ['other', 'repo'] },
+  expired: { expiresAt: now },
+  'long expired': { expiresAt: 0 },
+  'without scope': { scopes: [] },
+  'with another scope': { scopes: ['repository', 'rep'] },
+  unknown: null,
+}
+
+/** The code of the first rule that does not hold; null when all do. */
+function judged(
+  demand: Demand,
+  token: Partial<Token> | null | 'anonymous',
+  repository: Partial<Repository> | null,
+) {
+  const access: Access = {
+    failures: null,
+    token:
+      token === null || token === 'anonymous'
+        ? null
+        : { id: 'x', userId: 1, scopes: ['repo'], expiresAt: null, lastUsedAt: null, ...token },
+    repository: repository && {
+      id: 1,
+      objectFormat: 'sha1',
+      path: '/r',
+      managed: true,
+      permission: null,
+      ...repository,
+    },
+  }
+  try {
+    judge(access, token === 'anonymous', demand, now)
+    return null
+  } catch (error) {
+    return Object(error).code
+  }
+}
+
+/** Steps 3 to 6, spelt out for every combination of token, permission and demand. */
+t.test('every combination', async (t) => {
+  for (const [name, token] of [...Object.entries(tokens), ['anonymous', 'anonymous'] as const]) {
+    for (const permission of ['unreadable', null, 'read', 'write'] as const) {
+      if (token === 'anonymous' && (permission === 'read' || permission === 'write')) continue
+      const repository = permission === 'unreadable' ? null : { permission }
+      for (const demand of [read, write]) {
+        const what = `${name}: ${demand.access} of a repository with the permission ${permission}`
+        t.equal(judged(demand, token, repository), expected(name, permission, demand), what)
+      }
+    }
+  }
+})
+
+function expected(token: string, permission: string | null, { access }: Demand): string | null {
+  if (['expired', 'long expired', 'unknown'].includes(token)) return 'credential_unknown'
+  if (['without scope', 'with another scope'].includes(token)) return 'scope_missing'
+  const anonymous = token === 'anonymous'
+  if (permission === 'unreadable') return anonymous ? 'credential_missing' : 'repository_unknown'
+  if (access === 'read' || permission === 'write') return null
+  return anonymous ? 'credential_missing' : 'read_only'
+}
+
+t.test('a token is expired from the millisecond of its expiry on', async (t) => {
+  t.equal(isExpired(null, now), false)
+  t.equal(isExpired(now + 1, now), false)
+  t.equal(isExpired(now, now), true)
+  t.equal(isExpired(now - 1, now), true)
+})

@@ -1,0 +1,140 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { openCommitLookup } from '../../src/git/commit-lookup.ts'
+import { checkRepositoryFiles } from '../../src/git/repository-health.ts'
+import { createSample, type SampleRepository } from './sample-repository.ts'
+
+const unavailable = { name: 'RepositoryUnavailable' }
+
+async function openWithProcess(t: Test, sample: SampleRepository) {
+  const lookup = openCommitLookup()
+  t.teardown(() => lookup.close())
+  await lookup.has(sample, sample.commit('start'))
+  return lookup
+}
+
+t.test('a repository whose folder is gone is unavailable, not without commits', async (t) => {
+  const sample = await createSample(t)
+  const commit = sample.commit()
+  const lookup = await openWithProcess(t, sample)
+  renameSync(sample.path, `${sample.path}.away`)
+  await t.rejects(lookup.has(sample, commit), { ...unavailable, message: /ENOENT/ })
+  await t.rejects(lookup.has(sample, '1'.repeat(40)), unavailable)
+  writeFileSync(sample.path, '')
+  await t.rejects(lookup.has(sample, commit), { ...unavailable, message: /ENOTDIR/ })
+  rmSync(sample.path)
+  renameSync(`${sample.path}.away`, sample.path)
+  t.equal(await lookup.has(sample, commit), true, 'until it is back')
+  t.equal(await lookup.has(sample, '1'.repeat(40)), false)
+})
+
+t.test('a folder that goes between the question and the answer', async (t) => {
+  const sample = await createSample(t)
+  const lookup = await openWithProcess(t, sample)
+  for (let turns = 0; turns < 5; turns += 1) {
+    const asked = lookup.has(sample, '1'.repeat(40)).then(String, (error) => error.name)
+    for (let turn = 0; turn < turns; turn += 1) await new Promise((resolve) => setImmediate(resolve))
+    renameSync(sample.path, `${sample.path}.away`)
+    const outcome = await asked
+    // From a certain turn on it is answered before the folder goes.
+    if (turns === 0) t.equal(outcome, 'RepositoryUnavailable')
+    else t.ok(['false', 'RepositoryUnavailable'].includes(outcome), outcome)
+    renameSync(`${sample.path}.away`, sample.path)
+  }
+})
+
+for (const part of ['HEAD', 'objects', 'refs']) {
+  t.test(`a repository without ${part}`, async (t) => {
+    const sample = await createSample(t)
+    const lookup = openCommitLookup()
+    t.teardown(() => lookup.close())
+    rmSync(join(sample.path, part), { recursive: true })
+    await t.rejects(lookup.has(sample, '1'.repeat(40)), unavailable)
+    t.equal(lookup.size, 0)
+  })
+}
+
+for (const part of ['HEAD', 'objects']) {
+  t.test(`a repository that loses ${part} while its process lives`, async (t) => {
+    const sample = await createSample(t)
+    const lookup = await openWithProcess(t, sample)
+    rmSync(join(sample.path, part), { recursive: true })
+    await t.rejects(lookup.has(sample, '1'.repeat(40)), unavailable)
+  })
+}
+
+t.test('a repository without a folder for packs is one', async (t) => {
+  const sample = await createSample(t)
+  const commit = sample.commit()
+  const lookup = await openWithProcess(t, sample)
+  rmSync(join(sample.path, 'objects', 'pack'), { recursive: true })
+  t.equal(await lookup.has(sample, commit), true)
+  t.equal(await lookup.has(sample, '1'.repeat(40)), false)
+})
+
+t.test('the state changes with packs and folders, and tells what need not be looked at again', async (t) => {
+  const sample = await createSample(t)
+  const empty = await checkRepositoryFiles(sample.path)
+  t.equal(await checkRepositoryFiles(sample.path), empty)
+  sample.commit()
+  const loose = await checkRepositoryFiles(sample.path)
+  t.not(loose, empty)
+  sample.commits(3)
+  t.not(await checkRepositoryFiles(sample.path), loose)
+})
+
+t.test('temporary files of git need not be readable', async (t) => {
+  const sample = await createSample(t)
+  for (const name of ['tmp_pack_x', 'pack-x.keep']) {
+    writeFileSync(join(sample.path, 'objects', 'pack', name), '', { mode: 0 })
+  }
+  const quarantine = join(sample.path, 'objects', 'tmp_objdir-incoming-x')
+  mkdirSync(quarantine, { mode: 0 })
+  t.equal(await lookUpAsUser(t, sample, '1'.repeat(40)), 'false')
+  chmodSync(quarantine, 0o755)
+})
+
+t.test('files that may not be opened', async (t) => {
+  const sample = await createSample(t)
+  const pack = join(sample.path, 'objects', 'pack')
+  const loose = sample.commit('loose')
+  const [packed = ''] = sample.commits(3)
+  const parts: [name: string, commit: string, mode: number][] = [
+    [sample.path, packed, 0o755],
+    [join(sample.path, 'HEAD'), '1'.repeat(40), 0o644],
+    [join(sample.path, 'objects'), packed, 0o755],
+    [pack, packed, 0o755],
+    ...readdirSync(pack).map((name): [string, string, number] => [join(pack, name), packed, 0o444]),
+    [join(sample.path, 'objects', loose.slice(0, 2)), loose, 0o755],
+  ]
+  t.equal(await lookUpAsUser(t, sample, packed), 'true')
+  t.equal(await lookUpAsUser(t, sample, loose), 'true')
+  for (const [name, commit, mode] of parts) {
+    chmodSync(name, 0)
+    t.match(
+      await lookUpAsUser(t, sample, commit),
+      /^RepositoryUnavailable: .*(EACCES|not a git repository)/,
+      name,
+    )
+    chmodSync(name, mode)
+  }
+})
+
+/** Looks up from another process that is not root, for whom every file can be opened. */
+async function lookUpAsUser(t: Test, sample: SampleRepository, sha: string): Promise<string> {
+  const { id, path, objectFormat } = sample
+  const uid = process.getuid?.() === 0 ? 65_534 : undefined
+  const program = join(import.meta.dirname, 'fixtures', 'look-up.ts')
+  const argument = JSON.stringify({ repository: { id, path, objectFormat }, sha, uid })
+  const child = spawn(process.execPath, [program, argument], {
+    env: { PATH: process.env.PATH },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  t.teardown(() => child.kill('SIGKILL'))
+  const [outcome] = await once(child.stdout, 'data')
+  child.kill('SIGKILL')
+  return String(outcome).trim()
+}

@@ -1,0 +1,241 @@
+import { readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { gunzipSync, gzipSync } from 'node:zlib'
+import t, { type Test } from 'tap'
+import { restoreBackup } from '../../../src/maintenance/backup/restore.ts'
+import { writeBackup } from '../../../src/maintenance/backup/write.ts'
+import { checkIntegrity } from '../../../src/maintenance/integrity.ts'
+import { openStore, type Store } from '../../../src/store/store.ts'
+import { databases, openTestStore, sqlite, temporaryFolder } from '../../helpers/databases.ts'
+import { startProcess } from '../../helpers/process.ts'
+
+const SHA = 'a'.repeat(40)
+const quiet = () => {}
+
+function report(store: Store, repositoryId: number, fields: object = {}) {
+  return store.statuses.report({
+    repositoryId,
+    sha: SHA,
+    context: 'default',
+    state: 'success',
+    description: null,
+    targetUrl: null,
+    ...fields,
+  })
+}
+
+/** Something of everything, more rows than are read at a time, and text that is easily spoilt. */
+async function fill(store: Store): Promise<number> {
+  const alice = await store.users.create('Alice', { passwordHash: 'hash' })
+  const bob = await store.users.create('bob')
+  const gone = await store.users.create('gone')
+  await store.users.delete(gone.name)
+  const create = (name: string) =>
+    store.repositories.create({ owner: 'Alice', name, visibility: 'private', objectFormat: 'sha1' })
+  const { id } = await create('rocket')
+  await store.repositories.create({
+    owner: 'carol',
+    name: 'imported',
+    visibility: 'public',
+    objectFormat: 'sha256',
+    path: '/srv/git/imported.git',
+  })
+  await store.repositories.setAccess('alice', 'rocket', bob.id, 'read')
+  const token = { userId: alice.id, name: 'CI', prefix: 'cst_1', scopes: ['repo'] }
+  await store.tokens.create({ ...token, hash: 'h1', expiresAt: 1_999_999_999_999 })
+  await store.tokens.create({ ...token, hash: 'h2', expiresAt: null })
+  await store.sessions.create('session', alice.id)
+  await store.failures.count('192.0.2.1', { limit: 30, window: 60 })
+  await Promise.all(
+    Array.from({ length: 634 }, (_, index) => report(store, id, { context: `context ${index}` })),
+  )
+  const description = 'line\u2028separator \u2029 \r\n "quoted" \\ 🚀 e\u0301 \ufeff'
+  await report(store, id, { context: '🚀', description, targetUrl: 'https://example.org/' })
+  await report(store, id, { context: 'empty', description: '' })
+  // The last number given out belongs to nothing any more.
+  await create('deleted')
+  await store.repositories.delete('alice', 'deleted')
+  return id
+}
+
+async function contentOf(store: Store) {
+  const users = await store.users.list()
+  const repositories = (await store.repositories.list()).map((row) =>
+    row.managed ? { ...row, path: '' } : row,
+  )
+  const tokens = await Promise.all(users.map(({ id }) => store.tokens.list(id)))
+  const statuses = await Promise.all(repositories.map(({ id }) => store.statuses.list(id, SHA)))
+  const access = await store.access.look(null, 'h1', 'alice', 'rocket')
+  return {
+    users,
+    repositories,
+    tokens,
+    statuses,
+    token: access.token,
+    permission: access.repository?.permission,
+  }
+}
+
+async function backup(t: Test, store: Store): Promise<string> {
+  const file = join(temporaryFolder(t), 'statuses.backup')
+  await writeBackup(store.engine, file, quiet)
+  return file
+}
+
+for (const from of databases) {
+  for (const to of databases) {
+    t.test(`a backup of ${from.name} restores into ${to.name}`, async (t) => {
+      const { store } = await openTestStore(t, from)
+      const repositoryId = await fill(store)
+      const file = await backup(t, store)
+      t.equal(statSync(file).mode & 0o777, 0o600, 'nobody else may read it')
+      t.same(readdirSync(join(file, '..')), ['statuses.backup'], 'nothing else is left')
+
+      const { store: restored } = await openTestStore(t, to)
+      await restoreBackup(restored.engine, file, quiet)
+      t.same(await contentOf(restored), await contentOf(store))
+      t.equal((await restored.statuses.list(repositoryId, SHA)).length, 636)
+      t.same(await checkIntegrity(restored.engine, quiet), { findings: [], damaged: false })
+      t.equal(await restored.sessions.visit('session'), undefined, 'nobody is signed in')
+      t.equal(await restored.failures.find('192.0.2.1'), null, 'nobody has failed')
+
+      const newest = { owner: 'Alice', name: 'new', visibility: 'public', objectFormat: 'sha1' } as const
+      const [here, there] = [
+        await store.repositories.create(newest),
+        await restored.repositories.create(newest),
+      ]
+      t.equal(there.id, here.id, 'numbers go on where they were')
+      await t.rejects(restoreBackup(restored.engine, file, quiet), { message: /not empty/ })
+    })
+  }
+
+  t.test(`${from.name}: a backup holds one moment, while others write`, async (t) => {
+    const { store, options } = await openTestStore(t, from)
+    const id = await fill(store)
+    const other = await openStore(options)
+    t.teardown(() => other.close())
+    let done = false
+    let reports = 0
+    const writing = (async () => {
+      // One after the other, of two commits in turn: a moment has either all up to one, or not that one.
+      for (; !done; reports++) {
+        const context = `w${String(reports).padStart(6, '0')}`
+        await report(other, id, { context, sha: reports % 2 === 0 ? '0'.repeat(40) : 'f'.repeat(40) })
+      }
+    })()
+    while (reports < 20) await report(other, id)
+    const file = await backup(t, store)
+    const atEnd = reports
+    done = true
+    await writing
+    t.ok(atEnd > 20, `${atEnd} reports until the backup was done`)
+
+    const { store: restored } = await openTestStore(t, sqlite)
+    await restoreBackup(restored.engine, file, quiet)
+    const even = await restored.statuses.list(id, '0'.repeat(40))
+    const odd = await restored.statuses.list(id, 'f'.repeat(40))
+    const contexts = [...even, ...odd].map(({ context }) => context).sort()
+    t.same(
+      contexts,
+      contexts.map((_, index) => `w${String(index).padStart(6, '0')}`),
+      'without a gap',
+    )
+  })
+}
+
+t.test('what is no whole backup is refused, and nothing is left of it', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  await fill(store)
+  const file = await backup(t, store)
+  const packed = readFileSync(file)
+  const lines = gunzipSync(packed).toString('utf8').trimEnd().split('\n')
+  const pack = (changed: string[]) => gzipSync(`${changed.join('\n')}\n`)
+  const [header = '', ...rest] = lines
+  const wrong: [string, Buffer, RegExp][] = [
+    ['empty', Buffer.alloc(0), /damaged/],
+    ['something else', Buffer.from('select 1'), /damaged/],
+    ['another gzip', gzipSync('{}\n'), /not a backup/],
+    ['cut off', packed.subarray(0, -100), /damaged/],
+    ['without its end', pack(lines.slice(0, -1)), /damaged/],
+    ['without a line', pack(lines.toSpliced(2, 1)), /damaged/],
+    [
+      'with a changed letter',
+      pack(lines.map((line) => line.replace('context 77"', 'context 78"'))),
+      /damaged/,
+    ],
+    ['with something after its end', pack([...lines, lines[1] ?? '']), /damaged/],
+    ['of another table', pack(lines.map((line) => line.replace('"tokens"', '"sessions"'))), /damaged/],
+    ['of a newer format', pack([header.replace('"version":1', '"version":2'), ...rest]), /another version/],
+    [
+      'of a newer schema',
+      pack([header.replace('"001-initial"', '"001-initial","999-later"'), ...rest]),
+      /newer version.*999-later/,
+    ],
+  ]
+  const { store: empty } = await openTestStore(t, sqlite)
+  const damagedFile = join(temporaryFolder(t), 'damaged')
+  for (const [name, bytes, message] of wrong) {
+    writeFileSync(damagedFile, bytes)
+    await t.rejects(restoreBackup(empty.engine, damagedFile, quiet), { name: 'RuleViolation', message }, name)
+    t.equal(await empty.users.any(), false, `${name}: nothing is left`)
+  }
+  await t.rejects(restoreBackup(empty.engine, '/nonexistent/file', quiet), { code: 'ENOENT' })
+  await t.rejects(writeBackup(store.engine, '/nonexistent/file', quiet), { code: 'ENOENT' })
+  await restoreBackup(empty.engine, file, quiet)
+  t.same(await contentOf(empty), await contentOf(store))
+})
+
+for (const database of databases) {
+  t.test(`${database.name}: what a killed backup leaves is removed by the next one`, async (t) => {
+    const { store, options } = await openTestStore(t, database)
+    await fill(store)
+    const folder = temporaryFolder(t)
+    const file = join(folder, 'statuses.backup')
+    const begin = async () => {
+      const program = resolve('test/maintenance/fixtures/stopped-backup.ts')
+      const running = startProcess(t, process.execPath, [program, JSON.stringify({ options, file })])
+      await running.printed(/stopped/)
+      return running
+    }
+    const killed = await begin()
+    killed.child.kill('SIGKILL')
+    await killed.ended
+    const [leftover = ''] = readdirSync(folder)
+    t.match(leftover, /^statuses\.backup\..*\.part$/, 'it left something behind')
+
+    const running = await begin()
+    // Of another machine, which may still be writing the first of them.
+    const [elsewhere, old] = ['one', 'two'].map((name) => `statuses.backup.${name}-1-0123abcd.part`)
+    const others = ['other.backup.0123abcd.part', 'statuses.backup.part', 'statuses.backup.mine.part']
+    for (const name of [...others, elsewhere, old, 'statuses.backup.0123abcd.part'])
+      writeFileSync(join(folder, name ?? ''), '')
+    utimesSync(join(folder, old ?? ''), 1, 1)
+    await writeBackup(store.engine, file, quiet)
+    const left = readdirSync(folder).filter(
+      (name) => ![...others, 'statuses.backup', elsewhere].includes(name),
+    )
+    t.equal(left.length, 1, 'only that of the backup that is still running stays')
+    t.ok(left[0]?.includes(`-${running.child.pid}-`))
+    running.child.kill('SIGCONT')
+    t.equal(await running.ended, 0, running.stderr())
+    t.equal(readdirSync(folder).length, others.length + 2)
+    const { store: restored } = await openTestStore(t, sqlite)
+    await restoreBackup(restored.engine, file, quiet)
+  })
+}
+
+t.test('an earlier backup stays until a new one is complete', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  await fill(store)
+  const file = await backup(t, store)
+  const before = readFileSync(file)
+  const full = () => {
+    throw new Error('disk full')
+  }
+  await t.rejects(writeBackup(store.engine, file, full), { message: 'disk full' })
+  t.same(readFileSync(file), before)
+  t.same(readdirSync(join(file, '..')), ['statuses.backup'])
+  await store.users.create('later')
+  await writeBackup(store.engine, file, quiet)
+  t.notSame(readFileSync(file), before)
+})

@@ -1,0 +1,139 @@
+import { existsSync, renameSync } from 'node:fs'
+import { realpath } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import Sqlite from 'better-sqlite3'
+import t from 'tap'
+import { openCommitLookup } from '../../src/git/commit-lookup.ts'
+import { createBareRepository } from '../../src/git/repository.ts'
+import { checkAll } from '../../src/maintenance/check.ts'
+import { openEngine, openStore, type Store } from '../../src/store/store.ts'
+import { databases, execute, type TestDatabase } from '../helpers/databases.ts'
+import { git, pushCommits } from '../helpers/git.ts'
+
+async function open(t: Parameters<TestDatabase['create']>[0], database: TestDatabase) {
+  const options = await database.create(t)
+  const store = await openStore(options)
+  const engine = await openEngine(options)
+  const lookup = openCommitLookup()
+  t.teardown(async () => {
+    await lookup.close()
+    await engine.close()
+    await store.close()
+  })
+  const repository = await store.repositories.create(
+    { owner: 'alice', name: 'rocket', visibility: 'public', objectFormat: 'sha1' },
+    (path) => createBareRepository(path, 'sha1'),
+  )
+  return {
+    store,
+    repository,
+    check: (choice: { commits?: boolean; prune?: boolean } = {}) =>
+      checkAll(store, lookup, { commits: false, prune: false, ...choice }, () => {}),
+    /** Changes the database behind its own back. */
+    async spoil(statement: string): Promise<void> {
+      if (options.databaseUrl) {
+        await execute(options.databaseUrl, `set session_replication_role = replica`, statement)
+      } else {
+        const database = new Sqlite(`${options.dataDir}/commit-status.db`)
+        database.pragma('foreign_keys = off')
+        database.exec(statement)
+        database.close()
+      }
+    },
+  }
+}
+
+function report(store: Store, repositoryId: number, sha: string, context = 'default') {
+  return store.statuses.report({
+    repositoryId,
+    sha,
+    context,
+    state: 'success',
+    description: null,
+    targetUrl: null,
+  })
+}
+
+for (const database of databases) {
+  t.test(
+    `${database.name}: finds rows that are not as they must be, and removes the lost ones`,
+    async (t) => {
+      const { store, repository, check, spoil } = await open(t, database)
+      const [sha = ''] = pushCommits(repository.path, 1)
+      await report(store, repository.id, sha)
+      t.same(await check({ commits: true }), { findings: [], pruned: [], damaged: false }, 'nothing is wrong')
+
+      const insert =
+        'insert into statuses (repository_id, sha, context, id, state, created_at, updated_at) values'
+      await spoil(`${insert} (4711, '${sha}', 'lost', 'x', 'success', 1, 1)`)
+      await spoil(`insert into collaborators values (${repository.id}, 4712, 'read')`)
+      await spoil(`${insert} (${repository.id}, 'abc', 'short', 'x', 'success', 1, 1)`)
+      await spoil(`${insert} (${repository.id}, '${sha}', 'state', 'x', 'green', 2, 1)`)
+      const lost = [
+        'collaborators: 1 rows with the user_id 4712, which is not in users',
+        'statuses: 1 rows with the repository_id 4711, which is not in repositories',
+      ]
+      const wrong = [
+        `status [${repository.id},"${sha}","state"]: its state is "green"`,
+        `status [${repository.id},"${sha}","state"]: it was updated before it was created`,
+        `status [${repository.id},"abc","short"]: its sha is not a full commit id`,
+      ]
+      t.same((await check()).findings.sort(), [...lost, ...wrong].sort())
+      const pruned = await check({ prune: true })
+      t.same(pruned.pruned, lost)
+      t.same(pruned.findings.sort(), wrong.sort())
+      t.equal((await store.statuses.list(repository.id, sha)).length, 2, 'all else stays')
+    },
+  )
+
+  t.test(`${database.name}: finds commits that are no longer in git`, async (t) => {
+    const { store, repository, check, spoil } = await open(t, database)
+    const [kept = '', gone = ''] = pushCommits(repository.path, 2)
+    git(repository.path, 'update-ref', 'refs/heads/main', kept)
+    git(repository.path, '-c', 'gc.reflogExpire=now', 'gc', '--quiet', '--prune=now')
+    await report(store, repository.id, kept)
+    await report(store, repository.id, gone, 'one')
+    await report(store, repository.id, gone, 'two')
+    t.same((await check()).findings, [], 'not asked for')
+    const finding = `commit alice/rocket ${gone}: no longer in git`
+    t.same(await check({ commits: true }), { findings: [finding], pruned: [], damaged: false })
+    t.equal((await store.statuses.list(repository.id, gone)).length, 2)
+    await spoil('update statuses set created_at = 1, updated_at = 1')
+    t.same(await check({ commits: true, prune: true }), { findings: [], pruned: [finding], damaged: false })
+    t.equal((await store.statuses.list(repository.id, gone)).length, 0)
+    t.equal((await store.statuses.list(repository.id, kept)).length, 1)
+    t.same(await check({ commits: true }), { findings: [], pruned: [], damaged: false })
+  })
+
+  t.test(`${database.name}: finds folders without a row, and rows without a folder`, async (t) => {
+    const { store, repository, check } = await open(t, database)
+    const stray = join(dirname(repository.path), '4711.git')
+    renameSync(repository.path, stray)
+    const { findings, pruned } = await check({ prune: true })
+    t.match(findings.shift(), `repository alice/rocket: ${repository.path} is not`)
+    t.match(findings.shift(), `folder ${stray}: belongs to no repository; serve it with "repo import"`)
+    t.same([findings, pruned], [[], []])
+    t.ok(existsSync(stray), 'nothing is removed, also with --prune')
+    const path = await realpath(stray)
+    await store.repositories.create({
+      owner: 'alice',
+      name: 'again',
+      visibility: 'public',
+      objectFormat: 'sha1',
+      path,
+    })
+    t.equal((await check()).findings.length, 1, 'once it is imported, only the row without a folder is left')
+  })
+
+  t.test(`${database.name}: forgets nothing of a repository that cannot be opened`, async (t) => {
+    const { store, repository, check } = await open(t, database)
+    const [sha = ''] = pushCommits(repository.path, 1)
+    await report(store, repository.id, sha)
+    renameSync(repository.path, join(dirname(dirname(repository.path)), 'away'))
+    const { findings, pruned } = await check({ commits: true, prune: true })
+    t.equal(findings.length, 1)
+    t.match(findings[0], /^repository alice\/rocket: .*cannot be opened|is not a git repository/)
+    t.same(pruned, [])
+    t.equal((await store.statuses.list(repository.id, sha)).length, 1)
+  })
+}

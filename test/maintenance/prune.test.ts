@@ -1,0 +1,107 @@
+import t from 'tap'
+import { pruneStatuses, removeCommits } from '../../src/maintenance/prune.ts'
+import { openEngine, openStore, type Store } from '../../src/store/store.ts'
+import { nowInSeconds } from '../../src/store/time.ts'
+import { databases, type TestDatabase } from '../helpers/databases.ts'
+
+const DAY = 86_400
+
+async function openAged(t: Parameters<TestDatabase['create']>[0], database: TestDatabase) {
+  const options = await database.create(t)
+  const store = await openStore(options)
+  const engine = await openEngine(options)
+  t.teardown(async () => {
+    await engine.close()
+    await store.close()
+  })
+  const { id } = await store.repositories.create({
+    owner: 'alice',
+    name: 'rocket',
+    visibility: 'public',
+    objectFormat: 'sha1',
+  })
+  return {
+    store,
+    id,
+    /** A report that was made so many days ago. */
+    async report(sha: string, context: string, days: number) {
+      await report(store, id, sha, context)
+      const updated_at = nowInSeconds() - days * DAY
+      await engine.kysely
+        .updateTable('statuses')
+        .set({ created_at: updated_at, updated_at })
+        .where('repository_id', '=', id)
+        .where('sha', '=', sha)
+        .where('context', '=', context)
+        .execute()
+    },
+  }
+}
+
+function report(store: Store, repositoryId: number, sha: string, context: string) {
+  return store.statuses.report({
+    repositoryId,
+    sha,
+    context,
+    state: 'success',
+    description: null,
+    targetUrl: null,
+  })
+}
+
+for (const database of databases) {
+  t.test(`${database.name}: a commit keeps all of its statuses or none`, async (t) => {
+    const aged = await openAged(t, database)
+    const [old, mixed, recent] = ['a', 'b', 'c'].map((digit) => digit.repeat(40))
+    await aged.report(old ?? '', 'one', 400)
+    await aged.report(old ?? '', 'two', 366)
+    await aged.report(mixed ?? '', 'one', 400)
+    await aged.report(mixed ?? '', 'two', 364)
+    await aged.report(recent ?? '', 'one', 1)
+    let last: number[] = []
+    await pruneStatuses(aged.store.engine, nowInSeconds() - 365 * DAY, (...counts) => {
+      last = counts
+    })
+    t.same(last, [3, 2], 'commits looked at, statuses removed')
+    const left = (sha = '') => aged.store.statuses.list(aged.id, sha)
+    t.equal((await left(old)).length, 0)
+    t.equal((await left(mixed)).length, 2)
+    t.equal((await left(recent)).length, 1)
+  })
+
+  t.test(`${database.name}: goes through more commits than it looks at in one step`, async (t) => {
+    const { store, id } = await openAged(t, database)
+    const shas = Array.from({ length: 1_201 }, (_, index) => index.toString(16).padStart(40, '0'))
+    for (let from = 0; from < shas.length; from += 300)
+      await Promise.all(shas.slice(from, from + 300).map((sha) => report(store, id, sha, 'default')))
+    const steps: number[][] = []
+    await pruneStatuses(store.engine, nowInSeconds() + 10, (...counts) => steps.push(counts))
+    t.same(steps, [
+      [500, 500],
+      [1_000, 1_000],
+      [1_201, 1_201],
+    ])
+    t.equal(await store.statuses.any(id, shas[1_200] ?? ''), false)
+  })
+
+  t.test(`${database.name}: what is reported meanwhile stays`, async (t) => {
+    const aged = await openAged(t, database)
+    const sha = 'a'.repeat(40)
+    await aged.report(sha, 'one', 400)
+    const before = nowInSeconds() - 365 * DAY
+    // Looked at while it was old; reported on before it is removed.
+    await report(aged.store, aged.id, sha, 'two')
+    t.equal(await removeCommits(aged.store.engine, aged.id, [sha], before), 0)
+    t.equal((await aged.store.statuses.list(aged.id, sha)).length, 2)
+  })
+
+  t.test(`${database.name}: no acknowledged report is lost to one that removes`, async (t) => {
+    const aged = await openAged(t, database)
+    const shas = Array.from({ length: 200 }, (_, index) => index.toString(16).padStart(40, '0'))
+    for (const sha of shas) await aged.report(sha, 'default', 400)
+    const before = nowInSeconds() - 365 * DAY
+    const reporting = Promise.all(shas.map((sha) => report(aged.store, aged.id, sha, 'default')))
+    await Promise.all([reporting, pruneStatuses(aged.store.engine, before, () => {})])
+    for (const sha of shas) t.equal((await aged.store.statuses.list(aged.id, sha)).length, 1, sha)
+  })
+}

@@ -1,0 +1,51 @@
+import { test } from 'tap'
+import { databases, openTestStore } from '../helpers/databases.ts'
+
+for (const database of databases) {
+  test(database.name, async (t) => {
+    const { store } = await openTestStore(t, database)
+    const alice = await store.users.create('alice')
+    const bob = await store.users.create('bob')
+    for (const [owner, name, visibility] of [
+      ['Alice', 'secret', 'private'],
+      ['alice', 'open', 'public'],
+      ['acme', 'shared', 'private'],
+      ['acme', 'Open', 'public'],
+      ['zoe', 'secret', 'private'],
+    ] as const) {
+      await store.repositories.create({ owner, name, visibility, objectFormat: 'sha1' })
+    }
+    await store.repositories.setAccess('acme', 'shared', bob.id, 'write')
+    const seen = async (userId: number | null) =>
+      (await store.listing.list(userId, 10)).map(
+        ({ owner, name, permission }) => `${owner}/${name} ${permission}`,
+      )
+
+    t.test('a visitor sees what is public, a user also what is theirs or was shared', async (t) => {
+      t.same(await seen(null), ['acme/Open null', 'alice/open null'])
+      t.same(await seen(alice.id), ['acme/Open null', 'alice/open write', 'Alice/secret write'])
+      t.same(await seen(bob.id), ['acme/Open null', 'acme/shared write', 'alice/open null'])
+    })
+
+    t.test('one by name, in any case', async (t) => {
+      t.match(await store.listing.find(alice.id, 'ALICE', 'Secret'), { name: 'secret', permission: 'write' })
+      t.equal(await store.listing.find(bob.id, 'alice', 'secret'), undefined)
+      t.equal(await store.listing.find(null, 'alice', 'secret'), undefined)
+    })
+
+    t.test('page after page', async (t) => {
+      const names: string[] = []
+      let [last] = await store.listing.list(alice.id, 1)
+      while (last) {
+        names.push(`${last.owner}/${last.name}`)
+        ;[last] = await store.listing.list(alice.id, 1, last)
+      }
+      t.same(names, ['acme/Open', 'alice/open', 'Alice/secret'])
+    })
+
+    t.test('those that the user can write to', async (t) => {
+      t.match(await store.listing.writable(alice.id, 1), [{ name: 'open' }])
+      t.match(await store.listing.writable(bob.id, 9), [{ name: 'shared' }])
+    })
+  })
+}
