@@ -1,10 +1,14 @@
 import tap from 'tap'
 import { databases } from '../helpers/databases.ts'
 import { compareDatabases } from '../helpers/differential.ts'
+import { prepareDatabases } from '../helpers/prepare-databases.ts'
 
 tap.setTimeout(600_000)
+const prepared = await prepareDatabases()
+Object.assign(process.env, prepared.environment)
+tap.teardown(() => prepared.remove())
 
-/** Other requests each time, 20,000 of them; a difference names the seed with which it is met again. */
+/** Sends 20,000 random requests. SOAK_SEED repeats a run that found a difference. */
 tap.test('20,000 random requests are answered the same on every database', async (t) => {
   const seed = Number(process.env.SOAK_SEED ?? Date.now() % 1_000_000)
   t.comment(`seed ${seed}`)

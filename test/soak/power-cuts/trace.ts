@@ -1,6 +1,6 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
-import { basename, join, resolve } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 
 /** One system call that succeeded, or what a process told somebody. Paths are absolute. */
@@ -147,13 +147,15 @@ interface Process {
   files: Map<number, OpenFile>
 }
 
-/** Follows which process is in which folder and where in its files. */
+/** Follows the working folder and the file positions of each process, and symbolic links to folders. */
 class Processes {
   readonly #run: string
   readonly #pid: number
   readonly #processes = new Map<number, Process>()
   /** By thread, the process that it belongs to. */
   readonly #owners = new Map<number, number>()
+  /** Targets of the symbolic links that were made. */
+  readonly #links = new Map<string, string>()
 
   constructor(run: string, pid: number, cwd: string) {
     this.#run = run
@@ -179,7 +181,8 @@ class Processes {
     const { call, args, result, thread } = line
     const [first = '', second = ''] = args.split(', ', 2)
     const file = process.files.get(Number.parseInt(first, 10))
-    const at = (dirfd: string, path: string) => resolve(pathOf(dirfd) ?? process.cwd, decode(path).toString())
+    const at = (dirfd: string, path: string) =>
+      this.#follow(resolve(pathOf(dirfd) ?? process.cwd, decode(path).toString()))
     switch (call) {
       case 'execve':
         process.program = basename(decode(first).toString())
@@ -259,16 +262,19 @@ class Processes {
         return { kind: 'remove', path: at(first, second) }
       case 'rename':
       case 'link':
-        return { kind: call, from: at('', first), path: at('', second) }
+        return this.#moved({ kind: call, from: at('', first), path: at('', second) })
       case 'renameat':
       case 'renameat2':
       case 'linkat': {
         const [, , third = '', fourth = ''] = args.split(', ', 4)
         const kind = call === 'linkat' ? 'link' : 'rename'
-        return { kind, from: at(first, second), path: at(third, fourth) }
+        return this.#moved({ kind, from: at(first, second), path: at(third, fourth) })
       }
-      case 'symlink':
-        return { kind: 'symlink', target: decode(first).toString(), path: at('', second) }
+      case 'symlink': {
+        const [target, path] = [decode(first).toString(), at('', second)]
+        this.#links.set(path, resolve(dirname(path), target))
+        return { kind: 'symlink', target, path }
+      }
       case 'fsync':
       case 'fdatasync':
         return isDeleted(first) ? null : { kind: 'sync', path: pathOf(first) ?? '' }
@@ -278,6 +284,23 @@ class Processes {
         // Nothing that is recorded here does so; what did would be missing from the disk.
         throw new Error(`${call} of ${this.#run} is not followed`)
     }
+  }
+
+  #moved(action: Extract<Action, { from: string }>): Action {
+    const target = this.#links.get(action.from)
+    if (target !== undefined) this.#links.set(action.path, target)
+    if (action.kind === 'rename') this.#links.delete(action.from)
+    return action
+  }
+
+  /** Returns the path without symbolic links in its folders. Its last part may be a link. */
+  #follow(path: string): string {
+    const parts = path.split('/')
+    for (let count = 2; count < parts.length; count++) {
+      const target = this.#links.get(parts.slice(0, count).join('/'))
+      if (target !== undefined) return this.#follow(join(target, ...parts.slice(count)))
+    }
+    return path
   }
 
   /** What git's processes say is said to the server, not to a client. */
