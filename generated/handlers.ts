@@ -5,7 +5,10 @@ import type { components } from './schema.ts'
 /** One success: a status code that the contract declares, with its body. */
 export interface Reply<Status extends number, Body extends object | null> {
   status: Status
-  body: Body
+  /** Or a function that returns it, where the encoded body may be cached. */
+  body: Body | (() => Body)
+  /** An object that stays the same as long as the body does. The encoded body is cached by it. */
+  source?: object
 }
 
 export interface ReportStatusRequest {

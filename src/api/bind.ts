@@ -3,6 +3,7 @@ import type { AnyReply, Call } from '../../generated/handlers.ts'
 import type { Scope } from '../../generated/operations.ts'
 import { type ErrorCode, ServiceError, statusOf } from '../errors.ts'
 import { checkBodyHeaders, readJsonBody } from '../http/body.ts'
+import { createEncoder, type Encode } from './encoded-answers.ts'
 import { type QuerySchema, queryReader } from './query.ts'
 import { revalidate } from './revalidation.ts'
 import { compileValidator, createAjv, type Schemas } from './validator.ts'
@@ -92,6 +93,7 @@ export function bindOperations<Context>(app: FastifyInstance, binding: Binding<C
       operation,
       call,
       readQuery: operation.query && queryReader(ajv, operation.query),
+      encode: createEncoder(),
       verify: binding.verifyReplies ? verifier(ajv, operation) : () => {},
     })
   }
@@ -111,6 +113,7 @@ interface Bound<Context> {
   operation: Operation
   call: Call<Context>
   readQuery: ReturnType<typeof queryReader> | null
+  encode: Encode
   verify(answer: AnyReply): void
 }
 
@@ -155,7 +158,7 @@ function bindOperation<Context>(
         const context = request.context as Context
         const answer = await call({ params: request.params, query, body: request.body }, context)
         verify(answer)
-        return await send(request, reply, operation, answer)
+        return await send(request, reply, bound, answer)
       } finally {
         request.leave?.()
       }
@@ -172,23 +175,28 @@ function hasEmptyValue(params: PathParameters): boolean {
 async function send(
   request: FastifyRequest,
   reply: FastifyReply,
-  operation: Operation,
-  { status, body, headers }: AnyReply,
+  { operation, encode }: Pick<Bound<unknown>, 'operation' | 'encode'>,
+  answer: AnyReply,
 ): Promise<FastifyReply> {
+  const { status, headers } = answer
   if (operation.replies[status] === undefined || status >= 300) throw new Error(`${status} is not declared`)
-  const isRevalidated = status === 200 && body !== null && 304 in operation.replies
+  const isRevalidated = status === 200 && 304 in operation.replies
   // Before anything is set: an error would carry it.
-  const content = isRevalidated ? await revalidate(request, reply, body) : null
+  const content = isRevalidated ? await revalidate(request, reply, answer, encode) : null
   reply.code(content?.payload === null ? 304 : status).header('cache-control', 'private, no-cache')
   // Like fields of a body, headers that are not declared never leave the server.
   for (const name in operation.headers[status]?.properties) {
     const value = headers?.[name]
     if (value !== undefined) reply.header(name, String(value))
   }
-  if (content === null) return reply.send(body)
+  if (content === null) return reply.send(bodyOf(answer))
   reply.header('etag', content.etag)
   if (content.payload === null) return reply.send()
   return reply.type('application/json; charset=utf-8').send(content.payload)
+}
+
+function bodyOf({ body }: AnyReply): object | null {
+  return typeof body === 'function' ? body() : body
 }
 
 /** Makes a function that throws for an answer that the contract does not declare, or whose body or headers break it. */
@@ -202,8 +210,9 @@ function verifier(ajv: ReturnType<typeof createAjv>, { replies, headers }: Opera
     )
   const bodies = compile(replies, 'reply')
   const headerSets = compile(headers, 'headers')
-  return ({ status, body, headers = {} }: AnyReply): void => {
-    for (const result of [bodies.get(status)?.(body), headerSets.get(status)?.(headers)]) {
+  return (answer: AnyReply): void => {
+    const { status, headers = {} } = answer
+    for (const result of [bodies.get(status)?.(bodyOf(answer)), headerSets.get(status)?.(headers)]) {
       if (result && 'error' in result) throw new Error(`reply ${status}: ${result.error?.message}`)
     }
   }

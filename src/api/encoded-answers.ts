@@ -1,38 +1,45 @@
+import type { AnyReply } from '../../generated/handlers.ts'
 import { createEtag, etagOf } from '../http/etag.ts'
 import { runInSlices } from '../util/run-in-slices.ts'
 
-/** A body as it is sent, and its validator. */
-export interface EncodedAnswer {
+/** A body as it is sent, and its validator (RFC 9110, 8.8). */
+interface EncodedAnswer {
   payload: string | Buffer
   etag: string
 }
 
-/** A short text goes out together with the headers; a longer one is not worth encoding again for each answer. */
+/** Characters. Node sends a shorter text in one piece with the headers; a longer one is worth encoding only once. */
 const ENCODE_ONCE = 8 * 1024
-/** Items of a list that are serialized at once: one of 10 KB each takes about a millisecond for 32. */
+/** Items in a slice: about a millisecond for 32 items of 10 KB each. */
 const ITEMS = 32
-/** A list of more items is serialized in slices. */
+/** A list with more items is encoded in slices. */
 const FEW = 256
 
-const encoded = new WeakMap<object, EncodedAnswer | Promise<EncodedAnswer>>()
+/** Encodes the answers of one operation. */
+export type Encode = (
+  answer: Pick<AnyReply, 'body' | 'source'>,
+  serialize: (body: object | null) => string,
+) => EncodedAnswer | Promise<EncodedAnswer>
 
 /**
- * Encodes a body; the same object only once. A body with a long list is encoded without keeping the event loop from other
- * work.
- *
- * @param serialize makes JSON of the body, and of what is the same but for a shorter list
+ * Returns a function that encodes the body of an answer, or returns what it encoded before for the same source. This is
+ * the only cache on the way from rows to bytes. A body with a long list is encoded in slices, so that other requests are
+ * served in between.
  */
-export function encode(
-  body: object,
-  serialize: (body: object) => string,
-): EncodedAnswer | Promise<EncodedAnswer> {
-  const known = encoded.get(body)
-  if (known !== undefined) return known
-  const list = longList(body)
-  const made = list ? encodeInSlices(body, list, serialize) : encodeAtOnce(serialize(body))
-  encoded.set(body, made)
-  if (made instanceof Promise) made.catch(() => encoded.delete(body))
-  return made
+export function createEncoder(): Encode {
+  const cache = new WeakMap<object, EncodedAnswer | Promise<EncodedAnswer>>()
+  return ({ body, source }, serialize) => {
+    const cached = source && cache.get(source)
+    if (cached !== undefined) return cached
+    const value = typeof body === 'function' ? body() : body
+    const list = longList(value)
+    const encoded = list ? encodeInSlices(value, list, serialize) : encodeAtOnce(serialize(value))
+    if (source) {
+      cache.set(source, encoded)
+      if (encoded instanceof Promise) encoded.catch(() => cache.delete(source))
+    }
+    return encoded
+  }
 }
 
 function encodeAtOnce(text: string): EncodedAnswer {
@@ -44,23 +51,23 @@ interface List {
   items: readonly unknown[]
 }
 
-/** A body that is itself a list is not taken apart. */
-function longList(body: object): List | undefined {
-  if (Array.isArray(body)) return undefined
+/** Returns the long list in a body, if there is one. A body that is itself a list is encoded at once. */
+function longList(body: object | null): List | undefined {
+  if (body === null || Array.isArray(body)) return undefined
   for (const [name, value] of Object.entries(body))
     if (Array.isArray(value) && value.length > FEW) return { name, items: value }
   return undefined
 }
 
-/** The same bytes, put together from the items of bodies that hold a few of them each. */
+/** Returns the same bytes as `encodeAtOnce`, put together from bodies with a few items each. */
 async function encodeInSlices(
-  body: object,
+  body: object | null,
   { name, items }: List,
-  serialize: (body: object) => string,
+  serialize: (body: object | null) => string,
 ): Promise<EncodedAnswer> {
   const textOf = (from: number, to: number) => serialize({ ...body, [name]: items.slice(from, to) })
   const empty = textOf(0, 0)
-  // Up to the bracket that opens the list: an empty list closes it at once.
+  // The head ends with the bracket that opens the list.
   const head = commonPrefix(empty, textOf(0, 1))
   const tail = empty.slice(head.length)
   const parts: Buffer[] = []

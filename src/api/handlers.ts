@@ -9,7 +9,6 @@ import type { StatusRow } from '../store/statuses.ts'
 import type { Store } from '../store/store.ts'
 import type { StatusState } from '../store/tables.ts'
 import { formatTime } from '../store/time.ts'
-import { memoizeByObject } from '../util/memoize-by-object.ts'
 
 /** A caller of an operation. */
 export interface ApiCaller extends Caller {
@@ -51,27 +50,27 @@ export function createHandlers(
 
     async listStatuses({ params }, { repository, admit }) {
       const sha = commits.fullId(repository, params.sha)
-      const rows = await statuses.list(repository.id, sha, { sameRequest: true, admit })
+      const rows = await statuses.list(repository.id, sha, admit)
       if (rows.length === 0 && !(await commits.inGit(repository, sha)))
         throw new ServiceError('commit_unknown')
-      return respond(200, toCommitStatuses(rows))
+      // The store returns the same rows while nothing has changed.
+      return respond(200, () => toCommitStatuses(rows), rows)
     },
   }
 }
 
-/** The same rows give the same object, which is serialized once. */
-export const toCommitStatuses = memoizeByObject(
-  (rows: StatusRow[]): components['schemas']['CommitStatuses'] => ({
-    state: combinedState(rows.map(({ state }) => state)),
-    statuses: rows.map(toStatus),
-  }),
-)
-
+/** @param source see `Reply` */
 function respond<Status extends number, Body extends object>(
   status: Status,
-  body: Body,
+  body: Body | (() => Body),
+  source?: object,
 ): Reply<Status, Body> {
-  return { status, body }
+  return { status, body, ...(source && { source }) }
+}
+
+/** Returns the body of a read. */
+export function toCommitStatuses(rows: readonly StatusRow[]): components['schemas']['CommitStatuses'] {
+  return { state: combinedState(rows.map(({ state }) => state)), statuses: rows.map(toStatus) }
 }
 
 function toStatus(row: StatusRow): components['schemas']['Status'] {

@@ -1,24 +1,26 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { AnyReply } from '../../generated/handlers.ts'
 import { ServiceError } from '../errors.ts'
 import { matchesEtag } from '../http/etag.ts'
-import { encode } from './encoded-answers.ts'
+import type { Encode } from './encoded-answers.ts'
 
 /** Bytes from which an answer counts among the large ones, and of all large ones that are being sent. */
 const LARGE = 1024 ** 2
 const MOST = 256 * 1024 ** 2
 
 /**
- * Encodes the body of a 200 and its `ETag`, or finds that the caller has the same bytes already (RFC 9110, 13.1.2): then
- * the payload is null. An object that was sent before is not serialized again.
+ * Encodes the body of a 200 and its `ETag`. The payload is null if the caller has the same bytes already (RFC 9110,
+ * 13.1.2).
  *
- * @throws ServiceError `unavailable` when too much is being sent already
+ * @throws ServiceError `unavailable` when too many bytes of large answers are being sent
  */
 export async function revalidate(
   request: FastifyRequest,
   reply: FastifyReply,
-  body: object,
+  answer: AnyReply,
+  encode: Encode,
 ): Promise<{ payload: string | Buffer | null; etag: string }> {
-  const encoded = encode(body, (part) => reply.serialize(part).toString())
+  const encoded = encode(answer, (body) => reply.serialize(body).toString())
   const { payload, etag } = encoded instanceof Promise ? await encoded : encoded
   if (matchesEtag(request.headers['if-none-match'], etag)) return { payload: null, etag }
   if (Buffer.isBuffer(payload) && payload.length > LARGE) holdWhileSent(payload, reply)

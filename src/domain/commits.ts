@@ -29,8 +29,7 @@ export function commitsOf(statuses: Store['statuses'], lookup: CommitLookup) {
      * @throws RepositoryUnavailable when the repository's files cannot be opened
      */
     async has(repository: RepositoryAccess, sha: string): Promise<boolean> {
-      // What was known when the request came is good enough: a commit that goes away may be found for a while more.
-      const known = await statuses.any(repository.id, sha, { sameRequest: true })
+      const known = await statuses.any(repository.id, sha)
       return known || lookup.has(repository, sha)
     },
 

@@ -129,8 +129,8 @@ export function accessStore(engine: Engine, folder: string) {
       }
       const [row] = await engine.read(look, params, {
         key: accessKey(params.address),
-        part: `${params.hash} ${params.owner}/${params.name}`,
-        keep: hasNoFailures,
+        variant: `${params.hash} ${params.owner}/${params.name}`,
+        cacheable: hasNoFailures,
       })
       if (!row) throw new Error('one row was asked for')
       const access = accessOf(row)

@@ -8,35 +8,35 @@ export interface Engine {
   /** For everything that is not on the hot path. */
   readonly kysely: Kysely<Tables>
   /**
-   * Runs a query that only reads. Given a key, an engine may answer from memory, with the very same rows, where it is
-   * sure that a new read would give the same.
+   * Runs a query that only reads. With cache options, an engine may return the same array as before if it is sure that
+   * the query would return equal rows.
    */
-  read<Params, Row>(query: Prepared<Params, Row>, params: Params, memory?: Memory<Row>): Promise<Row[]>
+  read<Params, Row>(query: Prepared<Params, Row>, params: Params, cache?: CacheOptions<Row>): Promise<Row[]>
   /**
-   * Runs a query that reads what may be many rows, and lets other work go on meanwhile.
+   * Like `read`, for a query with many rows. Other work goes on while it runs.
    *
-   * @param memory `part` and `keep` are not looked at
-   * @param admit waited for before rows are read; not called where they are in memory
+   * @param key as in `CacheOptions`
+   * @param admit awaited before rows are read; not called when they are cached
    */
-  readMany<Params, Row>(
+  readLarge<Params, Row>(
     query: Prepared<Params, Row>,
     params: Params,
-    memory: Memory<Row>,
+    key: string,
     admit?: () => Promise<void>,
   ): Promise<Row[]>
   /**
    * Runs one statement that writes. When the promise is fulfilled, its effect survives a crash and a power cut.
    *
-   * @param touched key of the only remembered rows that it can change; without it, it may change any
+   * @param invalidates the key of the only cached rows that it can change; undefined: it may change any
    * @throws ForeignKeyViolation; StoreUnavailable
    */
-  write<Params, Row>(query: Prepared<Params, Row>, params: Params, touched?: string): Promise<Row[]>
+  write<Params, Row>(query: Prepared<Params, Row>, params: Params, invalidates?: string): Promise<Row[]>
   /**
-   * Writes one row of a group of rows that is limited in number, and replaces it where it is there. The limit is exact,
-   * whatever is written at the same time by however many processes. Durable as `write`.
+   * Adds or replaces one row of a group whose size is limited. The limit is exact, however many processes write at the
+   * same time. Durable as `write`.
    *
-   * @param group names the rows, also where they are remembered
-   * @returns the row; null where it would be one too many
+   * @param group names the group; also the key that the write invalidates
+   * @returns the row; null if it would exceed the limit
    * @throws ForeignKeyViolation; StoreUnavailable
    */
   writeLimited<Params, Row>(
@@ -75,19 +75,14 @@ export interface LimitedWrite<Params, Row> {
   isNew(row: Row, params: Params): boolean
 }
 
-/** How rows that were read may be remembered. */
-export interface Memory<Row> {
-  /** Names the query, and what its rows depend on: a write that touches that forgets them. */
+/** How rows may be cached. */
+export interface CacheOptions<Row> {
+  /** What the rows depend on: a write that invalidates this key drops them. */
   key: string
-  /** Tells rows apart that depend on the same. */
-  part?: string
-  /**
-   * The same request has read with a key before: what is remembered since then is as fresh as it needs, so the engine
-   * need not look again whether anything has changed.
-   */
-  sameRequest?: boolean
-  /** Whether these rows may be; without it all may. Rows that change as time passes must not. */
-  keep?(rows: Row[]): boolean
+  /** Distinguishes queries and parameters with the same key. */
+  variant?: string
+  /** Returns whether these rows may be cached; by default all may. Rows that change as time passes must not. */
+  cacheable?(rows: Row[]): boolean
 }
 
 /** Connections that are open, those of them that are idle, and callers that wait for one. */

@@ -218,20 +218,16 @@ export function statusStore(engine: Engine, maxContexts: number) {
     },
 
     /**
-     * All statuses of a commit, ordered by the code points of `context`.
+     * Returns all statuses of a commit, ordered by the code points of `context`. Returns the same array as before while
+     * the database is sure that nothing has changed.
      *
-     * @param sameRequest the request's access was read from this store before
-     * @param admit waited for before many rows are read; not called where they are in memory
+     * @param admit awaited before many rows are read; not called when they are cached
      */
-    async list(
-      repositoryId: number,
-      sha: string,
-      { sameRequest = false, admit }: { sameRequest?: boolean; admit?: () => Promise<void> } = {},
-    ): Promise<StatusRow[]> {
+    async list(repositoryId: number, sha: string, admit?: () => Promise<void>): Promise<StatusRow[]> {
       const key = keyOf(repositoryId, sha)
-      const rows = await engine.read(ofCommit, { repositoryId, sha }, { key, sameRequest })
+      const rows = await engine.read(ofCommit, { repositoryId, sha }, { key })
       if (rows.length <= FEW) return rows
-      return engine.readMany(ofLargeCommit, { repositoryId, sha }, { key, sameRequest: true }, admit)
+      return engine.readLarge(ofLargeCommit, { repositoryId, sha }, key, admit)
     },
 
     /**
@@ -245,31 +241,21 @@ export function statusStore(engine: Engine, maxContexts: number) {
     },
 
     /**
-     * Counts the statuses of a commit by their state. A statement for each commit: what was counted is remembered until
-     * something is reported on that commit, and none takes longer than one commit does.
-     *
-     * @param sameRequest the same request has counted those of another commit before
+     * Counts the statuses of a commit by state. One statement per commit: its result stays cached until the commit is
+     * reported on.
      */
-    async counts(repositoryId: number, sha: string, { sameRequest = false } = {}): Promise<StatusCounts> {
-      const memory = { key: keyOf(repositoryId, sha), part: 'counts', sameRequest }
-      const [counts] = await engine.read(count, { repositoryId, sha }, memory)
-      if (!counts) throw new Error('one row was asked for')
+    async counts(repositoryId: number, sha: string): Promise<StatusCounts> {
+      const cache = { key: keyOf(repositoryId, sha), variant: 'counts' }
+      const [counts] = await engine.read(count, { repositoryId, sha }, cache)
+      if (!counts) throw new Error('an aggregate without groups returns one row')
       return counts
     },
 
-    /**
-     * Whether anything has been reported on the commit.
-     *
-     * @param sameRequest as for `list`
-     */
-    async any(repositoryId: number, sha: string, { sameRequest = false } = {}): Promise<boolean> {
-      // A report adds what cannot be taken away again but by a deletion, which touches all that is remembered.
-      const memory = {
-        key: `any ${repositoryId} ${sha}`,
-        keep: (rows: unknown[]) => rows.length > 0,
-        sameRequest,
-      }
-      return (await engine.read(any, { repositoryId, sha }, memory)).length > 0
+    /** Returns whether anything has been reported on the commit. */
+    async any(repositoryId: number, sha: string): Promise<boolean> {
+      // A key of its own, which no report invalidates: only a deletion, which invalidates everything, removes all statuses.
+      const cache = { key: `any ${repositoryId} ${sha}`, cacheable: (rows: unknown[]) => rows.length > 0 }
+      return (await engine.read(any, { repositoryId, sha }, cache)).length > 0
     },
   }
 }

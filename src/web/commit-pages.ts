@@ -110,9 +110,7 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
         await turns.next(request)
         end = performance.now() + STEP
       }
-      const counts = await store.statuses.counts(repositoryId, commit.sha, {
-        sameRequest: counted.length > 0,
-      })
+      const counts = await store.statuses.counts(repositoryId, commit.sha)
       counted.push({ ...commit, counts })
     }
     return counted

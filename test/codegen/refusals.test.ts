@@ -183,20 +183,20 @@ const refused: [what: string, find: string, replacement: string, names: RegExp][
   ],
   [
     'an answer of the server that is not declared',
-    "        '403':\n          $ref: '#/components/responses/RuleViolation'\n        '404':\n          $ref: '#/components/responses/RuleViolation'\n        '422'",
+    "        '403':\n          $ref: '#/components/responses/Refused'\n        '404':\n          $ref: '#/components/responses/Refused'\n        '422'",
     "        '422'",
     /^DELETE .* cannot be served: the responses 403, 404 are missing/,
   ],
   [
     'no 422 for parameters',
-    "        '422':\n          $ref: '#/components/responses/RuleViolation'\n        '429':\n          $ref: '#/components/responses/RuleViolation'\n        '503':\n          $ref: '#/components/responses/RuleViolation'\n  /depots",
-    "        '429':\n          $ref: '#/components/responses/RuleViolation'\n        '503':\n          $ref: '#/components/responses/RuleViolation'\n  /depots",
+    "        '422':\n          $ref: '#/components/responses/Refused'\n        '429':\n          $ref: '#/components/responses/Refused'\n        '503':\n          $ref: '#/components/responses/Refused'\n  /depots",
+    "        '429':\n          $ref: '#/components/responses/Refused'\n        '503':\n          $ref: '#/components/responses/Refused'\n  /depots",
     /^GET .*: the responses 422 are missing/,
   ],
   [
     'no success',
     "'204':\n          description: Recalled.",
-    "'409':\n          $ref: '#/components/responses/RuleViolation'",
+    "'409':\n          $ref: '#/components/responses/Refused'",
     /no response is a success/,
   ],
   ['a redirect', "'204':\n", "'303':\n", /response 303: no handler can give it/],
@@ -233,8 +233,8 @@ const refused: [what: string, find: string, replacement: string, names: RegExp][
   ],
   [
     'an error with a header of its own',
-    'description: RuleViolation.\n',
-    'description: RuleViolation.\n      headers: { X-Why: { required: true, schema: { type: string } } }\n',
+    'description: Refused.\n',
+    'description: Refused.\n      headers: { X-Why: { required: true, schema: { type: string } } }\n',
     /response 401: the server never sets X-Why/,
   ],
 ]

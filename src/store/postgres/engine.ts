@@ -103,8 +103,8 @@ export function openPostgres({ url, poolSize, patient }: PostgresOptions): Engin
     dialect,
     kysely,
     read,
-    // The driver takes rows as they arrive: what it reads is in slices already.
-    async readMany(query, params, _memory, admit) {
+    // The driver parses rows as they arrive, so other work goes on in between.
+    async readLarge(query, params, _key, admit) {
       await admit?.()
       return read(query, params)
     },

@@ -14,13 +14,13 @@ import { retryWhileBusy } from './driver-errors.ts'
 /** Kysely's SQLite dialect over a connection with prepared statements, which waits for other processes' writes. */
 export class RetryingSqliteDialect extends SqliteDialect {
   readonly #connection: Connection
-  readonly #check: () => void
+  readonly #afterCommit: () => void
 
-  /** @param check called after each statement that stands by itself, and each commit: when it throws, they have failed */
-  constructor(connection: Connection, check: () => void) {
+  /** @param afterCommit called after each commit, also that of a single statement. When it throws, the commit has failed */
+  constructor(connection: Connection, afterCommit: () => void) {
     super({ database: connection.raw })
     this.#connection = connection
-    this.#check = check
+    this.#afterCommit = afterCommit
   }
 
   override createDriver(): Driver {
@@ -29,7 +29,7 @@ export class RetryingSqliteDialect extends SqliteDialect {
       prepare: (sql: string) => connection.prepare(sql),
       close: () => connection.close(),
     }
-    const work = { inTransaction: () => connection.raw.inTransaction, check: this.#check }
+    const work = { inTransaction: () => connection.raw.inTransaction, afterCommit: this.#afterCommit }
     // better-sqlite3's statements answer more than Kysely asks of them.
     return new RetryingDriver(database, work)
   }
@@ -38,7 +38,7 @@ export class RetryingSqliteDialect extends SqliteDialect {
 /** What a driver asks of the connection below Kysely's. */
 interface Work {
   inTransaction(): boolean
-  check(): void
+  afterCommit(): void
 }
 
 class RetryingDriver extends SqliteDriver {
@@ -79,7 +79,7 @@ class RetryingConnection implements DatabaseConnection {
 
   async executeQuery<Row>(query: CompiledQuery): Promise<QueryResult<Row>> {
     const result = await retryWhileBusy(() => this.#inner.executeQuery<Row>(query))
-    if (!this.#work.inTransaction()) this.#work.check()
+    if (!this.#work.inTransaction()) this.#work.afterCommit()
     return result
   }
 

@@ -4,14 +4,12 @@ import { createFolder } from '../../util/durable.ts'
 import type { DialectSql, Engine } from '../engine.ts'
 import type { Prepared } from '../prepared.ts'
 import type { Tables } from '../tables.ts'
-import { CapacityCounter } from './capacity-counter.ts'
 import { Connection } from './connection.ts'
 import { DatabaseFiles } from './database-files.ts'
 import { RetryingSqliteDialect } from './dialect.ts'
 import { retryWhileBusy, translateError } from './driver-errors.ts'
-import { GroupCommit } from './group-commit.ts'
-import { ReadCache } from './read-cache.ts'
 import { SlicedReads } from './sliced-reads.ts'
+import { Turn } from './turn.ts'
 
 /** SQLite evaluates it once for each statement, and a statement that runs waits for no lock. */
 const NOW = `cast(unixepoch('subsec') * 1000 as integer)`
@@ -26,42 +24,39 @@ const dialect: DialectSql = {
   clock: NOW,
 }
 
-/** What an integrity check finds before it gives up. */
-const MOST_FAULTS = 10_000
+/** Most findings of an integrity check. */
+const MAX_FINDINGS = 10_000
 
 /**
- * Opens a SQLite database, which is created with its folder where it is missing.
+ * Opens a SQLite database. Creates it and its folder if they do not exist.
  *
- * Two connections: grouped writes must never fall into a transaction that Kysely has open. Reads of many rows open a third.
+ * Three connections, each with its reason:
+ *
+ * - `hot` reads through the cache and commits in groups (turn.ts).
+ * - `cold` is Kysely's. Its transactions last over several event-loop turns, and a group commit on the same connection
+ *   would become part of them. Its commits change `data_version` of `hot`, which clears the cache: a revoked token is not
+ *   found there again. On `hot` they would not.
+ * - `sliced` reads many rows in slices. An unfinished statement keeps its snapshot and blocks its connection.
  *
  * @throws StoreUnavailable when the file cannot be opened or would not be written durably
  */
 export async function openSqlite(file: string): Promise<Engine> {
-  // Private repositories lie beside it.
+  // The folder also contains private repositories.
   await createFolder(dirname(file), 0o700)
   const hot = await retryWhileBusy(() => new Connection(file))
   const cold = await retryWhileBusy(() => new Connection(file))
   const files = new DatabaseFiles(file, () => hot.raw.pragma('wal_checkpoint(FULL)'))
-  const rooms = new CapacityCounter(hot)
-  const writes = new GroupCommit(hot, {
-    onBegin: () => rooms.begin(),
-    onUndone: () => rooms.forget(),
-    onWrite: (key) => reads.touched(key),
-    check: () => files.check(),
-  })
-  const reads = new ReadCache(hot, {
-    // Requests that came together read together and mostly write at once: waiting longer would only split them up.
-    onRead: () => writes.flush(),
-    check: () => files.checkNowAndThen(),
+  const turn = new Turn(hot, {
+    beforeRead: () => files.checkNowAndThen(),
+    afterCommit: () => files.check(),
   })
   const sliced = new SlicedReads(file, () => files.check())
-  const kysely = new Kysely<Tables>({ dialect: new RetryingSqliteDialect(cold, () => files.check()) })
-
-  /** The statement decides what a row is; `prepare` derived the type from the same query. */
-  function rows<Row>(query: Prepared<never, Row>, found: unknown[]): Row[]
-  function rows(_query: Prepared<never, unknown>, found: unknown[]): unknown[] {
-    return found
-  }
+  const kysely = new Kysely<Tables>({
+    dialect: new RetryingSqliteDialect(cold, () => {
+      turn.requireLook()
+      files.check()
+    }),
+  })
 
   async function lastId(db: Kysely<Tables>, table: string): Promise<number> {
     const { rows } = await sql<{
@@ -73,24 +68,23 @@ export async function openSqlite(file: string): Promise<Engine> {
   return {
     dialect,
     kysely,
-    read(query, params, memory) {
-      const read = () => rows(query, hot.prepare(query.sql).all(...query.bind(params)))
-      return memory ? reads.read(read, memory) : retryWhileBusy(read).finally(() => files.checkNowAndThen())
+    read(query, params, cache) {
+      const select = () => rowsOf(query, hot.prepare(query.sql).all(...query.bind(params)))
+      return cache ? turn.read(select, cache) : retryWhileBusy(select).finally(() => files.checkNowAndThen())
     },
-    readMany(query, params, memory, admit) {
-      const read = async () => rows(query, await sliced.read(query.sql, query.bind(params)))
-      return reads.readMany(read, memory, admit)
+    readLarge(query, params, key, admit) {
+      const select = async () => rowsOf(query, await sliced.read(query.sql, query.bind(params)))
+      return turn.readLarge(select, key, admit)
     },
-    async write(query, params, touched) {
-      return rows(query, await writes.write((run) => run(query.sql, query.bind(params)), touched))
+    async write(query, params, invalidates) {
+      return rowsOf(query, await turn.write((run) => run(query.sql, query.bind(params)), invalidates))
     },
     async writeLimited(write, params, group) {
-      const written = await writes.write((run) => rooms.write(run, write, params, group), group)
-      return rows(write.upsert, written)[0] ?? null
+      return rowsOf(write.upsert, await turn.writeLimited(write, params, group))[0] ?? null
     },
     async probe() {
-      // Writes the first page, whatever the number was before.
-      await writes.write((run) => run('pragma user_version = 1', []), 'nothing')
+      // Writes the first page even if the value does not change. Invalidates no key.
+      await turn.write((run) => run('pragma user_version = 1', []), 'probe')
     },
     exclusively: (work) => kysely.transaction().execute(work),
     lastId,
@@ -100,23 +94,23 @@ export async function openSqlite(file: string): Promise<Engine> {
       await sql`insert into sqlite_sequence (name, seq) values (${table}, ${id})`.execute(db)
     },
     async checkFiles() {
-      const faults: string[] = []
+      const findings: string[] = []
       try {
         const rows = cold.raw
-          .prepare<unknown[], string>(`pragma integrity_check(${MOST_FAULTS})`)
+          .prepare<unknown[], string>(`pragma integrity_check(${MAX_FINDINGS})`)
           .pluck()
           .iterate()
         for (const text of rows)
-          faults.push(...text.split('\n').filter((line) => !/^(ok$|\*\*\*)/.test(line)))
+          findings.push(...text.split('\n').filter((line) => !/^(ok$|\*\*\*)/.test(line)))
       } catch (error) {
-        // What it found before it came to a page that it could not go beyond.
-        const fault = translateError(error)
-        faults.push(`the integrity check ended early: ${fault instanceof Error ? fault.message : fault}`)
+        // Keeps what was found before the page that stopped it.
+        const reason = translateError(error)
+        findings.push(`the integrity check ended early: ${reason instanceof Error ? reason.message : reason}`)
       }
-      return faults
+      return findings
     },
     async close() {
-      await writes.idle()
+      await turn.idle()
       await sliced.close()
       hot.close()
       await kysely.destroy()
@@ -124,4 +118,9 @@ export async function openSqlite(file: string): Promise<Engine> {
       if (cold.raw.open) cold.close()
     },
   }
+}
+
+/** The statement decides what a row is; `prepare` derived the type from the same query. */
+function rowsOf<Row>(_query: Prepared<never, Row>, found: unknown[]): Row[] {
+  return found as Row[]
 }

@@ -1,46 +1,53 @@
-/** Bytes of memory for rows, about; what callers make of them takes a few times as much. The oldest go. */
-const MOST = 64 * 1024 * 1024
-/** Of a key or a part of it, of a row and of a value in it, beside the characters of a text. */
-const OVERHEAD = { part: 300, row: 100, value: 16 }
+/** Bytes of memory, about, for cached rows. What callers derive from them takes a few times as much. */
+const MAX_SIZE = 64 * 1024 * 1024
+/** Bytes for each result, row and value, in addition to the characters of a text. */
+const OVERHEAD = { result: 300, row: 100, value: 16 }
+
+interface Entry {
+  /** Results by variant. */
+  results: Map<string, unknown[]>
+  size: number
+}
 
 /**
- * Rows that were read, for as long as they are surely what a new read would give. Whoever uses it clears it when the
- * database has changed; a write of one's own drops what it touches.
+ * Caches the rows of queries by a key and a variant: all variants of a key are invalidated together. The oldest keys are
+ * evicted first. Knows nothing of staleness; see turn.ts.
  */
 export class RowCache {
   readonly #entries = new Map<string, Entry>()
-  readonly #most: number
+  readonly #maxSize: number
   #size = 0
 
-  /** @param most bytes, about; rows that are larger than that by themselves are not kept */
-  constructor(most: number = MOST) {
-    this.#most = most
+  /** @param maxSize bytes, about; a larger result is not cached */
+  constructor(maxSize: number = MAX_SIZE) {
+    this.#maxSize = maxSize
   }
 
-  get(key: string, part = ''): unknown[] | undefined {
-    return this.#entries.get(key)?.parts.get(part)
+  /** Returns the very same array that was stored. A key and its variant belong to one query, which decides the type. */
+  get<Row>(key: string, variant = ''): Row[] | undefined {
+    return this.#entries.get(key)?.results.get(variant) as Row[] | undefined
   }
 
-  /** Where rows are kept already, they stay. */
-  set(key: string, part: string, rows: unknown[]): void {
+  /** Stores rows, unless there are some already. */
+  set(key: string, variant: string, rows: unknown[]): void {
     const size = sizeOf(rows)
-    if (size > this.#most) return
+    if (size > this.#maxSize) return
     let entry = this.#entries.get(key)
     if (entry === undefined) {
-      entry = { parts: new Map(), size: 0 }
+      entry = { results: new Map(), size: 0 }
       this.#entries.set(key, entry)
     }
-    if (entry.parts.has(part)) return
-    entry.parts.set(part, rows)
+    if (entry.results.has(variant)) return
+    entry.results.set(variant, rows)
     entry.size += size
     this.#size += size
     for (const oldest of this.#entries.keys()) {
-      if (this.#size <= this.#most) break
+      if (this.#size <= this.#maxSize) break
       this.drop(oldest)
     }
   }
 
-  /** Forgets all parts of the key. */
+  /** Drops all variants of the key. */
   drop(key: string): void {
     const entry = this.#entries.get(key)
     if (entry === undefined) return
@@ -54,17 +61,13 @@ export class RowCache {
   }
 }
 
-interface Entry {
-  parts: Map<string, unknown[]>
-  size: number
-}
-
-/** A text takes one byte a character, or two. */
-function sizeOf(rows: unknown[]): number {
-  let size = OVERHEAD.part
+/** Returns an estimate in bytes. A character takes one byte or two. */
+function sizeOf(rows: readonly unknown[]): number {
+  let size = OVERHEAD.result
   for (const row of rows) {
     size += OVERHEAD.row
-    for (const value of Object.values(Object(row)))
+    if (typeof row !== 'object' || row === null) continue
+    for (const value of Object.values(row))
       size += OVERHEAD.value + (typeof value === 'string' ? 2 * value.length : 0)
   }
   return size
