@@ -3,14 +3,14 @@ import { addressKey, clientAddress, isTrusted, type TrustedProxies } from '../au
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Where the request came from, as far as its proxies can be believed. */
+    /** The origin of the request, according to the connection and trusted proxies. */
     readonly client: Client
   }
 }
 
 const FORWARDED = ['x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host'] as const
 
-/** Gives every request its `client`. Forwarding headers of others than `proxies` are not believed, and warned of once. */
+/** Adds `client` to every request. Ignores forwarding headers from other addresses than `proxies` and warns once. */
 export function resolveClientAddress(app: FastifyInstance, proxies: TrustedProxies): void {
   let warned = false
 
@@ -36,14 +36,14 @@ class Client {
   readonly #headers: FastifyRequest['headers']
   readonly #proxies: TrustedProxies
 
-  /** @param proxies none where the peer is not one of them */
+  /** @param proxies empty if the peer is not a trusted proxy */
   constructor(peer: string, headers: FastifyRequest['headers'], proxies: TrustedProxies) {
     this.#peer = peer
     this.#headers = headers
     this.#proxies = proxies
   }
 
-  /** What failures are counted by. */
+  /** The key by which failures are counted and resources are shared. */
   get address(): string {
     return addressKey(clientAddress(this.#peer, this.#forwarded('x-forwarded-for'), this.#proxies))
   }
@@ -63,7 +63,7 @@ class Client {
   }
 }
 
-/** Of a list the entry that the nearest proxy wrote. */
+/** Returns the last entry of a list, which the nearest proxy wrote. */
 function last(list: string | undefined): string | undefined {
   return list?.split(',').at(-1)?.trim() || undefined
 }

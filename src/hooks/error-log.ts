@@ -3,17 +3,18 @@ import { type ServiceError, statusOf } from '../errors.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Logs a fault of the server that the request met. */
+    /** Logs a server error (status 500 or above). */
     logError(request: FastifyRequest, error: ServiceError): void
   }
 }
 
-/** Milliseconds in which one line tells of all requests that could not be answered. */
+/** Milliseconds between two lines about an unavailable service. */
 const QUIET = 5_000
 
 /**
- * Gives the app its log of faults. A mistake of ours is logged each time, with its stack. Where the service is
- * unavailable, every request meets the same fault: the first one in a while is logged, and how many there were since.
+ * Adds `logError` to the app. An internal error is logged each time, with its stack. While the service is unavailable,
+ * every request fails with the same error, so at most one line is logged every five seconds, with the number of errors
+ * since the last one.
  */
 export function addErrorLog(app: FastifyInstance): void {
   let quietUntil = Number.NEGATIVE_INFINITY

@@ -6,10 +6,10 @@ import { StoreUnavailable } from '../store/engine.ts'
 import { TooManyContexts } from '../store/statuses.ts'
 import { QueueFull } from '../util/fair-queue.ts'
 
-/** Seconds after which a caller may try again when the database or a repository's files are away. */
+/** Seconds after which a client may retry while the database or a repository is unavailable. */
 const RETRY_AFTER = 2
 
-/** Any fault as a row of the table of errors; what is in none is a mistake of ours. */
+/** Converts any error to a ServiceError. An unknown error becomes `internal`. */
 export function asServiceError(error: unknown): ServiceError {
   if (error instanceof ServiceError) return error
   if (
@@ -26,8 +26,8 @@ export function asServiceError(error: unknown): ServiceError {
 }
 
 /**
- * Sets the status and the headers that say what an error is, whatever its body looks like. Faults of the server are
- * logged; their messages tell nothing of its inside.
+ * Sets the status and headers of an error; they are the same for JSON and pages. Logs server errors, whose messages reveal
+ * no internals.
  */
 export function applyErrorHeaders(reply: FastifyReply, error: ServiceError): void {
   const status = statusOf(error.code)
@@ -38,12 +38,12 @@ export function applyErrorHeaders(reply: FastifyReply, error: ServiceError): voi
 }
 
 /**
- * Answers with `{"error": message}` and nothing else.
+ * Sends an error as `{"error": message}`.
  *
- * @param challenge for `WWW-Authenticate` of a 401
+ * @param challenge value of `WWW-Authenticate` in a 401
  */
-export function sendError(reply: FastifyReply, fault: unknown, challenge: string): FastifyReply {
-  const error = asServiceError(fault)
+export function sendError(reply: FastifyReply, cause: unknown, challenge: string): FastifyReply {
+  const error = asServiceError(cause)
   applyErrorHeaders(reply, error)
   reply.type('application/json; charset=utf-8')
   if (statusOf(error.code) === 401) reply.header('www-authenticate', challenge)

@@ -1,8 +1,8 @@
 import { RepositoryUnavailable } from '../git/repository.ts'
 
 /**
- * Returns the error to answer with after a repository's files could not be opened. The repository may have been deleted
- * after access to it was checked: then it is missing, not unavailable. Any other error is returned as it is.
+ * Returns the error to send after a repository's files could not be opened. If the repository was deleted after access to
+ * it was checked, it is missing, not unavailable. Returns any other error unchanged.
  *
  * @param checkAccess throws the error for a missing repository
  */

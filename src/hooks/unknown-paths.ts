@@ -4,14 +4,14 @@ import { isReserved } from '../store/names.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** People look at it in a browser: its errors are pages too. */
+    /** The route is a page for browsers: its errors are pages too. */
     page?: boolean
   }
 }
 
-/** A path that is known, but not with this method. */
+/** The path exists, but not with this method. */
 export class WrongMethod extends ServiceError {
-  /** Whether it is a page's path. */
+  /** Whether all routes with this path are pages. */
   readonly onPage: boolean
 
   constructor(onPage: boolean) {
@@ -21,8 +21,8 @@ export class WrongMethod extends ServiceError {
 }
 
 /**
- * Answers 404 at paths that no route has, and 405 with `Allow` where one has the path but not the method, whatever
- * else the request brings. To be called before the first route is added.
+ * Answers 404 if no route has the path, and 405 with `Allow` if a route has the path but not the method, before any other
+ * check. Call it before the first route is added.
  */
 export function answerUnknownPaths(app: FastifyInstance): void {
   const routes: { matches: PathMatcher; options: RouteOptions }[] = []
@@ -37,7 +37,7 @@ export function answerUnknownPaths(app: FastifyInstance): void {
     const found = routes
       .filter(({ matches }) => matches(segments))
       .map(({ options }) => options)
-      // The site's own words are no owner: nothing is at such a path with any method.
+      // A reserved name is not an owner, so no page of an owner has such a path.
       .filter(({ url, config }) => !(config?.page && url.startsWith('/:owner') && isReserved(first)))
     if (found.length === 0) throw new ServiceError('path_unknown')
     reply.header('allow', [...new Set(found.flatMap(({ method }) => method))].sort().join(', '))
@@ -48,8 +48,8 @@ export function answerUnknownPaths(app: FastifyInstance): void {
 type PathMatcher = (segments: readonly string[]) => boolean
 
 /**
- * Returns a function that tells whether a path, split at its slashes, is one of a route's: `:name` stands for one segment
- * that is not empty, or for one with a fixed ending, and a last `*` for any rest.
+ * Returns a function that checks whether a path, split at its slashes, matches a route: `:name` matches one non-empty
+ * segment, or one with a fixed ending, and a final `*` matches the rest.
  */
 function pathMatcher(url: string): PathMatcher {
   const route = url.split('/')

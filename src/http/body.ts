@@ -6,7 +6,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 const PARAMETER = /;\s*([^=;\s]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^;]*)/g
 
 /**
- * Judges a body by its headers, before a byte of it is read.
+ * Checks the headers that describe a body, before any of it is read.
  *
  * @param limit largest body in bytes
  * @throws ServiceError `body_too_large` by its declared length, then `media_type_wrong`
@@ -21,11 +21,12 @@ export function checkBodyHeaders(request: IncomingMessage, limit: number): void 
 }
 
 /**
- * Reads and parses a body whose headers have been accepted.
+ * Reads and parses a JSON body whose headers have been checked.
  *
- * @param limit largest body in bytes, counted while reading where no length was declared
+ * @param limit largest body in bytes, counted while reading if no length was declared
  * @param patience milliseconds until all of it must have arrived
- * @throws ServiceError `body_too_large`, `too_slow`, or `body_not_json` (also empty, not UTF-8, or with a byte order mark)
+ * @throws ServiceError `body_too_large`, `too_slow`, `malformed_request` if the client disconnects, or `body_not_json` (also
+ * for a body that is empty, not UTF-8, or begins with a byte order mark)
  */
 export async function readJsonBody(
   request: IncomingMessage,
@@ -62,7 +63,7 @@ export async function readForm(
   return new URLSearchParams((await readBytes(request, response, limit, patience)).toString('utf8'))
 }
 
-/** Sends `100 Continue` where the client waits for it: whoever gets here wants the body. */
+/** Reads a body to its end. Sends `100 Continue` first if the client waits for it. */
 function readBytes(
   request: IncomingMessage,
   response: ServerResponse,
@@ -85,7 +86,7 @@ function readBytes(
       else chunks.push(chunk)
     }
     const onEnd = () => settle(() => resolve(Buffer.concat(chunks, length)))
-    // The client went away in the middle, or what it sends is not HTTP.
+    // The client disconnected before the end of the body, or sent something that is not HTTP.
     const onClose = () => settle(() => reject(new ServiceError('malformed_request')))
     const settle = (outcome: () => void) => {
       clearTimeout(timer)
@@ -105,7 +106,8 @@ function isJsonInUtf8(contentType: string): boolean {
   return true
 }
 
-function tooLarge(limit: number): ServiceError {
+/** Returns the error for a body larger than `limit` bytes. */
+export function tooLarge(limit: number): ServiceError {
   return new ServiceError('body_too_large', `The body is larger than ${limit} bytes.`)
 }
 

@@ -3,8 +3,8 @@ import { ServiceError } from '../errors.ts'
 import { memoizeByObject } from '../util/memoize-by-object.ts'
 
 /**
- * Returns a signal that aborts when the connection closes. All requests of a connection share it: an answer that waits
- * behind the answers to earlier, pipelined requests gets no `close` event of its own.
+ * Returns a signal that aborts when the connection closes. All requests of a connection share it, because Node emits no
+ * `close` on a response that waits behind those to earlier pipelined requests.
  */
 export const connectionSignal = memoizeByObject((socket: Socket): AbortSignal => {
   const closed = new AbortController()

@@ -1,11 +1,11 @@
 import { createHash, hash } from 'node:crypto'
 
-/** A weak validator that follows from the body's bytes alone. */
+/** Returns a weak validator computed from the bytes of a body. */
 export function etagOf(body: string | Buffer): string {
   return weak(hash('sha1', body, 'base64url'))
 }
 
-/** The same validator of a body that is given in parts. */
+/** Computes the same validator for a body that is passed in parts. */
 export function createEtag(): { update(part: Buffer): void; end(): string } {
   const digest = createHash('sha1')
   return {
@@ -19,9 +19,9 @@ function weak(digest: string): string {
 }
 
 /**
- * Whether `If-None-Match` names the validator (RFC 9110, 13.1.2: weak comparison, lists, and `*`).
+ * Returns whether `If-None-Match` contains the validator (RFC 9110, 13.1.2: weak comparison, lists, and `*`).
  *
- * @param header undefined when it was not sent
+ * @param header undefined if it was not sent
  */
 export function matchesEtag(header: string | undefined, etag: string): boolean {
   if (header === undefined) return false

@@ -1,19 +1,19 @@
 import { IncomingMessage } from 'node:http'
 
-/** Chunks of fewer bytes are joined. */
+/** Chunks smaller than this many bytes are joined. */
 const SMALL = 1024
 
 /**
- * A request whose unread body takes hardly more memory than its bytes. A stream buffers 64 KiB in any number of chunks,
- * and a chunk takes some 400 bytes beside its content, so a body that comes one byte at a time would take 25 MB.
+ * A request whose unread body takes little more memory than its bytes. A stream buffers 64 KiB in any number of chunks, and
+ * a chunk takes about 400 bytes in addition to its content, so a body that is sent byte by byte would take 25 MB.
  */
 export class Incoming extends IncomingMessage {
   #small: Buffer[] | null = null
   #length = 0
 
-  /** Called by Node's parser with each chunk. All chunks of one read from the socket come before the next immediate. */
+  /** Receives each chunk from Node's parser. All chunks of one read from the socket arrive before the next immediate. */
   override push(chunk: unknown, encoding?: BufferEncoding): boolean {
-    // A stream that is being read has nothing in its buffer: it hands each chunk on at once.
+    // A stream that is being read has an empty buffer and passes each chunk on at once.
     if (this.readableLength === 0 || !Buffer.isBuffer(chunk) || chunk.length >= SMALL) {
       this.#join()
       return super.push(chunk, encoding)

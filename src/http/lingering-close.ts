@@ -6,37 +6,37 @@ import {
 } from 'node:http'
 import type { Socket } from 'node:net'
 
-/** An unread body declared as at most this many bytes is read and thrown away, and the connection stays open. */
+/** An unread body with a declared length of at most this many bytes is discarded, and the connection stays open. */
 const WORTH_READING = 64 * 1024
-/** What is discarded of any other before the connection is closed: bytes, and milliseconds. */
+/** How much of any other body is discarded before the connection is closed: bytes, and milliseconds. */
 const DISCARD_BYTES = 16 * 1024 * 1024
 const DISCARD_TIME = 2_000
 
 const closing = new WeakSet<Socket>()
-const broken = new WeakSet<IncomingMessage>()
+const aborted = new WeakSet<IncomingMessage>()
 
-/** Event of a request whose body will not be waited for: its framing is wrong, its client has ended, or it is too slow. */
-export const BODY_ABORTED = 'broken'
+/** Event of a request whose body will not be completed: its framing is wrong, or the client has ended or is too slow. */
+export const BODY_ABORTED = 'body aborted'
 
-/** Tells whoever reads the body that the rest of it will never come. */
+/** Marks a body as incomplete for good and emits `BODY_ABORTED`. */
 export function abortBody(request: IncomingMessage): void {
-  broken.add(request)
+  aborted.add(request)
   request.emit(BODY_ABORTED)
 }
 
-/** Whether the rest of the body will never come. */
+/** Returns whether the rest of the body will never arrive. */
 export function isBodyAborted(request: IncomingMessage): boolean {
-  return broken.has(request)
+  return aborted.has(request)
 }
 
-/** Whether the connection has had its last answer: what still arrives on it is thrown away. */
+/** Returns whether the last answer of the connection has been sent. Data that still arrives is discarded. */
 export function isClosing(socket: Socket): boolean {
   return closing.has(socket)
 }
 
 /**
- * Answers that let a client which is still sending see that its body is refused. Closing a connection on which bytes
- * lie unread resets it, and the reset overtakes the answer.
+ * Returns a class of responses that a client receives even if it is still sending its body. Closing a connection with
+ * unread bytes resets it, and the client may see the reset before the answer.
  *
  * @param patience milliseconds that the rest of the body may take after the answer
  */
@@ -44,10 +44,15 @@ export function responsesWithLingeringClose(patience: number): typeof ServerResp
   return class<Request extends IncomingMessage> extends ServerResponse<Request> {
     override writeHead(status: number, reason?: string, headers?: AnswerHeaders): this
     override writeHead(status: number, headers?: AnswerHeaders): this
-    override writeHead(...head: unknown[]): this {
-      // Whoever read all of the body has nothing to wait for.
+    override writeHead(
+      status: number,
+      reasonOrHeaders?: string | AnswerHeaders,
+      headers?: AnswerHeaders,
+    ): this {
       if (hasBody(this.req) && !this.req.readableEnded) answerBeforeBody(this.req, this, patience)
-      return Reflect.apply(super.writeHead, this, head)
+      return typeof reasonOrHeaders === 'string'
+        ? super.writeHead(status, reasonOrHeaders, headers)
+        : super.writeHead(status, reasonOrHeaders ?? headers)
     }
   }
 }
@@ -58,7 +63,7 @@ function hasBody({ headers }: IncomingMessage): boolean {
   return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined
 }
 
-/** To be called before the head of the answer is written. */
+/** Prepares an answer that is sent before the end of the request's body. Call it before the head is written. */
 function answerBeforeBody(request: IncomingMessage, response: ServerResponse, patience: number): void {
   const { socket } = request
   const declared = Number(request.headers['content-length'] ?? Number.POSITIVE_INFINITY)
@@ -66,7 +71,7 @@ function answerBeforeBody(request: IncomingMessage, response: ServerResponse, pa
     response.setHeader('connection', 'close')
   socket.destroySoon = () => lingeringClose(socket)
   response.once('finish', () => {
-    // Whoever read the body may have stopped half-way, and what is left of it would block all that follows.
+    // The handler may have stopped reading. Unread data would block the next request of the connection.
     request.unpipe().resume()
     if (request.complete || isClosing(socket)) return
     const timer = setTimeout(() => socket.destroy(), patience)
@@ -74,7 +79,7 @@ function answerBeforeBody(request: IncomingMessage, response: ServerResponse, pa
   })
 }
 
-/** Ends our half of the connection, then discards what the client still sends, within bounds, before closing. */
+/** Ends the server's half of the connection, then discards what the client still sends, within bounds, and closes. */
 export function lingeringClose(socket: Socket): void {
   if (closing.has(socket)) return
   closing.add(socket)

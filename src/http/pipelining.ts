@@ -1,30 +1,30 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 
-/** Requests of all connections that may wait for an earlier answer. Node needs some 2 KB for each. */
+/** Requests of all connections that may wait for an earlier answer. Each takes about 2 KB. */
 const MAX_WAITING = 10_000
-/** Requests of one connection that may wait however many others do. */
+/** Requests of one connection that may always wait, even if the total is reached. */
 const ALWAYS_WAITING = 32
 
-/** What is pipelined on one connection. */
+/** The pipelined requests of one connection. */
 interface Pipeline {
-  /** Of the request that came last. */
+  /** Response to the latest request. */
   last: ServerResponse
-  /** Requests that have not been started. */
+  /** Number of requests that have not been started. */
   waiting: number
 }
 
 const pipelines = new WeakMap<Socket, Pipeline>()
 
-/** Returns the response to the request that came last on the connection. */
+/** Returns the response to the latest request of the connection. */
 export function lastResponseOf(socket: Socket): ServerResponse | undefined {
   return pipelines.get(socket)?.last
 }
 
 /**
- * Returns a listener that starts a pipelined request when the one before it has been answered and its answer taken. A
- * client that sends many requests and reads nothing has one answer waiting, not as many as it asked for, and Node reads
- * no more than one chunk of its requests. Where too many wait all the same, a connection that adds one is closed.
+ * Returns a listener that starts a pipelined request after the answer to the one before it has been sent. So a client that
+ * sends many requests and reads nothing has one answer in memory, not one for each request, and Node reads no more than one
+ * chunk of its requests. If too many requests wait all the same, a connection that adds one is closed.
  */
 export function servePipelinedInTurn(start: RequestListener): RequestListener {
   let waiting = 0
@@ -53,14 +53,14 @@ export function servePipelinedInTurn(start: RequestListener): RequestListener {
     }
     waiting++
     pipeline.waiting++
-    // Node reads no further while more than this waits to be sent.
+    // Node stops reading while more than this is waiting to be sent.
     const claim = socket.writableHighWaterMark + 1
     claimPending(response, claim)
     earlier.once('finish', () => {
       if (pipeline.waiting === 0) return
       stopWaiting(pipeline, 1)
       claimPending(response, -claim)
-      // The earlier answer may have been the last one.
+      // The earlier answer may have closed the connection.
       if (socket.writable) start(request, response)
     })
   }
@@ -77,8 +77,9 @@ export function servePipelinedInTurn(start: RequestListener): RequestListener {
   }
 }
 
-/** Adds to what Node takes to be waiting to be sent on a connection. It has no public name for it. */
+/** Adds to the number of bytes that Node counts as waiting to be sent on a connection. */
 function claimPending(response: ServerResponse, bytes: number): void {
+  // Node has no public method for this.
   const accounted = response as ServerResponse & { _onPendingData(bytes: number): void }
   accounted._onPendingData(bytes)
 }

@@ -1,11 +1,11 @@
 import { createReadStream, fstatSync } from 'node:fs'
 
-/** The system's tables of TCP sockets: proc_pid_net(5). */
+/** The kernel's tables of TCP sockets: proc_pid_net(5). */
 const TABLES = process.platform === 'linux' ? ['/proc/self/net/tcp', '/proc/self/net/tcp6'] : []
 
 /**
- * Returns, by file descriptor, how many bytes the system has taken from us that the other side's system has not
- * acknowledged yet. Node has no call for it. Where the system has no such table either, nothing is known.
+ * Returns, by file descriptor, how many bytes the kernel has accepted that the peer has not acknowledged yet. Node has no
+ * call for it. The result is empty on systems without such tables.
  */
 export async function sendQueues(descriptors: Iterable<number>): Promise<Map<number, number>> {
   const queues = new Map<number, number>()
@@ -15,7 +15,7 @@ export async function sendQueues(descriptors: Iterable<number>): Promise<Map<num
   return queues
 }
 
-/** Reads the table in chunks: with many connections it is too large to be looked through in one turn of the event loop. */
+/** Reads a table in chunks: with many connections it is too large for one turn of the event loop. */
 async function readTable(
   table: string,
   byInode: ReadonlyMap<number, number>,

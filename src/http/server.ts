@@ -13,7 +13,7 @@ import { abortBody, isClosing, lingeringClose, responsesWithLingeringClose } fro
 import { lastResponseOf, servePipelinedInTurn } from './pipelining.ts'
 import { endStalledWrites } from './write-timeout.ts'
 
-/** Milliseconds until a client that does not get on is let go. */
+/** Milliseconds that a client has for each step before the server gives up. */
 export interface Timeouts {
   /** From the first byte of a request to the end of its headers. */
   headers: number
@@ -21,20 +21,20 @@ export interface Timeouts {
   body: number
   /** Between two requests of a connection. */
   idle: number
-  /** In which a client takes 30 KB of an answer that waits for it. */
+  /** For each 30 KB of an answer that a client must receive. */
   write: number
 }
 
 export const DEFAULT_TIMEOUTS: Timeouts = { headers: 10_000, body: 20_000, idle: 65_000, write: 30_000 }
 
-/** How often connections that have become idle are closed while the server stops. Milliseconds. */
+/** Milliseconds between two sweeps that close idle connections while the server stops. */
 const SWEEP = 50
 const MAX_HEADER_BYTES = 16 * 1024
 
 /**
- * Node's HTTP server with every answer that Node would give by itself, or leave out, given as the contract says.
+ * Creates an http.Server whose built-in responses (400, 408, 417, 431, 100) follow the contract.
  *
- * @param handle answers all requests that are well formed
+ * @param handle handles all well-formed requests
  */
 export function createHttpServer(handle: RequestListener, timeouts: Timeouts): Server {
   const server = createServer({
@@ -43,18 +43,18 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
     maxHeaderSize: MAX_HEADER_BYTES,
     requireHostHeader: false,
     headersTimeout: timeouts.headers,
-    // Bodies are timed by those who read them: a large push may take longer than any one limit for all.
+    // The code that reads a body has its own time-out: a large push may take longer than any common limit.
     requestTimeout: 0,
     keepAliveTimeout: timeouts.idle,
     connectionsCheckingInterval: 500,
   })
   const listener = servePipelinedInTurn((request, response) => {
     if (isClosing(request.socket)) return
-    const fault = findRequestError(request)
-    if (fault) answer(response, fault)
+    const error = findRequestError(request)
+    if (error) answer(response, error)
     else handle(request, response)
   })
-  // Closing closes the connections that are idle at that moment; the others are closed as they become so.
+  // Node's `close` closes only the connections that are idle at that moment.
   const close = server.close
   server.close = (callback) => {
     const sweep = setInterval(() => server.closeIdleConnections(), SWEEP)
@@ -63,7 +63,7 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
   }
   endStalledWrites(server, timeouts.write)
   server.on('request', listener)
-  // Whoever reads the body sends "100 Continue", once it is known that the body is wanted.
+  // The code that reads a body sends "100 Continue", after all checks that need no body.
   server.on('checkContinue', listener)
   server.on('checkExpectation', (_request: IncomingMessage, response: ServerResponse) => {
     answer(response, 'expectation_unknown')
@@ -71,7 +71,7 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
   return server
 }
 
-/** Answers what the HTTP parser refused. Earlier requests of the same connection get their answers first. */
+/** Answers a request that the HTTP parser rejected, after all earlier requests of the connection. */
 export function answerParserError(error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable || isClosing(socket)) {
     if (!isClosing(socket)) socket.destroy()
@@ -79,10 +79,10 @@ export function answerParserError(error: NodeJS.ErrnoException, socket: Socket):
   }
   const earlier = lastResponseOf(socket)
   if (earlier && !earlier.req.complete) {
-    // What was refused is the body of a request that has an answer already or gets its own.
+    // The parser rejected the body of a request that has an answer already or gets its own.
     abortBody(earlier.req)
     if (earlier.writableFinished) lingeringClose(socket)
-    // An answer that has begun can say nothing more but by ending.
+    // The status is already sent: only closing the connection can report the error.
     else if (earlier.headersSent) socket.destroy()
     return
   }
@@ -107,7 +107,7 @@ function parserErrorCode(error: NodeJS.ErrnoException): ErrorCode {
   return 'malformed_request'
 }
 
-/** What Fastify's router would let pass. */
+/** Finds errors that Fastify's router does not reject. */
 function findRequestError(request: IncomingMessage): ErrorCode | null {
   if (request.httpVersionMajor !== 1) return 'malformed_request'
   if (request.headers.host === undefined && request.httpVersion === '1.1') return 'host_missing'

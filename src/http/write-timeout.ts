@@ -2,26 +2,26 @@ import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
 import { sendQueues } from './send-queues.ts'
 
-/** What a client must take of a waiting answer in each time-out: 1 KB/s with the default of 30 s. */
+/** Bytes of a waiting answer that a client must receive in each time-out: 1 KB/s with the default of 30 s. */
 const BYTES = 30 * 1024
-/** A receiving system may tell only in steps of this size that its program has read something: the largest segment. */
+/** The largest segment: a receiving system may report only in steps of this size that its program has read data. */
 const STEP = 64 * 1024
 /** Time-outs by which a client may be behind. At twice the lowest rate the first step is reported after 1.07 of them. */
 const ALLOWED = 4 / 3
-/** Sweeps in each time-out. */
+/** Number of sweeps in each time-out. */
 const SWEEPS = 15
 
 /** A connection on which bytes wait to be sent. */
 interface Watched {
-  /** Bytes that the client has taken; undefined before they are counted. */
-  taken: number | undefined
-  /** Milliseconds by which the client is behind the lowest rate; negative: ahead of it. */
+  /** Bytes that the client has received; undefined before the first count. */
+  received: number | undefined
+  /** Milliseconds by which the client is behind the minimum rate; negative if it is ahead. */
   behind: number
 }
 
 /**
- * Destroys connections whose clients do not take their answers, so that nobody holds memory, connections and processes by
- * not reading.
+ * Destroys connections whose clients do not receive their answers. Otherwise a client could hold memory, connections and
+ * processes by not reading.
  *
  * ```
  *             bytes wait               falls too far behind
@@ -30,11 +30,12 @@ interface Watched {
  *       └── nothing waits ◀──┘
  * ```
  *
- * A watched client falls behind by the time that passes, and catches up by what it takes, at 30 KB for each `timeout`. It
- * can get ahead by one `STEP`. Time in which nothing waits, since the answer is still being computed, never counts.
+ * A watched client falls behind as time passes and catches up with each byte it receives, at a rate of 30 KB for each
+ * `timeout`. It can get ahead by one `STEP`. Time in which no bytes wait, because the answer is still being computed, does
+ * not count.
  *
- * A client has taken what its system has acknowledged. What our system accepts says too little: it takes up to some
- * megabytes at once, and then nothing until a third of it is gone, for minutes with a slow client.
+ * A client has received what its system has acknowledged. What the server's kernel accepts is no measure: it accepts up to
+ * a few megabytes at once, and then nothing until a third of them is sent, which takes minutes with a slow client.
  *
  * @param timeout milliseconds
  */
@@ -49,33 +50,34 @@ export function endStalledWrites(server: Server, timeout: number): void {
 
   async function sweep(): Promise<void> {
     const now = performance.now()
-    // Where this process stood still for long, clients had no chance to take anything.
+    // If this process was suspended, clients could not receive anything meanwhile.
     const elapsed = Math.min(now - lastSweep, timeout)
     lastSweep = now
-    const slow = new Map<number, Slow>()
+    const waiting: Waiting[] = []
     for (const socket of sockets) {
       const handle = socket.writableLength > 0 ? handleOf(socket) : null
       const client = watched.get(socket)
       if (handle === null) {
         if (client) watched.delete(socket)
       } else if (client === undefined) {
-        watched.set(socket, { taken: undefined, behind: 0 })
+        watched.set(socket, { received: undefined, behind: 0 })
       } else {
         client.behind += elapsed
-        slow.set(handle.fd, { socket, client, accepted: handle.bytesWritten - handle.writeQueueSize })
+        const accepted = handle.bytesWritten - handle.writeQueueSize
+        waiting.push({ socket, client, descriptor: handle.fd, accepted })
       }
     }
-    if (slow.size > 0) await cutOffStalled(slow)
+    if (waiting.length > 0) await resetStalled(waiting)
   }
 
-  async function cutOffStalled(slow: ReadonlyMap<number, Slow>): Promise<void> {
-    const queues = await sendQueues(slow.keys())
-    for (const [descriptor, { socket, client, accepted }] of slow) {
-      const taken = accepted - (queues.get(descriptor) ?? 0)
-      const before = client.taken ?? taken
-      client.taken = Math.max(taken, before)
-      client.behind = Math.max(-lead, client.behind - ((client.taken - before) / BYTES) * timeout)
-      if (client.behind > allowed) cutOff(socket)
+  async function resetStalled(waiting: readonly Waiting[]): Promise<void> {
+    const queues = await sendQueues(waiting.map(({ descriptor }) => descriptor))
+    for (const { socket, client, descriptor, accepted } of waiting) {
+      const received = accepted - (queues.get(descriptor) ?? 0)
+      const before = client.received ?? received
+      client.received = Math.max(received, before)
+      client.behind = Math.max(-lead, client.behind - ((client.received - before) / BYTES) * timeout)
+      if (client.behind > allowed) reset(socket)
     }
   }
 
@@ -93,29 +95,32 @@ export function endStalledWrites(server: Server, timeout: number): void {
   })
 }
 
-/** What one sweep found of a connection on which bytes have waited since the last one. */
-interface Slow {
+/** A connection on which bytes have waited since the previous sweep. */
+interface Waiting {
   socket: Socket
   client: Watched
-  /** Bytes that our system has accepted. */
+  /** Its file descriptor; -1 on Windows, which has none. */
+  descriptor: number
+  /** Bytes that the server's kernel has accepted. */
   accepted: number
 }
 
-/** Resets the connection, so that the system too forgets at once what it holds for the client. */
-function cutOff(socket: Socket): void {
-  // One that is already ending cannot be reset.
+/** Resets the connection, so that the kernel drops the data that it still holds for the client. */
+function reset(socket: Socket): void {
+  // A connection that is already ending cannot be reset.
   if (socket.writableEnded) socket.destroy()
   else socket.resetAndDestroy()
 }
 
-/** What Node knows of a connection: all bytes that were written, and those that the system has not taken yet. */
+/** Node's counters of a connection: all bytes written, and those that the kernel has not accepted yet. */
 interface Handle {
   fd: number
   bytesWritten: number
   writeQueueSize: number
 }
 
-/** Node has no public name for these figures. null: the connection is closed. */
+/** Returns null if the connection is closed. */
 function handleOf(socket: Socket): Handle | null {
+  // Node has no public name for these counters.
   return (socket as Socket & { _handle: Handle | null })._handle
 }

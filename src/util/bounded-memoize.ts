@@ -1,8 +1,8 @@
 /**
- * Memoizes a function for the most recent keys. Use it for keys that recur and for values that cost more to make than
+ * Memoizes a function for a bounded number of keys. Use it for keys that recur and values that cost more to compute than
  * to look up.
  *
- * @param limit most keys; when it is reached, all of them are dropped
+ * @param limit maximum number of keys; all of them are dropped when it is reached
  */
 export function boundedMemoize<Key, Value>(limit: number, make: (key: Key) => Value): (key: Key) => Value {
   const results = new Map<Key, Value>()

@@ -2,8 +2,8 @@ import { mkdir, open, readdir, rename } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 
 /**
- * Waits until a file's content, or the names in a folder, are on disk. A new, renamed or removed file survives a power
- * cut only once the folder that holds its name is synced; syncing the file is not enough (fsync(2)).
+ * Waits until the content of a file, or the names in a folder, are on disk. Creating, renaming or removing a file is
+ * durable only after the folder that holds its name is synced; syncing the file is not enough (fsync(2)).
  *
  * @throws the system's error
  */
@@ -19,7 +19,7 @@ export async function syncPath(path: string): Promise<void> {
   }
 }
 
-/** Syncs a folder with everything below it, and the folder that holds its name. */
+/** Syncs a folder, everything below it, and its parent folder. */
 export async function syncTree(path: string): Promise<void> {
   const entries = await readdir(path, { recursive: true, withFileTypes: true })
   for (const entry of entries) {
@@ -29,7 +29,7 @@ export async function syncTree(path: string): Promise<void> {
   await syncPath(dirname(path))
 }
 
-/** Renames a file or folder, which replaces a file at `to`. The new name is on disk when this returns. */
+/** Renames a file or folder, replacing a file at `to`. The new name is on disk when this returns. */
 export async function renameDurably(from: string, to: string): Promise<void> {
   await rename(from, to)
   await syncPath(dirname(to))

@@ -4,7 +4,7 @@ export interface FairQueueLimits {
   places: number
   /** Callers of one client admitted at a time. */
   placesPerClient: number
-  /** Callers that wait for a place. When the room is full, the client with the most of them gives way. */
+  /** Callers that wait for a place. When this many wait, the client with the most waiting callers loses one. */
   waiting: number
   /** Callers of one client that wait for a place. */
   waitingPerClient: number
@@ -12,7 +12,7 @@ export interface FairQueueLimits {
   timeout: number
 }
 
-/** The caller got no place: too many wait, or it waited too long. */
+/** Thrown when a caller gets no place: too many callers wait, or it waited too long. */
 export class QueueFull extends Error {
   override readonly name = 'QueueFull'
 }
@@ -28,8 +28,8 @@ interface Waiter {
  * Shares a fixed number of places between clients, so that no client can keep the others out.
  *
  * Callers of one client are admitted in order of arrival. Clients that wait take turns, and one that already holds
- * `placesPerClient` is passed over. When the waiting room is full, a caller takes the space of the last one of the client
- * with the most callers in it, unless its own client has as many: no client can fill the room for the others.
+ * `placesPerClient` is skipped. When the waiting room is full, a new caller replaces the last caller of the client with the
+ * most waiting callers, unless its own client has as many. So no client can fill the waiting room and block the others.
  *
  * ```
  *            places left and own share not used up
@@ -37,16 +37,16 @@ interface Waiter {
  *     │                                                     ▲
  *     │ otherwise, while the waiting room has space         │ its turn
  *     ├────────────────────────────────────────▶ waiting ───┘
- *     │                                             │ gives way, timeout, or the signal aborts
+ *     │                                             │ replaced, timeout, or the signal aborts
  *     └── waiting room full ──▶ refused ◀───────────┘
  * ```
  *
- * Invariant: a caller waits only while every place is taken or its client holds its whole share.
+ * Invariant: a caller waits only while all places are taken or its client holds its whole share.
  */
 export class FairQueue {
   readonly #limits: FairQueueLimits
   readonly #held = new Map<string, number>()
-  /** By client, the one whose turn comes next first. Never holds an empty queue. */
+  /** By client; the first one is next. Never holds an empty queue. */
   readonly #queues = new Map<string, Set<Waiter>>()
   #taken = 0
   #waiting = 0
@@ -55,12 +55,12 @@ export class FairQueue {
     this.#limits = limits
   }
 
-  /** Callers that hold a place. */
+  /** Number of callers that hold a place. */
   get taken(): number {
     return this.#taken
   }
 
-  /** Callers that wait for a place. */
+  /** Number of callers that wait for a place. */
   get waiting(): number {
     return this.#waiting
   }
@@ -68,9 +68,9 @@ export class FairQueue {
   /**
    * Waits for a place.
    *
-   * @param client callers with the same key share what one client may have
-   * @param signal gives up waiting when it aborts
-   * @returns a function that gives the place back; only the first call counts
+   * @param client key of the client; callers with the same key share one client's places
+   * @param signal stops waiting when it aborts
+   * @returns a function that releases the place; later calls have no effect
    * @throws QueueFull, or the signal's reason
    */
   async enter(client: string, signal?: AbortSignal): Promise<() => void> {
@@ -84,7 +84,7 @@ export class FairQueue {
     }
   }
 
-  /** Runs `work` in a place and gives the place back when it settles. See `enter`. */
+  /** Runs `work` in a place and releases the place when it settles. See `enter`. */
   async run<T>(client: string, work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     const release = await this.enter(client, signal)
     try {
@@ -94,7 +94,7 @@ export class FairQueue {
     }
   }
 
-  /** Refuses all callers of the client that wait now. Those that hold a place keep it. */
+  /** Refuses all waiting callers of the client. Callers that hold a place keep it. */
   dismiss(client: string, reason: Error): void {
     for (const waiter of [...(this.#queues.get(client) ?? [])]) waiter.refuse(reason)
   }
@@ -149,7 +149,7 @@ export class FairQueue {
     })
   }
 
-  /** Refuses the last caller of the client with the most waiting ones, when it has more than `count`. */
+  /** Refuses the last caller of the client with the most waiting callers, if it has more than `count`. */
   #makeSpace(count: number): boolean {
     let longest = new Set<Waiter>()
     for (const queue of this.#queues.values()) if (queue.size > longest.size) longest = queue
@@ -164,7 +164,7 @@ export class FairQueue {
       if (first === undefined || !this.#hasPlaceFor(client)) continue
       this.#take(client)
       first.admit()
-      // Behind the other clients: it has had its turn.
+      // Move the client behind the others: it has had its turn.
       if (queue.size > 0) {
         this.#queues.delete(client)
         this.#queues.set(client, queue)

@@ -1,5 +1,5 @@
 /**
- * Memoizes a function of an object by the object's identity. A result lasts as long as its source.
+ * Memoizes a function by the identity of its argument. A result is kept as long as the argument exists.
  *
  * @example
  * const text = memoizeByObject((rows: Row[]) => JSON.stringify(rows))

@@ -1,11 +1,11 @@
 import { randomFillSync } from 'node:crypto'
 
-/** Values that one call to the system provides for. */
+/** Number of values for which random bytes are read at once. */
 const COUNT = 256
 
 /**
- * Returns a function that gives `length` random bytes, from a pool: asking the system costs nearly as much for a few bytes
- * as for many. The bytes are to be used at once; later calls overwrite them.
+ * Returns a function that returns `length` random bytes from a pool, because a system call for a few bytes costs nearly as
+ * much as one for many. Use the bytes before the next call; later calls overwrite them.
  */
 export function randomPool(length: number): () => Buffer {
   const pool = Buffer.alloc(COUNT * length)

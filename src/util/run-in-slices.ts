@@ -1,16 +1,16 @@
 import { setImmediate } from 'node:timers/promises'
 import { limitConcurrency } from './limit-concurrency.ts'
 
-/** Milliseconds for which work keeps the event loop from turning. */
+/** Milliseconds for which one slice blocks the event loop. */
 const SLICE = 5
 
-const servePipelinedInTurn = limitConcurrency(1)
+const oneSliceAtATime = limitConcurrency(1)
 
 /**
- * Runs long work without keeping the event loop from other work: calls `step` until it returns false, for 5 ms in one turn
- * of the event loop. Each turn has room for one slice, whatever it belongs to; several such works take turns.
+ * Runs a long task without blocking the event loop: calls `step` until it returns false, for 5 ms in each turn of the event
+ * loop. Each turn runs one slice in all; concurrent tasks take turns.
  *
- * @param step has to be short, since a slice ends only after one
+ * @param step must be short, because a slice ends only between two steps
  */
 export async function runInSlices(step: () => boolean): Promise<void> {
   let more = true
@@ -20,5 +20,5 @@ export async function runInSlices(step: () => boolean): Promise<void> {
     do more = step()
     while (more && performance.now() < end)
   }
-  while (more) await servePipelinedInTurn(slice)
+  while (more) await oneSliceAtATime(slice)
 }

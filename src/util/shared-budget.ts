@@ -1,7 +1,7 @@
 /**
  * Shares a fixed amount, for example bytes of memory, between clients. No client holds more than half of it.
  *
- * Nobody waits: a caller takes what it needs piece by piece and gives up when a piece is refused.
+ * Callers never wait: a caller takes what it needs piece by piece and gives up when a piece is refused.
  */
 export class SharedBudget {
   readonly #total: number
@@ -12,7 +12,7 @@ export class SharedBudget {
     this.#total = total
   }
 
-  /** What all clients hold together. */
+  /** The amount that all clients hold together. */
   get taken(): number {
     return this.#taken
   }
@@ -26,7 +26,7 @@ export class SharedBudget {
     return true
   }
 
-  /** Gives back `amount` of what the client has taken. */
+  /** Returns `amount` of what the client has taken to the budget. */
   giveBack(client: string, amount: number): void {
     const held = (this.#held.get(client) ?? 0) - amount
     this.#taken -= amount

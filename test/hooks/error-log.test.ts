@@ -5,7 +5,7 @@ import { openCommitLookup } from '../../src/git/commit-lookup.ts'
 import { createLogger } from '../../src/ops/logger.ts'
 import { openTestStore, sqlite } from '../helpers/databases.ts'
 
-/** An app whose log can be read. */
+/** Opens an app and collects the lines of its log. */
 async function open(t: Test, level: string) {
   const { store } = await openTestStore(t, sqlite)
   const lines: Record<string, unknown>[] = []
@@ -22,7 +22,7 @@ async function open(t: Test, level: string) {
 
 const path = `/api/v1/repos/alice/rocket/commits/${'0'.repeat(40)}/statuses`
 
-t.test('what every request meets is logged once in a while, not for each', async (t) => {
+t.test('while the service is unavailable, one line is logged for many requests', async (t) => {
   const { store, app, lines } = await open(t, 'info')
   const repository = { owner: 'alice', name: 'rocket', visibility: 'public', objectFormat: 'sha1' } as const
   await store.repositories.create({ ...repository, path: '/nonexistent/rocket.git' })
@@ -37,7 +37,7 @@ t.test('what every request meets is logged once in a while, not for each', async
   })
 })
 
-t.test('a mistake of ours is logged each time, with its stack', async (t) => {
+t.test('an internal error is logged each time, with its stack', async (t) => {
   const { store, app, lines } = await open(t, 'info')
   await store.close()
   const answers = [await app.inject(path), await app.inject(path)]
@@ -52,7 +52,7 @@ t.test('a mistake of ours is logged each time, with its stack', async (t) => {
   for (const line of lines) t.match(line, { level: 50, msg: 'internal', err: { stack: /\n +at / } })
 })
 
-t.test('one line a request at the level debug, without what is asked for behind the path', async (t) => {
+t.test('at level debug each request is logged without its query', async (t) => {
   const { app, lines } = await open(t, 'debug')
   const headers = { authorization: 'Bearer secret-of-somebody' }
   const { headers: answered } = await app.inject({ url: `${path}?token=secret`, headers })
@@ -70,7 +70,7 @@ t.test('one line a request at the level debug, without what is asked for behind 
   t.notMatch(JSON.stringify(lines), /secret/)
 })
 
-t.test('nothing a request at the level info', async (t) => {
+t.test('at level info requests are not logged', async (t) => {
   const { app, lines } = await open(t, 'info')
   await app.inject(path)
   t.same(lines, [])

@@ -10,15 +10,15 @@ import {
 } from '../../src/http/server.ts'
 import { until } from '../git/sample-repository.ts'
 
-/** More than the system takes of an answer that nobody reads. */
+/** An answer that is larger than the socket buffers of both sides. */
 export const LARGE = Buffer.alloc(16 * 1024 * 1024, 'x')
 
-/** The bytes of a request. */
+/** Returns the bytes of a GET request. */
 export function getBytes(path: string, ...headers: string[]): string {
   return `${[`GET ${path} HTTP/1.1`, 'Host: test', ...headers].join('\r\n')}\r\n\r\n`
 }
 
-/** A connection on which nothing is read unless the test does so. */
+/** Opens a connection. Nothing is read from it unless the test does so. */
 export async function dial(t: Test, url: string): Promise<Socket> {
   const { hostname, port } = new URL(url)
   const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true }).on('error', () => {})
@@ -27,7 +27,7 @@ export async function dial(t: Test, url: string): Promise<Socket> {
   return socket
 }
 
-/** Our HTTP server with nothing behind it but `handle`. */
+/** Starts the HTTP server without Fastify; `handle` answers its requests. */
 export async function serve(t: Test, handle: RequestListener, timeouts: Partial<Timeouts> = {}) {
   const server = createHttpServer(handle, { ...DEFAULT_TIMEOUTS, ...timeouts })
   server.on('clientError', answerParserError)
@@ -39,7 +39,7 @@ export async function serve(t: Test, handle: RequestListener, timeouts: Partial<
     server.close()
   })
   const address = server.address()
-  if (typeof address !== 'object' || !address) throw new Error('it listens on a port')
+  if (typeof address !== 'object' || !address) throw new Error('the server does not listen on a port')
   return { server, sockets, url: `http://127.0.0.1:${address.port}` }
 }
 

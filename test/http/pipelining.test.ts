@@ -5,7 +5,7 @@ import t from 'tap'
 import { until } from '../git/sample-repository.ts'
 import { dial, getBytes, LARGE, noConnections, serve } from './connections.ts'
 
-t.test('pipelined requests are answered in order, whatever their number and their bodies', async (t) => {
+t.test('thousands of pipelined requests are answered in order', async (t) => {
   const { url } = await serve(t, async (request, response) => {
     const body = await text(request)
     if (request.url?.endsWith('00')) await setTimeout(2)
@@ -31,7 +31,7 @@ t.test('pipelined requests are answered in order, whatever their number and thei
   )
 })
 
-t.test('what follows the last answer is not looked at', async (t) => {
+t.test('requests after "Connection: close" are ignored', async (t) => {
   const handled: string[] = []
   const { url } = await serve(t, (request, response) => {
     handled.push(String(request.url))
@@ -43,7 +43,7 @@ t.test('what follows the last answer is not looked at', async (t) => {
   t.same(handled, ['/1', '/2'])
 })
 
-/** Answers with more than the system takes, and counts. */
+/** Returns a handler that answers with `LARGE` and records the paths of its requests. */
 function counting(): { handle: RequestListener; handled: string[] } {
   const handled: string[] = []
   return {
@@ -55,18 +55,18 @@ function counting(): { handle: RequestListener; handled: string[] } {
   }
 }
 
-t.test('of many pipelined requests one answer waits', async (t) => {
+t.test('a connection has at most one answer in memory', async (t) => {
   const { handle, handled } = counting()
   const { sockets, url } = await serve(t, handle)
   const socket = await dial(t, url)
   socket.write(getBytes('/').repeat(50_000))
   await until(() => handled.length > 0)
   await setTimeout(200)
-  t.equal(handled.length, 1, 'the next answer is begun when this one is taken')
-  t.ok((sockets[0]?.bytesRead ?? 0) < 512 * 1024, 'no more is read than a few chunks')
+  t.equal(handled.length, 1, 'the second request waits until the first answer is sent')
+  t.ok((sockets[0]?.bytesRead ?? 0) < 512 * 1024, 'only a few chunks of the requests were read')
 })
 
-t.test('only so many requests wait on all connections', async (t) => {
+t.test('the number of waiting requests of all connections is bounded', async (t) => {
   const { handle } = counting()
   const { server, sockets, url } = await serve(t, handle)
   const modest = await dial(t, url)
@@ -74,16 +74,16 @@ t.test('only so many requests wait on all connections', async (t) => {
   await until(() => sockets.length === 1)
   for (let index = 0; index < 12; index++) (await dial(t, url)).write(getBytes('/').repeat(5_000))
   await until(() => sockets.filter(({ destroyed }) => destroyed).length > 4)
-  t.notOk(sockets[0]?.destroyed, 'one with few is kept')
+  t.notOk(sockets[0]?.destroyed, 'a connection with few waiting requests stays open')
   const late = await dial(t, url)
   late.write(getBytes('/').repeat(20))
   await setTimeout(100)
-  t.notOk(sockets.at(-1)?.destroyed, 'also when it comes late')
+  t.notOk(sockets.at(-1)?.destroyed, 'also if the bound was reached before')
 
   for (const socket of sockets) socket.destroy()
   await noConnections(server)
   const next = await dial(t, url)
   next.write(getBytes('/').repeat(1_500))
   await setTimeout(200)
-  t.notOk(sockets.at(-1)?.destroyed, 'who is gone waits no longer')
+  t.notOk(sockets.at(-1)?.destroyed, 'requests of closed connections no longer count')
 })

@@ -7,11 +7,11 @@ import { beginRpc, workersIn } from '../git-http/raw.ts'
 import { startServer } from '../helpers/server.ts'
 import { connectionsOf, dial, getBytes, LARGE, noConnections, serve } from './connections.ts'
 
-/** Milliseconds in which a client must take 30 KB. */
+/** Milliseconds in which a client must receive 30 KB. */
 const WRITE = 300
 const TIMEOUTS = { write: WRITE }
 
-t.test('a client that takes nothing is cut off', async (t) => {
+t.test('the connection of a client that does not read is closed', async (t) => {
   const { server, url } = await serve(t, (_request, response) => response.end(LARGE), TIMEOUTS)
   const socket = await dial(t, url)
   socket.write(getBytes('/'))
@@ -20,12 +20,12 @@ t.test('a client that takes nothing is cut off', async (t) => {
   await noConnections(server)
 })
 
-t.test('a slow client gets all', async (t) => {
+t.test('a slow client receives the whole answer', async (t) => {
   const write = 2 * WRITE
   const { url } = await serve(t, (_request, response) => response.end(LARGE), { write })
   const socket = await dial(t, url)
   socket.write(getBytes('/', 'Connection: close'))
-  // Six times the lowest rate, yet far below the one at which the system accepts anything more in time.
+  // Six times the minimum rate, but too slow for the server's kernel to accept more data within the time-out.
   const rate = (6 * 30 * 1024) / write
   let taken = 0
   const began = performance.now()
@@ -34,12 +34,12 @@ t.test('a slow client gets all', async (t) => {
     const due = Math.floor((performance.now() - began) * rate) - taken
     taken += socket.read(Math.min(due, socket.readableLength))?.length ?? 0
   }
-  t.ok(taken > 4 * write * rate, 'it went on')
+  t.ok(taken > 4 * write * rate, 'the client has read at that rate')
   for await (const chunk of socket) taken += chunk.length
   t.ok(taken > LARGE.length)
 })
 
-t.test('time in which nothing waits to be sent does not count', async (t) => {
+t.test('time in which the server computes the answer does not count', async (t) => {
   const { url } = await serve(
     t,
     (_request, response) => {
@@ -56,7 +56,7 @@ t.test('time in which nothing waits to be sent does not count', async (t) => {
   t.ok(taken > LARGE.length)
 })
 
-t.test('every kind of answer that is not taken', async (t) => {
+t.test('answers of git, the API and assets are subject to the time-out', async (t) => {
   const server = await startServer(t, { timeouts: { write: WRITE, idle: 1_000 } })
   const { path, commits } = await server.createRepository('owner/demo')
   const authorization = basic('x', await server.createToken('owner'))

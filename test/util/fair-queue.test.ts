@@ -4,7 +4,7 @@ import { FairQueue, QueueFull } from '../../src/util/fair-queue.ts'
 
 const limits = { places: 2, placesPerClient: 1, waiting: 6, waitingPerClient: 3, timeout: 5_000 }
 
-/** Enters the queue and records the order of admissions; `leave` gives the place of the nth admission back. */
+/** Enters the queue and records the order of admissions; `leave` releases the place of the nth admission. */
 function record(queue: FairQueue) {
   const admitted: string[] = []
   const releases: (() => void)[] = []
@@ -22,7 +22,7 @@ function record(queue: FairQueue) {
   }
 }
 
-t.test('clients take turns, and callers of one client go in order of arrival', async (t) => {
+t.test('clients take turns, and callers of one client are admitted in order of arrival', async (t) => {
   const queue = new FairQueue({ ...limits, placesPerClient: 2, waiting: 10, waitingPerClient: 9 })
   const { admitted, enter, leave } = record(queue)
   const entered = ['a1', 'a2', 'a3', 'a4', 'b1', 'c1', 'b2'].map((name) => enter(name))
@@ -34,7 +34,7 @@ t.test('clients take turns, and callers of one client go in order of arrival', a
   t.same([queue.taken, queue.waiting], [0, 0])
 })
 
-t.test('one client never holds more than its share, though places are free', async (t) => {
+t.test('one client never holds more than its share, even if places are free', async (t) => {
   const queue = new FairQueue(limits)
   const { admitted, enter, leave } = record(queue)
   const entered = ['a1', 'a2', 'a3', 'b1'].map((name) => enter(name))
@@ -44,7 +44,7 @@ t.test('one client never holds more than its share, though places are free', asy
   t.same(admitted, ['a1', 'b1'], 'the place of another client stays free')
   await leave(0)
   await leave(0)
-  t.same(admitted, ['a1', 'b1', 'a2'], 'giving a place back twice frees one place')
+  t.same(admitted, ['a1', 'b1', 'a2'], 'releasing a place twice frees one place')
   await leave(2)
   await Promise.all(entered)
   t.same(admitted.at(-1), 'a3')
@@ -63,7 +63,7 @@ t.test('the waiting room is bounded, in total and for each client', async (t) =>
   t.same([queue.taken, queue.waiting, admitted.length], [0, 0, 8])
 })
 
-t.test('in a full waiting room the client with the most callers gives way', async (t) => {
+t.test('in a full waiting room the client with the most callers loses one', async (t) => {
   const queue = new FairQueue({ ...limits, waitingPerClient: 6 })
   const { admitted, enter, leave } = record(queue)
   const entered = ['a1', 'b1', 'a2', 'a3', 'a4', 'a5', 'b2', 'b3'].map((name) => enter(name))
@@ -72,14 +72,14 @@ t.test('in a full waiting room the client with the most callers gives way', asyn
   for (const last of refused) await t.rejects(last, QueueFull)
   t.equal(queue.waiting, 6)
   await t.rejects(enter('a6'), QueueFull)
-  await t.rejects(enter('c3'), QueueFull, 'all have as many')
+  await t.rejects(enter('c3'), QueueFull, 'no client has more callers waiting')
   for (let place = 0; place < 8; place++) await leave(place)
   await Promise.all([...entered, ...c2])
   t.same(admitted, ['a1', 'b1', 'a2', 'b2', 'c1', 'a3', 'b3', 'c2'])
   t.same([queue.taken, queue.waiting], [0, 0])
 })
 
-t.test('a caller that gives up or waits too long leaves no trace', async (t) => {
+t.test('a caller that aborts or times out leaves the queue', async (t) => {
   const queue = new FairQueue({ ...limits, timeout: 20 })
   const { admitted, enter, leave } = record(queue)
   await enter('a1')
@@ -103,7 +103,7 @@ t.test('all callers of a client can be dismissed', async (t) => {
   const other = enter('b1')
   queue.dismiss('a', new Error('dismissed'))
   for (const caller of waiting) await t.rejects(caller, { message: 'dismissed' })
-  queue.dismiss('c', new Error('nobody'))
+  queue.dismiss('c', new Error('no caller of c waits'))
   await leave(0)
   await other
   t.same(admitted, ['a1', 'b1'])
@@ -111,7 +111,7 @@ t.test('all callers of a client can be dismissed', async (t) => {
   t.same([queue.taken, queue.waiting], [0, 0])
 })
 
-t.test('work gives its place back whether it succeeds or fails', async (t) => {
+t.test('run releases its place after success and failure', async (t) => {
   const queue = new FairQueue({ ...limits, places: 1 })
   t.equal(await queue.run('a', async () => 'done'), 'done')
   await t.rejects(

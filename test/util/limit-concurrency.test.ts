@@ -1,7 +1,7 @@
 import t from 'tap'
 import { limitConcurrency } from '../../src/util/limit-concurrency.ts'
 
-t.test('no more run at once than are allowed, and all of them in turn', async (t) => {
+t.test('runs at most the given number of tasks at a time, in order', async (t) => {
   const inTurn = limitConcurrency(2)
   const started: number[] = []
   const gates = Array.from({ length: 5 }, () => Promise.withResolvers<void>())
@@ -16,7 +16,7 @@ t.test('no more run at once than are allowed, and all of them in turn', async (t
   t.same(started, [0, 1])
   gates[1]?.resolve()
   await t.rejects(async () => void (await results[1]), { message: 'failed' })
-  t.same(started, [0, 1, 2], 'one that failed makes room too')
+  t.same(started, [0, 1, 2], 'a failed task lets the next one start')
   for (const { resolve } of gates) resolve()
   t.same(await Promise.all([0, 2, 3, 4].map((index) => results[index])), [0, 2, 3, 4])
   t.same(started, [0, 1, 2, 3, 4])

@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { runInSlices } from '../../src/util/run-in-slices.ts'
 
-/** A step that keeps the event loop for about a millisecond. */
+/** Returns a step that blocks the event loop for about a millisecond. */
 function work(steps: number, onStep: () => void): () => boolean {
   let done = 0
   return () => {
@@ -19,7 +19,7 @@ t.test('calls a step until it returns false', async (t) => {
   t.equal(steps, 3)
 })
 
-t.test('lets the event loop turn, and works take turns', async (t) => {
+t.test('does not block the event loop, and concurrent tasks take turns', async (t) => {
   const order: string[] = []
   let turns = 0
   let running = true
@@ -34,10 +34,10 @@ t.test('lets the event loop turn, and works take turns', async (t) => {
   running = false
   await turning
   t.ok(turns >= 4, `${turns} turns`)
-  t.ok(order.lastIndexOf('a') > order.indexOf('b'), 'neither waits until the other has ended')
+  t.ok(order.lastIndexOf('a') > order.indexOf('b'), 'b starts before a has ended')
 })
 
-t.test('an error ends the work, and no other', async (t) => {
+t.test('an error ends one task and no other', async (t) => {
   await t.rejects(
     runInSlices(() => {
       throw new Error('broken')
