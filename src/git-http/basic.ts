@@ -3,8 +3,8 @@ import type { SchemeReader } from '../auth/credential.ts'
 const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/
 
 /**
- * Takes the token out of Basic credentials (RFC 7617): it is the password, whatever the user name, or the user name where
- * the password is empty or `x-oauth-basic`. Without both, nothing was offered: so a client asks whether it must.
+ * Reads the token from Basic credentials (RFC 7617). The token is the password, or the user name if the password is empty or
+ * `x-oauth-basic`. If both are empty, the client sent no credential: it probes whether one is required.
  */
 export const readBasic: SchemeReader = (value) => {
   if (!BASE64.test(value)) return null

@@ -1,28 +1,29 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { finished, Writable } from 'node:stream'
 import { ServiceError } from '../errors.ts'
+import { tooLarge } from '../http/body.ts'
 import type { SharedBudget } from '../util/shared-budget.ts'
-import { ArrivingBody, type GitBody, tooLarge } from './body.ts'
+import { ArrivingBody, type GitBody } from './body.ts'
 
 interface FetchBodyLimits {
   /** Largest body in bytes, counted while reading and after decompression. */
   bytes: number
-  /** Milliseconds in which all of it must arrive. */
+  /** Milliseconds in which the whole body must arrive. */
   timeout: number
-  /** Bytes that all bodies in memory may take together. */
+  /** Bytes that all bodies in memory share. */
   memory: SharedBudget
 }
 
-/** Bytes that a chunk takes beside its content: a body may come one byte at a time. */
+/** Bytes that a chunk takes in addition to its content. It matters if a client sends byte by byte. */
 const CHUNK_OVERHEAD = 512
 
 /**
- * Reads the whole body of a fetch into memory, so that git does not wait for the client. The memory counts as taken until
- * git has read it.
+ * Reads the whole body of a fetch into memory, so that git does not wait for the client. The memory is released when git has
+ * read the body.
  *
  * @param client address whose share of the memory is used
- * @throws ServiceError `body_too_large`, `body_not_gzip`, `too_slow`, `git_busy` when the memory is used up, or
- * `malformed_request` when the client went away
+ * @throws ServiceError `body_too_large`, `body_not_gzip`, `too_slow`, `git_busy` if the memory is used up, or
+ * `malformed_request` if the client disconnects
  */
 export async function readFetchBody(
   request: IncomingMessage,

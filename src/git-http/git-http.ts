@@ -13,20 +13,36 @@ import { recheckAccess } from '../hooks/recheck-access.ts'
 import { headerValues } from '../http/header-values.ts'
 import { readBasic } from './basic.ts'
 import { bodyLimit, checkGitBodyHeaders } from './body.ts'
-import { createGitServer, type GitLimits } from './serve.ts'
+import { createGitServer, type GitLimits, type ServeGit } from './serve.ts'
 
 export interface GitHttpOptions {
   authorizer: Authorizer
   limits: GitLimits
-  /** Milliseconds for the body of a fetch to arrive. */
+  /** Milliseconds in which the body of a fetch must arrive. */
   bodyTimeout: number
 }
 
-/** A repository as the path of a request names it. */
+/** A repository as named in the path of a request. */
 interface Target {
   owner: string
   name: string
 }
+
+/** Runs steps 2 to 6 of the order of checks and returns the repository. */
+type Authorize = (
+  request: FastifyRequest,
+  target: Target,
+  access: Demand['access'],
+) => Promise<RepositoryFolder>
+
+/** Sends git's answer to an authorized request. */
+type Answer = (
+  request: FastifyRequest,
+  reply: FastifyReply,
+  target: Target,
+  repository: RepositoryFolder,
+  call: Pick<BackendCall, 'service' | 'step'>,
+) => Promise<FastifyReply>
 
 const readers = new Map<string, SchemeReader>([
   ['basic', readBasic],
@@ -38,100 +54,115 @@ const SERVICES = ['git-upload-pack', 'git-receive-pack'] as const
 const PROTOCOL = /^[\w.:=-]{1,100}$/
 const SUFFIX = '.git'
 
-/** Git over HTTP, at `/{owner}/{repo}.git`: the smart protocol, by git itself (gitprotocol-http(5)). */
+/** Serves git over HTTP at `/{owner}/{repo}.git`: the smart protocol (gitprotocol-http(5)), run by git itself. */
 export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Promise<void> {
   const { authorizer, limits, bodyTimeout } = options
-  const serveGit = createGitServer(limits, bodyTimeout)
-  /** The repositories that were authorized before the body was looked at. */
-  const authorized = new WeakMap<IncomingMessage, RepositoryFolder>()
+  const authorize = createAuthorize(authorizer)
+  const answer = createAnswer(createGitServer(limits, bodyTimeout), authorize)
+  app.setErrorHandler(async (error, _request, reply) => sendError(reply, error, CHALLENGE))
+  addRefs(app, authorize, answer)
+  for (const service of SERVICES) addRpc(app, service, bodyLimit(service, limits.maxBytes), authorize, answer)
+}
 
-  /** Steps 2 to 6 of the order of checks. Returns the repository. What follows may cost something. */
-  async function authorize(
-    request: FastifyRequest,
-    { owner, name }: Target,
-    access: Demand['access'],
-  ): Promise<RepositoryFolder> {
+function createAuthorize(authorizer: Authorizer): Authorize {
+  return async (request, { owner, name }, access) => {
     const credential = readCredential(headerValues(request.raw.rawHeaders, 'authorization'), readers)
     const attempt = { credential, address: request.client.address }
-    const demand = { access, scopes: [scopes.repo] }
-    const { repository } = await authorizer.authorize(attempt, owner, name, demand)
+    const { repository } = await authorizer.authorize(attempt, owner, name, { access, scopes: [scopes.repo] })
     return repository
   }
+}
 
-  async function answer(
-    request: FastifyRequest,
-    reply: FastifyReply,
-    target: Target,
-    repository: RepositoryFolder,
-    call: Pick<BackendCall, 'service' | 'step'>,
-  ): Promise<FastifyReply> {
+function createAnswer(serveGit: ServeGit, authorize: Authorize): Answer {
+  return async (request, reply, target, repository, call) => {
     const kind = call.step === 'refs' ? 'advertisement' : 'result'
     reply.header('cache-control', 'no-store').type(`application/x-${call.service}-${kind}`)
     try {
-      if (request.method !== 'HEAD') {
-        const protocol = protocolOf(request.raw)
-        return reply.send(await serveGit(request, reply, repository, { ...call, protocol }))
-      }
-      await checkRepositoryFiles(repository.path)
-      await gitDirOf(repository)
-      return reply.send('')
+      if (request.method === 'HEAD') return reply.send(await checkServable(repository))
+      const protocol = protocolOf(request.raw)
+      return reply.send(await serveGit(request, reply, repository, { ...call, protocol }))
     } catch (error) {
       throw await recheckAccess(error, () => authorize(request, target, 'read'))
     }
   }
+}
 
-  app.setErrorHandler(async (error, _request, reply) => sendError(reply, error, CHALLENGE))
+/** Returns the empty body of an answer to HEAD. @throws RepositoryUnavailable as a GET would */
+async function checkServable(repository: RepositoryFolder): Promise<''> {
+  await checkRepositoryFiles(repository.path)
+  await gitDirOf(repository)
+  return ''
+}
 
+/** Adds the route for the list of refs that every fetch and push begins with. */
+function addRefs(app: FastifyInstance, authorize: Authorize, answer: Answer): void {
   app.get<{ Params: { owner: string; repo: string } }>('/:owner/:repo/info/refs', async (request, reply) => {
     const { owner, repo } = request.params
     if (owner === '' || repo === '') throw new ServiceError('path_unknown')
     const query = queryOf(request.url)
-    if (!repo.endsWith(SUFFIX)) {
-      const path = `/${encodeURIComponent(owner)}/${encodeURIComponent(repo)}${SUFFIX}/info/refs`
-      return reply
-        .header('cache-control', 'no-store')
-        .redirect(query === undefined ? path : `${path}?${query}`, 301)
-    }
+    if (!repo.endsWith(SUFFIX)) return redirectToSuffix(reply, owner, repo, query)
     const target = { owner, name: repo.slice(0, -SUFFIX.length) }
     const service = serviceOf(query ?? '')
     const repository = await authorize(request, target, accessTo(service))
     if (service === null) throw new ServiceError('git_service_unknown')
     return answer(request, reply, target, repository, { service, step: 'refs' })
   })
+}
 
-  for (const service of SERVICES) {
-    app.post<{ Params: Target }>(`/:owner/:name([^]*)${SUFFIX}/${service}`, {
-      async onRequest(request) {
-        if (request.params.owner === '') throw new ServiceError('path_unknown')
-        authorized.set(request.raw, await authorize(request, request.params, accessTo(service)))
-        checkGitBodyHeaders(request.raw, service, bodyLimit(service, limits.maxBytes))
-      },
-      async handler(request, reply) {
-        const repository = authorized.get(request.raw)
-        if (repository === undefined) throw new Error('a repository is served only after authorization')
-        return answer(request, reply, request.params, repository, { service, step: 'rpc' })
-      },
-    })
-  }
+/** Redirects a clone URL without `.git`. */
+function redirectToSuffix(
+  reply: FastifyReply,
+  owner: string,
+  repo: string,
+  query: string | undefined,
+): FastifyReply {
+  const path = `/${encodeURIComponent(owner)}/${encodeURIComponent(repo)}${SUFFIX}/info/refs`
+  return reply
+    .header('cache-control', 'no-store')
+    .redirect(query === undefined ? path : `${path}?${query}`, 301)
+}
+
+/** Adds the route of a service. */
+function addRpc(
+  app: FastifyInstance,
+  service: GitService,
+  maxBytes: number,
+  authorize: Authorize,
+  answer: Answer,
+): void {
+  const authorized = new WeakMap<FastifyRequest, RepositoryFolder>()
+  app.post<{ Params: Target }>(`/:owner/:name([^]*)${SUFFIX}/${service}`, {
+    // Before Fastify looks at the headers of the body.
+    async onRequest(request) {
+      if (request.params.owner === '') throw new ServiceError('path_unknown')
+      authorized.set(request, await authorize(request, request.params, accessTo(service)))
+      checkGitBodyHeaders(request.raw, service, maxBytes)
+    },
+    async handler(request, reply) {
+      const repository = authorized.get(request)
+      if (repository === undefined) throw new Error('the request was not authorized')
+      return answer(request, reply, request.params, repository, { service, step: 'rpc' })
+    },
+  })
 }
 
 function accessTo(service: GitService | null): Demand['access'] {
   return service === 'git-receive-pack' ? 'write' : 'read'
 }
 
-/** What follows the first `?`; undefined where there is none. */
+/** Returns what follows the first `?`, or undefined if there is none. */
 function queryOf(url: string): string | undefined {
   const mark = url.indexOf('?')
   return mark === -1 ? undefined : url.slice(mark + 1)
 }
 
-/** null: not one service by its full name. */
+/** Returns null unless the query names exactly one known service. */
 function serviceOf(query: string): GitService | null {
   const [name, ...others] = new URLSearchParams(query).getAll('service')
   return (others.length === 0 && SERVICES.find((service) => service === name)) || null
 }
 
-/** The client's `Git-Protocol` header, if git may see it. */
+/** Returns the client's `Git-Protocol` header if its characters are safe to pass to git. */
 function protocolOf({ headers }: IncomingMessage): string | undefined {
   const protocol = headers['git-protocol']?.toString()
   return protocol !== undefined && PROTOCOL.test(protocol) ? protocol : undefined

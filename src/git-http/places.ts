@@ -2,21 +2,21 @@ import type { GitService } from '../git/http-backend.ts'
 import { FairQueue } from '../util/fair-queue.ts'
 
 /**
- * Requests that wait for a place, in all and of one client address. The total is many times what one address may have, so
- * that a few addresses cannot fill it.
+ * Requests that may wait for a place, in total and from one client address. The total is many times the limit of one
+ * address, so that a few addresses cannot fill it.
  */
 const WAITING = 1024
 const WAITING_PER_CLIENT = 128
 
 /**
- * Divides the places for git processes between fetches and pushes. A quarter, at least one, is for pushes alone: pushes
- * need write access, so anonymous fetches cannot keep them out, however many there are. The list of refs that a fetch or
- * a push begins with takes a place of the same share. A single place serves both.
+ * Divides the places for git processes between fetches and pushes. A quarter, at least one, is reserved for pushes. They
+ * need write access, so anonymous fetches cannot block them. The list of refs at the start of a fetch or push takes a place
+ * of the same share. A single place serves both.
  *
- * In each share one client address holds at most half of the places, at least one.
+ * In each share one client address holds at most half of the places, but at least one.
  *
- * @param places requests that git works on at a time
- * @param maxWait milliseconds that a request waits for a place
+ * @param places number of requests that git handles at a time
+ * @param maxWait milliseconds that a request may wait for a place
  */
 export function divideGitPlaces(places: number, maxWait: number): Record<GitService, FairQueue> {
   const pushes = Math.max(1, Math.floor(places / 4))

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Writable } from 'node:stream'
-import { ArrivingBody, type GitBody, tooLarge } from './body.ts'
+import { tooLarge } from '../http/body.ts'
+import { ArrivingBody, type GitBody } from './body.ts'
 import { type MinimumRate, RateWatch } from './rate-watch.ts'
 
 interface PushBodyLimits {
@@ -10,12 +11,12 @@ interface PushBodyLimits {
 }
 
 /**
- * Waits for the first byte of a push. The rest is passed to git as it arrives. Whatever arrives after git has stopped
- * reading is thrown away, since a client sends everything before it looks at the answer.
+ * Waits for the first byte of a push. `passTo` of the result writes the rest to git as it arrives. Data that arrives after
+ * git has stopped reading is discarded, because a client sends the whole body before it reads the answer.
  *
- * `passTo` of the result throws ServiceError `body_too_large`, `body_not_gzip`, and the same as this function.
+ * `passTo` throws ServiceError `body_too_large`, `body_not_gzip`, and the same errors as this function.
  *
- * @throws ServiceError `too_slow`, or `malformed_request` when the client went away
+ * @throws ServiceError `too_slow`, or `malformed_request` if the client disconnects
  */
 export async function openPushBody(
   request: IncomingMessage,
@@ -36,7 +37,7 @@ export async function openPushBody(
   }
 }
 
-/** Pauses the watch while git has not taken a chunk: the client cannot go on then. */
+/** Returns a stream to git that pauses the watch while git has not read a chunk, because the client cannot send then. */
 function gitInput(input: Writable | null, limit: number, watch: RateWatch): Writable {
   let length = 0
   let isRead = input !== null
@@ -45,13 +46,13 @@ function gitInput(input: Writable | null, limit: number, watch: RateWatch): Writ
       length += chunk.length
       if (length > limit) return done(tooLarge(limit))
       watch.pause(chunk.length)
-      const taken = (error?: Error | null) => {
+      const next = (error?: Error | null) => {
         if (error) isRead = false
         watch.resume()
         done()
       }
-      if (isRead && input?.writable) input.write(chunk, taken)
-      else taken()
+      if (isRead && input?.writable) input.write(chunk, next)
+      else next()
     },
     final(done) {
       input?.end()

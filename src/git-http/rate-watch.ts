@@ -1,12 +1,12 @@
-/** The least that a client must send: bytes a second, on average over `window` milliseconds. */
+/** The minimum rate at which a client must send, on average over `window` milliseconds. */
 export interface MinimumRate {
   bytesPerSecond: number
   window: number
 }
 
 /**
- * Watches that a client sends at a minimum rate. Time counts only while nothing but the client's bytes is missing, so a
- * client that is held back by a busy git is never too slow.
+ * Checks that a client sends at a minimum rate. Time counts only while the server waits for the client, so a client is never
+ * too slow because git is busy.
  *
  * ```
  *             resume                  a window of counted time is over
@@ -37,12 +37,12 @@ export class RateWatch {
     this.#since = performance.now()
     const rest = Math.max(0, this.#minimum.window - this.#counted)
     this.#timer = setTimeout(() => {
-      // The server itself may be late: bytes that have arrived meanwhile are read before the check.
+      // If the event loop was blocked, read the bytes that have arrived meanwhile before the check.
       this.#check = setImmediate(() => this.#endWindow())
     }, rest)
   }
 
-  /** Stops counting time. @param bytes that have arrived since `resume` */
+  /** Stops counting time. @param bytes number of bytes that have arrived since `resume` */
   pause(bytes = 0): void {
     if (this.#timer === undefined) return
     clearTimeout(this.#timer)
@@ -52,7 +52,7 @@ export class RateWatch {
     this.#bytes += bytes
   }
 
-  /** Stops for good. */
+  /** Stops the watch permanently. */
   stop(): void {
     this.pause()
     this.#stopped = true

@@ -19,17 +19,17 @@ export interface GitLimits {
   maxBytes: number
   /** Milliseconds that git may work on one request. */
   timeout: number
-  /** Most requests at a time that git works on. */
+  /** Maximum number of requests that git handles at a time. */
   maxChildren: number
-  /** Milliseconds that a request waits for git to begin to work on it. */
+  /** Milliseconds that a request may wait for a place. */
   maxWait: number
-  /** Bytes of memory for the bodies of fetches, together. */
+  /** Bytes of memory for the bodies of all fetches. */
   bodyMemory: number
-  /** The least that a client must send of a push while git waits for it. */
+  /** Minimum rate of a push while git waits for the client. */
   minimumRate: MinimumRate
 }
 
-/** Below the 60 seconds after which many proxies give up, by far enough for git to begin its answer. */
+/** Many proxies give up after 60 seconds. The difference leaves git time to begin its answer. */
 const MAX_WAIT = 45_000
 
 export const DEFAULT_GIT_LIMITS: GitLimits = {
@@ -41,7 +41,7 @@ export const DEFAULT_GIT_LIMITS: GitLimits = {
   minimumRate: { bytesPerSecond: 1024, window: 30_000 },
 }
 
-/** Answers a request with what git says to it. */
+/** Returns git's answer to a request. */
 export type ServeGit = (
   request: FastifyRequest,
   reply: FastifyReply,
@@ -52,20 +52,20 @@ export type ServeGit = (
 type GitCall = Omit<BackendCall, 'path' | 'gitDir' | 'umask'>
 
 /**
- * Bounds what clients can occupy. Only a client that has sent something holds anything:
+ * Creates a function that runs git for requests, within `limits`. Only a client that has sent data holds a resource:
  *
  * ```
  *   list of refs ───────────────────────────────────┐
- *   fetch ── whole body read (bounded memory) ──────┼──▶ waits for a place ──▶ git works in it ──▶ place given back
+ *   fetch ── whole body read (bounded memory) ──────┼──▶ waits for a place ──▶ git runs ────────▶ place released
  *   push ─── first byte read ───────────────────────┘    (fair, bounded)       (at most `timeout`)
  * ```
  *
- * A place is given back when the last process has ended. When the client goes away, a request that waits leaves the queue,
- * and git is stopped.
+ * A place is released when the last process has ended. When the client disconnects, its request leaves the queue, or git is
+ * stopped.
  *
- * @param bodyTimeout milliseconds for the body of a fetch to arrive
- * @returns a function that throws ServiceError `git_busy`, `too_slow`, `unavailable` and what the body is refused with,
- * and RepositoryUnavailable
+ * @param bodyTimeout milliseconds in which the body of a fetch must arrive
+ * @returns a function that throws ServiceError `git_busy`, `too_slow`, `unavailable`, the errors of the body, and
+ * RepositoryUnavailable
  */
 export function createGitServer(limits: GitLimits, bodyTimeout: number): ServeGit {
   const places = divideGitPlaces(limits.maxChildren, limits.maxWait)
@@ -102,7 +102,8 @@ export function createGitServer(limits: GitLimits, bodyTimeout: number): ServeGi
         leave()
         connection.removeEventListener('abort', stop)
         const { service } = call
-        if (complaint !== '') request.log.info({ service, path, end, complaint }, 'git complained')
+        if (complaint !== '')
+          request.log.info({ service, path, end, complaint }, 'git wrote to standard error')
       })
       const stop = () => backend.stop(connection.reason)
       connection.addEventListener('abort', stop)
@@ -113,23 +114,10 @@ export function createGitServer(limits: GitLimits, bodyTimeout: number): ServeGi
     }
   }
 
-  async function converse(backend: HttpBackend, body: GitBody): Promise<Readable> {
-    try {
-      const received = body.passTo(backend.input)
-      const answer = await backend.answer(received)
-      // The rest of the body may still be refused: then the answer is cut off.
-      received.catch((error) => backend.stop(error))
-      return answer
-    } catch (error) {
-      backend.stop(new ServiceError('unavailable'))
-      throw error
-    }
-  }
-
   return async (request, reply, repository, call) => {
     const body = await receive(request, reply, call)
     try {
-      return await converse(await start(request, repository, call, body), body)
+      return await exchange(await start(request, repository, call, body), body)
     } catch (error) {
       body.discard()
       if (error instanceof QueueFull) throw new ServiceError('git_busy', undefined, { cause: error })
@@ -137,5 +125,19 @@ export function createGitServer(limits: GitLimits, bodyTimeout: number): ServeGi
       if (!request.raw.complete) throw new ServiceError('too_slow')
       throw new ServiceError('unavailable', undefined, { cause: error })
     }
+  }
+}
+
+/** Passes the body to git and returns git's answer. Stops git if one of them fails. */
+async function exchange(backend: HttpBackend, body: GitBody): Promise<Readable> {
+  try {
+    const received = body.passTo(backend.input)
+    const answer = await backend.answer(received)
+    // The rest of the body may still be refused. Then the answer is cut off.
+    received.catch((error) => backend.stop(error))
+    return answer
+  } catch (error) {
+    backend.stop(new ServiceError('unavailable'))
+    throw error
   }
 }

@@ -5,8 +5,8 @@ import { basic, createCheckout, git, tryGit, workFolder } from './client.ts'
 const FETCH = '/info/refs?service=git-upload-pack'
 const PUSH = '/info/refs?service=git-receive-pack'
 
-/** What the requests of a fetch and of a push are answered; `others`: also those that no git client sends. */
-async function judge(server: TestServer, name: string, authorization?: string, others = true) {
+/** Sends the requests of a fetch and of a push; with `others` also requests that no git client sends. */
+async function answersTo(server: TestServer, name: string, authorization?: string, others = true) {
   const headers = { ...(authorization !== undefined && { authorization }) }
   const ask = async (method: string, path: string, service = 'git-upload-pack') => {
     const answer = await fetch(`${server.url}/${name}.git${path}`, {
@@ -33,9 +33,9 @@ async function judge(server: TestServer, name: string, authorization?: string, o
 }
 
 async function statuses(server: TestServer, name: string, authorization?: string): Promise<string> {
-  const { refs, fetch, pushRefs, push } = await judge(server, name, authorization, false)
-  t.equal(refs.status, fetch.status, 'both requests of a fetch are judged alike')
-  t.equal(pushRefs.status, push.status, 'both requests of a push are judged alike')
+  const { refs, fetch, pushRefs, push } = await answersTo(server, name, authorization, false)
+  t.equal(refs.status, fetch.status, 'both requests of a fetch have the same status')
+  t.equal(pushRefs.status, push.status, 'both requests of a push have the same status')
   return `${refs.status} ${push.status}`
 }
 
@@ -102,28 +102,27 @@ t.test('who may fetch and who may push', async (t) => {
   })
 })
 
-t.test('private and missing are the same, byte for byte', async (t) => {
+t.test('answers for private and missing repositories are identical', async (t) => {
   const server = await startServer(t)
   await server.createRepository('owner/private', { private: true })
   const stranger = basic('x', await server.createToken('stranger'))
   for (const authorization of [undefined, stranger]) {
-    const seen = await judge(server, 'owner/private', authorization)
+    const expected = await answersTo(server, 'owner/private', authorization)
     for (const name of [
       'owner/missing',
-      'nobody/private',
+      'missing/private',
       'api/x',
       'owner/a%2Fb',
       'owner/a%0Ab',
-
       'owner/..',
     ])
-      t.same(await judge(server, name, authorization), seen, name)
-    t.match(seen.refs.body, authorization ? /no such repository/ : /token is needed/)
-    if (!authorization) t.match(seen.refs.headers['www-authenticate'], /^Basic realm=/)
+      t.same(await answersTo(server, name, authorization), expected, name)
+    t.match(JSON.parse(expected.refs.body), { error: String })
+    if (!authorization) t.match(expected.refs.headers['www-authenticate'], /^Basic realm=/)
   }
 })
 
-t.test('failures count, and a spent budget answers 429', async (t) => {
+t.test('failed credentials count, and a spent budget answers 429', async (t) => {
   const server = await startServer(t, { budget: { limit: 2, window: 300 } })
   await server.createRepository('owner/public')
   const good = basic('x', await server.createToken('owner'))
@@ -140,7 +139,7 @@ t.test('failures count, and a spent budget answers 429', async (t) => {
   t.equal((await server.read('owner/public', 'a'.repeat(40), 'bad')).status, 429, 'the API shares the budget')
 })
 
-t.test('what the client is told', async (t) => {
+t.test('the git client reports missing access', async (t) => {
   const server = await startServer(t)
   await server.createRepository('owner/public')
   const checkout = await createCheckout(t, `${server.url}/owner/public.git`)
@@ -156,7 +155,7 @@ t.test('what the client is told', async (t) => {
   t.match((await tryGit(checkout, missing, { authorization: stranger })).stderr, /not found/)
 })
 
-t.test('paths', async (t) => {
+t.test('only the paths of the smart protocol are served', async (t) => {
   const server = await startServer(t)
   const { path, commits } = await server.createRepository('owner/public')
   await git(path, ['update-server-info'])
@@ -189,7 +188,7 @@ t.test('paths', async (t) => {
   t.equal(await ask('POST', '/owner/public/git-upload-pack'), '404')
   t.equal(await ask('GET', '/owner/public/git-upload-pack'), '404')
   t.equal(await ask('GET', '//public.git/info/refs'), '404')
-  // A name that ends in `.git` is nobody's, in each step of a conversation.
+  // No repository has a name that ends in `.git`.
   t.equal(await ask('GET', `${repository}.git${FETCH}`), '401')
   t.equal(await ask('POST', `${repository}.git/git-upload-pack`), '401')
   t.equal(await ask('HEAD', repository + FETCH), '200')

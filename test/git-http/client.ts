@@ -14,17 +14,17 @@ export interface GitResult {
 export interface GitOptions {
   /** Sent with every request, without waiting for a 401. */
   authorization?: string
-  /** Given by a credential helper when the server asks. */
+  /** Returned by a credential helper when the server asks. */
   credential?: { username: string; password: string }
   config?: Record<string, string>
   env?: Record<string, string>
-  /** Makes it the leader of a process group, to be killed with all that it starts. */
+  /** Makes the client the leader of a process group, so that it can be killed with all its children. */
   detached?: boolean
   /** Standard input. */
   input?: string | Uint8Array
 }
 
-/** Starts a git client with nobody's configuration. Secrets are handed over in its environment only. */
+/** Starts a git client without the user's configuration. Passes secrets only in its environment. */
 export function spawnGit(folder: string, args: readonly string[], options: GitOptions = {}): ChildProcess {
   const { authorization, credential } = options
   const helper = '!f() { echo "username=$TEST_USERNAME"; echo "password=$TEST_PASSWORD"; }; f'
@@ -62,7 +62,7 @@ export function spawnGit(folder: string, args: readonly string[], options: GitOp
   })
 }
 
-/** Runs a git client to its end; the server, which is in this process, goes on meanwhile. */
+/** Runs a git client without blocking the server, which runs in this process. */
 export async function tryGit(
   folder: string,
   args: readonly string[],
@@ -82,7 +82,7 @@ export async function tryGit(
   return { code: await promise, stdout: stdout.trim(), stderr }
 }
 
-/** The same, for what must succeed; gives what it prints. */
+/** Runs a git client and returns its output. Throws if it fails. */
 export async function git(
   folder: string,
   args: readonly string[],
@@ -93,14 +93,14 @@ export async function git(
   return stdout
 }
 
-/** A folder that goes when the test ends. */
+/** Creates a folder that is removed when the test ends. */
 export function workFolder(t: Test): string {
   const folder = mkdtempSync(join(tmpdir(), 'git-client-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }))
   return folder
 }
 
-/** A checkout with one commit, whose remote `origin` is `url`. */
+/** Creates a checkout with one commit and `url` as its remote `origin`. */
 export async function createCheckout(t: Test, url: string, objectFormat = 'sha1'): Promise<string> {
   const folder = workFolder(t)
   await git(folder, ['init', '--quiet', `--object-format=${objectFormat}`, '--initial-branch=main'])
@@ -109,7 +109,7 @@ export async function createCheckout(t: Test, url: string, objectFormat = 'sha1'
   return folder
 }
 
-/** Commits a file of its own, of `size` bytes that cannot be compressed, and gives the commit's id. */
+/** Commits a new file of `size` incompressible bytes and returns the commit's id. */
 export async function commit(folder: string, size = 20): Promise<string> {
   const blob = await git(folder, ['hash-object', '-w', '--stdin'], { input: randomBytes(size) })
   await git(folder, ['update-index', '--add', '--cacheinfo', `100644,${blob},file-${blob.slice(0, 8)}`])
@@ -117,7 +117,7 @@ export async function commit(folder: string, size = 20): Promise<string> {
   return git(folder, ['rev-parse', 'HEAD'])
 }
 
-/** The value of an `Authorization` header. */
+/** Returns the value of an `Authorization` header. */
 export function basic(username: string, password: string): string {
   return `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
 }

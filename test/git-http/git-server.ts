@@ -6,7 +6,7 @@ import { startServer } from '../helpers/server.ts'
 import { basic, createCheckout, git, workFolder } from './client.ts'
 import { backendsOf, beginRefs, beginRpc, type RawAnswer, type RawRequest } from './raw.ts'
 
-/** The beginning of any push, after which git waits for more. */
+/** The first byte of any push; git waits for more. */
 export const HALF_OPEN = '0'
 export const EVERYTHING = '0000'
 
@@ -26,7 +26,7 @@ export async function startGitServer(
     for (const { request } of begun) request.destroy()
   })
 
-  /** Begins a request from `address` and sends a part of its body, of a declared length where one is given. */
+  /** Begins a request from `address` and sends part of its body; declares `length` if given. */
   function begin(service: 'fetch' | 'push', address: string, part: string, length?: number): RawRequest {
     const raw = beginRpc(url, service === 'fetch' ? 'git-upload-pack' : 'git-receive-pack', authorization, {
       'x-forwarded-for': address,
@@ -44,7 +44,7 @@ export async function startGitServer(
     url,
     authorization,
     begin,
-    /** Begins a push that takes a place and keeps it until the rest of `EVERYTHING` is sent. */
+    /** Begins a push that takes a place and holds it until `finish` is called. */
     async hold(address: string): Promise<RawRequest> {
       const before = backendsOf().length
       const raw = begin('push', address, HALF_OPEN)
@@ -64,13 +64,13 @@ export async function startGitServer(
   }
 }
 
-/** Sends the rest of `EVERYTHING`. */
+/** Sends the rest of `EVERYTHING` and returns the answer. */
 export function finish({ request, answer }: RawRequest): Promise<RawAnswer> {
   request.end(EVERYTHING.slice(HALF_OPEN.length))
   return answer
 }
 
-/** Checks that a request was refused for lack of a place or of memory. */
+/** Checks that a request was refused because places or memory are used up. */
 export function checkBusy(t: Test, { status, headers, body }: RawAnswer): void {
   t.equal(status, 503)
   t.ok(Number(headers['retry-after']) >= 1)
@@ -78,7 +78,7 @@ export function checkBusy(t: Test, { status, headers, body }: RawAnswer): void {
   t.match(JSON.parse(body.toString()), { error: /^Too many git operations/ })
 }
 
-/** Watches the processes in which git works on requests, until the returned function is called. */
+/** Counts the git processes that handle requests, until the returned function is called. */
 export function watchBackends(server?: number): () => { most: number; started: number } {
   const seen = new Set<number>()
   let most = 0

@@ -8,7 +8,7 @@ import { replaceGit } from '../git/sample-repository.ts'
 import { startServer } from '../helpers/server.ts'
 import { basic, commit, createCheckout, git, tryGit, workFolder } from './client.ts'
 
-/** A server that serves a checkout, whose branch `main` is checked out, and a clone of it. */
+/** Starts a server with an imported checkout, whose branch `main` is checked out, and clones it. */
 async function setUp(t: Test) {
   const server = await startServer(t)
   const token = await server.createToken('owner')
@@ -22,14 +22,14 @@ async function setUp(t: Test) {
   return { server, token, folder, path: found.path, clone, push }
 }
 
-t.test('a configuration that changes between the check and git is not the one that counts', async (t) => {
+t.test('a change of the configuration between the check and the start of git has no effect', async (t) => {
   const { server, token, path, clone, push } = await setUp(t)
   const folder = realpathSync(workFolder(t))
   const proof = join(folder, 'proof')
   const poison = `[transfer]\n\thideRefs = refs/heads\n[core]\n\talternateRefsCommand = ": > '${proof}'"\n[hook "x"]\n\tevent = pre-receive\n\tevent = reference-transaction\n\tcommand = ": > '${proof}'"\n`
   writeFileSync(join(folder, 'poison'), poison)
   const real = execFileSync('sh', ['-c', 'command -v git'], { encoding: 'utf8' }).trim()
-  // As early as git starts, and back again before anybody looks.
+  // Changes the configuration right before git starts and restores it afterwards.
   replaceGit(
     t,
     `[ "$1" = http-backend ] || exec '${real}' "$@"
@@ -58,10 +58,10 @@ t.test('a push to a branch that is checked out is refused, also in a linked work
   for (const branch of ['main', 'linked'])
     t.match((await push(`HEAD:${branch}`)).stderr, /remote rejected.*branch is currently checked out/, branch)
   await git(folder, ['checkout', '--quiet', '-b', 'another'])
-  t.equal((await push('HEAD:main')).code, 0, 'until something else is')
+  t.equal((await push('HEAD:main')).code, 0, 'accepted after another branch was checked out')
 })
 
-t.test('the garbage collection after a push keeps what the owner works on', async (t) => {
+t.test('the garbage collection after a push keeps objects of the index, reflogs and worktrees', async (t) => {
   const { folder, path, clone, push } = await setUp(t)
   const blob = (content: string) => git(folder, ['hash-object', '-w', '--stdin'], { input: content })
   const stage = async (at: string, name: string) => {
@@ -78,7 +78,7 @@ t.test('the garbage collection after a push keeps what the owner works on', asyn
   const detached = await git(linked, ['rev-parse', 'HEAD'])
   rmSync(join(path, 'worktrees/linked/logs'), { recursive: true })
   const kept = [logged, detached, await stage(folder, 'staged'), await stage(linked, 'staged-there')]
-  const garbage = await blob('nobody needs this')
+  const garbage = await blob('unreferenced')
   const settings = {
     'gc.pruneExpire': 'now',
     'gc.autoPackLimit': '1',
@@ -99,7 +99,7 @@ t.test('the garbage collection after a push keeps what the owner works on', asyn
   t.notMatch(readdirSync(path).join(), /lock|tmp/)
 })
 
-t.test('refs that are packed, and refs in deep folders, can be changed and deleted', async (t) => {
+t.test('packed refs and nested refs can be changed and deleted', async (t) => {
   const { folder, clone, push } = await setUp(t)
   const sha = await commit(clone)
   t.equal((await push('HEAD:a/b/c', 'HEAD:refs/tags/v1')).code, 0)
@@ -126,7 +126,7 @@ t.test('a shallow clone can be served and pushed to', async (t) => {
   t.equal(await git(shallow, ['rev-list', '--count', 'main']), '2')
 })
 
-t.test('a lock that a killed git has left does not stop the next push', async (t) => {
+t.test('a stale lock of a killed git does not block the next push', async (t) => {
   const { server, token, folder } = await setUp(t)
   const bare = realpathSync(workFolder(t))
   await git('/', ['clone', '--quiet', '--bare', folder, bare])

@@ -18,7 +18,7 @@ async function start(t: Test, limits: AppOptions['git'] = {}) {
   return { server, path, commits, authorization, url: `${server.url}/owner/demo.git` }
 }
 
-/** A push of a new branch as git would send it, of about a megabyte that cannot be compressed. */
+/** Returns the body of a push of a new branch, with about a megabyte of incompressible data. */
 async function pushBytes(t: Test, url: string): Promise<{ checkout: string; id: string; bytes: Buffer }> {
   const checkout = await createCheckout(t, url)
   const id = await commit(checkout, 1_000_000)
@@ -32,7 +32,7 @@ async function pushBytes(t: Test, url: string): Promise<{ checkout: string; id: 
   return { checkout, id, bytes: Buffer.concat([Buffer.from(`${line}0000`), ...chunks]) }
 }
 
-/** Nothing of an unfinished push is left, and the repository goes on working. */
+/** Checks that no files of an unfinished push are left and that the repository still works. */
 async function checkUnharmed(t: Test, path: string, url: string, authorization: string): Promise<void> {
   await until(() => workersIn(path).length === 0)
   const left = readdirSync(path, { recursive: true, encoding: 'utf8' })
@@ -45,7 +45,7 @@ async function checkUnharmed(t: Test, path: string, url: string, authorization: 
   await git(checkout, ['push', '--quiet', 'origin', 'HEAD:after'], { authorization })
 }
 
-t.test('a push as a client may send it', async (t) => {
+t.test('a push with a declared length is accepted', async (t) => {
   const { url, path, authorization } = await start(t)
   const { bytes, id } = await pushBytes(t, url)
   const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
@@ -58,7 +58,7 @@ t.test('a push as a client may send it', async (t) => {
   t.equal(await git(path, ['rev-parse', 'raw']), id)
 })
 
-t.test('a push that is broken off', async (t) => {
+t.test('an aborted push leaves no files behind', async (t) => {
   const { url, path, authorization } = await start(t, { maxChildren: 1 })
   const { bytes } = await pushBytes(t, url)
   const { request } = beginRpc(url, 'git-receive-pack', authorization)
@@ -69,7 +69,7 @@ t.test('a push that is broken off', async (t) => {
   await checkUnharmed(t, path, url, authorization)
 })
 
-t.test('a fetch that is broken off', async (t) => {
+t.test('git stops when a fetch is aborted', async (t) => {
   const { url, path, authorization } = await start(t, { maxChildren: 1 })
   const checkout = await createCheckout(t, url)
   const id = await commit(checkout, 12_000_000)
@@ -77,14 +77,14 @@ t.test('a fetch that is broken off', async (t) => {
   const { request } = beginRpc(url, 'git-upload-pack', authorization)
   request.end(`0032want ${id}\n00000009done\n`)
   const [response] = await once(request, 'response')
-  // Not read, so that git cannot get on.
+  // The client does not read, so git cannot finish.
   response.pause()
   t.ok(workersIn(path).length > 0)
   request.destroy()
   await checkUnharmed(t, path, url, authorization)
 })
 
-t.test('a push that is too large', async (t) => {
+t.test('a push that is too large is refused with 413', async (t) => {
   const { url, path, authorization } = await start(t, { maxBytes: 200_000, maxChildren: 1 })
   const { bytes, checkout } = await pushBytes(t, url)
 
@@ -92,7 +92,7 @@ t.test('a push that is too large', async (t) => {
     'content-length': String(bytes.length),
     expect: '100-continue',
   })
-  declared.request.on('continue', () => t.fail('the body is not wanted'))
+  declared.request.on('continue', () => t.fail('the server must not ask for the body'))
   declared.request.flushHeaders()
   t.equal((await declared.answer).status, 413)
   declared.request.destroy()
@@ -116,7 +116,7 @@ t.test('a push that is too large', async (t) => {
   await checkUnharmed(t, path, url, authorization)
 })
 
-t.test('a client that sends all before it looks at the answer', async (t) => {
+t.test('a client that sends its whole body before it reads receives the answer', async (t) => {
   const { url, authorization } = await start(t, { maxBytes: 200_000 })
   const { hostname, port } = new URL(url)
   const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true })
@@ -129,11 +129,11 @@ t.test('a client that sends all before it looks at the answer', async (t) => {
       socket.write(bytes, (error) => (error ? reject(error) : resolve())),
     )
 
-  // Commands without an end: git goes on reading.
+  // An endless list of commands: git keeps reading.
   const command = `${'0'.repeat(40)} ${'1'.repeat(40)} refs/heads/main\n`
   const large = Buffer.from(`00${(command.length + 4).toString(16)}${command}`.repeat(10_000))
   const small = gzipSync(large)
-  t.ok(small.length < 64 * 1024, 'worth reading to its end')
+  t.ok(small.length < 64 * 1024, 'small enough to be discarded without closing the connection')
   await send(head(`Content-Encoding: gzip\r\nContent-Length: ${small.length}`))
   await send(small)
   await send(head('Transfer-Encoding: chunked'))
@@ -148,7 +148,7 @@ t.test('a client that sends all before it looks at the answer', async (t) => {
   t.equal(text.match(/HTTP\/1\.1 413 /g)?.length, 2, 'both answers arrive')
 })
 
-t.test('a body of a kind that is not read', async (t) => {
+t.test('unsupported media types and encodings are refused', async (t) => {
   const { url, authorization } = await start(t)
   const send = async (headers: Record<string, string>, body: string | Buffer) => {
     const { request, answer } = beginRpc(url, 'git-receive-pack', authorization, headers)
@@ -164,7 +164,7 @@ t.test('a body of a kind that is not read', async (t) => {
   t.equal(await send({}, '0000'), 200)
 })
 
-t.test('"100 Continue" is for those who may push', async (t) => {
+t.test('"100 Continue" is sent only to clients that may push', async (t) => {
   const { url, authorization } = await start(t)
   const ask = async (caller: string) => {
     let continued = false
@@ -183,7 +183,7 @@ t.test('"100 Continue" is for those who may push', async (t) => {
   t.same(await ask(basic('x', 'unknown')), { status: 401, continued: false })
 })
 
-t.test('a request that takes too long', async (t) => {
+t.test('a request that takes too long is stopped', async (t) => {
   const { url, path, authorization } = await start(t, { timeout: 700, maxChildren: 1 })
   const { bytes } = await pushBytes(t, url)
   const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
@@ -195,7 +195,7 @@ t.test('a request that takes too long', async (t) => {
   await checkUnharmed(t, path, url, authorization)
 })
 
-t.test('files that cannot be opened', async (t) => {
+t.test('a repository whose files are missing answers 503, but 404 to strangers', async (t) => {
   const { server, url, path, authorization } = await start(t, { maxChildren: 1 })
   const stranger = basic('x', await server.createToken('stranger'))
   await server.store.repositories.setVisibility('owner', 'demo', 'private')

@@ -9,7 +9,7 @@ import { backendsOf } from './raw.ts'
 
 t.test('thirty clones of one client at once all succeed', async (t) => {
   const { server } = await startGitServer(t)
-  // In a process of its own: starting thirty clients holds up this one.
+  // In a separate process, because starting thirty clients blocks this one.
   const instance = await startInstance(t, server.options)
   const url = `${instance.url}/owner/demo.git`
   const folder = workFolder(t)
@@ -21,7 +21,7 @@ t.test('thirty clones of one client at once all succeed', async (t) => {
     results.filter(({ code }) => code !== 0),
     [],
   )
-  t.ok(watched().most <= 6, 'one address holds half of the places for fetches')
+  t.ok(watched().most <= 6, 'one address holds at most half of the places for fetches')
 })
 
 t.test('a request without a body holds no place', async (t) => {
@@ -36,17 +36,17 @@ t.test('a request without a body holds no place', async (t) => {
   await until(() => backendsOf().length === 0)
 })
 
-t.test('half-open pushes of one address do not keep out those of another', async (t) => {
+t.test('half-open pushes of one address do not block those of another', async (t) => {
   const { begin, clone, push } = await startGitServer(t)
   const watched = watchBackends()
   for (let count = 0; count < 50; count++) begin('push', '127.0.0.2', HALF_OPEN)
   await until(() => backendsOf().length > 0)
   await push()
   await clone()
-  t.ok(watched().most <= 4, 'two half-open pushes and one request of the other address')
+  t.ok(watched().most <= 4, 'at most two half-open pushes and the requests of the other address')
 })
 
-t.test('fetches cannot fill the places for pushes', async (t) => {
+t.test('fetches cannot use the places for pushes', async (t) => {
   const { path, url, begin, push, refs } = await startGitServer(t, { maxChildren: 4 })
   const checkout = await createCheckout(t, url)
   const id = await commit(checkout, 12_000_000)
@@ -85,7 +85,7 @@ t.test('addresses take turns, requests of one address keep their order', async (
     const raw = begin('push', `127.0.0.${name.charAt(0)}`, EVERYTHING)
     raw.request.end()
     waiting.push(raw.answer.then(() => order.push(name)))
-    // So that they arrive at the server in this order.
+    // The requests must arrive at the server in this order.
     await setTimeout(40)
   }
   await finish(held)

@@ -8,13 +8,13 @@ export interface RawAnswer {
   body: Buffer
 }
 
-/** A request under way, in the hands of the test. */
+/** A request whose body the test writes. */
 export interface RawRequest {
   request: ClientRequest
   answer: Promise<RawAnswer>
 }
 
-/** Begins a request to one of git's services; its body is the test's to write. */
+/** Begins a request to one of git's services. The test writes its body. */
 export function beginRpc(
   url: string,
   service: string,
@@ -27,7 +27,7 @@ export function beginRpc(
   })
 }
 
-/** Asks for the list of refs that a fetch begins with. */
+/** Requests the list of refs that a fetch begins with. */
 export function beginRefs(url: string, headers: Record<string, string>): RawRequest {
   const raw = begin(`${url}/info/refs?service=git-upload-pack`, { headers })
   raw.request.end()
@@ -48,7 +48,7 @@ function begin(url: string, options: RequestOptions): RawRequest {
   return { request: raw, answer: promise }
 }
 
-/** The processes that work in the repository's folder. */
+/** Returns the processes whose working directory is the repository's folder. */
 export function workersIn(path: string): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -56,7 +56,7 @@ export function workersIn(path: string): number[] {
     .filter((pid) => folderOf(pid) === path && isRunning(pid))
 }
 
-/** The processes in which git works on requests to the server of a process, this one unless given: one for a request. */
+/** Returns the `git http-backend` processes of a server, by default of this process: one for each request. */
 export function backendsOf(server = process.pid): number[] {
   return readFileSync(`/proc/${server}/task/${server}/children`, 'utf8')
     .split(' ')

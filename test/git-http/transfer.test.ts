@@ -22,7 +22,7 @@ t.test('clone, push, fetch, and a report on what was pushed', async (t) => {
     await server.createRepository(name, { private: true, objectFormat, commits: 0 })
     const url = `${server.url}/${name}.git`
     const options = {
-      credential: { username: 'whoever', password: token },
+      credential: { username: 'ignored', password: token },
       config: { 'protocol.version': version },
     }
     const first = workFolder(t)
@@ -50,7 +50,7 @@ t.test('clone, push, fetch, and a report on what was pushed', async (t) => {
   }
 })
 
-t.test('an empty repository says which object format it has', async (t) => {
+t.test('an empty repository advertises its object format', async (t) => {
   const server = await startServer(t)
   await server.createRepository('owner/empty', { objectFormat: 'sha256', commits: 0 })
   const answer = await fetch(`${server.url}/owner/empty.git/info/refs?service=git-upload-pack`, {
@@ -60,7 +60,7 @@ t.test('an empty repository says which object format it has', async (t) => {
   t.match(await answer.text(), /object-format=sha256/)
 })
 
-t.test('requests that git compresses, and a push in chunks', async (t) => {
+t.test('compressed fetch requests and chunked pushes are accepted', async (t) => {
   const server = await startServer(t)
   const token = await server.createToken('owner')
   await server.createRepository('owner/chunks', { commits: 0 })
@@ -68,7 +68,7 @@ t.test('requests that git compresses, and a push in chunks', async (t) => {
   const options = { authorization: basic(token, ''), config: { 'http.postBuffer': '65536' } }
   const checkout = await createCheckout(t, url)
   const main = await commit(checkout, 200_000)
-  // So many branches that asking for them takes more than the 1,024 bytes from which on git compresses.
+  // git compresses requests of more than 1,024 bytes. Requesting this many branches exceeds that.
   const branches = Array.from({ length: 60 }, (_, index) => index)
   const stream = branches.map(
     (index) =>
@@ -89,7 +89,7 @@ t.test('requests that git compresses, and a push in chunks', async (t) => {
   t.equal(await git(join(folder, 'clone'), ['rev-parse', 'origin/main']), main)
 })
 
-t.test('an imported checkout of another owner, whose folder is gone', async (t) => {
+t.test('an imported .git of another owner without a work tree can be used', async (t) => {
   const server = await startServer(t)
   const token = await server.createToken('owner')
   const checkout = await createCheckout(t, 'nowhere')
@@ -132,17 +132,17 @@ t.test('hooks do not run', async (t) => {
   await git(checkout, ['push', '--quiet', 'origin', 'HEAD:main'], { authorization: basic('x', token) })
   t.notOk(existsSync(proof))
   await git(checkout, ['push', '--quiet', path, 'HEAD:other'])
-  t.ok(existsSync(proof), 'they would without the server')
+  t.ok(existsSync(proof), 'hooks run when git is called without the server')
 })
 
-t.test('a broken object is refused, and nothing of it stays', async (t) => {
+t.test('a malformed object is refused and not stored', async (t) => {
   const server = await startServer(t)
   const token = await server.createToken('owner')
   const { path } = await server.createRepository('owner/broken', { commits: 0 })
   const checkout = await createCheckout(t, `${server.url}/owner/broken.git`)
   const tree = await git(checkout, ['rev-parse', 'HEAD^{tree}'])
   const bad = await git(checkout, ['hash-object', '-t', 'commit', '-w', '--literally', '--stdin'], {
-    input: `tree ${tree}\nauthor nobody\ncommitter nobody\n\nmessage\n`,
+    input: `tree ${tree}\nauthor A\ncommitter A\n\nmessage\n`,
   })
   const options = { authorization: basic('x', token) }
   const { code, stderr } = await tryGit(checkout, ['push', 'origin', `${bad}:refs/heads/main`], options)
@@ -152,7 +152,7 @@ t.test('a broken object is refused, and nothing of it stays', async (t) => {
   t.equal((await server.report('owner/broken', bad, { state: 'success' }, token)).status, 404)
 })
 
-t.test('what cannot be synced to disk is not acknowledged', async (t) => {
+t.test('a push that cannot be synced to disk is not acknowledged', async (t) => {
   const server = await startServer(t)
   const authorization = basic('x', await server.createToken('owner'))
   const { path } = await server.createRepository('owner/unsynced', { commits: 0 })
@@ -161,7 +161,7 @@ t.test('what cannot be synced to disk is not acknowledged', async (t) => {
   const id = await git(checkout, ['rev-parse', 'HEAD'])
   await git(checkout, ['push', '--quiet', 'origin', 'HEAD:main', 'HEAD:topic'], { authorization })
 
-  // A folder that can be neither opened nor synced, and that git itself does without.
+  // A folder that can be neither opened nor synced. git itself does not need it.
   const info = join(path, 'objects/info')
   rmSync(info, { recursive: true, force: true })
   symlinkSync('info', info)
@@ -173,10 +173,14 @@ t.test('what cannot be synced to disk is not acknowledged', async (t) => {
     (error) => String(error),
   )
   t.match(outcome, /^503 /)
-  t.equal((await tryGit(path, ['rev-parse', '--verify', 'topic'])).code, 128, 'git itself has accepted it')
+  t.equal(
+    (await tryGit(path, ['rev-parse', '--verify', 'topic'])).code,
+    128,
+    'git itself has deleted the branch',
+  )
   const again = await tryGit(checkout, ['push', 'origin', 'HEAD:main'], { authorization })
   t.not(again.code, 0)
-  t.notMatch(again.stderr, /up-to-date/, 'the list of refs does not acknowledge it either')
+  t.notMatch(again.stderr, /up-to-date/, 'the list of refs does not acknowledge the push either')
   rmSync(info)
   t.match(await tryGit(checkout, ['push', 'origin', 'HEAD:main'], { authorization }), {
     code: 0,
@@ -184,7 +188,7 @@ t.test('what cannot be synced to disk is not acknowledged', async (t) => {
   })
 })
 
-t.test('a lock that a power cut left behind does not stop pushes', async (t) => {
+t.test('a stale lock left by a power cut does not block pushes', async (t) => {
   const server = await startServer(t)
   const authorization = basic('x', await server.createToken('owner'))
   const { path } = await server.createRepository('owner/locked', { commits: 0 })
@@ -195,7 +199,7 @@ t.test('a lock that a power cut left behind does not stop pushes', async (t) => 
   const locks = ['HEAD.lock', 'packed-refs.lock', 'packed-refs.new', 'refs/heads/main.lock']
   const others = ['refs/heads/group/held.lock', 'config.lock']
   for (const name of [...locks, ...others]) writeFileSync(join(path, name), '')
-  // config.lock is old too, but guards no ref.
+  // config.lock is old too, but does not lock a ref.
   for (const name of [...locks, 'config.lock']) utimesSync(join(path, name), 1, 1)
 
   await commit(checkout)
@@ -204,12 +208,12 @@ t.test('a lock that a power cut left behind does not stop pushes', async (t) => 
     locks.filter((name) => existsSync(join(path, name))),
     [],
   )
-  for (const name of others) t.ok(existsSync(join(path, name)), `${name} is left alone`)
+  for (const name of others) t.ok(existsSync(join(path, name)), `${name} is not removed`)
   const held = await tryGit(checkout, ['push', 'origin', 'HEAD:group/held'], { authorization })
-  t.match(held.stderr, /held\.lock': File exists/, 'a lock that may be held is respected')
+  t.match(held.stderr, /held\.lock': File exists/, 'a recent lock is respected')
 })
 
-t.test('a replaced object is served as it is', async (t) => {
+t.test('replacement refs do not change the objects that are served', async (t) => {
   const server = await startServer(t)
   const { path, commits } = await server.createRepository('owner/replaced', { commits: 2 })
   const [older = '', newer = ''] = commits

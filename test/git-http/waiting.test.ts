@@ -7,7 +7,7 @@ import { replaceGit, until } from '../git/sample-repository.ts'
 import { checkBusy, EVERYTHING, finish, HALF_OPEN, startGitServer, watchBackends } from './git-server.ts'
 import { backendsOf, type RawAnswer, workersIn } from './raw.ts'
 
-t.test('how many requests wait is bounded, and a client that leaves makes way for another', async (t) => {
+t.test('the number of waiting requests is bounded, and disconnected clients leave the queue', async (t) => {
   const { hold, refs, clone, path } = await startGitServer(t, { maxChildren: 1 })
   const held = await hold('127.0.0.2')
   for (let round = 0; round < 2; round++) {
@@ -22,10 +22,10 @@ t.test('how many requests wait is bounded, and a client that leaves makes way fo
   }
   await finish(held)
   await clone()
-  t.same(workersIn(path), [], 'git does not work for those who left')
+  t.same(workersIn(path), [], 'git does not run for disconnected clients')
 })
 
-t.test('a request that waited too long gets 503', async (t) => {
+t.test('a request that waits too long gets 503', async (t) => {
   const { begin, hold } = await startGitServer(t, { maxChildren: 1, maxWait: 200 })
   const held = await hold('127.0.0.2')
   for (const service of ['fetch', 'push'] as const) {
@@ -36,7 +36,7 @@ t.test('a request that waited too long gets 503', async (t) => {
   t.equal((await finish(held)).status, 200)
 })
 
-t.test('git does not work for clients that leave while they wait', async (t) => {
+t.test('git does not run for clients that disconnect while they wait', async (t) => {
   const { server, authorization, begin, refs, hold, clone } = await startGitServer(t, { maxChildren: 1 })
   const watched = watchBackends()
   const held = await hold('127.0.0.2')
@@ -61,7 +61,7 @@ t.test('git does not work for clients that leave while they wait', async (t) => 
   await clone()
 })
 
-t.test('of the pipelined requests of a client that leaves, git works on the first at most', async (t) => {
+t.test('git runs for at most the first pipelined request of a disconnected client', async (t) => {
   const { server, hold, clone } = await startGitServer(t, { maxChildren: 1 })
   const watched = watchBackends()
   const held = await hold('127.0.0.2')
@@ -72,13 +72,13 @@ t.test('of the pipelined requests of a client that leaves, git works on the firs
   await setTimeout(100)
   await finish(held)
   await setTimeout(200)
-  // While a client pipelines, nothing more is read from it, and so its end is not seen.
+  // The server reads no more from a client with pipelined requests, so it does not see the disconnect.
   t.ok(watched().started <= 2)
   await until(() => backendsOf().length === 0)
   await clone()
 })
 
-t.test('memory for bodies of fetches is bounded, in total and for one address', async (t) => {
+t.test('memory for bodies of fetches is bounded, in total and for each address', async (t) => {
   const { begin, clone } = await startGitServer(t, { bodyMemory: 1_000_000 })
   const part = (size: number) => '0'.repeat(size)
   const first = begin('fetch', '127.0.0.2', part(400_000), 500_000)
@@ -93,15 +93,15 @@ t.test('memory for bodies of fetches is bounded, in total and for one address', 
   await setTimeout(100)
   const second = begin('fetch', '127.0.0.2', part(400_000), 500_000)
   t.equal(await Promise.race([second.answer, setTimeout(200, 'reads')]), 'reads')
-  // A byte in a chunk of its own takes more memory than the byte.
+  // A chunk of one byte takes more memory than the byte.
   const tiny = begin('fetch', '127.0.0.5', '')
   await setTimeout(100)
   for (let count = 0; count < 1_000; count++) tiny.request.write('0')
   checkBusy(t, await tiny.answer)
 })
 
-t.test('memory for the body of a fetch is free again when git has read it', async (t) => {
-  // Enough for two at a time.
+t.test('memory for the body of a fetch is released when git has read it', async (t) => {
+  // Enough for two bodies at a time.
   const { begin } = await startGitServer(t, { bodyMemory: 2_500 })
   for (let count = 0; count < 4; count++) {
     const { request, answer } = begin('fetch', '127.0.0.2', EVERYTHING)
@@ -110,7 +110,7 @@ t.test('memory for the body of a fetch is free again when git has read it', asyn
   }
 })
 
-t.test('a client that sends too slowly is cut off, one that is held back by git is not', async (t) => {
+t.test('a client that sends too slowly is cut off, one that waits for git is not', async (t) => {
   const window = 600
   const { begin, hold, path } = await startGitServer(
     t,
@@ -142,7 +142,7 @@ t.test('a client that sends too slowly is cut off, one that is held back by git 
   t.equal((await heldBack.answer).status, 200)
 })
 
-t.test('a server that stops finishes those who wait, and lets them go when it is in a hurry', async (t) => {
+t.test('a stopping server finishes waiting requests, unless it must stop at once', async (t) => {
   for (const how of ['finish', 'cut off'] as const) {
     const { server, hold, refs, path } = await startGitServer(t, { maxChildren: 1 })
     const held = await hold('127.0.0.2')
