@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, realpathSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { git } from '../../../test/helpers/git.ts'
 import { type CommandLineOptions, commandLine } from '../../typescript/test/helpers/command-line.ts'
@@ -13,7 +14,7 @@ const FOREVER = 'echo up; while :; do sleep 0.05; done'
 const shells = [['dash'], ['bash', '--posix'], ['busybox', 'ash'], ['sh']].filter(
   ([name = '']) => spawnSync(name, ['-c', ''], { stdio: 'ignore' }).error === undefined,
 )
-const first = await startService(t, { commits: 13 * shells.length })
+const first = await startService(t, { commits: 15 * shells.length })
 t.jobs = 4
 
 t.test('it stays small', (t) => {
@@ -68,6 +69,13 @@ for (const shell of shells) {
         2,
         /is not OWNER\/NAME/,
       ],
+      [['report', '--repo', 'acme/rocket', '--sha', '', '--state', 'success'], 2, /missing commit/],
+      [['report', '--repo', 'acme/rocket', '--sha', '{a,b}', '--state', 'success'], 2, /missing commit/],
+      [
+        ['report', ...placeOf(service), '--url', service.proxy.url.slice(7), '--state', 'success'],
+        2,
+        /missing URL/,
+      ],
       [['report', '--frob', 'x'], 2, /unknown option --frob/],
       [['report', '--state'], 2, /--state needs a value/],
       [['run', ...placeOf(service)], 2, /missing command/],
@@ -94,7 +102,92 @@ for (const shell of shells) {
       .finished
     t.equal(missing.code, 127)
     t.equal((await start(t, service, ['run', ...placeOf(service), '--', '/tmp']).finished).code, 126)
+    const ownFunction = await start(t, service, ['run', ...placeOf(service), '--', 'say', 'hi']).finished
+    t.equal(ownFunction.code, 127, 'a function of the script is not a command')
   })
+
+  t.test(
+    `${shell.join(' ')}: the command gets the environment unchanged, and runs with stdin closed`,
+    { buffered: true },
+    async (t) => {
+      const service = await first.again()
+      const env = { target: 'prod', sha: `"it's"`, environment: 'a\nb', token: '$x' }
+      const echo = 'echo "$target $sha $environment $token"; exit 3'
+      const args = [
+        '-c',
+        'exec "$@" <&-',
+        'sh',
+        ...program,
+        'run',
+        ...placeOf(service),
+        '--',
+        'sh',
+        '-c',
+        echo,
+      ]
+      const ran = await start(t, service, args, { program: ['sh'], env }).finished
+      t.match(ran, { code: 3, stdout: `prod "it's" a\nb $x\n`, stderr: '' })
+      t.strictSame(await service.stored(), ['default failure'])
+    },
+  )
+
+  t.test(`${shell.join(' ')}: a hostile answer is printed on one line`, { buffered: true }, async (t) => {
+    const service = await first.again()
+    const report = ['report', ...placeOf(service), '--state', 'success']
+    service.proxy.plan(
+      { status: 403, body: '\u001b[31mno\u0007' },
+      { status: 403, body: 'x'.repeat(1_000_000) },
+    )
+    t.strictSame(await start(t, service, report).finished, {
+      code: 5,
+      stdout: '',
+      stderr: 'commit-status: success of default was not stored:  [31mno  403\n',
+    })
+    const large = await start(t, service, report).finished
+    t.match(large, { code: 5, stderr: /x 403\n$/ })
+    t.ok(large.stderr.length < 1_000)
+  })
+
+  t.test(
+    `${shell.join(' ')}: signals that arrive while the command ends leave its exit code`,
+    { buffered: true },
+    async (t) => {
+      const command = `trap 'trap "" TERM; exit 9' TERM; ${FOREVER}`
+      const codes = await Promise.all(
+        Array.from({ length: 24 }, async (_, index) => {
+          const args = ['run', '--', 'sh', '-c', command]
+          const running = commandLine(t, args, { program, detached: true })
+          await running.printed('up')
+          const { pid = 0 } = running.child
+          process.kill(-pid, 'SIGTERM')
+          await setTimeout(index / 2)
+          running.child.kill('SIGTERM')
+          return (await running.finished).code
+        }),
+      )
+      // bash loses the exit code of a child that ends while a signal interrupts "wait".
+      const allowed = shell[0] === 'bash' ? [9, 143] : [9]
+      t.strictSame(
+        codes.filter((code) => !allowed.includes(code ?? -1)),
+        [],
+      )
+    },
+  )
+
+  t.test(
+    `${shell.join(' ')}: a signal after the command ended changes nothing`,
+    { buffered: true },
+    async (t) => {
+      const service = await first.again()
+      service.proxy.plan('pass', { status: 503, headers: { 'retry-after': '1' } })
+      const running = run(t, service, 'exit 0')
+      await service.proxy.reached(2)
+      running.child.kill('SIGTERM')
+      t.match(await running.finished, { code: 0, stderr: '' })
+      t.strictSame(await service.stored(), ['default success'])
+      t.strictSame(sentStates(service), ['pending', 'success', 'success'])
+    },
+  )
 
   t.test(
     `${shell.join(' ')}: signals are passed on and never leave pending`,
@@ -149,7 +242,7 @@ for (const shell of shells) {
     const strict = await run(t, { ...service, token: 'nonsense' }, 'exit 0', '--strict').finished
     t.match(strict, { code: 5, stderr: /error: "success/ })
     const lost = commandLine(t, ['run', '--', 'sh', '-c', 'exit 4'], { program })
-    t.match(await lost.finished, { code: 4, stderr: /missing address/ })
+    t.match(await lost.finished, { code: 4, stderr: /missing URL/ })
     t.notMatch(`${refused.stderr}${strict.stderr}`, service.token)
   })
 
@@ -202,10 +295,17 @@ for (const shell of shells) {
       const env = {
         GITHUB_EVENT_NAME: 'pull_request',
         GITHUB_REPOSITORY: 'acme/rocket',
-        GITHUB_SHA: 'f'.repeat(40),
+        GITHUB_SHA: git(checkout, 'rev-parse', 'HEAD'),
       }
       const pull = await start(t, service, ['report', '--state', 'success'], { cwd: checkout, env }).finished
       t.match(pull, { code: 0, stdout: `acme/rocket ${reviewed} default success\n` })
+      git(checkout, 'checkout', '--quiet', reviewed)
+      const head = { ...env, GITHUB_SHA: 'f'.repeat(40) }
+      const checkedOut = await start(t, service, ['report', '--state', 'success'], {
+        cwd: checkout,
+        env: head,
+      }).finished
+      t.match(checkedOut, { code: 0, stdout: `acme/rocket ${reviewed} default success\n` })
     },
   )
 }

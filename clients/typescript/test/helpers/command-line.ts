@@ -28,6 +28,8 @@ export interface CommandLineOptions {
   program?: readonly string[]
   /** What it reads from stdin; nothing by default. */
   input?: string
+  /** Whether it leads a process group of its own. */
+  detached?: boolean
 }
 
 /** Starts `commit-status` with an environment of PATH alone, by default in an empty folder. */
@@ -39,6 +41,7 @@ export function commandLine(t: Test, args: readonly string[], options: CommandLi
     cwd,
     env: { PATH: process.env.PATH, NODE_COMPILE_CACHE: compileCache, ...options.env },
     stdio: 'pipe',
+    detached: options.detached ?? false,
   })
   // A program that reads nothing may be gone already.
   child.stdin.on('error', () => {}).end(options.input ?? '')
