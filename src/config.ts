@@ -6,75 +6,157 @@ import { parseCidr, type TrustedProxies } from './auth/address.ts'
 import type { BudgetOptions } from './auth/budget.ts'
 import type { GitLimits } from './git-http/serve.ts'
 
-/** How the server is run, from the environment. */
+/** The server's settings. */
 export interface Config {
   host: string
   port: number
   dataDir: string
-  /** A PostgreSQL database; null: SQLite in `dataDir`. Holds a password: never to be shown. */
+  /** A PostgreSQL database; null: SQLite in `dataDir`. Holds a password: never show it. */
   databaseUrl: string | null
-  /** Most connections to PostgreSQL. */
+  /** Largest number of connections to PostgreSQL. */
   poolSize: number
-  /** Contexts that a commit may have. */
+  /** Largest number of contexts of a commit. */
   maxContexts: number
-  /** The origin that people use; null: that of the request. */
+  /** The origin that people use; null: the origin of the request. */
   publicUrl: string | null
   trustedProxies: TrustedProxies
   budget: BudgetOptions
   git: Pick<GitLimits, 'maxBytes' | 'timeout' | 'maxChildren'>
-  /** What `/metrics` demands; null: there is no such page. */
+  /** The token that `/metrics` requires; null: the page does not exist. */
   metricsToken: string | null
   logLevel: string
 }
 
-/** A variable holds what it must not; the message names it. */
+/** A variable has an invalid value; the message names the variable. */
 export class ConfigError extends Error {
   override name = 'ConfigError'
 }
 
 const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']
-const schema = {
-  type: 'object',
-  properties: {
-    HOST: { type: 'string', default: '127.0.0.1' },
-    PORT: { type: 'integer', minimum: 0, maximum: 65_535, default: 3000 },
-    DATA_DIR: { type: 'string', default: './data' },
-    DATABASE_URL: { type: 'string', default: '' },
-    DATABASE_POOL: { type: 'integer', minimum: 1, maximum: 1000, default: 10 },
-    MAX_CONTEXTS: { type: 'integer', minimum: 1, maximum: 1_000_000_000, default: 2_000 },
-    PUBLIC_URL: { type: 'string', default: '' },
-    TRUSTED_PROXIES: { type: 'string', default: '' },
-    AUTH_FAILURE_LIMIT: { type: 'integer', minimum: 1, maximum: 1_000_000_000, default: 30 },
-    AUTH_FAILURE_WINDOW: { type: 'integer', minimum: 1, maximum: 1_000_000_000, default: 300 },
-    GIT_MAX_BYTES: { type: 'integer', minimum: 1, default: 2 * 1024 ** 3 },
-    // A timer of Node holds no more milliseconds.
-    GIT_TIMEOUT: { type: 'integer', minimum: 1, maximum: 2_147_483, default: 600 },
-    GIT_MAX_CHILDREN: { type: 'integer', minimum: 1, default: 16 },
-    // Anything that can stand in a header after `Bearer`.
-    METRICS_TOKEN: { type: 'string', pattern: '^[!-~]*$', default: '' },
-    LOG_LEVEL: { type: 'string', enum: LEVELS, default: 'info' },
+
+/**
+ * Every environment variable of the server. The configuration is read with this table, `--help` prints it, and a test
+ * compares the operator's guide with it. `unset` describes the default where it is no value.
+ */
+export const variables = {
+  HOST: { type: 'string', default: '127.0.0.1', meaning: 'address to listen on' },
+  PORT: {
+    type: 'integer',
+    minimum: 0,
+    maximum: 65_535,
+    default: 3000,
+    meaning: 'port to listen on; 0 picks a free one',
   },
-} as const
+  DATA_DIR: {
+    type: 'string',
+    default: './data',
+    meaning: 'folder of the SQLite database and of the repositories that the server creates',
+  },
+  DATABASE_URL: {
+    type: 'string',
+    default: '',
+    unset: 'SQLite in DATA_DIR',
+    meaning: 'PostgreSQL database, as postgres://user:password@host:5432/database',
+  },
+  DATABASE_POOL: {
+    type: 'integer',
+    minimum: 1,
+    maximum: 1000,
+    default: 10,
+    meaning: 'connections of one process to PostgreSQL; with three or more, some are reserved for reads',
+  },
+  MAX_CONTEXTS: {
+    type: 'integer',
+    minimum: 1,
+    maximum: 1_000_000_000,
+    default: 2_000,
+    meaning: 'contexts that a commit may have; a report that would add one more is answered 422',
+  },
+  PUBLIC_URL: {
+    type: 'string',
+    default: '',
+    unset: 'origin of the request',
+    meaning: 'origin that people use, for secure cookies and examples to copy',
+  },
+  TRUSTED_PROXIES: {
+    type: 'string',
+    default: '',
+    unset: 'none',
+    meaning: 'proxies whose X-Forwarded-* headers are believed: CIDRs, separated by commas',
+  },
+  AUTH_FAILURE_LIMIT: {
+    type: 'integer',
+    minimum: 1,
+    maximum: 1_000_000_000,
+    default: 30,
+    meaning: 'failed authentication attempts that an address may make in one window',
+  },
+  AUTH_FAILURE_WINDOW: {
+    type: 'integer',
+    minimum: 1,
+    maximum: 1_000_000_000,
+    default: 300,
+    meaning: 'length of that window in seconds',
+  },
+  GIT_MAX_BYTES: {
+    type: 'integer',
+    minimum: 1,
+    default: 2 * 1024 ** 3,
+    meaning: 'largest push in bytes',
+  },
+  GIT_TIMEOUT: {
+    type: 'integer',
+    minimum: 1,
+    // Node's timers hold no more milliseconds.
+    maximum: 2_147_483,
+    default: 600,
+    meaning: 'seconds that git may work on one request',
+  },
+  GIT_MAX_CHILDREN: {
+    type: 'integer',
+    minimum: 1,
+    default: 16,
+    meaning: 'requests that git works on at the same time',
+  },
+  METRICS_TOKEN: {
+    type: 'string',
+    // Anything that can follow `Bearer` in a header.
+    pattern: '^[!-~]*$',
+    default: '',
+    unset: 'none; /metrics is 404',
+    meaning: 'token that /metrics requires as "Authorization: Bearer"',
+  },
+  LOG_LEVEL: {
+    type: 'string',
+    enum: LEVELS,
+    default: 'info',
+    meaning: `least severe level that is logged: ${LEVELS.join(', ')}`,
+  },
+} as const satisfies Record<string, Variable>
 
-/** Names of all that the configuration is read from. */
-export const variables = Object.keys(schema.properties)
+interface Variable {
+  type: 'string' | 'integer'
+  default: string | number
+  /** Describes what an empty default means. */
+  unset?: string
+  meaning: string
+  minimum?: number
+  maximum?: number
+  pattern?: string
+  enum?: string[]
+}
 
-interface Environment {
-  HOST: string
-  PORT: number
-  DATA_DIR: string
-  DATABASE_URL: string
-  DATABASE_POOL: number
-  MAX_CONTEXTS: number
-  PUBLIC_URL: string
-  TRUSTED_PROXIES: string
-  AUTH_FAILURE_LIMIT: number
-  AUTH_FAILURE_WINDOW: number
-  GIT_MAX_BYTES: number
-  GIT_TIMEOUT: number
-  GIT_MAX_CHILDREN: number
-  METRICS_TOKEN: string
-  LOG_LEVEL: string
+type Environment = {
+  [Name in keyof typeof variables]: (typeof variables)[Name]['type'] extends 'integer' ? number : string
+}
+
+/** Returns every variable with its default in words and its meaning. */
+export function describeVariables(): { name: string; default: string; meaning: string }[] {
+  return Object.entries<Variable>(variables).map(([name, variable]) => ({
+    name,
+    default: variable.unset ?? String(variable.default),
+    meaning: variable.meaning,
+  }))
 }
 
 /**
@@ -84,7 +166,9 @@ interface Environment {
  */
 export function readConfig(environment: NodeJS.ProcessEnv): Config {
   const data = Object.fromEntries(
-    variables.filter((name) => environment[name]).map((name) => [name, environment[name]]),
+    Object.keys(variables)
+      .filter((name) => environment[name])
+      .map((name) => [name, environment[name]]),
   )
   const env = validate(data)
   return {
@@ -108,26 +192,27 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
 }
 
 function validate(data: Record<string, string | undefined>): Environment {
-  for (const [name, { type }] of Object.entries(schema.properties)) {
-    // The validator would take `Infinity` and `1e400` for integers without an upper limit.
+  for (const [name, { type }] of Object.entries(variables)) {
+    // The validator accepts `Infinity` and `1e400` as integers where there is no upper limit.
     const text = data[name]
     if (type === 'integer' && text && !/^-?\d{1,15}$/.test(text))
       throw new ConfigError(`${name} must be a whole number; got "${text}"`)
   }
   try {
+    const schema = { type: 'object', properties: variables }
     return envSchema<Environment>({ schema, data, env: false, dotenv: false, ajv: { customOptions } })
   } catch (error) {
     throw new ConfigError(explain(error))
   }
 }
 
-/** The schema above is right or wrong once and for all: it is not validated at each start. */
+/** Skips the validation of the schema, which never changes, at each start. */
 function customOptions(ajv: Ajv): Ajv {
   ajv.opts.validateSchema = false
-  return ajv
+  return ajv.addVocabulary(['unset', 'meaning'])
 }
 
-/** env-schema speaks of `env/PORT must be integer`. */
+/** Returns the validator's message, which reads `env/PORT must be integer`, in our words. */
 function explain(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error)
   return message
@@ -142,7 +227,7 @@ function explain(error: unknown): string {
 }
 
 /**
- * The address of a PostgreSQL database. An empty one counts as not set.
+ * Returns the URL of a PostgreSQL database, or null where `text` is empty.
  *
  * @throws ConfigError naming the variable; never with its value, which may hold a password
  */
@@ -177,7 +262,7 @@ function readProxies(text: string): TrustedProxies {
       return parseCidr(entry)
     } catch {
       throw new ConfigError(
-        `TRUSTED_PROXIES must be CIDRs such as 10.0.0.0/8, separated by commas; "${entry}" is none`,
+        `TRUSTED_PROXIES must be CIDRs such as 10.0.0.0/8, separated by commas; got "${entry}"`,
       )
     }
   })

@@ -1,15 +1,27 @@
-/** Node 24.7 is the first that has all that is used here; a native module would crash on a much older one. */
+import { readFileSync } from 'node:fs'
+
+/** Node 24.7 is the first version with everything that the server uses; a native module crashes on much older ones. */
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
-/** As opposed to an installed package, which is compiled. */
+/** Whether this is the project, not an installed package, which is compiled. */
 const inProject = import.meta.url.endsWith('.ts')
 
 if (major < 24 || (major === 24 && minor < 7)) {
   process.stderr.write(
     `commit-status-server needs Node.js 24.7 or later; this is ${process.versions.node}.` +
-      `${inProject ? ' Within the project, start it by its npm scripts: "npm ci" installs a Node.js that fits.' : ''}\n`,
+      `${inProject ? ' In the project, use its npm scripts: "npm ci" installs a Node.js that fits.' : ''}\n`,
   )
   process.exit(1)
 }
 
-/** How the administrator's command line is started here. */
+/** The command that starts the administrator's command line. */
 export const adminCommand = inProject ? 'npm run --silent cli --' : 'commit-status-admin'
+
+/** Version of the server and of its command line. */
+export const version = readVersion()
+
+function readVersion(): string {
+  const manifest: { version: string } = JSON.parse(
+    readFileSync(new URL('../package.json', import.meta.url), 'utf8'),
+  )
+  return manifest.version
+}

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
 import '../runtime.ts'
 
-// Only now: what an older Node.js cannot load must not be loaded before it was looked at.
+// Imported after the check above, since an older Node.js cannot load it.
 await import('../server.ts')
