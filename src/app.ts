@@ -127,7 +127,11 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     limits: { ...DEFAULT_GIT_LIMITS, ...options.git },
     bodyTimeout: timeouts.body,
   })
-  await app.register(health, { database: () => store.ping(), git: checkGit })
+  await app.register(health, {
+    database: () => store.ping(),
+    repositories: () => store.repositories.checkFolder(),
+    git: checkGit,
+  })
   if (metrics && options.metricsToken) {
     await app.register(metricsPage, { metrics, token: options.metricsToken, budget })
   }

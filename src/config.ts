@@ -38,7 +38,7 @@ const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']
  * Every environment variable of the server. The configuration is read with this table, `--help` prints it, and a test
  * compares the operator's guide with it. `unset` describes the default where it is no value.
  */
-export const variables = {
+const variables = {
   HOST: { type: 'string', default: '127.0.0.1', meaning: 'address to listen on' },
   PORT: {
     type: 'integer',

@@ -1,32 +1,45 @@
 import './runtime.ts'
 import { buildApp } from './app.ts'
-import { ConfigError, readConfig, variables } from './config.ts'
+import { ConfigError, describeVariables, readConfig } from './config.ts'
 import { openCommitLookup } from './git/commit-lookup.ts'
 import { checkGit, GitTooOld } from './git/git-version.ts'
 import { createLogger } from './ops/logger.ts'
 import { stopServing } from './ops/stop.ts'
-import { adminCommand } from './runtime.ts'
+import { adminCommand, version } from './runtime.ts'
 import { StoreUnavailable } from './store/engine.ts'
 import { findExposed } from './store/exposed-files.ts'
+import { UnknownSchema } from './store/migrations.ts'
 import { openStore, type Store } from './store/store.ts'
 
-const usage = `The commit status server takes no arguments. Environment variables say how it is run:
-  ${variables.join('\n  ')}
-It is administered by: ${adminCommand} --help`
+/** Everything is set by the environment. */
+function usage(): string {
+  const rows = describeVariables().map(({ name, default: value, meaning }) => {
+    return `  ${name.padEnd(21)}${meaning}\n${' '.repeat(23)}(default: ${value})`
+  })
+  return `Usage: commit-status-server [--help | --version]
 
-// What is created here, also by git, is for this account alone.
+Serves the commit status API, git over HTTP and the pages. It is configured by environment variables:
+
+${rows.join('\n')}
+
+Administer it with: ${adminCommand} --help
+`
+}
+
+// Files that the server and git create are for this account alone.
 process.umask(0o077)
 
 async function serve(): Promise<void> {
   const config = readConfig(process.env)
   const logger = createLogger(config.logLevel)
+  logger.info({ version, node: process.versions.node }, 'starting')
   const gitChecked = checkGit().catch((error: unknown) => error)
   const store = await openStore(config).catch((error: unknown) => {
     throw startFault(config.databaseUrl ? 'DATABASE_URL' : 'DATA_DIR', error)
   })
   const gitFault = await gitChecked
   if (gitFault instanceof GitTooOld) throw gitFault
-  // Without git, `/readyz` answers 503 until it is there.
+  // Until git can be run, `/readyz` answers 503.
   if (gitFault) logger.error({ err: gitFault }, 'commits cannot be looked up')
   await hintAtFirstUser(store, logger)
   const exposed = await findExposed(config.dataDir)
@@ -49,7 +62,7 @@ async function serve(): Promise<void> {
   }
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     process.on(signal, () => {
-      // Who asks a second time does not want to wait for what is under way.
+      // A second signal cuts off the requests under way.
       if (stopping) hurry.abort()
       stopping ??= stop(signal).catch(fail)
     })
@@ -64,9 +77,12 @@ async function serve(): Promise<void> {
   process.stdout.write(`Listening on http://${host.includes(':') ? `[${host}]` : host}:${listening}\n`)
 }
 
-/** What a variable names cannot be had: said by the variable's name. Any other error is a mistake of ours, and stays. */
+/** Names the variable that an error of the system or the database comes from. Other errors are bugs: returned as they are. */
 function startFault(variable: string, error: unknown): unknown {
-  const fromOutside = error instanceof StoreUnavailable || (error instanceof Error && 'syscall' in error)
+  const fromOutside =
+    error instanceof StoreUnavailable ||
+    error instanceof UnknownSchema ||
+    (error instanceof Error && 'syscall' in error)
   return fromOutside ? new ConfigError(`${variable}: ${error.message}`, { cause: error }) : error
 }
 
@@ -79,7 +95,10 @@ async function hintAtFirstUser(store: Store, logger: { info(text: string): void 
 
 function fail(error: unknown): never {
   const isExpected =
-    error instanceof ConfigError || error instanceof StoreUnavailable || error instanceof GitTooOld
+    error instanceof ConfigError ||
+    error instanceof StoreUnavailable ||
+    error instanceof UnknownSchema ||
+    error instanceof GitTooOld
   const text =
     error instanceof Error && !isExpected ? error.stack : String(isExpected ? error.message : error)
   process.stderr.write(`${text}\n`)
@@ -87,10 +106,11 @@ function fail(error: unknown): never {
 }
 
 const [, , ...args] = process.argv
-if (args.length === 0) serve().catch(fail)
+const [first] = args
+if (first === undefined) serve().catch(fail)
+else if (first === '--help' || first === '-h') process.stdout.write(usage())
+else if (first === '--version') process.stdout.write(`${version}\n`)
 else {
-  const asked = args[0] === '--help' || args[0] === '-h'
-  const output = asked ? process.stdout : process.stderr
-  output.write(`${usage}\n`)
-  process.exitCode = asked ? 0 : 2
+  process.stderr.write(`commit-status-server takes no argument "${first}"\n\n${usage()}`)
+  process.exitCode = 2
 }

@@ -187,6 +187,7 @@ t.test('a git that cannot sync what it writes stops the start, and commands that
   await Promise.all(
     commands.map(async (args, index) => {
       const DATA_DIR = join(folder, `${index}`)
+      await (await openStore({ dataDir: DATA_DIR })).close()
       const refused = startProcess(t, process.execPath, args, { ...environment, DATA_DIR })
       t.equal(await refused.ended, 1, args.join(' '))
       t.match(refused.stderr(), /^(error: )?git 2\.35\.9 is too old: .* Install git 2\.36 or later\.\n$/)

@@ -6,11 +6,13 @@ import { UsageError } from './usage-error.ts'
 import type { WithStore } from './with-store.ts'
 
 export function addBlockedCommands(program: Command, withStore: WithStore): void {
-  const blocked = program.command('blocked').description('addresses that failed to authenticate too often')
+  const blocked = program
+    .command('blocked')
+    .description('manage addresses with too many failed authentication attempts')
 
   blocked
     .command('list')
-    .description('list the addresses that are blocked now')
+    .description('list the blocked addresses')
     .option('--json', 'print one JSON array')
     .action((options: { json?: boolean }) =>
       withStore(async (store, { budget }) => {
@@ -26,12 +28,16 @@ export function addBlockedCommands(program: Command, withStore: WithStore): void
   blocked
     .command('lift')
     .argument('<address>')
-    .description("forget an address's failures")
+    .description('unblock an address: reset its failures to zero')
     .action((address: string) =>
       withStore(async (store) => {
         const key = addressKey(address.replace(/\/64$/, ''))
-        if (key === UNKNOWN_ADDRESS) throw new UsageError(`"${address}" is not an IP address`)
-        if (!(await store.failures.lift(key))) throw new RuleViolation(`nothing is counted for ${address}`)
+        if (key === UNKNOWN_ADDRESS)
+          throw new UsageError(
+            `"${address}" is not an IP address (expected for example 192.0.2.1 or 2001:db8::1)`,
+          )
+        if (!(await store.failures.lift(key)))
+          throw new RuleViolation(`no failed attempts are counted for ${address}`)
       }),
     )
 }

@@ -5,8 +5,8 @@ const DATE = /^\d{4}-\d{2}-\d{2}$/
 const DATE_TIME = /^(\d{4}-\d{2}-\d{2})[Tt ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|z|[+-]\d{2}:?\d{2})$/
 
 /**
- * When a token expires: a duration such as `90d`, a date (from 00:00 UTC of that day on), or a date-time with `Z` or an
- * offset.
+ * Returns when a token expires. `text` is a duration such as `90d`, a date (the token expires at 00:00 UTC), or a date-time
+ * with `Z` or an offset.
  *
  * @param now milliseconds since the epoch
  * @returns milliseconds since the epoch
@@ -16,21 +16,21 @@ export function parseExpiry(text: string, now: number): number {
   const moment = parseMoment(text, now)
   if (!Number.isSafeInteger(moment)) {
     throw new UsageError(
-      `"${text}" is neither a duration such as 90d, nor a date, nor a date-time with Z or an offset`,
+      `"${text}" is not a time (expected a duration such as 90d, a date, or a date-time with Z or an offset)`,
     )
   }
-  if (moment <= now) throw new UsageError(`"${text}" is in the past`)
+  if (moment <= now) throw new UsageError(`"${text}" is in the past (expected a time in the future)`)
   return moment
 }
 
-/** A duration such as `365d`, in milliseconds. @throws UsageError for anything else */
+/** Returns the milliseconds of a duration such as `365d`. @throws UsageError for anything else */
 export function parseDuration(text: string): number {
   const duration = durationOf(text)
-  if (!duration) throw new UsageError(`"${text}" is no duration such as 365d`)
+  if (!duration) throw new UsageError(`"${text}" is not a duration (expected for example 365d)`)
   return duration
 }
 
-/** Milliseconds; NaN when the text is none. */
+/** Returns milliseconds; NaN where the text is not a duration. */
 function durationOf(text: string): number {
   const [, amount, unit = ''] = /^(\d+)([smhd])$/.exec(text) ?? []
   return Number(amount) * (UNITS[unit] ?? Number.NaN)
@@ -40,7 +40,7 @@ function parseMoment(text: string, now: number): number {
   const duration = durationOf(text)
   if (!Number.isNaN(duration)) return now + duration
   const day = DATE.test(text) ? text : DATE_TIME.exec(text)?.[1]
-  // Date.parse takes the 31st of February for the 2nd or 3rd of March.
+  // Date.parse reads the 31st of February as the 2nd or 3rd of March.
   if (!day || !new Date(`${day}T00:00:00Z`).toJSON()?.startsWith(day)) return Number.NaN
   return Date.parse(text === day ? `${day}T00:00:00Z` : text)
 }

@@ -1,6 +1,6 @@
 import { findExposed } from '../store/exposed-files.ts'
 
-/** Says on standard error what other accounts of this machine can open of the data directory, and what mends it. */
+/** Warns if other accounts of this machine can open files in the data directory, and names the command that fixes it. */
 export async function warnOfExposed(dataDir: string): Promise<void> {
   const exposed = await findExposed(dataDir)
   if (!exposed) return

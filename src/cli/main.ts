@@ -1,6 +1,6 @@
 import '../runtime.ts'
 import { run } from './run.ts'
 
-// What is created here, also by git, is for this account alone.
+// Files that the commands and git create are for this account alone.
 process.umask(0o077)
 process.exitCode = await run(process.argv.slice(2), process.env)

@@ -42,15 +42,18 @@ or PostgreSQL. It does not contain the repositories: after this command, copy th
   program
     .command('restore')
     .argument('<file>')
-    .description('restore a backup into an empty database, in one transaction')
+    .description('restore a backup into a new or empty database, in one transaction')
     .action((file: string) =>
-      withStore(async (store) => {
-        const progress = showCount()
-        await restoreBackup(store.engine, resolve(callerFolder(), file), (table, done) =>
-          progress(`restore ${table}: ${done.toLocaleString('en')}`),
-        )
-        progress('The backup is restored.', true)
-      }),
+      withStore(
+        async (store) => {
+          const progress = showCount()
+          await restoreBackup(store.engine, resolve(callerFolder(), file), (table, done) =>
+            progress(`restore ${table}: ${done.toLocaleString('en')}`),
+          )
+          progress('The backup is restored.', true)
+        },
+        { create: true },
+      ),
     )
 
   program
@@ -83,16 +86,24 @@ or PostgreSQL. It does not contain the repositories: after this command, copy th
     .command('prune')
     .description('remove the statuses of commits without recent reports')
     .requiredOption('--older-than <duration>', 'time since the latest report on a commit, for example 365d')
-    .action(({ olderThan }: { olderThan: string }) => {
+    .option('--dry-run', 'only count what would be removed')
+    .action(({ olderThan, dryRun = false }: { olderThan: string; dryRun?: boolean }) => {
       const before = Math.floor((Date.now() - parseDuration(olderThan)) / 1000)
+      const verb = dryRun ? 'would remove' : 'removed'
       return withStore(async (store) => {
         const progress = showCount()
-        let summary = '0 statuses of 0 commits'
-        await pruneStatuses(store.engine, before, (commits, removed) => {
-          summary = `${removed.toLocaleString('en')} statuses of ${commits.toLocaleString('en')} commits`
-          progress(`removed ${summary}`)
-        })
-        progress(`Removed ${summary}.`, true)
+        let [commits, statuses] = [0, 0]
+        const say = (last: boolean) =>
+          progress(
+            `Checked ${commits.toLocaleString('en')} commits, ${verb} ${statuses.toLocaleString('en')} statuses.`,
+            last,
+          )
+        const onCommits = (...counts: [number, number]) => {
+          ;[commits, statuses] = counts
+          say(false)
+        }
+        await pruneStatuses(store.engine, before, onCommits, dryRun)
+        say(true)
       })
     })
 }

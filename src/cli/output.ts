@@ -1,4 +1,4 @@
-/** Prints a list: one JSON array for scripts, or aligned columns for people. */
+/** Prints a list to stdout: one JSON array for scripts, or aligned columns for people. */
 export function printList(
   rows: readonly Record<string, string | string[] | null>[],
   json: boolean | undefined,
@@ -35,7 +35,7 @@ function cellOf(value: string | string[] | null | undefined): string {
   return [value ?? []].flat().join(' ') || '-'
 }
 
-/** One line on standard output: what a script wants to read. */
+/** Prints one line to stdout. */
 export function print(line: string): void {
   process.stdout.write(`${line}\n`)
 }

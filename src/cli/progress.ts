@@ -1,7 +1,8 @@
 const WIDTH = 30
 
 /**
- * Shows on standard error how far something is: a bar that moves, or where nobody watches, a line at every tenth.
+ * Returns a function that shows progress on stderr as a bar. Prints nothing unless stderr is a terminal, so that cron sends
+ * no mail.
  *
  * @example
  * const progress = showProgress()
@@ -10,38 +11,25 @@ const WIDTH = 30
 export function showProgress(stream: NodeJS.WriteStream = process.stderr) {
   let shown = ''
   return (label: string, done: number, total: number): void => {
+    if (!stream.isTTY) return
     const share = total === 0 ? 1 : Math.min(done / total, 1)
     const numbers = `${done.toLocaleString('en')} of ${total.toLocaleString('en')}`
-    if (stream.isTTY) {
-      const bar = '#'.repeat(Math.floor(share * WIDTH)).padEnd(WIDTH, '.')
-      // The bar of each label stays when the next one begins.
-      const newLine = shown !== '' && shown !== label ? '\n' : ''
-      stream.write(`${newLine}\r\x1b[2K${label} [${bar}] ${Math.floor(share * 100)} % ${numbers}`)
-      if (share === 1) stream.write('\n')
-      shown = share === 1 ? '' : label
-    } else {
-      const step = `${label} ${Math.floor(share * 10)}`
-      if (step !== shown) stream.write(`${label}: ${numbers}\n`)
-      shown = step
-    }
+    const bar = '#'.repeat(Math.floor(share * WIDTH)).padEnd(WIDTH, '.')
+    // The bar of each label stays when the next one begins.
+    const newLine = shown !== '' && shown !== label ? '\n' : ''
+    stream.write(`${newLine}\r\x1b[2K${label} [${bar}] ${Math.floor(share * 100)} % ${numbers}`)
+    if (share === 1) stream.write('\n')
+    shown = share === 1 ? '' : label
   }
 }
 
-/** Milliseconds between two lines where nobody watches. */
-const PAUSE = 10_000
-
 /**
- * Shows on standard error how much of something is done where nobody knows how much there is: a line that changes, or
- * where nobody watches, a line every ten seconds, and the last one.
+ * Returns a function that shows on stderr how much is done, where the total is not known: a line that changes. Unless
+ * stderr is a terminal, it prints only the last line.
  */
 export function showCount(stream: NodeJS.WriteStream = process.stderr) {
-  let next = performance.now() + PAUSE
   return (text: string, last = false): void => {
-    if (stream.isTTY) {
-      stream.write(`\r\x1b[2K${text}${last ? '\n' : ''}`)
-    } else if (last || performance.now() >= next) {
-      stream.write(`${text}\n`)
-      next = performance.now() + PAUSE
-    }
+    if (stream.isTTY) stream.write(`\r\x1b[2K${text}${last ? '\n' : ''}`)
+    else if (last) stream.write(`${text}\n`)
   }
 }

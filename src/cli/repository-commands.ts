@@ -13,16 +13,19 @@ import { print, printList } from './output.ts'
 import { UsageError } from './usage-error.ts'
 import type { WithStore } from './with-store.ts'
 
+/** A first repository may come before the first start of the server. */
+const CREATE = { create: true }
+
 export function addRepositoryCommands(program: Command, withStore: WithStore): void {
-  const repo = program.command('repo').description('repositories that commits are reported on')
+  const repo = program.command('repo').description('manage repositories')
 
   repo
     .command('create')
     .argument('<owner/name>')
     .description('create a bare repository and print its path')
-    .option('--private', 'only its owner and those given access see it')
+    .option('--private', 'only the owner and users with access can see it')
     .addOption(
-      new Option('--object-format <format>', 'hash of its objects')
+      new Option('--object-format <format>', 'hash function of the repository')
         .choices(['sha1', 'sha256'])
         .default('sha1'),
     )
@@ -30,7 +33,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
       withStore(async (store, { dataDir }) => {
         const { owner, name } = split(fullName)
         await checkGit()
-        // Created under another name and moved with the row: no row is ever stored without its repository on disk.
+        // Created under another name and moved when its row is stored, so that no row is without its repository on disk.
         const draft = join(dataDir, 'repositories', `new-${randomBytes(8).toString('hex')}.git`)
         try {
           await createBareRepository(draft, options.objectFormat)
@@ -42,7 +45,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
         } finally {
           await rm(draft, { recursive: true, force: true })
         }
-      }),
+      }, CREATE),
     )
 
   repo
@@ -50,13 +53,13 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
     .argument('<owner/name>')
     .argument('<path>')
     .description('serve an existing bare repository, or the .git of a checkout, where it is')
-    .option('--private', 'only its owner and those given access see it')
+    .option('--private', 'only the owner and users with access can see it')
     .action((fullName: string, path: string, options: { private?: boolean }) =>
       withStore(async (store) => {
         const { owner, name } = split(fullName)
         await checkGit()
         const found = await inspectRepository(resolve(callerFolder(), path))
-        // Throws when its configuration is refused.
+        // Throws if the configuration is refused.
         await gitDirOf(found)
         await store.repositories.create({
           owner,
@@ -65,7 +68,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
           objectFormat: found.objectFormat,
           path: found.path,
         })
-      }),
+      }, CREATE),
     )
 
   repo
@@ -89,7 +92,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
   repo
     .command('delete')
     .argument('<owner/name>')
-    .description("delete a repository with its statuses; an imported one's files stay")
+    .description('delete a repository and its statuses; the files of an imported one stay')
     .action((fullName: string) =>
       withStore(async (store) => {
         const { owner, name } = split(fullName)
@@ -102,7 +105,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
     .command('visibility')
     .argument('<owner/name>')
     .addArgument(new Argument('<visibility>').choices(['public', 'private']))
-    .description('show a repository to everybody, or only to those with access')
+    .description('make a repository public, or visible only to users with access')
     .action((fullName: string, visibility: Visibility) =>
       withStore((store) => {
         const { owner, name } = split(fullName)
@@ -115,7 +118,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
     .argument('<owner/name>')
     .argument('<user>')
     .addArgument(new Argument('<permission>').choices(['read', 'write', 'none']))
-    .description('give a user access to a repository, or take it away')
+    .description('give a user access to a repository, or remove it')
     .action((fullName: string, userName: string, permission: Permission | 'none') =>
       withStore(async (store) => {
         const { owner, name } = split(fullName)
@@ -128,7 +131,8 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
 
 function split(fullName: string): { owner: string; name: string } {
   const [owner, name, ...rest] = fullName.split('/')
-  if (!owner || !name || rest.length > 0) throw new UsageError(`"${fullName}" is not OWNER/NAME`)
+  if (!owner || !name || rest.length > 0)
+    throw new UsageError(`"${fullName}" is not the name of a repository (expected OWNER/NAME)`)
   return { owner, name }
 }
 

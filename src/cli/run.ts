@@ -1,22 +1,28 @@
 import { CommanderError } from 'commander'
+import { NoDatabase } from '../store/store.ts'
 import { createProgram } from './program.ts'
 import { UsageError } from './usage-error.ts'
+
+/** What an administrator can do about a database that is not there. */
+const NO_DATABASE =
+  'Set DATA_DIR or DATABASE_URL to that of the server, read its variables with "--env-file FILE", or create a database with "migrate"'
 
 /**
  * Runs one command.
  *
- * @returns exit code: 0, 1 when what was asked for could not be done, 2 when it was not asked for rightly
+ * @returns exit code: 0; 1 where the command failed; 2 for a usage error
  */
 export async function run(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
   try {
     await createProgram(environment).parseAsync(args, { from: 'user' })
     return 0
   } catch (error) {
-    // Commander has already said what is wrong; asked-for help is no error.
+    // Commander has already printed what is wrong, or the help that was requested.
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
     const message = error instanceof Error ? error.message : String(error)
-    // The names of keys and files in it may be somebody else's: none of them moves the cursor.
-    process.stderr.write(`error: ${message.replace(/[^\P{Cc}\n\t]/gu, '\ufffd')}\n`)
+    const hint = error instanceof NoDatabase ? `. ${NO_DATABASE}` : ''
+    // Names of files and keys may come from others: they must not send control characters to the terminal.
+    process.stderr.write(`error: ${message.replace(/[^\P{Cc}\n\t]/gu, '\ufffd')}${hint}\n`)
     return error instanceof UsageError ? 2 : 1
   }
 }

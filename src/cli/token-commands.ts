@@ -10,15 +10,15 @@ import { print, printList } from './output.ts'
 import type { WithStore } from './with-store.ts'
 
 export function addTokenCommands(program: Command, withStore: WithStore): void {
-  const token = program.command('token').description('personal access tokens')
+  const token = program.command('token').description('manage personal access tokens')
 
   token
     .command('create')
     .argument('<user>')
-    .description('create a token and print it, once')
-    .option('--name <name>', 'what its owner knows it by', 'command line')
-    .option('--no-scopes', 'without the scope "repo", which every use of the API demands')
-    .option('--expires <when>', 'a duration (90d), a date, or a date-time with Z or an offset')
+    .description('create a token and print it; it cannot be shown again')
+    .option('--name <name>', 'name shown in lists', 'command line')
+    .option('--no-scopes', 'omit the scope "repo", which the API requires')
+    .option('--expires <when>', 'duration (90d), date, or date-time with Z or an offset')
     .action((userName: string, options: { name: string; scopes: boolean; expires?: string }) => {
       const expiresAt = options.expires === undefined ? null : parseExpiry(options.expires, Date.now())
       return withStore(async (store) => {
@@ -56,7 +56,7 @@ export function addTokenCommands(program: Command, withStore: WithStore): void {
   token
     .command('revoke')
     .argument('<id>')
-    .description('revoke a token, from the next request on')
+    .description('revoke a token; it is refused from the next request on')
     .action((id: string) => withStore((store) => store.tokens.revoke(id)))
 }
 

@@ -1,4 +1,4 @@
-/** The command was not written rightly: exit code 2. */
+/** The command line is invalid: exit code 2. */
 export class UsageError extends Error {
   override name = 'UsageError'
 }

@@ -1,26 +1,31 @@
-import { text } from 'node:stream/consumers'
 import type { Command } from 'commander'
-import { hashPassword, MAX_PASSWORD_BYTES, MIN_PASSWORD_LENGTH } from '../auth/password.ts'
-import { RuleViolation } from '../store/rule-violation.ts'
+import { hashPassword } from '../auth/password.ts'
 import { formatTime } from '../store/time.ts'
 import { printList } from './output.ts'
+import { readPassword } from './read-password.ts'
 import type { WithStore } from './with-store.ts'
 
 export function addUserCommands(program: Command, withStore: WithStore): void {
-  const user = program.command('user').description('people and machines that tokens belong to')
+  const user = program.command('user').description('manage users: people and machines that own tokens')
 
   user
     .command('create')
     .argument('<name>')
-    .description('create a user; without a password it can only use tokens')
-    .option('--password-stdin', 'read the password from standard input')
-    .option('--own-existing', 'let the user write to repositories whose owner already has this name')
+    .description('create a user; without a password it can use tokens but not sign in')
+    .option('--password-stdin', 'read the password from standard input; at a terminal, ask for it')
+    .option(
+      '--own-existing',
+      'allow the name of an existing owner, whose repositories the user can then write to',
+    )
     .action((name: string, options: { passwordStdin?: boolean; ownExisting?: boolean }) =>
-      withStore(async (store) => {
-        const passwordHash = options.passwordStdin ? await hashPassword(await readPassword()) : undefined
-        const ownExisting = options.ownExisting ?? false
-        await store.users.create(name, { ownExisting, ...(passwordHash && { passwordHash }) })
-      }),
+      withStore(
+        async (store) => {
+          const passwordHash = options.passwordStdin ? await hashPassword(await readPassword()) : undefined
+          const ownExisting = options.ownExisting ?? false
+          await store.users.create(name, { ownExisting, ...(passwordHash && { passwordHash }) })
+        },
+        { create: true },
+      ),
     )
 
   user
@@ -38,18 +43,6 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
   user
     .command('delete')
     .argument('<name>')
-    .description("delete a user: ends the user's tokens, sessions and access; statuses stay")
+    .description("delete a user with the user's tokens, sessions and access; statuses stay")
     .action((name: string) => withStore((store) => store.users.delete(name)))
-}
-
-/** The first line of standard input, so that `echo` and a file with a final line end both work. */
-async function readPassword(): Promise<string> {
-  const [password = ''] = (await text(process.stdin)).split(/\r?\n/, 1)
-  if ([...password].length < MIN_PASSWORD_LENGTH) {
-    throw new RuleViolation(`a password has at least ${MIN_PASSWORD_LENGTH} characters`)
-  }
-  if (Buffer.byteLength(password) > MAX_PASSWORD_BYTES) {
-    throw new RuleViolation(`a password has at most ${MAX_PASSWORD_BYTES} bytes`)
-  }
-  return password
 }

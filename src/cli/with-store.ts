@@ -1,5 +1,40 @@
-import type { Config } from '../config.ts'
-import type { Store } from '../store/store.ts'
+import type { Command } from 'commander'
+import { type Config, readConfig } from '../config.ts'
+import { openStore, type Store } from '../store/store.ts'
+import { checkAccount } from './account.ts'
+import { readEnvironment } from './environment-file.ts'
+import { warnOfExposed } from './exposed-warning.ts'
 
-/** Runs `work` on the database that the environment names, and closes it. */
-export type WithStore = (work: (store: Store, config: Config) => Promise<void>) => Promise<void>
+/** Runs `work` on the database that the settings name, and closes it. Without `create`, the database must exist. */
+export type WithStore = (
+  work: (store: Store, config: Config) => Promise<void>,
+  options?: { create: boolean },
+) => Promise<void>
+
+/** What commands get from the program that they belong to. */
+export interface Settings {
+  environment: NodeJS.ProcessEnv
+  config: Config
+}
+
+/** Reads the settings from the environment and `--env-file`, and makes sure that this account may use the data directory. */
+export async function readSettings(program: Command, environment: NodeJS.ProcessEnv): Promise<Settings> {
+  const all = readEnvironment(program.opts<{ envFile?: string }>().envFile, environment)
+  const config = readConfig(all)
+  checkAccount(config.dataDir)
+  await warnOfExposed(config.dataDir)
+  return { environment: all, config }
+}
+
+/** Returns what runs the work of a command. */
+export function withStoreOf(settings: () => Promise<Settings>): WithStore {
+  return async (work, { create } = { create: false }) => {
+    const { config } = await settings()
+    const store = await openStore({ ...config, patient: true, create })
+    try {
+      await work(store, config)
+    } finally {
+      await store.close()
+    }
+  }
+}

@@ -75,20 +75,37 @@ export async function removeCommits(
  * either all of its statuses or none, so its combined state does not change.
  *
  * @param onCommits receives the number of commits checked and of statuses removed so far
+ * @param dryRun counts the statuses instead of removing them
  */
 export async function pruneStatuses(
   engine: Engine,
   before: number,
   onCommits: (commits: number, removed: number) => void,
+  dryRun = false,
 ): Promise<void> {
   const repositories = await engine.kysely.selectFrom('repositories').select('id').orderBy('id').execute()
   let [checked, removed] = [0, 0]
   for (const { id } of repositories) {
     for await (const commits of reportedCommits(engine, id)) {
       const old = commits.filter(({ latest }) => latest < before).map(({ sha }) => sha)
-      removed += await removeCommits(engine, id, old, before)
+      removed += await (dryRun ? countStatuses(engine, id, old) : removeCommits(engine, id, old, before))
       checked += commits.length
       onCommits(checked, removed)
     }
   }
+}
+
+async function countStatuses(
+  { kysely }: Engine,
+  repositoryId: number,
+  shas: readonly string[],
+): Promise<number> {
+  if (shas.length === 0) return 0
+  const { statuses } = await kysely
+    .selectFrom('statuses')
+    .select((eb) => eb.fn.countAll<number>().as('statuses'))
+    .where('repository_id', '=', repositoryId)
+    .where('sha', 'in', shas)
+    .executeTakeFirstOrThrow()
+  return Number(statuses)
 }

@@ -1,25 +1,32 @@
 import type { FastifyInstance } from 'fastify'
+import { ServiceError } from '../errors.ts'
 import { sendError } from '../hooks/error-replies.ts'
 
 export interface HealthOptions {
-  /** Whether the database answers and stores what it is given. @throws StoreUnavailable */
+  /** Fails where the database cannot be read, or stores nothing. */
   database(): Promise<void>
-  /** Whether git can be run. @throws RepositoryUnavailable */
+  /** Fails where git cannot be run. */
   git(): Promise<void>
+  /** Fails where the server cannot write in its folder of repositories. */
+  repositories(): Promise<void>
 }
 
-/** Milliseconds for which one check answers all that ask: it writes to the database, and anybody may ask. */
+/** Milliseconds for which one check answers everybody: it writes to the database, and anybody may ask. */
 const FRESH = 1_000
-/** Milliseconds for which git is taken to be there once it was. */
+/** Milliseconds for which a git that could be run counts as there. */
 const GIT_FRESH = 60_000
 
-/** `/healthz`: the process answers. `/readyz`: it can do its work. Nobody needs a token for either. */
-export async function health(app: FastifyInstance, { database, git }: HealthOptions): Promise<void> {
+/**
+ * Serves `/healthz`: the process is running, and `/readyz`: it can do its work, or which part cannot. Neither takes a
+ * token, so the answer has no paths, addresses or messages of the system; these are in the log.
+ */
+export async function health(app: FastifyInstance, options: HealthOptions): Promise<void> {
   let gitSeen = Number.NEGATIVE_INFINITY
   const check = atMostEvery(FRESH, async () => {
-    await database()
+    await require(options.database(), 'the database cannot be read or written')
+    await require(options.repositories(), 'the folder of repositories cannot be written')
     if (performance.now() - gitSeen < GIT_FRESH) return
-    await git()
+    await require(options.git(), 'git cannot be run, or is too old')
     gitSeen = performance.now()
   })
 
@@ -35,7 +42,16 @@ export async function health(app: FastifyInstance, { database, git }: HealthOpti
   })
 }
 
-/** Runs `work` at most once in so many milliseconds: callers in between get the outcome of the latest run. */
+/** Waits for `part`. Where it fails, throws an error that says so. */
+async function require(part: Promise<void>, problem: string): Promise<void> {
+  try {
+    await part
+  } catch (error) {
+    throw new ServiceError('unavailable', `Not ready: ${problem}. The log has the reason.`, { cause: error })
+  }
+}
+
+/** Runs `work` at most once in so many milliseconds. Calls in between get the outcome of the latest run. */
 function atMostEvery(milliseconds: number, work: () => Promise<void>): () => Promise<void> {
   let startedAt = Number.NEGATIVE_INFINITY
   let running = false

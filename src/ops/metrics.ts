@@ -1,5 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from '@prometheus-io/client'
 import { schemas } from '../../generated/schemas.ts'
+import { version } from '../runtime.ts'
 import type { PoolFigures } from '../store/engine.ts'
 
 /** What is measured when somebody asks, rather than along the way. */
@@ -34,6 +35,12 @@ export function createMetrics(sources: MetricsSources): Metrics {
   const registry = new Registry()
   const registers = [registry]
   collectDefaultMetrics({ register: registry })
+  new Gauge({
+    name: 'commit_status_build_info',
+    help: 'Always 1. The label is the version of the server.',
+    labelNames: ['version'],
+    registers,
+  }).set({ version }, 1)
 
   const requests = new Histogram({
     name: 'commit_status_request_duration_seconds',

@@ -13,6 +13,8 @@ declare module 'fastify' {
 const INTERVAL = 500
 const RESOLUTION = 10
 
+const OVERLOADED = 'The server is overloaded. Try again in a few seconds.'
+
 /**
  * Answers 503 with `Retry-After` while the event loop lags: what arrives then would be answered too late for anybody
  * to wait for it, and taking it on would delay everything else further. A server that is merely busy lags by
@@ -41,6 +43,6 @@ export function shedLoad(app: FastifyInstance, maxDelay: number, onShed: () => v
   app.addHook('onRequest', (request, _reply, done) => {
     if (!overloaded || request.routeOptions.config.alwaysServed) return done()
     onShed()
-    throw new ServiceError('unavailable')
+    throw new ServiceError('unavailable', OVERLOADED)
   })
 }

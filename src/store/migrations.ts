@@ -1,4 +1,4 @@
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, sql, type TableMetadata } from 'kysely'
 import type { DialectSql, Engine } from './engine.ts'
 import type { Tables } from './tables.ts'
 
@@ -78,19 +78,25 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
   ],
 }
 
+/** The database's schema is not one that this version can use. The message says why, and what to do. */
+export class UnknownSchema extends Error {
+  override name = 'UnknownSchema'
+}
+
 /**
- * Brings the schema up to date. Any number of processes may do so at once: one applies, the others find it done. A
- * migration that is killed half-way leaves nothing behind.
+ * Brings the schema up to date. Any number of processes may do so at once: one applies the migrations, the others find
+ * them done. A migration that is killed half-way leaves nothing behind.
  *
  * @returns names of the migrations that were applied now
+ * @throws UnknownSchema where a newer version has migrated the database, or the database belongs to another program
  */
 export async function migrate(engine: Engine): Promise<string[]> {
   const applied: string[] = []
   await engine.exclusively(async (db) => {
+    const known = await appliedMigrations(db)
     await sql`create table if not exists schema_migrations (name text primary key, applied_at bigint not null)`.execute(
       db,
     )
-    const known = await appliedMigrations(db)
     for (const [name, statements] of Object.entries(migrations)) {
       if (known.has(name)) continue
       for (const statement of statements(engine.dialect)) await sql.raw(statement).execute(db)
@@ -102,8 +108,52 @@ export async function migrate(engine: Engine): Promise<string[]> {
   return applied
 }
 
-/** Names of the migrations that the database has been through. */
+/**
+ * Returns the names of the migrations that the database has been through; none where it is empty.
+ *
+ * @throws UnknownSchema as `migrate`
+ */
 export async function appliedMigrations(db: Kysely<Tables>): Promise<Set<string>> {
-  const rows = await db.selectFrom('schema_migrations').select('name').execute()
-  return new Set(rows.map(({ name }) => name))
+  const tables = await tablesOf(db)
+  const record = tables.find(({ name }) => name === 'schema_migrations')
+  if (!record?.columns.some(({ name }) => name === 'name')) {
+    const foreign = tables.filter(isInTheWay).map(({ name }) => name)
+    if (foreign.length === 0) return new Set()
+    throw new UnknownSchema(
+      `the database belongs to another program: it holds ${foreign.slice(0, 5).join(', ')}. Name another one, or an empty one`,
+    )
+  }
+  const rows = await db.selectFrom('schema_migrations').select('name').orderBy('name').execute()
+  const names = rows.map(({ name }) => name)
+  const unknown = names.filter((name) => !Object.hasOwn(migrations, name))
+  if (unknown.length === 0) return new Set(names)
+  throw new UnknownSchema(
+    `a newer version has migrated the database: this one does not know ${unknown.join(', ')}. ` +
+      'Install that version again, or restore a backup from before the upgrade into an empty database',
+  )
+}
+
+/** The tables that the migrations create. Does not compile if one is missing. */
+const ownTables: Record<keyof Tables, true> = {
+  users: true,
+  repositories: true,
+  collaborators: true,
+  tokens: true,
+  statuses: true,
+  sessions: true,
+  auth_failures: true,
+  schema_migrations: true,
+}
+
+/** Returns the tables of the schema in which unqualified names are looked up; on SQLite all. */
+async function tablesOf(db: Kysely<Tables>): Promise<TableMetadata[]> {
+  const tables = (await db.introspection.getTables()).filter(({ isView }) => !isView)
+  if (!tables.some(({ schema }) => schema)) return tables
+  const { rows } = await sql<{ name: string }>`select current_schema() as name`.execute(db)
+  return tables.filter(({ schema }) => schema === rows[0]?.name)
+}
+
+/** Whether a table of another program rules the database out. On PostgreSQL, tables with other names may stand beside ours. */
+function isInTheWay({ name, schema }: TableMetadata): boolean {
+  return schema === undefined || Object.hasOwn(ownTables, name)
 }

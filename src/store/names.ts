@@ -22,6 +22,11 @@ const RESERVED = new Set([
   'static',
 ])
 
+/** The rule of `isName` in words, for messages. */
+export const NAME_RULE = `a name has 1 to ${schemas.Name.maxLength} ASCII letters, digits, "-", "_" and ".", is not "." or "..", and does not end in .git or .lock`
+/** The rule of `isOwnerName` in words, for messages. */
+export const OWNER_NAME_RULE = `${NAME_RULE}; paths of the site such as "docs" and "login" are reserved`
+
 /** What a name is matched by: names differ only where they differ without regard to ASCII case. */
 export function nameKey(name: string): string {
   return name.toLowerCase()

@@ -1,10 +1,10 @@
-import { lstatSync } from 'node:fs'
-import { readdir, realpath } from 'node:fs/promises'
+import { constants, lstatSync } from 'node:fs'
+import { access, readdir, realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Selectable } from 'kysely'
 import { emptyWhenMissing } from '../util/missing.ts'
 import type { Engine } from './engine.ts'
-import { isName, isOwnerName, nameKey } from './names.ts'
+import { isName, isOwnerName, NAME_RULE, nameKey, OWNER_NAME_RULE } from './names.ts'
 import { RuleViolation } from './rule-violation.ts'
 import type { Permission, Tables, Visibility } from './tables.ts'
 import { nowInSeconds } from './time.ts'
@@ -60,8 +60,9 @@ export function repositoryStore({ kysely }: Engine, folder: string) {
      */
     async create(repository: NewRepository, place?: (path: string) => Promise<void>): Promise<Repository> {
       const { owner, name, visibility, objectFormat } = repository
-      if (!isOwnerName(owner)) throw new RuleViolation(`"${owner}" cannot be the name of an owner`)
-      if (!isName(name)) throw new RuleViolation(`"${name}" cannot be the name of a repository`)
+      if (!isOwnerName(owner))
+        throw new RuleViolation(`"${owner}" cannot be the name of an owner: ${OWNER_NAME_RULE}`)
+      if (!isName(name)) throw new RuleViolation(`"${name}" cannot be the name of a repository: ${NAME_RULE}`)
       const values = {
         owner,
         owner_key: nameKey(owner),
@@ -90,6 +91,11 @@ export function repositoryStore({ kysely }: Engine, folder: string) {
           await trx.deleteFrom('repositories').where('id', '=', row.id).execute()
         }
       })
+    },
+
+    /** Makes sure that the server can create repositories, where it has created one before. @throws the system's error */
+    async checkFolder(): Promise<void> {
+      await access(folder, constants.W_OK | constants.X_OK).catch(emptyWhenMissing)
     },
 
     async list(): Promise<Repository[]> {

@@ -1,8 +1,10 @@
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
+import { parse } from 'pg-connection-string'
 import { accessStore } from './access.ts'
-import type { Engine, PoolFigures } from './engine.ts'
+import { type Engine, type PoolFigures, StoreUnavailable } from './engine.ts'
 import { failureStore } from './failures.ts'
-import { migrate } from './migrations.ts'
+import { appliedMigrations, migrate, UnknownSchema } from './migrations.ts'
 import { prepare } from './prepared.ts'
 import { repositoryStore } from './repositories.ts'
 import { repositoryListing } from './repository-listing.ts'
@@ -24,22 +26,58 @@ export interface StoreOptions {
   maxContexts?: number
   /** For an administrator: no statement is too long. */
   patient?: boolean
+  /** Whether to create a database that does not exist, as by default. */
+  create?: boolean
+}
+
+/** There is no database, and none was to be created. The message says where. */
+export class NoDatabase extends Error {
+  override name = 'NoDatabase'
 }
 
 /**
  * Opens the database and brings its schema up to date.
  *
- * @throws StoreUnavailable when it cannot be opened
+ * @throws StoreUnavailable when it cannot be opened or written, with its place; UnknownSchema as `migrate`; NoDatabase
  */
 export async function openStore(options: StoreOptions): Promise<Store> {
-  const engine = await openEngine(options)
+  const place = placeOf(options)
   try {
-    await migrate(engine)
-    return storeOver(engine, join(options.dataDir, 'repositories'), options.maxContexts)
+    return await openAndMigrate(options, place)
   } catch (error) {
-    await engine.close()
+    if (error instanceof StoreUnavailable)
+      throw new StoreUnavailable(`${place}: ${error.message}`, { cause: error })
+    if (error instanceof UnknownSchema) throw new UnknownSchema(`${place}: ${error.message}`)
     throw error
   }
+}
+
+async function openAndMigrate(options: StoreOptions, place: string): Promise<Store> {
+  const { create = true, dataDir, databaseUrl, maxContexts } = options
+  // Opening it would create it.
+  if (!create && !databaseUrl && !existsSync(place)) throw new NoDatabase(`there is no database at ${place}`)
+  const engine = await openEngine(options)
+  try {
+    if (!create && (await appliedMigrations(engine.kysely)).size === 0)
+      throw new NoDatabase(`${place} is empty: it is no database of the server`)
+    await migrate(engine)
+    return storeOver(engine, join(dataDir, 'repositories'), maxContexts)
+  } catch (error) {
+    // On a full disk, closing fails too. The first error has the reason.
+    await engine.close().catch(() => {})
+    throw error
+  }
+}
+
+/** Returns where the database is, without user and password. */
+function placeOf({ dataDir, databaseUrl }: StoreOptions): string {
+  if (!databaseUrl) return databaseFile(dataDir)
+  const { host, port, database } = parse(databaseUrl)
+  return `${host}${port ? `:${port}` : ''}/${database ?? ''}`
+}
+
+function databaseFile(dataDir: string): string {
+  return join(dataDir, 'commit-status.db')
 }
 
 /** Opens the database as it is. @throws StoreUnavailable when it cannot be opened */
@@ -51,7 +89,7 @@ export async function openEngine(options: StoreOptions): Promise<Engine> {
     return openPostgres({ url: databaseUrl, poolSize, patient })
   }
   const { openSqlite } = await import('./sqlite/engine.ts')
-  return openSqlite(join(dataDir, 'commit-status.db'))
+  return openSqlite(databaseFile(dataDir))
 }
 
 /** Contexts that a commit may have unless configured otherwise. */

@@ -1,6 +1,6 @@
 import type { Kysely, Selectable } from 'kysely'
 import type { Engine } from './engine.ts'
-import { isOwnerName, nameKey } from './names.ts'
+import { isOwnerName, nameKey, OWNER_NAME_RULE } from './names.ts'
 import { RuleViolation } from './rule-violation.ts'
 import type { Tables } from './tables.ts'
 import { nowInSeconds } from './time.ts'
@@ -18,7 +18,8 @@ export function userStore({ kysely }: Engine) {
       name: string,
       options: { passwordHash?: string; ownExisting?: boolean } = {},
     ): Promise<User> {
-      if (!isOwnerName(name)) throw new RuleViolation(`"${name}" cannot be the name of a user`)
+      if (!isOwnerName(name))
+        throw new RuleViolation(`"${name}" cannot be the name of a user: ${OWNER_NAME_RULE}`)
       return kysely.transaction().execute(async (trx) => {
         const user = await trx
           .insertInto('users')

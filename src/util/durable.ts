@@ -1,4 +1,4 @@
-import { mkdir, open, readdir, rename } from 'node:fs/promises'
+import { mkdir, open, readdir, rename, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 
 /**
@@ -39,12 +39,24 @@ export async function renameDurably(from: string, to: string): Promise<void> {
 /**
  * Creates a folder and its missing parents. Their names are on disk when this returns.
  *
+ * `mkdir` with `recursive` would loop forever below a folder in which nothing can be created, such as `/proc`.
+ *
  * @param path absolute
+ * @throws the system's error, with the path that could not be created
  */
 export async function createFolder(path: string, mode?: number): Promise<void> {
-  const first = await mkdir(path, { recursive: true, mode })
-  if (first === undefined) return
-  for (let folder = path; folder.length >= first.length; folder = dirname(folder)) {
-    await syncPath(dirname(folder))
+  if (await isFolder(path)) return
+  await createFolder(dirname(path), mode)
+  try {
+    await mkdir(path, mode)
+  } catch (error) {
+    // Another process may have created it meanwhile.
+    if (await isFolder(path)) return
+    throw error
   }
+  await syncPath(dirname(path))
+}
+
+async function isFolder(path: string): Promise<boolean> {
+  return (await stat(path).catch(() => undefined))?.isDirectory() ?? false
 }

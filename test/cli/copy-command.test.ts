@@ -19,7 +19,7 @@ async function copy(environment: Record<string, string>) {
   return { stdout, stderr, code }
 }
 
-test('cli copy moves a SQLite database to PostgreSQL and says how far it is on standard error', async (t) => {
+test('cli copy moves a SQLite database to PostgreSQL and says so on standard error', async (t) => {
   const { store, options } = await openTestStore(t, sqlite)
   const user = await store.users.create('alice')
   const target = await createPostgresDatabase(t)
@@ -28,7 +28,7 @@ test('cli copy moves a SQLite database to PostgreSQL and says how far it is on s
     const { stdout, stderr, code } = await copy(environment)
     t.equal(code, 0, round)
     t.equal(stdout, '')
-    t.match(stderr, /verify users: 1 of 1\n(.*\n)*The two databases are equal\.\n$/)
+    t.equal(stderr, 'The two databases are equal.\n', 'no progress unless at a terminal')
   }
   const copied = await openStore({ ...options, databaseUrl: target })
   t.teardown(() => copied.close())

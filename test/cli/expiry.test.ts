@@ -42,6 +42,6 @@ t.test('--expires', async (t) => {
     `${'9'.repeat(20)}d`,
   ]
   for (const text of [...wrong, ...ambiguous]) {
-    t.throws(() => parseExpiry(text, now), { name: 'UsageError', message: /neither a duration/ }, text)
+    t.throws(() => parseExpiry(text, now), { name: 'UsageError', message: /is not a time \(expected/ }, text)
   }
 })

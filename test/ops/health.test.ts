@@ -51,7 +51,7 @@ t.test('is not ready without its database, and alive all the same', async (t) =>
   // What was found out less than a second ago stands.
   const answer = await until(503, app)
   t.equal(answer.headers['retry-after'], '2')
-  t.match(answer.json(), { error: /cannot answer at the moment/ })
+  t.match(answer.json(), { error: /^Not ready: the database cannot be read or written\./ })
   t.notMatch(answer.body, /postgres|127\.0\.0\.1/i, 'nothing of the inside')
   t.equal((await app.inject('/healthz')).statusCode, 200)
 
@@ -71,7 +71,9 @@ t.test('is not ready without a git that syncs what it writes', async (t) => {
     process.env.PATH = PATH
   })
   process.env.PATH = ['/nonexistent', temporaryFolder(t)].join(delimiter)
-  t.equal((await app.inject('/readyz')).statusCode, 503)
+  const answer = await app.inject('/readyz')
+  t.equal(answer.statusCode, 503)
+  t.match(answer.json(), { error: /^Not ready: git cannot be run/ })
   const folder = temporaryFolder(t)
   writeFileSync(join(folder, 'git'), '#!/bin/sh\necho git version 2.35.9\n', { mode: 0o755 })
   process.env.PATH = folder

@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises'
 import t from 'tap'
 import { exchange } from '../contract/wire.ts'
 import { startServer } from '../helpers/server.ts'
@@ -49,6 +50,8 @@ t.test('counts requests, reports and failures', async (t) => {
   t.equal(samples.get('commit_status_authentication_failures_total'), 0)
   t.equal(samples.get('commit_status_blocked_addresses'), 0)
   t.equal(samples.get('commit_status_lookup_processes'), 1)
+  const { version } = JSON.parse(await readFile('package.json', 'utf8'))
+  t.equal(samples.get(`commit_status_build_info{version="${version}"}`), 1)
   t.ok(samples.has('nodejs_eventloop_lag_p99_seconds'))
   t.notMatch(answer.body, /alice|rocket|127\.0\.0\.1/, 'nothing of what is stored')
 })

@@ -1,7 +1,8 @@
 import { dirname } from 'node:path'
+import { getSystemErrorMessage } from 'node:util'
 import { Kysely, sql } from 'kysely'
 import { createFolder } from '../../util/durable.ts'
-import type { DialectSql, Engine } from '../engine.ts'
+import { type DialectSql, type Engine, StoreUnavailable } from '../engine.ts'
 import type { Prepared } from '../prepared.ts'
 import type { Tables } from '../tables.ts'
 import { Connection } from './connection.ts'
@@ -42,7 +43,9 @@ const MAX_FINDINGS = 10_000
  */
 export async function openSqlite(file: string): Promise<Engine> {
   // The folder also contains private repositories.
-  await createFolder(dirname(file), 0o700)
+  await createFolder(dirname(file), 0o700).catch((error: unknown) => {
+    throw folderUnavailable(error)
+  })
   const hot = await retryWhileBusy(() => new Connection(file))
   const cold = await retryWhileBusy(() => new Connection(file))
   const files = new DatabaseFiles(file, () => hot.raw.pragma('wal_checkpoint(FULL)'))
@@ -123,4 +126,16 @@ export async function openSqlite(file: string): Promise<Engine> {
 /** The statement decides what a row is; `prepare` derived the type from the same query. */
 function rowsOf<Row>(_query: Prepared<never, Row>, found: unknown[]): Row[] {
   return found as Row[]
+}
+
+/** Returns the error for a folder that could not be created; other errors as they are. */
+function folderUnavailable(error: unknown): unknown {
+  if (!(error instanceof Error && 'errno' in error && 'path' in error)) return error
+  const { errno, path } = error
+  const reason = typeof errno === 'number' ? getSystemErrorMessage(errno) : error.message
+  const isFile = 'code' in error && error.code === 'EEXIST'
+  return new StoreUnavailable(
+    isFile ? `${path} is not a folder` : `the folder ${path} cannot be created: ${reason}`,
+    { cause: error },
+  )
 }

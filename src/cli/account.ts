@@ -1,0 +1,41 @@
+import { accessSync, constants, readFileSync, statSync } from 'node:fs'
+import { RuleViolation } from '../store/rule-violation.ts'
+
+/**
+ * Makes sure that the server can use what this process writes in the data directory. Root must not work in the directory
+ * of another account: it would leave files there that the service cannot write.
+ *
+ * @param self id of the account that this process runs as
+ * @throws RuleViolation that names the account to use
+ */
+export function checkAccount(dataDir: string, self = process.geteuid?.()): void {
+  const stats = statSync(dataDir, { throwIfNoEntry: false })
+  if (!stats || stats.uid === self) return
+  if (self !== 0 && canWrite(dataDir)) return
+  const name = accountName(stats.uid)
+  const problem =
+    self === 0 ? 'root would leave files there that it cannot write' : 'this account cannot write there'
+  throw new RuleViolation(
+    `${dataDir} belongs to the account ${name ?? stats.uid}, and ${problem}. ` +
+      `Run the command as that account: sudo -u ${name ?? `'#${stats.uid}'`} commit-status-admin …`,
+  )
+}
+
+function canWrite(folder: string): boolean {
+  try {
+    accessSync(folder, constants.W_OK | constants.X_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Returns the name of an account; undefined where the machine's list of accounts does not have it. */
+function accountName(uid: number): string | undefined {
+  try {
+    const accounts = readFileSync('/etc/passwd', 'utf8').split('\n')
+    return accounts.map((line) => line.split(':')).find(([, , id]) => id === String(uid))?.[0]
+  } catch {
+    return undefined
+  }
+}

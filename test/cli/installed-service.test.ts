@@ -1,0 +1,161 @@
+import { spawn } from 'node:child_process'
+import { chownSync, existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import Sqlite from 'better-sqlite3'
+import t from 'tap'
+import { checkAccount } from '../../src/cli/account.ts'
+import { openStore } from '../../src/store/store.ts'
+import { runCli } from '../helpers/cli.ts'
+import { createPostgresDatabase, temporaryFolder } from '../helpers/databases.ts'
+import { startProcess } from '../helpers/process.ts'
+
+/** Commands that work on what is there. */
+const WITHOUT_CREATING = [
+  ['user', 'list'],
+  ['user', 'delete', 'alice'],
+  ['repo', 'list'],
+  ['repo', 'delete', 'alice/rocket'],
+  ['repo', 'visibility', 'alice/rocket', 'public'],
+  ['repo', 'access', 'alice/rocket', 'bob', 'read'],
+  ['token', 'create', 'alice'],
+  ['token', 'list', 'alice'],
+  ['token', 'revoke', 'x'],
+  ['blocked', 'list'],
+  ['blocked', 'lift', '192.0.2.1'],
+  ['backup', '/nonexistent/x.backup'],
+  ['check'],
+  ['prune', '--older-than', '1d'],
+]
+
+t.test('commands create no database, except those that begin a service', async (t) => {
+  const folder = temporaryFolder(t)
+  const nowhere = { DATA_DIR: join(folder, 'none') }
+  for (const command of WITHOUT_CREATING) {
+    const { code, stderr } = await runCli(command, nowhere)
+    t.equal(code, 1, command.join(' '))
+    t.match(stderr, /^error: there is no database at .*\/none\/commit-status\.db\. Set DATA_DIR .*\n$/)
+  }
+  const target = await createPostgresDatabase(t)
+  const copy = await runCli(['copy'], { ...nowhere, COPY_TO_DATABASE_URL: target })
+  t.match(copy, { code: 1, stderr: /^error: there is no database at / })
+  t.notOk(existsSync(nowhere.DATA_DIR), 'no folder either')
+
+  const empty = { DATA_DIR: folder, DATABASE_URL: target }
+  const list = await runCli(['user', 'list'], empty)
+  t.match(list, { code: 1, stderr: /^error: \S+\/test_\w+ is empty: it is no database of the server\. Set / })
+  t.notMatch(list.stderr, /postgres:/, 'neither user nor password')
+
+  for (const command of [['user', 'create', 'alice'], ['repo', 'create', 'alice/rocket'], ['migrate']]) {
+    const DATA_DIR = join(folder, command.join('-').replace('/', '-'))
+    t.match(await runCli(command, { DATA_DIR }), { code: 0 }, command.join(' '))
+    t.ok(existsSync(join(DATA_DIR, 'commit-status.db')), command.join(' '))
+  }
+})
+
+t.test('reads the environment file of the service', async (t) => {
+  const folder = temporaryFolder(t)
+  const file = join(folder, 'commit-status.env')
+  const DATA_DIR = join(folder, 'data')
+  writeFileSync(file, `# of the service\nDATA_DIR="${DATA_DIR}"\nPORT=3001\n`)
+  t.match(await runCli(['--env-file', file, 'user', 'create', 'alice'], {}), { code: 0 })
+  t.match(await runCli(['user', 'list', '--env-file', file], {}), { code: 0, stdout: /alice/ }, 'anywhere')
+  t.match(await runCli(['--env-file', file, 'user', 'list'], { DATA_DIR: join(folder, 'other') }), {
+    code: 1,
+    stderr: /no database at .*other/,
+  })
+  t.match(await runCli(['--env-file', `${file}.x`, 'user', 'list'], {}), {
+    code: 2,
+    stderr: /^error: --env-file: ENOENT: .*commit-status\.env\.x'\n$/,
+  })
+})
+
+t.test("root does not write into another account's data directory", async (t) => {
+  const folder = join(temporaryFolder(t), 'data')
+  mkdirSync(folder)
+  const isRoot = process.geteuid?.() === 0
+  if (isRoot) chownSync(folder, 65_533, 65_533)
+  const owner = statSync(folder).uid
+  t.throws(() => checkAccount(folder, 0), {
+    name: 'RuleViolation',
+    message: /^\/\S+ belongs to the account \S+, and root would .*: sudo -u \S+ commit-status-admin …$/,
+  })
+  t.doesNotThrow(() => checkAccount(folder, owner), 'its own')
+  t.doesNotThrow(() => checkAccount(join(folder, 'none'), 0), 'a directory that is still to be created')
+  if (!isRoot) return
+  const refused = await runCli(['user', 'create', 'alice'], { DATA_DIR: folder })
+  t.match(refused, { code: 1, stderr: /sudo -u '#65533' commit-status-admin/ })
+  t.same(readdirSync(folder), [], 'nothing was written')
+})
+
+t.test(
+  'a database of a newer version or of another program is refused by every command and by the server',
+  async (t) => {
+    const folder = temporaryFolder(t)
+    const [newer, foreign] = [join(folder, 'newer'), join(folder, 'foreign')]
+    await (await openStore({ dataDir: newer })).close()
+    change(newer, "insert into schema_migrations values ('999-later', 0), ('998-late', 0)")
+    mkdirSync(foreign)
+    change(foreign, 'create table books (title text)')
+    const unknown =
+      /newer\/commit-status\.db: a newer version has migrated the database: .* not know 998-late, 999-later\. Install /
+    const other = /foreign\/commit-status\.db: the database belongs to another program: it holds books\. /
+    const target = await createPostgresDatabase(t)
+    for (const [DATA_DIR, message] of [
+      [newer, unknown],
+      [foreign, other],
+    ] as const) {
+      for (const command of [...WITHOUT_CREATING, ['user', 'create', 'bob'], ['migrate'], ['copy']]) {
+        const { code, stdout, stderr } = await runCli(command, { DATA_DIR, COPY_TO_DATABASE_URL: target })
+        t.same([code, stdout], [1, ''], command.join(' '))
+        t.match(stderr, message)
+      }
+      const server = startProcess(t, process.execPath, ['src/server.ts'], {
+        DATA_DIR,
+        PORT: '0',
+        LOG_LEVEL: 'silent',
+      })
+      t.equal(await server.ended, 1)
+      t.match(server.stderr(), new RegExp(`^DATA_DIR: .*${message.source}.*\\n$`))
+    }
+  },
+)
+
+function change(dataDir: string, statement: string): void {
+  const database = new Sqlite(join(dataDir, 'commit-status.db'))
+  database.exec(statement)
+  database.close()
+}
+
+t.test('asks for a password at a terminal, without showing it', async (t) => {
+  const DATA_DIR = temporaryFolder(t)
+  const command = `${process.execPath} src/cli/main.ts user create alice --password-stdin`
+  const enter = async (...lines: string[]) => {
+    // A terminal of its own, from util-linux.
+    const child = spawn('script', ['--quiet', '--return', '--command', command, '/dev/null'], {
+      env: { ...process.env, DATA_DIR },
+      stdio: ['pipe', 'pipe', 'inherit'],
+    })
+    let shown = ''
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      shown += text
+      if (/(Password|again): $/.test(shown)) child.stdin.write(lines.shift() ?? '')
+    })
+    return new Promise<{ code: number | null; shown: string }>((resolve) =>
+      child.on('close', (code) => resolve({ code, shown })),
+    )
+  }
+  const differing = await enter('a good password\r', 'another password\r')
+  t.match(differing, { code: 1, shown: /error: the two passwords differ/ })
+  t.match(await enter('\u0003'), { code: 1, shown: /error: no password was entered/ })
+  t.match(await enter('short\r', 'short\r'), {
+    code: 1,
+    shown: /5 characters long; at least \d+ are required/,
+  })
+  const created = await enter('a good password\r', 'a good password\r')
+  t.equal(created.code, 0, created.shown)
+  t.notMatch(differing.shown + created.shown, /a good password|another/)
+})
+
+t.test('--version', async (t) => {
+  t.match(await runCli(['--version'], {}), { code: 0, stdout: /^\d+\.\d+\.\d+\n$/, stderr: '' })
+})
