@@ -3,8 +3,8 @@ import { resolve } from 'node:path'
 import { prepareDatabases } from './helpers/prepare-databases.ts'
 
 /**
- * Runs tap over all tests, or those named as arguments, and ends with the line `N passed, N failed, N skipped`, counted
- * from tap's result. A run in which no test passed has failed.
+ * Runs all tests, or the files given as arguments, with tap. The last line is `N passed, N failed, N skipped`, counted
+ * from tap's output. A run without a passed test fails.
  */
 const root = resolve(import.meta.dirname, '..')
 const [, , ...named] = process.argv
@@ -15,13 +15,13 @@ const tap = spawn(resolve(root, 'node_modules/.bin/tap'), ['--reporter=tap', ...
   env: { ...process.env, ...databases.environment },
   stdio: ['ignore', 'pipe', 'inherit'],
 })
-// Whoever stops this run stops the tests, after which the databases are removed.
+// A signal stops tap; its `close` handler then removes the databases.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => tap.kill(signal))
 
 let output = ''
 tap.stdout.setEncoding('utf8').on('data', (text: string) => {
   output += text
-  // Every file as it ends, and every failure with its diagnostics, wherever it stands.
+  // One line per file; failures follow at the end with their diagnostics.
   for (const line of text.split('\n')) if (/^(not )?ok |^# /.test(line)) process.stdout.write(`${line}\n`)
 })
 
@@ -35,7 +35,7 @@ tap.on('close', async (code) => {
   await databases.remove()
 })
 
-/** Failed assertions with their diagnostics: a `not ok` line and the indented block below it. */
+/** Returns the failed assertions with their diagnostics: a `not ok` line and the indented block below it. */
 function failuresOf(text: string): string {
   return (text.match(/^ *not ok .*(\n +---\n[\s\S]*?\n +\.\.\.)?/gm) ?? []).join('\n')
 }

@@ -45,11 +45,11 @@ for (const database of databases) {
     t.equal(answer.headers.get('etag'), etagOf(answer.body))
     t.equal(answer.headers.get('content-length'), `${Buffer.byteLength(answer.body)}`)
     t.equal(answer.json.state, 'pending')
-    t.equal(answer.json.statuses.length, 305)
-    const contexts = answer.json.statuses.map(({ context }: { context: string }) => context)
+    t.equal(answer.json.statuses?.length, 305)
+    const contexts = (answer.json.statuses ?? []).map(({ context }) => context)
     t.same(
       contexts,
-      contexts.toSorted((a: string, b: string) => Buffer.compare(Buffer.from(a), Buffer.from(b))),
+      contexts.toSorted((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))),
     )
     for (const context of odd) t.ok(contexts.includes(context))
     const same = await server.read('acme/rocket', sha, undefined, { 'if-none-match': etagOf(answer.body) })
@@ -65,7 +65,7 @@ for (const database of databases) {
       await setTimeout(index)
       t.equal((await report({ state: 'success', context })).status, 201)
       const { json } = await read()
-      t.ok(json.statuses.some((status: { context: string }) => status.context === context))
+      t.ok(json.statuses?.some((status) => status.context === context))
       await before
     }
   })

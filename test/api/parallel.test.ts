@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { combinedState } from '../../src/domain/combined-state.ts'
 import { databases, type TestDatabase } from '../helpers/databases.ts'
-import { startServer } from '../helpers/server.ts'
+import { type JsonBody, startServer } from '../helpers/server.ts'
 
 const STATES = ['pending', 'success', 'failure', 'error'] as const
 
@@ -33,18 +33,18 @@ for (const database of databases) {
         'all 201',
       )
       t.equal(new Set(answers.map(({ json }) => json.id)).size, 1, 'one id')
-      const stored = (await read()).statuses
+      const { statuses: stored = [] } = await read()
       t.equal(stored.length, 1)
       t.match(
         stored[0],
-        sent[Number(stored[0].description)] ?? t.fail('of nobody'),
+        sent[Number(stored[0]?.description)] ?? t.fail('a row that nothing reported'),
         'the stored row is one of those sent',
       )
       const last = await report({ state: 'success', context: 'ci/one', description: 'last' })
       stop.now = true
       await reading
       t.same((await read()).statuses, [last.json], 'a report sent after all were answered replaces it')
-      t.equal(last.json.id, stored[0].id)
+      t.equal(last.json.id, stored[0]?.id)
     })
 
     t.test('64 parallel reports on 64 contexts of one commit', async (t) => {
@@ -64,26 +64,19 @@ for (const database of databases) {
       )
       t.equal(new Set(answers.map(({ json }) => json.id)).size, 64, 'one id a context')
       const { statuses } = await read()
-      const byContext = (left: { context: string }, right: { context: string }) =>
-        left.context < right.context ? -1 : 1
+      const byContext = (left: JsonBody, right: JsonBody) =>
+        String(left.context) < String(right.context) ? -1 : 1
       t.same(statuses, answers.map(({ json }) => json).sort(byContext))
     })
   })
 }
 
 /** Reads one after another until told to stop: each answer is consistent in itself, and none lacks what one had. */
-async function readMeanwhile(
-  t: Test,
-  read: () => Promise<{
-    state: string | null
-    statuses: { state: (typeof STATES)[number]; context: string }[]
-  }>,
-  stop: { now: boolean },
-): Promise<void> {
+async function readMeanwhile(t: Test, read: () => Promise<JsonBody>, stop: { now: boolean }): Promise<void> {
   let most = 0
   let inconsistent = 0
   while (!stop.now) {
-    const { state, statuses } = await read()
+    const { state, statuses = [] } = await read()
     const contexts = statuses.map(({ context }) => context)
     const consistent =
       state === combinedState(statuses.map((status) => status.state)) &&

@@ -5,32 +5,32 @@ import { text } from 'node:stream/consumers'
 import { setTimeout } from 'node:timers/promises'
 import { createToken } from '../../src/auth/token.ts'
 
-/** Bad tokens from one address, in an open loop: an answer that is late does not hold back the next request. */
-interface Storm {
+/** Requests with bad tokens from one address, in an open loop: a late answer does not delay the next request. */
+interface Flood {
   url: string
   path: string
-  /** Requests a second. */
+  /** Requests per second. */
   rate: number
 }
 
-/** Of this machine, but not the address that all others use. autocannon and wrk cannot choose theirs. */
+/** A loopback address other than that of the regular load. autocannon and wrk cannot set theirs. */
 const FROM = '127.0.0.2'
 const CONNECTIONS = 64
-/** Milliseconds between two looks at how many requests are due. */
-const TURN = 5
-/** Milliseconds for the answers that are still to come when no more is sent. */
-const PATIENCE = 5_000
-/** Part of what was asked for that must come about. */
-const LEAST = 0.9
+/** Milliseconds between two batches of due requests. */
+const INTERVAL = 5
+/** Milliseconds to wait for outstanding answers at the end. */
+const TIMEOUT = 5_000
+/** Fraction of the rate that must be reached. */
+const MIN_RATE = 0.9
 
 /**
- * Begins to send, from a process of its own.
+ * Starts the flood in its own process.
  *
- * @returns what ends it, and says so when less than nine tenths of what was asked for came about, or when an answer was
- *   neither 401 nor 429
+ * @returns a function that stops it and returns an error message if less than nine tenths of the rate was reached or an
+ *   answer was neither 401 nor 429
  */
-export async function startTokenFlood(storm: Storm): Promise<() => Promise<string | undefined>> {
-  const child = spawn(process.execPath, [import.meta.filename, JSON.stringify(storm)], {
+export async function startTokenFlood(flood: Flood): Promise<() => Promise<string | undefined>> {
+  const child = spawn(process.execPath, [import.meta.filename, JSON.stringify(flood)], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   await once(child.stdout, 'readable')
@@ -41,15 +41,15 @@ export async function startTokenFlood(storm: Storm): Promise<() => Promise<strin
       await output,
     )
     const { 401: failed = 0, 429: blocked = 0, ...others } = statuses
-    const enough = failed + blocked >= LEAST * storm.rate * seconds && Object.keys(others).length === 0
+    const enough = failed + blocked >= MIN_RATE * flood.rate * seconds && Object.keys(others).length === 0
     return enough
       ? undefined
-      : `the storm of ${seconds.toFixed(1)} s was answered ${JSON.stringify(statuses)}`
+      : `unexpected answers to the bad-token flood of ${seconds.toFixed(1)} s: ${JSON.stringify(statuses)}`
   }
 }
 
 async function main(): Promise<void> {
-  const { url, path, rate }: Storm = JSON.parse(process.argv[2] ?? '')
+  const { url, path, rate }: Flood = JSON.parse(process.argv[2] ?? '')
   const { hostname, port, host } = new URL(url)
   const statuses: Record<string, number> = {}
   let [sent, answered] = [0, 0]
@@ -65,7 +65,7 @@ async function main(): Promise<void> {
       })
   const sockets = Array.from({ length: CONNECTIONS }, open)
   await Promise.all(sockets.map((socket) => once(socket, 'connect')))
-  // What is waited for at the other end: JSON may begin with white space.
+  // Tells the parent that the connections are open. JSON may begin with white space.
   process.stdout.write('\n')
   const start = performance.now()
   const timer = setInterval(() => {
@@ -73,12 +73,12 @@ async function main(): Promise<void> {
       sockets[sent % CONNECTIONS]?.write(
         `GET ${path} HTTP/1.1\r\nhost: ${host}\r\nauthorization: Bearer ${createToken()}\r\n\r\n`,
       )
-  }, TURN)
+  }, INTERVAL)
 
   await text(process.stdin)
   clearInterval(timer)
   const seconds = (performance.now() - start) / 1000
-  for (let waited = 0; answered < sent && waited < PATIENCE; waited += TURN) await setTimeout(TURN)
+  for (let waited = 0; answered < sent && waited < TIMEOUT; waited += INTERVAL) await setTimeout(INTERVAL)
   for (const socket of sockets) socket.destroy()
   process.stdout.write(JSON.stringify({ seconds, statuses }))
 }

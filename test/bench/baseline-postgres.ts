@@ -21,8 +21,8 @@ import {
 } from './baseline-routes.ts'
 
 /**
- * Makes the same `pg` calls for a request as our server, one after the other: it lets ours answer one read and one
- * report first, and writes down what these ask the database.
+ * Answers each request with the same `pg` calls as our server, one after the other. To learn them, it records the queries
+ * of one read and one report of our server at startup.
  *
  * argv: JSON of a Sample
  */
@@ -37,7 +37,7 @@ interface Sample {
 
 interface Call {
   sql: string
-  /** The values of a call like the one that was seen, but for those given. */
+  /** Returns the values of the recorded call, with `values` in place of the recorded ones. */
   bind(values: object): unknown[]
 }
 
@@ -56,9 +56,9 @@ const names = new Map(statements.map((sql, index) => [sql, `s${index}`]))
 
 async function record(): Promise<{ read: Call[]; report: Call[] }> {
   const engine = await openEngine({ dataDir: sample.dataDir, databaseUrl, poolSize: 1 })
-  let seen: Call[] = []
+  let recorded: Call[] = []
   const note = <Params, Row>({ sql, bind }: Prepared<Params, Row>, params: Params) => {
-    seen.push({ sql, bind: (values) => bind({ ...params, ...values }) })
+    recorded.push({ sql, bind: (values) => bind({ ...params, ...values }) })
   }
   const store = storeOver(
     {
@@ -81,13 +81,13 @@ async function record(): Promise<{ read: Call[]; report: Call[] }> {
   const lookup = openCommitLookup()
   const app = await buildApp({ store, lookup })
   const of = async (method: 'GET' | 'POST', url: string, payload?: Body) => {
-    seen = []
+    recorded = []
     const answer = await app.inject({ method, url, headers: { authorization }, ...(payload && { payload }) })
     if (answer.statusCode >= 300) throw new Error(`${method} ${url}: ${answer.statusCode} ${answer.body}`)
-    return seen
+    return recorded
   }
   try {
-    // From now on another report replaces it.
+    // Later reports replace this one.
     await of('POST', sample.reportPath, sample.body)
     return {
       read: await of('GET', sample.readPath),
@@ -100,10 +100,10 @@ async function record(): Promise<{ read: Call[]; report: Call[] }> {
   }
 }
 
-/** @returns the rows of the last call */
-async function ask(those: Call[], values: object) {
+/** Runs the calls in order. @returns the rows of the last one */
+async function ask(recorded: Call[], values: object) {
   let rows = []
-  for (const { sql, bind } of those)
+  for (const { sql, bind } of recorded)
     ({ rows } = await pool.query({ name: names.get(sql) ?? '', text: sql, values: bind(values) }))
   return rows
 }
@@ -119,7 +119,7 @@ app.post<Place & { Body: Body }>(reportUrl, reportOptions, async ({ params, body
   const { context, state, description, target_url: targetUrl } = body
   const [row] = await ask(calls.report, { id: newId(), now, sha, context, state, description, targetUrl })
   reply.code(201).headers(headers)
-  // The database need not give back what it was given.
+  // The database returns only the columns that the request does not contain.
   return shown({ ...body, sha, ...row })
 })
 await listen(app)

@@ -6,8 +6,8 @@ import type { StatusState } from '../../src/store/tables.ts'
 import { formatTime } from '../../src/store/time.ts'
 
 /**
- * The contract's two routes as a Fastify server can have them at best that does less: no validation, no authentication,
- * no git, no access rule. The same methods, path shapes and headers as ours, and the same bytes.
+ * Creates a Fastify server for the contract's two routes that does less: no validation, authentication, access rules or
+ * git. Methods, path shapes, headers and bytes equal ours.
  */
 export function createBaseline(): FastifyInstance {
   const app = fastify({ exposeHeadRoutes: false })
@@ -15,7 +15,7 @@ export function createBaseline(): FastifyInstance {
   return app
 }
 
-/** Statuses are read here, and reported there: URLs and the response schemas that serialize the answers. */
+/** Routes of the read and the report, with the response schemas that serialize the answers. */
 export const readUrl = operations.listStatuses.url
 export const readOptions: RouteShorthandOptions = {
   schema: { response: { 200: operations.listStatuses.replies[200] } },
@@ -42,12 +42,12 @@ export interface Body {
   target_url: string
 }
 
-/** A row as it is answered. */
+/** Returns a row as the body of an answer. */
 export function shown(row: StatusRow) {
   return { ...row, created_at: formatTime(row.created_at), updated_at: formatTime(row.updated_at) }
 }
 
-/** Listens and prints where. */
+/** Listens on a free port and prints the URL. */
 export async function listen(app: FastifyInstance): Promise<void> {
   const address = await app.listen({ host: '127.0.0.1', port: 0 })
   process.stdout.write(`Listening on ${address}\n`)

@@ -2,7 +2,7 @@ import Sqlite from 'better-sqlite3'
 import Fastify from 'fastify'
 
 /**
- * The least that can answer: Fastify, better-sqlite3, and one select.
+ * A minimal server: Fastify, better-sqlite3, and one select.
  *
  * argv: database file
  */

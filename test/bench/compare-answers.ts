@@ -1,18 +1,18 @@
 import type { Scenario } from './scenario.ts'
 
 /**
- * Looks whether a baseline answers a read with the same bytes as ours, wherever both are asked for the same.
+ * Checks that a baseline answers a read with the same bytes as ours, wherever both get the same request.
  *
- * @param onFault told of each that does not
+ * @param onError called for each difference
  */
-export async function compareAnswers(scenarios: Scenario[], onFault: (text: string) => void): Promise<void> {
+export async function compareAnswers(scenarios: Scenario[], onError: (text: string) => void): Promise<void> {
   for (const { name, against, ...ours } of scenarios) {
     const theirs = scenarios.find((other) => other.name === against?.name)
     const [mine] = ours.requests
     const same = theirs?.requests[0]?.path.endsWith(mine?.path ?? '') && mine?.method === 'GET'
     if (!theirs || !same || !ours.statuses.includes(200)) continue
     if ((await firstBody(ours)) !== (await firstBody(theirs)))
-      onFault(`${name}: ${theirs.name} answers with other bytes`)
+      onError(`${name}: ${theirs.name} answers with different bytes`)
   }
 }
 

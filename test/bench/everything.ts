@@ -10,7 +10,7 @@ import { read } from './requests.ts'
 import type { Row } from './row.ts'
 import type { Scenario } from './scenario.ts'
 import {
-  leastArgs,
+  minimalArgs,
   ourCommand,
   type Served,
   serve,
@@ -27,26 +27,26 @@ export interface Bench {
   /** Statuses stored. */
   size: number
   rounds: number
-  /** Whole ones, of each measurement. */
+  /** Duration of each measurement, a whole number. */
   seconds: number
-  /** Names of what is measured; what it is compared with is measured too. */
+  /** Measures the scenarios whose names match, and their baselines. */
   only: RegExp
   /** URL of a PostgreSQL server. */
   postgres: string
-  /** Told of whatever was not as it should be. */
-  onFault(text: string): void
-  /** Ends it between two measurements. */
+  /** Called with an error message for every unexpected answer. */
+  onError(text: string): void
+  /** Stops the benchmark between two measurements. */
   signal: AbortSignal
 }
 
-/** Our server on both databases, of one size. */
+/** Our server on both databases, with the same number of statuses. */
 interface Pair {
   size: number
   sqlite: Served
   postgres: Served
 }
 
-/** Makes all that is measured on, measures, and removes it. */
+/** Creates the servers and databases, measures, and removes them. */
 export async function measureAll(bench: Bench): Promise<Row[]> {
   const { size, only } = bench
   const opened: (() => Promise<void>)[] = []
@@ -76,9 +76,9 @@ export async function measureAll(bench: Bench): Promise<Row[]> {
       ...tokenFloodScenarios(main.sqlite),
       ...postgresScenarios(main.postgres, postgresBaseline),
     ]
-    const those = wanted(scenarios, only)
-    await compareAnswers(those, bench.onFault)
-    const rows = await measure(those, bench)
+    const selected = select(scenarios, only)
+    await compareAnswers(selected, bench.onError)
+    const rows = await measure(selected, bench)
     if (only.test('git look-up')) rows.push(...(await measureLookUps(main.sqlite)))
     if (only.test('start')) rows.push(...(await measureStarts(startsOf(main, small), bench.rounds)))
     if (only.test('memory')) rows.push(...memoryOf(main), ...(await measureMemory(main.sqlite, bench.signal)))
@@ -94,8 +94,8 @@ async function etagOf({ fixture, server }: Served): Promise<string> {
   return answer.headers.get('etag') ?? ''
 }
 
-/** Those named, with what they are compared with. */
-function wanted(scenarios: Scenario[], only: RegExp): Scenario[] {
+/** Returns the scenarios whose names match, and their baselines. */
+function select(scenarios: Scenario[], only: RegExp): Scenario[] {
   const named = scenarios.filter(({ name }) => only.test(name))
   const names = new Set(named.flatMap(({ name, against }) => [name, against?.name]))
   return scenarios.filter(({ name }) => names.has(name))
@@ -109,20 +109,21 @@ function startsOf(main: Pair, small: Pair | undefined): Start[] {
   }
   const named = (name: string, size: number) => `start, ${name}, ${size.toLocaleString('en')}`
   const both = ({ size, sqlite, postgres }: Pair, than?: Pair) => {
-    const against = (name: string) => (than ? [{ name: named(name, than.size), aim: { atMost: 1.1 } }] : [])
+    const against = (name: string) =>
+      than ? [{ name: named(name, than.size), target: { atMost: 1.1 } }] : []
     return [
-      start(named('SQLite', size), sqlite, [{ name: bare, aim: { atMost: 5 } }, ...against('SQLite')]),
+      start(named('SQLite', size), sqlite, [{ name: bare, target: { atMost: 5 } }, ...against('SQLite')]),
       start(named('PostgreSQL', size), postgres, against('PostgreSQL')),
     ]
   }
-  const least = { name: bare, args: leastArgs(main.sqlite.fixture), path: '/' }
-  return [least, ...(small ? both(small) : []), ...both(main, small)]
+  const minimal = { name: bare, args: minimalArgs(main.sqlite.fixture), path: '/' }
+  return [minimal, ...(small ? both(small) : []), ...both(main, small)]
 }
 
-/** Of processes that have been through everything. */
+/** Returns the memory of the servers after all scenarios. */
 function memoryOf({ sqlite, postgres }: Pair): Row[] {
   const row = (name: string, { server }: Served): Row => ({
-    name: `memory after all of this, ${name}`,
+    name: `memory after all scenarios, ${name}`,
     value: server.memory() / MIB,
     unit: 'MiB',
   })
@@ -131,7 +132,7 @@ function memoryOf({ sqlite, postgres }: Pair): Row[] {
 
 function bytesOf({ sqlite, postgres }: Pair): Row[] {
   const row = (name: string, { fixture }: Served): Row => ({
-    name: `${name}, of a status`,
+    name: `${name}, bytes per status`,
     value: fixture.bytesPerStatus,
     unit: 'bytes',
   })

@@ -5,16 +5,16 @@ import { Client } from 'pg'
 import { v7 as uuidv7 } from 'uuid'
 import type { StoreOptions } from '../../src/store/store.ts'
 
-/** Statuses of each commit. */
+/** Statuses per commit. */
 export const CONTEXTS = 10
-/** Ids handed to PostgreSQL at a time. */
+/** Ids per statement to PostgreSQL. */
 const BATCH = 50_000
 
 /**
- * Writes `size` statuses, 10 for each commit: those named first, then others made up, in the order of the key and in
- * one statement. What is written is what so many reports would have left.
+ * Writes `size` statuses, 10 per commit, in the order of the key and in one statement: first for the commits of `named`,
+ * then for random ones. The rows equal those that as many reports would leave.
  *
- * @returns bytes of the table and its indexes for each status
+ * @returns bytes of the table and its indexes per status
  */
 export async function fill(
   { dataDir, databaseUrl }: StoreOptions,
@@ -42,7 +42,7 @@ function insertion(repositoryId: number, id: string, now: string): string {
 function fillSqlite(file: string, repositoryId: number, commits: string[]): number {
   const db = new Sqlite(file)
   try {
-    // Nobody else has it open, and what a crash leaves behind is of no use: the server sets all of these again.
+    // No other process has the database open, and it is discarded after a crash. The server sets all of these again.
     for (const setting of ['journal_mode', 'synchronous', 'foreign_keys']) db.pragma(`${setting} = off`)
     db.function('new_id', () => uuidv7())
     db.exec(`create temp table bench_commits (sha text primary key) without rowid;
@@ -66,7 +66,7 @@ async function fillPostgres(url: string, repositoryId: number, commits: string[]
   const client = new Client({ connectionString: url })
   await client.connect()
   try {
-    // The repository is there: it need not be looked up ten million times.
+    // Skips the foreign key checks: the repository exists.
     await client.query('set session_replication_role = replica')
     await client.query('create temp table bench_commits (sha text collate "C" primary key)')
     for (let from = 0; from < commits.length; from += BATCH) {

@@ -7,27 +7,27 @@ import { openStore, type Store, type StoreOptions } from '../../src/store/store.
 import { importCommits } from '../helpers/git.ts'
 import { CONTEXTS, fill } from './fill.ts'
 
-/** What is measured on: repositories of `alice`, some of whose commits have statuses. */
+/** Repositories of `alice`, some of whose commits have statuses. */
 export interface Fixture {
-  /** What opens the database. */
+  /** Options that open the database. */
   options: StoreOptions
-  /** The first is the busy one. */
+  /** The first is used most. */
   tokens: string[]
   /** Ids by name. */
   repositories: Record<string, number>
   /** Commits of `public` by their number of contexts. */
   sized: Map<number, string>
-  /** Commits of `public` with 10 contexts each, among all the others, the newest first. */
+  /** Some of the commits of `public` with 10 contexts each, newest first. */
   stored: string[]
   /** A commit of `private` with 10 contexts. */
   privateCommit: string
-  /** Commits of `reports`, to be reported on. */
+  /** Commits of `reports`, the targets of reports. */
   reported: string[]
-  /** Commits of `silent`, never reported on: a read of one asks git. */
+  /** Commits of `silent` without statuses: a read of one asks git. */
   silent: string[]
-  /** Repositories that nobody has asked about, each with its one commit. */
+  /** Repositories that no scenario reads, with one commit each. */
   untouched: { name: string; sha: string }[]
-  /** Of the table of statuses and its indexes, for each status in it. */
+  /** Size of the table of statuses and its indexes per status. */
   bytesPerStatus: number
 }
 
@@ -39,16 +39,16 @@ const UNTOUCHED = 30
 const TOKENS = 11
 
 /**
- * Makes a database with `size` statuses in `public`, some more beside, and the git repositories of the commits that are
- * asked about; git knows nothing of the others.
+ * Creates a database with `size` statuses in `public` and some in the other repositories, and git repositories with the
+ * commits that requests name. The other commits exist only in the database.
  *
  * @param databaseUrl a PostgreSQL database; without it SQLite
  */
-export async function makeFixture(size: number, databaseUrl?: string): Promise<Fixture> {
+export async function createFixture(size: number, databaseUrl?: string): Promise<Fixture> {
   const dataDir = mkdtempSync(join(tmpdir(), 'bench-'))
   const options = { dataDir, ...(databaseUrl && { databaseUrl }) }
   const store = await openStore(options)
-  const tokens = await makeTokens(store)
+  const tokens = await createTokens(store)
   const repositories: Record<string, number> = {}
   const create = async (name: string, visibility: 'public' | 'private', commits: number) => {
     const { id, path } = await store.repositories.create(
@@ -92,7 +92,7 @@ export async function makeFixture(size: number, databaseUrl?: string): Promise<F
   }
 }
 
-async function makeTokens(store: Store): Promise<string[]> {
+async function createTokens(store: Store): Promise<string[]> {
   const { id: userId } = await store.users.create('alice')
   const request = { userId, name: 'bench', scopes: ['repo'], expiresAt: null }
   const issued = Array.from({ length: TOKENS }, () => issueToken(store.tokens, request))

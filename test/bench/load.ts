@@ -1,10 +1,10 @@
-/** What one process of load does. */
+/** The task of one load generator process. */
 export interface Load {
   url: string
   connections: number
-  /** Whole seconds. */
+  /** A whole number. */
   seconds: number
-  /** In turn, over all connections. */
+  /** Sent in turn over all connections. */
   requests: LoadRequest[]
 }
 
@@ -12,16 +12,16 @@ export interface LoadRequest {
   method: 'GET' | 'POST'
   path: string
   headers: Record<string, string>
-  /** May hold `UNIQUE` once. */
+  /** May contain `UNIQUE` once. */
   body?: string
 }
 
-/** In a body: something else each time it is sent. */
+/** Placeholder in a body that is replaced by a unique value in each request. */
 export const UNIQUE = '[<id>]'
 
-/** What came of it. */
+/** The result of a load. */
 export interface Measured {
-  /** Answers a second. */
+  /** Answers per second. */
   rate: number
   /** Milliseconds. */
   p50: number

@@ -2,7 +2,7 @@ import type { Row } from './row.ts'
 import { median, spreadOf } from './row.ts'
 import type { Served } from './servers.ts'
 
-/** How long one read takes that has to ask git, alone: of repositories that have no git process yet, then of one that has. */
+/** Times single reads that ask git: of repositories without a git process, then of one that has a process. */
 export async function measureLookUps({ fixture, server }: Served): Promise<Row[]> {
   const cold = fixture.untouched.map(({ name, sha }) => `${name}/commits/${sha}`)
   const warm = fixture.silent.slice(0, cold.length).map((sha) => `silent/commits/${sha}`)

@@ -1,9 +1,9 @@
-import { putLoad } from './load-maker.ts'
+import { putLoad } from './load-generator.ts'
 import { median, type Row, spreadOf } from './row.ts'
 import type { Scenario } from './scenario.ts'
 
 const CONNECTIONS = 32
-/** Seconds of a load that is not counted, for the compilers of both sides. */
+/** Seconds of load before the measurement, for the JIT compilers of both sides. */
 const WARM_UP = 1
 
 interface Sample {
@@ -17,41 +17,41 @@ interface Sample {
 /** How scenarios are measured. */
 interface Measurement {
   rounds: number
-  /** Whole ones, of each measurement. */
+  /** Duration of each measurement, a whole number. */
   seconds: number
-  /** Told when an answer was not what it should be, or what should have gone on beside did not. */
-  onFault(text: string): void
+  /** Called with an error message for unexpected answers and failed concurrent activities. */
+  onError(text: string): void
   signal: AbortSignal
 }
 
-/** Measures scenarios in turn, all of them once in each round, so that whatever else the machine does meets all. */
+/** Measures all scenarios once per round, so that other load on the machine affects all of them. */
 export async function measure(scenarios: Scenario[], measurement: Measurement): Promise<Row[]> {
   const samples = new Map(scenarios.map(({ name }): [string, Sample[]] => [name, []]))
-  const { seconds, onFault, signal } = measurement
-  for (const scenario of scenarios) await once(scenario, { seconds: WARM_UP, onFault, signal })
+  const { seconds, onError, signal } = measurement
+  for (const scenario of scenarios) await once(scenario, { seconds: WARM_UP, onError, signal })
   for (let round = 0; round < measurement.rounds; round++)
     for (const scenario of scenarios)
-      samples.get(scenario.name)?.push(await once(scenario, { seconds, onFault, signal }))
+      samples.get(scenario.name)?.push(await once(scenario, { seconds, onError, signal }))
 
   return scenarios.map(({ name, against }) => {
     const mine = samples.get(name) ?? []
-    const middle = (of: keyof Sample, those = mine) => median(those.map((sample) => sample[of]))
+    const medianOf = (key: keyof Sample, samples = mine) => median(samples.map((sample) => sample[key]))
     const theirs = samples.get(against?.name ?? '')
     return {
       name,
-      value: middle('rate'),
+      value: medianOf('rate'),
       unit: 'requests/s',
       spread: spreadOf(mine.map(({ rate }) => rate)),
-      p50: middle('p50'),
-      p99: middle('p99'),
-      cpu: middle('cpu'),
-      busy: middle('busy'),
+      p50: medianOf('p50'),
+      p99: medianOf('p99'),
+      cpu: medianOf('cpu'),
+      busy: medianOf('busy'),
       ...(against &&
         theirs && {
           against: against.name,
-          ratio: middle('rate') / middle('rate', theirs),
-          cpuRatio: middle('cpu', theirs) / middle('cpu'),
-          ...(against.aim && { aim: against.aim }),
+          ratio: medianOf('rate') / medianOf('rate', theirs),
+          cpuRatio: medianOf('cpu', theirs) / medianOf('cpu'),
+          ...(against.target && { target: against.target }),
         }),
     }
   })
@@ -59,11 +59,11 @@ export async function measure(scenarios: Scenario[], measurement: Measurement): 
 
 async function once(
   scenario: Scenario,
-  { seconds, onFault, signal }: Omit<Measurement, 'rounds'>,
+  { seconds, onError, signal }: Omit<Measurement, 'rounds'>,
 ): Promise<Sample> {
   signal.throwIfAborted()
   const { name, server, requests, connections = CONNECTIONS } = scenario
-  const end = await scenario.beside?.()
+  const end = await scenario.meanwhile?.()
   const before = server.cpu()
   const { rate, p50, p99, statuses, errors } = await putLoad({
     url: server.url,
@@ -72,10 +72,10 @@ async function once(
     requests,
   })
   const cpu = server.cpu() - before
-  const fault = await end?.()
-  if (fault) onFault(`${name}: ${fault}`)
+  const failure = await end?.()
+  if (failure) onError(`${name}: ${failure}`)
   const unexpected = Object.keys(statuses).filter((status) => !scenario.statuses.includes(Number(status)))
   if (errors > 0 || rate === 0 || unexpected.length > 0)
-    onFault(`${name}: ${errors} errors, answers ${JSON.stringify(statuses)}`)
+    onError(`${name}: ${errors} errors, answers ${JSON.stringify(statuses)}`)
   return { rate, p50, p99, cpu: cpu / (rate * seconds), busy: cpu / (seconds * 1e6) }
 }

@@ -1,21 +1,21 @@
-import { putLoad } from './load-maker.ts'
+import { putLoad } from './load-generator.ts'
 import { startProcess } from './processes.ts'
 import { teamRequests } from './requests.ts'
 import type { Row } from './row.ts'
 import { ourCommand, type Served } from './servers.ts'
 
-/** Requests after which the memory is looked at; the first is what the others are compared with. */
+/** Numbers of requests after which the memory is measured. The first is the baseline of the others. */
 const FIRST = 10_000
 const LATER = [100_000, 250_000, 500_000, 1_000_000]
-/** Of the mix alone a million would take minutes of waiting for the disk: so many reads are sent for each request of it. */
+/** Reads per request of the mix. A million requests of the mix alone would take minutes, spent waiting for the disk. */
 const READS = 9
 const MIXED = 400
-/** Seconds after which a slow machine need not go on to the million. */
-const PATIENCE = 100
-const MOST = 1.5
+/** Seconds after which a slow machine stops before a million. */
+const TIMEOUT = 100
+const MAX_RATIO = 1.5
 const MIB = 1024 ** 2
 
-/** Sends a million requests to a server just started, and looks at its memory on the way. */
+/** Sends a million requests to a fresh server and measures its memory on the way. */
 export async function measureMemory({ fixture }: Served, signal: AbortSignal): Promise<Row[]> {
   const { args, env } = ourCommand(fixture)
   const server = await startProcess(args, env)
@@ -23,7 +23,7 @@ export async function measureMemory({ fixture }: Served, signal: AbortSignal): P
   const requests = mix
     .slice(0, MIXED)
     .flatMap((request, index) => [request, ...reads.slice(index * READS, (index + 1) * READS)])
-  const deadline = performance.now() + PATIENCE * 1000
+  const deadline = performance.now() + TIMEOUT * 1000
   const seen: { answered: number; memory: number }[] = []
   let answered = 0
   try {
@@ -50,6 +50,6 @@ function rowsOf(seen: { answered: number; memory: number }[]): Row[] {
     value: memory / MIB,
     unit: 'MiB',
     ...(first && index > 0 && { against: nameOf(first.answered), ratio: memory / first.memory }),
-    ...(index > 0 && index === seen.length - 1 && { aim: { atMost: MOST } }),
+    ...(index > 0 && index === seen.length - 1 && { target: { atMost: MAX_RATIO } }),
   }))
 }

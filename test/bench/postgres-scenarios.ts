@@ -11,7 +11,7 @@ export function postgresScenarios({ fixture, server }: Served, baseline: ServerP
   const reads = [read('public', sized.get(10))]
   const changed = { description: `412 tests passed in ${UNIQUE} s` }
   const reports = reported.slice(0, COMMITS).map((sha) => report('reports', sha, tokens[0], changed))
-  const aim = { atLeast: 0.7 }
+  const target = { atLeast: 0.7 }
   return [
     { name: 'PostgreSQL: the calls of a read', server: baseline, requests: reads, statuses: [200] },
     {
@@ -19,15 +19,15 @@ export function postgresScenarios({ fixture, server }: Served, baseline: ServerP
       server,
       requests: reads,
       statuses: [200],
-      against: { name: 'PostgreSQL: the calls of a read', aim },
+      against: { name: 'PostgreSQL: the calls of a read', target },
     },
-    // Before the calls alone, which replace what was reported here.
+    // Runs before its baseline, which replaces the rows that this scenario creates.
     {
       name: 'PostgreSQL: report, replacing',
       server,
       requests: reports,
       statuses: [201],
-      against: { name: 'PostgreSQL: the calls of a report', aim },
+      against: { name: 'PostgreSQL: the calls of a report', target },
     },
     { name: 'PostgreSQL: the calls of a report', server: baseline, requests: reports, statuses: [201] },
     {

@@ -4,21 +4,21 @@ import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 
-/** A server as a process of its own. */
+/** A server in its own process. */
 export interface ServerProcess {
   url: string
-  /** Processor time used so far, in microseconds, by all of its threads. */
+  /** Returns the processor time of all threads so far, in microseconds. */
   cpu(): number
-  /** Bytes of memory that it has in use now (resident set). */
+  /** Returns the resident set size in bytes. */
   memory(): number
   stop(): Promise<void>
 }
 
-/** Linux counts processor time in hundredths of a second, and memory in pages. */
+/** /proc counts processor time in hundredths of a second, and memory in pages. */
 const TICK = 10_000
 const PAGE = 4096
 
-/** @param args of node; the process prints `Listening on URL` */
+/** Starts a server that prints `Listening on URL`. @param args of node */
 export async function startProcess(args: string[], env: NodeJS.ProcessEnv = {}): Promise<ServerProcess> {
   const child = spawn(process.execPath, args, {
     cwd: resolve(import.meta.dirname, '../..'),
@@ -32,7 +32,7 @@ export async function startProcess(args: string[], env: NodeJS.ProcessEnv = {}):
     return {
       url,
       cpu() {
-        // Behind the name in brackets, which may hold anything: user and system time are the 12th and 13th field.
+        // User and system time are the 12th and 13th field after the name in brackets, which may contain anything.
         const [, rest = ''] = readFileSync(`/proc/${child.pid}/stat`, 'utf8').split(/\) (?!.*\) )/)
         const fields = rest.split(' ')
         return (Number(fields[11]) + Number(fields[12])) * TICK
@@ -47,5 +47,5 @@ export async function startProcess(args: string[], env: NodeJS.ProcessEnv = {}):
       },
     }
   }
-  throw new Error(`${args.join(' ')} did not start`)
+  throw new Error(`${args.join(' ')} exited before it listened`)
 }

@@ -1,11 +1,11 @@
 import { SIZES } from './fixture.ts'
-import { stir } from './invalidate-caches.ts'
+import { invalidateCaches } from './invalidate-caches.ts'
 import type { ServerProcess } from './processes.ts'
 import { authorized, read, under } from './requests.ts'
 import type { Scenario } from './scenario.ts'
 import type { Served } from './servers.ts'
 
-/** @param etag of the public commit with 10 contexts */
+/** Returns the scenarios of reads. @param etag of the public commit with 10 contexts */
 export function readScenarios(
   { fixture, server }: Served,
   baseline: ServerProcess,
@@ -14,7 +14,7 @@ export function readScenarios(
   const { sized, stored, silent, privateCommit, tokens } = fixture
   const unchanged = [read('public', sized.get(10), { 'if-none-match': etag })]
   const first = stored.map((sha) => read('public', sha))
-  const beside = () => stir(fixture)
+  const meanwhile = () => invalidateCaches(fixture)
   const constant = (contexts: number) => `constant answer, ${contexts} contexts`
   const ok = { statuses: [200] }
   return [
@@ -24,11 +24,11 @@ export function readScenarios(
       server,
       requests: unchanged,
       statuses: [304],
-      against: { name: 'hello', aim: { atLeast: 0.9 } },
+      against: { name: 'hello', target: { atLeast: 0.9 } },
     },
     ...SIZES.flatMap((contexts): Scenario[] => {
       const requests = [read('public', sized.get(contexts))]
-      const aim = contexts === 10 && { aim: { atLeast: 1.5 } }
+      const target = contexts === 10 && { target: { atLeast: 1.5 } }
       return [
         { name: constant(contexts), server: baseline, requests: under('/constant', requests), ...ok },
         {
@@ -36,7 +36,7 @@ export function readScenarios(
           server,
           requests,
           ...ok,
-          against: { name: constant(contexts), ...aim },
+          against: { name: constant(contexts), ...target },
         },
       ]
     }),
@@ -45,16 +45,16 @@ export function readScenarios(
       server,
       requests: [read('private', privateCommit, authorized(tokens[0]))],
       ...ok,
-      against: { name: constant(10), aim: { atLeast: 1.4 } },
+      against: { name: constant(10), target: { atLeast: 1.4 } },
     },
-    { name: 'one select', server: baseline, requests: under('/select', first), ...ok, beside },
+    { name: 'one select', server: baseline, requests: under('/select', first), ...ok, meanwhile },
     {
       name: 'read 10, first read of a commit',
       server,
       requests: first,
       ...ok,
-      beside,
-      against: { name: 'one select', aim: { atLeast: 0.8 } },
+      meanwhile,
+      against: { name: 'one select', target: { atLeast: 0.8 } },
     },
     {
       name: 'read 0, git look-up, warm',

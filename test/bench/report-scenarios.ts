@@ -4,7 +4,7 @@ import { authorized, report, under } from './requests.ts'
 import type { Scenario } from './scenario.ts'
 import type { Served } from './servers.ts'
 
-/** Commits that are reported on at once, and contexts of one. */
+/** Concurrent reports: to so many commits, or so many contexts of one. */
 const AT_ONCE = 112
 
 export function reportScenarios({ fixture, server }: Served, baseline: ServerProcess): Scenario[] {
@@ -15,7 +15,7 @@ export function reportScenarios({ fixture, server }: Served, baseline: ServerPro
   const replacing = commits.map((sha) => report('reports', sha, tokens[0], changed))
   const fresh = reported.map((sha) => report('reports', sha, tokens[0], { context: `ci/${UNIQUE}` }))
   const [hot] = commits
-  const against = { name: 'upsert, grouped', aim: { atLeast: 0.8 } }
+  const against = { name: 'upsert, grouped', target: { atLeast: 0.8 } }
   return [
     { name: 'upsert, one by one', server: baseline, requests: under('/single', replacing), ...created },
     { name: 'upsert, grouped', server: baseline, requests: under('/grouped', replacing), ...created },
@@ -65,7 +65,7 @@ export function reportScenarios({ fixture, server }: Served, baseline: ServerPro
         report('reports', hot, tokens[0], { ...changed, context: `ci/check-${index}` }),
       ),
       ...created,
-      against: { name: 'report to 112 commits at once', aim: { atLeast: 0.9 } },
+      against: { name: 'report to 112 commits at once', target: { atLeast: 0.9 } },
     },
   ]
 }

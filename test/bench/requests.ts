@@ -5,7 +5,7 @@ import { type LoadRequest, UNIQUE } from './load.ts'
 
 const API = '/api/v1/repos/alice'
 const NEWEST = 50
-/** One more byte than a report may have. */
+/** One byte more than the limit of a report. */
 const OVERSIZED = 16 * 1024 + 1
 
 export const authorized = (token = '') => ({ authorization: `Bearer ${token}` })
@@ -14,7 +14,7 @@ export function read(repository: string, sha = '', headers: Record<string, strin
   return { method: 'GET', path: `${API}/${repository}/commits/${sha}/statuses`, headers }
 }
 
-/** @param fields of the body, beside those that all reports have */
+/** Returns a report. @param fields replace or add to those that all reports have */
 export function report(
   repository: string,
   sha = '',
@@ -35,12 +35,12 @@ export function report(
   }
 }
 
-/** The same requests to a route of the baseline's. */
+/** Returns the same requests to a route of the baseline. */
 export function under(prefix: string, requests: LoadRequest[]): LoadRequest[] {
   return requests.map((request) => ({ ...request, path: `${prefix}${request.path}` }))
 }
 
-/** What a team does on commits with 10 contexts each: 80 % of it on the 50 newest. */
+/** Returns the requests of a team to commits with 10 contexts each, 80 % of them to the 50 newest. */
 export function teamRequests({ stored, tokens }: Fixture, count: number) {
   const random = createRandom(1)
   const commit = () => stored[random.below(random.onceIn(5) ? stored.length : NEWEST)]
@@ -51,11 +51,11 @@ export function teamRequests({ stored, tokens }: Fixture, count: number) {
       context: `ci/check-${random.below(10)}`,
       description: `412 tests passed in ${UNIQUE} s`,
     })
-  const list = (make: (index: number) => LoadRequest) =>
-    Array.from({ length: count }, (_, index) => make(index))
+  const list = (create: (index: number) => LoadRequest) =>
+    Array.from({ length: count }, (_, index) => create(index))
   const good = (index: number) => (index % 4 === 3 ? oneReport() : oneRead())
 
-  /** Of each thousand 10 with a bad token, 5 for an unknown commit, 5 oversized; the bad ones come from 20 addresses. */
+  /** Of 1,000 requests, 10 have a bad token from one of 20 addresses, 5 name an unknown commit, and 5 are oversized. */
   const mixed = (index: number): LoadRequest => {
     const place = random.below(1_000)
     const forwarded = { 'x-forwarded-for': `198.51.100.${random.below(20)}` }

@@ -1,5 +1,5 @@
-/** What a ratio should be. */
-export type Aim = { atLeast: number } | { atMost: number }
+/** The target of a ratio. */
+export type Target = { atLeast: number } | { atMost: number }
 
 /** One line of the result. */
 export interface Row {
@@ -7,41 +7,41 @@ export interface Row {
   /** Median. */
   value: number
   unit: 'requests/s' | 'ms' | 'MiB' | 'bytes'
-  /** Greatest less least, as a part of the median. */
+  /** Maximum minus minimum, as a fraction of the median. */
   spread?: number
-  /** Of a load: milliseconds. */
+  /** Latency under load, in milliseconds. */
   p50?: number
   p99?: number
-  /** Of a load: microseconds of the server's processor time for a request, and processors that it kept busy. */
+  /** Processor time of the server: microseconds per request, and processors kept busy. */
   cpu?: number
   busy?: number
-  /** Name of the line that it is compared with. */
+  /** Name of the baseline's row. */
   against?: string
   ratio?: number
-  /** The same of processor time: what it would be if nothing but the server were slow. */
+  /** Ratio of processor time per request: the ratio if nothing but the server were slow. */
   cpuRatio?: number
-  aim?: Aim
+  target?: Target
 }
 
-/** A server that had a processor to itself was the slower side of a load. */
+/** Processors kept busy from which on the server, not the load generator, was the bottleneck. */
 const BUSY = 0.9
 
-/** By processor time where the ratio falls short because the load, or something else, kept the server from working. */
-export function isReached({ ratio, cpuRatio, busy = 1, aim }: Row): 'yes' | 'by CPU' | 'no' | '' {
-  if (aim === undefined || ratio === undefined) return ''
-  if (meets(ratio, aim)) return 'yes'
-  return busy < BUSY && cpuRatio !== undefined && meets(cpuRatio, aim) ? 'by CPU' : 'no'
+/** Tells whether a target is met; `by CPU` where the ratio falls short only because the server was not busy. */
+export function isReached({ ratio, cpuRatio, busy = 1, target }: Row): 'yes' | 'by CPU' | 'no' | '' {
+  if (target === undefined || ratio === undefined) return ''
+  if (meets(ratio, target)) return 'yes'
+  return busy < BUSY && cpuRatio !== undefined && meets(cpuRatio, target) ? 'by CPU' : 'no'
 }
 
-function meets(ratio: number, aim: Aim): boolean {
-  return 'atLeast' in aim ? ratio >= aim.atLeast : ratio <= aim.atMost
+function meets(ratio: number, target: Target): boolean {
+  return 'atLeast' in target ? ratio >= target.atLeast : ratio <= target.atMost
 }
 
 export function median(numbers: number[]): number {
   return numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? Number.NaN
 }
 
-/** Of repeated measurements. */
+/** Returns the spread of repeated measurements as a fraction of their median. */
 export function spreadOf(numbers: number[]): number {
   return (Math.max(...numbers) - Math.min(...numbers)) / median(numbers)
 }

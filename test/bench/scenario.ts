@@ -1,18 +1,18 @@
 import type { LoadRequest } from './load.ts'
 import type { ServerProcess } from './processes.ts'
-import type { Aim } from './row.ts'
+import type { Target } from './row.ts'
 
-/** Requests to one server, over and over. */
+/** Requests that are sent to one server repeatedly. */
 export interface Scenario {
   name: string
   server: ServerProcess
   requests: LoadRequest[]
-  /** The statuses that answers may have. */
+  /** Allowed status codes. */
   statuses: number[]
-  /** 32 unless given. */
+  /** Default: 32. */
   connections?: number
-  /** Begins something that goes on beside, and gives what ends it and says what was wrong with it, if anything. */
-  beside?: () => Promise<() => Promise<string | undefined>>
-  /** The scenario that it is compared with, and the ratio that is aimed at. */
-  against?: { name: string; aim?: Aim }
+  /** Starts a concurrent activity. Returns a function that stops it and returns an error message if it failed. */
+  meanwhile?: () => Promise<() => Promise<string | undefined>>
+  /** The baseline and the target ratio. */
+  against?: { name: string; target?: Target }
 }

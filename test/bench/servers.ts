@@ -2,14 +2,14 @@ import { randomBytes } from 'node:crypto'
 import { readFileSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { databaseUrl, execute } from '../helpers/databases.ts'
-import { type Fixture, makeFixture } from './fixture.ts'
+import { createFixture, type Fixture } from './fixture.ts'
 import { type ServerProcess, startProcess } from './processes.ts'
 import { report } from './requests.ts'
 
 const root = resolve(import.meta.dirname, '../..')
 
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
-/** Arguments of node by which `npm start` starts the server: what follows on `exec node`. */
+/** Arguments of node in `npm start`, after `exec node`. */
 const [, , ...startArgs]: string[] = manifest.scripts.start.split(' ')
 
 /** Our server on a database. */
@@ -20,22 +20,22 @@ export interface Served {
   remove(): Promise<void>
 }
 
-/** How our server is started on a fixture: arguments of node and environment. */
+/** Returns the arguments of node and the environment that start our server on a fixture. */
 export function ourCommand({ options }: Fixture): { args: string[]; env: NodeJS.ProcessEnv } {
   const env = {
     DATA_DIR: options.dataDir,
     DATABASE_URL: options.databaseUrl ?? '',
     PORT: '0',
     LOG_LEVEL: 'error',
-    // Some of the load says that it comes from elsewhere.
+    // Some requests set X-Forwarded-For.
     TRUSTED_PROXIES: '127.0.0.1',
   }
   return { args: startArgs, env }
 }
 
-/** @param postgres a PostgreSQL server, for a database of its own there; without it SQLite */
+/** Creates a fixture and serves it. @param postgres URL of a PostgreSQL server; SQLite by default */
 export async function serve(size: number, postgres?: string): Promise<Served> {
-  const fixture = await makeFixture(size, postgres && (await createDatabase(postgres)))
+  const fixture = await createFixture(size, postgres && (await createDatabase(postgres)))
   const { args, env } = ourCommand(fixture)
   const server = await startProcess(args, env)
   return {
@@ -54,23 +54,23 @@ async function createDatabase(postgres: string): Promise<string> {
   return databaseUrl(postgres, name)
 }
 
-/** The SQLite database of a fixture. */
+/** Returns the path of a fixture's SQLite database. */
 export function databaseFile({ options }: Fixture): string {
   return join(options.dataDir, 'commit-status.db')
 }
 
-/** Arguments of node for a server that does less; see `baseline-start.ts`. */
-export function leastArgs(fixture: Fixture): string[] {
+/** Returns the arguments of node for `baseline-start.ts`. */
+export function minimalArgs(fixture: Fixture): string[] {
   return [join(import.meta.dirname, 'baseline-start.ts'), databaseFile(fixture)]
 }
 
-/** What reads and reports are compared with; see `baseline-sqlite.ts`. */
+/** Starts the baseline of reads and reports; see `baseline-sqlite.ts`. */
 export function startSqliteBaseline(fixture: Fixture): Promise<ServerProcess> {
   const args = [databaseFile(fixture), JSON.stringify(fixture.repositories)]
   return startProcess([join(import.meta.dirname, 'baseline-sqlite.ts'), ...args])
 }
 
-/** The same on PostgreSQL; see `baseline-postgres.ts`. */
+/** Starts the baseline on PostgreSQL; see `baseline-postgres.ts`. */
 export function startPostgresBaseline({ options, tokens, sized, reported }: Fixture): Promise<ServerProcess> {
   const { path, body = '' } = report('reports', reported[0], tokens[0])
   const sample = {

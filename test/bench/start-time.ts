@@ -1,17 +1,17 @@
 import { startProcess } from './processes.ts'
-import { type Aim, median, type Row, spreadOf } from './row.ts'
+import { median, type Row, spreadOf, type Target } from './row.ts'
 
-/** A server whose start is timed. */
+/** A server whose start time is measured. */
 export interface Start {
   name: string
   args: string[]
   env?: NodeJS.ProcessEnv
-  /** A read that is answered 200 as soon as anything is. */
+  /** A read that is answered 200 once the server accepts requests. */
   path: string
-  against?: { name: string; aim: Aim }[]
+  against?: { name: string; target: Target }[]
 }
 
-/** Times from the start of the process to its first answer, in turn. A line for each of those it is compared with. */
+/** Measures the time from the start of a process to its first answer. Returns a row for each baseline. */
 export async function measureStarts(starts: Start[], rounds: number): Promise<Row[]> {
   const times = new Map(starts.map(({ name }): [string, number[]] => [name, []]))
   for (let round = 0; round < rounds; round++)
@@ -21,11 +21,11 @@ export async function measureStarts(starts: Start[], rounds: number): Promise<Ro
     const mine = times.get(name) ?? []
     const row: Row = { name, value: median(mine), unit: 'ms', spread: spreadOf(mine) }
     if (against.length === 0) return [row]
-    return against.map(({ name: other, aim }) => ({
+    return against.map(({ name: other, target }) => ({
       ...row,
       against: other,
       ratio: row.value / median(times.get(other) ?? []),
-      aim,
+      target,
     }))
   })
 }

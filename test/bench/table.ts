@@ -1,4 +1,4 @@
-import { type Aim, isReached, type Row } from './row.ts'
+import { isReached, type Row, type Target } from './row.ts'
 
 const HEAD = [
   '',
@@ -10,14 +10,14 @@ const HEAD = [
   'busy',
   'ratio',
   'by CPU',
-  'aim',
+  'target',
   'reached',
   'against',
 ]
-/** Columns of words, which begin at the left. */
-const WORDS = [0, HEAD.indexOf('against')]
+/** Columns that are aligned left. */
+const LEFT = [0, HEAD.indexOf('against')]
 
-/** Lines of text, one for each row and one above them. */
+/** Returns a text table with a header line. */
 export function tableOf(rows: Row[]): string {
   const cells = rows.map((row) => [
     row.name,
@@ -29,7 +29,7 @@ export function tableOf(rows: Row[]): string {
     row.busy?.toFixed(2) ?? '',
     row.ratio?.toFixed(2) ?? '',
     row.cpuRatio?.toFixed(2) ?? '',
-    row.aim ? aimText(row.aim) : '',
+    row.target ? targetText(row.target) : '',
     isReached(row),
     row.against ?? '',
   ])
@@ -38,16 +38,16 @@ export function tableOf(rows: Row[]): string {
   const line = (texts: string[]) =>
     texts.map((text, column) => {
       const width = widths[column] ?? 0
-      return WORDS.includes(column) ? text.padEnd(width) : text.padStart(width)
+      return LEFT.includes(column) ? text.padEnd(width) : text.padStart(width)
     })
   return all.map((texts) => `${line(texts).join('  ').trimEnd()}\n`).join('')
 }
 
-export function aimText(aim: Aim): string {
-  return 'atLeast' in aim ? `≥ ${aim.atLeast}` : `≤ ${aim.atMost}`
+export function targetText(target: Target): string {
+  return 'atLeast' in target ? `≥ ${target.atLeast}` : `≤ ${target.atMost}`
 }
 
-/** Three digits where there are no more before the point. */
+/** Formats with three significant digits, or as an integer from 100. */
 function decimals(value: number): string {
   return value < 100 ? value.toPrecision(3) : value.toFixed(0)
 }

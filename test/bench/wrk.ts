@@ -7,7 +7,7 @@ import { promisify } from 'node:util'
 import { type Load, type LoadRequest, type Measured, UNIQUE } from './load.ts'
 
 const run = promisify(execFile)
-/** Bytes of what stands for `UNIQUE`: 6 of the run, 8 of the request. */
+/** Bytes that replace `UNIQUE`: 6 of the run, 8 of the request. */
 const UNIQUE_BYTES = 14
 
 /** Runs wrk with one thread and a script that sends the requests and counts the answers. */
@@ -53,13 +53,13 @@ function scriptOf({ url, requests }: Load): string {
     end`
 }
 
-/** The bytes of a request as a Lua string, or as what stands before and behind the unique part. */
+/** Returns a request as a Lua string, or as a table of the parts before and after the unique value. */
 function luaOf({ method, path, headers, body = '' }: LoadRequest, host: string): string {
   const unique = body.includes(UNIQUE)
   const length = Buffer.byteLength(body) + (unique ? UNIQUE_BYTES - UNIQUE.length : 0)
   const lines = Object.entries({ host, ...headers, ...(body && { 'content-length': `${length}` }) })
   const head = [`${method} ${path} HTTP/1.1`, ...lines.map(([name, value]) => `${name}: ${value}`)]
-  // What JSON escapes in printable ASCII and line ends, Lua escapes in the same way.
+  // For printable ASCII and line ends, the escapes of JSON are valid in Lua.
   const parts = `${head.join('\r\n')}\r\n\r\n${body}`.split(UNIQUE).map((part) => JSON.stringify(part))
   return unique ? `{ ${parts.join(', ')} }` : parts.join('')
 }

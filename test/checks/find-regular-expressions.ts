@@ -4,26 +4,26 @@ import ts from 'typescript'
 
 const root = resolve(import.meta.dirname, '../..')
 
-/** A regular expression as it is written in a file. */
+/** A regular expression in a source file. */
 export interface FoundExpression {
   /** File and line. */
   place: string
-  /** null: made from text that is only known when it runs. */
+  /** null: built at run time. */
   source: string | null
   flags: string
 }
 
-/** Finds every regular expression in the code that is shipped, and every pattern of a schema. */
+/** Returns every regular expression in the shipped code, and every pattern of a schema. */
 export function findShippedExpressions(): FoundExpression[] {
   const files = globSync(
     ['{src,generated}/**/*.{ts,js}', 'clients/*/src/**/*.{ts,js}', 'clients/demo/*.ts'],
-    // The generator reads the contract and nothing that a client sends.
+    // The generator reads only the contract, never input of a client.
     { cwd: root, exclude: ['src/codegen/**'] },
   )
   return files.sort().flatMap((file) => findExpressions(file, readFileSync(resolve(root, file), 'utf8')))
 }
 
-/** Finds every regular expression in a file: literals, `RegExp(…)`, and properties named `pattern`, which are schemas'. */
+/** Returns every regular expression in a file: literals, `RegExp(…)`, and properties named `pattern`, which belong to schemas. */
 export function findExpressions(name: string, text: string): FoundExpression[] {
   const file = ts.createSourceFile(name, text, ts.ScriptTarget.Latest, true)
   const found: FoundExpression[] = []
@@ -38,12 +38,12 @@ export function findExpressions(name: string, text: string): FoundExpression[] {
     } else if (ts.isNewExpression(node) || ts.isCallExpression(node)) {
       const [pattern, flags] = node.arguments ?? []
       const isConstructor = ts.isIdentifier(node.expression) && node.expression.text === 'RegExp'
-      // A schema's pattern is found where the schema is.
+      // A schema's pattern is found in the schema.
       if (isConstructor && !(pattern && isPropertyNamed('pattern', pattern))) {
         add(node, textOf(pattern), textOf(flags) ?? '')
       }
     } else if (ts.isPropertyAssignment(node) && /^["']?pattern["']?$/.test(node.name.getText())) {
-      // Ajv compiles them with this flag.
+      // Ajv compiles patterns with this flag.
       if (ts.isStringLiteralLike(node.initializer)) add(node, node.initializer.text, 'u')
     }
     ts.forEachChild(node, visit)

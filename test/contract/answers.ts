@@ -2,18 +2,18 @@ import assert from 'node:assert/strict'
 import { rename } from 'node:fs/promises'
 import fc from 'fast-check'
 import type { JsonAnswer } from './client.ts'
+import { cleanCommit, commitsOf, pathParams } from './fixture.ts'
 import { mutationsOf } from './mutations.ts'
 import { brokenQueries } from './queries.ts'
 import { type Check, expectStatus, type Run } from './run.ts'
 import { hasCommit, type Operation } from './spec.ts'
-import { cleanCommit, commitsOf, pathParams } from './world.ts'
 
-/** Sends requests to an operation of which each must be answered with one status code. */
+/** Sends requests to an operation that must all be answered with the same status code. */
 type Provocation = (run: Run, operation: Operation) => Promise<JsonAnswer[]>
 
 /**
- * How each status code is provoked, for any operation that declares it. Two are apart: 429 comes last and 503 takes more
- * than requests.
+ * Provokes each status code, for any operation that declares it. Two are checked separately: 429 locks the run out, and 503
+ * needs access to the files.
  */
 const provocations: Readonly<Record<number, Provocation>> = {
   200: async (run, operation) => [await succeed(run, operation)],
@@ -45,7 +45,7 @@ const provocations: Readonly<Record<number, Provocation>> = {
   },
   401: async (run, operation) => {
     const answers: JsonAnswer[] = []
-    const { closed, ended } = run.world
+    const { closed, ended } = run.fixture
     const params = pathParams(closed, commitsOf(closed)[0] ?? '')
     answers.push(await run.client.call(operation, { params, body: bodyFor(operation) }))
     answers.push(await run.client.call(operation, { params, headers: { authorization: 'Bearer' } }))
@@ -65,7 +65,7 @@ const provocations: Readonly<Record<number, Provocation>> = {
     return answers
   },
   403: (run, operation) => {
-    const { open, closed, scopeless, reader, stranger } = run.world
+    const { open, closed, scopeless, reader, stranger } = run.fixture
     const missing = { ...open, name: `${open.name}-missing` }
     const asked = [open, closed, missing].map((repository) => [repository, scopeless] as const)
     if (operation.access === 'write') asked.push([closed, reader], [open, reader], [open, stranger])
@@ -77,7 +77,7 @@ const provocations: Readonly<Record<number, Provocation>> = {
     )
   },
   404: async (run, operation) => {
-    const { open, closed, stranger, writer } = run.world
+    const { open, closed, stranger, writer } = run.fixture
     const unknown = cleanCommit(open).replace(/^.{8}/, '00000000')
     const call = (repository: typeof open, sha: string, token: string) =>
       run.client.call(operation, { params: pathParams(repository, sha), token, body: bodyFor(operation) })
@@ -107,14 +107,14 @@ const provocations: Readonly<Record<number, Provocation>> = {
   },
   422: async (run, operation) => {
     if (!hasCommit(operation)) return refusedByName(run, operation)
-    const sha = cleanCommit(run.world.open)
+    const sha = cleanCommit(run.fixture.open)
     const otherFormat = '0'.repeat(sha.length === 40 ? 64 : 40)
     const shas = [sha.slice(0, 7), sha.slice(1), `${sha}0`, `g${sha.slice(1)}`, 'main', 'HEAD', otherFormat]
     return Promise.all(
       shas.map((sha) =>
         run.client.call(operation, {
-          params: pathParams(run.world.open, sha),
-          token: run.world.writer.secret,
+          params: pathParams(run.fixture.open, sha),
+          token: run.fixture.writer.secret,
           body: bodyFor(operation),
         }),
       ),
@@ -122,9 +122,9 @@ const provocations: Readonly<Record<number, Provocation>> = {
   },
 }
 
-/** Every operation, every status code that it declares: provoked, and answered as declared. */
+/** Provokes every declared status code of every operation. */
 export const answers: Check = {
-  name: 'every declared answer is given',
+  name: 'every declared status code can be provoked',
   async run(run) {
     for (const operation of run.client.contract.operations) {
       for (const status of operation.replies.keys()) {
@@ -136,11 +136,11 @@ export const answers: Check = {
   },
 }
 
-/** Repository files that are away: 503 to those who may read it, and nothing new to anybody else. */
+/** Moves a repository's files away: readers get 503, others the same answers as before. */
 export const unavailability: Check = {
-  name: 'files that are away are 503, for those who may read',
+  name: 'missing repository files are answered 503 to readers only',
   async run(run) {
-    const { closed, writer, stranger } = run.world
+    const { closed, writer, stranger } = run.fixture
     if (closed.path === null) return
     await rename(closed.path, `${closed.path}.away`)
     try {
@@ -149,7 +149,7 @@ export const unavailability: Check = {
         const body = bodyFor(operation)
         const allowed = await run.client.call(operation, { params, token: writer.secret, body })
         expectStatus(allowed, 503, operation.id)
-        assert.doesNotMatch(allowed.body, /ENOENT|\.git|\//, 'a 5xx tells nothing of the inside')
+        assert.doesNotMatch(allowed.body, /ENOENT|\.git|\//, 'a 5xx does not reveal internals')
         const refused = await run.client.call(operation, { params, token: stranger.secret, body })
         expectStatus(refused, 404, operation.id)
       }
@@ -159,11 +159,11 @@ export const unavailability: Check = {
   },
 }
 
-/** Fails authentication until the address is locked out. Whatever carries a credential is 429 from then on. */
+/** Fails authentication until the address is locked out. From then on every request with a credential is answered 429. */
 export const lockOut: Check = {
   name: 'an address with too many failures is locked out',
   async run(run) {
-    const { open, writer } = run.world
+    const { open, writer } = run.fixture
     const params = pathParams(open, cleanCommit(open))
     const [first, ...others] = run.client.contract.operations
     if (!first) return
@@ -187,10 +187,10 @@ export const lockOut: Check = {
   },
 }
 
-/** One broken rule of the query, or of the body where there is no query. */
+/** Sends values that each break one rule of the query, or of the body if there are no query parameters. */
 async function refusedByName(run: Run, operation: Operation): Promise<JsonAnswer[]> {
-  const params = pathParams(run.world.open, '')
-  const token = run.world.writer.secret
+  const params = pathParams(run.fixture.open, '')
+  const token = run.fixture.writer.secret
   const sample = <T>(values: fc.Arbitrary<T>) => fc.sample(values, { numRuns: 1, seed: run.seed })
   const queries = brokenQueries(operation).flatMap(({ broken }) => sample(broken))
   const bodies =
@@ -203,28 +203,31 @@ async function refusedByName(run: Run, operation: Operation): Promise<JsonAnswer
   ])
 }
 
-/** A body of exactly the limit is taken. */
+/** Checks that a body of exactly the limit is accepted. */
 async function boundary(run: Run): Promise<void> {
   for (const operation of run.client.contract.operations) {
     if (!operation.body) continue
     const answer = await write(run, operation, { body: padded(operation, operation.body.limit) })
-    assert(answer.status < 300, `${operation.id}, a body of the limit: ${answer.status} ${answer.body}`)
+    assert(
+      answer.status < 300,
+      `${operation.id}, a body of exactly the limit: ${answer.status} ${answer.body}`,
+    )
   }
 }
 
 function succeed(run: Run, operation: Operation, headers = {}): Promise<JsonAnswer> {
-  const { open, writer } = run.world
+  const { open, writer } = run.fixture
   const params = pathParams(open, commitsOf(open)[0] ?? '')
   return run.client.call(operation, { params, token: writer.secret, headers, body: bodyFor(operation) })
 }
 
-/** As the writer, on the commit on which nothing may be stored, unless it is about a body that is fine. */
+/** Calls an operation as the writer, by default with a valid body. */
 function write(
   run: Run,
   operation: Operation,
   { body, headers = {} }: { body?: unknown; headers?: Record<string, string> },
 ): Promise<JsonAnswer> {
-  const { open, writer } = run.world
+  const { open, writer } = run.fixture
   return run.client.call(operation, {
     params: pathParams(open, commitsOf(open)[0] ?? ''),
     token: writer.secret,
@@ -233,12 +236,12 @@ function write(
   })
 }
 
-/** The contract's own first example; undefined for an operation without a body. */
+/** Returns the contract's first example; undefined for an operation without a body. */
 export function bodyFor(operation: Operation): unknown {
   return operation.body?.examples[0]
 }
 
-/** The example with white space in front, so many bytes in all. */
+/** Returns the example, padded with white space to `bytes`. */
 function padded(operation: Operation, bytes: number): string {
   return JSON.stringify(bodyFor(operation)).padStart(bytes)
 }

@@ -1,37 +1,37 @@
 import { entries, isObject, type Json, type JsonObject, list, object, typesOf } from './json.ts'
 
-/** In which direction a value travels: a client sends a request and reads an answer. */
+/** The direction of a value: clients send requests and read answers. */
 type Direction = 'request' | 'answer'
 
-/** The set of values may grow in a request and shrink in an answer; a field may come, but never as a new duty. */
+/** Returns the breaking changes. Requests may allow more values, answers fewer; a new field must be optional in a request. */
 export function ofSchema(
   before: JsonObject,
   after: JsonObject,
   direction: Direction,
   where: string,
 ): string[] {
-  const asked = direction === 'request'
-  const [wide, narrow] = asked ? [before, after] : [after, before]
-  const found = narrowed(wide, narrow).map((rule) => `${where}: ${asked ? 'narrower' : 'wider'} ${rule}`)
-  if (asked && before.additionalProperties !== false && after.additionalProperties === false)
-    found.push(`${where}: unknown fields are refused now`)
+  const isRequest = direction === 'request'
+  const [wide, narrow] = isRequest ? [before, after] : [after, before]
+  const found = narrowed(wide, narrow).map((rule) => `${where}: ${isRequest ? 'narrower' : 'wider'} ${rule}`)
+  if (isRequest && before.additionalProperties !== false && after.additionalProperties === false)
+    found.push(`${where}: unknown fields are now rejected`)
   const had = list(before.required)
   const has = list(after.required)
-  if (asked)
+  if (isRequest)
     found.push(
-      ...has.filter((name) => !had.includes(name)).map((name) => `${where}: ${name} is required now`),
+      ...has.filter((name) => !had.includes(name)).map((name) => `${where}: ${name} is now required`),
     )
   else
     found.push(
-      ...had.filter((name) => !has.includes(name)).map((name) => `${where}: ${name} may be missing now`),
+      ...had.filter((name) => !has.includes(name)).map((name) => `${where}: ${name} is now optional`),
     )
   for (const [name, field] of entries(before.properties)) {
     const now = isObject(after.properties) ? after.properties[name] : undefined
-    if (now === undefined) found.push(`${where}: ${name} is gone`)
+    if (now === undefined) found.push(`${where}: ${name} was removed`)
     else found.push(...ofSchema(object(field, name), object(now, name), direction, `${where}.${name}`))
   }
   if (before.default !== undefined && JSON.stringify(before.default) !== JSON.stringify(after.default)) {
-    found.push(`${where}: another default`)
+    found.push(`${where}: the default changed`)
   }
   if (isObject(before.items))
     found.push(...ofSchema(before.items, object(after.items, where), direction, `${where}[]`))
@@ -40,14 +40,13 @@ export function ofSchema(
 
 const LOWER = ['minLength', 'minimum', 'minItems']
 const UPPER = ['maxLength', 'maximum', 'maxItems', 'x-max-bytes']
-/** Two of these can only be compared for being the same. */
+/** Rules that are compared by equality only. */
 const OPAQUE = ['const', 'uniqueItems']
-/** So can these, but several of them together may say what another one says. */
+/** Also compared by equality, unless a combination is listed in `SAME_TEXTS`. */
 const TEXT = ['pattern', 'not', 'x-well-formed', 'format']
 
 /**
- * Rules on text that were rewritten and allow the same values as before; a test compares them. Only what is known here
- * is compared by its meaning.
+ * Equivalent rules on text. A test verifies that both sides of a pair allow the same values.
  */
 export const SAME_TEXTS: readonly (readonly [before: JsonObject, after: JsonObject])[] = [
   [{ pattern: '^[^\\u0000\\p{Cs}]*$' }, { pattern: '^[^\\x00]*$', 'x-well-formed': true }],
@@ -59,7 +58,7 @@ export const SAME_TEXTS: readonly (readonly [before: JsonObject, after: JsonObje
   [{ format: 'date-time', pattern: '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}Z$' }, { format: 'date-time' }],
 ]
 
-/** The rules by which `narrow` leaves out what `wide` has. */
+/** Returns the rules of `narrow` that exclude values of `wide`. */
 function narrowed(wide: JsonObject, narrow: JsonObject): string[] {
   const types = typesOf(wide).filter((type) => !typesOf(narrow).includes(type))
   const found = types.map((type) => `type: ${type}`)
@@ -71,7 +70,7 @@ function narrowed(wide: JsonObject, narrow: JsonObject): string[] {
   for (const key of LOWER)
     if (number(narrow[key], 0) > number(wide[key], 0)) found.push(`${key}: ${narrow[key]}`)
   for (const key of UPPER) {
-    if (number(narrow[key], MOST) < largest(wide, key)) found.push(`${key}: ${narrow[key]}`)
+    if (number(narrow[key], UNLIMITED) < largest(wide, key)) found.push(`${key}: ${narrow[key]}`)
   }
   for (const key of sameTexts(wide, narrow) ? OPAQUE : [...OPAQUE, ...TEXT]) {
     const [rule, former] = [JSON.stringify(narrow[key]), JSON.stringify(wide[key])]
@@ -80,12 +79,12 @@ function narrowed(wide: JsonObject, narrow: JsonObject): string[] {
   return found
 }
 
-const MOST = Number.POSITIVE_INFINITY
+const UNLIMITED = Number.POSITIVE_INFINITY
 
-/** A text has no more characters than bytes. */
+/** Returns the upper limit. A text has at most as many characters as bytes. */
 function largest(schema: JsonObject, key: string): number {
-  const limit = number(schema[key], MOST)
-  return key === 'maxLength' ? Math.min(limit, number(schema['x-max-bytes'], MOST)) : limit
+  const limit = number(schema[key], UNLIMITED)
+  return key === 'maxLength' ? Math.min(limit, number(schema['x-max-bytes'], UNLIMITED)) : limit
 }
 
 function sameTexts(one: JsonObject, other: JsonObject): boolean {

@@ -2,18 +2,18 @@ import { ofSchema } from './breaking-schemas.ts'
 import type { Contract, Operation, Reply } from './spec.ts'
 
 /**
- * What a client that was built for `before` can no longer rely on in `after`: less is accepted than was, or more is
- * answered than was declared. Each is one sentence; none: nothing breaks.
+ * Returns the changes that break a client built for `before`, one sentence each: requests that are no longer accepted,
+ * and answers that were not declared.
  */
 export function breakingChanges(before: Contract, after: Contract): string[] {
   const operations = before.operations.flatMap((operation) => {
     const now = after.operations.find(({ id }) => id === operation.id)
-    return now ? ofOperation(operation, now) : [`${operation.id} is gone`]
+    return now ? ofOperation(operation, now) : [`${operation.id} was removed`]
   })
   return [...ofServers(before, after), ...ofSchemes(before, after), ...operations]
 }
 
-/** Whether the new version says that clients may break: another major number (Semantic Versioning, 8). */
+/** Tells whether the new version may break clients: it has a higher major number (Semantic Versioning, 8). */
 export function allowsBreaking(before: Contract, after: Contract): boolean {
   return Number.parseInt(after.version, 10) > Number.parseInt(before.version, 10)
 }
@@ -28,7 +28,7 @@ function ofOperation(before: Operation, after: Operation): string[] {
     found.push(`${id} now needs ${after.access} access`)
   if (before.replacesBy !== null && before.replacesBy !== after.replacesBy)
     found.push(
-      `${id}: x-replaces-by is ${after.replacesBy ?? 'gone'}, so clients repeat requests by another rule`,
+      `${id}: x-replaces-by changed to ${after.replacesBy ?? 'none'}, which tells clients when to retry`,
     )
   return [
     ...found,
@@ -42,23 +42,25 @@ function ofOperation(before: Operation, after: Operation): string[] {
 function ofServers(before: Contract, after: Contract): string[] {
   return before.servers
     .filter((url) => !after.servers.includes(url))
-    .map((url) => `the server ${url} is gone`)
+    .map((url) => `the server ${url} was removed`)
 }
 
 function ofSchemes(before: Contract, after: Contract): string[] {
   return [...before.schemes].flatMap(([name, rules]) => {
     const now = after.schemes.get(name)
-    if (now === undefined) return [`the security scheme ${name} is gone`]
-    return now === rules ? [] : [`the security scheme ${name} is another: ${now}`]
+    if (now === undefined) return [`the security scheme ${name} was removed`]
+    return now === rules ? [] : [`the security scheme ${name} changed: ${now}`]
   })
 }
 
-/** Any difference: what is no longer enough locks clients out, and what is enough now was not agreed on. */
+/** Reports any difference: a removed requirement locks clients out, an added one grants access that was not agreed on. */
 function ofSecurity({ id, security: before }: Operation, { security: after }: Operation): string[] {
   const nameOf = (requirement: string) => requirement || 'no credential'
   return [
-    ...before.filter((way) => !after.includes(way)).map((way) => `${id}: ${nameOf(way)} is no longer enough`),
-    ...after.filter((way) => !before.includes(way)).map((way) => `${id}: ${nameOf(way)} is enough now`),
+    ...before
+      .filter((way) => !after.includes(way))
+      .map((way) => `${id}: ${nameOf(way)} is no longer accepted`),
+    ...after.filter((way) => !before.includes(way)).map((way) => `${id}: ${nameOf(way)} is newly accepted`),
   ]
 }
 
@@ -67,49 +69,49 @@ function ofParameters({ id, parameters: before }: Operation, { parameters: after
     parameters.find((parameter) => parameter.name === wanted.name && parameter.in === wanted.in)
   const gone = before
     .filter((parameter) => !find(after, parameter))
-    .map(({ name }) => `${id}: parameter ${name} is gone`)
+    .map(({ name }) => `${id}: parameter ${name} was removed`)
   const others = after.flatMap((parameter) => {
     const former = find(before, parameter)
     const { name, required, schema } = parameter
-    if (!former) return required ? [`${id}: new parameter ${name}`] : []
+    if (!former) return required ? [`${id}: new required parameter ${name}`] : []
     const changed = ofSchema(former.schema, schema, 'request', `${id}: ${name}`)
-    return required && !former.required ? [`${id}: parameter ${name} is required now`, ...changed] : changed
+    return required && !former.required ? [`${id}: parameter ${name} is now required`, ...changed] : changed
   })
   return [...gone, ...others]
 }
 
 function ofBody({ id, body: before }: Operation, { body: after }: Operation): string[] {
-  if (!after) return before ? [`${id}: takes no body any more`] : []
-  if (!before) return [`${id}: now needs a body`]
+  if (!after) return before ? [`${id}: no longer accepts a body`] : []
+  if (!before) return [`${id}: now requires a body`]
   const found = ofSchema(before.schema, after.schema, 'request', `${id}: body`)
-  if (after.mediaType !== before.mediaType) found.push(`${id}: bodies are ${after.mediaType} now`)
+  if (after.mediaType !== before.mediaType) found.push(`${id}: bodies are now ${after.mediaType}`)
   if (after.limit < before.limit)
-    found.push(`${id}: bodies are at most ${after.limit} bytes, not ${before.limit}`)
+    found.push(`${id}: the body limit shrank from ${before.limit} to ${after.limit} bytes`)
   return found
 }
 
 function ofReplies({ id, replies: before }: Operation, { replies: after }: Operation): string[] {
   const gone = [...before].flatMap(([status, reply]) => {
     const now = after.get(status)
-    return now ? ofReply(reply, now, `${id}: ${status}`) : [`${id}: ${status} is gone`]
+    return now ? ofReply(reply, now, `${id}: ${status}`) : [`${id}: ${status} was removed`]
   })
   const added = [...after.keys()].filter((status) => !before.has(status))
-  return [...gone, ...added.map((status) => `${id}: ${status} is new, and no client knows it`)]
+  return [...gone, ...added.map((status) => `${id}: ${status} was added, which no client expects`)]
 }
 
 function ofReply(before: Reply, after: Reply, where: string): string[] {
   const found = before.headers.flatMap(({ name, required, schema }) => {
     const now = after.headers.find((header) => header.name === name)
-    if (!now) return [`${where}: header ${name} is gone`]
-    const optional = required && !now.required ? [`${where}: header ${name} may be missing now`] : []
+    if (!now) return [`${where}: header ${name} was removed`]
+    const optional = required && !now.required ? [`${where}: header ${name} is now optional`] : []
     return [...optional, ...ofSchema(schema, now.schema, 'answer', `${where}: header ${name}`)]
   })
   if (!before.content || !after.content) {
     if (before.content !== after.content)
-      found.push(`${where}: ${after.content ? 'has a body now' : 'has no body any more'}`)
+      found.push(`${where}: ${after.content ? 'now has a body' : 'no longer has a body'}`)
     return found
   }
   if (before.content.mediaType !== after.content.mediaType)
-    found.push(`${where}: is ${after.content.mediaType} now`)
+    found.push(`${where}: is now ${after.content.mediaType}`)
   return [...found, ...ofSchema(before.content.schema, after.content.schema, 'answer', where)]
 }

@@ -11,28 +11,28 @@ export interface Answer {
   body: string
 }
 
-/** Holds answers against a contract. */
+/** Checks answers against a contract. */
 export interface Checker {
-  /** Operation that a request names, if any. */
+  /** Returns the operation of a request, if any. */
   operationOf(method: string, path: string): Operation | undefined
   /**
-   * Status declared, media type with charset, every declared header by its schema and no header that the contract
-   * knows but does not declare here, body by its schema without any other property.
+   * Checks the status, the media type with its charset, the declared headers and the body against their schemas. Rejects
+   * additional properties, and headers that the contract declares elsewhere only.
    *
-   * @param also status codes that belong to no operation and are allowed here
-   * @throws AssertionError saying what is wrong
+   * @param also additional status codes that are allowed without being declared
+   * @throws AssertionError
    */
   check(method: string, path: string, answer: Answer, also?: readonly number[]): void
 }
 
-/** Belong to no operation; a request that is malformed or slow may meet them (info.description). */
+/** Status codes outside all operations, for example for malformed or slow requests (info.description). */
 export const OUTSIDE = [400, 404, 405, 408, 414, 417, 431] as const
 
-/** Ajv that knows what this contract's own keywords and formats mean, from the contract's words alone. */
+/** Creates an Ajv with this contract's keywords and formats, implemented from the contract's text alone. */
 export function contractAjv(): Ajv2020 {
   const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, strictRequired: false, allErrors: true })
   addFormats.default(ajv, ['uuid'])
-  // What this contract means by it: UTC with whole seconds.
+  // In this contract: UTC with whole seconds.
   ajv.addFormat('date-time', {
     type: 'string',
     validate: (value) =>
@@ -57,14 +57,14 @@ export function contractAjv(): Ajv2020 {
   return ajv
 }
 
-/** The schema with every object closed: what it does not list must not be there. */
+/** Returns the schema with `additionalProperties: false` in every object. */
 export function closed(schema: JsonObject): JsonObject {
   const inner = Object.entries(schema).map(([key, value]): [string, Json] => {
     if (Array.isArray(value)) return [key, value.map((item) => (isObject(item) ? closed(item) : item))]
     return [key, isObject(value) ? closed(value) : value]
   })
   const result = Object.fromEntries(inner)
-  // A map of properties is no schema, even where a field is called "properties".
+  // A map of properties is not a schema, even with a field called "properties".
   return isObject(schema.properties) && isSchema(schema) ? { ...result, additionalProperties: false } : result
 }
 
@@ -82,7 +82,7 @@ export function createChecker(contract: Contract): Checker {
   }
   const replies = contract.operations.flatMap(({ replies }) => [...replies.values()])
   const knownHeaders = new Set(replies.flatMap(({ headers }) => headers.map(({ name }) => name)))
-  // Every error has the same body; answers outside of all operations have it too.
+  // All errors have the same body, those outside all operations too.
   const anError = contract.operations.flatMap(({ replies }) => [...replies]).find(([status]) => status >= 400)
   const errorContent = anError?.[1].content ?? null
   const routes = contract.operations.map((operation) => ({

@@ -7,7 +7,7 @@ import { parameters, refusals } from './refusals.ts'
 import { acceptance, allOfUnicode } from './reports.ts'
 import type { Check } from './run.ts'
 
-/** All that an instance is held against, but for what locks the run out. */
+/** All checks except the one that locks the run out. */
 export const checks: readonly Check[] = [
   answers,
   privacy,

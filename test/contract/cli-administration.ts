@@ -4,13 +4,13 @@ import { resolve } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { importCommits } from '../helpers/git.ts'
+import type { Administration, Repository } from './fixture.ts'
 import { list, object, text } from './json.ts'
-import type { Administration, Repository } from './world.ts'
 
 const run = promisify(execFile)
 const program = resolve(import.meta.dirname, '../../src/cli/main.ts')
 
-/** Administers an instance by the command line, over the database that this process's environment names. */
+/** Administers an instance with the command line, on the database that this process's environment configures. */
 export function cliAdministration(): Administration {
   const cli = async (...args: string[]): Promise<string> => {
     const { stdout } = await run(process.execPath, [program, ...args])

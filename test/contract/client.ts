@@ -5,24 +5,24 @@ import { Coverage } from './coverage.ts'
 import type { Contract, Operation } from './spec.ts'
 
 export interface Call {
-  /** Values of path parameters, unescaped. What the operation's path does not name is left out. */
+  /** Values of path parameters, unescaped. Ignores those that the operation's path does not contain. */
   params: Readonly<Record<string, string>>
-  /** Values of query parameters, each sent once or as often as there are values. */
+  /** Values of query parameters. A list is sent as repeated parameters. */
   query?: Query
   token?: string | undefined
   headers?: Readonly<Record<string, string>>
-  /** An object is sent as JSON, text and bytes as they are. */
+  /** Text and bytes are sent as they are, anything else as JSON. */
   body?: unknown
 }
 
 export type Query = Readonly<Record<string, string | readonly string[]>>
 
 export interface JsonAnswer extends Answer {
-  /** undefined: no body. */
+  /** undefined without a body. */
   json: unknown
 }
 
-/** Calls the operations of a contract on one instance, checks every answer and counts it. */
+/** Calls the operations of a contract on an instance, and checks and counts every answer. */
 export class Client {
   readonly contract: Contract
   readonly coverage: Coverage
@@ -40,14 +40,14 @@ export class Client {
     this.#agent = new this.#transport.Agent({ keepAlive: true, maxSockets: 16 })
   }
 
-  /** Where an operation is found: its path with the parameters filled in, all but unreserved characters escaped. */
+  /** Returns the path of an operation with its parameters, in which all but unreserved characters are escaped. */
   pathOf(operation: Operation, params: Call['params']): string {
     const prefix = this.baseUrl.pathname.replace(/\/$/, '')
     const filled = operation.path.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(params[name] ?? ''))
     return prefix + filled
   }
 
-  /** Sends a request whose answer the operation must declare. */
+  /** Calls an operation, which must declare the status of the answer. */
   call(operation: Operation, { params, query = {}, token, headers, body }: Call): Promise<JsonAnswer> {
     return this.send(operation.method, this.pathOf(operation, params) + queryOf(query), {
       headers: {
@@ -59,7 +59,7 @@ export class Client {
     })
   }
 
-  /** Sends any request; without an operation it may meet the answers that belong to none. */
+  /** Sends any request. Outside all operations the status codes of `OUTSIDE` are allowed. */
   async send(
     method: string,
     path: string,
@@ -112,7 +112,7 @@ export class Client {
   }
 }
 
-/** Names and values in turn, as a connection brings them; repeated ones joined by a comma. */
+/** Converts raw headers, alternating names and values. Repeated ones are joined by a comma. */
 export function headersOf(raw: readonly string[]): Headers {
   const headers = new Headers()
   for (let index = 0; index < raw.length; index += 2) headers.append(raw[index] ?? '', raw[index + 1] ?? '')

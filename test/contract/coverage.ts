@@ -1,6 +1,6 @@
 import { type Contract, hasCommit } from './spec.ts'
 
-/** Which declared answers have been seen, and how often. */
+/** Counts the answers by operation and status. */
 export class Coverage {
   readonly #contract: Contract
   readonly #seen = new Map<string, Map<number, number>>()
@@ -14,7 +14,7 @@ export class Coverage {
     return this.#requests
   }
 
-  /** @param operation undefined where a request names none */
+  /** @param operation undefined for requests outside all operations */
   count(operation: string | undefined, status: number): void {
     this.#requests += 1
     if (operation === undefined) return
@@ -28,8 +28,8 @@ export class Coverage {
   }
 
   /**
-   * Answers that the contract declares and that never came, as `operation status`. An operation that is not about a
-   * commit need not read the repository's files, so nothing can make it answer 503.
+   * Returns the declared answers that were never seen, as `operation status`. Ignores 503 of operations without a commit,
+   * which do not read the repository's files.
    */
   missing(): string[] {
     return this.#contract.operations.flatMap((operation) =>
@@ -40,9 +40,9 @@ export class Coverage {
   }
 
   /**
-   * The table operation, status, number of requests.
+   * Returns a table with the columns operation, status and number of requests.
    *
-   * @param notes what to print instead of a 0, by status
+   * @param notes text in place of 0, by status
    */
   table(notes: ReadonlyMap<number, string> = new Map()): string {
     const rows = this.#contract.operations.flatMap(({ id, replies }) =>
@@ -56,6 +56,6 @@ export class Coverage {
     const lines = cells.map(([id = '', status = '', count = '']) => {
       return `${id.padEnd(width)}  ${status.padStart(6)}  ${count.padStart(8)}`
     })
-    return `${lines.join('\n')}\n${this.#requests} requests in all`
+    return `${lines.join('\n')}\n${this.#requests} requests in total`
   }
 }

@@ -7,7 +7,7 @@ import { readContract } from './spec.ts'
 
 const { document } = await readContract(contractFile)
 
-/** The texts of all examples of errors, by the example's name. */
+/** Returns the texts of all examples of errors by name. */
 function exampleTexts(): Record<string, string> {
   const { responses } = object(document.components, 'components')
   const examples = entries(responses).flatMap(([name, response]) => {
@@ -22,7 +22,7 @@ function exampleTexts(): Record<string, string> {
   )
 }
 
-t.test('examples of errors say what the server says', async (t) => {
+t.test('examples of errors equal the messages of the server', async (t) => {
   const server = await startServer(t)
   const [sha = ''] = (await server.createRepository('acme/rocket')).commits
   const away = await server.createRepository('acme/away')
@@ -53,10 +53,10 @@ t.test('examples of errors say what the server says', async (t) => {
     unavailable: server.read('acme/away', away.commits[0] ?? '', token),
   }
   const texts = await Promise.all(
-    Object.entries(answers).map(async ([name, answer]) => [name, (await answer).json.error]),
+    Object.entries(answers).map(async ([name, answer]) => [name, text((await answer).json.error, name)]),
   )
   const said = Object.fromEntries(texts)
-  // How long a block lasts is another number at each try.
+  // The duration of a block varies.
   said.blocked = said.blocked.replace(/\d+/, '42')
   t.same(exampleTexts(), said)
 })

@@ -1,11 +1,11 @@
-/** What a `format` of the contract means, stated without the server's code. */
+/** The meaning of a `format`, implemented independently of the server. */
 interface Format {
   test(value: string): boolean
-  /** A value of the given number of bytes is `prefix` and filling. */
+  /** Values start with this. */
   prefix: string
-  /** Characters that fill it. */
+  /** Characters that may follow. */
   filling: string
-  /** Values that break the format, each in another way. */
+  /** Invalid values, each for another reason. */
   wrong: readonly string[]
 }
 

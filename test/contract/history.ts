@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
+import { commitsOf, type Permission, pathParams, type Token } from './fixture.ts'
 import type { JsonObject } from './json.ts'
 import { object } from './json.ts'
 import { assertEcho } from './reports.ts'
 import { type Check, expectStatus, holds, type Run, reportAndList } from './run.ts'
-import { commitsOf, type Permission, pathParams, type Token } from './world.ts'
 
 type Caller = 'anonymous' | 'writer' | 'reader' | 'stranger'
 type User = Exclude<Caller, 'anonymous'>
@@ -17,7 +17,7 @@ type Action =
   | { do: 'show'; to: 'public' | 'private' }
 
 const COMMITS = 2
-/** Few, so that they are reported again, and such that any order but that of code points is seen. */
+/** Few, so that they repeat, and chosen so that any order other than that of code points is detected. */
 const CONTEXTS = [
   'default',
   'a',
@@ -34,9 +34,9 @@ const CONTEXTS = [
   '\u{10ffff}',
 ]
 
-/** Sequences of reports, reads, revocations and changes of access, held against a model of the service. */
+/** Compares random sequences of reports, reads, revocations and changes of access with a model of the service. */
 export const history: Check = {
-  name: 'any history of reports, reads, revocations and access equals the model',
+  name: 'any sequence of reports, reads, revocations and access changes matches the model',
   async run(run) {
     const histories = fc.array(actions(run), { minLength: 1, maxLength: 30 })
     try {
@@ -45,7 +45,7 @@ export const history: Check = {
         for (const step of steps) await model.take(step)
       })
     } finally {
-      // What comes next finds the world's own access again.
+      // Restores the fixture's access for the next check.
       await Model.begin(run)
     }
   },
@@ -71,7 +71,7 @@ function actions(run: Run): fc.Arbitrary<Action> {
     { weight: 3, arbitrary: report },
     { weight: 5, arbitrary: read },
   ]
-  if (!run.world.admin) return fc.oneof(...requests)
+  if (!run.fixture.admin) return fc.oneof(...requests)
   const permission = fc.constantFrom<Permission>('read', 'write', null)
   return fc.oneof(
     ...requests,
@@ -88,7 +88,7 @@ function actions(run: Run): fc.Arbitrary<Action> {
   )
 }
 
-/** What the service must answer, worked out in the plainest way. */
+/** A straightforward implementation of the service in memory. */
 class Model {
   readonly #run: Run
   readonly #commits: string[]
@@ -96,11 +96,11 @@ class Model {
   readonly #access = new Map<User, Permission>()
   readonly #tokens = new Map<User, Token>()
   readonly #ended: Token[]
-  /** The latest answer to a report, by commit and context. */
+  /** The last answer to a report, by commit and context. */
   readonly #statuses: Map<string, JsonObject>[] = []
 
   private constructor(run: Run) {
-    const { closed, writer, reader, stranger, ended } = run.world
+    const { closed, writer, reader, stranger, ended } = run.fixture
     this.#run = run
     this.#commits = commitsOf(closed).slice(0, COMMITS)
     this.#ended = [...ended]
@@ -109,7 +109,7 @@ class Model {
     }
   }
 
-  /** The access that the world began with, and the statuses that are there already. */
+  /** Restores the fixture's initial access and reads the existing statuses. */
   static async begin(run: Run): Promise<Model> {
     const model = new Model(run)
     await model.#show('private')
@@ -122,8 +122,8 @@ class Model {
     }
     for (const sha of model.#commits) {
       const { list } = reportAndList(run)
-      const token = run.world.writer.secret
-      const answer = await run.client.call(list, { params: pathParams(run.world.closed, sha), token })
+      const token = run.fixture.writer.secret
+      const answer = await run.client.call(list, { params: pathParams(run.fixture.closed, sha), token })
       const { statuses } = object(answer.json, 'statuses')
       assert(Array.isArray(statuses), answer.body)
       const known = statuses.map((entry) => object(entry, 'a status'))
@@ -152,7 +152,7 @@ class Model {
   async #report(as: Caller, commit: number, body: JsonObject, upperCase: boolean): Promise<void> {
     const { report } = reportAndList(this.#run)
     const sha = this.#sha(commit)
-    const params = pathParams(this.#run.world.closed, upperCase ? sha.toUpperCase() : sha)
+    const params = pathParams(this.#run.fixture.closed, upperCase ? sha.toUpperCase() : sha)
     const answer = await this.#run.client.call(report, { params, token: this.#secret(as), body })
     const expected = this.#mayWrite(as) ? 201 : this.#mayRead(as) && as !== 'anonymous' ? 403 : refusal(as)
     expectStatus(answer, expected, `${as} reports`)
@@ -176,7 +176,7 @@ class Model {
 
   async #read(as: Caller, commit: number): Promise<void> {
     const { list } = reportAndList(this.#run)
-    const params = pathParams(this.#run.world.closed, this.#sha(commit))
+    const params = pathParams(this.#run.fixture.closed, this.#sha(commit))
     const answer = await this.#run.client.call(list, { params, token: this.#secret(as) })
     expectStatus(answer, this.#mayRead(as) ? 200 : refusal(as), `${as} reads`)
     if (answer.status !== 200) return
@@ -185,28 +185,28 @@ class Model {
   }
 
   async #revoke(as: User): Promise<void> {
-    const { admin } = this.#run.world
+    const { admin } = this.#run.fixture
     const token = this.#tokens.get(as)
     if (!admin || !token) return
-    // The world keeps its own tokens: the one to be revoked is another one of the same user.
+    // Revokes a new token of the same user, since later checks use the fixture's tokens.
     const other = await admin.createToken(token.user)
-    const params = pathParams(this.#run.world.open, this.#sha(0))
+    const params = pathParams(this.#run.fixture.open, this.#sha(0))
     const { list } = reportAndList(this.#run)
     const before = await this.#run.client.call(list, { params, token: other.secret })
-    assert.notEqual(before.status, 401, 'a new token works')
+    assert.notEqual(before.status, 401, 'a new token is valid')
     await admin.revoke(other)
     this.#ended.push(other)
     await this.#useEnded(0)
   }
 
-  /** The one that ended last: at its next request it no longer works, nor ever again. */
+  /** Sends the token that was revoked last, which must be rejected from its next request on. */
   async #useEnded(commit: number): Promise<void> {
     if (this.#run.failuresLeft <= 0) return
     for (const operation of this.#run.client.contract.operations) {
       const token = this.#ended.at(-1)
       if (!token) return
       this.#run.failuresLeft -= 1
-      const params = pathParams(this.#run.world.closed, this.#sha(commit))
+      const params = pathParams(this.#run.fixture.closed, this.#sha(commit))
       const answer = await this.#run.client.call(operation, {
         params,
         token: token.secret,
@@ -217,14 +217,14 @@ class Model {
   }
 
   async #give(to: User, permission: Permission): Promise<void> {
-    const { admin, closed } = this.#run.world
+    const { admin, closed } = this.#run.fixture
     if (!admin || this.#access.get(to) === permission) return
     await admin.setAccess(closed, this.#tokens.get(to)?.user ?? '', permission)
     this.#access.set(to, permission)
   }
 
   async #show(to: 'public' | 'private'): Promise<void> {
-    const { admin, closed } = this.#run.world
+    const { admin, closed } = this.#run.fixture
     await admin?.setVisibility(closed, to)
     this.#visibility = to
   }
@@ -238,7 +238,7 @@ class Model {
   }
 
   #permission(user: User): Permission {
-    if (this.#run.world.admin) return this.#access.get(user) ?? null
+    if (this.#run.fixture.admin) return this.#access.get(user) ?? null
     return user === 'writer' ? 'write' : user === 'reader' ? 'read' : null
   }
 
@@ -251,7 +251,7 @@ class Model {
   }
 }
 
-/** What a caller gets who cannot see the repository, and an anonymous one who may not write. */
+/** Returns the status for a caller who cannot see the repository, or an anonymous caller who may not write. */
 function refusal(as: Caller): number {
   return as === 'anonymous' ? 401 : 404
 }
@@ -266,7 +266,7 @@ function combined(states: readonly string[]): string | null {
   return states.includes('pending') ? 'pending' : 'success'
 }
 
-/** In UTF-8 the order of bytes is that of code points. */
+/** Compares UTF-8 bytes, whose order is that of code points. */
 function byCodePoints(a: JsonObject, b: JsonObject): number {
   return Buffer.compare(Buffer.from(String(a.context)), Buffer.from(String(b.context)))
 }

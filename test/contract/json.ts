@@ -1,4 +1,4 @@
-/** JSON as a contract holds it. */
+/** A JSON value. */
 export type Json = string | number | boolean | null | Json[] | JsonObject
 export interface JsonObject {
   [key: string]: Json
@@ -20,22 +20,22 @@ export function text(value: unknown, where: string): string {
   throw new TypeError(`${where} is not a string`)
 }
 
-/** The list, or an empty one where there is none. */
+/** Returns the list, or an empty one if it is missing. */
 export function list(value: Json | undefined): Json[] {
   return Array.isArray(value) ? value : []
 }
 
-/** The object's entries, or none where it is missing. */
+/** Returns the entries of an object, or none if it is missing. */
 export function entries(value: Json | undefined): [string, Json][] {
   return isObject(value) ? Object.entries(value) : []
 }
 
-/** The types that a schema allows; none: all. */
+/** Returns the types that a schema allows; an empty list allows all. */
 export function typesOf(schema: JsonObject): string[] {
   return [schema.type ?? []].flat().filter((type) => typeof type === 'string')
 }
 
-/** Length in Unicode code points. */
+/** Returns the length in Unicode code points. */
 export function points(value: string): number {
   return [...value].length
 }

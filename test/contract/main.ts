@@ -5,35 +5,35 @@ import { checks } from './checks.ts'
 import { cliAdministration } from './cli-administration.ts'
 import { Client } from './client.ts'
 import { Coverage } from './coverage.ts'
-import { environmentWorld, isDescribed, VARIABLES } from './environment-world.ts'
+import { environmentFixture, isDescribed, VARIABLES } from './environment-fixture.ts'
+import { createFixture, type Fixture } from './fixture.ts'
 import { startOwnServer } from './own-server.ts'
 import type { Check, Run } from './run.ts'
 import { type Contract, readContract } from './spec.ts'
 import { storeAdministration } from './store-administration.ts'
-import { createWorld, type World } from './world.ts'
 
-const HELP = `Holds a running instance against openapi.yaml.
+const HELP = `Checks a running instance against openapi.yaml.
 
-  npm run test:contract                          a server of its own, started for the run
+  npm run test:contract                          starts a server for the run
   npm run test:contract -- --base-url URL        any instance
 
-  --base-url URL      where the instance is, with a path if it has one
-  --requests N        go on with new values until N requests are sent (default: one round)
-  --runs N            values a property is tried with in one round (default: 30; 5 where the command line administers)
-  --seed N            repeat a run
-  --failures N        failed authentications that the instance still allows this address (default: 20)
-  --lock-me-out       end by failing authentication until the instance answers 429
+  --base-url URL      URL of the instance, including its base path
+  --requests N        continue with new values until N requests are sent (default: one round)
+  --runs N            values per property in one round (default: 30; 5 with the command line as administrator)
+  --seed N            seed of an earlier run to repeat
+  --failures N        failed authentications that the run may cause before the instance blocks it (default: 20)
+  --lock-me-out       at the end, fail authentication until the instance answers 429
   --spec FILE         the contract (default: openapi.yaml of this project)
 
-With --base-url, repositories and tokens are made by the project's command line, over the database that DATA_DIR and
-its like name; or, where the instance is not on this machine, they are taken from the environment:
+With --base-url, the project's command line creates repositories and tokens, in the database that DATA_DIR or DATABASE_URL
+configures. For an instance on another machine, set these variables instead:
 
 ${Object.entries(VARIABLES)
   .map(([name, meaning]) => `  ${name.padEnd(28)} ${meaning}`)
   .join('\n')}
 
-The run writes statuses to these repositories. It ends with the table operation, status, number of requests, and with
-code 1 when an answer broke the contract or a declared one was never seen.
+The run writes statuses to these repositories. It prints a table of operations, statuses and numbers of requests. The
+exit code is 1 when an answer violated the contract or a declared one was never seen.
 `
 
 const { values } = parseArgs({
@@ -79,16 +79,22 @@ async function ownServer(contract: Contract, coverage: Coverage): Promise<void> 
     await startOwnServer({ failureLimit: 3 }),
   ]
   try {
-    const world = await createWorld(storeAdministration(server.store), 512)
+    const fixture = await createFixture(storeAdministration(server.store), 512)
     const client = new Client(contract, server.url, coverage)
     await rounds(
-      { client, world, seed: Number(values.seed), runs: runs(30), failuresLeft: OWN_LIMIT - 10 },
+      { client, fixture, seed: Number(values.seed), runs: runs(30), failuresLeft: OWN_LIMIT - 10 },
       checks,
     )
     client.close()
-    const strictWorld = await createWorld(storeAdministration(strict.store))
+    const strictFixture = await createFixture(storeAdministration(strict.store))
     const strictClient = new Client(contract, strict.url, coverage)
-    await attempt(lockOut, { client: strictClient, world: strictWorld, seed: 0, runs: 1, failuresLeft: 0 })
+    await attempt(lockOut, {
+      client: strictClient,
+      fixture: strictFixture,
+      seed: 0,
+      runs: 1,
+      failuresLeft: 0,
+    })
     strictClient.close()
   } finally {
     await server.stop()
@@ -98,11 +104,13 @@ async function ownServer(contract: Contract, coverage: Coverage): Promise<void> 
 
 async function givenServer(contract: Contract, coverage: Coverage, baseUrl: string): Promise<void> {
   const described = isDescribed(process.env)
-  const world: World = described ? environmentWorld(process.env) : await createWorld(cliAdministration())
+  const fixture: Fixture = described
+    ? environmentFixture(process.env)
+    : await createFixture(cliAdministration())
   const client = new Client(contract, baseUrl, coverage)
   const run = {
     client,
-    world,
+    fixture,
     seed: Number(values.seed),
     runs: runs(described ? 30 : 5),
     failuresLeft: Number(values.failures),
@@ -115,7 +123,7 @@ async function givenServer(contract: Contract, coverage: Coverage, baseUrl: stri
   client.close()
 }
 
-/** All checks once, and again with other values until enough requests are sent. */
+/** Runs all checks once, then repeats them with new values until enough requests are sent. */
 async function rounds(run: Run, all: readonly Check[]): Promise<void> {
   const wanted = Number(values.requests)
   const { coverage } = run.client

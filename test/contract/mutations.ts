@@ -3,16 +3,16 @@ import { formats } from './formats.ts'
 import { entries, isObject, type Json, type JsonObject, list, object, points, typesOf } from './json.ts'
 import { bound, character, rulesOf, valid } from './values.ts'
 
-/** The rule that no URL can break: it holds no half of a surrogate pair. */
-export const ILL_FORMED = 'half a surrogate pair'
+/** The rule that no URL can break, since it cannot contain a lone surrogate. */
+export const ILL_FORMED = 'a lone surrogate'
 
 /** One way to break one rule of a schema. */
 export interface Mutation {
-  /** The rule and the field, for people. */
+  /** Field and rule, for messages. */
   name: string
-  /** What a message about it must name. */
+  /** The name that the error message must contain. */
   field: string
-  /** Whole bodies that break this rule and no other. */
+  /** Bodies that break this rule only. */
   broken: fc.Arbitrary<Json>
 }
 
@@ -26,7 +26,7 @@ const SAMPLES: Readonly<Record<string, readonly Json[]>> = {
   object: [{}, { state: 'success' }],
 }
 
-/** Every rule of an object's schema, broken one at a time; the other fields keep theirs. */
+/** Returns a mutation for every rule of an object's schema. */
 export function mutationsOf(schema: JsonObject): Mutation[] {
   const whole = wrongTypes(typesOf(schema)).map(([type, values]) => ({
     name: `a body of type ${type}`,
@@ -48,12 +48,12 @@ export function mutationsOf(schema: JsonObject): Mutation[] {
   return [...whole, ...missing, ...fields]
 }
 
-/** Bodies that the schema allows. */
+/** Returns bodies that the schema allows. */
 export function bodies(schema: JsonObject): fc.Arbitrary<JsonObject> {
   return valid(schema).map((body) => object(body, 'a body'))
 }
 
-/** Values that break one rule of a schema each, by the rule. */
+/** Returns invalid values for each rule of a schema. */
 export function wrongValues(schema: JsonObject): [rule: string, values: fc.Arbitrary<Json>][] {
   const wrong: [string, fc.Arbitrary<Json>][] = wrongTypes(typesOf(schema)).map(([type, values]) => [
     `type ${type}`,
@@ -81,7 +81,7 @@ function wrongStrings(schema: JsonObject): [string, fc.Arbitrary<Json>][] {
   const minLength = bound(schema.minLength, 0)
   const maxBytes = schema['x-max-bytes']
   if (minLength > 0) wrong.push(['too short', ofLength(schema, minLength - 1)])
-  // A limit in bytes that is no larger comes first.
+  // A limit in bytes that is not larger applies first.
   if (typeof schema.maxLength === 'number' && bound(maxBytes, Number.POSITIVE_INFINITY) > schema.maxLength) {
     wrong.push(['one character too long', ofLength(schema, schema.maxLength + 1)])
     wrong.push(['far too long', fc.constant('x'.repeat(schema.maxLength * 3))])
@@ -89,7 +89,7 @@ function wrongStrings(schema: JsonObject): [string, fc.Arbitrary<Json>][] {
   if (typeof maxBytes === 'number') wrong.push(['one byte too long', tooManyBytes(schema, maxBytes + 1)])
   if (typeof format === 'string') {
     const known = formats[format]
-    if (!known) throw new TypeError(`nobody has said what breaks the format ${format}`)
+    if (!known) throw new TypeError(`unknown format ${format}: add it to formats.ts`)
     wrong.push([`not a ${format}`, fc.constantFrom(...known.wrong)])
   }
   if (typeof pattern === 'string') wrong.push(['against the pattern', unmatching(pattern, schema)])
@@ -98,13 +98,13 @@ function wrongStrings(schema: JsonObject): [string, fc.Arbitrary<Json>][] {
   return wrong
 }
 
-/** Strings of so many code points that break no rule but that of length. */
+/** Returns strings of `length` code points that break no other rule. */
 function ofLength(schema: JsonObject, length: number): fc.Arbitrary<string> {
   const units = character.filter(rulesOf(schema).fits)
   return fc.array(units, { minLength: length, maxLength: length }).map((parts) => parts.join(''))
 }
 
-/** Strings that match the pattern that none may match, and keep to the one that all must match. */
+/** Returns strings that match the excluded pattern and the required one. */
 function excluded(pattern: string, schema: JsonObject): fc.Arbitrary<string> {
   const [wanted, unwanted] = [String(schema.pattern ?? ''), new RegExp(pattern, 'u')]
   const matching = fc.stringMatching(unwanted)
@@ -117,7 +117,7 @@ function excluded(pattern: string, schema: JsonObject): fc.Arbitrary<string> {
     .filter((value) => points(value) <= bound(schema.maxLength, 300))
 }
 
-/** Strings with half a surrogate pair. */
+/** Returns strings with a lone surrogate. */
 function illFormed(schema: JsonObject): fc.Arbitrary<string> {
   const text = fc.string({ unit: 'grapheme-ascii', maxLength: Math.min(20, bound(schema.maxLength, 20) - 1) })
   return fc
@@ -125,7 +125,7 @@ function illFormed(schema: JsonObject): fc.Arbitrary<string> {
     .map(([before, half]) => before + half)
 }
 
-/** So many bytes, in ASCII and in longer characters, of which there are fewer than the limit. */
+/** Returns strings of `bytes` bytes, in ASCII and in longer characters, of which there are fewer than the limit. */
 function tooManyBytes(schema: JsonObject, bytes: number): fc.Arbitrary<string> {
   const prefix = formats[String(schema.format)]?.prefix ?? ''
   const room = bytes - prefix.length
@@ -135,7 +135,7 @@ function tooManyBytes(schema: JsonObject, bytes: number): fc.Arbitrary<string> {
   })
 }
 
-/** Strings of a length that is allowed that do not match, NUL and the like among them. */
+/** Returns strings of an allowed length that do not match the pattern. */
 function unmatching(pattern: string, schema: JsonObject): fc.Arbitrary<string> {
   const expression = new RegExp(pattern, 'u')
   const min = bound(schema.minLength, 0)

@@ -7,23 +7,23 @@ import { openStore, type Store } from '../../src/store/store.ts'
 
 const program = resolve(import.meta.dirname, '../../src/server.ts')
 
-/** A server in a process of its own, over a database that the run can administer. */
+/** A server in its own process, on a database that the run can administer. */
 export interface OwnServer {
   url: string
   store: Store
-  /** Ends the process and removes its files. */
+  /** Stops the process and removes its files. */
   stop(): Promise<void>
 }
 
 export interface OwnServerOptions {
-  /** Failed authentications that are allowed. */
+  /** Failed authentications before an address is blocked. */
   failureLimit: number
-  /** Options of node, in front of the program. */
+  /** Arguments of node before the program. */
   nodeOptions?: readonly string[]
   environment?: Readonly<Record<string, string>>
 }
 
-/** @throws Error with what the process wrote when it ends before it listens */
+/** Starts a server. @throws Error with the output of the process if it exits before it listens */
 export async function startOwnServer(options: OwnServerOptions): Promise<OwnServer> {
   const dataDir = await mkdtemp(join(tmpdir(), 'contract-'))
   const child = spawn(process.execPath, [...(options.nodeOptions ?? []), program], {
@@ -63,6 +63,8 @@ function listening(child: ChildProcess): Promise<string> {
     }
     child.stdout?.setEncoding('utf8').on('data', read)
     child.stderr?.setEncoding('utf8').on('data', read)
-    child.on('exit', (code) => reject(new Error(`the server ended with ${code}: ${output.slice(-2000)}`)))
+    child.on('exit', (code) =>
+      reject(new Error(`the server exited with code ${code}: ${output.slice(-2000)}`)),
+    )
   })
 }

@@ -1,18 +1,18 @@
 import assert from 'node:assert/strict'
 import { bodyFor } from './answers.ts'
 import type { JsonAnswer } from './client.ts'
+import { cleanCommit, commitsOf, pathParams } from './fixture.ts'
 import { type Check, expectStatus } from './run.ts'
-import { cleanCommit, commitsOf, pathParams } from './world.ts'
 
-/** Whatever is asked, by whoever may not see it: a private repository answers like one that is not there. */
+/** Compares answers to callers without access: those for a private repository equal those for a missing one. */
 export const privacy: Check = {
-  name: 'private and missing look the same',
-  async run({ client, world }) {
-    const { open, closed, writer, stranger, scopeless } = world
+  name: 'a private repository is indistinguishable from a missing one',
+  async run({ client, fixture }) {
+    const { open, closed, writer, stranger, scopeless } = fixture
     const missing = { ...closed, name: `${closed.name.slice(0, -1)}x` }
     const known = commitsOf(closed)[0] ?? ''
     for (const operation of client.contract.operations) {
-      // Something is stored on one of the commits.
+      // One of the commits has a status.
       const params = pathParams(closed, known)
       const seen = await client.call(operation, { params, token: writer.secret, body: bodyFor(operation) })
       assert(seen.status < 300, `${operation.id}: ${seen.status}`)
@@ -24,11 +24,11 @@ export const privacy: Check = {
         const status = token === undefined ? 401 : token === scopeless.secret ? 403 : 404
         for (const sha of shas) {
           for (const body of bodies) {
-            const ask = (repository: typeof closed) =>
+            const callOn = (repository: typeof closed) =>
               client.call(operation, { params: pathParams(repository, sha), token, body })
-            const [hidden, absent] = [await ask(closed), await ask(missing)]
+            const [hidden, absent] = [await callOn(closed), await callOn(missing)]
             expectStatus(hidden, status, operation.id)
-            assert.deepEqual(tellTale(hidden), tellTale(absent))
+            assert.deepEqual(comparable(hidden), comparable(absent))
           }
         }
       }
@@ -36,8 +36,8 @@ export const privacy: Check = {
   },
 }
 
-/** All of an answer but what differs between any two. */
-function tellTale({ status, headers, body }: JsonAnswer) {
+/** Returns the parts of an answer that do not vary between requests. */
+function comparable({ status, headers, body }: JsonAnswer) {
   const shown = [...headers].filter(([name]) => name !== 'date' && name !== 'x-request-id')
   return { status, body, headers: shown }
 }

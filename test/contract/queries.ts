@@ -1,33 +1,33 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import type { Query } from './client.ts'
+import { commitsOf, pathParams } from './fixture.ts'
 import { type Json, type JsonObject, object, typesOf } from './json.ts'
 import { ILL_FORMED, wrongValues } from './mutations.ts'
 import { assertNames } from './refusals.ts'
 import { type Check, expectStatus, holds } from './run.ts'
 import type { Operation, Parameter } from './spec.ts'
 import { valid } from './values.ts'
-import { commitsOf, pathParams } from './world.ts'
 
-/** Query parameters by their schemas are taken, each broken rule is refused by name, and unknown ones are ignored. */
+/** Valid query parameters are accepted, each broken rule is rejected by name, and unknown parameters are ignored. */
 export const queries: Check = {
-  name: 'query parameters are taken by their schemas, and refused by name',
+  name: 'query parameters are validated and rejected by name',
   async run(run) {
-    const { open, writer } = run.world
+    const { open, writer } = run.fixture
     const params = pathParams(open, commitsOf(open)[0] ?? '')
     for (const operation of run.client.contract.operations) {
       const call = (query: Query) =>
         run.client.call(operation, { params, query, token: writer.secret, body: operation.body?.examples[0] })
-      const taken = async (query: Query) => {
+      const accepted = async (query: Query) => {
         const answer = await call(query)
         assert(
           answer.status < 300,
           `${operation.id}, ${JSON.stringify(query)}: ${answer.status} ${answer.body}`,
         )
       }
-      await taken({ unknown: ['1', '2'], ['__proto__']: 'x', 'sha[]': '' })
+      await accepted({ unknown: ['1', '2'], ['__proto__']: 'x', 'sha[]': '' })
       if (queryOf(operation).length === 0) continue
-      await holds(run, validQueries(operation), taken)
+      await holds(run, validQueries(operation), accepted)
       for (const { name, field, broken } of brokenQueries(operation)) {
         await holds(run, broken, async (query) => {
           const answer = await call(query)
@@ -50,7 +50,7 @@ function validQueries(operation: Operation): fc.Arbitrary<Query> {
   return fc.record(Object.fromEntries(values), { requiredKeys, noNullPrototype: true })
 }
 
-/** Every rule of an operation's query parameters, broken one at a time. */
+/** Returns invalid queries for every rule of an operation's query parameters. */
 export function brokenQueries(
   operation: Operation,
 ): { name: string; field: string; broken: fc.Arbitrary<Query> }[] {
@@ -74,7 +74,7 @@ export function brokenQueries(
 
 type Rule = [rule: string, values: fc.Arbitrary<string | string[]>]
 
-/** Broken values of one parameter. Text is of every type that it is written as. */
+/** Returns invalid values of one parameter. A text may be a valid value of several types. */
 function wrongTexts(schema: JsonObject): Rule[] {
   const takesText = typesOf(schema).includes('string') && !Array.isArray(schema.enum)
   return wrongValues(schema)

@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
+import { cleanCommit, pathParams } from './fixture.ts'
 import { entries, isObject, list, object } from './json.ts'
 import { bodies, ILL_FORMED, mutationsOf, wrongValues } from './mutations.ts'
 import { statusesOf } from './reports.ts'
 import { type Check, expectStatus, holds, type Run, reportAndList } from './run.ts'
 import type { Operation } from './spec.ts'
-import { cleanCommit, pathParams } from './world.ts'
 
-/** Each rule of each body, broken in turn: 422, a message that names the field, and nothing stored. */
+/** Breaks each rule of each body: 422, a message that names the field, and nothing stored. */
 export const refusals: Check = {
-  name: 'every broken rule of a body is refused by name',
+  name: 'every broken rule of a body is rejected by name',
   async run(run) {
     await storesNothing(run, async (sha) => {
       for (const operation of run.client.contract.operations.filter(({ body }) => body)) {
@@ -25,19 +25,19 @@ export const refusals: Check = {
   },
 }
 
-/** Path parameters that break their schema: 422, or what a missing repository answers. */
+/** Breaks each rule of each path parameter: 422, or the answer for a missing repository. */
 export const parameters: Check = {
-  name: 'every broken rule of a path parameter is refused',
+  name: 'every broken rule of a path parameter is rejected',
   async run(run) {
-    const { open, writer } = run.world
+    const { open, writer } = run.fixture
     const params = pathParams(open, cleanCommit(open))
     for (const operation of run.client.contract.operations) {
       for (const { name, schema } of operation.parameters.filter((parameter) => parameter.in === 'path')) {
-        // A name that breaks the rules is a repository that does not exist; anything else is a wrong value.
+        // An invalid name is a repository that does not exist; other invalid values are errors.
         const status = name === 'owner' || name === 'repo' ? 404 : 422
         for (const [rule, values] of wrongValues(schema)) {
           const texts = values.map(String).filter(inOneSegment)
-          // A URL carries text only, and an empty segment is another path.
+          // A URL contains text only, and an empty segment is another path.
           if (rule.startsWith('type ') || (rule === 'too short' && schema.minLength === 1)) continue
           if (rule === ILL_FORMED) continue
           await holds(run, texts, async (value) => {
@@ -63,35 +63,35 @@ async function refused(
   field: string,
   rule: string,
 ): Promise<void> {
-  const params = pathParams(run.world.open, sha)
+  const params = pathParams(run.fixture.open, sha)
   const text = JSON.stringify(body)
   const limit = operation.body?.limit ?? 0
-  const answer = await run.client.call(operation, { params, token: run.world.writer.secret, body: text })
+  const answer = await run.client.call(operation, { params, token: run.fixture.writer.secret, body: text })
   expectStatus(answer, Buffer.byteLength(text) > limit ? 413 : 422, rule)
   if (answer.status === 422) assertNames(answer.json, field)
 }
 
 async function tooManyBytes(run: Run, operation: Operation, sha: string, body: object): Promise<void> {
-  const params = pathParams(run.world.open, sha)
+  const params = pathParams(run.fixture.open, sha)
   const text = JSON.stringify(body)
   const length = Buffer.byteLength(text)
   const filled = text + ' '.repeat((operation.body?.limit ?? 0) + 1 - length)
-  const answer = await run.client.call(operation, { params, token: run.world.writer.secret, body: filled })
+  const answer = await run.client.call(operation, { params, token: run.fixture.writer.secret, body: filled })
   expectStatus(answer, 413, `${Buffer.byteLength(filled)} bytes`)
 }
 
-/** Any JSON at all is answered 422 where it is not a report by chance; those are left out. */
+/** Checks that arbitrary JSON that is not a valid report is answered 422. */
 async function notAServerError(run: Run, operation: Operation, sha: string, body: unknown): Promise<void> {
-  const params = pathParams(run.world.open, sha)
+  const params = pathParams(run.fixture.open, sha)
   const answer = await run.client.call(operation, {
     params,
-    token: run.world.writer.secret,
+    token: run.fixture.writer.secret,
     body: JSON.stringify(body),
   })
   expectStatus(answer, 422, JSON.stringify(body).slice(0, 300))
 }
 
-/** JSON of any kind under any names, without the one field that would make a report of it. */
+/** Returns arbitrary JSON without the field that would make it a valid report. */
 function strangeBodies(operation: Operation): fc.Arbitrary<unknown> {
   const schema = operation.body?.schema ?? {}
   const [required = ''] = list(schema.required).map(String)
@@ -110,16 +110,16 @@ function strangeBodies(operation: Operation): fc.Arbitrary<unknown> {
     )
 }
 
-/** Runs `work` with a commit on which nothing may be found afterwards that was not there before. */
+/** Runs `work` with a commit and checks that its statuses do not change. */
 async function storesNothing(run: Run, work: (sha: string) => Promise<void>): Promise<void> {
   const { list: read } = reportAndList(run)
-  const { open, writer } = run.world
+  const { open, writer } = run.fixture
   const sha = cleanCommit(open)
-  const look = async () =>
+  const readStatuses = async () =>
     statusesOf(await run.client.call(read, { params: pathParams(open, sha), token: writer.secret }))
-  const before = await look()
+  const before = await readStatuses()
   await work(sha)
-  assert.deepEqual(await look(), before, 'a refused report left something behind')
+  assert.deepEqual(await readStatuses(), before, 'a rejected report changed the statuses')
 }
 
 /** @throws AssertionError unless the message of an error names the field */
@@ -129,7 +129,7 @@ export function assertNames(json: unknown, field: string): void {
   assert(new RegExp(`(^|\\W)${field}(\\W|$)`).test(error), `"${error}" does not name ${field}`)
 }
 
-/** What a URL can carry in one segment of its path: not nothing, and no half of a pair of surrogates. */
+/** Tells whether one segment of a path can hold the value: not empty and without lone surrogates. */
 function inOneSegment(value: string): boolean {
   return value !== '' && value.isWellFormed()
 }

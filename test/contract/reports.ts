@@ -1,31 +1,31 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import type { JsonAnswer } from './client.ts'
+import { commitsOf, pathParams } from './fixture.ts'
 import { entries, isObject, type Json, type JsonObject, object } from './json.ts'
 import { bodies } from './mutations.ts'
 import { type Check, expectStatus, holds, type Run, reportAndList } from './run.ts'
 import { bound, withDefaults } from './values.ts'
-import { commitsOf, pathParams } from './world.ts'
 
-/** Reports by the schema are taken, and read back exactly as sent. */
+/** Valid reports are accepted and read back exactly as sent. */
 export const acceptance: Check = {
-  name: 'every valid report is taken and read back as sent',
+  name: 'every valid report is accepted and read back as sent',
   async run(run) {
     const { report } = reportAndList(run)
-    const commits = commitsOf(run.world.open)
+    const commits = commitsOf(run.fixture.open)
     const values = fc.tuple(bodies(report.body?.schema ?? {}), fc.constantFrom(...commits))
     await holds(run, values, ([body, sha]) => reportAndReadBack(run, body, sha))
   },
 }
 
-/** Every code point that the schema allows, in the field with the most room, a field's length at a time. */
+/** Reports every code point that the schema allows, in the longest field. */
 export const allOfUnicode: Check = {
-  name: 'all of Unicode is read back as sent',
+  name: 'every Unicode code point is read back as sent',
   async run(run) {
     const { report } = reportAndList(run)
     const [field, length, pattern] = widestField(report.body?.schema ?? {})
     const [body] = fc.sample(bodies(report.body?.schema ?? {}), { numRuns: 1, seed: run.seed })
-    const commits = commitsOf(run.world.open)
+    const commits = commitsOf(run.fixture.open)
     const texts = [...unicode(pattern, length)]
     const lanes = commits.slice(0, 8).map(async (sha, lane) => {
       for (const text of texts.filter((_, index) => index % Math.min(8, commits.length) === lane)) {
@@ -38,7 +38,7 @@ export const allOfUnicode: Check = {
 
 async function reportAndReadBack(run: Run, body: JsonObject, sha: string): Promise<void> {
   const { report, list } = reportAndList(run)
-  const { open, writer } = run.world
+  const { open, writer } = run.fixture
   const params = pathParams(open, sha)
   const reported = await run.client.call(report, { params, token: writer.secret, body })
   expectStatus(reported, 201, JSON.stringify(body).slice(0, 300))
@@ -51,11 +51,11 @@ async function reportAndReadBack(run: Run, body: JsonObject, sha: string): Promi
   assert.deepEqual(found, [status], 'read back')
 }
 
-/** Each field of a report that the status has too is there as sent: by its default, or null, where it was not sent. */
+/** Checks that a status contains the fields of its report as sent, or their defaults, or null. */
 export function assertEcho(schema: JsonObject, body: JsonObject, status: JsonObject): void {
   const complete = withDefaults(schema, body)
   for (const [name] of entries(schema.properties)) {
-    assert(name in status, `the answer lacks ${name}, which reports have`)
+    assert(name in status, `the answer lacks the field ${name} of reports`)
     assert.deepEqual(status[name], complete[name] ?? null, name)
   }
 }
@@ -72,7 +72,7 @@ function widestField(schema: JsonObject): [name: string, length: number, pattern
     return [[name, bound(field.maxLength, 1024), patternOf(field.pattern)]]
   })
   const [widest] = lengths.sort(([, a], [, b]) => b - a)
-  if (!widest) throw new TypeError('no field of a report takes free text')
+  if (!widest) throw new TypeError('no field of a report accepts free text')
   return widest
 }
 
@@ -80,7 +80,7 @@ function patternOf(pattern: Json | undefined): RegExp | null {
   return typeof pattern === 'string' ? new RegExp(pattern, 'u') : null
 }
 
-/** All code points that match, surrogates apart, in texts of `length`. */
+/** Yields texts of `length` that together contain every code point that matches, except surrogates. */
 function* unicode(pattern: RegExp | null, length: number): Generator<string> {
   let text: string[] = []
   for (let point = 0; point <= 0x10ffff; point++) {

@@ -1,28 +1,28 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import type { Client, JsonAnswer } from './client.ts'
+import type { Fixture } from './fixture.ts'
 import type { Operation } from './spec.ts'
-import type { World } from './world.ts'
 
-/** One run of the contract tests against one instance. */
+/** A run of the contract tests against an instance. */
 export interface Run {
   client: Client
-  world: World
-  /** From which all that is random follows. */
+  fixture: Fixture
+  /** Seed of all random values. */
   seed: number
-  /** How many values each property is tried with. */
+  /** Values per property. */
   runs: number
-  /** How many more failed authentications the run may cause without being locked out. */
+  /** Failed authentications that the run may still cause without being blocked. */
   failuresLeft: number
 }
 
-/** A part of the contract tests. Rejects with what is wrong. */
+/** A part of the contract tests. Rejects if the instance violates the contract. */
 export interface Check {
   name: string
   run(run: Run): Promise<void>
 }
 
-/** Holds a property against `run.runs` values; a failure is shrunk and names the seed. */
+/** Checks a property with `run.runs` values. A failure is shrunk and reports the seed. */
 export function holds<T>(
   run: Run,
   values: fc.Arbitrary<T>,
@@ -39,7 +39,7 @@ function operationCalled(run: Pick<Run, 'client'>, id: string): Operation {
   return operation
 }
 
-/** The operation that takes a report and the one that reads them back. */
+/** Returns the operations that report a status and list the statuses of a commit. */
 export function reportAndList(run: Pick<Run, 'client'>): { report: Operation; list: Operation } {
   return { report: operationCalled(run, 'reportStatus'), list: operationCalled(run, 'listStatuses') }
 }

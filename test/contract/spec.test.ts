@@ -14,7 +14,7 @@ import { examplesOf, readContract, readDocument } from './spec.ts'
 const contract = await readContract(contractFile)
 const unresolved = await readDocument(contractFile)
 
-t.test('the linter has nothing to say, not even a warning', async (t) => {
+t.test('the linter reports no errors and no warnings', async (t) => {
   const redocly = resolve(import.meta.dirname, '../../node_modules/.bin/redocly')
   const args = ['lint', '--extends', 'recommended', '--format', 'json', contractFile]
   const { stdout } = await promisify(execFile)(redocly, args, {
@@ -24,14 +24,14 @@ t.test('the linter has nothing to say, not even a warning', async (t) => {
   t.strictSame(report.totals, { errors: 0, warnings: 0, ignored: 0 })
 })
 
-t.test('every example keeps to its schema', async (t) => {
+t.test('every example matches its schema', async (t) => {
   let examples = 0
   const ajv = contractAjv()
   const visit = (value: Json, where: string) => {
     if (Array.isArray(value)) for (const [index, item] of value.entries()) visit(item, `${where}/${index}`)
     if (!isObject(value)) return
     const schema = isObject(value.schema) ? value.schema : value
-    // Schemas list their examples; media types, headers and parameters name theirs.
+    // Schemas have a list of examples; media types, headers and parameters have a map.
     const found = Array.isArray(value.examples)
       ? value.examples
       : isObject(value.schema)
@@ -53,7 +53,7 @@ t.test('every example keeps to its schema', async (t) => {
   }
 })
 
-t.test('answers are published open: a new field breaks no client', async (t) => {
+t.test('published answer schemas allow additional properties', async (t) => {
   const visit = (value: Json, where: string) => {
     if (Array.isArray(value)) for (const [index, item] of value.entries()) visit(item, `${where}/${index}`)
     if (!isObject(value)) return
@@ -64,7 +64,7 @@ t.test('answers are published open: a new field breaks no client', async (t) => 
     for (const [status, { content }] of replies) visit(content?.schema ?? null, `${id} ${status}`)
 })
 
-t.test('a new field and a new limit get tests of their own', async (t) => {
+t.test('new fields and limits are tested without further edits', async (t) => {
   const document = structuredClone(unresolved)
   set(field(document, 'StatusReport'), 'attempt', { type: 'integer', minimum: 1, maximum: 99 })
   set(field(document, 'StatusReport'), 'labels', {
@@ -84,7 +84,7 @@ t.test('a new field and a new limit get tests of their own', async (t) => {
   }
 })
 
-t.test('the docs are rendered from this contract, with every operation and every error', async (t) => {
+t.test('the docs show every operation and every error', async (t) => {
   const server = await startServer(t)
   const served = await fetch(`${server.url}/openapi.yaml`)
   t.equal(await served.text(), readFileSync(contractFile, 'utf8'))
@@ -95,7 +95,7 @@ t.test('the docs are rendered from this contract, with every operation and every
   for (const { id, path, replies } of contract.operations) {
     const block = page.locator('.opblock', { has: page.locator(`[data-path="${path}"]`) })
     await block.locator('.opblock-summary-control').click()
-    // The head of the table is in the same column.
+    // The first cell is the header of the table.
     const [, ...statuses] = await block
       .locator('.responses-table > * > tr > .response-col_status')
       .allInnerTexts()
@@ -105,7 +105,7 @@ t.test('the docs are rendered from this contract, with every operation and every
   t.notMatch(
     await page.locator('#docs').innerText(),
     /\bx-[a-z]+-?[a-z]/,
-    'without the keys of the generator',
+    'keys of the generator are not shown',
   )
   const text = await page.locator('.information-container').innerText()
   for (const status of [400, 404, 405, 408, 414, 417, 431, 500]) t.ok(text.includes(`${status}`), `${status}`)

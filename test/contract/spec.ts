@@ -1,18 +1,18 @@
 import { parse } from '@readme/openapi-parser'
 import { entries, isObject, type Json, type JsonObject, list, object, text, typesOf } from './json.ts'
 
-/** One operation of a contract, with all references resolved and null as one of the types of a schema. */
+/** An operation, with all references resolved and null as one of the types of a schema. */
 export interface Operation {
   id: string
   method: string
-  /** As in the contract: `/api/v1/repos/{owner}`. */
+  /** Template as in the contract: `/api/v1/repos/{owner}`. */
   path: string
   access: string
   /** Field of the body by which a request replaces an earlier one. */
   replacesBy: string | null
-  /** Whether the contract allows a call without a credential. */
+  /** Whether a call without a credential is allowed. */
   anonymous: boolean
-  /** Each way to authenticate, as `scheme: scope scope`; an empty text: without a credential. */
+  /** Each requirement as `scheme: scope scope`; an empty text stands for anonymous access. */
   security: string[]
   parameters: Parameter[]
   body: RequestBody | null
@@ -36,7 +36,7 @@ interface RequestBody {
 
 export interface Reply {
   headers: { name: string; required: boolean; schema: JsonObject; examples: Json[] }[]
-  /** null: no body. */
+  /** null without a body. */
   content: { mediaType: string; schema: JsonObject; examples: Json[] } | null
 }
 
@@ -46,14 +46,14 @@ export interface Contract {
   version: string
   /** Origins and base paths, as written. */
   servers: string[]
-  /** How each security scheme is sent, without its description. */
+  /** Security schemes as JSON, without their descriptions. */
   schemes: Map<string, string>
   operations: Operation[]
 }
 
 const METHODS = ['get', 'post', 'put', 'patch', 'delete']
 
-/** Reads a contract from a file, or takes one that was read. Knows nothing of what is generated from it. */
+/** Reads a contract from a file or a document, independently of the generator. */
 export async function readContract(source: string | JsonObject): Promise<Contract> {
   const unresolved = typeof source === 'string' ? await readDocument(source) : source
   const document = object(withNullTypes(resolveReferences(unresolved, unresolved, 0)), 'the contract')
@@ -79,21 +79,21 @@ export async function readContract(source: string | JsonObject): Promise<Contrac
   }
 }
 
-/** Reads a contract without resolving anything, so that it can be changed. */
+/** Reads a contract without resolving references, so that it can be changed. */
 export async function readDocument(file: string): Promise<JsonObject> {
   return object(await parse(file), 'the contract')
 }
 
-/** @throws Error for a reference into nothing, or into itself */
+/** Resolves references. @throws Error for a missing or circular reference */
 function resolveReferences(document: JsonObject, value: Json, depth: number): Json {
-  if (depth > 100) throw new Error('a reference of the contract leads into itself')
+  if (depth > 100) throw new Error('the contract contains a circular reference')
   if (Array.isArray(value)) return value.map((item) => resolveReferences(document, item, depth + 1))
   if (!isObject(value)) return value
   if (typeof value.$ref === 'string') {
     let target: Json = document
     for (const step of value.$ref.split('/').slice(1)) target = object(target, value.$ref)[step] ?? null
     const { $ref: _, ...beside } = value
-    // What stands beside a reference adds to it (OpenAPI 3.1); here it also has the last word.
+    // Siblings of a reference extend it (OpenAPI 3.1) and take precedence here.
     return resolveReferences(document, { ...object(target, value.$ref), ...beside }, depth + 1)
   }
   const inner = Object.entries(value).map(([key, item]) => [
@@ -103,7 +103,7 @@ function resolveReferences(document: JsonObject, value: Json, depth: number): Js
   return Object.fromEntries(inner)
 }
 
-/** `oneOf` with null, the one use that contracts make of it, as a list of types: easier to compare and to break. */
+/** Rewrites `oneOf` with null, the only supported use, as a list of types, which is easier to compare and to mutate. */
 function withNullTypes(value: Json): Json {
   if (Array.isArray(value)) return value.map(withNullTypes)
   if (!isObject(value)) return value
@@ -112,7 +112,7 @@ function withNullTypes(value: Json): Json {
   if (!Array.isArray(oneOf)) return result
   const [inner, nothing, ...others] = oneOf
   if (!isObject(inner) || JSON.stringify(nothing) !== '{"type":"null"}' || others.length > 0)
-    throw new TypeError(`oneOf with anything but null: ${JSON.stringify(oneOf)}`)
+    throw new TypeError(`unsupported oneOf (expected a schema and null): ${JSON.stringify(oneOf)}`)
   return {
     ...inner,
     ...beside,
@@ -194,12 +194,12 @@ function readContent(holder: JsonObject, id: string): Reply['content'] {
   return { mediaType, schema: object(media.schema, `${id}: schema`), examples: examplesOf(media) }
 }
 
-/** Whether an operation is about one commit, named by its id. */
+/** Tells whether an operation has a commit as a path parameter. */
 export function hasCommit({ parameters }: Operation): boolean {
   return parameters.some((parameter) => parameter.in === 'path' && parameter.name === 'sha')
 }
 
-/** `example` and `examples` of a media type, a header or a parameter. */
+/** Returns `example` and `examples` of a media type, a header or a parameter. */
 export function examplesOf(holder: JsonObject): Json[] {
   const several = entries(holder.examples).map(([name, example]) => object(example, name).value ?? null)
   return holder.example === undefined ? several : [holder.example, ...several]

@@ -2,9 +2,9 @@ import { createToken, hashToken, tokenPrefix } from '../../src/auth/token.ts'
 import { createBareRepository } from '../../src/git/repository.ts'
 import type { Store } from '../../src/store/store.ts'
 import { importCommits } from '../helpers/git.ts'
-import type { Administration, Repository } from './world.ts'
+import type { Administration, Repository } from './fixture.ts'
 
-/** Administers an instance through a store on the same database. */
+/** Administers an instance through a store on its database. */
 export function storeAdministration(store: Store): Administration {
   const find = async (name: string) => {
     const user = await store.users.find(name)

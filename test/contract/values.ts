@@ -3,9 +3,9 @@ import { formats } from './formats.ts'
 import { entries, isObject, type Json, type JsonObject, list, object, typesOf } from './json.ts'
 
 /**
- * Values that a schema allows. Lengths lie at a limit as often as between; optional fields come in every combination.
+ * Returns values that a schema allows, with lengths at the limits and optional fields in every combination.
  *
- * @throws TypeError for a schema that says what nothing here can follow: it is to be taught, not skipped
+ * @throws TypeError for an unsupported schema, which must be added here rather than skipped
  */
 export function valid(schema: JsonObject): fc.Arbitrary<Json> {
   if (Array.isArray(schema.enum)) return fc.constantFrom(...schema.enum)
@@ -70,7 +70,7 @@ function strings(schema: JsonObject): fc.Arbitrary<string> {
   )
 }
 
-/** What a schema says of the characters of a string, lengths and formats apart. */
+/** Returns the rules of a schema on the characters of a string, without lengths and formats. */
 export function rulesOf(schema: JsonObject): { pattern: RegExp | null; fits(value: string): boolean } {
   const compile = (pattern: Json | undefined) =>
     typeof pattern === 'string' ? new RegExp(pattern, 'u') : null
@@ -83,7 +83,7 @@ export function rulesOf(schema: JsonObject): { pattern: RegExp | null; fits(valu
   return { pattern, fits }
 }
 
-/** Short, long, and exactly at each limit. */
+/** Draws lengths that are short, long, and exactly at each limit. */
 function withLength(min: number, max: number, make: (length: number) => fc.Arbitrary<string>) {
   return fc
     .oneof(
@@ -97,7 +97,7 @@ function withLength(min: number, max: number, make: (length: number) => fc.Arbit
 
 function formatted(name: string, schema: JsonObject): fc.Arbitrary<string> {
   const format = formats[name]
-  if (!format) throw new TypeError(`nobody has said how to make a value of the format ${name}`)
+  if (!format) throw new TypeError(`unknown format ${name}: add it to formats.ts`)
   const room = bound(schema['x-max-bytes'], bound(schema.maxLength, 300)) - format.prefix.length
   const units = fc.constantFrom(...format.filling)
   return withLength(0, room, (length) =>
@@ -107,7 +107,7 @@ function formatted(name: string, schema: JsonObject): fc.Arbitrary<string> {
   ).filter((value) => format.test(value))
 }
 
-/** Cut to a number of bytes, whole characters only, and filled up with an ASCII letter. */
+/** Cuts a text to `bytes` without splitting characters, and pads it with an ASCII letter. */
 function fill(text: string, bytes: number): string {
   let result = ''
   let size = 0
@@ -119,7 +119,7 @@ function fill(text: string, bytes: number): string {
   return result + 'a'.repeat(bytes - Buffer.byteLength(result))
 }
 
-/** One code point: any, with those that break careless code more often. */
+/** Any code point, more often one that tends to expose bugs. */
 export const character: fc.Arbitrary<string> = fc.oneof(
   { weight: 4, arbitrary: fc.integer({ min: 0x20, max: 0x7e }).map((point) => String.fromCodePoint(point)) },
   { weight: 2, arbitrary: fc.string({ unit: 'binary', minLength: 1, maxLength: 1 }) },
@@ -171,7 +171,7 @@ export function bound(value: Json | undefined, otherwise: number): number {
   return typeof value === 'number' ? value : otherwise
 }
 
-/** The value with what the schema's defaults add to it. */
+/** Returns the value with the schema's defaults. */
 export function withDefaults(schema: JsonObject, value: JsonObject): JsonObject {
   const defaults = entries(schema.properties).flatMap(([name, field]): [string, Json][] =>
     isObject(field) && field.default !== undefined ? [[name, field.default]] : [],

@@ -3,30 +3,30 @@ import tls from 'node:tls'
 import type { Answer } from './checker.ts'
 import { headersOf } from './client.ts'
 
-/** What came back on one connection, until it was quiet or closed. */
+/** The answers on one connection. */
 export interface Exchange {
   answers: Answer[]
-  /** The server has closed the connection, or reset it. */
+  /** The server closed or reset the connection. */
   closed: boolean
   reset: boolean
-  /** Bytes after the last answer that are none. */
+  /** Bytes after the last complete answer. */
   rest: string
 }
 
 export interface WireOptions {
-  /** How many answers to wait for; then the connection is ended. */
+  /** Answers to wait for before closing the connection. */
   expect?: number
   /** Milliseconds to wait for them. */
-  patience?: number
-  /** The client ends its half after the last byte. */
+  timeout?: number
+  /** Whether the client closes its side after the last byte. */
   halfClose?: boolean
 }
 
-/** Sends bytes as they are on a connection of its own. */
+/** Sends raw bytes on a new connection and reads the answers. */
 export function exchange(
   baseUrl: URL,
   parts: readonly (string | Uint8Array)[],
-  { expect = 1, patience = 8_000, halfClose = false }: WireOptions = {},
+  { expect = 1, timeout = 8_000, halfClose = false }: WireOptions = {},
 ): Promise<Exchange> {
   const secure = baseUrl.protocol === 'https:'
   const host = baseUrl.hostname.replace(/^\[|\]$/g, '')
@@ -43,7 +43,7 @@ export function exchange(
       socket.destroy()
       resolve({ ...readAnswers(received), closed, reset })
     }
-    const timer = setTimeout(finish, patience)
+    const timer = setTimeout(finish, timeout)
     socket.on('data', (chunk: Buffer) => {
       received = Buffer.concat([received, chunk])
       if (readAnswers(received).answers.length >= expect) finish()
@@ -62,7 +62,7 @@ export function exchange(
   })
 }
 
-/** The answers that are complete, and what follows them. */
+/** Splits bytes into complete answers and the rest. */
 function readAnswers(bytes: Buffer): { answers: Answer[]; rest: string } {
   const answers: Answer[] = []
   let from = 0

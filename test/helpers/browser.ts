@@ -4,10 +4,10 @@ import { join } from 'node:path'
 import { type BrowserContext, type BrowserContextOptions, chromium } from 'playwright-core'
 import type { Test } from 'tap'
 
-/** Makes the package unpack the libraries that a bare machine lacks; it looks for this when it is imported. */
+/** Makes @sparticuz/chromium unpack shared libraries that a minimal machine lacks. It reads the variable on import. */
 process.env.AWS_LAMBDA_JS_RUNTIME ??= 'nodejs22.x'
 
-/** Made-up host of the server under test: the browser grants `localhost` what it grants no other plain http site. */
+/** Fictitious host name of the server under test: browsers treat `localhost` as a secure context, which plain HTTP is not. */
 export const HOST = 'status.test'
 
 const FLAGS = [
@@ -22,7 +22,7 @@ const FLAGS = [
   `--host-resolver-rules=MAP ${HOST} 127.0.0.1, MAP * ~NOTFOUND`,
 ]
 
-/** Starts a real Chromium; it and its profile are gone when the test ends. */
+/** Starts Chromium. The test's teardown closes it and removes its profile. */
 export async function openBrowser(t: Test) {
   const { default: packed } = await import('@sparticuz/chromium')
   const executablePath = await packed.executablePath()
@@ -37,7 +37,7 @@ export async function openBrowser(t: Test) {
     rmSync(profile, { recursive: true, force: true })
   })
   return {
-    /** A visitor of its own, who may speak to the made-up host alone. */
+    /** Opens a browser context with its own cookies. It can reach `HOST` only. */
     async visitor(options: BrowserContextOptions = {}): Promise<BrowserContext> {
       return browser.newContext(options)
     },

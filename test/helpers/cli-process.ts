@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
 
-/** Runs a command of the administrator's command line, with nothing but this in its environment. */
+/** Runs the administrator's command line in a process whose environment is `environment` and PATH only. */
 export async function runCliProcess(environment: Record<string, string>, ...args: string[]) {
   const child = spawn(process.execPath, [resolve(import.meta.dirname, '../../src/cli/main.ts'), ...args], {
     env: { PATH: process.env.PATH, ...environment },

@@ -6,7 +6,7 @@ export interface Outcome {
   stderr: string
 }
 
-/** Runs a command of the administrator in this process, and gives what it printed where. */
+/** Runs the administrator's command line in this process and returns its exit code and output. */
 export async function runCli(args: string[], environment: NodeJS.ProcessEnv): Promise<Outcome> {
   const { stdout, stderr } = process
   const printed = { stdout: '', stderr: '' }

@@ -2,21 +2,21 @@ import Sqlite, { type Database } from 'better-sqlite3'
 import type { Test } from 'tap'
 import { execute, type TestDatabase } from './databases.ts'
 
-/** A database whose clock the test sets, on every connection that is opened from then on. */
+/** A database whose clock the test controls, on every connection opened after this one was created. */
 export interface ClockDatabase {
   database: TestDatabase
-  /** Sets the clock this many seconds ahead of the real one, or behind it. */
+  /** Sets the offset from the real clock, in seconds. May be negative. */
   set(seconds: number): Promise<void>
 }
 
-/** SQLite's function that tells the time, replaced by one of the same name. */
+/** Replaces SQLite's `unixepoch` by a function of the same name. */
 export function sqliteWithClock(t: Test, database: TestDatabase): ClockDatabase {
   let ahead = 0
-  const known = new WeakSet<Database>()
+  const patched = new WeakSet<Database>()
   const { prepare } = Sqlite.prototype
   t.capture(Sqlite.prototype, 'prepare', function (this: Database, text: string) {
-    if (!known.has(this)) {
-      known.add(this)
+    if (!patched.has(this)) {
+      patched.add(this)
       this.function('unixepoch', { varargs: true }, () => Date.now() / 1000 + ahead)
     }
     return prepare.call(this, text)
@@ -29,7 +29,7 @@ export function sqliteWithClock(t: Test, database: TestDatabase): ClockDatabase 
   }
 }
 
-/** PostgreSQL's functions that tell the time, hidden by those of a schema that is looked into first. */
+/** Shadows PostgreSQL's time functions by functions in a schema that comes first in the search path. */
 export function postgresWithClock(database: TestDatabase): ClockDatabase {
   let url = ''
   return {

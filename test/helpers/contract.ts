@@ -9,8 +9,8 @@ export const contractFile = resolve(import.meta.dirname, '../../openapi.yaml')
 const checker = createChecker(await readContract(contractFile))
 
 /**
- * Checks an answer of the API against the contract: status declared, media type, headers, body by its schema with no
- * other property. Answers that belong to no operation are allowed, since tests provoke them.
+ * Checks an answer of the API against the contract: declared status, media type, headers, and a body that matches its
+ * schema without additional properties. Allows the answers that belong to no operation, since tests provoke them.
  */
 export function checkAnswer(method: string, path: string, answer: Answer): void {
   if (path.startsWith('/api/')) checker.check(method, path, answer, [...OUTSIDE, 500])

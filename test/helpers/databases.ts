@@ -6,10 +6,10 @@ import { Client } from 'pg'
 import type { Test } from 'tap'
 import { openStore, type Store, type StoreOptions } from '../../src/store/store.ts'
 
-/** A kind of database that the server runs on. */
+/** A kind of database that the server supports. */
 export interface TestDatabase {
   name: 'SQLite' | 'PostgreSQL'
-  /** What opens a new database, whose schema may be there already; it is gone when the test ends. */
+  /** Creates a database, with or without the schema, and returns the options that open it. The teardown removes it. */
   create(t: Test): Promise<StoreOptions>
 }
 
@@ -27,10 +27,10 @@ export const postgres: TestDatabase = {
   }),
 }
 
-/** Suites loop over these: whatever holds on one holds on the other. */
+/** Suites loop over these: the same tests must pass on each. */
 export const databases = [sqlite, postgres]
 
-/** Opens a store over a new database; it is closed when the test ends. */
+/** Opens a store on a new database. The teardown closes it. */
 export async function openTestStore(
   t: Test,
   database: TestDatabase,
@@ -42,14 +42,14 @@ export async function openTestStore(
   return { store, options }
 }
 
-/** A new folder, removed when the test ends. */
+/** Creates a folder. The teardown removes it. */
 export function temporaryFolder(t: Test): string {
   const folder = mkdtempSync(join(tmpdir(), 'commit-status-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   return folder
 }
 
-/** A new database on the tests' PostgreSQL server, dropped when the test ends. Without `template` it is empty. */
+/** Creates a database on the tests' PostgreSQL server; empty by default. The teardown drops it. */
 export async function createPostgresDatabase(t: Test, template = 'template template0'): Promise<string> {
   const server = environment('TEST_DATABASE_URL')
   const name = `test_${randomBytes(8).toString('hex')}`
@@ -58,7 +58,7 @@ export async function createPostgresDatabase(t: Test, template = 'template templ
   return databaseUrl(server, name)
 }
 
-/** Runs statements, each on its own, and gives the rows of the last. */
+/** Runs statements one by one and returns the rows of the last. */
 export async function execute(url: string, ...statements: string[]): Promise<Record<string, unknown>[]> {
   const client = new Client({ connectionString: url })
   await client.connect()
@@ -71,7 +71,7 @@ export async function execute(url: string, ...statements: string[]): Promise<Rec
   }
 }
 
-/** The address of another database on the same server. */
+/** Returns the URL of another database on the same server. */
 export function databaseUrl(server: string, name: string): string {
   const url = new URL(server)
   url.pathname = name

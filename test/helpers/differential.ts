@@ -7,51 +7,51 @@ import { pushCommits } from './git.ts'
 import { createRandom, type Random } from './random.ts'
 import { type CallOptions, type JsonAnswer, startServer, type TestServer } from './server.ts'
 
-/** What servers over different databases have in common. */
-interface World {
+/** What the compared servers have in common. */
+interface Fixture {
   repository: string
   commits: string[]
-  /** By user: what a caller sends. */
+  /** By user. */
   tokens: Record<string, string>
 }
 
-/** Something done to a server, over HTTP or by its administrator. */
-type Deed =
+/** A request, or a change by the administrator. */
+type Operation =
   | { kind: 'call'; method: string; path: string; options: CallOptions }
   | { kind: 'access'; user: string; permission: 'read' | 'write' | null }
   | { kind: 'visibility'; visibility: 'public' | 'private' }
   | { kind: 'delete' }
 
 /**
- * Starts one server over each kind of database, with the same content, does the same random deeds to both, and gives the
- * first difference between their answers, but for ids and times.
+ * Starts one server per kind of database with the same content, applies the same random operations to each, and returns
+ * the first difference between their answers, ignoring ids and times.
  */
 export async function compareDatabases(
   t: Test,
   databases: readonly TestDatabase[],
-  { deeds, seed }: { deeds: number; seed: number },
+  { operations, seed }: { operations: number; seed: number },
 ): Promise<{ difference: string | null; statuses: Map<number, number> }> {
   const random = createRandom(seed)
-  const world = await createWorld(t)
+  const fixture = await createFixture(t)
   const servers: TestServer[] = []
-  for (const database of databases) servers.push(await startTwin(t, database, world))
+  for (const database of databases) servers.push(await startWith(t, database, fixture))
   const normalizers = servers.map(() => createNormalizer())
   const statuses = new Map<number, number>()
-  for (let index = 0; index < deeds; index++) {
-    const deed = randomDeed(random, world)
-    const answers = await Promise.all(servers.map((server) => perform(server, deed, world)))
+  for (let index = 0; index < operations; index++) {
+    const operation = randomOperation(random, fixture)
+    const answers = await Promise.all(servers.map((server) => perform(server, operation, fixture)))
     const [first, ...others] = answers.map((answer, at) => normalizers[at]?.(answer))
     for (const answer of answers)
       if (answer) statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1)
     const other = others.find((answer) => answer !== first)
     if (other !== undefined) {
-      return { difference: `${index}: ${JSON.stringify(deed)}\n${first}\n${other}`, statuses }
+      return { difference: `${index}: ${JSON.stringify(operation)}\n${first}\n${other}`, statuses }
     }
   }
   return { difference: null, statuses }
 }
 
-async function createWorld(t: Test): Promise<World> {
+async function createFixture(t: Test): Promise<Fixture> {
   const repository = join(temporaryFolder(t), 'shared.git')
   await createBareRepository(repository, 'sha1')
   const users = ['owner', 'writer', 'stranger', 'limited', 'expired', 'unknown']
@@ -62,9 +62,9 @@ async function createWorld(t: Test): Promise<World> {
   }
 }
 
-async function startTwin(t: Test, database: TestDatabase, world: World): Promise<TestServer> {
+async function startWith(t: Test, database: TestDatabase, fixture: Fixture): Promise<TestServer> {
   const server = await startServer(t, { database, budget: { limit: 1_000_000, window: 3_600 } })
-  for (const [user, token] of Object.entries(world.tokens)) {
+  for (const [user, token] of Object.entries(fixture.tokens)) {
     if (user === 'unknown') continue
     await server.store.tokens.create({
       userId: await server.createUser(user),
@@ -75,23 +75,23 @@ async function startTwin(t: Test, database: TestDatabase, world: World): Promise
       expiresAt: user === 'expired' ? 1 : null,
     })
   }
-  for (const name of ['open', 'secret', 'doomed']) await importRepository(server, name, world)
+  for (const name of ['open', 'secret', 'doomed']) await importRepository(server, name, fixture)
   return server
 }
 
-async function importRepository({ store }: TestServer, name: string, world: World): Promise<void> {
+async function importRepository({ store }: TestServer, name: string, fixture: Fixture): Promise<void> {
   const visibility = name === 'secret' ? 'private' : 'public'
   const repository = {
     owner: 'owner',
     name,
     visibility,
     objectFormat: 'sha1',
-    path: world.repository,
+    path: fixture.repository,
   } as const
   await store.repositories.create(repository)
 }
 
-function randomDeed(random: Random, { commits, tokens }: World): Deed {
+function randomOperation(random: Random, { commits, tokens }: Fixture): Operation {
   if (random.onceIn(40)) {
     const permission = random.pick(['read', 'write', null])
     return { kind: 'access', user: random.pick(['writer', 'stranger']), permission }
@@ -141,7 +141,7 @@ function randomBody(random: Random): unknown {
   }
 }
 
-/** Few characters, so that contexts are met again, from all over Unicode, so that their order matters. */
+/** Few characters, so that contexts repeat; from different planes of Unicode, so that their order matters. */
 function randomText(random: Random, length: number): string {
   const character = () =>
     random.pick([
@@ -163,25 +163,34 @@ function randomText(random: Random, length: number): string {
   return random.onceIn(60) ? text + random.pick(['\u0000', '\ud800', '\u0001', '\u2028']) : text
 }
 
-async function perform(server: TestServer, deed: Deed, world: World): Promise<JsonAnswer | null> {
+async function perform(
+  server: TestServer,
+  operation: Operation,
+  fixture: Fixture,
+): Promise<JsonAnswer | null> {
   const { repositories } = server.store
-  switch (deed.kind) {
+  switch (operation.kind) {
     case 'call':
-      return server.call(deed.method, deed.path, deed.options)
+      return server.call(operation.method, operation.path, operation.options)
     case 'access':
-      await repositories.setAccess('owner', 'secret', await server.createUser(deed.user), deed.permission)
+      await repositories.setAccess(
+        'owner',
+        'secret',
+        await server.createUser(operation.user),
+        operation.permission,
+      )
       return null
     case 'visibility':
-      await repositories.setVisibility('owner', 'open', deed.visibility)
+      await repositories.setVisibility('owner', 'open', operation.visibility)
       return null
     case 'delete':
       await repositories.delete('owner', 'doomed')
-      await importRepository(server, 'doomed', world)
+      await importRepository(server, 'doomed', fixture)
       return null
   }
 }
 
-/** An answer as text in which times are left out, and ids are numbered in the order in which they are first seen. */
+/** Returns a function that renders an answer without times and with ids numbered in the order of their first appearance. */
 function createNormalizer() {
   const ids = new Map<string, number>()
   return (answer: JsonAnswer | null): string => {

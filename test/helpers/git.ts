@@ -18,12 +18,12 @@ const ENVIRONMENT = {
   LC_ALL: 'C',
 }
 
-/** Runs git in `folder` and gives what it prints. */
+/** Runs git in `folder` and returns its output. */
 export function git(folder: string, ...args: string[]): string {
   return gitWith(folder, '', ...args)
 }
 
-/** The same with something on standard input. */
+/** Runs git with `input` on stdin. */
 function gitWith(folder: string, input: string, ...args: string[]): string {
   const options: ExecFileSyncOptionsWithStringEncoding = {
     cwd: folder,
@@ -35,7 +35,7 @@ function gitWith(folder: string, input: string, ...args: string[]): string {
   return execFileSync('git', args, options).trim()
 }
 
-/** Pushes `count` new commits to the repository and gives their ids, oldest first. */
+/** Pushes `count` new commits to the repository and returns their ids, oldest first. */
 export function pushCommits(repository: string, count: number, branch = 'main'): string[] {
   const folder = mkdtempSync(join(tmpdir(), 'commits-'))
   try {
@@ -81,7 +81,7 @@ export function importCommits(
 }
 
 /**
- * Puts a shell script in place of git, for this process and until the test ends.
+ * Replaces git by a shell script, for this process and until the test ends.
  *
  * @param folder for the script
  * @param script in which `$git` is the path of the real one

@@ -1,6 +1,6 @@
 import { type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from 'node:http'
 
-/** A request whose headers the server has accepted, on a connection of its own; its body is still to come. */
+/** A request on its own connection whose headers the server has accepted and whose body is not sent yet. */
 export interface HeldRequest {
   /** Sends a part of the body. */
   send(part: string): void
@@ -15,7 +15,7 @@ interface HeldAnswer {
 }
 
 /**
- * Sends a request's headers and waits for `100 Continue`, which the server sends once it wants the body.
+ * Sends a request's headers and waits for `100 Continue`, which the server sends when it starts to read the body.
  *
  * @param length of the body in bytes
  */
@@ -44,7 +44,7 @@ export async function holdRequest(
   answer.catch(() => {})
   sent.flushHeaders()
   const refused = answer.then(({ status }) => {
-    throw new Error(`answered ${status} before the body was sent`)
+    throw new Error(`the server answered ${status} before the body was sent`)
   })
   await Promise.race([accepted, refused])
   refused.catch(() => {})
@@ -57,7 +57,7 @@ export async function holdRequest(
   }
 }
 
-/** The body of a sign-in form, and the headers that go with it. */
+/** Returns the body of a sign-in form and its headers. */
 export function signInForm(
   { cookie, csrf }: { cookie: string; csrf: string },
   name: string,

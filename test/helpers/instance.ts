@@ -5,18 +5,18 @@ import type { Test } from 'tap'
 import type { StoreOptions } from '../../src/store/store.ts'
 import { callerOf, type TestServer } from './server.ts'
 
-/** A server in a process of its own. */
+/** A server in its own process. */
 export interface Instance extends Pick<TestServer, 'call' | 'report' | 'read'> {
   url: string
   child: ChildProcess
-  /** The lines that it has logged so far. */
+  /** The lines logged so far. */
   log: string[]
 }
 
 /**
- * Starts a process that serves the database, on a free port; it is killed when the test ends.
+ * Starts a process that serves the database on a free port. The teardown kills it.
  *
- * @param nodeOptions of its Node.js. It gets none from tap, which would handle its signals
+ * @param nodeOptions arguments of node. NODE_OPTIONS is removed, since tap's would intercept signals
  */
 export async function startInstance(
   t: Pick<Test, 'teardown'>,

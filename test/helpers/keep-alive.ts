@@ -1,19 +1,18 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 
-/** How a request was answered. */
+/** The answer to a request and the time it took. */
 export interface TimedAnswer {
   status: number
-  /** Of the body, as it came. */
+  /** Size of the body on the wire. */
   bytes: number
   /** Milliseconds from the call that wrote the request to the last byte of the answer. */
   time: number
 }
 
 /**
- * A client that does as little as possible around a request, so that what it measures is the server: one connection,
- * one request at a time, bytes prepared before. Understands answers with a `Content-Length`, chunked ones and such
- * without a body.
+ * A client with little overhead of its own, so that timings reflect the server: one connection, one request at a time,
+ * requests as prepared bytes. Supports answers with a `Content-Length`, chunked answers, and answers without a body.
  */
 export class KeepAliveClient {
   readonly #socket: Socket
@@ -32,7 +31,7 @@ export class KeepAliveClient {
     socket.on('close', () => this.#fail(new Error('the connection was closed')))
   }
 
-  /** @param localAddress the client's own address, for example another one of 127.0.0.0/8 */
+  /** @param localAddress source address, for example another one of 127.0.0.0/8 */
   static async open(url: string, localAddress = '127.0.0.1'): Promise<KeepAliveClient> {
     const { hostname, port } = new URL(url)
     const socket = connect({ host: hostname, port: Number(port), localAddress })

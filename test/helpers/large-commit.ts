@@ -54,7 +54,7 @@ export async function fillCommit(
   await engine.close()
 }
 
-/** Reads an answer and throws it away. @returns its status and length */
+/** Reads and discards an answer. @returns its status and length */
 export async function drain(url: string): Promise<{ status: number; length: number }> {
   const [answer] = await once(get(url), 'response')
   let length = 0

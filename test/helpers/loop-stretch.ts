@@ -2,12 +2,12 @@ import { resolve } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import type { Instance } from './instance.ts'
 
-/** Options for an instance whose event loop is to be measured. */
+/** Node options of an instance whose event loop is measured. */
 export const measured = [`--import=${resolve(import.meta.dirname, 'fixtures/loop-stretch-hook.ts')}`]
 
 /**
- * The longest time for which a measured instance kept its event loop from turning, since this was last asked for. It is
- * processor time in milliseconds: unlike the clock, it does not tell of what else the machine does.
+ * Returns the longest time that a measured instance blocked its event loop since the last call, in milliseconds of
+ * processor time, which does not depend on the load of the machine.
  */
 export async function longestStretch({ child, log }: Instance): Promise<number> {
   const before = log.length

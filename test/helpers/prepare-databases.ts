@@ -4,14 +4,14 @@ import { openEngine } from '../../src/store/store.ts'
 import { databaseUrl, execute } from './databases.ts'
 import { startPostgres } from './postgres-server.ts'
 
-/** What a run of tests shares. */
+/** Databases shared by all files of a test run. */
 export interface PreparedDatabases {
-  /** For the environment of the tests: the server, and the database that new ones are copied from. */
+  /** Environment variables of the tests: the server, and the template of new databases. */
   environment: { TEST_DATABASE_URL: string; TEST_DATABASE_TEMPLATE: string }
   remove(): Promise<void>
 }
 
-/** Starts a PostgreSQL server, unless `TEST_DATABASE_URL` names one, and makes a database there with the schema in it. */
+/** Starts a PostgreSQL server, unless `TEST_DATABASE_URL` names one, and creates a template database with the schema. */
 export async function prepareDatabases(): Promise<PreparedDatabases> {
   const named = process.env.TEST_DATABASE_URL
   const server = named ? undefined : await startPostgres()

@@ -6,19 +6,19 @@ import type { Test } from 'tap'
 
 const root = resolve(import.meta.dirname, '../..')
 
-/** A process under test, ended at the latest when the test ends. */
+/** A process under test. The teardown kills it if it is still running. */
 export interface TestProcess {
   child: ChildProcess
-  /** What it has printed so far. */
+  /** Output so far. */
   stdout(): string
   stderr(): string
-  /** Waits until its standard output matches. Fails when it ends before. */
+  /** Waits until stdout matches. Rejects if the process ends first. */
   printed(pattern: RegExp): Promise<RegExpExecArray>
-  /** Exit code, or the signal that ended it. */
+  /** Exit code, or the signal that killed it. */
   ended: Promise<number | string | null>
 }
 
-/** Starts a command in the project's folder, with the environment of this process and `environment` above it. */
+/** Starts a command in the project's folder, with the environment of this process, overridden by `environment`. */
 export function startProcess(
   t: Test,
   command: string,

@@ -1,8 +1,8 @@
-/** Numbers that look random and are the same for the same seed (mulberry32). */
+/** A seeded pseudorandom number generator (mulberry32). */
 export interface Random {
-  /** From 0 up to, not including, `end`. */
+  /** Returns an integer from 0 up to, but not including, `end`. */
   below(end: number): number
-  /** Whether something that happens once in `times` happens. */
+  /** Returns true with probability 1 / `times`. */
   onceIn(times: number): boolean
   pick<const Choices extends readonly unknown[]>(choices: Choices): Choices[number]
 }

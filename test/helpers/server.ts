@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
+import type { components } from '../../generated/schema.ts'
 import { type AppOptions, buildApp } from '../../src/app.ts'
 import { createToken, hashToken, tokenPrefix } from '../../src/auth/token.ts'
 import { openCommitLookup } from '../../src/git/commit-lookup.ts'
@@ -9,12 +10,12 @@ import { type Answer, checkAnswer } from './contract.ts'
 import { openTestStore, sqlite, type TestDatabase } from './databases.ts'
 import { pushCommits } from './git.ts'
 
-/** A real server on a free port, over a database and repositories of its own, with what tests do to it. */
+/** A server on a free port with its own database and repositories, and the operations that tests need. */
 export interface TestServer {
   url: string
   dataDir: string
   store: Store
-  /** What opens the same database once more. */
+  /** Options that open the same database again. */
   options: StoreOptions
   app: FastifyInstance
   /** Sends a request and checks the answer against the contract. */
@@ -22,9 +23,9 @@ export interface TestServer {
   report(fullName: string, sha: string, body: unknown, token?: string): Promise<JsonAnswer>
   read(fullName: string, sha: string, token?: string, headers?: Record<string, string>): Promise<JsonAnswer>
   createUser(name: string): Promise<number>
-  /** A token of the user, who is created where there is none yet. */
+  /** Creates a token, and its user if necessary. */
   createToken(user: string, options?: { scopes?: string[]; expiresAt?: number }): Promise<string>
-  /** A repository with commits, and their ids. */
+  /** Creates a repository with commits and returns its path and their ids. */
   createRepository(
     fullName: string,
     options?: RepositoryOptions,
@@ -34,13 +35,25 @@ export interface TestServer {
 export interface CallOptions {
   token?: string | undefined
   headers?: Record<string, string> | undefined
-  /** An object is sent as JSON, text and bytes as they are. */
+  /** Text and bytes are sent as they are, anything else as JSON. */
   body?: unknown
 }
 
+type Schemas = components['schemas']
+
+/**
+ * Fields of the API's bodies. Which of them an answer has depends on its operation and status; the contract check has
+ * compared them.
+ */
+export type JsonBody = Partial<
+  Omit<Schemas['Status'] & Schemas['CommitStatuses'] & Schemas['Error'], 'state'>
+> & {
+  state?: Schemas['Status']['state'] | Schemas['CommitStatuses']['state']
+}
+
 export interface JsonAnswer extends Answer {
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into bodies that the contract check has validated
-  json: any
+  /** Empty without a JSON body. */
+  json: JsonBody
 }
 
 interface RepositoryOptions {
@@ -49,7 +62,7 @@ interface RepositoryOptions {
   commits?: number
 }
 
-/** Starts a server; it is stopped and its files are removed when the test ends. */
+/** Starts a server in this process. The teardown stops it and removes its files. */
 export async function startServer(
   t: Test,
   { database = sqlite, ...options }: Partial<AppOptions> & { database?: TestDatabase } = {},
@@ -65,14 +78,14 @@ export async function startServer(
   return testServer({ url, dataDir: storeOptions.dataDir, store, app, options: storeOptions })
 }
 
-/** Sends requests to the server at `url` and checks the answers against the contract. */
+/** Returns functions that send requests to `url` and check the answers against the contract. */
 export function callerOf(url: string): Pick<TestServer, 'call' | 'report' | 'read'> {
   async function call(
     method: string,
     path: string,
     { token, headers, body }: CallOptions = {},
   ): Promise<JsonAnswer> {
-    const raw = typeof body === 'string' || body instanceof Uint8Array
+    const isRaw = typeof body === 'string' || body instanceof Uint8Array
     const response = await fetch(url + path, {
       method,
       redirect: 'manual',
@@ -81,12 +94,12 @@ export function callerOf(url: string): Pick<TestServer, 'call' | 'report' | 'rea
         ...(body !== undefined && { 'content-type': 'application/json' }),
         ...headers,
       },
-      ...(body !== undefined && { body: raw ? Buffer.from(body) : JSON.stringify(body) }),
+      ...(body !== undefined && { body: isRaw ? Buffer.from(body) : JSON.stringify(body) }),
     })
     const answer = { status: response.status, headers: response.headers, body: await response.text() }
     checkAnswer(method, path, answer)
     const isJson = answer.headers.get('content-type')?.startsWith('application/json') && answer.body !== ''
-    return { ...answer, json: isJson ? JSON.parse(answer.body) : undefined }
+    return { ...answer, json: isJson ? JSON.parse(answer.body) : {} }
   }
 
   return {

@@ -2,15 +2,15 @@ import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
 import type { Test } from 'tap'
 
-/** A way to a database which can be made to lead nowhere. */
+/** A TCP proxy in front of a database that can be made to drop all traffic. */
 export interface TcpProxy {
-  /** The database's address by this way. */
+  /** URL of the database through the proxy. */
   url: string
-  /** From now on nothing passes on the connections that are open, nor do they end: their host is gone. */
+  /** Stops forwarding on open connections without closing them, as if the host were gone. */
   freeze(): void
 }
 
-/** Leads connections to the database of `url` through this process. */
+/** Starts a proxy in this process that forwards connections to the database of `url`. */
 export async function openTcpProxy(t: Test, url: string): Promise<TcpProxy> {
   const { hostname, port } = new URL(url)
   const pairs = new Set<[Socket, Socket]>()
@@ -26,10 +26,10 @@ export async function openTcpProxy(t: Test, url: string): Promise<TcpProxy> {
     server.close()
   })
   const address = server.address()
-  const detour = new URL(url)
-  detour.port = typeof address === 'object' ? String(address?.port) : ''
+  const proxied = new URL(url)
+  proxied.port = typeof address === 'object' ? String(address?.port) : ''
   return {
-    url: detour.href,
+    url: proxied.href,
     freeze() {
       for (const [client, upstream] of pairs) {
         client.unpipe(upstream).pause()

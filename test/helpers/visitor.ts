@@ -1,6 +1,6 @@
 import type { TestServer } from './server.ts'
 
-/** A page as it came. */
+/** The answer to a request for a page. */
 export interface PageAnswer {
   status: number
   headers: Headers
@@ -12,18 +12,18 @@ export interface VisitOptions {
   form?: Record<string, string>
 }
 
-/** The password of every account that `createAccount` makes. */
+/** The password of every account that `createAccount` creates. */
 export const PASSWORD = 'correct horse'
-/** Argon2id of `PASSWORD` at the lowest cost, since tests need no strong one. */
+/** Argon2id hash of `PASSWORD` with the lowest cost, which keeps tests fast. */
 const HASH = '$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHRzYWx0$4Smw+8uJE9vkMuQHTI8JCch07funn1w88/v1CwyXAOw'
 
-/** A user who can sign in. */
+/** Creates a user who can sign in and returns their id. */
 export async function createAccount(server: Pick<TestServer, 'store'>, name: string): Promise<number> {
   const user = await server.store.users.create(name, { passwordHash: HASH, ownExisting: true })
   return user.id
 }
 
-/** A browser without a screen: it keeps its cookies and follows no redirect. */
+/** Returns an HTTP client that keeps cookies and does not follow redirects. */
 export function openVisitor(url: string) {
   const cookies = new Map<string, string>()
 
@@ -48,7 +48,7 @@ export function openVisitor(url: string) {
 
   const cookieHeader = () => [...cookies].map(([name, value]) => `${name}=${value}`).join('; ')
 
-  /** Sends a form with the CSRF token of the page on which it stands. */
+  /** Submits a form with the CSRF token of its page. */
   async function submit(
     page: string,
     action: string,
@@ -69,7 +69,7 @@ export function openVisitor(url: string) {
   }
 }
 
-/** The CSRF token of the first form of a page. */
+/** Returns the CSRF token of the first form of a page. */
 export function csrfOf(html: string): string {
   return /name="csrf" value="([^"]+)"/.exec(html)?.[1] ?? ''
 }

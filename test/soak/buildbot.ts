@@ -68,8 +68,6 @@ let states: string[] = []
 while (performance.now() < deadline && states[0] !== 'buildbot/test success') {
   await setTimeout(500)
   const { json } = await server.read('acme/rocket', sha)
-  states = json.statuses.map(
-    ({ context, state }: { context: string; state: string }) => `${context} ${state}`,
-  )
+  states = (json.statuses ?? []).map(({ context, state }) => `${context} ${state}`)
 }
 t.strictSame(states, ['buildbot/test success'], 'reported by the stock GitHubStatusPush')

@@ -12,7 +12,7 @@ tap.teardown(() => prepared.remove())
 tap.test('20,000 random requests are answered the same on every database', async (t) => {
   const seed = Number(process.env.SOAK_SEED ?? Date.now() % 1_000_000)
   t.comment(`seed ${seed}`)
-  const { difference, statuses } = await compareDatabases(t, databases, { deeds: 20_000, seed })
+  const { difference, statuses } = await compareDatabases(t, databases, { operations: 20_000, seed })
   t.equal(difference, null, `seed ${seed}`)
   t.comment(`answers by status: ${JSON.stringify(Object.fromEntries(statuses))}`)
 })

@@ -3,11 +3,11 @@ import { execFile } from 'node:child_process'
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join, resolve } from 'node:path'
+import { createFixture, type Repository } from '../contract/fixture.ts'
 import { isObject, type Json } from '../contract/json.ts'
 import { startOwnServer } from '../contract/own-server.ts'
 import { readDocument } from '../contract/spec.ts'
 import { storeAdministration } from '../contract/store-administration.ts'
-import { createWorld, type Repository } from '../contract/world.ts'
 import { startGrowingServer } from './foreign-clients/growing-server.ts'
 
 /**
@@ -239,7 +239,7 @@ async function attempt(
 const server = await startOwnServer({ failureLimit: 1_000_000 })
 const growing = await startGrowingServer(server.url)
 try {
-  const { open, writer } = await createWorld(
+  const { open, writer } = await createFixture(
     storeAdministration(server.store),
     2 * Object.keys(generators).length + 2,
   )

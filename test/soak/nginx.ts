@@ -10,6 +10,7 @@ import { setTimeout } from 'node:timers/promises'
 import { createToken, hashToken, tokenPrefix } from '../../src/auth/token.ts'
 import { createBareRepository } from '../../src/git/repository.ts'
 import { openStore } from '../../src/store/store.ts'
+import { list, object, text } from '../contract/json.ts'
 import { git, pushCommits } from '../helpers/git.ts'
 import { startPostgres } from '../helpers/postgres-server.ts'
 
@@ -176,7 +177,7 @@ async function nothingIsLost(): Promise<void> {
   const reporters = Array.from({ length: REPORTERS }, async (_, index) => {
     for (let number = 1; !done; number++) {
       const answer = await report(`reporter ${index}`, String(number))
-      const body = Object(await answer.json())
+      const body = object(await answer.json(), 'the answer')
       statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1)
       if (answer.status === 201) {
         assert.equal(body.description, String(number))
@@ -202,10 +203,10 @@ async function nothingIsLost(): Promise<void> {
   await Promise.all(reporters)
   const answer = await fetch(statusesAt(url), { headers: bearer(secret) })
   const stored = new Map<string, number>(
-    Object(await answer.json()).statuses.map((status: { context: string; description: string }) => [
-      status.context,
-      Number(status.description),
-    ]),
+    list(object(await answer.json(), 'the statuses').statuses).map((entry) => {
+      const { context, description } = object(entry, 'a status')
+      return [text(context, 'context'), Number(description)]
+    }),
   )
   for (const [context, number] of acknowledged)
     assert((stored.get(context) ?? 0) >= number, `${context} lost a report`)
@@ -228,7 +229,7 @@ try {
   const answer = await fetch(statusesAt(url))
   assert.equal(answer.status, 503)
   assert.equal(answer.headers.get('retry-after'), '2')
-  assert.equal(typeof Object(await answer.json()).error, 'string')
+  text(object(await answer.json(), 'the answer').error, 'error')
   print('no instance left: 503 as JSON with Retry-After')
 } finally {
   for (const instance of instances) instance.kill('SIGKILL')

@@ -1,35 +1,35 @@
 import { gzipSync } from 'node:zlib'
 
-/** What one abusive request is made of, and how it may be answered. */
+/** A malformed or hostile request, and the allowed answers. */
 export interface AbuseCase {
   name: string
-  /** The bytes of one connection. */
+  /** Bytes to send on one connection. */
   parts: (string | Uint8Array)[]
-  /** The status codes of its answers, in order; each a choice. An empty list: the connection may just be closed. */
+  /** Allowed status codes of each answer, in order. If empty, the connection may be closed without an answer. */
   expected: number[][]
-  /** The client ends its half after the last byte. */
+  /** Whether the client closes its side after the last byte. */
   halfClose?: boolean
-  /** The server has to close the connection after the last answer. */
+  /** Whether the server must close the connection after the last answer. */
   closes?: boolean
 }
 
-/** What the cases are made with: an operation that takes a body, on a commit on which nothing may be stored. */
+/** Operations to attack, on a commit that must not get a status. */
 export interface Target {
   host: string
-  /** Path of the operation. */
+  /** Path of an operation with a body. */
   path: string
-  /** Path of an operation that only reads. */
+  /** Path of an operation without a body. */
   readPath: string
   token: string
   /** Largest body in bytes. */
   limit: number
-  /** The shortest body that would be taken, in JSON. */
+  /** The shortest valid body, in JSON. */
   good: string
 }
 
 type Headers = readonly string[]
 
-/** One request with the usual headers, those of `headers` last. */
+/** Returns a POST request with the usual headers, followed by `headers`. */
 export function post(
   target: Target,
   headers: Headers,
@@ -55,13 +55,13 @@ export function get(target: Target, headers: Headers = [], path = target.readPat
   return `${lines.join('\r\n')}\r\n\r\n`
 }
 
-/** A JSON body with its declared length. */
+/** Returns a POST request with a JSON body and its length. */
 function json(target: Target, body: string | Uint8Array, headers: Headers = []): Uint8Array {
   const length = Buffer.from(body).length
   return post(target, ['Content-Type: application/json', `Content-Length: ${length}`, ...headers], body)
 }
 
-/** A JSON body in chunks. */
+/** Returns a POST request with a chunked JSON body. */
 function chunked(
   target: Target,
   chunks: readonly (string | Uint8Array)[],
@@ -79,7 +79,7 @@ function one(name: string, part: string | Uint8Array, ...statuses: number[]): Ab
   return { name, parts: [part], expected: [statuses] }
 }
 
-/** Requests whose framing is wrong, doubtful, or meant to smuggle another one. */
+/** Returns requests with wrong or ambiguous framing, and attempts at request smuggling. */
 export function framing(target: Target): AbuseCase[] {
   const { host, path, readPath, good, token } = target
   const length = `Content-Length: ${Buffer.byteLength(good)}`
@@ -183,13 +183,13 @@ export function framing(target: Target): AbuseCase[] {
       closes: true,
     },
     {
-      name: 'ten megabytes that nobody wants',
+      name: 'ten megabytes that are not read',
       parts: [json(target, Buffer.alloc(10 * 1024 * 1024, 0x20))],
       expected: [[413]],
       closes: true,
     },
     {
-      name: 'good, malformed, good: the last is not looked at',
+      name: 'a request after a malformed one is ignored',
       parts: [get(target), 'GET / HTTP/1.1\r\nHost : x\r\n\r\n', get(target)],
       expected: [[200], [400]],
       closes: true,
@@ -211,7 +211,7 @@ export function framing(target: Target): AbuseCase[] {
   ]
 }
 
-/** Bodies and their headers. All but those marked are refused. */
+/** Returns bodies and headers of bodies. */
 export function bodies(target: Target): AbuseCase[] {
   const { good, limit } = target
   const nested = '['.repeat(8_000) + ']'.repeat(8_000)
@@ -229,7 +229,7 @@ export function bodies(target: Target): AbuseCase[] {
     one('the limit in one-byte chunks', chunked(target, [...'{}'.padStart(2_000)]), 422),
     one('too long and of the wrong type', post(target, ['Content-Length: 20000'], ' '.repeat(20_000)), 413),
     one('gzip', json(target, gzipSync(good), ['Content-Encoding: gzip']), 415),
-    one('gzip without saying so', json(target, gzipSync(good)), 400),
+    one('gzip without Content-Encoding', json(target, gzipSync(good)), 400),
     one('identity', json(target, '{}', ['Content-Encoding: identity']), 422),
     one('an unknown encoding', json(target, good, ['Content-Encoding: x']), 415),
     one('no type', post(target, [`Content-Length: ${good.length}`], good), 415),
@@ -288,7 +288,7 @@ export function bodies(target: Target): AbuseCase[] {
   ]
 }
 
-/** Paths that name no repository, no operation, or nothing at all. */
+/** Returns paths that name no repository or no operation. */
 export function paths(target: Target): AbuseCase[] {
   const template = target.readPath
   const [, base = '', owner = '', repo = '', sha = ''] =
@@ -354,7 +354,7 @@ export function paths(target: Target): AbuseCase[] {
     one('a trailing slash', get(target, [], `${template}/`), 404),
     one('a doubled slash', get(target, [], template.replace('/commits', '//commits')), 404),
     one('another case', get(target, [], template.replace('/commits', '/Commits')), 404),
-    one('a path that climbs', get(target, [], template.replace('/commits', '/../commits')), 404),
+    one('a path with ..', get(target, [], template.replace('/commits', '/../commits')), 404),
     one('an encoded slash at the end', get(target, [], `${template}%2F`), 404),
     one('a wrong method', get(target, [], target.path), 405),
     ...['DELETE', 'PUT', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND'].map((method) =>
@@ -369,7 +369,7 @@ export function paths(target: Target): AbuseCase[] {
     one('the whole URL', get(target, [], `http://${target.host}${template}`), 200),
     one('a query', get(target, [], `${template}?x=%zz&__proto__=1&a[b]=c`), 200),
     one('a commit in 10 KB', get(target, [], path(known, `commits/${'a'.repeat(10_000)}/statuses`)), 422),
-    one('a commit that climbs', get(target, [], path(known, 'commits/../statuses')), 422),
+    one('a commit that is ..', get(target, [], path(known, 'commits/../statuses')), 422),
     one('a commit that is an option', get(target, [], path(known, 'commits/--help/statuses')), 422),
   ]
 }

@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict'
 import type { Answer } from '../checker.ts'
+import { cleanCommit, pathParams } from '../fixture.ts'
 import { object } from '../json.ts'
 import { statusesOf } from '../reports.ts'
 import { type Check, type Run, reportAndList } from '../run.ts'
 import { exchange } from '../wire.ts'
-import { cleanCommit, pathParams } from '../world.ts'
 import { type AbuseCase, bodies, framing, paths, type Target } from './cases.ts'
 
-/** Requests that are meant to break a server, sent byte by byte. */
+/** Sends malformed and hostile requests as raw bytes. */
 export const abuse: Check = {
-  name: 'no abuse of HTTP, JSON or paths gets more than an error',
+  name: 'malformed HTTP, JSON and paths are answered with errors',
   async run(run) {
     const target = targetOf(run)
     const found: string[] = []
@@ -22,19 +22,19 @@ export const abuse: Check = {
   },
 }
 
-/** Sends one case; afterwards the next good request must be served, and nothing may have been stored. */
+/** Sends one case. Afterwards a valid request must succeed, and nothing may have been stored. */
 async function attempt(
   run: Run,
   { parts, expected, halfClose = false, closes = false }: AbuseCase,
 ): Promise<void> {
   const { baseUrl } = run.client
   const expect = closes ? expected.length + 1 : Math.max(1, expected.length)
-  const { answers, closed, rest } = await exchange(baseUrl, parts, { expect, halfClose, patience: 4_000 })
+  const { answers, closed, rest } = await exchange(baseUrl, parts, { expect, halfClose, timeout: 4_000 })
   for (const answer of answers) {
     assert(answer.status < 500, `${answer.status} ${answer.body}`)
     if (answer.status >= 400) assertError(answer)
   }
-  assert.equal(rest, '', `what follows the answers: ${rest.slice(0, 100)}`)
+  assert.equal(rest, '', `bytes after the last answer: ${rest.slice(0, 100)}`)
   assert.equal(
     answers.length,
     expected.length,
@@ -46,7 +46,7 @@ async function attempt(
       `${expected[index]} expected; got ${status} ${body.slice(0, 200)}`,
     )
   })
-  if (closes) assert(closed, 'the connection stays open')
+  if (closes) assert(closed, 'the connection is still open')
   await assertStoresNothing(run)
 }
 
@@ -60,21 +60,21 @@ function assertError({ headers, body }: Answer): void {
 
 async function assertStoresNothing(run: Run): Promise<void> {
   const { list } = reportAndList(run)
-  const { open, writer } = run.world
+  const { open, writer } = run.fixture
   const params = pathParams(open, cleanCommit(open))
   const answer = await run.client.call(list, { params, token: writer.secret })
   assert.deepEqual(statusesOf(answer), [], 'something was stored')
 }
 
-export function targetOf({ client, world }: Run): Target {
+export function targetOf({ client, fixture }: Run): Target {
   const { report, list } = reportAndList({ client })
   assert(report.body)
-  const params = pathParams(world.open, cleanCommit(world.open))
+  const params = pathParams(fixture.open, cleanCommit(fixture.open))
   return {
     host: client.baseUrl.host,
     path: client.pathOf(report, params),
     readPath: client.pathOf(list, params),
-    token: world.writer.secret,
+    token: fixture.writer.secret,
     limit: report.body.limit,
     good: '{"state":"success"}',
   }

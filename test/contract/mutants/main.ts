@@ -2,11 +2,11 @@ import { resolve } from 'node:path'
 import { checks } from '../checks.ts'
 import { Client } from '../client.ts'
 import { Coverage } from '../coverage.ts'
+import { createFixture } from '../fixture.ts'
 import { startOwnServer } from '../own-server.ts'
 import type { Run } from '../run.ts'
 import { readContract } from '../spec.ts'
 import { storeAdministration } from '../store-administration.ts'
-import { createWorld } from '../world.ts'
 import { faults } from './list.ts'
 
 /**
@@ -39,8 +39,8 @@ async function firstFailure(fault: string | undefined): Promise<string | null> {
   const server = await startOwnServer({ failureLimit: LIMIT, ...options })
   const client = new Client(contract, server.url, new Coverage(contract))
   try {
-    const world = await createWorld(storeAdministration(server.store))
-    const run: Run = { client, world, seed: 1, runs: RUNS, failuresLeft: LIMIT - 10 }
+    const fixture = await createFixture(storeAdministration(server.store))
+    const run: Run = { client, fixture, seed: 1, runs: RUNS, failuresLeft: LIMIT - 10 }
     for (const check of checks) {
       const failure = await check.run(run).then(
         () => null,

@@ -18,9 +18,9 @@ async function setUp(t: Test) {
   const start = () => startInstance(t, options, { LOG_LEVEL: 'error' })
   const report = (server: Instance, context: string) =>
     server.report('acme/rocket', sha, { state: 'success', context }, token)
-  const contexts = async (server: Instance): Promise<string[]> => {
+  const contexts = async (server: Instance) => {
     const { json } = await server.read('acme/rocket', sha)
-    return json.statuses.map(({ context }: { context: string }) => context)
+    return (json.statuses ?? []).map(({ context }) => context)
   }
   const instance = await start()
   t.equal((await report(instance, 'before')).status, 201)

@@ -36,8 +36,7 @@ export async function startService(t: Test, { commits: count = 1 } = {}): Promis
       commit: { owner: 'acme', repo: 'rocket', sha },
       async stored(id = sha) {
         const answer = await server.read('acme/rocket', id)
-        const statuses: { context: string; state: string }[] = answer.json.statuses
-        return statuses.map(({ context, state }) => `${context} ${state}`)
+        return (answer.json.statuses ?? []).map(({ context, state }) => `${context} ${state}`)
       },
       again: next,
     }

@@ -3,12 +3,12 @@ import { runAutocannon } from './autocannon.ts'
 import type { Load, Measured } from './load.ts'
 import { runWrk } from './wrk.ts'
 
-/** The cheaper the load is, the more of two processors is left for what is measured: wrk, where it is installed. */
-export const loadMaker = isInstalled('wrk') ? 'wrk' : 'autocannon'
+/** wrk where it is installed: a cheap load generator leaves more of two processors to the server. */
+export const loadGenerator = isInstalled('wrk') ? 'wrk' : 'autocannon'
 
-/** Puts load on a server from a process of its own. */
+/** Runs a load from its own process. */
 export function putLoad(load: Load): Promise<Measured> {
-  return loadMaker === 'wrk' ? runWrk(load) : runAutocannon(load)
+  return loadGenerator === 'wrk' ? runWrk(load) : runAutocannon(load)
 }
 
 function isInstalled(command: string): boolean {

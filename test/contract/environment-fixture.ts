@@ -1,29 +1,28 @@
-import type { Repository, Token, World } from './world.ts'
+import type { Fixture, Repository, Token } from './fixture.ts'
 
-/** The variables that describe an instance which the run can only send requests to. */
+/** Variables that describe an instance that the run cannot administer. */
 export const VARIABLES = {
-  CONTRACT_PUBLIC_REPOSITORY: 'OWNER/NAME that anybody may read',
-  CONTRACT_PRIVATE_REPOSITORY: 'OWNER/NAME that only the writer and the reader may see',
-  CONTRACT_PUBLIC_COMMITS:
-    'full commit ids in the public one, separated by commas; nothing is stored on the last',
-  CONTRACT_PRIVATE_COMMITS: 'the same for the private one',
+  CONTRACT_PUBLIC_REPOSITORY: 'OWNER/NAME, a public repository',
+  CONTRACT_PRIVATE_REPOSITORY:
+    'OWNER/NAME, a private repository that only the writer and the reader can access',
+  CONTRACT_PUBLIC_COMMITS: 'its full commit ids, separated by commas; the last must have no statuses',
+  CONTRACT_PRIVATE_COMMITS: 'the same for the private repository',
   CONTRACT_WRITER_TOKEN: 'token of a user with write access to both',
-  CONTRACT_READER_TOKEN:
-    'token of a user with read access to the private one, and none to write the public one',
-  CONTRACT_STRANGER_TOKEN: 'token of a user who was given access to neither',
+  CONTRACT_READER_TOKEN: 'token of a user with read access to the private repository and no write access',
+  CONTRACT_STRANGER_TOKEN: 'token of a user without access to either',
   CONTRACT_SCOPELESS_TOKEN: 'token without the scope "repo"',
   CONTRACT_ENDED_TOKENS: 'expired or revoked tokens, separated by commas; may be empty',
 } as const
 
 type Variable = keyof typeof VARIABLES
 
-/** Whether any of the variables is set. */
+/** Tells whether any of the variables is set. */
 export function isDescribed(environment: NodeJS.ProcessEnv): boolean {
   return Object.keys(VARIABLES).some((name) => environment[name])
 }
 
-/** @throws Error naming the variable that is missing or wrong */
-export function environmentWorld(environment: NodeJS.ProcessEnv): World {
+/** Reads the fixture from the environment. @throws Error naming a missing or invalid variable */
+export function environmentFixture(environment: NodeJS.ProcessEnv): Fixture {
   const value = (name: Variable): string => {
     const found = environment[name]
     if (found) return found

@@ -2,10 +2,10 @@ import { randomBytes } from 'node:crypto'
 
 export type Permission = 'read' | 'write' | null
 
-/** What an administrator can do to an instance while the contract runs against it. */
+/** Administrative operations on an instance under test. */
 export interface Administration {
   createUser(name: string): Promise<void>
-  /** @param options `expired`: one that has been valid and is no longer */
+  /** @param options `expired`: a token that was valid and has expired */
   createToken(user: string, options?: { scopes?: boolean; expired?: boolean }): Promise<Token>
   revoke(token: Token): Promise<void>
   /** A repository with commits. */
@@ -15,10 +15,10 @@ export interface Administration {
 }
 
 export interface Token {
-  /** null where the run cannot revoke it. */
+  /** null if the run cannot revoke it. */
   id: string | null
   secret: string
-  /** Its owner, or what to call whoever that is. */
+  /** Name of the owner, or a placeholder. */
   user: string
 }
 
@@ -31,31 +31,31 @@ interface RepositoryOptions {
 export interface Repository {
   owner: string
   name: string
-  /** Where its files are; null where the run cannot reach them. */
+  /** Path of its files; null if the run cannot access them. */
   path: string | null
-  /** Full ids. On the last nothing is ever reported. */
+  /** Full ids. The last never gets a status. */
   commits: string[]
 }
 
-/** Repositories and callers of an instance: who may do what is known, since the run or its user has set it up. */
-export interface World {
-  /** Anybody may read it; only the writer may write. */
+/** Repositories and callers of an instance with known permissions. */
+export interface Fixture {
+  /** Public; only the writer has write access. */
   open: Repository
-  /** The writer may write, the reader read, the stranger neither. */
+  /** Private; the writer has write access, the reader read access, the stranger none. */
   closed: Repository
   writer: Token
   reader: Token
   stranger: Token
-  /** A token without a scope, of a user who may write to both. */
+  /** A token without scopes of a user with write access to both. */
   scopeless: Token
-  /** Tokens that no longer work. */
+  /** Expired or revoked tokens. */
   ended: Token[]
-  /** null: the run can only send requests. */
+  /** null if the run can only send requests. */
   admin: Administration | null
 }
 
-/** Makes all that a run needs, under names that no other run uses. */
-export async function createWorld(admin: Administration, commits = 64): Promise<World> {
+/** Creates the users, tokens and repositories of a run, under unique names. */
+export async function createFixture(admin: Administration, commits = 64): Promise<Fixture> {
   const owner = `contract-${randomBytes(5).toString('hex')}`
   const [writer, reader, stranger] = [`${owner}-writer`, `${owner}-reader`, `${owner}-stranger`]
   for (const user of [writer, reader, stranger]) await admin.createUser(user)
@@ -78,12 +78,12 @@ export async function createWorld(admin: Administration, commits = 64): Promise<
   }
 }
 
-/** The commit of a repository on which nothing is ever reported. */
+/** Returns the commit of a repository that never gets a status. */
 export function cleanCommit({ commits }: Repository): string {
   return commits.at(-1) ?? ''
 }
 
-/** The commits of a repository that may be reported on: all but the clean one, if there are several. */
+/** Returns the commits that may get statuses: all but the clean one, if there are several. */
 export function commitsOf({ commits }: Repository): string[] {
   return commits.length > 1 ? commits.slice(0, -1) : commits
 }
