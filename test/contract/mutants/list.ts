@@ -1,156 +1,141 @@
-/** One fault: texts of the server's source, and what to put in their place. */
-export interface Fault {
-  edits: readonly (readonly [file: string, from: string, to: string])[]
+import ts from 'typescript'
+import { call, type Edit, hasProperties, initializerOf, isText, node, property, value } from './edit.ts'
+
+const SCHEMAS = 'generated/schemas.ts'
+const OPERATIONS = 'generated/operations.ts'
+
+/** Faulty versions of the server that the contract run must detect, by the fault. */
+export const mutants: Readonly<Record<string, readonly Edit[]>> = {
+  'a field is dropped': [openReport(), withBody((body) => `(({ target_url, ...rest }) => rest)(${body})`)],
+  'one property too many': [openReport(), withBody((body) => `{ ...${body}, repository_id: 1 }`)],
+  'statuses are ordered by id': [
+    call('src/store', 'orderBy', ({ arguments: [column] }, receiver) =>
+      isText(column, 'context') ? `${receiver}.orderBy('id')` : undefined,
+    ),
+  ],
+  'a report answers 200': [
+    call('src/api', 'code', ({ arguments: [status] }, receiver) => {
+      const code = `(${status?.getText()})`
+      return `${receiver}.code(${code} === 201 ? 200 : ${code})`
+    }),
+  ],
+  'a limit is off by one: a character': [
+    value(SCHEMAS, ['StatusReport', 'properties', 'description', 'maxLength'], (limit) => `${limit} + 1`),
+  ],
+  'a limit is off by one: a byte of the body': [
+    value(OPERATIONS, ['reportStatus', 'bodyLimit'], (limit) => `${limit} - 1`),
+  ],
+  'a limit is off by one: a byte of a field': [
+    value(SCHEMAS, ['StatusReport', 'properties', 'target_url', 'x-max-bytes'], (limit) => `${limit} + 1`),
+  ],
+  'lengths are counted in UTF-16': [
+    property('src/api', 'coerceTypes', (option) => `${option.getText()}, unicode: false`),
+  ],
+  'a wrong type is coerced': [
+    property('src/api', 'coerceTypes', ({ kind }) =>
+      kind === ts.SyntaxKind.FalseKeyword ? 'true' : undefined,
+    ),
+  ],
+  'a header is missing: Vary': [withoutHeader('vary')],
+  'a header is missing: ETag': [withoutHeader('etag')],
+  'the combined state is stale': [
+    property('src/api', 'state', (state, object) => {
+      if (!hasProperties(object, 'statuses')) return undefined
+      const remember = `((sha, state) => {
+        const states = globalThis.statesOfCommits ??= new Map()
+        if (!states.has(sha)) states.set(sha, state)
+        return states.get(sha)
+      })`
+      return `${remember}((${initializerOf(object, 'statuses')})[0]?.sha, ${state.getText()})`
+    }),
+  ],
+  'an error is no JSON': [
+    call('src/hooks', 'stringify', ({ arguments: [body] }) =>
+      body && ts.isObjectLiteralExpression(body) && hasProperties(body, 'error')
+        ? initializerOf(body, 'error')
+        : undefined,
+    ),
+  ],
+  'a private repository differs from a missing one': [
+    node('src/store/access.ts', (template) =>
+      ts.isTemplateHead(template) || ts.isNoSubstitutionTemplateLiteral(template)
+        ? replaced(template, "visibility = 'public'", 'visibility is not null')
+        : undefined,
+    ),
+  ],
+  'a reader may write': [
+    node('src/auth', (comparison) =>
+      ts.isBinaryExpression(comparison) &&
+      comparison.operatorToken.kind === ts.SyntaxKind.ExclamationEqualsEqualsToken &&
+      comparison.left.getText().endsWith('.permission') &&
+      isText(comparison.right, 'write')
+        ? `${comparison.left.getText()} === null`
+        : undefined,
+    ),
+  ],
+  'a revoked token goes on working': [neverThrows('credential_unknown'), neverThrows('scope_missing')],
+  'a replacing report gets a new id': [
+    call('src/store', 'doUpdateSet', ({ arguments: [changes] }, receiver) =>
+      changes && ts.isObjectLiteralExpression(changes) && hasProperties(changes, 'target_url')
+        ? `${receiver}.doUpdateSet({ ...${changes.getText()}, id: (eb) => eb.ref('excluded.id') })`
+        : undefined,
+    ),
+  ],
+  'text is trimmed': [ofReport('description', (text) => `(${text})?.trim() ?? null`)],
+  'text is normalised': [ofReport('context', (text) => `(${text}).normalize()`)],
+  'an empty description is taken for none': [ofReport('description', (text) => `(${text}) || null`)],
+  'a message does not name the field': [
+    node('src/api', (access) =>
+      ts.isPropertyAccessExpression(access) && access.name.text === 'instancePath' ? `''` : undefined,
+    ),
+  ],
+  'missing repository files are 404': [
+    node('src/hooks', (created) =>
+      ts.isNewExpression(created) && isText(created.arguments?.[0], 'unavailable')
+        ? `new ${created.expression.getText()}('repository_unknown')`
+        : undefined,
+    ),
+  ],
 }
 
-/** Faults that a contract run must catch, by what is wrong. */
-export const faults: Readonly<Record<string, Fault>> = {
-  'a field is dropped': {
-    edits: [
-      [
-        'generated/operations.ts',
-        '"replies": {\n      "201": {\n        "$ref": "Status#"\n      }',
-        '"replies": {\n      "201": {}',
-      ],
-      [
-        'src/api/handlers.ts',
-        'return respond(201, toStatus(row))',
-        'const { target_url, ...rest } = toStatus(row); return respond(201, rest)',
-      ],
-    ],
-  },
-  'the order is that of the latest report': {
-    edits: [['src/store/statuses.ts', ".orderBy('context')", ".orderBy('id')"]],
-  },
-  'a replacing report answers 200': {
-    edits: [
-      [
-        'src/api/handlers.ts',
-        'respond(201, toStatus(row))',
-        'respond(row.created_at <= row.updated_at ? 200 : 201, toStatus(row))',
-      ],
-    ],
-  },
-  'one property too many': {
-    edits: [
-      ['generated/operations.ts', '"201": {\n        "$ref": "Status#"\n      }', '"201": {}'],
-      [
-        'src/api/handlers.ts',
-        'respond(201, toStatus(row))',
-        'respond(201, { ...toStatus(row), repository_id: 1 })',
-      ],
-    ],
-  },
-  'a limit is off by one: a character': {
-    edits: [['generated/schemas.ts', '"maxLength": 1024', '"maxLength": 1025']],
-  },
-  'a limit is off by one: a byte of the body': {
-    edits: [['generated/operations.ts', '"bodyLimit": 16384', '"bodyLimit": 16383']],
-  },
-  'a limit is off by one: a byte of a field': {
-    edits: [['generated/schemas.ts', '"x-max-bytes": 2048', '"x-max-bytes": 2049']],
-  },
-  'lengths are counted in UTF-16': {
-    edits: [['src/api/validator.ts', 'new Ajv2020({', 'new Ajv2020({ unicode: false,']],
-  },
-  'a wrong type is coerced': {
-    edits: [['src/api/validator.ts', 'coerceTypes: false', 'coerceTypes: true']],
-  },
-  'a header is missing: Vary': {
-    edits: [['src/api/api.ts', "reply.header('vary', 'Authorization')", '']],
-  },
-  'a header is missing: ETag': {
-    edits: [['src/api/bind.ts', "reply.header('etag', content.etag)", '']],
-  },
-  'the combined state is stale': {
-    edits: [
-      [
-        'src/api/handlers.ts',
-        'state: combinedState(rows.map(({ state }) => state))',
-        'state: cached(rows[0]?.sha, combinedState(rows.map(({ state }) => state)))',
-      ],
-      [
-        'src/api/handlers.ts',
-        'function toStatus(',
-        'const kept = new Map()\nfunction cached(sha, state) { if (!kept.has(sha)) kept.set(sha, state); return kept.get(sha) }\nfunction toStatus(',
-      ],
-    ],
-  },
-  'an error is no JSON': {
-    edits: [['src/hooks/error-replies.ts', 'JSON.stringify({ error: error.message })', 'error.message']],
-  },
-  'private and missing differ: the status': {
-    edits: [
-      [
-        'src/auth/access-policy.ts',
-        "throw new ServiceError(anonymous ? 'credential_missing' : 'repository_unknown')",
-        "throw new ServiceError(anonymous ? 'credential_missing' : repository ? 'read_only' : 'repository_unknown')",
-      ],
-    ],
-  },
-  'private and missing differ: the text': {
-    edits: [
-      [
-        'src/auth/access-policy.ts',
-        "throw new ServiceError(anonymous ? 'credential_missing' : 'repository_unknown')",
-        "throw new ServiceError(anonymous ? 'credential_missing' : 'repository_unknown', repository ? 'There is no such repository.' : undefined)",
-      ],
-    ],
-  },
-  'a reader may write': {
-    edits: [
-      ['src/auth/access-policy.ts', "repository.permission !== 'write'", 'repository.permission === null'],
-    ],
-  },
-  'a revoked token goes on working': {
-    edits: [
-      [
-        'src/auth/access-policy.ts',
-        'const { token, repository } = access',
-        'const token = access.token ?? { id: "0", userId: 0, scopes: ["repo"], expiresAt: null, lastUsedAt: null }\n  const { repository } = access',
-      ],
-    ],
-  },
-  'a replacing report gets a new id': {
-    edits: [
-      [
-        'src/store/statuses.ts',
-        "state: (eb) => eb.ref('excluded.state')",
-        "id: (eb) => eb.ref('excluded.id'), state: (eb) => eb.ref('excluded.state')",
-      ],
-    ],
-  },
-  'text is trimmed': {
-    edits: [
-      [
-        'src/api/handlers.ts',
-        'description: body.description ?? null',
-        'description: body.description?.trim() ?? null',
-      ],
-    ],
-  },
-  'text is normalised': {
-    edits: [['src/api/handlers.ts', 'context: body.context,', 'context: body.context.normalize(),']],
-  },
-  'an empty description is taken for none': {
-    edits: [
-      [
-        'src/api/handlers.ts',
-        'description: body.description ?? null',
-        'description: body.description || null',
-      ],
-    ],
-  },
-  'a message does not name the field': {
-    edits: [['src/api/validator.ts', 'const name = field || ', "const name = '' || "]],
-  },
-  '503 is 404': {
-    edits: [
-      [
-        'src/hooks/error-replies.ts',
-        "return new ServiceError('unavailable', undefined, { cause: error })",
-        "return new ServiceError('repository_unknown')",
-      ],
-    ],
-  },
+/** Lets the serializer of a report's answer pass every property. */
+function openReport(): Edit {
+  return value(OPERATIONS, ['reportStatus', 'replies', '201'], () => '{}')
+}
+
+/** Changes the body that the handler of a report answers with. */
+function withBody(change: (body: string) => string): Edit {
+  return node('src/api', (answer) => {
+    if (!ts.isCallExpression(answer)) return undefined
+    const [status, body] = answer.arguments
+    if (!body || status?.getText() !== '201') return undefined
+    return `${answer.expression.getText()}(201, ${change(body.getText())})`
+  })
+}
+
+function withoutHeader(name: string): Edit {
+  return call('src/api', 'header', ({ arguments: [header] }, receiver) =>
+    isText(header, name) ? receiver : undefined,
+  )
+}
+
+/** Disables the `if` statements that throw an error with this code. */
+function neverThrows(code: string): Edit {
+  return node('src/auth/access-policy.ts', (statement) => {
+    if (!ts.isIfStatement(statement) || !ts.isThrowStatement(statement.thenStatement)) return undefined
+    const { expression } = statement.thenStatement
+    return ts.isNewExpression(expression) && isText(expression.arguments?.[0], code) ? ';' : undefined
+  })
+}
+
+/** Changes the value of a report that the handler passes to the store. */
+function ofReport(field: string, change: (text: string) => string): Edit {
+  return property('src/api', field, (text, object) =>
+    hasProperties(object, 'repositoryId', 'context', 'description') ? change(text.getText()) : undefined,
+  )
+}
+
+function replaced(template: ts.Node, from: string, to: string): string | undefined {
+  const text = template.getText()
+  return text.includes(from) ? text.replaceAll(from, to) : undefined
 }

@@ -7,11 +7,11 @@ import { startOwnServer } from '../own-server.ts'
 import type { Run } from '../run.ts'
 import { readContract } from '../spec.ts'
 import { storeAdministration } from '../store-administration.ts'
-import { faults } from './list.ts'
+import { mutants } from './list.ts'
 
 /**
- * Gives the server one fault after the other, and shows that the contract run catches each. Ends with code 1 when one
- * was not caught, or when a check fails on the server as it is.
+ * Runs the contract checks against each mutant of the server. The exit code is 1 when no check fails for a mutant, or when
+ * a check fails for the unchanged server.
  *
  *   npm run test:mutants -- [NAME...]
  */
@@ -20,22 +20,22 @@ const RUNS = 40
 const hook = resolve(import.meta.dirname, 'hook.ts')
 const contract = await readContract(resolve(import.meta.dirname, '../../../openapi.yaml'))
 const named = process.argv.slice(2)
-const names = named.length > 0 ? named : Object.keys(faults)
+const names = named.length > 0 ? named : Object.keys(mutants)
 
-const sound = named.length > 0 ? null : await firstFailure(undefined)
-if (sound) fail(`the server fails without any fault: ${sound}`)
+const failure = named.length > 0 ? null : await firstFailure(undefined)
+if (failure) fail(`the unchanged server fails: ${failure}`)
 for (const name of names) {
-  const caught = await firstFailure(name)
+  const killedBy = await firstFailure(name)
   process.stdout.write(
-    `${caught ? 'caught' : 'MISSED'}  ${name}\n${caught ? `          by: ${caught}\n` : ''}`,
+    `${killedBy ? 'killed  ' : 'SURVIVED'}  ${name}\n${killedBy ? `          by: ${killedBy}\n` : ''}`,
   )
-  if (!caught) fail(`not caught: ${name}`)
+  if (!killedBy) fail(`survived: ${name}`)
 }
 
-/** Which check failed first, and how; null when all passed. */
-async function firstFailure(fault: string | undefined): Promise<string | null> {
+/** Returns the first check that fails, with its message; null if all pass. */
+async function firstFailure(mutant: string | undefined): Promise<string | null> {
   const options =
-    fault === undefined ? {} : { nodeOptions: ['--import', hook], environment: { FAULT: fault } }
+    mutant === undefined ? {} : { nodeOptions: ['--import', hook], environment: { MUTANT: mutant } }
   const server = await startOwnServer({ failureLimit: LIMIT, ...options })
   const client = new Client(contract, server.url, new Coverage(contract))
   try {
@@ -55,7 +55,7 @@ async function firstFailure(fault: string | undefined): Promise<string | null> {
   }
 }
 
-/** What was wrong, without the counterexample's length. */
+/** Returns the first line of a failure, without the counterexample. */
 function summary(error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
   const text = cause instanceof Error ? cause.message : String(cause)
