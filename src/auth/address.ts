@@ -3,31 +3,31 @@ import { boundedMemoize } from '../util/bounded-memoize.ts'
 
 type Range = ReturnType<typeof ipaddr.parseCIDR>
 
-/** Addresses come again and again, and parsing one costs more than all else that is done with it. */
+/** Number of parsed addresses to keep: most requests come from a known address, and parsing is the costly part. */
 const ADDRESSES = 10_000
-/** Characters of an IPv6 address with a zone. */
-const LONGEST = 64
+/** Maximum length of an address in characters; enough for IPv6 with a zone. */
+const MAX_LENGTH = 64
 
 const parseShort = boundedMemoize(ADDRESSES, (text: string) =>
   ipaddr.isValid(text) ? ipaddr.process(text) : null,
 )
 
-/** null: no address. */
+/** Parses an address. Returns null for text that is not an address. */
 function parse(text: string): ReturnType<typeof parseShort> {
-  return text.length > LONGEST ? null : parseShort(text)
+  return text.length > MAX_LENGTH ? null : parseShort(text)
 }
 
-/** Proxies whose forwarding headers are believed. */
+/** Proxies whose forwarding headers are trusted. */
 export type TrustedProxies = readonly Range[]
 
-/** @throws Error when `text` is no CIDR; a single address stands for itself */
+/** Parses a CIDR, or a single address as a range of one. @throws Error when `text` is neither */
 export function parseCidr(text: string): Range {
   if (text.includes('/')) return ipaddr.parseCIDR(text)
   const address = ipaddr.parse(text)
   return [address, address.kind() === 'ipv4' ? 32 : 128]
 }
 
-/** Whether the address is one of the proxies'. */
+/** Returns whether the address belongs to a trusted proxy. */
 export function isTrusted(address: string, proxies: TrustedProxies): boolean {
   if (proxies.length === 0) return false
   const parsed = parse(address)
@@ -36,10 +36,10 @@ export function isTrusted(address: string, proxies: TrustedProxies): boolean {
 }
 
 /**
- * Address of the client itself: `X-Forwarded-For` is walked from the right past trusted proxies, and the first other
- * one is the client. At an entry that is no address it is the hop before.
+ * Returns the address of the client itself. Walks `X-Forwarded-For` from the right, past trusted proxies; the first other
+ * address is the client. At a malformed entry, the hop before it is the client.
  *
- * @param peer at the other end of the connection
+ * @param peer address at the other end of the connection
  */
 export function clientAddress(
   peer: string,
@@ -48,7 +48,7 @@ export function clientAddress(
 ): string {
   let client = peer
   for (const entry of forwardedFor?.split(',').reverse() ?? []) {
-    // A copy: as a part of the header it would keep all of it in memory for as long as it is remembered.
+    // Copy the text: V8 would keep the whole header in memory for as long as a substring of it is cached.
     const address = Buffer.from(entry.trim(), 'latin1').toString('latin1')
     if (!isTrusted(client, proxies) || parse(address) === null) break
     client = address
@@ -57,8 +57,8 @@ export function clientAddress(
 }
 
 /**
- * What failures are counted by: an IPv4 address, or the /64 of an IPv6 address, which is what one customer is given.
- * `::ffff:1.2.3.4` is `1.2.3.4`.
+ * Returns the key by which failures are counted: an IPv4 address, or the /64 of an IPv6 address, since providers assign
+ * whole /64 networks. `::ffff:1.2.3.4` becomes `1.2.3.4`.
  */
 export const addressKey = boundedMemoize(ADDRESSES, (address: string): string => {
   const parsed = parse(address)
@@ -68,5 +68,5 @@ export const addressKey = boundedMemoize(ADDRESSES, (address: string): string =>
   return `${network.toString()}/64`
 })
 
-/** What failures are counted by where the client's address cannot be told. */
+/** The key for clients whose address is unknown. */
 export const UNKNOWN_ADDRESS = 'unknown'

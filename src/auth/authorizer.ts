@@ -1,27 +1,27 @@
 import { ServiceError } from '../errors.ts'
 import type { Store } from '../store/store.ts'
-import { type Caller, type Demand, judge } from './access-policy.ts'
+import { applyAccessPolicy, type Caller, type Requirement } from './access-policy.ts'
 import type { Budget } from './budget.ts'
 import type { Credential } from './credential.ts'
 import { trackTokenUse } from './token-use.ts'
 
-/** Who asks, and from where. */
+/** A request's credential and where it comes from. */
 interface Attempt {
   credential: Credential
-  /** As `addressKey` writes it. */
+  /** As returned by `addressKey`. */
   address: string
 }
 
-/** Answers whether a caller may do what is asked. */
+/** Decides whether a caller may perform an operation on a repository. */
 export interface Authorizer {
   /**
-   * Steps 2 to 6 of the order in which a request is judged.
+   * Runs steps 2 to 6 of the order of checks.
    *
-   * @param owner as sent, as is `name`
-   * @throws ServiceError by the first rule that does not hold; StoreUnavailable
+   * @param owner as received, like `name`
+   * @throws ServiceError for the first rule that is broken; StoreUnavailable
    */
-  authorize(attempt: Attempt, owner: string, name: string, demand: Demand): Promise<Caller>
-  /** Writes what is still to be written. */
+  authorize(attempt: Attempt, owner: string, name: string, requirement: Requirement): Promise<Caller>
+  /** Writes pending last-use times. */
   close(): Promise<void>
 }
 
@@ -33,7 +33,7 @@ export function createAuthorizer(
   const uses = trackTokenUse(store.tokens, onError)
 
   return {
-    async authorize({ credential, address }, owner, name, demand) {
+    async authorize({ credential, address }, owner, name, requirement) {
       if (credential.kind === 'bad') {
         await budget.check(address)
         if (credential.counts) await budget.count(address)
@@ -47,10 +47,10 @@ export function createAuthorizer(
         owner,
         name,
       )
-      budget.judge(access.failures)
+      budget.enforce(access.failures)
       try {
-        const caller = judge(access, anonymous, demand, now)
-        if (access.token) uses.used(access.token, Math.floor(now / 1000))
+        const caller = applyAccessPolicy(access, anonymous, requirement, now)
+        if (access.token) uses.record(access.token, Math.floor(now / 1000))
         return caller
       } catch (error) {
         const failed = error instanceof ServiceError && error.code === 'credential_unknown'

@@ -5,42 +5,42 @@ import type { Store } from '../store/store.ts'
 import { FairQueue, QueueFull } from '../util/fair-queue.ts'
 
 export interface BudgetOptions {
-  /** Failures that an address may have in one window. */
+  /** Failures allowed per address and window. */
   limit: number
-  /** Length of a window in seconds, from an address's first failure. */
+  /** Length of a window in seconds. It starts with the address's first failure. */
   window: number
 }
 
-/** The failed-authentication budget of each address, shared by the API, git, the sign-in page and `/metrics`. */
+/** The failed-authentication budget per address, shared by the API, git, the sign-in page and `/metrics`. */
 export interface Budget {
-  /** Checks the failures alone, not the attempts in flight. @throws ServiceError `blocked` when the budget is spent */
+  /** Checks recorded failures only, not attempts in flight. @throws ServiceError `blocked` when the budget is spent */
   check(address: string): Promise<void>
-  /** Does the same for failures that the caller has read already. */
-  judge(failures: Failures | null): void
+  /** Does the same for failures that the caller has already read. */
+  enforce(failures: Failures | null): void
   /**
-   * Counts the failure of a credential that is too long to guess: a token that the database does not know.
+   * Counts a failure of a credential that cannot be guessed, such as an unknown token.
    *
-   * @throws ServiceError `blocked` when the budget was spent meanwhile: of any number of failures at once, exactly
-   * `limit` return; `authentication_busy`
+   * @throws ServiceError `blocked` when the budget was spent in the meantime: of any number of concurrent failures,
+   * exactly `limit` calls return; `authentication_busy`
    */
   count(address: string): Promise<void>
   /**
-   * Compares a secret that can be guessed, such as a password, with a place reserved in the address's budget: of any
-   * number of attempts at once, in any number of processes, exactly `limit` compare a wrong one. Every path on which such
-   * a secret is checked calls this.
+   * Compares a secret that can be guessed, such as a password, while holding a reservation in the address's budget: of
+   * any number of concurrent attempts in any number of processes, exactly `limit` compare a wrong secret. Every code path
+   * that checks such a secret must call this.
    *
    * @param compare returns null when the secret is wrong, which counts as a failure
-   * @param signal ends the wait of an attempt that nobody waits for any more
+   * @param signal cancels the wait when the client has disconnected
    * @returns what `compare` returned
-   * @throws ServiceError `blocked` or `authentication_busy` without a comparison; any error of `compare`, which counts
-   * nothing
+   * @throws ServiceError `blocked` or `authentication_busy` without a comparison; any error from `compare`, which does
+   * not count as a failure
    */
   attempt<T>(address: string, compare: () => Promise<T | null>, signal?: AbortSignal): Promise<T | null>
 }
 
 /** The budget of an address is spent. */
 export class Blocked extends ServiceError {
-  /** Whole seconds until the next attempt is looked at, at least 1. */
+  /** Whole seconds until attempts are accepted again, at least 1. */
   readonly retryAfter: number
 
   /** @param endsIn milliseconds */
@@ -55,37 +55,37 @@ export class Blocked extends ServiceError {
 }
 
 export interface BudgetEvents {
-  /** Called for each failure that is counted. */
+  /** Called for each counted failure. */
   failed?(): void
-  /** Called once for each window in which an address spends its budget. */
+  /** Called once per window in which an address spends its budget. */
   blocked(address: string): void
 }
 
 /**
- * An address has one attempt in progress in each process: it holds a reservation, or waits until another process gives
- * one back. Attempts of different addresses run side by side, so an attempt waits for at most one comparison of each
- * other address. The timeout is in milliseconds.
+ * An address has at most one attempt in progress in each process: it holds a reservation, or waits for another process to
+ * release one. Attempts of different addresses run concurrently, so an attempt waits for at most one comparison per other
+ * address. The timeout is in milliseconds.
  */
-const TURNS = { places: 64, placesPerClient: 1, waiting: 2_048, waitingPerClient: 2_048, timeout: 20_000 }
-/** Milliseconds for which an attempt waits for reservations of other processes, and between two tries. */
-const PATIENCE = 5_000
-const POLL = 50
-/** Milliseconds for which a failure is written again while the database is away, and between two tries. */
-const PERSISTENCE = 20_000
-const PAUSE = 500
+const QUEUE = { places: 64, placesPerClient: 1, waiting: 2_048, waitingPerClient: 2_048, timeout: 20_000 }
+/** How long an attempt waits for reservations of other processes, and how often it retries, in milliseconds. */
+const RESERVATION_WAIT = 5_000
+const RESERVATION_RETRY = 50
+/** How long writing a failure is retried while the database is unavailable, and how often, in milliseconds. */
+const WRITE_WAIT = 20_000
+const WRITE_RETRY = 500
 
 export function createBudget(
   failures: Store['failures'],
   limits: BudgetOptions,
   events: BudgetEvents,
 ): Budget {
-  const turns = new FairQueue(TURNS)
-  /** Reads in progress by address. Attempts that arrive together share one: what lets them through is a reservation. */
+  const queue = new FairQueue(QUEUE)
+  /** Reads in progress by address. Concurrent attempts can share one, since only a reservation admits an attempt. */
   const reads = new Map<string, Promise<Failures | null>>()
 
-  function judge(found: Failures | null): void {
+  function enforce(found: Failures | null): void {
     if (!found || found.failures < limits.limit) return
-    // No window has more than its length left: the clock was set back, and the block is over.
+    // A window cannot have more than its whole length left: the clock was set back, so the block is over.
     if (found.endsIn <= limits.window * 1000) throw new Blocked(found.endsIn)
   }
 
@@ -99,18 +99,18 @@ export function createBudget(
 
   async function check(address: string): Promise<void> {
     try {
-      judge(await find(address))
+      enforce(await find(address))
     } catch (error) {
-      // Attempts that wait for their turn get the same answer.
-      if (error instanceof Blocked) turns.dismiss(address, error)
+      // Queued attempts get the same answer.
+      if (error instanceof Blocked) queue.dismiss(address, error)
       throw error
     }
   }
 
-  /** Waits for the address's turn. */
-  async function inTurn<T>(address: string, work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+  /** Runs `work` when no other attempt of the address is in progress. */
+  async function runQueued<T>(address: string, work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     try {
-      return await turns.run(address, work, signal)
+      return await queue.run(address, work, signal)
     } catch (error) {
       throw error instanceof QueueFull
         ? new ServiceError('authentication_busy', undefined, { cause: error })
@@ -119,20 +119,21 @@ export function createBudget(
   }
 
   /**
-   * Repeats `step` until it finds room, as long as failures alone leave some: the rest is taken by reservations of other
-   * processes, which may give it back.
+   * Repeats `step` until there is room in the budget. Gives up when failures alone fill it; reservations of other
+   * processes may still be released.
    *
-   * @param since arrival of the attempt, by `performance.now()`
+   * @param step returns null when there is no room
+   * @param since when the attempt arrived, by `performance.now()`
    */
-  async function whenRoom<T>(address: string, since: number, step: () => Promise<T | null>): Promise<T> {
+  async function retryForRoom<T>(address: string, since: number, step: () => Promise<T | null>): Promise<T> {
     for (;;) {
       const done = await step()
       if (done !== null) return done
       await check(address)
-      if (performance.now() - since > PATIENCE) {
+      if (performance.now() - since > RESERVATION_WAIT) {
         throw new Blocked(Math.min(RESERVATION_LIFETIME, limits.window * 1000))
       }
-      await setTimeout(POLL)
+      await setTimeout(RESERVATION_RETRY)
     }
   }
 
@@ -143,7 +144,7 @@ export function createBudget(
 
   return {
     check,
-    judge,
+    enforce,
 
     async count(address) {
       const since = performance.now()
@@ -151,37 +152,38 @@ export function createBudget(
       const first = await count()
       if (first) return counted(address, first)
       await check(address)
-      counted(address, await inTurn(address, () => whenRoom(address, since, count)))
+      counted(address, await runQueued(address, () => retryForRoom(address, since, count)))
     },
 
     attempt(address, compare, signal) {
       const since = performance.now()
       const count = () => failures.count(address, limits)
       const work = async () => {
-        const reservation = await whenRoom(address, since, () => failures.reserve(address, limits))
+        const reservation = await retryForRoom(address, since, () => failures.reserve(address, limits))
         const right = await compare().catch(async (error) => {
-          // If that fails too, the reservation expires by itself.
+          // If this fails too, the reservation expires.
           await reservation.release().catch(() => {})
           throw error
         })
         if (right !== null) await reservation.release()
-        else counted(address, (await persist(reservation.fail)) ?? (await whenRoom(address, since, count)))
+        else
+          counted(address, (await persist(reservation.fail)) ?? (await retryForRoom(address, since, count)))
         return right
       }
-      return inTurn(address, work, signal)
+      return runQueued(address, work, signal)
     },
   }
 }
 
-/** Repeats a write that fails: a wrong secret that was compared must count, whatever the state of the database. */
+/** Retries a failing write: a wrong secret that was compared must count, even while the database is unavailable. */
 async function persist<T>(write: () => Promise<T>): Promise<T> {
   const since = performance.now()
   for (;;) {
     try {
       return await write()
     } catch (error) {
-      if (performance.now() - since > PERSISTENCE) throw error
-      await setTimeout(PAUSE)
+      if (performance.now() - since > WRITE_WAIT) throw error
+      await setTimeout(WRITE_RETRY)
     }
   }
 }

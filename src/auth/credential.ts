@@ -1,16 +1,16 @@
 import type { ErrorCode } from '../errors.ts'
 import { hashToken, isToken } from './token.ts'
 
-/** Nothing that could be right. */
+/** Cannot identify anyone. */
 type Unusable =
   | { kind: 'none' }
-  /** Cannot be right, whatever the database holds. `counts`: against the failure budget. */
+  /** Invalid, whatever the database holds. `counts`: whether it counts against the failure budget. */
   | { kind: 'bad'; code: ErrorCode; counts: boolean }
 
-/** What a request brought to say who sends it. */
+/** The credential of a request. */
 export type Credential =
   | Unusable
-  /** Has the form of a token; only the database knows whether it is one. */
+  /** A well-formed token; the database decides whether it exists. */
   | { kind: 'token'; hash: string }
 
 const NONE: Unusable = { kind: 'none' }
@@ -18,17 +18,20 @@ const EMPTY: Unusable = { kind: 'bad', code: 'credential_empty', counts: false }
 const MALFORMED: Unusable = { kind: 'bad', code: 'credential_malformed', counts: true }
 const UNKNOWN: Unusable = { kind: 'bad', code: 'credential_unknown', counts: true }
 
-/** Takes the token out of the rest of an `Authorization` header: null where the form is wrong, empty where there is none. */
+/**
+ * Extracts the token from what follows the scheme in an `Authorization` header. Returns null when the value is malformed,
+ * and an empty string when it holds no token.
+ */
 export type SchemeReader = (value: string) => string | null
 
-/** What an `Authorization` header holds, before anybody asks whether it is right. */
+/** The content of an `Authorization` header, not yet verified. */
 type Authorization = Unusable | { kind: 'value'; value: string }
 
 /**
  * Reads the `Authorization` header.
  *
- * @param headers its values, one for each time that it was sent: more than one is malformed
- * @param schemes by name in lower case; names are matched without regard to case
+ * @param headers one value per header received; more than one is malformed
+ * @param schemes by lower-case name; names are case-insensitive
  */
 export function readAuthorization(
   headers: readonly string[],
@@ -57,7 +60,7 @@ export function readCredential(
   return isToken(found.value) ? { kind: 'token', hash: hashToken(found.value) } : UNKNOWN
 }
 
-/** Trims HTTP's white space (RFC 9110, 5.6.3), of which a no-break space is none. In linear time, unlike a regular expression. */
+/** Trims HTTP whitespace (RFC 9110, 5.6.3), which excludes the no-break space. Linear time, unlike a regular expression. */
 function trimBlanks(text: string): string {
   let [start, end] = [0, text.length]
   while (start < end && isBlank(text[start])) start++

@@ -6,11 +6,11 @@ export interface TokenRequest {
   userId: number
   name: string
   scopes: string[]
-  /** Milliseconds since the epoch; null: never. */
+  /** Milliseconds since the epoch; null: never expires. */
   expiresAt: number | null
 }
 
-/** Makes a token. The secret is in this answer and nowhere else: only a hash of it is stored. */
+/** Creates a token. Returns the only copy of the secret: the database stores a hash. */
 export async function issueToken(
   tokens: Store['tokens'],
   request: TokenRequest,

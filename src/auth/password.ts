@@ -4,20 +4,20 @@ import { limitConcurrency } from '../util/limit-concurrency.ts'
 
 const derive = promisify(argon2)
 
-/** KiB, passes and lanes, as OWASP's password storage cheat sheet recommends. */
+/** Memory in KiB, passes and lanes, as recommended by OWASP's password storage cheat sheet. */
 const COST = { memory: 19_456, passes: 2, parallelism: 1 }
 const SALT_BYTES = 16
 const HASH_BYTES = 32
 /**
- * Hashes run in Node's few threads, which files need too. This queue is fair and short: `createBudget` admits one attempt
- * of an address at a time.
+ * Leaves threads of Node's small pool to file access. A plain queue is fair here, since the budget admits one attempt per
+ * address at a time.
  */
-const inTurn = limitConcurrency(2)
+const limited = limitConcurrency(2)
 
 export const MIN_PASSWORD_LENGTH = 8
 export const MAX_PASSWORD_BYTES = 1024
 
-/** What is stored of a password: `$argon2id$v=19$m=…,t=…,p=…$salt$hash`. */
+/** Hashes a password for storage: `$argon2id$v=19$m=…,t=…,p=…$salt$hash`. */
 export async function hashPassword(password: string): Promise<string> {
   const salt = randomBytes(SALT_BYTES)
   const hash = await run({ message: Buffer.from(password), nonce: salt, tagLength: HASH_BYTES, ...COST })
@@ -25,13 +25,13 @@ export async function hashPassword(password: string): Promise<string> {
 }
 
 /**
- * Whether the password is the one that was stored. Takes the same time whether there is anything stored or not.
+ * Returns whether the password matches the stored hash. Takes the same time when there is no hash.
  *
- * @param stored null: no such user, or one without a password
+ * @param stored null when there is no such user or the user has no password
  */
 export async function verifyPassword(password: string, stored: string | null): Promise<boolean> {
   const form = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([\w+/-]+)\$([\w+/-]+)$/
-  const [, memory, passes, parallelism, salt = '', hash = ''] = form.exec(stored ?? nobody) ?? []
+  const [, memory, passes, parallelism, salt = '', hash = ''] = form.exec(stored ?? DUMMY) ?? []
   const expected = Buffer.from(hash, 'base64')
   const actual = await run({
     message: Buffer.from(password),
@@ -44,11 +44,11 @@ export async function verifyPassword(password: string, stored: string | null): P
   return timingSafeEqual(actual, expected) && stored !== null
 }
 
-/** What is compared with where nothing is stored: no password is known to have this hash. */
-const nobody = format(randomBytes(SALT_BYTES), randomBytes(HASH_BYTES))
+/** Compared against when there is no stored hash. Random, so no known password matches it. */
+const DUMMY = format(randomBytes(SALT_BYTES), randomBytes(HASH_BYTES))
 
 function run(parameters: Argon2Parameters): Promise<Buffer> {
-  return inTurn(() => derive('argon2id', parameters))
+  return limited(() => derive('argon2id', parameters))
 }
 
 function format(salt: Buffer, hash: Buffer): string {

@@ -1,11 +1,11 @@
 import type { Store } from '../store/store.ts'
 
-/** A token's last use is written at most this often, in seconds. */
+/** Minimum time between two writes of a token's last use, in seconds. */
 const RESOLUTION = 60
-/** Milliseconds for which uses are gathered, so that a busy token costs no write a request. */
-const GATHER = 1_000
+/** How long uses are collected before they are written together, in milliseconds. */
+const BATCH_DELAY = 1_000
 
-/** Remembers when tokens were last used, without a request ever waiting for it. */
+/** Records when tokens were last used, in the background: no request waits for the write. */
 export function trackTokenUse(tokens: Store['tokens'], onError: (error: unknown) => void) {
   let uses = new Map<string, number>()
   let timer: NodeJS.Timeout | undefined
@@ -14,20 +14,20 @@ export function trackTokenUse(tokens: Store['tokens'], onError: (error: unknown)
   const flush = () => {
     clearTimeout(timer)
     timer = undefined
-    const gathered = uses
+    const batch = uses
     uses = new Map()
-    if (gathered.size > 0) writing = writing.then(() => tokens.touch(gathered)).catch(onError)
+    if (batch.size > 0) writing = writing.then(() => tokens.touch(batch)).catch(onError)
     return writing
   }
 
   return {
     /** @param now seconds since the epoch */
-    used(token: { id: string; lastUsedAt: number | null }, now: number): void {
+    record(token: { id: string; lastUsedAt: number | null }, now: number): void {
       if (token.lastUsedAt !== null && now - token.lastUsedAt < RESOLUTION) return
       uses.set(token.id, now)
-      timer ??= setTimeout(flush, GATHER)
+      timer ??= setTimeout(flush, BATCH_DELAY)
     },
-    /** Writes what is gathered. */
+    /** Writes pending uses. */
     close: flush,
   }
 }

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { scopes } from '../../generated/operations.ts'
-import type { Demand } from '../auth/access-policy.ts'
+import type { Requirement } from '../auth/access-policy.ts'
 import type { Authorizer } from '../auth/authorizer.ts'
 import { readCredential, type SchemeReader } from '../auth/credential.ts'
 import { ServiceError } from '../errors.ts'
@@ -32,7 +32,7 @@ interface Target {
 type Authorize = (
   request: FastifyRequest,
   target: Target,
-  access: Demand['access'],
+  access: Requirement['access'],
 ) => Promise<RepositoryFolder>
 
 /** Sends git's answer to an authorized request. */
@@ -146,7 +146,7 @@ function addRpc(
   })
 }
 
-function accessTo(service: GitService | null): Demand['access'] {
+function accessTo(service: GitService | null): Requirement['access'] {
   return service === 'git-receive-pack' ? 'write' : 'read'
 }
 

@@ -1,10 +1,11 @@
 import t from 'tap'
-import { type Demand, isExpired, judge } from '../../src/auth/access-policy.ts'
+import { applyAccessPolicy, isExpired, type Requirement } from '../../src/auth/access-policy.ts'
+import { ServiceError } from '../../src/errors.ts'
 import type { Access } from '../../src/store/access.ts'
 
 const now = 1_800_000_000_000
-const write: Demand = { access: 'write', scopes: ['repo'] }
-const read: Demand = { access: 'read', scopes: ['repo'] }
+const write: Requirement = { access: 'write', scopes: ['repo'] }
+const read: Requirement = { access: 'read', scopes: ['repo'] }
 
 type Token = NonNullable<Access['token']>
 type Repository = NonNullable<Access['repository']>
@@ -19,9 +20,9 @@ const tokens: Record<string, Partial<Token> | null> = {
   unknown: null,
 }
 
-/** The code of the first rule that does not hold; null when all do. */
-function judged(
-  demand: Demand,
+/** Returns the error code of the first broken rule, or null when access is granted. */
+function errorCode(
+  requirement: Requirement,
   token: Partial<Token> | null | 'anonymous',
   repository: Partial<Repository> | null,
 ) {
@@ -41,28 +42,29 @@ function judged(
     },
   }
   try {
-    judge(access, token === 'anonymous', demand, now)
+    applyAccessPolicy(access, token === 'anonymous', requirement, now)
     return null
   } catch (error) {
-    return Object(error).code
+    if (error instanceof ServiceError) return error.code
+    throw error
   }
 }
 
-/** Steps 3 to 6, spelt out for every combination of token, permission and demand. */
-t.test('every combination', async (t) => {
+/** Steps 3 to 6, spelled out for every combination of token, permission and requirement. */
+t.test('every combination of token, permission and requirement', async (t) => {
   for (const [name, token] of [...Object.entries(tokens), ['anonymous', 'anonymous'] as const]) {
     for (const permission of ['unreadable', null, 'read', 'write'] as const) {
       if (token === 'anonymous' && (permission === 'read' || permission === 'write')) continue
       const repository = permission === 'unreadable' ? null : { permission }
-      for (const demand of [read, write]) {
-        const what = `${name}: ${demand.access} of a repository with the permission ${permission}`
-        t.equal(judged(demand, token, repository), expected(name, permission, demand), what)
+      for (const requirement of [read, write]) {
+        const what = `${name}: ${requirement.access} with permission ${permission}`
+        t.equal(errorCode(requirement, token, repository), expected(name, permission, requirement), what)
       }
     }
   }
 })
 
-function expected(token: string, permission: string | null, { access }: Demand): string | null {
+function expected(token: string, permission: string | null, { access }: Requirement): string | null {
   if (['expired', 'long expired', 'unknown'].includes(token)) return 'credential_unknown'
   if (['without scope', 'with another scope'].includes(token)) return 'scope_missing'
   const anonymous = token === 'anonymous'
@@ -71,7 +73,7 @@ function expected(token: string, permission: string | null, { access }: Demand):
   return anonymous ? 'credential_missing' : 'read_only'
 }
 
-t.test('a token is expired from the millisecond of its expiry on', async (t) => {
+t.test('a token expires at the exact millisecond of its expiry', async (t) => {
   t.equal(isExpired(null, now), false)
   t.equal(isExpired(now + 1, now), false)
   t.equal(isExpired(now, now), true)

@@ -1,6 +1,6 @@
 /**
- * Who may do what, as few rules: the contract's part 5 for the API and git, and the same for pages, where an anonymous
- * visitor is asked to sign in. What a request looks like to its door follows from how the credential is presented.
+ * The access rules in compact form: the contract's part 5 for the API and git, and the same for pages, where an anonymous
+ * visitor is asked to sign in. The way a credential is presented decides whether an interface recognizes it.
  */
 export const CALLERS = [
   'anonymous',
@@ -19,15 +19,15 @@ export const REPOSITORIES = ['public', 'private', 'missing'] as const
 export type Caller = (typeof CALLERS)[number]
 export type Way = (typeof WAYS)[number]
 type Repository = (typeof REPOSITORIES)[number]
-type Door = 'api' | 'git' | 'page'
+type Interface = 'api' | 'git' | 'page'
 
-/** The status that a request is answered with. */
+/** Returns the expected status of a request. */
 export type Expectation = (caller: Caller, way: Way, repository: Repository) => number
 
-/** Part 5. @param success status for those who may */
-export function judged(door: 'api' | 'git', access: 'read' | 'write', success: number): Expectation {
+/** Applies part 5 of the contract. @param success status when access is granted */
+export function contractRules(target: 'api' | 'git', access: 'read' | 'write', success: number): Expectation {
   return (presented, way, repository) => {
-    const caller = seenAs(door, presented, way)
+    const caller = recognizedAs(target, presented, way)
     if (caller === 'unknown' || caller === 'expired' || caller === 'revoked') return 401
     if (caller === 'without scope') return 403
     if (!canRead(caller, repository)) return caller === 'anonymous' ? 401 : 404
@@ -36,19 +36,19 @@ export function judged(door: 'api' | 'git', access: 'read' | 'write', success: n
   }
 }
 
-/** A repository's page. */
+/** Rules for the page of a repository. */
 export const repositoryPage: Expectation = (presented, way, repository) => {
-  const caller = seenAs('page', presented, way)
+  const caller = recognizedAs('page', presented, way)
   if (canRead(caller, repository)) return 200
   return caller === 'anonymous' ? 303 : 404
 }
 
-/** A page for signed-in createSessionAuth. @param status for those */
+/** Rules for pages that require sign-in. @param status for signed-in users */
 export function signedIn(status: number): Expectation {
-  return (presented, way) => (seenAs('page', presented, way) === 'anonymous' ? 303 : status)
+  return (presented, way) => (recognizedAs('page', presented, way) === 'anonymous' ? 303 : status)
 }
 
-/** The same for everybody. */
+/** The same status for every caller. */
 export function always(status: number): Expectation {
   return () => status
 }
@@ -58,14 +58,14 @@ function canRead(caller: Caller, repository: Repository): boolean {
   return repository === 'public' || caller === 'reader' || caller === 'writer' || caller === 'owner'
 }
 
-function seenAs(door: Door, caller: Caller, way: Way): Caller {
+function recognizedAs(target: Interface, caller: Caller, way: Way): Caller {
   if (caller === 'anonymous') return caller
-  if (door === 'page') {
+  if (target === 'page') {
     const ended = caller === 'unknown' || caller === 'expired' || caller === 'revoked'
     if (way !== 'cookie' || ended) return 'anonymous'
-    // A session has no scopes; the token without one is the owner's.
+    // A session has no scopes; this caller's session is the owner's.
     return caller === 'without scope' ? 'owner' : caller
   }
   if (way === 'cookie') return 'anonymous'
-  return door === 'api' && way.startsWith('Basic') ? 'unknown' : caller
+  return target === 'api' && way.startsWith('Basic') ? 'unknown' : caller
 }

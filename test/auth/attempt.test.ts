@@ -8,10 +8,10 @@ import { databases, openTestStore, type TestDatabase } from '../helpers/database
 const A = '192.0.2.1'
 const B = '192.0.2.2'
 const BLOCKED = { code: 'blocked' }
-/** Milliseconds in which what must not happen would happen. */
-const WHILE = 200
+/** How long to wait before asserting that something has not happened, in milliseconds. */
+const SETTLE = 200
 
-/** The budgets of two processes over one database. */
+/** Creates two budgets on one database, as two processes would. */
 async function setUp(t: Test, database: TestDatabase, limit: number) {
   const { store, options } = await openTestStore(t, database)
   const other = await openStore(options)
@@ -21,14 +21,14 @@ async function setUp(t: Test, database: TestDatabase, limit: number) {
   const [here, there] = [store, other].map(({ failures }) =>
     createBudget(failures, { limit, window: 300 }, events),
   )
-  if (!here || !there) throw new Error('there are two')
+  if (!here || !there) throw new Error('both budgets exist')
   const engine = await openEngine(options)
   t.teardown(() => engine.close())
   const query = (text: string) => sql.raw(text).execute(engine.kysely)
   return { here, there, failures: store.failures, query, blocks: () => blocks }
 }
 
-/** An attempt whose comparison the test ends. */
+/** Starts an attempt whose comparison the test settles. */
 function hold(budget: Budget, address = A) {
   const { promise, resolve: settle, reject } = Promise.withResolvers<true | null>()
   const { promise: begun, resolve: begin } = Promise.withResolvers<void>()
@@ -47,7 +47,7 @@ t.jobs = databases.length
 for (const database of databases) {
   t.test(database.name, async (t) => {
     t.test(
-      'of any number at once exactly as many wrong secrets are compared as the limit allows',
+      'of any number of concurrent attempts exactly as many wrong secrets are compared as the limit allows',
       async (t) => {
         const limit = 7
         const { here, there, failures, blocks } = await setUp(t, database, limit)
@@ -69,15 +69,15 @@ for (const database of databases) {
         t.equal(
           values.filter((value) => value === true).length,
           right,
-          'whoever is compared and right gets in',
+          'every right secret that was compared is accepted',
         )
         t.equal(values.filter((value) => value === 'blocked').length, 200 - limit - right)
         t.match(await failures.find(A), { failures: limit })
-        t.equal(blocks(), 1, 'told once')
+        t.equal(blocks(), 1, 'one block event')
       },
     )
 
-    t.test('where attempts in flight take the room, others wait for their outcome', async (t) => {
+    t.test('attempts without room wait for the outcome of those in flight', async (t) => {
       const { here, there, failures } = await setUp(t, database, 2)
       await here.count(A)
       for (const outcome of [true, null] as const) {
@@ -90,15 +90,15 @@ for (const database of databases) {
         await there.check(A)
         const elsewhere = hold(there, B)
         await elsewhere.begun
-        await setTimeout(WHILE)
+        await setTimeout(SETTLE)
         t.notOk(others.some(({ isCompared }) => isCompared()))
-        t.equal(counted, 0, 'nor is a failure of another kind counted')
+        t.equal(counted, 0, 'failures of other credentials wait too')
         elsewhere.settle(true)
 
         first.settle(outcome)
         t.equal(await first.outcome, outcome)
         if (outcome) {
-          // One of the five is next, and takes the last place.
+          // One of the five is next and takes the last place.
           for (const { settle } of others) settle(null)
           await Promise.allSettled([...others.map((other) => other.outcome), ...counts])
           t.equal(others.filter(({ isCompared }) => isCompared()).length + counted, 1)
@@ -113,46 +113,49 @@ for (const database of databases) {
       }
     })
 
-    t.test('attempts of one address go one by one, those of others beside them', async (t) => {
-      const { here } = await setUp(t, database, 9)
-      const [first, second, other] = [hold(here), hold(here), hold(here, B)]
-      await Promise.all([first.begun, other.begun])
-      await setTimeout(WHILE)
-      t.notOk(second.isCompared())
-      first.settle(true)
-      await second.begun
-      for (const { settle } of [second, other]) settle(true)
-      await Promise.all([second.outcome, other.outcome])
-    })
+    t.test(
+      'attempts of one address run one at a time, those of different addresses concurrently',
+      async (t) => {
+        const { here } = await setUp(t, database, 9)
+        const [first, second, other] = [hold(here), hold(here), hold(here, B)]
+        await Promise.all([first.begun, other.begun])
+        await setTimeout(SETTLE)
+        t.notOk(second.isCompared())
+        first.settle(true)
+        await second.begun
+        for (const { settle } of [second, other]) settle(true)
+        await Promise.all([second.outcome, other.outcome])
+      },
+    )
 
-    t.test('a comparison that fails costs nothing', async (t) => {
+    t.test('an error during the comparison does not count as a failure', async (t) => {
       const { here, failures } = await setUp(t, database, 1)
       const broken = hold(here)
       await broken.begun
       broken.reject(new Error('broken'))
       await t.rejects(broken.outcome, { message: 'broken' })
       t.equal(await failures.find(A), null)
-      t.equal(await here.attempt(A, async () => true), true, 'its place is free')
+      t.equal(await here.attempt(A, async () => true), true, 'its reservation was released')
     })
 
-    t.test('a failure is counted, though the database is away when it is known', async (t) => {
+    t.test('a failure is counted even if the database was unavailable at first', async (t) => {
       const { here, failures, query } = await setUp(t, database, 1)
       const attempt = hold(here)
       await attempt.begun
       await query('alter table auth_failures rename to away')
       attempt.settle(null)
-      await setTimeout(WHILE)
+      await setTimeout(SETTLE)
       await query('alter table away rename to auth_failures')
       t.equal(await attempt.outcome, null)
       t.match(await failures.find(A), { failures: 1 })
     })
 
-    t.test('an attempt that is given up while it waits is not compared', async (t) => {
+    t.test('an attempt cancelled while it waits is not compared', async (t) => {
       const { here, failures } = await setUp(t, database, 1)
       const first = hold(here)
       await first.begun
       const gone = new AbortController()
-      const waiting = here.attempt(A, async () => t.fail('nobody waits for this'), gone.signal)
+      const waiting = here.attempt(A, async () => t.fail('cancelled'), gone.signal)
       gone.abort(new Error('gone'))
       await t.rejects(waiting, { message: 'gone' })
       first.settle(true)
@@ -160,7 +163,7 @@ for (const database of databases) {
       t.equal(await failures.find(A), null)
     })
 
-    t.test('what a crashed process had reserved is waited for, though not for ever', async (t) => {
+    t.test('the wait for reservations of a crashed process is bounded', async (t) => {
       const { here, there, query } = await setUp(t, database, 1)
       const now = Date.now()
       await query(`insert into auth_failures (address, failures, ends_at, reserved, reserved_until)

@@ -24,7 +24,7 @@ async function setUp(t: Test, database: TestDatabase, options: Parameters<typeof
   const ask = async (headers: CallOptions['headers']) => (await server.call('GET', path, { headers })).status
   const engine = await openEngine(server.options)
   t.teardown(() => engine.close())
-  /** The rows that a statement gives. */
+  /** Runs a statement and returns its rows. */
   const query = async (text: string) =>
     (await sql.raw<Record<string, unknown>>(text).execute(engine.kysely)).rows
   return { server, sha, token, path, ask, query }
@@ -32,14 +32,14 @@ async function setUp(t: Test, database: TestDatabase, options: Parameters<typeof
 
 const count = (statuses: number[], wanted: number) => statuses.filter((status) => status === wanted).length
 
-/** Spends the budget of the address. */
+/** Sends bad tokens and returns the statuses. */
 async function fail(ask: (headers: CallOptions['headers']) => Promise<number>, times: number, more = {}) {
   const statuses: number[] = []
   for (let index = 0; index < times; index++) statuses.push(await ask({ ...bad(), ...more }))
   return statuses
 }
 
-/** A second server over the database of the first. */
+/** Starts a second server on the database of the first. */
 async function startAnother(t: Test, { options }: TestServer): Promise<string> {
   const store = await openStore(options)
   const lookup = openCommitLookup()
@@ -54,7 +54,7 @@ async function startAnother(t: Test, { options }: TestServer): Promise<string> {
 
 for (const database of databases) {
   t.test(database.name, async (t) => {
-    t.test('of any number of failures at once exactly as many as the budget holds are 401', async (t) => {
+    t.test('of any number of concurrent failures exactly as many as the budget allows get 401', async (t) => {
       const { server, path, token, sha, ask } = await setUp(t, database)
       const answers = await Promise.all(
         Array.from({ length: 60 }, () => server.call('GET', path, { headers: bad() })),
@@ -73,18 +73,14 @@ for (const database of databases) {
         )
       }
 
-      t.equal(
-        await ask({ authorization: `Bearer ${token}` }),
-        429,
-        'a good token too, before it is looked at',
-      )
+      t.equal(await ask({ authorization: `Bearer ${token}` }), 429, 'a good token too')
       t.equal(
         (await server.report('acme/rocket', sha, { state: 'success' }, token)).status,
         429,
-        'and a report',
+        'a report too',
       )
-      t.equal(await ask({ authorization: 'Bearer ' }), 429, 'and a scheme without a value')
-      t.equal(await ask({ authorization: 'Basic x' }), 429, 'and what is no token')
+      t.equal(await ask({ authorization: 'Bearer ' }), 429, 'a scheme without a value')
+      t.equal(await ask({ authorization: 'Basic x' }), 429, 'a malformed credential')
       t.equal(await ask({}), 200, 'anonymous requests are never blocked')
       t.equal(await ask({ authorization: '' }), 200, 'an empty header is no credential')
       t.equal((await server.report('acme/rocket', sha, { state: 'success' })).status, 401)
@@ -100,15 +96,15 @@ for (const database of databases) {
       t.same(await fail(ask, LIMIT + 3), [401, 401, 401, 401, 429, 429, 429, 429].slice(0, LIMIT + 3))
       t.equal(await endsAt(), end)
 
-      // As if its time had come.
+      // Ends the window.
       await query(`update auth_failures set ends_at = ${Date.now()}`)
-      t.equal(await ask({ authorization: `Bearer ${token}` }), 200, 'then it is over')
+      t.equal(await ask({ authorization: `Bearer ${token}` }), 200, 'the block ends with the window')
       const again = await fail(ask, LIMIT + 1)
-      t.equal(count(again, 401), LIMIT, 'and counting starts at zero')
-      t.ok(Number(await endsAt()) > Number(end), 'in a window of its own')
+      t.equal(count(again, 401), LIMIT, 'counting restarts at zero')
+      t.ok(Number(await endsAt()) > Number(end), 'in a new window')
     })
 
-    t.test('a success does not reset it', async (t) => {
+    t.test('a success does not reset the count', async (t) => {
       const { ask, token } = await setUp(t, database)
       await fail(ask, LIMIT - 1)
       t.equal(await ask({ authorization: `Bearer ${token}` }), 200)
@@ -116,7 +112,7 @@ for (const database of databases) {
       t.equal(await ask(bad()), 429)
     })
 
-    t.test('what counts', async (t) => {
+    t.test('what counts as a failure', async (t) => {
       const { server, ask, token, query } = await setUp(t, database, { budget: { limit: 1000, window: 300 } })
       const failures = async () => (await query('select failures from auth_failures'))[0]?.failures ?? 0
       const expired = await server.createToken('acme', { expiresAt: Date.now() - 1 })
@@ -135,7 +131,7 @@ for (const database of databases) {
       }
     })
 
-    t.test('what does not count', async (t) => {
+    t.test('what does not count as a failure', async (t) => {
       const { server, sha, ask, token, query } = await setUp(t, database, {
         budget: { limit: 1, window: 300 },
       })
@@ -169,27 +165,31 @@ for (const database of databases) {
       ] as const
       for (const [status, what, answer] of rows) t.equal(answer.status, status, what)
       t.same(await query('select * from auth_failures'), [])
-      t.equal(await ask(bad()), 401, 'the budget of one is whole')
+      t.equal(await ask(bad()), 401, 'the budget of one failure is untouched')
     })
 
-    t.test('each address has a budget of its own', async (t) => {
+    t.test('each address has its own budget', async (t) => {
       const { ask, token } = await setUp(t, database, { trustedProxies: [parseCidr('127.0.0.1')] })
       const from = (address: string) => ({ 'x-forwarded-for': address })
       t.equal(count(await fail(ask, LIMIT + 1, from('2001:db8:1:2::1')), 429), 1)
       t.equal(
         await ask({ ...bad(), ...from('2001:db8:1:2:ffff::9') }),
         429,
-        'an IPv6 address shares that of its /64',
+        'IPv6 addresses share the budget of their /64',
       )
-      t.equal(await ask({ ...bad(), ...from('2001:db8:1:3::1') }), 401, 'and no other')
+      t.equal(await ask({ ...bad(), ...from('2001:db8:1:3::1') }), 401, 'another /64 has its own')
       t.equal(count(await fail(ask, LIMIT + 1, from('192.0.2.1')), 429), 1)
-      t.equal(await ask({ ...bad(), ...from('::ffff:192.0.2.1') }), 429, 'IPv4 in IPv6 is IPv4')
+      t.equal(
+        await ask({ ...bad(), ...from('::ffff:192.0.2.1') }),
+        429,
+        'an IPv4-mapped IPv6 address counts as IPv4',
+      )
       t.equal(await ask({ ...bad(), ...from('192.0.2.2') }), 401)
       t.equal(await ask({ authorization: `Bearer ${token}`, ...from('192.0.2.3') }), 200)
       t.equal(await ask({ ...bad(), ...from('192.0.2.1, 127.0.0.1') }), 429, 'past trusted proxies')
     })
 
-    t.test('X-Forwarded-For of others is not believed, and warned of once', async (t) => {
+    t.test('X-Forwarded-For from an untrusted peer is ignored, with one warning', async (t) => {
       const log = new PassThrough({ encoding: 'utf8' })
       const { ask } = await setUp(t, database, { logger: pino({ level: 'warn' }, log) })
       for (let index = 0; index < LIMIT; index++)
@@ -197,10 +197,10 @@ for (const database of databases) {
       t.equal(await ask({ ...bad(), 'x-forwarded-for': '192.0.2.99' }), 429, 'one address, one budget')
       const lines = String(log.read()).trim().split('\n')
       t.equal(lines.filter((line) => line.includes('TRUSTED_PROXIES')).length, 1)
-      t.equal(lines.filter((line) => line.includes('blocked')).length, 1, 'the block itself is logged once')
+      t.equal(lines.filter((line) => line.includes('blocked')).length, 1, 'one block is logged once')
     })
 
-    t.test('it is shared by every process, survives a restart, and can be lifted', async (t) => {
+    t.test('all processes share the budget, it survives a restart, and it can be lifted', async (t) => {
       const { server, path, ask, token } = await setUp(t, database)
       t.equal(count(await fail(ask, LIMIT + 1), 429), 1)
       const other = await startAnother(t, server)
@@ -215,12 +215,12 @@ for (const database of databases) {
       const cli = (...args: string[]) => createProgram(environment).parseAsync(args, { from: 'user' })
       await t.rejects(cli('blocked', 'lift', '192.0.2.7'), { name: 'RuleViolation' })
       await cli('blocked', 'lift', '127.0.0.1')
-      t.equal(await ask(good.headers), 200, 'at the next request')
+      t.equal(await ask(good.headers), 200, 'from the next request on')
       t.equal((await fetch(other + path, good)).status, 200, 'in every process')
       t.equal(await ask(bad()), 401)
     })
 
-    t.test('there are at most 100,000 live rows; the ones that end soonest go', async (t) => {
+    t.test('there are at most 100,000 live rows; those that end soonest are removed', async (t) => {
       const { ask, query } = await setUp(t, database)
       const now = Date.now()
       await query(

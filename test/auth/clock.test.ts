@@ -12,7 +12,7 @@ const METRICS_TOKEN = 'metrics-token-of-this-test'
 const HOUR = 3_600
 
 for (const { database, set } of [sqliteWithClock(t, sqlite), postgresWithClock(postgres)]) {
-  t.test(`no block outlasts its window when the clock of ${database.name} is set back`, async (t) => {
+  t.test(`a block never outlasts its window when the clock of ${database.name} is set back`, async (t) => {
     const { store, app, url, ...server } = await startServer(t, {
       database,
       budget: { limit: LIMIT, window: WINDOW },
@@ -39,7 +39,7 @@ for (const { database, set } of [sqliteWithClock(t, sqlite), postgresWithClock(p
       await set(from)
       if ((await ask(token)).status === 404) await block()
       await set(to)
-      t.equal((await ask(token)).status, 404, 'a good token is looked at')
+      t.equal((await ask(token)).status, 404, 'a good token is accepted')
       const metrics = await server.call('GET', '/metrics', { token: METRICS_TOKEN })
       t.equal(metrics.status, 200)
       t.match(metrics.body, /^commit_status_blocked_addresses 0$/m)

@@ -1,20 +1,22 @@
 import { setTimeout } from 'node:timers/promises'
+import { sql } from 'kysely'
 import t from 'tap'
 import { issueToken } from '../../src/auth/issue-token.ts'
 import { createToken } from '../../src/auth/token.ts'
+import { openEngine } from '../../src/store/store.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { createAccount, csrfOf, openVisitor, PASSWORD } from '../helpers/visitor.ts'
 
 const LIMIT = 25
 const ATTEMPTS = 200
-/** Seconds: longer than the flood lasts on a slow machine, and no longer than a test may wait. */
-const WINDOW = 8
+/** Seconds. */
+const WINDOW = 300
 
 t.jobs = databases.length
 
 for (const database of databases) {
-  t.test(`two processes over ${database.name} give one budget to all doors`, async (t) => {
+  t.test(`two processes on ${database.name} share one budget for the API, git and sign-in`, async (t) => {
     const { store, options } = await openTestStore(t, database)
     const userId = await createAccount({ store }, 'alice')
     const request = { userId, name: 'CI', scopes: ['repo'], expiresAt: null }
@@ -47,7 +49,7 @@ for (const database of databases) {
       Array.from({ length: ATTEMPTS }, (_, index) => {
         const place = index % servers.length
         const [server, form, attempt] = [servers[place], forms[place], attempts[index % attempts.length]]
-        if (!server || !form || !attempt) throw new Error('there is one for every index')
+        if (!server || !form || !attempt) throw new Error('every index has one of each')
         return attempt(server.url, form)
       }),
     )
@@ -56,16 +58,23 @@ for (const database of databases) {
     t.equal(refused.length, LIMIT)
     t.equal(blocked.length, ATTEMPTS - LIMIT)
     t.ok(refused.every(({ retryAfter }) => retryAfter === null))
-    t.ok(blocked.every(({ retryAfter }) => /^[1-8]$/.test(retryAfter ?? '')))
+    t.ok(
+      blocked.every(({ retryAfter }) => /^[1-9]\d*$/.test(retryAfter ?? '') && Number(retryAfter) <= WINDOW),
+    )
 
     const warnings = servers.flatMap(({ log }) => log).filter((line) => line.includes('blocked:'))
-    t.equal(warnings.length, 1, 'told once, by one of them')
+    t.equal(warnings.length, 1, 'logged once, by one process')
 
     const again = await ask(`${servers[0]?.url}${api}`, `Bearer ${token}`)
     t.equal(again.status, 429, 'a good credential too')
-    await setTimeout(Number(again.retryAfter) * 1000)
+    // Shortens the wait that Retry-After asks for to one second.
+    const engine = await openEngine(options)
+    t.teardown(() => engine.close())
+    const skipped = (Number(again.retryAfter) - 1) * 1000
+    await sql`update auth_failures set ends_at = ends_at - ${sql.lit(skipped)}`.execute(engine.kysely)
+    await setTimeout(1_000)
     for (const { url } of servers) {
-      // Signed in to where nothing is: the credential is good.
+      // The repository does not exist: 404 means that the credential was accepted.
       t.equal((await ask(url + api, `Bearer ${token}`)).status, 404)
       t.equal((await ask(url + git, basic(token))).status, 404)
       t.equal((await openVisitor(url).signIn('alice', PASSWORD)).status, 303)

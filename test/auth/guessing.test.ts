@@ -14,7 +14,7 @@ const METRICS_TOKEN = 'metrics-token-of-this-test'
 t.jobs = databases.length
 
 for (const database of databases) {
-  t.test(`requests that were opened before, in two processes over ${database.name}`, async (t) => {
+  t.test(`requests opened before the budget was spent, in two processes on ${database.name}`, async (t) => {
     const { store, options, ...admin } = await startServer(t, { database })
     await createAccount({ store }, 'alice')
     const { commits } = await admin.createRepository('alice/rocket', { private: true })
@@ -29,7 +29,7 @@ for (const database of databases) {
     const csrf = csrfOf((await visitor.get('/login')).body)
     const browser = { cookie: visitor.cookieHeader(), csrf }
 
-    /** Half of them have sent half of their body. */
+    /** Opens a sign-in. Every second one has sent half of its body. */
     async function openSignIn(index: number, name: string, password: string) {
       const { headers, body } = signInForm(browser, name, password)
       const held = await holdRequest('POST', `${urlOf(index)}/login`, headers, body.length)
@@ -56,7 +56,7 @@ for (const database of databases) {
       return () => held.finish('0000')
     }
 
-    // A name that nobody has is compared at full cost, so that a queue forms.
+    // An unknown name is compared at full cost, so that a queue forms.
     const [wrong, right, reports, fetches] = await Promise.all([
       openAll(SIGN_INS, 'nobody', 'wrong horse'),
       openAll(4, 'alice', PASSWORD),
@@ -69,17 +69,17 @@ for (const database of databases) {
     t.equal(withStatus(429).length, SIGN_INS - LIMIT)
     for (const { headers } of withStatus(429)) t.match(headers['retry-after'], /^[1-9]\d*$/)
 
-    for (const finish of right) t.equal((await finish()).status, 429, 'the right password is not looked at')
+    for (const finish of right) t.equal((await finish()).status, 429, 'the right password is not compared')
     for (const { url } of servers) {
       const headers = { authorization: `Bearer ${METRICS_TOKEN}` }
-      t.equal((await fetch(`${url}/metrics`, { headers })).status, 429, 'nor is the token of the metrics')
+      t.equal((await fetch(`${url}/metrics`, { headers })).status, 429, 'nor is the metrics token')
     }
-    for (const finish of reports) t.equal((await finish()).status, 201, 'a good token was looked at before')
-    for (const finish of fetches) t.equal((await finish()).status, 200, 'and so it was for git')
+    for (const finish of reports) t.equal((await finish()).status, 201, 'a good token was checked before')
+    for (const finish of fetches) t.equal((await finish()).status, 200, 'for git as well')
   })
 }
 
-t.test('a sign-in is answered amid a flood of them from other addresses', async (t) => {
+t.test('a sign-in succeeds during a flood of attempts from other addresses', async (t) => {
   const { store, url } = await startServer(t, {
     budget: { limit: 1_000, window: 300 },
     trustedProxies: [parseCidr('127.0.0.1')],
@@ -103,8 +103,12 @@ t.test('a sign-in is answered amid a flood of them from other addresses', async 
   const before = statuses.length
   t.equal(await submit(alice, '198.51.100.1', PASSWORD, own), 303)
   const meanwhile = statuses.length - before
-  t.ok(meanwhile < 20, `${meanwhile} of the flood were answered meanwhile`)
+  t.ok(meanwhile < 20, `${meanwhile} attempts of the flood were answered in the meantime`)
   await Promise.all(flood)
-  // On a slow machine some wait too long.
-  t.same([...new Set(statuses)].filter((status) => status !== 503).join(), '401', 'the flood is compared too')
+  // On a slow machine some of them time out in the queue.
+  t.same(
+    [...new Set(statuses)].filter((status) => status !== 503).join(),
+    '401',
+    'the attempts of the flood are compared too',
+  )
 })

@@ -10,8 +10,8 @@ import {
   always,
   CALLERS,
   type Caller,
+  contractRules,
   type Expectation,
-  judged,
   REPOSITORIES,
   repositoryPage,
   signedIn,
@@ -20,7 +20,7 @@ import {
 } from './access-rules.ts'
 
 interface Sample {
-  /** With `{repo}` and `{sha}`. */
+  /** May contain `{repo}` and `{sha}`. */
   path: string
   expected: Expectation
   headers?: Record<string, string>
@@ -42,33 +42,33 @@ const FILES = [
   'swagger-ui-bundle.js',
 ]
 
-/** The shortest that git takes for a request: nothing is wanted, nothing is sent. */
+/** The shortest request that git accepts: a flush packet, which asks for nothing and sends nothing. */
 function gitCall(service: string, access: 'read' | 'write'): Sample {
   return {
     path: `${GIT}/${service}`,
     headers: { 'content-type': `application/x-${service}-request` },
     body: '0000',
-    expected: judged('git', access, 200),
+    expected: contractRules('git', access, 200),
   }
 }
 
-/** Requests for every route of the server. HEAD is answered as GET is. */
+/** Sample requests for every route of the server. HEAD follows GET. */
 const ROUTES: Record<string, Sample[]> = {
   'POST /api/v1/repos/:owner/:repo/statuses/:sha': [
     {
       path: `${API}/statuses/{sha}`,
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ state: 'success' }),
-      expected: judged('api', 'write', 201),
+      expected: contractRules('api', 'write', 201),
     },
   ],
   'GET /api/v1/repos/:owner/:repo/commits/:sha/statuses': [
-    { path: `${API}/commits/{sha}/statuses`, expected: judged('api', 'read', 200) },
+    { path: `${API}/commits/{sha}/statuses`, expected: contractRules('api', 'read', 200) },
   ],
   'GET /:owner/:repo/info/refs': [
-    { path: `${GIT}/info/refs?service=git-upload-pack`, expected: judged('git', 'read', 200) },
-    { path: `${GIT}/info/refs?service=git-receive-pack`, expected: judged('git', 'write', 200) },
-    // Leads to the address with the suffix, whether there is a repository or not.
+    { path: `${GIT}/info/refs?service=git-upload-pack`, expected: contractRules('git', 'read', 200) },
+    { path: `${GIT}/info/refs?service=git-receive-pack`, expected: contractRules('git', 'write', 200) },
+    // Redirects to the address with the suffix, whether or not the repository exists.
     { path: '/acme/{repo}/info/refs?service=git-upload-pack', expected: always(301) },
   ],
   'POST /:owner/:name([^]*).git/git-upload-pack': [gitCall('git-upload-pack', 'read')],
@@ -83,12 +83,12 @@ const ROUTES: Record<string, Sample[]> = {
   ],
   'POST /login': [{ path: '/login', ...FORM, expected: always(403) }],
   'POST /logout': [{ path: '/logout', ...FORM, expected: always(403) }],
-  // Wants a token of its own, which nobody here has.
+  // Requires the metrics token, which no caller here has.
   'GET /metrics': [{ path: '/metrics', expected: always(401) }],
   'GET /login': [
     {
       path: '/login',
-      // Who is signed in already is sent on.
+      // Signed-in users are redirected.
       expected: (...args) => (signedIn(0)(...args) === 303 ? 200 : 303),
     },
   ],
@@ -105,12 +105,12 @@ const ROUTES: Record<string, Sample[]> = {
   ),
 }
 
-t.test('the table has every route of the server, and no other', async (t) => {
+t.test('the table lists exactly the routes of the server', async (t) => {
   const { routes } = await setUp(t)
   t.same([...routes].sort(), Object.keys(ROUTES).sort())
 })
 
-t.test('caller × way to present a credential × repository × route', async (t) => {
+t.test('every combination of caller, credential form, repository and route', async (t) => {
   const { ask, present } = await setUp(t)
   for (const [route, samples] of Object.entries(ROUTES)) {
     t.test(route, async (t) => {
@@ -138,18 +138,19 @@ t.test('caller × way to present a credential × repository × route', async (t)
         t.equal(head.status, status, `HEAD ${what}`)
         t.equal(head.body, '')
       }
-      // Nothing may tell a private repository from one that is not there.
+      // A private repository must be indistinguishable from a missing one.
       if (repository !== 'public') alike.push(answer.raw.replaceAll(repository, '{repo}'))
     }
     if (hidden === missing)
-      t.equal(alike[0], alike[1], `private and missing are the same · ${caller} · ${way}`)
+      t.equal(alike[0], alike[1], `private and missing look the same · ${caller} · ${way}`)
   }
 })
 
 async function setUp(t: Test) {
   const routes = new Set<string>()
   const collect = (message: unknown) => {
-    const { fastify }: { fastify: FastifyInstance } = Object(message)
+    // Node types messages as unknown; Fastify documents this one.
+    const { fastify } = message as { fastify: FastifyInstance }
     fastify.addHook('onRoute', ({ method, url }: RouteOptions) => {
       for (const name of [method].flat()) if (name !== 'HEAD') routes.add(`${name} ${url}`)
     })
@@ -157,7 +158,7 @@ async function setUp(t: Test) {
   subscribe('fastify.initialization', collect)
   const server = await startServer(t, {
     budget: { limit: 1_000_000, window: 300 },
-    metricsToken: 'a token of the monitoring',
+    metricsToken: 'metrics-token-of-this-test',
   })
   unsubscribe('fastify.initialization', collect)
   const { store } = server
@@ -183,7 +184,7 @@ async function setUp(t: Test) {
   const credentials = new Map<Caller, { token: string; session: string }>()
   for (const caller of CALLERS) {
     if (caller === 'anonymous') continue
-    // All of the owner where nothing but the credential can be what is wrong.
+    // The other callers are the owner, so that only the credential can be wrong.
     const user = caller === 'stranger' || caller === 'reader' || caller === 'writer' ? caller : 'acme'
     credentials.set(caller, {
       token: caller === 'unknown' ? createToken() : await tokenOf(caller, user),
@@ -228,7 +229,7 @@ async function setUp(t: Test) {
   const agent = new Agent({ keepAlive: true })
   t.teardown(() => agent.destroy())
 
-  /** @returns the answer, and as `raw` all that may not differ: headers as sent, without the time and random values */
+  /** Sends a request. `raw` is everything that must not differ: status, headers and body, without time and random values. */
   async function ask(method: string, path: string, headers: Record<string, string>, body?: string) {
     const { promise, resolve, reject } = Promise.withResolvers<{
       status: number

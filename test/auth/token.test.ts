@@ -3,18 +3,18 @@ import { readCredential } from '../../src/auth/credential.ts'
 import { createToken, hashToken, isToken, tokenPrefix } from '../../src/auth/token.ts'
 import { headerValues } from '../../src/http/header-values.ts'
 
-t.test('a token', async (t) => {
+t.test('createToken', async (t) => {
   const tokens = Array.from({ length: 200 }, createToken)
-  t.equal(new Set(tokens).size, tokens.length, 'never the same twice')
-  for (const token of tokens) t.match(token, /^cst_[0-9A-Za-z]{38}$/, 'fixed prefix, random part, checksum')
+  t.equal(new Set(tokens).size, tokens.length, 'unique')
+  for (const token of tokens) t.match(token, /^cst_[0-9A-Za-z]{38}$/, 'prefix, random part and checksum')
   t.ok(tokens.every(isToken))
-  // 32 characters of 62: more than the 128 bits that are asked for.
+  // 32 characters from an alphabet of 62: more than the required 128 bits.
   t.ok(32 * Math.log2(62) >= 128)
   const used = new Set(tokens.flatMap((token) => [...token.slice(4, 36)]))
-  t.equal(used.size, 62, 'of the whole alphabet')
+  t.equal(used.size, 62, 'uses the whole alphabet')
 })
 
-t.test('a typing error is found without the database', async (t) => {
+t.test('isToken detects typos', async (t) => {
   const token = createToken()
   const others = [
     '',
@@ -35,7 +35,7 @@ t.test('a typing error is found without the database', async (t) => {
   }
 })
 
-t.test('what is kept of it', async (t) => {
+t.test('hashToken and tokenPrefix', async (t) => {
   const token = createToken()
   t.equal(
     hashToken('abc'),
@@ -57,13 +57,13 @@ t.test('readCredential', async (t) => {
   const rows: [string, object, string[]][] = [
     ['no header', none, []],
     ['an empty header', none, ['']],
-    ['white space', none, ['   ']],
+    ['whitespace', none, ['   ']],
     ['Bearer', good, [`Bearer ${token}`]],
     ['token', good, [`token ${token}`]],
     ['bearer in any case', good, [`bEaReR ${token}`]],
     ['token in any case', good, [`TOKEN ${token}`]],
     ['several spaces', good, [`Bearer      ${token}`]],
-    ['space around', good, [`  Bearer ${token}  `]],
+    ['surrounding spaces', good, [`  Bearer ${token}  `]],
     ['a scheme without a value', empty, ['Bearer']],
     ['a scheme and a space', empty, ['token ']],
     ['another scheme', malformed, [`Basic ${token}`]],
@@ -73,7 +73,7 @@ t.test('readCredential', async (t) => {
     ['a parameter', malformed, [`Bearer ${token}, x=y`]],
     ['two headers', malformed, [`Bearer ${token}`, `Bearer ${token}`]],
     ['two headers, one of them empty', malformed, ['', `Bearer ${token}`]],
-    ['not the form of a token', unknown, ['Bearer secret']],
+    ['not in the form of a token', unknown, ['Bearer secret']],
     ['a wrong checksum', unknown, [`Bearer ${token.slice(0, -6)}000000`]],
   ]
   for (const [what, expected, values] of rows) {
@@ -87,5 +87,5 @@ t.test('readCredential', async (t) => {
     t.same(readCredential(headerValues(rawHeaders, 'authorization'), schemes), expected, what)
   }
   const picky = new Map([['bearer', () => null]])
-  t.same(readCredential([`Bearer ${token}`], picky), malformed, 'a value its scheme cannot read')
+  t.same(readCredential([`Bearer ${token}`], picky), malformed, 'a value that the scheme rejects')
 })
