@@ -2,7 +2,7 @@
 
 import type { components } from './schema.ts'
 
-/** One success: a status code that the contract declares, with its body. */
+/** A success that the contract declares. */
 export interface Reply<Status extends number, Body extends object | null> {
   status: Status
   /** Or a function that returns it, where the encoded body may be cached. */
@@ -35,8 +35,7 @@ export type ListStatusesReply =
   | Reply<200, components['schemas']['CommitStatuses']>
 
 /**
- * Every operation of the contract. A handler answers with a success; it refuses by throwing. `Context` is what the
- * server knows about the caller.
+ * All operations of the contract. A handler returns a success and throws every error. `Context` describes the caller.
  */
 export interface Handlers<Context> {
   /** Report a status: `POST /api/v1/repos/{owner}/{repo}/statuses/{sha}` */

@@ -3,7 +3,7 @@ import { inlined, refName } from './keywords.ts'
 import { routeType, typeName } from './names.ts'
 import type { Operation, Spec } from './spec.ts'
 
-/** What the client is made of: each operation's input and results as types, its method, path and limits as data. */
+/** Emits the client's view of each operation: types of its input and results; its method, path and limits as data. */
 export function emitClient(spec: Spec): string {
   const types = spec.operations.map(operationTypes)
   const methods = spec.operations.map(
@@ -18,41 +18,41 @@ export function emitClient(spec: Spec): string {
   )
   return `import type { paths } from './schema.ts'
 
-/** One answer: a status code that the contract declares, with its body. */
+/** A response that the contract declares. */
 export interface Result<Status extends number, Body> {
   status: Status
   body: Body
   headers: Headers
 }
 
-/** No answer that the contract declares: the service was not reached, or something else answered. */
+/** No response that the contract declares: the service could not be reached, or something else responded. */
 export type Unanswered = Result<0, { error: string }>
 
 ${types.join('\n')}
-/** Every operation of the contract. */
+/** All operations of the contract. */
 export interface Operations<Options> {
 ${methods.join('\n')}}
 
-/** What sending a request takes to know about its operation. */
+/** Describes an operation, as needed to send requests to it. */
 export interface Operation {
   method: string
   path: string
-  /** Names of the parameters that are in the query; the others are in the path. */
+  /** Names of the query parameters. All others are in the path. */
   query: readonly string[]
   /** Status codes that the contract declares. */
   statuses: readonly number[]
-  /** Whether sending the same request twice does no more than sending it once. */
+  /** Whether the same request may be sent twice: it is idempotent. */
   repeatable: boolean
-  /** Requests to one path with the same value here replace each other; \`otherwise\` stands for a missing one. */
+  /** Requests to one path with the same value of this field replace each other; \`otherwise\` is its default. */
   replacesBy: { field: string; otherwise: string } | null
-  /** Largest length of the body's fields, in Unicode code points. */
+  /** Maximum length of fields of the body, in Unicode code points. */
   maxLength: Readonly<Record<string, number>>
-  /** Values of the body's fields that take no others. */
+  /** Permitted values of fields of the body with an enum. */
   values: Readonly<Record<string, readonly string[]>>
 }
 
 type Parameter = string | number | boolean
-/** Path and query parameters and the body of one request. */
+/** The path and query parameters and the body of a request. */
 export interface OperationInput {
   parameters: Readonly<Record<string, Parameter | readonly Parameter[] | undefined>>
   body?: Readonly<Record<string, unknown>>
@@ -60,7 +60,7 @@ export interface OperationInput {
 
 export const operations = ${JSON.stringify(rows, null, 2)} as const satisfies Record<string, Operation>
 
-/** Makes one method an operation out of \`call\`, which sends the request and gives its result. */
+/** Returns one method for each operation. \`call\` sends the request and returns the result. */
 export function operationsOver<Options>(
   call: <Answer>(operation: Operation, input: OperationInput, options?: Options) => Promise<Answer>,
 ): Operations<Options> {
@@ -108,7 +108,8 @@ function row({ schemas }: Spec, { id, method, path, parameters, body, replies, r
 
 function defaultOf(id: string, name: string, fields: Record<string, JsonObject>): string {
   const field = fields[name]
-  if (field?.type !== 'string') throw new SpecError(`${id}: x-replaces-by is no string field of the body`)
+  if (field?.type !== 'string')
+    throw new SpecError(`${id}: x-replaces-by must name a string field of the body`)
   return typeof field.default === 'string' ? field.default : ''
 }
 

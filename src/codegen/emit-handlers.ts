@@ -6,7 +6,7 @@ import { handlerHeaders } from './servable.ts'
 import { defaultOf } from './server-schema.ts'
 import type { Operation, Spec } from './spec.ts'
 
-/** The interface that the server implements: one method an operation, one reply type a success. */
+/** Emits the interface that the server implements: one method for each operation, one reply type for each success. */
 export function emitHandlers(spec: Spec): string {
   const parts = spec.operations.map((operation) => operationTypes(spec, operation))
   const methods = spec.operations.map(
@@ -22,7 +22,7 @@ export function emitHandlers(spec: Spec): string {
   const imports = ['components', 'paths'].filter((name) => text.includes(`${name}['`))
   return `import type { ${imports.join(', ')} } from './schema.ts'
 
-/** One success: a status code that the contract declares, with its body. */
+/** A success that the contract declares. */
 export interface Reply<Status extends number, Body extends object | null> {
   status: Status
   /** Or a function that returns it, where the encoded body may be cached. */
@@ -33,8 +33,7 @@ export interface Reply<Status extends number, Body extends object | null> {
 
 ${text}
 /**
- * Every operation of the contract. A handler answers with a success; it refuses by throwing. \`Context\` is what the
- * server knows about the caller.
+ * All operations of the contract. A handler returns a success and throws every error. \`Context\` describes the caller.
  */
 export interface Handlers<Context> {
 ${methods.join('\n')}}
@@ -104,7 +103,7 @@ function replyType(operation: Operation, reply: Reply): string {
   const body = schema ? schemaType(schema, `${response}['content']['application/json']`) : 'null'
   const headers = handlerHeaders(operation, reply)
   if (headers.length === 0) return `Reply<${status}, ${body}>`
-  // Which of them a success needs is not in openapi-typescript's type where a header is a reference.
+  // openapi-typescript loses `required` of a header that is a reference.
   const pick = (required: boolean) =>
     `Pick<${response}['headers'], ${union(headers.filter((header) => header.required === required).map(({ name }) => name)) || 'never'}>`
   const needed = headers.some(({ required }) => required)
@@ -118,7 +117,7 @@ function fieldsOf(schemas: Spec['schemas'], schema: JsonObject): [string, JsonOb
   ])
 }
 
-/** What has a default is there once the request is validated. */
+/** Returns the type with the fields that have a default made required: validation fills them in. */
 function withDefaults(
   schemas: Spec['schemas'],
   fields: readonly [string, JsonObject][],

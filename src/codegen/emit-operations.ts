@@ -6,7 +6,7 @@ import { handlerHeaders } from './servable.ts'
 import { property, serverSchema } from './server-schema.ts'
 import type { Operation, Spec } from './spec.ts'
 
-/** Emits the scopes of tokens, and one row for each operation: everything that the server needs to bind it to a route. */
+/** Emits the scopes of tokens, and for each operation everything that the server needs to bind it to a route. */
 export function emitOperations({ operations, schemas }: Spec): string {
   const rows = Object.fromEntries(operations.map((operation) => [operation.id, row(operation, schemas)]))
   const scopes = Object.fromEntries(
@@ -38,7 +38,7 @@ function row(operation: Operation, schemas: Spec['schemas']) {
     body: body && serverSchema(schemas, body.schema, 'request'),
     bodyLimit: body?.limit ?? 0,
     replies: Object.fromEntries(replies.map(({ status, schema }) => [status, answer(schema)])),
-    // Those that handlers set.
+    // Only headers that handlers set.
     headers: Object.fromEntries(
       headers.filter(([, set]) => set.length > 0).map(([status, set]) => [status, headersOf(set, schemas)]),
     ),
@@ -53,7 +53,7 @@ function objectOf(parameters: readonly Parameter[], schemaOf: (schema: JsonObjec
   }
 }
 
-/** Without references: text is read by the types that stand here. */
+/** Returns the schema of a query parameter without references, because query strings are coerced by its types. */
 function queryProperty(schemas: Spec['schemas'], schema: JsonObject): JsonObject {
   const whole = property(schemas, inlined(schemas, schema), 'request')
   const items = inlined(schemas, schema).items

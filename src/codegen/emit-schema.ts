@@ -1,9 +1,9 @@
 import openapiTypescript, { astToString } from 'openapi-typescript'
 import type { Spec } from './spec.ts'
 
-/** Types of paths and components, by openapi-typescript. */
+/** Emits the types of paths and components with openapi-typescript. */
 export async function emitSchema({ document }: Spec): Promise<string> {
-  // That answers are open says nothing of which fields there are; as an index signature it would allow any name.
+  // openapi-typescript turns it into an index signature, which would allow misspelled field names.
   const text = JSON.stringify(document, (key, value: unknown) =>
     key === 'additionalProperties' && value === true ? undefined : value,
   )

@@ -1,7 +1,7 @@
 import { serverComponents } from './server-schema.ts'
 import type { Spec } from './spec.ts'
 
-/** Component JSON Schemas, each under its `$id`, for validators, serializers and rules stated once. */
+/** Emits the component JSON Schemas with an `$id` each, for validators and serializers. */
 export function emitSchemas({ schemas, operations }: Spec): string {
   const requests = operations.flatMap(({ parameters, body }) => [
     ...[...parameters.path, ...parameters.query].map(({ schema }) => schema),

@@ -9,20 +9,20 @@ import { readSpec } from './spec.ts'
 
 const HEADER = '// Written by `npm run generate` from openapi.yaml. Do not edit.\n\n'
 
-/** Where the generator reads and writes. */
+/** Paths that the generator reads and writes. */
 export interface GenerateOptions {
   /** The contract. */
   spec: string
-  /** Folder of the server's generated part. */
+  /** Folder of the server's generated files. */
   server: string
-  /** Folder of the client's generated part. */
+  /** Folder of the client's generated files. */
   client: string
 }
 
 /**
- * Every generated file with its text, by path. The same contract always gives the same bytes.
+ * Returns the text of every generated file by path. The same contract always gives the same bytes.
  *
- * @throws SpecError when the contract says something that the generator does not understand.
+ * @throws SpecError if the contract contains something that the generator does not understand
  */
 export async function generate(options: GenerateOptions): Promise<Map<string, string>> {
   const spec = await readSpec(options.spec)
@@ -39,7 +39,7 @@ export async function generate(options: GenerateOptions): Promise<Map<string, st
   )
 }
 
-/** Writes the generated files and removes what else lies in their folders. */
+/** Writes the generated files and removes everything else from their folders. */
 export async function writeGenerated(options: GenerateOptions): Promise<void> {
   const files = await generate(options)
   for (const folder of [options.server, options.client]) await mkdir(folder, { recursive: true })
@@ -47,7 +47,7 @@ export async function writeGenerated(options: GenerateOptions): Promise<void> {
   for (const [path, text] of files) await writeFile(path, text)
 }
 
-/** Paths whose content on disk is not what the contract gives: changed, missing, or not ours. */
+/** Returns the paths of generated files that are missing or out of date, and of other files in their folders. */
 export async function findDrift(options: GenerateOptions): Promise<string[]> {
   const files = await generate(options)
   const drift = await strays(options, files)

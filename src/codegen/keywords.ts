@@ -3,7 +3,7 @@ import { checkPattern } from './patterns.ts'
 
 const REF = '#/components/schemas/'
 
-/** Schema keywords that validators, serializers and types all understand. */
+/** Schema keywords that the validators, the serializers and the generated types all support. */
 const SCHEMA_KEYWORDS = [
   '$ref',
   'type',
@@ -29,11 +29,11 @@ const SCHEMA_KEYWORDS = [
   'description',
   'examples',
   'deprecated',
-  // Largest length in bytes of a string's UTF-8 form.
+  // Maximum length of a string in UTF-8 bytes.
   'x-max-bytes',
-  // Whether a string must not hold lone surrogates; no pattern says so in every language.
+  // Whether a string must not contain lone surrogates; no pattern can express this in every language.
   'x-well-formed',
-  // The rule in words, for error messages where a keyword is not readable.
+  // The rule in words, for error messages.
   'x-rule',
 ]
 const FORMATS = ['uuid', 'date-time', 'http-url']
@@ -41,14 +41,14 @@ const FORMATS = ['uuid', 'date-time', 'http-url']
 /**
  * Checks a schema and everything below it.
  *
- * @throws SpecError for a keyword, a format or a reference that the generator does not know, and for what is valid but
- *   breaks clients that are generated in other languages
+ * @throws SpecError for a keyword, a format or a reference that the generator does not know, and for valid schemas that
+ *   break generated clients in other languages
  */
 export function checkSchema(schema: JsonObject, where: string): void {
   refuseUnknown(schema, SCHEMA_KEYWORDS, where)
   if (schema.$ref !== undefined) checkReference(schema, where)
   if (Array.isArray(schema.type) || list(schema.enum).includes(null)) {
-    throw new SpecError(`${where}: null is written as oneOf: [SCHEMA, { type: 'null' }]`)
+    throw new SpecError(`${where}: write null as oneOf: [SCHEMA, { type: 'null' }]`)
   }
   if (schema.format !== undefined && !FORMATS.includes(text(schema.format, where))) {
     throw new SpecError(`${where}: the generator does not know the format "${schema.format}"`)
@@ -56,7 +56,8 @@ export function checkSchema(schema: JsonObject, where: string): void {
   if (schema.pattern !== undefined) checkPattern(text(schema.pattern, where), where)
   if (schema.not !== undefined) {
     const { pattern, ...others } = object(schema.not, where)
-    if (Object.keys(others).length > 0) throw new SpecError(`${where}: "not" takes one keyword, pattern`)
+    if (Object.keys(others).length > 0)
+      throw new SpecError(`${where}: "not" supports only the keyword pattern`)
     checkPattern(text(pattern, `${where}: not`), where)
   }
   if (schema.oneOf !== undefined) checkSchema(nullableOf(schema, where), where)
@@ -65,28 +66,26 @@ export function checkSchema(schema: JsonObject, where: string): void {
   }
   if (schema.items !== undefined) checkSchema(object(schema.items, `${where}[]`), `${where}[]`)
   if (typeof schema.additionalProperties === 'object') {
-    throw new SpecError(`${where}: additionalProperties is true or false`)
+    throw new SpecError(`${where}: additionalProperties must be true or false`)
   }
 }
 
 function checkReference(schema: JsonObject, where: string): void {
   if (!text(schema.$ref, where).startsWith(REF)) {
-    throw new SpecError(`${where}: ${schema.$ref} is no reference to a component schema`)
+    throw new SpecError(`${where}: ${schema.$ref} does not refer to a component schema`)
   }
   for (const key of Object.keys(schema)) {
     if (key !== '$ref' && key !== 'description')
-      throw new SpecError(
-        `${where}: "${key}" beside $ref is lost in many languages; write it in the component`,
-      )
+      throw new SpecError(`${where}: many languages ignore "${key}" beside $ref; move it to the component`)
   }
 }
 
-/** Whether the schema allows null beside another schema. */
+/** Returns whether the schema allows null or another schema. */
 export function isNullable(schema: JsonObject): boolean {
   return schema.oneOf !== undefined
 }
 
-/** Returns the schema of the values other than null. @throws SpecError for any other use of oneOf. */
+/** Returns the schema of the values other than null. @throws SpecError for any other use of oneOf */
 export function nullableOf(schema: JsonObject, where: string): JsonObject {
   const [inner, nothing, ...others] = list(schema.oneOf)
   const known = ['oneOf', 'description', 'title', 'deprecated', 'examples']
@@ -104,7 +103,7 @@ export function nullableOf(schema: JsonObject, where: string): JsonObject {
   return object(inner, where)
 }
 
-/** Name of the component schema that `schema` refers to, or null where it stands by itself. */
+/** Returns the name of the component schema that `schema` refers to, or null if it is not a reference. */
 export function refName(schema: JsonObject): string | null {
   return typeof schema.$ref === 'string' ? schema.$ref.slice(REF.length) : null
 }

@@ -17,8 +17,8 @@ try {
   if (values.check) {
     const drift = await findDrift(values)
     for (const path of drift)
-      process.stderr.write(`${relative(process.cwd(), path)} is not what openapi.yaml gives\n`)
-    if (drift.length > 0) process.stderr.write('Run `npm run generate` and commit what it writes.\n')
+      process.stderr.write(`${relative(process.cwd(), path)} does not match openapi.yaml\n`)
+    if (drift.length > 0) process.stderr.write('Run `npm run generate` and commit the result.\n')
     process.exitCode = drift.length > 0 ? 1 : 0
   } else {
     await writeGenerated(values)

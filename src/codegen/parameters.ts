@@ -7,7 +7,7 @@ export interface Parameter {
   schema: JsonObject
 }
 
-/** Parameters of an operation by where a request has them. */
+/** Parameters of an operation by location. */
 export interface Parameters {
   path: Parameter[]
   query: Parameter[]
@@ -15,7 +15,7 @@ export interface Parameters {
 
 const PARAMETER = ['name', 'in', 'required', 'description', 'schema', 'example']
 const SCALARS = ['string', 'integer', 'number', 'boolean']
-/** The one request header that operations share: the server revalidates every GET by it. */
+/** The only header parameter that is supported: the server uses it to revalidate every GET. */
 const IF_NONE_MATCH = 'if-none-match'
 
 /**
@@ -43,7 +43,7 @@ export function readParameters(
       parameters.query.push({ name, required, schema })
     } else if (parameter.in !== 'header' || name.toLowerCase() !== IF_NONE_MATCH || required) {
       throw new SpecError(
-        `${where}: parameter ${name}: parameters are in the path or the query; of headers only If-None-Match, optional`,
+        `${where}: parameter ${name}: only path and query parameters are supported, and the optional header If-None-Match`,
       )
     }
   }
@@ -51,7 +51,7 @@ export function readParameters(
   return parameters
 }
 
-/** A URL holds text: a value, or several of one name. */
+/** Checks the type of a query parameter: a scalar, or an array of scalars, written as several values of one name. */
 function checkQueryType(
   schemas: Readonly<Record<string, JsonObject>>,
   schema: JsonObject,
@@ -60,11 +60,11 @@ function checkQueryType(
   const { type, items } = inlined(schemas, schema)
   const single = type === 'array' ? inlined(schemas, object(items, `${where}: items`)).type : type
   if (typeof single !== 'string' || !SCALARS.includes(single)) {
-    throw new SpecError(`${where}: in the query are ${SCALARS.join(', ')} and arrays of these`)
+    throw new SpecError(`${where}: query parameters must be ${SCALARS.join(', ')} or arrays of these`)
   }
 }
 
-/** The client takes all parameters and the body in one object. */
+/** Checks that names are unique, because the client takes all parameters and the body in one object. */
 function checkNames(parameters: readonly Parameter[], where: string): void {
   const names = parameters.map(({ name }) => name)
   for (const [index, name] of names.entries()) {

@@ -1,23 +1,23 @@
 import { SpecError } from './document.ts'
 
 /**
- * What a pattern may consist of: the syntax that ECMA-262 with and without the flag `u`, RE2, Java and Python all accept.
- * Each matches one token at the beginning of the rest.
+ * The syntax that ECMA-262 with and without the flag `u`, RE2, Java and Python all accept. Each expression matches one
+ * token at the beginning of the rest of a pattern.
  */
 const TOKENS = [
-  // An escaped syntax character, a class that all know, a control character, a code point below U+0100.
+  // An escaped syntax character, a common class, a control character, a code point below U+0100.
   /^\\(?:[\^$\\.*+?()[\]{}|/]|[dDwWsSbB]|[fnrt]|x[0-9A-Fa-f]{2})/,
-  // A group without a name, capturing or not. What else begins with "(?" is look-around, a flag or a name.
+  // An unnamed group, capturing or not. Anything else that begins with "(?" is look-around, a flag or a name.
   /^\((?:\?:|(?!\?))/,
   /^[)|^$.]/,
-  // A count, lazy or not. A second "+" would be possessive in Java and an error elsewhere.
+  // A quantifier, lazy or not. A second "+" would be possessive in Java and an error elsewhere.
   /^(?:[*+?]|\{\d{1,4}(?:,\d{0,4})?\})\??(?![*+?{])/,
-  // A set. Java reads "[" and "&&" within it as operators; Python warns of "--", "||" and "~~".
+  // A character class. Java treats "[" and "&&" in it as operators; Python warns about "--", "||" and "~~".
   /^\[\^?(?:\\(?:[\^$\\.*+?()[\]{}|/-]|[dDwWsS]|[fnrt]|x[0-9A-Fa-f]{2})|(?!&&|--|\|\||~~)[^\\[\]\ud800-\udfff])+\]/,
   // Any other character of the Basic Multilingual Plane.
   /^[^\\^$.*+?()[\]{}|\ud800-\udfff]/,
 ]
-/** RE2 refuses what would repeat a part more often, counts within counts multiplied. */
+/** RE2 rejects more repetitions; nested ones multiply. */
 const MOST_REPEATS = 1000
 
 /**
@@ -31,7 +31,7 @@ export function checkPattern(pattern: string, where: string): void {
       `${where}: pattern ${pattern} is not portable at "${part}": ECMA-262 with and without "u", RE2, Java and ` +
         'Python must all accept it',
     )
-  // How often the most repeated part of each open group is repeated, and of the last part.
+  // The number of repetitions of the most repeated part of each open group, and of the previous part.
   const groups = [1]
   let last = 1
   for (let at = 0; at < pattern.length; ) {

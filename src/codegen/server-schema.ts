@@ -1,20 +1,20 @@
 import { entries, type JsonObject, list, object, SpecError } from './document.ts'
 import { inlined, isNullable, nullableOf, refName } from './keywords.ts'
 
-/** Whether a client writes the value or reads it. */
+/** Whether the schema describes what a client sends or what the server sends. */
 export type Use = 'request' | 'answer'
 
 type Schemas = Readonly<Record<string, JsonObject>>
 
 /**
- * Returns a schema in the form that is exact and fast for the server's validators and serializers; the published one is
- * the form that clients in every language understand.
+ * Returns a schema in the form that is exact and fast for the server's validators and serializers. The published form
+ * is one that clients in every language understand.
  *
  * - References name the `$id` of a shared schema, as Ajv and Fastify resolve them.
- * - `oneOf` with null is a list of types: serializers try the branches of `oneOf` one after the other.
+ * - `oneOf` with null becomes a list of types, because serializers try the branches of `oneOf` one after the other.
  * - Objects of answers are closed. Clients must accept a new field; the server must not send one by accident.
- * - A default stands where Ajv fills it in: at the property of a request, not behind a reference.
- * - `maxLength` is left out where `x-max-bytes` implies it, so that the message is about bytes.
+ * - A default moves to the property of a request, where Ajv fills it in, from behind a reference.
+ * - `maxLength` is omitted if `x-max-bytes` implies it, so that error messages are about bytes.
  */
 export function serverSchema(schemas: Schemas, schema: JsonObject, use: Use): JsonObject {
   if (isNullable(schema)) return nullable(schemas, schema, use)
@@ -23,7 +23,7 @@ export function serverSchema(schemas: Schemas, schema: JsonObject, use: Use): Js
   const { default: _, maxLength, not, properties, items, ...result } = schema
   const maxBytes = schema['x-max-bytes']
   if (maxLength !== undefined && !(Number(maxLength) >= Number(maxBytes))) result.maxLength = maxLength
-  // Without its type it would hold for null too, and refuse it.
+  // Without a type, it would also reject null.
   if (not !== undefined) result.not = { type: 'string', ...object(not, 'not') }
   if (items !== undefined) result.items = serverSchema(schemas, object(items, 'items'), use)
   if (properties !== undefined) {
@@ -45,7 +45,7 @@ export function property(schemas: Schemas, schema: JsonObject, use: Use): JsonOb
   return use === 'answer' || value === undefined ? result : { ...result, default: value }
 }
 
-/** Returns the default of a field or parameter, its own or that of the component it refers to. */
+/** Returns the default of a field or parameter, or of the component that it refers to. */
 export function defaultOf(schemas: Schemas, schema: JsonObject): JsonObject[string] | undefined {
   return inlined(schemas, schema).default
 }
@@ -80,8 +80,8 @@ export function serverComponents(
       ]
       if (asked.has(name) && answered.has(name) && JSON.stringify(request) !== JSON.stringify(answer)) {
         throw new SpecError(
-          `components.schemas.${name} is in a request and in an answer: the server takes unknown fields in the one and ` +
-            'sends none in the other, so each needs a schema of its own',
+          `components.schemas.${name} is used by a request and by an answer; write two schemas, because the server ` +
+            'ignores unknown fields of requests and sends none in answers',
         )
       }
       return [name, answered.has(name) ? answer : request]
@@ -89,7 +89,7 @@ export function serverComponents(
   )
 }
 
-/** Names of the components that the schemas refer to, directly or through each other. */
+/** Returns the names of the components that the schemas refer to, directly or indirectly. */
 function reachable(schemas: Schemas, roots: readonly JsonObject[]): Set<string> {
   const found = new Set<string>()
   const visit = (schema: JsonObject) => {

@@ -15,30 +15,30 @@ import { type Parameters, readParameters } from './parameters.ts'
 import { type Reply, readContent, readReplies } from './replies.ts'
 import { checkLinks, servable, type Unchecked } from './servable.ts'
 
-/** One operation of the contract, with every reference but those to component schemas resolved. */
+/** An operation of the contract. All references are resolved, except those to component schemas. */
 export interface Operation {
   id: string
   summary: string
   method: string
-  /** As in the contract: `/api/v1/repos/{owner}`. */
+  /** The path as in the contract, such as `/api/v1/repos/{owner}`. */
   path: string
-  /** Access to the repository that the caller needs. */
+  /** Access to the repository that a caller needs. */
   access: 'read' | 'write'
-  /** Field of the body by which a request replaces an earlier one, so that repeating it is safe. */
+  /** The field of the body that makes a request replace an earlier one, so that repeating it is safe. */
   replacesBy: string | null
-  /** Whether the contract allows a call without any credential. */
+  /** Whether the contract allows a call without a credential. */
   anonymous: boolean
   /** Names of the security schemes, in the contract's order. */
   schemes: string[]
-  /** Scopes that every one of them demands. */
+  /** Scopes that every scheme requires. */
   scopes: string[]
   parameters: Parameters
-  /** `limit` is the largest size in bytes. */
+  /** `limit` is the maximum size in bytes. */
   body: { schema: JsonObject; limit: number } | null
   replies: Reply[]
 }
 
-/** What the emitters work from. */
+/** The input of the emitters. */
 export interface Spec {
   document: JsonObject
   operations: Operation[]
@@ -65,10 +65,9 @@ const DOCUMENT = ['openapi', 'info', 'servers', 'tags', 'paths', 'components', '
 const COMPONENTS = ['schemas', 'parameters', 'responses', 'headers', 'securitySchemes']
 
 /**
- * Reads a contract and refuses what the generator would otherwise have to ignore, and what the server cannot serve.
+ * Reads a contract. Rejects what the generator would otherwise have to ignore, and what the server cannot serve.
  *
- * @throws SpecError for an invalid document, a keyword or an `x-` key that is not known, or an operation that lacks
- *   something
+ * @throws SpecError for an invalid document, an unknown keyword or `x-` key, or an incomplete operation
  */
 export async function readSpec(file: string): Promise<Spec> {
   const result = await validate(file)
@@ -121,7 +120,7 @@ function readOperation(
   }
 }
 
-/** Types and methods are called by it. */
+/** Checks an operationId, which becomes the name of types and methods. */
 function identifier(id: string, where: string): string {
   if (/^[a-z][A-Za-z0-9]*$/.test(id)) return id
   throw new SpecError(`${where}: operationId ${id} is not in camel case`)
@@ -130,7 +129,7 @@ function identifier(id: string, where: string): string {
 function readAccess(operation: JsonObject, where: string): Unchecked['access'] {
   const access = operation['x-access'] ?? null
   if (access === null || access === 'read' || access === 'write') return access
-  throw new SpecError(`${where}: x-access is "read" or "write"`)
+  throw new SpecError(`${where}: x-access must be "read" or "write"`)
 }
 
 function readSecurity(
@@ -144,8 +143,7 @@ function readSecurity(
   let anonymous = requirements.length === 0
   for (const requirement of requirements) {
     const [entry, ...others] = entries(requirement, `${where}: security`)
-    if (others.length > 0)
-      throw new SpecError(`${where}: only one security scheme a requirement is supported`)
+    if (others.length > 0) throw new SpecError(`${where}: a security requirement must name a single scheme`)
     if (entry === undefined) anonymous = true
     else {
       schemes.push(entry[0])
@@ -159,9 +157,10 @@ function readBody(document: JsonObject, value: JsonValue, where: string): Operat
   const body = resolve(document, value)
   refuseUnknown(body, BODY, `${where}: requestBody`)
   const limit = body['x-body-limit']
-  if (typeof limit !== 'number') throw new SpecError(`${where}: requestBody needs an x-body-limit in bytes`)
-  if (body.required !== true) throw new SpecError(`${where}: an optional request body is not supported`)
+  if (typeof limit !== 'number')
+    throw new SpecError(`${where}: requestBody must have an x-body-limit in bytes`)
+  if (body.required !== true) throw new SpecError(`${where}: optional request bodies are not supported`)
   const schema = readContent(body, `${where}: requestBody`)
-  if (schema === null) throw new SpecError(`${where}: requestBody needs application/json`)
+  if (schema === null) throw new SpecError(`${where}: requestBody must have the content application/json`)
   return { schema, limit }
 }

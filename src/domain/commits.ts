@@ -4,13 +4,13 @@ import { commitIdLength } from '../git/repository.ts'
 import type { RepositoryAccess } from '../store/access.ts'
 import type { Store } from '../store/store.ts'
 
-/** Which commits a repository holds. */
+/** Returns functions that look up commits of a repository, by stored statuses and in git. */
 export function commitsOf(statuses: Store['statuses'], lookup: CommitLookup) {
   return {
     /**
-     * The id as it is stored: lower case.
+     * Returns the id in lower case, as it is stored.
      *
-     * @throws ServiceError `field_invalid` when it is no full id in the repository's object format
+     * @throws ServiceError `field_invalid` unless it is a full id in the repository's object format
      */
     fullId(repository: RepositoryAccess, sha: string): string {
       const length = commitIdLength(repository.objectFormat)
@@ -23,17 +23,17 @@ export function commitsOf(statuses: Store['statuses'], lookup: CommitLookup) {
     },
 
     /**
-     * Whether the commit is in the repository: something has been reported on it, or git has it. A commit once
-     * reported on stays known after git's garbage collection.
+     * Returns whether the commit has statuses or git has it. A commit with statuses stays known after git's garbage
+     * collection.
      *
-     * @throws RepositoryUnavailable when the repository's files cannot be opened
+     * @throws RepositoryUnavailable if the repository's files cannot be opened
      */
     async has(repository: RepositoryAccess, sha: string): Promise<boolean> {
       const known = await statuses.any(repository.id, sha)
       return known || lookup.has(repository, sha)
     },
 
-    /** Whether git has the commit, where it is known that nothing has been reported on it. */
+    /** Returns whether git has a commit that is known to have no statuses. */
     inGit(repository: RepositoryAccess, sha: string): Promise<boolean> {
       return lookup.has(repository, sha)
     },

@@ -1,4 +1,7 @@
-/** A URL by the WHATWG standard with the scheme http or https, without white space, control characters or lone surrogates. */
+/**
+ * Returns whether `value` is a URL by the WHATWG standard with the scheme http or https, without white space, control
+ * characters and lone surrogates.
+ */
 export function isHttpUrl(value: string): boolean {
   return /^https?:\/\//i.test(value) && !/[\p{White_Space}\p{Cc}\p{Cs}]/u.test(value) && URL.canParse(value)
 }

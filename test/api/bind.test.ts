@@ -30,9 +30,9 @@ t.test('another contract is served without a change of the generator', async (t)
   const refusals = [
     [{}, 'to is missing; it is required'],
     [{ to: '' }, 'to is 0 characters long; at least 1 is needed'],
-    [{ to: 'nobody' }, 'to must be the name of somebody; got "nobody"'],
-    [{ to: 'a\ud800' }, 'to must be the name of somebody; got "a\\ud800"'],
-    [{ to: 'a\u0000' }, 'to must be the name of somebody; got "a\\u0000"'],
+    [{ to: 'unknown' }, 'to must be a known name; got "unknown"'],
+    [{ to: 'a\ud800' }, 'to must be a known name; got "a\\ud800"'],
+    [{ to: 'a\u0000' }, 'to must be a known name; got "a\\u0000"'],
     [{ to: 'A', kind: 'bag' }, 'kind must be one of letter, box; got "bag"'],
     [{ to: 'A', weight: 1.5 }, 'weight must be an integer; got 1.5'],
     [{ to: 'A', weight: 0 }, 'weight must be >= 1; got 0'],

@@ -6,7 +6,7 @@ import { compile, copyWith } from './contract-copy.ts'
 
 const fixtures = join(import.meta.dirname, 'fixtures')
 
-t.test('what the compiler says', async (t) => {
+t.test('the compiler finds every mismatch between the contract and the code', async (t) => {
   const copy = await copyWith(t, {
     'openapi.yaml': [
       ['operationId: reportStatus', 'operationId: sendStatus'],
@@ -21,7 +21,7 @@ t.test('what the compiler says', async (t) => {
     client: join(copy, 'parcels/client'),
   })
   await cp(join(fixtures, 'parcels'), join(copy, 'parcels'), { recursive: true })
-  // One run for all: the renamed operation and a typing error in the copy, and handlers against both contracts.
+  // One run for everything: the renamed operation and a typo in the copy, and handlers of both contracts.
   const findings = compile(copy, [relative(copy, fixtures), 'parcels'])
 
   const inBinding = findings.filter((finding) => finding.startsWith('src/api/bind.ts: '))
@@ -30,7 +30,7 @@ t.test('what the compiler says', async (t) => {
   t.match(
     ofState,
     [/^src\/domain\/combined-state\.ts: TS2741 Property 'skipped' is missing/],
-    'a state needs its rank and nothing else',
+    'a new state requires its rank and nothing else',
   )
   t.equal(ofState.length, 1)
   const known = [...inBinding, ...ofState]
@@ -38,7 +38,7 @@ t.test('what the compiler says', async (t) => {
   t.same(
     inSource.filter((finding) => !finding.startsWith('src/api/handlers.ts: ')),
     [],
-    'a renamed operation is found at its handler and nowhere else',
+    'a renamed operation requires a change of its handler and nothing else',
   )
   t.match(inSource[0], /^src\/api\/handlers\.ts: TS2353 .*'reportStatus' does not exist in type 'Handlers</)
   t.same(
@@ -47,14 +47,14 @@ t.test('what the compiler says', async (t) => {
         /^(generated|clients\/typescript\/src\/[^/]+)\b/.test(finding) && !finding.includes('/src/cli/'),
     ),
     [],
-    'the client follows; only its command line calls the operation by its name',
+    'the client needs no change; only its command line uses the name of the operation',
   )
   const client = await readFile(join(copy, 'clients/typescript/src/generated/operations.ts'), 'utf8')
-  t.match(client, 'sendStatus(input: SendStatusInput', "the client's types follow")
+  t.match(client, 'sendStatus(input: SendStatusInput', "the client's types")
   t.match(await readFile(join(copy, 'clients/typescript/src/generated/schema.ts'), 'utf8'), 'job?: string')
 
   const ofFixture = (name: string) => findings.filter((finding) => finding.includes(`fixtures/${name}.ts: `))
-  t.same(ofFixture('complete'), [], 'what is complete compiles')
+  t.same(ofFixture('complete'), [], 'complete handlers compile')
   for (const [name, expected] of [
     ['missing-handler', /TS1360 .*Property 'listStatuses' is missing/],
     ['extra-handler', /TS2353 .*'deleteStatus' does not exist in type 'Handlers</],

@@ -15,7 +15,7 @@ import { compile, copyWith, type Edits, serve } from './contract-copy.ts'
 const root = resolve(import.meta.dirname, '../..')
 const readme = await readFile(join(root, 'README.md'), 'utf8')
 
-/** Compares the files that an edit by hand takes with those that the README names for it. */
+/** Compares the files that a change requires editing with those that the README names for it. */
 function expectEdits(t: Test, change: string, edits: Edits): void {
   const [, row = ''] = new RegExp(`^\\| ${change} \\| (.*) \\|$`, 'm').exec(readme) ?? []
   t.strictSame(
@@ -25,7 +25,7 @@ function expectEdits(t: Test, change: string, edits: Edits): void {
   )
 }
 
-/** A list of what a repository's reports can say, in pages: no commit, query parameters, headers of its own. */
+/** An operation with a paged list: without a commit, with query parameters and headers of its own. */
 const OPERATION: Edits = {
   'openapi.yaml': [
     [
@@ -108,13 +108,13 @@ const STATE: Edits = {
   'src/domain/combined-state.ts': [["  error: 'failure',", "  error: 'failure',\n  skipped: 'success',"]],
 }
 
-/** All of them at once: the slow part is to compile. */
+/** Merges edits, because compiling is slow. */
 function together(...all: Edits[]): Edits {
   const files = new Set(all.flatMap((edits) => Object.keys(edits)))
   return Object.fromEntries([...files].map((file) => [file, all.flatMap((edits) => edits[file] ?? [])]))
 }
 
-t.test('a change of the contract takes as many edits as the README says, and is served', async (t) => {
+t.test('a change of the contract requires the edits that the README names, and is served', async (t) => {
   expectEdits(t, 'a limit', LIMIT)
   expectEdits(t, 'a field of a request', FIELD)
   expectEdits(t, 'a state', STATE)
@@ -175,7 +175,7 @@ t.test('a change of the contract takes as many edits as the README says, and is 
     t.equal((await client.listStates(place, { ifNoneMatch: headers.get('etag') })).status, 304)
   })
 
-  await t.test('keeps the changed contract', async (t) => {
+  await t.test('the server satisfies the changed contract', async (t) => {
     const contract = await readContract(join(copy, 'openapi.yaml'))
     const coverage = new Coverage(contract)
     for (const [checks, { url, store }, failuresLeft] of [
@@ -189,6 +189,6 @@ t.test('a change of the contract takes as many edits as the README says, and is 
         await t.test(check.name, () => check.run({ client: tester, fixture, seed: 1, runs: 3, failuresLeft }))
     }
     const missing = coverage.missing().filter((gap) => !gap.endsWith(' 503'))
-    t.strictSame(missing, [], 'every declared answer is given, also by the new operation')
+    t.strictSame(missing, [], 'every declared response occurs, also those of the new operation')
   })
 })

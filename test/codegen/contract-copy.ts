@@ -7,12 +7,12 @@ import { writeGenerated } from '../../src/codegen/generate.ts'
 
 const root = resolve(import.meta.dirname, '../..')
 
-/** What is edited by hand, by file: the text that is looked for and the text that takes its place. */
+/** Manual edits by file: the text to find and its replacement. */
 export type Edits = Readonly<
   Record<string, readonly (readonly [find: string | RegExp, replacement: string])[]>
 >
 
-/** A copy of all that a change of the contract can reach, with the edits made and everything generated. */
+/** Copies everything that a change of the contract affects, applies the edits and runs the generator. @returns the folder */
 export async function copyWith(t: Test, edits: Edits): Promise<string> {
   const copy = await mkdtemp(join(tmpdir(), 'contract-'))
   t.teardown(() => rm(copy, { recursive: true, force: true }))
@@ -30,10 +30,10 @@ export async function copyWith(t: Test, edits: Edits): Promise<string> {
   for (const [file, pairs] of Object.entries(edits)) {
     let text = await readFile(join(copy, file), 'utf8')
     for (const [find, replacement] of pairs) {
-      // A text to find is replaced by a text; an expression may refer to its groups.
+      // Only the replacement of an expression may refer to groups.
       const edited =
         typeof find === 'string' ? text.replace(find, () => replacement) : text.replace(find, replacement)
-      t.not(edited, text, `the edit fits ${file}`)
+      t.not(edited, text, `the edit applies to ${file}`)
       text = edited
     }
     await writeFile(join(copy, file), text)
@@ -46,12 +46,12 @@ export async function copyWith(t: Test, edits: Edits): Promise<string> {
   return copy
 }
 
-/** What the compiler says of the server and the client, one line a finding: `file: TS1234 message`. */
+/** Compiles the server and the client. @returns one line for each error: `file: TS1234 message` */
 export function compile(folder: string, more: string[] = []): string[] {
   const { config } = ts.readConfigFile(join(folder, 'tsconfig.json'), ts.sys.readFile)
   const include = ['src', 'generated', 'clients', ...more]
   const { options, fileNames } = ts.parseJsonConfigFileContent({ ...config, include }, ts.sys, folder)
-  // The files named in `more` lie outside of the copy.
+  // The files in `more` are outside of the copy.
   const program = ts.createProgram(fileNames, { ...options, rootDir: '/' })
   return ts.getPreEmitDiagnostics(program).map(({ file, code, messageText }) => {
     const message = ts.flattenDiagnosticMessageText(messageText, ' ').replaceAll('\n', ' ')
@@ -59,7 +59,7 @@ export function compile(folder: string, more: string[] = []): string[] {
   })
 }
 
-/** A server of the copy on a free port, with its store. */
+/** Starts the copy's server on a free port. @returns its URL and its store */
 export async function serve(t: Test, copy: string, budget = { limit: 1_000, window: 300 }) {
   const { buildApp } = await import(join(copy, 'src/app.ts'))
   const { openStore } = await import(join(copy, 'src/store/store.ts'))

@@ -13,14 +13,14 @@ const root = resolve(import.meta.dirname, '../..')
 const parcels = join(import.meta.dirname, 'fixtures/parcels.yaml')
 const run = promisify(execFile)
 
-/** Where the generator reads and writes, in a folder of its own. */
+/** Returns the generator's options with temporary folders. */
 async function setUp(t: Test, spec = parcels) {
   const folder = await mkdtemp(join(tmpdir(), 'codegen-'))
   t.teardown(() => rm(folder, { recursive: true, force: true }))
   return { spec, server: join(folder, 'server'), client: join(folder, 'client') }
 }
 
-t.test('what is generated are JSON Schemas', async (t) => {
+t.test('emits valid JSON Schemas', async (t) => {
   const ajv = new Ajv2020({ strict: false })
   for (const [name, schema] of Object.entries(schemas)) t.ok(ajv.validateSchema(schema), name)
   for (const [id, { params, query, body, replies }] of Object.entries(operations)) {
@@ -29,7 +29,7 @@ t.test('what is generated are JSON Schemas', async (t) => {
   }
 })
 
-t.test('the same contract always gives the same bytes', async (t) => {
+t.test('generates the same bytes from the same contract', async (t) => {
   const options = await setUp(t, join(root, 'openapi.yaml'))
   const first = await generate(options)
   t.same([...(await generate(options))], [...first])
@@ -37,12 +37,12 @@ t.test('the same contract always gives the same bytes', async (t) => {
     const committed = path.startsWith(options.server)
       ? path.replace(options.server, join(root, 'generated'))
       : path.replace(options.client, join(root, 'clients/typescript/src/generated'))
-    t.equal(await readFile(committed, 'utf8'), text, 'which are those in the repository')
+    t.equal(await readFile(committed, 'utf8'), text, 'the committed files')
     t.match(text, /^\/\/ Written by `npm run generate` from openapi\.yaml\. Do not edit\.\n/)
   }
 })
 
-t.test('writes its files and no others, again without a change', async (t) => {
+t.test('writes its files, removes others, and changes nothing the second time', async (t) => {
   const options = await setUp(t)
   await mkdir(join(options.server, 'left-over'), { recursive: true })
   await writeFile(join(options.server, 'stray.ts'), '')
@@ -52,30 +52,30 @@ t.test('writes its files and no others, again without a change', async (t) => {
   t.same(await findDrift(options), [])
 })
 
-t.test('finds whatever differs on disk', async (t) => {
+t.test('finds every difference on disk', async (t) => {
   const options = await setUp(t)
   const everything = [...(await generate(options)).keys()]
-  t.same(await findDrift(options), everything, 'nothing is there')
+  t.same(await findDrift(options), everything, 'empty folders')
   await writeGenerated(options)
 
   for (const path of [join(options.server, 'operations.ts'), join(options.client, 'schema.ts')]) {
     const text = await readFile(path, 'utf8')
     await writeFile(path, `${text}\n`)
-    t.same(await findDrift(options), [path], 'a file that was changed')
+    t.same(await findDrift(options), [path], 'a changed file')
     await rm(path)
-    t.same(await findDrift(options), [path], 'one that is missing')
+    t.same(await findDrift(options), [path], 'a missing file')
     await writeFile(path, text)
   }
   for (const folder of [options.server, options.client]) {
     const stray = join(folder, 'stray.ts')
     await writeFile(stray, '')
-    t.same(await findDrift(options), [stray], 'one that is not ours')
+    t.same(await findDrift(options), [stray], 'an unknown file')
     await rm(stray)
   }
   t.same(await findDrift(options), [])
 })
 
-t.test('--check fails when anything differs, and says what', async (t) => {
+t.test('--check fails and names each file that differs', async (t) => {
   const { spec, server, client } = await setUp(t)
   await writeGenerated({ spec, server, client })
   const main = join(root, 'src/codegen/main.ts')
@@ -85,7 +85,7 @@ t.test('--check fails when anything differs, and says what', async (t) => {
   const failed = {
     code: 1,
     stdout: '',
-    stderr: /client\/schema\.ts is not what openapi\.yaml gives\n.*npm run generate/,
+    stderr: /client\/schema\.ts does not match openapi\.yaml\n.*npm run generate/,
   }
   await t.rejects(run(process.execPath, args), failed)
 })

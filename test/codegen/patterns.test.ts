@@ -1,7 +1,7 @@
 import t from 'tap'
 import { checkPattern } from '../../src/codegen/patterns.ts'
 
-t.test('accepts what every language compiles', async (t) => {
+t.test('accepts patterns that all languages compile', async (t) => {
   for (const pattern of [
     '^[^\\x00]*$',
     '^[A-Za-z0-9._-]+$',
@@ -21,7 +21,7 @@ t.test('accepts what every language compiles', async (t) => {
     t.doesNotThrow(() => checkPattern(pattern, 'x'), pattern)
 })
 
-t.test('refuses what some language does not compile, or reads differently', async (t) => {
+t.test('rejects patterns that a language does not compile or interprets differently', async (t) => {
   for (const [pattern, why] of [
     ['^[^\\u0000\\p{Cs}]*$', 'a code point by number and a Unicode class'],
     ['\\u0041', 'a code point by number'],
@@ -36,31 +36,31 @@ t.test('refuses what some language does not compile, or reads differently', asyn
     ['(?<n>a)\\k<n>', 'a named backreference'],
     ['(?i)a', 'a flag'],
     ['(?>a)', 'an atomic group'],
-    ['a++', 'a possessive count'],
-    ['a**', 'a count of a count'],
-    ['x{2}{3}', 'a count of a count'],
-    ['a{1001}', 'more repeats than RE2 takes'],
-    ['(a{11}){100}', 'more repeats than RE2 takes, multiplied'],
-    ['((a{2}){2}){251}', 'more repeats than RE2 takes, multiplied twice'],
-    ['a{2,1}', 'a count that is empty'],
-    ['a{,2}', 'a count that is text in JavaScript'],
-    ['{', 'a brace that is text in some'],
-    [']', 'a bracket that is text in some'],
-    ['[[a]]', 'a set in a set, in Java'],
+    ['a++', 'a possessive quantifier'],
+    ['a**', 'a quantifier after a quantifier'],
+    ['x{2}{3}', 'a count after a count'],
+    ['a{1001}', 'more repetitions than RE2 supports'],
+    ['(a{11}){100}', 'nested repetitions'],
+    ['((a{2}){2}){251}', 'repetitions nested twice'],
+    ['a{2,1}', 'an empty range of repetitions'],
+    ['a{,2}', 'a quantifier that JavaScript reads as text'],
+    ['{', 'a brace that some languages read as text'],
+    [']', 'a bracket that some languages read as text'],
+    ['[[a]]', 'a nested class, in Java'],
     ['[a&&b]', 'an intersection, in Java'],
     ['[a--b]', 'a difference, in Python'],
-    ['[]', 'an empty set'],
-    ['[z-a]', 'a range backwards'],
+    ['[]', 'an empty class'],
+    ['[z-a]', 'a reversed range'],
     ['[\\b]', 'a backspace'],
-    ['\\-', 'an escape that is none with the flag u'],
+    ['\\-', 'an escape that is invalid with the flag u'],
     ['\\0', 'an octal escape'],
     ['\\v', 'white space in Java'],
     ['\\Aa', 'an anchor of Python'],
     ['\\cA', 'a control escape'],
-    ['\\', 'half an escape'],
-    ['^*', 'an anchor repeated'],
-    ['(', 'a group that does not end'],
-    ['a)', 'a group that does not begin'],
+    ['\\', 'an incomplete escape'],
+    ['^*', 'a repeated anchor'],
+    ['(', 'an unclosed group'],
+    ['a)', 'an unopened group'],
     ['[😀]', 'two UTF-16 units without the flag u'],
     ['\ud800', 'a lone surrogate'],
   ] as const)

@@ -6,7 +6,7 @@ import { generate } from '../../src/codegen/generate.ts'
 
 const parcels = await readFile(join(import.meta.dirname, 'fixtures/parcels.yaml'), 'utf8')
 
-/** Generates from a contract, given as text. */
+/** Runs the generator on a contract. */
 async function generateFrom(t: Test, text: string): Promise<unknown> {
   const folder = await mkdtemp(join(tmpdir(), 'codegen-'))
   t.teardown(() => rm(folder, { recursive: true, force: true }))
@@ -25,10 +25,15 @@ const RECALL = `    delete:
 `
 const ORDER = "$ref: '#/components/schemas/Order'"
 
-/** One edit of the small contract each, and what the refusal must name. */
-const refused: [what: string, find: string, replacement: string, names: RegExp][] = [
+/** Edits of the small contract, and what the error must name. */
+const rejected: [what: string, find: string, replacement: string, names: RegExp][] = [
   ['a schema keyword', 'minLength: 1', 'minLength: 1\n          anyOf: []', /"anyOf"/],
-  ['not with more than a pattern', "pattern: '^nobody$'", 'const: nobody', /"not" takes one keyword/],
+  [
+    'not with more than a pattern',
+    "pattern: '^unknown$'",
+    'const: unknown',
+    /"not" supports only the keyword pattern/,
+  ],
   [
     'oneOf without null',
     '- type: integer\n            - type',
@@ -58,7 +63,7 @@ const refused: [what: string, find: string, replacement: string, names: RegExp][
     'a keyword beside a reference',
     'weight:\n          description: Grams.',
     "size:\n          $ref: '#/components/schemas/Kind'\n          default: box\n        weight:\n          description: Grams.",
-    /Order\.size: "default" beside \$ref/,
+    /Order\.size: many languages ignore "default" beside \$ref/,
   ],
   [
     'a keyword below items',
@@ -84,7 +89,7 @@ const refused: [what: string, find: string, replacement: string, names: RegExp][
     'an object of a request and an answer',
     ORDER,
     "$ref: '#/components/schemas/Parcel'",
-    /Parcel is in a request and in an answer/,
+    /Parcel is used by a request and by an answer/,
   ],
   ['an x- key on a schema', 'x-max-bytes: 8', 'x-max-byte: 8', /"x-max-byte"/],
   ['an x- key on an operation', 'x-access: read', 'x-acess: read', /"x-acess"/],
@@ -98,19 +103,19 @@ const refused: [what: string, find: string, replacement: string, names: RegExp][
   ],
   ['an x- key on a path', '/{repo}/parcels:\n', '/{repo}/parcels:\n    x-note: y\n', /"x-note"/],
   ['an x- key on the document', 'servers:', 'x-note: y\nservers:', /"x-note"/],
-  ['another access', 'x-access: read', 'x-access: admin', /x-access is "read" or "write"/],
+  ['another access', 'x-access: read', 'x-access: admin', /x-access must be "read" or "write"/],
   [
-    'a field to replace by that is none',
+    'x-replaces-by with an unknown field',
     'x-access: write',
     'x-replaces-by: weather\n      x-access: write',
     /x-replaces-by/,
   ],
-  ['a body without a limit', 'x-body-limit: 200', 'description: y', /needs an x-body-limit/],
+  ['a body without a limit', 'x-body-limit: 200', 'description: y', /must have an x-body-limit/],
   [
     'an optional body',
     'required: true\n        x-body',
     'required: false\n        x-body',
-    /optional request body/,
+    /optional request bodies/,
   ],
   [
     'another media type',
@@ -122,45 +127,40 @@ const refused: [what: string, find: string, replacement: string, names: RegExp][
     'a header as a parameter',
     'name: If-None-Match',
     'name: X-Depot',
-    /X-Depot: parameters are in the path or the query/,
+    /X-Depot: only path and query parameters are supported/,
   ],
   [
     'a cookie as a parameter',
     'in: query\n          schema:\n            type: boolean',
     'in: cookie\n          schema:\n            type: boolean',
-    /newest: parameters are/,
+    /newest: only path and query parameters/,
   ],
-  ['an object in the query', 'type: boolean', 'type: object', /newest: in the query are string/],
+  ['an object in the query', 'type: boolean', 'type: object', /newest: query parameters must be string/],
   [
     'an array of arrays in the query',
     "items:\n              $ref: '#/components/schemas/Kind'",
     'items:\n              type: array\n              items: { type: string }',
-    /kind: in the query are string/,
+    /kind: query parameters must be string/,
   ],
   ['another style in the query', 'name: newest\n', 'name: newest\n          explode: false\n', /"explode"/],
   ['a parameter called body', 'name: newest', 'name: body', /cannot be called body/],
   ['a name in the path and the query', 'name: newest', 'name: repo', /two parameters are called repo/],
-  ['a status that is no number', "'204'", 'default', /default/],
+  ['a status that is not a number', "'204'", 'default', /default/],
   ['an operation without a name', '      operationId: sendParcel\n', '', /operationId/],
   [
-    'a name that is none in code',
+    'a name that is not an identifier',
     'operationId: sendParcel',
     'operationId: send-parcel',
     /send-parcel is not in camel case/,
   ],
   ['a method', '    delete:', '    options:', /"options"/],
-  [
-    'two schemes at once',
-    '- accessKey: [parcels]',
-    '- accessKey: [parcels]\n    other: []',
-    /one security scheme/,
-  ],
+  ['two schemes at once', '- accessKey: [parcels]', '- accessKey: [parcels]\n    other: []', /single scheme/],
   ['something beside a reference', "        '422':\n", "        '422':\n          links: {}\n", /"links"/],
   [
     'a link to no operation',
     'operationId: recallParcel\n              param',
     'operationId: recall\n              param',
-    /link recall: there is no operation recall/,
+    /link recall: unknown operation recall/,
   ],
   [
     'a link with an unknown parameter',
@@ -168,7 +168,7 @@ const refused: [what: string, find: string, replacement: string, names: RegExp][
     'nr: $response',
     /recallParcel has no parameter nr/,
   ],
-  ['a document that is none', 'openapi: 3.1.0', 'openapi: 3.1.0\nwebhook: {}', /webhook/],
+  ['an unknown key of the document', 'openapi: 3.1.0', 'openapi: 3.1.0\nwebhook: {}', /webhook/],
   [
     'no access',
     '      x-access: write\n      parameters',
@@ -182,24 +182,24 @@ const refused: [what: string, find: string, replacement: string, names: RegExp][
     /^DELETE \/depots\/{number} cannot be served: the path parameters owner and repo are missing/,
   ],
   [
-    'an answer of the server that is not declared',
-    "        '403':\n          $ref: '#/components/responses/Refused'\n        '404':\n          $ref: '#/components/responses/Refused'\n        '422'",
+    'an undeclared response of the server',
+    "        '403':\n          $ref: '#/components/responses/Error'\n        '404':\n          $ref: '#/components/responses/Error'\n        '422'",
     "        '422'",
     /^DELETE .* cannot be served: the responses 403, 404 are missing/,
   ],
   [
     'no 422 for parameters',
-    "        '422':\n          $ref: '#/components/responses/Refused'\n        '429':\n          $ref: '#/components/responses/Refused'\n        '503':\n          $ref: '#/components/responses/Refused'\n  /depots",
-    "        '429':\n          $ref: '#/components/responses/Refused'\n        '503':\n          $ref: '#/components/responses/Refused'\n  /depots",
+    "        '422':\n          $ref: '#/components/responses/Error'\n        '429':\n          $ref: '#/components/responses/Error'\n        '503':\n          $ref: '#/components/responses/Error'\n  /depots",
+    "        '429':\n          $ref: '#/components/responses/Error'\n        '503':\n          $ref: '#/components/responses/Error'\n  /depots",
     /^GET .*: the responses 422 are missing/,
   ],
   [
     'no success',
     "'204':\n          description: Recalled.",
-    "'409':\n          $ref: '#/components/responses/Refused'",
+    "'409':\n          $ref: '#/components/responses/Error'",
     /no response is a success/,
   ],
-  ['a redirect', "'204':\n", "'303':\n", /response 303: no handler can give it/],
+  ['a redirect', "'204':\n", "'303':\n", /response 303: no handler can return it/],
   [
     'a 304 of a report',
     "'204':\n",
@@ -210,15 +210,15 @@ const refused: [what: string, find: string, replacement: string, names: RegExp][
     'a 304 without a header of the 200',
     "              $ref: '#/components/headers/Total'\n            Link:\n              $ref: '#/components/headers/Link'\n        '401'",
     "              $ref: '#/components/headers/Total'\n        '401'",
-    /response 304: Link is missing, which 200 has/,
+    /response 304: the header Link of 200 is missing/,
   ],
   [
     'a 204 with a body',
     'description: Recalled.',
     `description: Recalled.\n          content: { application/json: { schema: { ${ORDER} } } }`,
-    /response 204: it has no body/,
+    /response 204: it must not have a body/,
   ],
-  ['a success without a body', "'204':", "'200':", /response 200: it needs a body/],
+  ['a success without a body', "'204':", "'200':", /response 200: it must have a body/],
   [
     'a body that is text',
     "type: array\n                items:\n                  $ref: '#/components/schemas/Parcel'",
@@ -229,27 +229,27 @@ const refused: [what: string, find: string, replacement: string, names: RegExp][
     'an error of another form',
     '        error:\n          type: string',
     '        error:\n          type: string\n        code:\n          type: string',
-    /response 401: its body must be an object with the one field error/,
+    /response 401: its body must be an object with the single field error/,
   ],
   [
     'an error with a header of its own',
-    'description: Refused.\n',
-    'description: Refused.\n      headers: { X-Why: { required: true, schema: { type: string } } }\n',
+    'description: An error.\n',
+    'description: An error.\n      headers: { X-Why: { required: true, schema: { type: string } } }\n',
     /response 401: the server never sets X-Why/,
   ],
 ]
 
-t.test('refuses what it does not understand or the server cannot serve', async (t) => {
-  for (const [what, find, replacement, names] of refused) {
-    t.ok(parcels.includes(find), `${what}: the edit fits`)
-    // The last place: where a text is there twice, the first may be another operation's.
+t.test('rejects what it does not understand or the server cannot serve', async (t) => {
+  for (const [what, find, replacement, names] of rejected) {
+    t.ok(parcels.includes(find), `${what}: the edit applies`)
+    // The last occurrence: an earlier one may belong to another operation.
     const at = parcels.lastIndexOf(find)
     const edited = parcels.slice(0, at) + replacement + parcels.slice(at + find.length)
     await t.rejects(generateFrom(t, edited), { name: 'SpecError', message: names }, what)
   }
 })
 
-t.test('names everything that is missing at once', async (t) => {
+t.test('names all problems of an operation at once', async (t) => {
   const user = `  /api/v1/user:
     get:
       operationId: getUser
@@ -268,6 +268,6 @@ components:
     message:
       'GET /api/v1/user cannot be served: x-access is missing: "read" or "write"; the path parameters owner and repo ' +
       'are missing: they name the repository that access depends on; the responses 304, 401, 403, 404, 429, 503 are ' +
-      'missing: the server gives them by itself',
+      'missing: the server itself sends them',
   })
 })
