@@ -8,7 +8,7 @@ import { nowInSeconds } from '../store/time.ts'
 import { checkIntegrity, removeOrphans } from './integrity.ts'
 import { removeCommits, reportedCommits } from './prune.ts'
 
-/** Milliseconds. Creating a repository takes less from the creation of its folder to the insertion of its row. */
+/** Milliseconds; longer than the time between creating the folder of a repository and committing its row. */
 const SECOND_LOOK = 1_000
 
 /** Receives the number of items checked so far, and their total. */
@@ -25,17 +25,16 @@ export interface CheckOptions {
 export interface CheckResult {
   /** One sentence for each problem. */
   findings: string[]
-  /** Problems that were solved by removing rows. */
+  /** One sentence for each problem that was solved by removing rows. */
   pruned: string[]
-  /** Some of the database cannot be read. Nothing is removed then. */
+  /** Whether parts of the database cannot be read. Nothing is removed then. */
   damaged: boolean
 }
 
 /**
- * Checks the database, whether each repository's files are there, and whether there are folders that belong to no
- * repository.
+ * Checks the database, the files of each repository, and whether there are folders that belong to no repository.
  *
- * Never removes statuses of a repository whose files cannot be opened: its disk may just not be mounted.
+ * Never removes statuses of a repository whose files cannot be opened, because its disk may just not be mounted.
  */
 export async function checkAll(
   store: Store,
@@ -45,11 +44,15 @@ export async function checkAll(
 ): Promise<CheckResult> {
   const { engine } = store
   const files = (await engine.checkFiles?.()) ?? []
-  const pruned = prune && files.length === 0 ? await removeOrphans(engine) : []
-  const rows = await checkIntegrity(engine, (table, done, total) => onProgress(table, done, total ?? done))
+  const checkRows = () =>
+    checkIntegrity(engine, (table, done, total) => onProgress(table, done, total ?? done))
+  let rows = await checkRows()
   const damaged = rows.damaged || files.length > 0
+  // Only in a database that can be read completely: a row may seem to be missing because of the damage.
+  const pruned = prune && !damaged ? await removeOrphans(engine) : []
+  if (pruned.length > 0) rows = await checkRows()
   const result: CheckResult = { findings: [...files, ...rows.findings], pruned, damaged }
-  // The queries below would fail.
+  // The following queries would fail.
   if (damaged) return result
   const repositories = await store.repositories.list()
   for (const [index, repository] of repositories.entries()) {
@@ -72,7 +75,7 @@ export async function checkAll(
   return result
 }
 
-/** Looks twice: a repository that is being created has its folder before its row. */
+/** Returns folders that belong to no repository. Looks twice, because a new repository has its folder before its row. */
 async function strayFolders({ repositories }: Store): Promise<string[]> {
   const found = await repositories.strayFolders()
   if (found.length === 0) return []
@@ -90,7 +93,7 @@ async function checkCommits(
 ): Promise<void> {
   const { id, path, managed, object_format: objectFormat, owner, name } = repository
   for await (const commits of reportedCommits(store.engine, id)) {
-    // A commit that is reported on from now on keeps its statuses.
+    // A commit keeps its statuses if it is reported on from now on.
     const now = nowInSeconds()
     const known = await Promise.all(
       commits.map(({ sha }) => lookup.has({ id, path, managed, objectFormat }, sha)),

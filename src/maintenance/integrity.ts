@@ -24,7 +24,7 @@ const ID_LENGTHS: Record<string, number> = { sha1: 40, sha256: 64 }
 interface IntegrityResult {
   /** One sentence for each problem. */
   findings: string[]
-  /** Some rows cannot be read. */
+  /** Whether some rows cannot be read. */
   damaged: boolean
 }
 
@@ -45,7 +45,7 @@ export async function checkIntegrity({ kysely }: Engine, onRows: OnRows): Promis
         complete = true
       })
   } catch (error) {
-    // SQLite refuses to commit after it met a damaged page. Nothing was written.
+    // SQLite refuses to commit after it has read a damaged page. Nothing was written.
     if (!complete) throw error
   }
   return found

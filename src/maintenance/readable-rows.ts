@@ -2,15 +2,15 @@ import { type Kysely, sql } from 'kysely'
 import type { Tables } from '../store/tables.ts'
 import { type Key, type KeyedTable, keyOf, type Row, readRows, readRowsBackwards } from './rows.ts'
 
-/** By how much a batch that cannot be read is made smaller, to come nearer to the row that it fails at. */
-const NARROWER = 10
+/** Divides the size of a batch that cannot be read, to get closer to the unreadable row. */
+const SHRINK = 10
 
 /**
- * All rows of a table that can be read, in batches. Where some cannot, as of a damaged page, those before them are read in
- * the order of their keys, and those behind them in the opposite order.
+ * Yields all readable rows of a table in batches. If some rows cannot be read, for example because a page is damaged,
+ * yields those before them in key order, and then those after them in reverse key order.
  *
- * @param db in a transaction
- * @param onGap told which rows cannot be read, and why
+ * @param db must be in a transaction
+ * @param onGap receives a sentence that names the unreadable rows and the error
  */
 export async function* readableRows(
   db: Kysely<Tables>,
@@ -23,24 +23,27 @@ export async function* readableRows(
   )
   if (!before.failed) return
   const end = JSON.stringify(before.last)
-  const behind = yield* untilFailure(table, size, async (first, limit) => {
+  const after = yield* untilFailure(table, size, async (first, limit) => {
     const rows = await attempt(db, () => readRowsBackwards(db, table, first, limit))
-    const met = rows.findIndex((row) => JSON.stringify(keyOf(table, row)) === end)
-    return met < 0 ? rows : rows.slice(0, met)
+    const overlap = rows.findIndex((row) => JSON.stringify(keyOf(table, row)) === end)
+    return overlap < 0 ? rows : rows.slice(0, overlap)
   })
-  const from = before.last ? `after ${end}` : 'from the first on'
-  const to = behind.last ? ` and before ${JSON.stringify(behind.last)}` : ''
-  onGap(`${table.name}: the rows ${from}${to} cannot be read: ${messageOf(before.error)}`)
+  const bounds = [
+    ...(before.last ? [`after ${end}`] : []),
+    ...(after.last ? [`before ${JSON.stringify(after.last)}`] : []),
+  ]
+  const which = bounds.length > 0 ? `rows ${bounds.join(' and ')}` : 'all rows'
+  onGap(`${table.name}: cannot read ${which}: ${messageOf(before.error)}`)
 }
 
 interface End {
-  /** Key of the last row that was read; null: none was. */
+  /** Key of the last row that was read; null if there was none. */
   last: Key | null
   failed: boolean
   error?: unknown
 }
 
-/** Reads batches of rows up to the first one that cannot be read. */
+/** Yields batches of rows up to the first row that cannot be read. */
 async function* untilFailure(
   table: KeyedTable,
   size: number,
@@ -53,7 +56,7 @@ async function* untilFailure(
       rows = await read(last, limit)
     } catch (error) {
       if (limit === 1) return { last, failed: true, error }
-      limit = Math.ceil(limit / NARROWER)
+      limit = Math.ceil(limit / SHRINK)
       continue
     }
     const latest = rows.at(-1)
@@ -64,9 +67,9 @@ async function* untilFailure(
 }
 
 /**
- * Runs a query within a transaction, which goes on when the query fails.
+ * Runs a query in a savepoint, so that the transaction continues if the query fails.
  *
- * @throws the query's error; that of the database where the transaction cannot go on
+ * @throws the error of the query, or that of the database if the transaction cannot continue
  */
 export async function attempt<T>(db: Kysely<Tables>, query: () => Promise<T>): Promise<T> {
   await sql`savepoint attempt`.execute(db)
@@ -80,6 +83,7 @@ export async function attempt<T>(db: Kysely<Tables>, query: () => Promise<T>): P
   }
 }
 
+/** Returns the message of an error. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }

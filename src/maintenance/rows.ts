@@ -52,7 +52,7 @@ export async function readRows(
   return (await query.execute(db)).rows
 }
 
-/** The last rows before the key `before`, or of all, at most `limit`, the last of them first. */
+/** Returns at most `limit` rows before the key `before`, or of the whole table, in reverse key order. */
 export async function readRowsBackwards(
   db: Kysely<Tables>,
   { name, key }: KeyedTable,
@@ -66,7 +66,7 @@ export async function readRowsBackwards(
   return (await query.execute(db)).rows
 }
 
-/** All rows, in batches in the order of their keys. */
+/** Yields all rows of a table in batches, in key order. */
 export async function* readBatches(
   db: Kysely<Tables>,
   table: KeyedTable,
@@ -86,7 +86,7 @@ export async function countRows(db: Kysely<Tables>, { name }: KeyedTable): Promi
   return rows[0]?.rows ?? 0
 }
 
-/** Inserts rows into PostgreSQL, or replaces those of the same key. One parameter, however many rows. */
+/** Inserts rows into PostgreSQL, or replaces those with the same key, with a single parameter for all rows. */
 export async function upsertRows(
   db: Kysely<Tables>,
   { name, key }: KeyedTable,

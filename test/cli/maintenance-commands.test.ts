@@ -33,7 +33,7 @@ t.test('backs up, restores, checks and prunes', async (t) => {
   const restore = await runCliProcess(there, 'restore', 'it.backup')
   t.same([restore.code, restore.stdout, restore.stderr], [0, '', 'The backup is restored.\n'])
   const again = await runCliProcess(there, 'restore', 'it.backup')
-  t.same([again.code, again.stderr], [1, 'error: the database is not empty: there are repositories\n'])
+  t.same([again.code, again.stderr], [1, 'error: the database is not empty: it contains repositories\n'])
 
   const check = await runCliProcess(there, 'check')
   t.equal(check.code, 1)

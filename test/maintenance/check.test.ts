@@ -29,7 +29,7 @@ async function open(t: Parameters<TestDatabase['create']>[0], database: TestData
     repository,
     check: (choice: { commits?: boolean; prune?: boolean } = {}) =>
       checkAll(store, lookup, { commits: false, prune: false, ...choice }, () => {}),
-    /** Changes the database behind its own back. */
+    /** Runs a statement without the foreign keys' checks. */
     async spoil(statement: string): Promise<void> {
       if (options.databaseUrl) {
         await execute(options.databaseUrl, `set session_replication_role = replica`, statement)
@@ -56,12 +56,12 @@ function report(store: Store, repositoryId: number, sha: string, context = 'defa
 
 for (const database of databases) {
   t.test(
-    `${database.name}: finds rows that are not as they must be, and removes the lost ones`,
+    `${database.name}: finds rows that break the rules, and removes those that refer to a missing row`,
     async (t) => {
       const { store, repository, check, spoil } = await open(t, database)
       const [sha = ''] = pushCommits(repository.path, 1)
       await report(store, repository.id, sha)
-      t.same(await check({ commits: true }), { findings: [], pruned: [], damaged: false }, 'nothing is wrong')
+      t.same(await check({ commits: true }), { findings: [], pruned: [], damaged: false }, 'no findings')
 
       const insert =
         'insert into statuses (repository_id, sha, context, id, state, created_at, updated_at) values'
@@ -82,7 +82,7 @@ for (const database of databases) {
       const pruned = await check({ prune: true })
       t.same(pruned.pruned, lost)
       t.same(pruned.findings.sort(), wrong.sort())
-      t.equal((await store.statuses.list(repository.id, sha)).length, 2, 'all else stays')
+      t.equal((await store.statuses.list(repository.id, sha)).length, 2, 'keeps all other rows')
     },
   )
 
@@ -94,7 +94,7 @@ for (const database of databases) {
     await report(store, repository.id, kept)
     await report(store, repository.id, gone, 'one')
     await report(store, repository.id, gone, 'two')
-    t.same((await check()).findings, [], 'not asked for')
+    t.same((await check()).findings, [], 'only with the option')
     const finding = `commit alice/rocket ${gone}: no longer in git`
     t.same(await check({ commits: true }), { findings: [finding], pruned: [], damaged: false })
     t.equal((await store.statuses.list(repository.id, gone)).length, 2)
@@ -113,7 +113,7 @@ for (const database of databases) {
     t.match(findings.shift(), `repository alice/rocket: ${repository.path} is not`)
     t.match(findings.shift(), `folder ${stray}: belongs to no repository; serve it with "repo import"`)
     t.same([findings, pruned], [[], []])
-    t.ok(existsSync(stray), 'nothing is removed, also with --prune')
+    t.ok(existsSync(stray), 'keeps the folder, even with --prune')
     const path = await realpath(stray)
     await store.repositories.create({
       owner: 'alice',
@@ -122,10 +122,10 @@ for (const database of databases) {
       objectFormat: 'sha1',
       path,
     })
-    t.equal((await check()).findings.length, 1, 'once it is imported, only the row without a folder is left')
+    t.equal((await check()).findings.length, 1, 'after the import, only the row without a folder is left')
   })
 
-  t.test(`${database.name}: forgets nothing of a repository that cannot be opened`, async (t) => {
+  t.test(`${database.name}: keeps the statuses of a repository that cannot be opened`, async (t) => {
     const { store, repository, check } = await open(t, database)
     const [sha = ''] = pushCommits(repository.path, 1)
     await report(store, repository.id, sha)

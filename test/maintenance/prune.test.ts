@@ -23,7 +23,7 @@ async function openAged(t: Parameters<TestDatabase['create']>[0], database: Test
   return {
     store,
     id,
-    /** A report that was made so many days ago. */
+    /** Stores a report and dates it back by a number of days. */
     async report(sha: string, context: string, days: number) {
       await report(store, id, sha, context)
       const updated_at = nowInSeconds() - days * DAY
@@ -62,14 +62,14 @@ for (const database of databases) {
     await pruneStatuses(aged.store.engine, nowInSeconds() - 365 * DAY, (...counts) => {
       last = counts
     })
-    t.same(last, [3, 2], 'commits looked at, statuses removed')
+    t.same(last, [3, 2], 'commits checked, statuses removed')
     const left = (sha = '') => aged.store.statuses.list(aged.id, sha)
     t.equal((await left(old)).length, 0)
     t.equal((await left(mixed)).length, 2)
     t.equal((await left(recent)).length, 1)
   })
 
-  t.test(`${database.name}: goes through more commits than it looks at in one step`, async (t) => {
+  t.test(`${database.name}: prunes in several batches`, async (t) => {
     const { store, id } = await openAged(t, database)
     const shas = Array.from({ length: 1_201 }, (_, index) => index.toString(16).padStart(40, '0'))
     for (let from = 0; from < shas.length; from += 300)
@@ -84,18 +84,18 @@ for (const database of databases) {
     t.equal(await store.statuses.any(id, shas[1_200] ?? ''), false)
   })
 
-  t.test(`${database.name}: what is reported meanwhile stays`, async (t) => {
+  t.test(`${database.name}: keeps commits that are reported on meanwhile`, async (t) => {
     const aged = await openAged(t, database)
     const sha = 'a'.repeat(40)
     await aged.report(sha, 'one', 400)
     const before = nowInSeconds() - 365 * DAY
-    // Looked at while it was old; reported on before it is removed.
+    // It was old when it was selected, but is reported on before it is removed.
     await report(aged.store, aged.id, sha, 'two')
     t.equal(await removeCommits(aged.store.engine, aged.id, [sha], before), 0)
     t.equal((await aged.store.statuses.list(aged.id, sha)).length, 2)
   })
 
-  t.test(`${database.name}: no acknowledged report is lost to one that removes`, async (t) => {
+  t.test(`${database.name}: concurrent pruning loses no acknowledged report`, async (t) => {
     const aged = await openAged(t, database)
     const shas = Array.from({ length: 200 }, (_, index) => index.toString(16).padStart(40, '0'))
     for (const sha of shas) await aged.report(sha, 'default', 400)

@@ -4,19 +4,19 @@ import { hostname } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { emptyWhenMissing, isMissing } from '../../util/missing.ts'
 
-/** Milliseconds after which a backup that wrote nothing is considered dead, whether or not its process can be seen. */
+/** Milliseconds without a write after which a draft is abandoned, even if its process may still be running. */
 const ABANDONED_AFTER = 24 * 60 * 60 * 1000
-/** Earlier versions named neither the machine nor the process. */
+/** The end of a draft's name. Earlier versions did not include the machine and the process. */
 const DRAFT = /^\.(?:(?<machine>.+)-(?<pid>\d+)-)?[0-9a-f]{8}\.part$/
 
-/** Returns the name under which this process writes a backup until it is complete. */
+/** Returns a new name for a backup of `file` that is not yet complete. */
 export function draftOf(file: string): string {
   return `${file}.${hostname()}-${process.pid}-${randomBytes(4).toString('hex')}.part`
 }
 
 /**
- * Removes the drafts of backups to `file` that were killed. The draft of a running process stays, and so does that of
- * another machine or container, whose processes cannot be seen: for a day after it was last written to.
+ * Removes the drafts that killed backups to `file` left behind. Keeps the drafts of running processes, and those of other
+ * machines and containers, whose processes are not visible here, until a day after they were last written to.
  */
 export async function removeAbandonedDrafts(file: string): Promise<void> {
   const folder = dirname(file)
@@ -36,7 +36,7 @@ function isRunning(pid: number): boolean {
     process.kill(pid, 0)
     return true
   } catch (error) {
-    // EPERM: a process of another account.
+    // EPERM: the process belongs to another account.
     return !(error instanceof Error && 'code' in error && error.code === 'ESRCH')
   }
 }
@@ -45,7 +45,7 @@ async function isOld(path: string): Promise<boolean> {
   try {
     return Date.now() - (await stat(path)).mtimeMs > ABANDONED_AFTER
   } catch (error) {
-    // Completed or removed meanwhile.
+    // It was completed or removed meanwhile.
     if (isMissing(error)) return false
     throw error
   }

@@ -1,15 +1,17 @@
 import { RuleViolation } from '../../store/rule-violation.ts'
 
 /**
- * A backup: JSON lines, compressed by gzip, the same whichever database it was taken from. The first line says what it
- * is, each line after it holds some rows of one table, and the last one how many there are of each, the numbers given
- * out so far, and the SHA-256 of all lines before it. Without the last line it is not a backup.
+ * The first line of a backup.
+ *
+ * A backup consists of JSON lines compressed with gzip, in the same format for both kinds of database: a header, lines
+ * with rows of one table each, and a last line with the number of rows of each table, the highest ids given out, and the
+ * SHA-256 of all lines before it. A file without the last line is not a complete backup.
  */
 export interface BackupHeader {
   format: typeof FORMAT
   version: typeof VERSION
   created_at: string
-  /** Those that the schema has been through. */
+  /** The migrations that were applied to the database. */
   migrations: string[]
 }
 
@@ -21,7 +23,7 @@ export interface BackupRows {
 
 export interface BackupEnd {
   counts: Record<string, number>
-  /** Highest id that a table with numbered rows ever gave out. */
+  /** The highest id that each table with numbered rows ever gave out. */
   last_ids: Record<string, number>
   sha256: string
 }
@@ -29,32 +31,35 @@ export interface BackupEnd {
 export const FORMAT = 'commit-status-backup'
 export const VERSION = 1
 
-/** @throws RuleViolation unless this version can restore what begins with `line` */
+/** Parses the first line. @throws RuleViolation unless this version can restore the backup */
 export function readHeader(line: string): BackupHeader {
-  const header: Partial<BackupHeader> = parse(line)
-  if (header.format !== FORMAT) throw new RuleViolation('this is not a backup of a commit status server')
-  if (header.version !== VERSION || !header.migrations || !header.created_at)
-    throw new RuleViolation('this backup was made by another version')
-  return { format: FORMAT, version: VERSION, created_at: header.created_at, migrations: header.migrations }
+  const { format, version, created_at, migrations } = parse<BackupHeader>(line)
+  if (format !== FORMAT) throw new RuleViolation('the file is not a backup of a commit status server')
+  if (version !== VERSION || !migrations || !created_at)
+    throw new RuleViolation(`the backup has the format version ${version}, but this server reads ${VERSION}`)
+  return { format, version, created_at, migrations }
 }
 
-/** Rows of a table, or the end of the backup. @throws RuleViolation for anything else */
+/** Parses rows of a table, or the last line of the backup. @throws RuleViolation for anything else */
 export function readPart(line: string): BackupRows | BackupEnd {
-  const part: Partial<BackupRows & BackupEnd> = parse(line)
-  const { table, columns, rows, counts, last_ids, sha256 } = part
+  const { table, columns, rows, counts, last_ids, sha256 } = parse<BackupRows & BackupEnd>(line)
   if (table !== undefined && columns && rows) return { table, columns, rows }
   if (sha256 !== undefined && counts && last_ids) return { counts, last_ids, sha256 }
   throw damaged()
 }
 
+/** Returns the error for a backup whose content is not what was written. */
 export function damaged(cause?: unknown): RuleViolation {
-  return new RuleViolation('the backup is damaged or not complete', { cause })
+  return new RuleViolation('the backup is damaged or incomplete', { cause })
 }
 
-function parse(line: string): object {
+/** Parses a line. Any field may be missing; the SHA-256 in the last line proves the types of those that are there. */
+function parse<Line>(line: string): Partial<Line> {
   try {
-    return Object(JSON.parse(line))
+    const value: unknown = JSON.parse(line)
+    if (typeof value === 'object' && value !== null) return value as Partial<Line>
   } catch (error) {
     throw damaged(error)
   }
+  throw damaged()
 }

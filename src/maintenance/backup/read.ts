@@ -5,18 +5,18 @@ import { createGunzip } from 'node:zlib'
 import { RuleViolation } from '../../store/rule-violation.ts'
 import { type BackupHeader, type BackupRows, damaged, readHeader, readPart } from './format.ts'
 
-/** What is done with the parts of a backup as they are read. */
+/** Receives the parts of a backup as they are read. */
 export interface BackupReader {
   header(header: BackupHeader): Promise<void>
   rows(rows: BackupRows): Promise<void>
 }
 
 /**
- * Reads a backup from its first line to its last.
+ * Reads a backup and compares it with the checksum and counts in its last line. Until the promise resolves, what the
+ * reader received may be damaged.
  *
- * @returns its end, once everything that it says of the lines before has proved true: until then nothing that was read
- * can be relied on
- * @throws RuleViolation when it is no backup, is damaged or not complete; the system's error when it cannot be read
+ * @returns the highest id that each table with numbered rows ever gave out
+ * @throws RuleViolation if the file is not a backup, damaged or incomplete; the system error if it cannot be read
  */
 export async function readBackup(file: string, reader: BackupReader): Promise<Record<string, number>> {
   const hash = createHash('sha256')
@@ -54,7 +54,7 @@ export async function readBackup(file: string, reader: BackupReader): Promise<Re
   return lastIds
 }
 
-/** Lines that end with LF alone: other marks of a line's end may stand within JSON. */
+/** Yields lines that end with LF. Other line separators are valid within JSON strings. */
 async function* linesOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<string> {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
   let rest = ''
@@ -66,15 +66,17 @@ async function* linesOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<string> {
   if (rest + decoder.decode() !== '') throw damaged()
 }
 
-/** A table without rows has no count while reading. */
-function isSame(told: Record<string, number>, counted: Record<string, number>): boolean {
-  const names = new Set([...Object.keys(told), ...Object.keys(counted)])
-  return [...names].every((name) => (told[name] ?? 0) === (counted[name] ?? 0))
+/** Compares counts of rows. A table without rows is missing in `counted`. */
+function isSame(expected: Record<string, number>, counted: Record<string, number>): boolean {
+  const names = new Set([...Object.keys(expected), ...Object.keys(counted)])
+  return [...names].every((name) => (expected[name] ?? 0) === (counted[name] ?? 0))
 }
 
-/** @throws RuleViolation when the schema of the backup is newer than this version's */
+/** Checks that this version knows the schema of the backup. @throws RuleViolation if it is newer */
 export function checkMigrations(header: BackupHeader, applied: ReadonlySet<string>): void {
   const unknown = header.migrations.find((name) => !applied.has(name))
   if (unknown)
-    throw new RuleViolation(`this backup was made by a newer version: it has been through "${unknown}"`)
+    throw new RuleViolation(
+      `the backup was made by a newer version: unknown migration "${unknown}". Upgrade the server to restore it`,
+    )
 }

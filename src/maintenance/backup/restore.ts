@@ -11,8 +11,8 @@ import { durableTables } from './write.ts'
 /**
  * Restores a backup of either kind of database into an empty database, in one transaction.
  *
- * @throws RuleViolation when the database is not empty, or when the file is not a backup, is damaged or was written by a
- * newer version; the system error when it cannot be read; StoreUnavailable
+ * @throws RuleViolation if the database is not empty, or if the file is not a backup, damaged or written by a newer
+ * version; the system error if it cannot be read; StoreUnavailable
  */
 export async function restoreBackup(engine: Engine, file: string, onRows: OnRows): Promise<void> {
   // Reads the whole file first, to find damage before hours are spent on the rows before it.
@@ -41,7 +41,7 @@ export async function restoreBackup(engine: Engine, file: string, onRows: OnRows
 async function checkEmpty(db: Kysely<Tables>): Promise<void> {
   for (const { name } of durableTables) {
     const { rows } = await sql`select 1 from ${sql.table(name)} limit 1`.execute(db)
-    if (rows.length > 0) throw new RuleViolation(`the database is not empty: there are ${name}`)
+    if (rows.length > 0) throw new RuleViolation(`the database is not empty: it contains ${name}`)
   }
 }
 

@@ -17,7 +17,7 @@ import { type BackupEnd, type BackupHeader, type BackupRows, FORMAT, VERSION } f
 /** Rows of one query and one line. */
 const BATCH = 500
 
-/** Sessions and failed attempts are not worth restoring: people sign in again, and budgets start again. */
+/** Tables that are not backed up: users sign in again, and failure budgets start again. */
 const TRANSIENT = ['sessions', 'auth_failures']
 
 /** The tables of a backup, in the order of `keyedTables`. */
@@ -25,10 +25,10 @@ export const durableTables = keyedTables.filter(({ name }) => !TRANSIENT.include
 
 /**
  * Writes a snapshot of the durable tables to a file. Readers and writers are not blocked. The file replaces an earlier
- * one when it is complete and on disk; only its owner may read it. Removes drafts that killed backups to the same file
- * left behind.
+ * one once it is complete and on disk, and only its owner may read it. Removes the drafts that killed backups to the same
+ * file left behind.
  *
- * @throws the system error when the file cannot be written; StoreUnavailable
+ * @throws the system error if the file cannot be written; StoreUnavailable
  */
 export async function writeBackup(engine: Engine, file: string, onRows: OnRows): Promise<void> {
   await removeAbandonedDrafts(file)

@@ -6,15 +6,15 @@ import { type KeyedTable, keyOf, type Row, readRows } from '../rows.ts'
 const BATCH = 1_000
 
 export interface Differences {
-  /** Rows of the first database that were looked at. */
+  /** Number of rows of the first database that were compared. */
   compared: number
-  /** Rows that the second lacks, or has otherwise. */
+  /** Rows of the first database that are missing or different in the second. */
   missing: Row[]
-  /** Rows that only the second has. */
+  /** Rows that only the second database has. */
   surplus: Row[]
 }
 
-/** Compares a table in two databases, batch by batch in the order of its key. */
+/** Compares a table in two databases. Yields the differences batch by batch, in key order. */
 export async function* compareTable(
   first: Kysely<Tables>,
   second: Kysely<Tables>,

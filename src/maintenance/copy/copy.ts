@@ -7,7 +7,7 @@ import type { Tables } from '../../store/tables.ts'
 import { countRows, deleteRow, type KeyedTable, keyedTables, upsertRows } from '../rows.ts'
 import { compareTable } from './compare.ts'
 
-/** The key of the advisory lock of a copy; any number that nothing else uses. */
+/** The key of the advisory lock of a copy: an arbitrary number. */
 const COPY_LOCK = 7_265_019
 
 export interface CopyProgress {
@@ -20,7 +20,7 @@ export interface CopyProgress {
 /**
  * Copies the database to an empty PostgreSQL database, creates the schema there, and compares the two.
  *
- * @throws StoreUnavailable when a database cannot be opened; RuleViolation as `copyDatabase`
+ * @throws StoreUnavailable if a database cannot be opened; RuleViolation as `copyDatabase`
  */
 export async function copyStore(
   from: StoreOptions,
@@ -46,7 +46,7 @@ export async function copyStore(
  * finished, another call only compares.
  *
  * @param target with the same schema; empty, or where an earlier copy was not finished
- * @throws RuleViolation when the target holds anything else, when another copy is under way, or when the two differ in the end
+ * @throws RuleViolation if the target contains anything else, if another copy is running, or if the two differ in the end
  */
 async function copyDatabase(
   source: Engine,
@@ -57,7 +57,7 @@ async function copyDatabase(
     const { rows } = await sql<{
       alone: boolean
     }>`select pg_try_advisory_lock(${COPY_LOCK}) as alone`.execute(to)
-    if (!rows[0]?.alone) throw new RuleViolation('another copy to this database is under way')
+    if (!rows[0]?.alone) throw new RuleViolation('another copy to this database is running')
     try {
       await source.kysely
         .transaction()
@@ -81,7 +81,7 @@ interface Copy {
 async function copy(both: Copy): Promise<void> {
   const { to } = both
   if ((await isUnfinished(to)) || (await isEmpty(to))) {
-    // Whoever finds this table knows that what else is here came from a copy.
+    // Marks all other rows in the target as an unfinished copy.
     await sql`create table if not exists unfinished_copy (started_at bigint not null)`.execute(to)
     for (const table of keyedTables) await copyTable(both, table)
     await verify(both)
@@ -98,7 +98,7 @@ async function copyTable({ source, target, from, to, onProgress }: Copy, table: 
   const total = await countRows(from, table)
   let done = 0
   for await (const differences of compareTable(from, to, table)) {
-    // First those that are gone: a name may have passed on to a newer row.
+    // Delete first: a newer row may have the same name.
     for (const row of differences.surplus) await deleteRow(to, table, row)
     await upsertRows(to, table, differences.missing)
     done += differences.compared
@@ -110,16 +110,18 @@ async function copyTable({ source, target, from, to, onProgress }: Copy, table: 
 async function verify({ source, target, from, to, onProgress }: Copy): Promise<void> {
   for (const table of keyedTables) {
     const [total, copied] = [await countRows(from, table), await countRows(to, table)]
-    if (total !== copied) throw new RuleViolation(`${table.name} has ${total} rows here and ${copied} there`)
+    if (total !== copied)
+      throw new RuleViolation(`${table.name}: ${total} rows in the source, but ${copied} in the target`)
     let done = 0
     for await (const { compared, missing, surplus } of compareTable(from, to, table)) {
-      if (missing.length + surplus.length > 0) throw new RuleViolation(`rows of ${table.name} differ`)
+      if (missing.length + surplus.length > 0)
+        throw new RuleViolation(`${table.name}: rows of source and target differ`)
       done += compared
       onProgress({ phase: 'verify', table: table.name, done, total })
     }
     if (!table.numbered) continue
     if ((await target.lastId(to, table.name)) < (await source.lastId(from, table.name)))
-      throw new RuleViolation(`ids of ${table.name} could be given out again`)
+      throw new RuleViolation(`${table.name}: the target would reuse ids of deleted rows`)
   }
 }
 

@@ -24,7 +24,7 @@ function report(store: Store, repositoryId: number, fields: object = {}) {
   })
 }
 
-/** Something of everything, more rows than are read at a time, and text that is easily spoilt. */
+/** Stores rows in every table, more than one batch, and text that is easily damaged. @returns the repository's id */
 async function fill(store: Store): Promise<number> {
   const alice = await store.users.create('Alice', { passwordHash: 'hash' })
   const bob = await store.users.create('bob')
@@ -52,7 +52,7 @@ async function fill(store: Store): Promise<number> {
   const description = 'line\u2028separator \u2029 \r\n "quoted" \\ 🚀 e\u0301 \ufeff'
   await report(store, id, { context: '🚀', description, targetUrl: 'https://example.org/' })
   await report(store, id, { context: 'empty', description: '' })
-  // The last number given out belongs to nothing any more.
+  // Makes the highest id that was given out one of a deleted row.
   await create('deleted')
   await store.repositories.delete('alice', 'deleted')
   return id
@@ -88,28 +88,28 @@ for (const from of databases) {
       const { store } = await openTestStore(t, from)
       const repositoryId = await fill(store)
       const file = await backup(t, store)
-      t.equal(statSync(file).mode & 0o777, 0o600, 'nobody else may read it')
-      t.same(readdirSync(join(file, '..')), ['statuses.backup'], 'nothing else is left')
+      t.equal(statSync(file).mode & 0o777, 0o600, 'only its owner may read it')
+      t.same(readdirSync(join(file, '..')), ['statuses.backup'], 'leaves no other files')
 
       const { store: restored } = await openTestStore(t, to)
       await restoreBackup(restored.engine, file, quiet)
       t.same(await contentOf(restored), await contentOf(store))
       t.equal((await restored.statuses.list(repositoryId, SHA)).length, 636)
       t.same(await checkIntegrity(restored.engine, quiet), { findings: [], damaged: false })
-      t.equal(await restored.sessions.visit('session'), undefined, 'nobody is signed in')
-      t.equal(await restored.failures.find('192.0.2.1'), null, 'nobody has failed')
+      t.equal(await restored.sessions.visit('session'), undefined, 'without sessions')
+      t.equal(await restored.failures.find('192.0.2.1'), null, 'without failures')
 
       const newest = { owner: 'Alice', name: 'new', visibility: 'public', objectFormat: 'sha1' } as const
       const [here, there] = [
         await store.repositories.create(newest),
         await restored.repositories.create(newest),
       ]
-      t.equal(there.id, here.id, 'numbers go on where they were')
+      t.equal(there.id, here.id, 'ids continue')
       await t.rejects(restoreBackup(restored.engine, file, quiet), { message: /not empty/ })
     })
   }
 
-  t.test(`${from.name}: a backup holds one moment, while others write`, async (t) => {
+  t.test(`${from.name}: a backup is a snapshot even while others write`, async (t) => {
     const { store, options } = await openTestStore(t, from)
     const id = await fill(store)
     const other = await openStore(options)
@@ -117,7 +117,7 @@ for (const from of databases) {
     let done = false
     let reports = 0
     const writing = (async () => {
-      // One after the other, of two commits in turn: a moment has either all up to one, or not that one.
+      // One after the other, alternating between two commits: a snapshot contains all up to one of them.
       for (; !done; reports++) {
         const context = `w${String(reports).padStart(6, '0')}`
         await report(other, id, { context, sha: reports % 2 === 0 ? '0'.repeat(40) : 'f'.repeat(40) })
@@ -128,7 +128,7 @@ for (const from of databases) {
     const atEnd = reports
     done = true
     await writing
-    t.ok(atEnd > 20, `${atEnd} reports until the backup was done`)
+    t.ok(atEnd > 20, `${atEnd} reports before the backup was complete`)
 
     const { store: restored } = await openTestStore(t, sqlite)
     await restoreBackup(restored.engine, file, quiet)
@@ -138,12 +138,12 @@ for (const from of databases) {
     t.same(
       contexts,
       contexts.map((_, index) => `w${String(index).padStart(6, '0')}`),
-      'without a gap',
+      'without gaps',
     )
   })
 }
 
-t.test('what is no whole backup is refused, and nothing is left of it', async (t) => {
+t.test('rejects files that are not complete backups, and leaves the database empty', async (t) => {
   const { store } = await openTestStore(t, sqlite)
   await fill(store)
   const file = await backup(t, store)
@@ -165,7 +165,11 @@ t.test('what is no whole backup is refused, and nothing is left of it', async (t
     ],
     ['with something after its end', pack([...lines, lines[1] ?? '']), /damaged/],
     ['of another table', pack(lines.map((line) => line.replace('"tokens"', '"sessions"'))), /damaged/],
-    ['of a newer format', pack([header.replace('"version":1', '"version":2'), ...rest]), /another version/],
+    [
+      'of a newer format',
+      pack([header.replace('"version":1', '"version":2'), ...rest]),
+      /format version 2, but this server reads 1/,
+    ],
     [
       'of a newer schema',
       pack([header.replace('"001-initial"', '"001-initial","999-later"'), ...rest]),
@@ -177,7 +181,7 @@ t.test('what is no whole backup is refused, and nothing is left of it', async (t
   for (const [name, bytes, message] of wrong) {
     writeFileSync(damagedFile, bytes)
     await t.rejects(restoreBackup(empty.engine, damagedFile, quiet), { name: 'RuleViolation', message }, name)
-    t.equal(await empty.users.any(), false, `${name}: nothing is left`)
+    t.equal(await empty.users.any(), false, `${name}: still empty`)
   }
   await t.rejects(restoreBackup(empty.engine, '/nonexistent/file', quiet), { code: 'ENOENT' })
   await t.rejects(writeBackup(store.engine, '/nonexistent/file', quiet), { code: 'ENOENT' })
@@ -186,7 +190,7 @@ t.test('what is no whole backup is refused, and nothing is left of it', async (t
 })
 
 for (const database of databases) {
-  t.test(`${database.name}: what a killed backup leaves is removed by the next one`, async (t) => {
+  t.test(`${database.name}: a backup removes the drafts of killed backups`, async (t) => {
     const { store, options } = await openTestStore(t, database)
     await fill(store)
     const folder = temporaryFolder(t)
@@ -201,10 +205,10 @@ for (const database of databases) {
     killed.child.kill('SIGKILL')
     await killed.ended
     const [leftover = ''] = readdirSync(folder)
-    t.match(leftover, /^statuses\.backup\..*\.part$/, 'it left something behind')
+    t.match(leftover, /^statuses\.backup\..*\.part$/, 'it left a draft behind')
 
     const running = await begin()
-    // Of another machine, which may still be writing the first of them.
+    // Drafts of other machines: the first one may still be written to.
     const [elsewhere, old] = ['one', 'two'].map((name) => `statuses.backup.${name}-1-0123abcd.part`)
     const others = ['other.backup.0123abcd.part', 'statuses.backup.part', 'statuses.backup.mine.part']
     for (const name of [...others, elsewhere, old, 'statuses.backup.0123abcd.part'])
@@ -214,7 +218,7 @@ for (const database of databases) {
     const left = readdirSync(folder).filter(
       (name) => ![...others, 'statuses.backup', elsewhere].includes(name),
     )
-    t.equal(left.length, 1, 'only that of the backup that is still running stays')
+    t.equal(left.length, 1, 'keeps the draft of the running backup')
     t.ok(left[0]?.includes(`-${running.child.pid}-`))
     running.child.kill('SIGCONT')
     t.equal(await running.ended, 0, running.stderr())
@@ -224,7 +228,7 @@ for (const database of databases) {
   })
 }
 
-t.test('an earlier backup stays until a new one is complete', async (t) => {
+t.test('keeps an earlier backup until the new one is complete', async (t) => {
   const { store } = await openTestStore(t, sqlite)
   await fill(store)
   const file = await backup(t, store)

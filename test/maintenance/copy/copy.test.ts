@@ -7,7 +7,7 @@ const TABLES = ['users', 'repositories', 'collaborators', 'tokens', 'sessions', 
 const SHA = 'a'.repeat(40)
 
 for (const database of databases) {
-  test(`copies everything from ${database.name}, and again`, async (t) => {
+  test(`copies everything from ${database.name}; another copy changes nothing`, async (t) => {
     const { store, options } = await openTestStore(t, database)
     await fill(store)
     const target = await createPostgresDatabase(t)
@@ -16,7 +16,7 @@ for (const database of databases) {
     t.same(
       phases,
       new Set(TABLES.flatMap((table) => [`copy ${table}`, `verify ${table}`])),
-      'every table is copied, then compared',
+      'copies every table and compares it',
     )
 
     const copied = await openStore({ ...options, databaseUrl: target })
@@ -33,11 +33,11 @@ for (const database of databases) {
     t.same(statuses, await store.statuses.list(id, SHA))
 
     await copyStore(options, target, () => {})
-    t.same(await copied.statuses.list(id, SHA), statuses, 'calling it again changes nothing')
+    t.same(await copied.statuses.list(id, SHA), statuses, 'unchanged')
   })
 }
 
-test('numbers that were given out before the copy are not given out after it', async (t) => {
+test('a copy does not reuse ids of deleted rows', async (t) => {
   const { store, options } = await openTestStore(t, sqlite)
   await fill(store)
   const last = await store.repositories.create({
@@ -60,7 +60,7 @@ test('numbers that were given out before the copy are not given out after it', a
   t.ok(next.id > last.id)
 })
 
-test('a copy that ended half-way is taken up again', async (t) => {
+test('resumes an interrupted copy', async (t) => {
   const { store, options } = await openTestStore(t, sqlite)
   await fill(store)
   const target = await createPostgresDatabase(t)
@@ -70,7 +70,7 @@ test('a copy that ended half-way is taken up again', async (t) => {
   await t.rejects(copyStore(options, target, half), { message: 'killed' })
   t.same(await execute(target, 'select count(*)::int as rows from statuses'), [{ rows: 1_000 }])
 
-  // Meanwhile the source went on.
+  // The source changes meanwhile.
   const { id } = await store.repositories.get('alice', 'one')
   const [token] = await store.tokens.list((await store.users.find('alice'))?.id ?? 0)
   await store.tokens.revoke(token?.id ?? '')
@@ -93,7 +93,7 @@ test('a copy that ended half-way is taken up again', async (t) => {
   t.same(statuses, await store.statuses.list(id, SHA))
 })
 
-test('a database that holds anything else is left alone', async (t) => {
+test('does not change a target with other content', async (t) => {
   const { store, options } = await openTestStore(t, sqlite)
   await fill(store)
   const target = await createPostgresDatabase(t)
@@ -113,7 +113,7 @@ test('a database that holds anything else is left alone', async (t) => {
   )
 })
 
-test('a copy that is in use is left alone', async (t) => {
+test('does not change a finished copy that was written to', async (t) => {
   const { store, options } = await openTestStore(t, sqlite)
   await fill(store)
   const target = await createPostgresDatabase(t)
@@ -130,7 +130,7 @@ test('a copy that is in use is left alone', async (t) => {
   t.equal(statuses.find(({ context }) => context === 'context 1')?.state, 'failure')
 })
 
-/** Something in every table; enough statuses for several batches. */
+/** Stores rows in every table, and enough statuses for several batches. */
 async function fill(store: Store): Promise<void> {
   const alice = await store.users.create('alice', { passwordHash: 'hash' })
   const bob = await store.users.create('bob')
