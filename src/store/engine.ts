@@ -65,8 +65,8 @@ export interface LimitedWrite<Params, Row> {
   limit: number
   /** Adds the row, or replaces it where it is there. */
   upsert: Prepared<Params, Row>
-  /** The same, but returns no row where it would be one too many. */
-  upsertWithin: Prepared<Params, Row>
+  /** As `upsert`, but returns no row if the group would exceed `limit`. With the limit 0 it only replaces rows. */
+  upsertWithin: Prepared<Params & { limit: number }, Row>
   /** Returns no row where there is none to replace. */
   replace: Prepared<Params, Row>
   /** Counts the group, no further than to the limit. */

@@ -1,26 +1,26 @@
 import type { Compilable, InferResult } from 'kysely'
 
-/** A query compiled once. */
+/** A compiled query. */
 export interface Prepared<Params, Row> {
   readonly sql: string
-  /** The values of one call, in the order of the query's placeholders. */
+  /** Returns the values of one call in the order of the query's placeholders. */
   bind(params: Params): unknown[]
-  /** Never there: only says what a row looks like. */
+  /** Never set; carries the type of a row. */
   readonly row?: Row
 }
 
 type RowOf<Query> = Query extends Compilable ? InferResult<Query>[number] : never
 
-/** Stands for a parameter while a query is built. */
-class Placeholder {
-  readonly name: string | symbol
-  constructor(name: string | symbol) {
+/** Takes the place of a parameter while a query is built. */
+class Placeholder<Params> {
+  readonly name: keyof Params
+  constructor(name: keyof Params) {
     this.name = name
   }
 }
 
 /**
- * Compiles a query once, so that a call costs neither building nor compiling it.
+ * Compiles a query once, so that calls neither build nor compile it.
  *
  * @example
  * const byName = prepare<{ key: string }>()((p) =>
@@ -30,12 +30,16 @@ class Placeholder {
  */
 export function prepare<Params extends object>() {
   return <Query extends Compilable>(build: (params: Params) => Query): Prepared<Params, RowOf<Query>> => {
-    const placeholders = new Proxy(Object.create(null), { get: (_target, name) => new Placeholder(name) })
+    // `build` is type-checked with the parameters' types, so it can only ask for their names. What it gets are
+    // placeholders, which Kysely passes on like any other value.
+    const placeholders = new Proxy({} as Params, {
+      get: (_target, name) => new Placeholder<Params>(name as keyof Params),
+    })
     const { sql, parameters } = build(placeholders).compile()
+    const isPlaceholder = (value: unknown): value is Placeholder<Params> => value instanceof Placeholder
     return {
       sql,
-      bind: (params) =>
-        parameters.map((value) => (value instanceof Placeholder ? Reflect.get(params, value.name) : value)),
+      bind: (params) => parameters.map((value) => (isPlaceholder(value) ? params[value.name] : value)),
     }
   }
 }

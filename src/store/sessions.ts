@@ -1,10 +1,10 @@
 import type { Engine } from './engine.ts'
 import { nowInSeconds } from './time.ts'
 
-/** Seconds after which a session ends: without a request, and in any case. */
+/** Seconds after which a session ends: without a request, and at the latest. */
 const IDLE = 7 * 24 * 3600
 const ABSOLUTE = 30 * 24 * 3600
-/** A visit is written at most this often, in seconds. */
+/** Minimum number of seconds between updates of `seen_at`. */
 const RESOLUTION = 300
 
 export interface SessionUser {
@@ -12,7 +12,7 @@ export interface SessionUser {
   name: string
 }
 
-/** Signed-in browsers. A session is kept by the hash of its cookie, which alone is of no use to whoever reads it. */
+/** Returns functions that manage sessions of browsers. Only a hash of the cookie is stored, which cannot be used to sign in. */
 export function sessionStore({ kysely }: Engine) {
   return {
     async create(hash: string, userId: number): Promise<void> {
@@ -27,8 +27,8 @@ export function sessionStore({ kysely }: Engine) {
         .execute()
     },
 
-    /** Whose session it is; undefined when it has ended. */
-    async visit(hash: string): Promise<SessionUser | undefined> {
+    /** Returns the user of a session and records its use; undefined if the session has ended. */
+    async use(hash: string): Promise<SessionUser | undefined> {
       const now = nowInSeconds()
       const session = await kysely
         .selectFrom('sessions')

@@ -115,19 +115,19 @@ export function statusStore(engine: Engine, maxContexts: number) {
   const upsert = prepare<ReportValues>()((p) =>
     kysely.insertInto('statuses').values(rowOf(p)).onConflict(orReplace).returning(decided),
   )
-  const upsertWithin = prepare<ReportValues>()((p) => {
+  const upsertWithin = prepare<ReportValues & { limit: number }>()((p) => {
     const row = rowOf(p)
     const isThere = contextsOf(p).where('context', '=', p.context)
-    const last = contextsOf(p)
-      .limit(1)
-      .offset(maxContexts - 1)
+    const counted = kysely
+      .selectFrom(contextsOf(p).limit(p.limit).as('contexts'))
+      .select(({ fn }) => fn.countAll<number>().as('rows'))
     return kysely
       .insertInto('statuses')
       .columns(stored)
       .expression(
         kysely
           .selectNoFrom(({ val }) => stored.map((name) => val(row[name]).as(name)))
-          .where(({ or, not, exists }) => or([exists(isThere), not(exists(last))])),
+          .where((eb) => eb.or([eb.exists(isThere), eb(counted, '<', p.limit)])),
       )
       .onConflict(orReplace)
       .returning(decided)

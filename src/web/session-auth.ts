@@ -59,7 +59,7 @@ export function createSessionAuth(sessions: Store['sessions'], publicUrl: string
   return {
     async identify(request: FastifyRequest, reply: FastifyReply): Promise<Visitor> {
       let secret = readSessionCookie(request)
-      const user = secret === undefined ? undefined : await sessions.visit(hash(secret))
+      const user = secret === undefined ? undefined : await sessions.use(hash(secret))
       return {
         user: user ?? null,
         csrfToken() {

@@ -10,14 +10,14 @@ import { migrate } from '../../src/store/migrations.ts'
 import { openEngine, type Store, type StoreOptions, storeOver } from '../../src/store/store.ts'
 import { postgres, sqlite } from '../helpers/databases.ts'
 
-/** A tenth of what `npm run soak -- query-plans` fills in: the plans are the same. */
+/** A tenth of the statuses of `npm run soak -- query-plans`; the plans are the same. */
 const STATUSES = Number(process.env.QUERY_PLAN_STATUSES ?? 100_000)
 const [REPOSITORIES, CONTEXTS] = [1_000, 10]
 const COMMITS = STATUSES / REPOSITORIES / CONTEXTS
 const USERS = 2_000
 const shaOf = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 40)
 
-/** Fills a database; `numbers`, `hex` and `concat` are what the dialects write differently. */
+/** Returns statements that fill a database. The dialects differ in `numbers` and `hex`. */
 function filling(numbers: (name: string, count: number) => string, hex: (text: string) => string): string[] {
   return [
     `insert into users (name, name_key, created_at)
@@ -46,7 +46,7 @@ interface Statement {
   values: readonly unknown[]
 }
 
-/** A store that tells of every statement it runs. */
+/** Returns a store that records every statement. */
 function recording(engine: Engine): { store: Store; statements: Statement[] } {
   const statements: Statement[] = []
   const recorder: KyselyPlugin = {
@@ -72,9 +72,10 @@ function recording(engine: Engine): { store: Store; statements: Statement[] } {
       writeLimited(write, params, group) {
         for (const { sql, bind } of [write.count, write.upsert, write.replace])
           statements.push({ sql, values: bind(params) })
-        // Explained after the report is stored: only another context can be added then.
+        // Another context, because the statement is explained after the report is stored.
         const { sql, bind } = write.upsertWithin
-        statements.push({ sql, values: bind({ ...params, context: 'never reported' }) })
+        const added = { ...params, context: 'never reported', limit: write.limit }
+        statements.push({ sql, values: bind(added) })
         return engine.writeLimited(write, params, group)
       },
     },
@@ -93,27 +94,27 @@ const report = {
   targetUrl: null,
 } as const
 
-/** What requests do to the database, by what they are for. */
+/** What requests read and write, by purpose. */
 const requests: Record<string, (store: Store) => Promise<unknown>> = {
-  'who may do what': (store) => store.access.look('192.0.2.7', 'hash77', 'user500', 'repo'),
+  authorization: (store) => store.access.look('192.0.2.7', 'hash77', 'user500', 'repo'),
   'a first report': (store) => store.statuses.report({ ...report, sha: NEW_SHA }),
   'another report': (store) => store.statuses.report({ ...report, sha: SHA }),
-  'is anything reported': (store) => store.statuses.any(500, SHA),
-  'is anything reported on a new commit': (store) => store.statuses.any(500, 'f'.repeat(40)),
+  'whether a commit has statuses': (store) => store.statuses.any(500, SHA),
+  'whether a new commit has statuses': (store) => store.statuses.any(500, 'f'.repeat(40)),
   'all statuses of a commit': (store) => store.statuses.list(500, SHA),
   'counts of a commit': (store) => store.statuses.counts(500, SHA),
   'some statuses of a commit': (store) => store.statuses.listPart(500, SHA, 'context 3', 100),
   'a failure': (store) => store.failures.count('192.0.2.9', { limit: 30, window: 300 }),
-  'a guess and its outcome': async (store) => {
+  'a reservation and its release': async (store) => {
     const reservation = await store.failures.reserve('192.0.2.10', { limit: 30, window: 300 })
     await reservation?.release()
   },
   'a budget': (store) => store.failures.find('192.0.2.9'),
   'last use of a token': (store) => store.tokens.touch(new Map([['token9', 5]])),
-  'a session': (store) => store.sessions.visit('session9'),
-  'a repository that a visitor asks for': (store) => store.listing.find(7, 'user500', 'repo'),
-  'a step of a removal of old statuses': (store) => removeCommits(store.engine, 500, [SHA, NEW_SHA], 1),
-  'a user who signs in': (store) => store.users.find('user9'),
+  'a session': (store) => store.sessions.use('session9'),
+  'a repository on a page': (store) => store.listing.find(7, 'user500', 'repo'),
+  'a batch of pruning': (store) => removeCommits(store.engine, 500, [SHA, NEW_SHA], 1),
+  'a user signing in': (store) => store.users.find('user9'),
 }
 
 async function open(t: Test, options: StoreOptions) {
@@ -123,7 +124,7 @@ async function open(t: Test, options: StoreOptions) {
   return engine
 }
 
-t.test(`SQLite finds by index whatever a request asks for, among ${STATUSES} statuses`, async (t) => {
+t.test(`SQLite: requests neither scan nor sort a table of ${STATUSES} statuses`, async (t) => {
   const options = await sqlite.create(t)
   const engine = await open(t, options)
   const database = new Sqlite(join(options.dataDir, 'commit-status.db'))
@@ -135,10 +136,11 @@ t.test(`SQLite finds by index whatever a request asks for, among ${STATUSES} sta
   ) as ${name}`
   for (const statement of filling(numbers, (text) => `sha_of(${text})`)) database.exec(statement)
 
-  const [{ bytes }] = [
-    Object(database.prepare(`select sum(pgsize) as bytes from dbstat where name = 'statuses'`).get()),
-  ]
-  t.comment(`SQLite: ${bytes / STATUSES} bytes a status`)
+  const bytes = database
+    .prepare<[], number>(`select sum(pgsize) from dbstat where name = 'statuses'`)
+    .pluck()
+    .get()
+  t.comment(`SQLite: ${(bytes ?? 0) / STATUSES} bytes for each status`)
 
   const { store, statements } = recording(engine)
   for (const [name, request] of Object.entries(requests)) {
@@ -146,15 +148,15 @@ t.test(`SQLite finds by index whatever a request asks for, among ${STATUSES} sta
     await request(store)
     t.ok(statements.length > 0, name)
     for (const { sql, values } of statements) {
-      const rows: unknown[] = database.prepare(`explain query plan ${sql}`).all(...values)
-      const plan = rows.map((row) => String(Object(row).detail)).join('\n')
-      // The one row that the others are joined to is made up on the spot, and the contexts that are counted were found.
+      const rows = database.prepare<unknown[], { detail: string }>(`explain query plan ${sql}`).all(...values)
+      const plan = rows.map(({ detail }) => detail).join('\n')
+      // Subqueries are not tables: the single row of parameters, and the contexts to count.
       t.notMatch(
         plan,
         /^SCAN (?!asked\b|contexts\b|CONSTANT ROW\b|\(subquery|excluded)/m,
-        `${name}: no table is scanned`,
+        `${name}: scans no table`,
       )
-      t.notMatch(plan, /TEMP B-TREE/, `${name}: nothing is sorted`)
+      t.notMatch(plan, /TEMP B-TREE/, `${name}: does not sort`)
     }
   }
 })
@@ -170,7 +172,7 @@ interface PlanNode {
   Plans?: PlanNode[]
 }
 
-t.test(`PostgreSQL touches no more rows than it answers with, among ${STATUSES} statuses`, async (t) => {
+t.test(`PostgreSQL: requests read few rows of a table of ${STATUSES} statuses`, async (t) => {
   const options = await postgres.create(t)
   const engine = await open(t, options)
   const client = new Client({ connectionString: options.databaseUrl ?? '' })
@@ -184,7 +186,7 @@ t.test(`PostgreSQL touches no more rows than it answers with, among ${STATUSES} 
     `select pg_relation_size('statuses') as heap, pg_indexes_size('statuses') as indexes`,
   )
   t.comment(
-    `PostgreSQL: ${sizes[0].heap / STATUSES} bytes a status and ${sizes[0].indexes / STATUSES} of its index`,
+    `PostgreSQL: ${sizes[0].heap / STATUSES} bytes for each status and ${sizes[0].indexes / STATUSES} for its index`,
   )
 
   const { store, statements } = recording(engine)
@@ -198,15 +200,15 @@ t.test(`PostgreSQL touches no more rows than it answers with, among ${STATUSES} 
       await client.query('rollback')
       const nodes = flatten(rows[0]['QUERY PLAN'][0].Plan)
       for (const node of nodes) {
-        t.notMatch(node['Node Type'], /Seq Scan/, `${name}: ${node['Relation Name']} is not scanned`)
-        const touched = (node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0)) * node['Actual Loops']
-        t.ok(touched <= 30 * CONTEXTS, `${name}: ${node['Node Type']} touches ${touched} rows`)
+        t.notMatch(node['Node Type'], /Seq Scan/, `${name}: no scan of ${node['Relation Name']}`)
+        const read = (node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0)) * node['Actual Loops']
+        t.ok(read <= 30 * CONTEXTS, `${name}: ${node['Node Type']} reads ${read} rows`)
       }
     }
   }
 })
 
-t.test('PostgreSQL takes the same steps for a private repository and for a missing one', async (t) => {
+t.test('PostgreSQL: the same steps for a private repository and a missing one', async (t) => {
   const options = await postgres.create(t)
   const engine = await open(t, options)
   const client = new Client({ connectionString: options.databaseUrl ?? '' })
@@ -217,7 +219,7 @@ t.test('PostgreSQL takes the same steps for a private repository and for a missi
     await client.query(statement)
   const { store, statements } = recording(engine)
 
-  /** How often each node of the plan was executed, and how often it looked into its index. */
+  /** Returns the number of executions and of index searches of each node of the plan. */
   const steps = async (request: () => Promise<unknown>) => {
     statements.length = 0
     await request()
@@ -226,7 +228,7 @@ t.test('PostgreSQL takes the same steps for a private repository and for a missi
     const nodes = flatten(rows[0]['QUERY PLAN'][0].Plan)
     return nodes.map((node) => [node['Relation Name'], node['Actual Loops'], node['Index Searches']])
   }
-  // Repositories of odd numbers are private, and user 8 is no collaborator of any.
+  // Repositories with odd ids are private, and user 8 is not a collaborator of any.
   for (const hash of [null, 'hash8']) {
     const look = (name: string) => steps(() => store.access.look('192.0.2.7', hash, 'user501', name))
     t.same(await look('repo'), await look('none'), `${hash}`)

@@ -10,32 +10,32 @@ for (const database of databases) {
     let now = 1_700_000_000_000
     t.capture(Date, 'now', () => now)
 
-    t.test('a session tells whose it is until it is ended', async (t) => {
+    t.test('finds the user of a session until it is ended', async (t) => {
       await store.sessions.create('one', id)
-      t.same(await store.sessions.visit('one'), { id, name: 'Alice' })
-      t.equal(await store.sessions.visit('ONE'), undefined)
+      t.same(await store.sessions.use('one'), { id, name: 'Alice' })
+      t.equal(await store.sessions.use('ONE'), undefined)
       await store.sessions.end('one')
-      t.equal(await store.sessions.visit('one'), undefined)
+      t.equal(await store.sessions.use('one'), undefined)
     })
 
-    t.test('it ends seven days after the last visit', async (t) => {
+    t.test('a session ends seven days after its last use', async (t) => {
       await store.sessions.create('two', id)
       now += 6 * DAY
-      t.ok(await store.sessions.visit('two'))
+      t.ok(await store.sessions.use('two'))
       now += 6 * DAY
-      t.ok(await store.sessions.visit('two'))
+      t.ok(await store.sessions.use('two'))
       now += 7 * DAY
-      t.equal(await store.sessions.visit('two'), undefined)
+      t.equal(await store.sessions.use('two'), undefined)
     })
 
-    t.test('it ends after thirty days, however often it is used', async (t) => {
+    t.test('a session ends after thirty days even if it is used', async (t) => {
       await store.sessions.create('three', id)
       for (let day = 1; day < 30; day++) {
         now += DAY
-        t.ok(await store.sessions.visit('three'))
+        t.ok(await store.sessions.use('three'))
       }
       now += DAY
-      t.equal(await store.sessions.visit('three'), undefined)
+      t.equal(await store.sessions.use('three'), undefined)
     })
   })
 }

@@ -1,11 +1,12 @@
-import { execFileSync } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { resolve } from 'node:path'
-import { setImmediate } from 'node:timers/promises'
+import { promisify } from 'node:util'
 import { type Test, test } from 'tap'
 import { removeCommits } from '../../src/maintenance/prune.ts'
 import type { Report } from '../../src/store/statuses.ts'
 import { openStore, type Store, type StoreOptions } from '../../src/store/store.ts'
 import { databases, openTestStore, type TestDatabase } from '../helpers/databases.ts'
+import type { Input } from './fixtures/report.ts'
 
 const SHA = 'a'.repeat(40)
 
@@ -29,9 +30,17 @@ function createRepository(store: Store, name = 'repo') {
   return store.repositories.create({ owner: 'acme', name, visibility: 'public', objectFormat: 'sha1' })
 }
 
+/** Reports one status for each context in another process. @returns the contexts that were stored */
+async function reportInProcess(input: Input): Promise<string[]> {
+  const script = resolve(import.meta.dirname, 'fixtures/report.ts')
+  const running = promisify(execFile)(process.execPath, [script])
+  running.child.stdin?.end(JSON.stringify(input))
+  return JSON.parse((await running).stdout)
+}
+
 for (const database of databases) {
   test(database.name, async (t) => {
-    t.test('a report is read back as it was sent', async (t) => {
+    t.test('stores a report exactly as it was sent', async (t) => {
       const { store, id, report } = await openRepository(t, database)
       const before = Math.floor(Date.now() / 1000)
       const text =
@@ -55,9 +64,9 @@ for (const database of databases) {
       t.equal((await report('none'))?.description, null)
     })
 
-    t.test('contexts are told apart and ordered by code points', async (t) => {
+    t.test('compares and orders contexts by code points', async (t) => {
       const { store, id, report } = await openRepository(t, database)
-      // UTF-16 would put U+FF41 after U+1D41A; a language's rules would ignore case, accents and signs.
+      // UTF-16 order puts U+FF41 after U+1D41A; collations of languages ignore case, accents and punctuation.
       const ordered = [
         ...[' ', '-', 'A', 'B', 'Z', '_', 'a', 'a ', 'a-b', 'a.b', 'aB', 'ab', 'b', 'e\u0301', 'z'],
         ...['\u00C4', '\u00E4', '\u00E9', '\u0130', '\u0131', '\uFF41', '\u{1D41A}', '\u{10FFFF}'],
@@ -67,12 +76,12 @@ for (const database of databases) {
       t.same(contexts, ordered)
     })
 
-    t.test('a later report replaces the earlier one, but for its id and first time', async (t) => {
+    t.test('a later report replaces the earlier one except for id and created_at', async (t) => {
       const { store, id, report } = await openRepository(t, database)
       let now = 1_700_000_000_999
       t.capture(Date, 'now', () => now)
       const first = await report('ci', { description: 'one', targetUrl: 'https://example.org/1' })
-      t.equal(first?.created_at, 1_700_000_000, 'cut to the second, not rounded')
+      t.equal(first?.created_at, 1_700_000_000, 'rounded down to the second')
       now = 1_700_000_060_000
       const second = await report('ci', { state: 'failure' })
       t.same(second, {
@@ -91,7 +100,7 @@ for (const database of databases) {
       t.equal((await store.statuses.list(id, SHA)).length, 1)
     })
 
-    t.test('64 reports of one context at once leave one status', async (t) => {
+    t.test('64 concurrent reports of one context leave one status', async (t) => {
       const { store, id, report } = await openRepository(t, database)
       const rows = await Promise.all(
         Array.from({ length: 64 }, (_, index) => report('ci', { description: String(index) })),
@@ -107,13 +116,13 @@ for (const database of databases) {
       t.match(status, { id: rows[0]?.id ?? '' })
     })
 
-    t.test('112 contexts at once', async (t) => {
+    t.test('stores 112 concurrent contexts', async (t) => {
       const { store, id, report } = await openRepository(t, database)
       await Promise.all(Array.from({ length: 112 }, (_, index) => report(`ci ${index}`)))
       t.equal((await store.statuses.list(id, SHA)).length, 112)
     })
 
-    t.test('a commit has no more contexts than it may', async (t) => {
+    t.test('limits the contexts of a commit', async (t) => {
       const { store, options, id, report } = await openRepository(t, database, { maxContexts: 3 })
       await Promise.all(['a', 'b', 'c'].map((context) => report(context)))
       const refused = {
@@ -142,10 +151,10 @@ for (const database of databases) {
       } as const
       t.match(await lower.statuses.report({ ...values, context: 'c' }), { state: 'error' })
       await t.rejects(lower.statuses.report({ ...values, context: 'd' }), { name: 'TooManyContexts' })
-      t.equal((await lower.statuses.list(id, SHA)).length, 3, 'one above the limit stays readable')
+      t.equal((await lower.statuses.list(id, SHA)).length, 3, 'a commit above the limit stays readable')
     })
 
-    t.test('room that others take or make is noticed', async (t) => {
+    t.test('the limit considers what other processes add and remove', async (t) => {
       const { store, options, id, report } = await openRepository(t, database, { maxContexts: 4 })
       const other = await openStore(options)
       t.teardown(() => other.close())
@@ -174,7 +183,7 @@ for (const database of databases) {
       t.match(await elsewhere('j'), { context: 'j' })
     })
 
-    t.test('the limit of contexts is exact, over processes too', async (t) => {
+    t.test('the limit of contexts is exact with several stores', async (t) => {
       const { store, options, id, report } = await openRepository(t, database, { maxContexts: 40 })
       const others = await Promise.all([0, 1].map(() => openStore({ ...options, maxContexts: 40 })))
       t.teardown(() => Promise.all(others.map((other) => other.close())))
@@ -188,7 +197,7 @@ for (const database of databases) {
       const outcomes = await Promise.allSettled(
         Array.from({ length: 120 }, (_, index) => {
           const { statuses } = [store, ...others][index % 3] ?? store
-          // Some are reported by two of them.
+          // Two of them report the same contexts.
           return statuses.report({ ...values, context: `${index % 110}` })
         }),
       )
@@ -202,7 +211,27 @@ for (const database of databases) {
       t.match(await report(any), { context: any })
     })
 
-    t.test('repositories and commits are kept apart', async (t) => {
+    t.test('the limit of contexts is exact while several processes reach it', async (t) => {
+      // PostgreSQL takes a lock only for the last 1,000 contexts.
+      const maxContexts = 1_010
+      const { store, options, id } = await openRepository(t, database, { maxContexts })
+      const acknowledged = await Promise.all(
+        [0, 250, 500].map((first) => {
+          const contexts = Array.from({ length: 550 }, (_, index) => `${first + index}`)
+          return reportInProcess({
+            options: { ...options, maxContexts },
+            repositoryId: id,
+            sha: SHA,
+            contexts,
+          })
+        }),
+      )
+      const stored = (await store.statuses.list(id, SHA)).map(({ context }) => context)
+      t.equal(stored.length, maxContexts)
+      t.same([...new Set(acknowledged.flat())].sort(), stored.sort(), 'exactly the acknowledged contexts')
+    })
+
+    t.test('keeps statuses of repositories and commits apart', async (t) => {
       const { store, id, report } = await openRepository(t, database)
       const other = await createRepository(store, 'other')
       const sha = 'b'.repeat(64)
@@ -217,7 +246,7 @@ for (const database of databases) {
       t.equal(await store.statuses.any(other.id, sha), false)
     })
 
-    t.test('statuses are counted by their state', async (t) => {
+    t.test('counts statuses by state', async (t) => {
       const { store, options, id, report } = await openRepository(t, database)
       const other = await createRepository(store, 'other')
       const sha = 'b'.repeat(40)
@@ -232,16 +261,12 @@ for (const database of databases) {
       await report('2', { state: 'pending' })
       t.same(await store.statuses.counts(id, SHA), { ...none, success: 2, pending: 1, error: 1 })
 
-      const script = resolve(import.meta.dirname, 'fixtures/report.ts')
-      const input = JSON.stringify({ options, repositoryId: id, sha: SHA, contexts: ['5', '6'] })
-      execFileSync(process.execPath, [script], { input })
-      // Within one turn of the event loop nothing is looked up again.
-      await setImmediate()
+      await reportInProcess({ options, repositoryId: id, sha: SHA, contexts: ['5', '6'] })
       const { success, ...others } = await store.statuses.counts(id, SHA)
-      t.same([success, others], [4, { pending: 1, failure: 0, error: 1 }], 'those of another process too')
+      t.same([success, others], [4, { pending: 1, failure: 0, error: 1 }], 'also those of another process')
     })
 
-    t.test('part after part, a commit is listed as it is at once', async (t) => {
+    t.test('lists a commit in parts in the same order', async (t) => {
       const { store, id, report } = await openRepository(t, database)
       const contexts = ['a', 'B', 'é', 'z', '\u{1D41A}', '\uFF41', '_']
       for (const context of contexts) await report(context)
@@ -259,7 +284,7 @@ for (const database of databases) {
       t.equal(listed.length, contexts.length)
     })
 
-    t.test('a repository that is deleted takes its statuses along, and leaves none behind', async (t) => {
+    t.test('deleting a repository deletes its statuses, also concurrent ones', async (t) => {
       const { store, id, report } = await openRepository(t, database)
       await report('before')
       const reports = Array.from({ length: 40 }, (_, index) => report(`meanwhile ${index}`))
@@ -269,11 +294,9 @@ for (const database of databases) {
       t.same(await store.statuses.list(id, SHA), [])
     })
 
-    t.test('what one process stores, another reads at once', async (t) => {
+    t.test('reads at once what another process stored', async (t) => {
       const { store, options, id } = await openRepository(t, database)
-      const script = resolve(import.meta.dirname, 'fixtures/report.ts')
-      const input = JSON.stringify({ options, repositoryId: id, sha: SHA, contexts: ['one', 'two'] })
-      execFileSync(process.execPath, [script], { input })
+      await reportInProcess({ options, repositoryId: id, sha: SHA, contexts: ['one', 'two'] })
       t.same(
         (await store.statuses.list(id, SHA)).map(({ context }) => context),
         ['one', 'two'],

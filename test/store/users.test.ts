@@ -87,7 +87,7 @@ for (const database of databases) {
       await store.sessions.create('session', user.id)
       await store.users.delete('ALICE')
       t.match(await store.access.look(null, 'hash', 'acme', 'one'), { token: null })
-      t.equal(await store.sessions.visit('session'), undefined)
+      t.equal(await store.sessions.use('session'), undefined)
       const again = await store.users.create('alice')
       t.ok(again.id > user.id)
       await store.tokens.create({ ...token, userId: again.id, hash: 'hash' })

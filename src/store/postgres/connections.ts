@@ -4,27 +4,28 @@ import { FairQueue, QueueFull } from '../../util/fair-queue.ts'
 import { type PoolFigures, StoreUnavailable } from '../engine.ts'
 import { isLost, translateError } from './driver-errors.ts'
 
-/** Milliseconds for a free connection, or for a new one to be made. */
+/** Milliseconds to wait for a free connection, and to open a new one. */
 const CONNECT_TIMEOUT = 3_000
-/** Milliseconds by which the server gives up before this side does, so that the connection can be kept. */
+/** Milliseconds by which the server's time limit is shorter than the client's, so that the connection survives it. */
 const HEAD_START = 500
-/** Milliseconds after which the server ends a transaction whose process has stopped within it. */
+/** Milliseconds after which the server ends an idle transaction, for example of a process that hangs. */
 const IDLE_IN_TRANSACTION_TIMEOUT = 10_000
-/** Milliseconds for which an unused connection is kept. */
+/** Milliseconds after which an unused connection is closed. */
 const IDLE_TIMEOUT = 60_000
-/** Callers that may wait for a connection, of each use, or for a lock: each of them holds a request in memory. */
+/** Maximum number of callers that wait for a connection, for each use, or for a lock: each holds a request in memory. */
 export const MOST_WAITING = 5_000
 const INT8 = 20
 
 /**
- * What a connection is used for: a `read` or a `write` of the API and of git, or a `query` of Kysely, for pages and
+ * The use of a connection: a `read` or a `write` of the API and of git, or a `query` through Kysely, for pages and
  * administration.
  */
 type Use = 'read' | 'write' | 'query'
 
 /**
- * Connections of each use at a time, of `size` in all. Reads may use every one and have a fifth to themselves, so that
- * writes that wait for a lock, or slow pages, do not keep them waiting. With fewer than three there is none to reserve.
+ * Returns the maximum number of connections for each use, out of `size`. Reads may use all of them, and a fifth is reserved
+ * for reads, so that they do not wait for slow pages or for writes that wait for a lock. With fewer than three connections
+ * none can be reserved.
  */
 function sharesOf(size: number): Record<Use, number> {
   const fifth = Math.max(1, Math.floor(size / 5))
@@ -33,20 +34,20 @@ function sharesOf(size: number): Record<Use, number> {
 
 export interface ConnectionOptions {
   url: string
-  /** Most connections at a time. */
+  /** Maximum number of connections. */
   size: number
-  /** Milliseconds for one statement; 0: no limit. */
+  /** Milliseconds for one statement; 0 for no limit. */
   timeout: number
 }
 
 /**
- * A bounded pool of connections which survives whatever happens to them. When one is lost, all that were open at that
- * moment are taken for lost: after a restart or a failover, trying them one after the other would take as many time-outs.
+ * A bounded pool that replaces lost connections. When one is lost, all connections that were open at that moment are
+ * considered lost: after a restart or a failover, each of them would otherwise cost a time-out.
  */
 export class Connections {
   readonly #pool: Pool
   readonly #queues: Record<Use, FairQueue>
-  /** Counts up when connections are lost. */
+  /** Incremented when connections are lost. A connection is usable if it was opened in the current epoch. */
   #epoch = 0
   readonly #epochs = new WeakMap<PoolClient, number>()
   #ended: Promise<void> | undefined
@@ -65,7 +66,7 @@ export class Connections {
       connectionTimeoutMillis: CONNECT_TIMEOUT,
       idleTimeoutMillis: IDLE_TIMEOUT,
       keepAlive: true,
-      // Every bigint here is a count, an id or a time: far below 2^53.
+      // Every bigint is a count, an id or a time, far below 2^53.
       types: { getTypeParser: (oid, format) => (oid === INT8 ? Number : types.getTypeParser(oid, format)) },
       onConnect: checkSession,
       ...(timeout > 0 && {
@@ -74,7 +75,7 @@ export class Connections {
         idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_TIMEOUT,
       }),
     })
-    // The pool replaces a connection that is lost while unused; without listeners the process would end.
+    // The pool replaces an idle connection that is lost. Without listeners the process would end.
     this.#pool.on('error', () => this.#epoch++)
     this.#pool.on('connect', (client) => {
       this.#epochs.set(client, this.#epoch)
@@ -82,7 +83,7 @@ export class Connections {
     })
   }
 
-  /** @throws StoreUnavailable when none becomes free, or can be made, in time */
+  /** Returns a connection for one caller. @throws StoreUnavailable if none is available in time */
   async connect(use: Use): Promise<Session> {
     const leave = await this.#enter(use)
     try {
@@ -100,13 +101,13 @@ export class Connections {
     }
   }
 
-  /** Waits for a connection to be left for the use. */
+  /** Waits until the use has fewer than its maximum number of connections. @returns a function that ends this use */
   async #enter(use: Use): Promise<() => void> {
     try {
       return await this.#queues[use].enter(use)
     } catch (error) {
       if (!(error instanceof QueueFull)) throw error
-      throw new StoreUnavailable(`PostgreSQL: every connection for a ${use} is in use: ${error.message}`)
+      throw new StoreUnavailable(`PostgreSQL: all connections for a ${use} are in use: ${error.message}`)
     }
   }
 
@@ -127,7 +128,7 @@ export class Connections {
   }
 }
 
-/** All callers are one client: requests of all addresses take their turns in order of arrival. */
+/** Returns a queue in order of arrival: all callers count as one client. */
 function queueFor(places: number): FairQueue {
   return new FairQueue({
     places,
@@ -138,7 +139,7 @@ function queueFor(places: number): FairQueue {
   })
 }
 
-/** Connections for Kysely. */
+/** The pool that Kysely uses. */
 export class QueryPool implements PostgresPool {
   readonly options = {}
   readonly #connections: Connections
@@ -156,11 +157,11 @@ export class QueryPool implements PostgresPool {
   }
 }
 
-/** A connection while one caller has it to itself. Nothing more is sent on it once it is lost. */
+/** A connection in use by one caller. Sends nothing more once the connection is lost. */
 export class Session implements PostgresPoolClient {
   readonly #client: PoolClient
   readonly #events: { onLost(): void; onRelease(): void }
-  #fault: unknown
+  #error: unknown
 
   constructor(client: PoolClient, events: { onLost(): void; onRelease(): void }) {
     this.#client = client
@@ -170,40 +171,55 @@ export class Session implements PostgresPoolClient {
   /**
    * Runs a statement.
    *
-   * @throws the database's own error, or that of the lost connection; see `translateError`
+   * @throws the untranslated error of the database or of the lost connection; see `translateError`
    */
   async run(query: QueryConfig): Promise<QueryResult> {
-    if (this.#fault !== undefined) throw this.#fault
+    if (this.#error !== undefined) throw this.#error
     try {
       return await this.#client.query(query)
     } catch (error) {
       if (isLost(error)) {
-        this.#fault = error
+        this.#error = error
         this.#events.onLost()
       }
       throw error
     }
   }
 
-  /** For Kysely. @throws StoreUnavailable; the database's own error when the statement is wrong */
+  /**
+   * Runs a statement of Kysely, whose interface has these two signatures. It uses cursors only if the dialect is
+   * configured with a cursor class.
+   *
+   * @throws StoreUnavailable; the database's own error if the statement is wrong
+   */
   query<R>(text: string, values: readonly unknown[]): Promise<PostgresQueryResult<R>>
   query<R>(cursor: PostgresCursor<R>): PostgresCursor<R>
-  // biome-ignore lint/suspicious/noExplicitAny: one signature for both overloads; Kysely uses a cursor only where one is configured
-  query(text: any, values: readonly unknown[] = []): any {
-    return this.run({ text, values: [...values] }).catch((error: unknown) => {
+  query(
+    statement: string | PostgresCursor<unknown>,
+    values: readonly unknown[] = [],
+  ): Promise<PostgresQueryResult<unknown>> | PostgresCursor<unknown> {
+    if (typeof statement !== 'string') throw new TypeError('cursors are not supported')
+    return this.#queryRows(statement, values)
+  }
+
+  async #queryRows(text: string, values: readonly unknown[]): Promise<PostgresQueryResult<unknown>> {
+    try {
+      // Kysely's type lists the values of `command` that it looks at; pg's type is any string.
+      return (await this.run({ text, values: [...values] })) as PostgresQueryResult<unknown>
+    } catch (error) {
       throw translateError(error)
-    })
+    }
   }
 
   release(destroy = false): void {
-    this.#client.release(destroy || this.#fault !== undefined)
+    this.#client.release(destroy || this.#error !== undefined)
     this.#events.onRelease()
   }
 }
 
 /**
- * Refuses a server that does not accept writes, such as a standby or a former primary, and sees to it that a commit is
- * on disk before it is acknowledged, whatever the server, the database or the role have as their default.
+ * Rejects a server that does not accept writes, such as a standby or a former primary. Makes commits durable before they
+ * are acknowledged, whatever the defaults of the server, the database and the role are.
  */
 async function checkSession(client: ClientBase): Promise<void> {
   const { rows } = await client.query(
@@ -213,7 +229,7 @@ async function checkSession(client: ClientBase): Promise<void> {
         false) as synchronous_commit`,
   )
   const [session] = rows
-  if (session.read_only !== 'off') throw new StoreUnavailable('PostgreSQL: the server accepts no writes')
+  if (session.read_only !== 'off') throw new StoreUnavailable('PostgreSQL: the server does not accept writes')
   if (session.synchronous_commit === 'off')
-    throw new StoreUnavailable('PostgreSQL: the server does not write durably: synchronous_commit is off')
+    throw new StoreUnavailable('PostgreSQL: synchronous_commit is off, so commits would not be durable')
 }

@@ -4,7 +4,7 @@ import { StoreUnavailable } from '../engine.ts'
 import { type Connections, MOST_WAITING } from './connections.ts'
 import { retry } from './driver-errors.ts'
 
-/** Writes in one transaction at most, so that others do not wait long for the lock. */
+/** Maximum number of writes in one transaction, so that other processes do not wait long for the lock. */
 const GROUP = 100
 
 type Rows = unknown[]
@@ -16,11 +16,13 @@ interface Write {
 }
 
 /**
- * Writes that no other one with the same lock runs beside, in any process.
+ * Runs writes one after the other if they use the same lock, across all processes.
  *
- * A write that depends on rows which others add at the same time must not look before they have committed. Each transaction
- * holds an advisory lock from before its first look until after its commit. To make one sync of all that wait for the same
- * lock here, and to keep them from filling the pool, they share a transaction.
+ * A write that depends on the number of rows must not read it before concurrent transactions have committed. Each
+ * transaction therefore takes an advisory lock before its first statement, and holds it until it has committed.
+ *
+ * Writes of this process that wait for the same lock share a transaction, so that they need one connection and one sync to
+ * disk.
  */
 export class LockedWrites {
   readonly #connections: Connections
@@ -30,11 +32,11 @@ export class LockedWrites {
     this.#connections = connections
   }
 
-  /** @throws StoreUnavailable; the database's own error when a statement is wrong */
+  /** Runs a statement under the lock. @throws StoreUnavailable; the database's own error if the statement is wrong */
   run(lock: string, statement: QueryConfig): Promise<Rows> {
     const waiting = this.#waiting.get(lock) ?? []
     if (waiting.length >= MOST_WAITING) {
-      return Promise.reject(new StoreUnavailable('PostgreSQL: too many writes wait for the same lock'))
+      return Promise.reject(new StoreUnavailable('PostgreSQL: too many writes are waiting for the same lock'))
     }
     return new Promise((resolve, reject) => {
       waiting.push({ statement, resolve, reject })
@@ -47,14 +49,14 @@ export class LockedWrites {
   async #drain(lock: string, waiting: Write[]): Promise<void> {
     while (waiting.length > 0) {
       const group = waiting.splice(0, GROUP)
-      const away = await this.#runGroup(lock, group)
-      // Whatever keeps these from being written keeps the others too: they have waited long enough.
-      if (away) for (const { reject } of waiting.splice(0)) reject(away)
+      const unavailable = await this.#runGroup(lock, group)
+      // The others would fail for the same reason, after waiting even longer.
+      if (unavailable) for (const { reject } of waiting.splice(0)) reject(unavailable)
     }
     this.#waiting.delete(lock)
   }
 
-  /** Settles all of the group. @returns why the database cannot be used, if it cannot */
+  /** Settles all writes of the group. @returns the error if the database is unavailable */
   async #runGroup(lock: string, group: Write[]): Promise<StoreUnavailable | undefined> {
     try {
       const outcomes = await retry(() => this.#transaction(lock, group))
@@ -62,25 +64,25 @@ export class LockedWrites {
         resolve(outcomes[index] ?? [])
       })
     } catch (error) {
-      const away = error instanceof StoreUnavailable ? error : undefined
-      // One wrong statement ends the transaction of all.
-      if (group.length > 1 && !away) for (const write of group) await this.#runGroup(lock, [write])
+      const unavailable = error instanceof StoreUnavailable ? error : undefined
+      // A wrong statement aborts the transaction of all, so run each in its own.
+      if (group.length > 1 && !unavailable) for (const write of group) await this.#runGroup(lock, [write])
       else for (const { reject } of group) reject(error)
-      return away
+      return unavailable
     }
   }
 
   async #transaction(lock: string, group: readonly Write[]): Promise<Rows[]> {
     const session = await this.#connections.connect('write')
     try {
-      // In one message, which saves a round trip.
+      // One message saves a round trip.
       await session.run({ text: `begin; select pg_advisory_xact_lock(${lockNumber(lock)})` })
       const outcomes: Rows[] = []
       for (const { statement } of group) outcomes.push((await session.run(statement)).rows)
       await session.run({ text: 'commit' })
       return outcomes
     } catch (error) {
-      // Nothing more is sent on a connection that is lost.
+      // Fails at once on a lost connection.
       await session.run({ text: 'rollback' }).catch(() => {})
       throw error
     } finally {
@@ -89,7 +91,7 @@ export class LockedWrites {
   }
 }
 
-/** Two locks with the same number only wait for each other. */
+/** Returns the key of the advisory lock. In case of a collision, unrelated writes just wait for each other. */
 function lockNumber(lock: string): bigint {
   return hash('sha256', lock, 'buffer').readBigInt64BE()
 }

@@ -96,7 +96,7 @@ for (const from of databases) {
       t.same(await contentOf(restored), await contentOf(store))
       t.equal((await restored.statuses.list(repositoryId, SHA)).length, 636)
       t.same(await checkIntegrity(restored.engine, quiet), { findings: [], damaged: false })
-      t.equal(await restored.sessions.visit('session'), undefined, 'without sessions')
+      t.equal(await restored.sessions.use('session'), undefined, 'without sessions')
       t.equal(await restored.failures.find('192.0.2.1'), null, 'without failures')
 
       const newest = { owner: 'Alice', name: 'new', visibility: 'public', objectFormat: 'sha1' } as const

@@ -6,7 +6,7 @@ import { startPostgres } from '../../helpers/postgres-server.ts'
 import { openTcpProxy } from '../../helpers/tcp-proxy.ts'
 
 const SHA = 'a'.repeat(40)
-// Most of these only wait, each on a database of its own.
+// Most of these tests only wait, and each has its own database.
 tap.jobs = 6
 const test = (name: string, work: (t: Test) => Promise<void>) => tap.test(name, { buffered: true }, work)
 const AWAY = { name: 'StoreUnavailable' }
@@ -34,7 +34,7 @@ async function openRepository(t: Test, options?: StoreOptions) {
   return { ...opened, url, created, report }
 }
 
-/** A client of its own, to hold locks with. */
+/** Opens a separate connection that can hold locks. */
 async function openClient(t: Test, url: string): Promise<Client> {
   const client = new Client({ connectionString: url })
   await client.connect()
@@ -49,7 +49,7 @@ function terminateAll(url: string) {
   )
 }
 
-/** Milliseconds until the store answers again; every answer until then must be that it is away. */
+/** Returns the milliseconds until `work` succeeds. All errors until then must be StoreUnavailable. */
 async function recovery(t: Test, work: () => Promise<unknown>): Promise<number> {
   const since = performance.now()
   for (;;) {
@@ -63,22 +63,22 @@ async function recovery(t: Test, work: () => Promise<unknown>): Promise<number> 
   }
 }
 
-test('a repository that is deleted while a report waits for it: missing, not an error', async (t) => {
+test('a report that waits for the deletion of its repository finds it missing', async (t) => {
   const { store, url, created, report } = await openRepository(t)
   const client = await openClient(t, url)
   await client.query('begin')
   await client.query('delete from repositories where id = $1', [created.id])
   const waiting = report('ci')
-  await untilSomebodyWaits(client)
+  await untilBlocked(client)
   await client.query('commit')
   t.equal(await waiting, undefined)
   t.same(await store.statuses.list(created.id, SHA), [])
 })
 
-test('a statement that is given up for a deadlock runs again', async (t) => {
+test('runs a statement again after a deadlock', async (t) => {
   const { store, url, created, report } = await openRepository(t)
   await report('ci')
-  // Stands for the deadlock that a test cannot bring about with one statement.
+  // Simulates a deadlock, which single statements cannot cause.
   await execute(
     url,
     'create sequence attempts',
@@ -94,24 +94,26 @@ test('a statement that is given up for a deadlock runs again', async (t) => {
     'alter sequence attempts restart',
     'alter sequence attempts minvalue -1000 restart with -1000',
   )
-  await t.rejects(report('ci'), AWAY, 'not for ever')
+  await t.rejects(report('ci'), AWAY, 'a limited number of times')
   t.equal((await store.statuses.list(created.id, SHA)).length, 1)
 })
 
-test('whoever waits for a lock too long is told so, and the connection goes on', async (t) => {
+test('waiting for a lock ends with an error, and the connection stays usable', async (t) => {
   const { store, url, created, report } = await openRepository(t)
   await report('ci')
   const client = await openClient(t, url)
   await client.query('begin')
   await client.query('select * from statuses for update')
   await t.rejects(report('ci'), AWAY)
-  t.equal((await store.statuses.list(created.id, SHA)).length, 1, 'readers do not wait')
+  t.equal((await store.statuses.list(created.id, SHA)).length, 1, 'reads do not wait')
   await client.query('rollback')
   t.match(await report('ci'), { context: 'ci' })
 })
 
-test('a report that fails takes none along that arrived with it', async (t) => {
-  const { store, url, created, report } = await openRepository(t)
+test('a report that fails does not affect others of the same transaction', async (t) => {
+  // Below 1,000 contexts all of them are added under a lock, in shared transactions.
+  const { options } = await openTestStore(t, postgres)
+  const { store, url, created, report } = await openRepository(t, { ...options, maxContexts: 100 })
   await execute(
     url,
     `create function refuse() returns trigger language plpgsql as $$ begin
@@ -128,7 +130,7 @@ test('a report that fails takes none along that arrived with it', async (t) => {
   t.equal((await store.statuses.list(created.id, SHA)).length, 29)
 })
 
-test('when every connection is in use, the next request waits, but not for ever', async (t) => {
+test('waits for a free connection for a limited time', async (t) => {
   const { options } = await openTestStore(t, postgres)
   const { url, report } = await openRepository(t, { ...options, poolSize: 1 })
   await report('ci')
@@ -141,7 +143,7 @@ test('when every connection is in use, the next request waits, but not for ever'
   t.match(await report('ci'), { context: 'ci' })
 })
 
-test('connections that are ended, idle or in use, are replaced', async (t) => {
+test('replaces connections that the server closed, idle or in use', async (t) => {
   const { store, url, created, report } = await openRepository(t)
   await Promise.all(Array.from({ length: 10 }, (_, index) => report(`ci ${index}`)))
   await terminateAll(url)
@@ -168,7 +170,7 @@ test('connections that are ended, idle or in use, are replaced', async (t) => {
   )
 })
 
-test('a connection that is lost within a transaction leaves nothing behind', async (t) => {
+test('losing the connection rolls a transaction back', async (t) => {
   const { store, url } = await openRepository(t)
   const lost = store.repositories.create(
     { owner: 'acme', name: 'lost', visibility: 'public', objectFormat: 'sha1' },
@@ -181,30 +183,30 @@ test('a connection that is lost within a transaction leaves nothing behind', asy
   t.equal(await store.repositories.find('acme', 'lost'), undefined)
 })
 
-test('a host that is gone without a word', async (t) => {
+test('recovers from a host that stops responding', async (t) => {
   const { options } = await openTestStore(t, postgres)
   const detour = await openTcpProxy(t, options.databaseUrl ?? '')
   const { report } = await openRepository(t, { ...options, databaseUrl: detour.url, poolSize: 5 })
   await Promise.all(Array.from({ length: 5 }, (_, index) => report(`ci ${index}`)))
   detour.freeze()
-  t.ok((await recovery(t, () => report('after'))) < 5_000, 'not one time-out for each connection')
+  t.ok((await recovery(t, () => report('after'))) < 5_000, 'a single time-out for all connections')
 })
 
-test('a server that accepts no writes any more is left for one that does', async (t) => {
+test('reconnects when a server no longer accepts writes', async (t) => {
   const { url, report } = await openRepository(t)
   const { pathname } = new URL(url)
   const name = pathname.slice(1)
   await report('before')
-  // What a primary that was demoted says to those who are still connected, and to those who connect.
+  // The errors of a demoted primary on existing and on new connections.
   await execute(url, `alter database ${name} set default_transaction_read_only = on`)
   await terminateAll(url)
   await t.rejects(report('one'), AWAY)
-  await t.rejects(report('two'), { ...AWAY, message: 'PostgreSQL: the server accepts no writes' })
+  await t.rejects(report('two'), { ...AWAY, message: 'PostgreSQL: the server does not accept writes' })
   await execute(databaseUrl(url, 'postgres'), `alter database ${name} reset default_transaction_read_only`)
   t.ok((await recovery(t, () => report('after'))) < 5_000)
 })
 
-test('a commit is waited for, whatever the default is', async (t) => {
+test('commits are durable even if synchronous_commit is off by default', async (t) => {
   const { options } = await openTestStore(t, postgres)
   const url = options.databaseUrl ?? ''
   await execute(url, `alter database ${new URL(url).pathname.slice(1)} set synchronous_commit = off`)
@@ -219,7 +221,7 @@ test('a commit is waited for, whatever the default is', async (t) => {
   t.match(await store.statuses.list(created.id, SHA), [{ description: 'on' }])
 })
 
-test('a crash of the server under load loses nothing that was acknowledged', async (t) => {
+test('a crash of the server under load loses no acknowledged report', async (t) => {
   const server = await startPostgres()
   t.teardown(() => server.stop())
   const { store, created, report } = await openRepository(t, {
@@ -249,7 +251,7 @@ test('a crash of the server under load loses nothing that was acknowledged', asy
   )
 })
 
-test('a server that cannot be reached, or refuses', async (t) => {
+test('reports a server that cannot be reached or rejects the password', async (t) => {
   const { options } = await openTestStore(t, postgres)
   const wrong = new URL(options.databaseUrl ?? '')
   wrong.password = 'zanzibar'
@@ -264,7 +266,7 @@ test('a server that cannot be reached, or refuses', async (t) => {
   }
 })
 
-async function untilSomebodyWaits(client: Client): Promise<void> {
+async function untilBlocked(client: Client): Promise<void> {
   for (;;) {
     const { rows } = await client.query(
       "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",

@@ -3,7 +3,7 @@ import tap, { type Test } from 'tap'
 import { postgres, type TestDatabase } from '../../helpers/databases.ts'
 import { type JsonAnswer, startServer } from '../../helpers/server.ts'
 
-// Each of these mostly waits, on a database of its own.
+// Most of these tests only wait, and each has its own database.
 tap.jobs = 3
 const test = (name: string, work: (t: Test) => Promise<void>) => tap.test(name, { buffered: true }, work)
 
@@ -25,7 +25,7 @@ async function setUp(t: Test, poolSize: number) {
   return { ...server, sha, token, report, client }
 }
 
-/** The statuses of so many reads, a few at a time, and how many of each there were. */
+/** Sends reads, 20 at a time. @returns the number of responses by status */
 async function countReads(read: (index: number) => Promise<JsonAnswer>, count: number) {
   const counts: Record<number, number> = {}
   let next = 0
@@ -39,21 +39,21 @@ async function countReads(read: (index: number) => Promise<JsonAnswer>, count: n
   return counts
 }
 
-test('reports that wait for a lock keep nobody from reading', async (t) => {
+test('reads succeed while reports wait for a lock', async (t) => {
   const { client, report, read, call, sha, token } = await setUp(t, 10)
   await client.query('begin')
   await client.query('lock table statuses in exclusive mode')
   const waiting = Array.from({ length: 200 }, (_, index) => report(index % 2 ? 'ci' : `new ${index}`))
   const reads = await countReads((index) => read('acme/rocket', sha, index % 2 ? token : undefined), 1_000)
   t.same(reads, { 200: 1_000 })
-  t.equal((await call('GET', `/acme/rocket/commits/${sha}`)).status, 200, 'nor a page')
+  t.equal((await call('GET', `/acme/rocket/commits/${sha}`)).status, 200, 'and a page')
   for (const { status } of await Promise.all(waiting)) t.equal(status, 503)
   await client.query('rollback')
   t.equal((await report('ci')).status, 201)
   t.equal((await report('later')).status, 201)
 })
 
-test('neither do pages', async (t) => {
+test('reads succeed while pages wait for a lock', async (t) => {
   const { client, report, read, call, sha, token } = await setUp(t, 10)
   await client.query('begin')
   await client.query('lock table sessions in access exclusive mode')
@@ -67,7 +67,7 @@ test('neither do pages', async (t) => {
 })
 
 for (const poolSize of [1, 2, 3]) {
-  test(`everything goes on with ${poolSize} of them`, async (t) => {
+  test(`works with ${poolSize} connections`, async (t) => {
     const { report, read, call, sha, token } = await setUp(t, poolSize)
     const answers = await Promise.all(
       Array.from({ length: 60 }, async (_, index) => {
