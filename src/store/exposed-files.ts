@@ -1,26 +1,25 @@
 import { lstat, readdir, realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 
-/** What other accounts of this machine can open. */
+/** Files and folders that other accounts on this machine can open. */
 export interface Exposed {
-  /** Some of it. */
+  /** Some of the paths. */
   paths: string[]
-  /** What mends it: for a shell, by the account that owns the files. */
+  /** The shell command that removes the access. The owner of the files must run it. */
   command: string
 }
 
-/** Entries of a folder that are looked at. */
+/** Maximum number of entries of a folder that are checked. */
 const ENTRIES = 1_000
 const PATHS_NAMED = 10
 const ANY_ACCESS = 0o077
 const ANY_PASSAGE = 0o011
 
 /**
- * Finds what other accounts can open of the data directory: itself, what lies in it (databases with password hashes,
- * backups), and the repositories that the server created. Whole trees are not walked, and what lies behind a folder that
- * nobody else can pass is out of reach.
+ * Finds files that other accounts can open: the data directory, its entries (databases with password hashes, backups), and
+ * the repositories that the server created. Does not descend further, nor into folders that other accounts cannot enter.
  *
- * @returns null when there is nothing, or no such folder
+ * @returns null if there are none, or if the data directory does not exist
  */
 export async function findExposed(dataDir: string): Promise<Exposed | null> {
   const folder = await realpath(dataDir).catch(() => dataDir)
@@ -37,7 +36,7 @@ export async function findExposed(dataDir: string): Promise<Exposed | null> {
   return { paths: paths.slice(0, PATHS_NAMED), command: `chmod -R go-rwx -- ${open.map(quote).join(' ')}` }
 }
 
-/** @param repositories the folder whose entries are looked at too, where it lies in `folder` */
+/** Returns exposed paths in `folder`, and in `repositories` if that is one of its entries. */
 async function exposedBelow(folder: string, repositories: string): Promise<string[]> {
   const mode = await modeOf(folder)
   const exposed = mode & ANY_ACCESS ? [folder] : []
@@ -51,7 +50,7 @@ async function exposedBelow(folder: string, repositories: string): Promise<strin
   return exposed
 }
 
-/** 0: it is a link, whose mode means nothing, or cannot be looked at, or is gone by now. */
+/** Returns the mode of a file; 0 for a symbolic link, whose mode has no effect, or if it cannot be read. */
 async function modeOf(path: string): Promise<number> {
   const stats = await lstat(path).catch(() => null)
   return stats === null || stats.isSymbolicLink() ? 0 : stats.mode

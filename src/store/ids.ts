@@ -3,7 +3,7 @@ import { randomPool } from '../util/random-pool.ts'
 
 const randomBytes = randomPool(16)
 
-/** A new UUIDv7 (RFC 9562): ids that are made later sort later, by the millisecond. */
+/** Returns a new UUIDv7 (RFC 9562). Ids sort by the millisecond in which they were created. */
 export function newId(): string {
   return v7({ random: randomBytes() })
 }

@@ -2,7 +2,7 @@ import { type Kysely, sql, type TableMetadata } from 'kysely'
 import type { DialectSql, Engine } from './engine.ts'
 import type { Tables } from './tables.ts'
 
-/** In the order in which they are applied. A released one is never changed; a change is a new one. */
+/** Migrations in the order in which they are applied. Never change a released one; add another. */
 const migrations: Record<string, (dialect: DialectSql) => string[]> = {
   '001-initial': ({ serial, integer, text, clustered }) => [
     `create table users (
@@ -43,8 +43,8 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
       last_used_at ${integer}
     )`,
     'create index tokens_by_user on tokens (user_id)',
-    // The rows of a commit lie together, in the order in which they are answered: a read is one range of one index,
-    // and neither has to be sorted. Every key begins with the repository, by which the table can be distributed.
+    // The primary key stores the rows of a commit together and in the order of the answer, so that a read is one range of
+    // one index without sorting. It begins with the repository, by which the table can be distributed.
     `create table statuses (
       repository_id ${integer} not null references repositories (id) on delete cascade,
       sha ${text} not null,
@@ -78,17 +78,17 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
   ],
 }
 
-/** The database's schema is not one that this version can use. The message says why, and what to do. */
+/** The database has a schema that this version cannot use. The message says why, and what to do. */
 export class UnknownSchema extends Error {
   override name = 'UnknownSchema'
 }
 
 /**
- * Brings the schema up to date. Any number of processes may do so at once: one applies the migrations, the others find
- * them done. A migration that is killed half-way leaves nothing behind.
+ * Applies all pending migrations in one transaction. Any number of processes may call this at once: one of them applies
+ * the migrations, while the others wait for it.
  *
- * @returns names of the migrations that were applied now
- * @throws UnknownSchema where a newer version has migrated the database, or the database belongs to another program
+ * @returns the names of the migrations that this call applied
+ * @throws UnknownSchema if a newer version has migrated the database, or if it belongs to another program
  */
 export async function migrate(engine: Engine): Promise<string[]> {
   const applied: string[] = []
@@ -109,7 +109,7 @@ export async function migrate(engine: Engine): Promise<string[]> {
 }
 
 /**
- * Returns the names of the migrations that the database has been through; none where it is empty.
+ * Returns the names of the applied migrations; none if the database is empty.
  *
  * @throws UnknownSchema as `migrate`
  */
@@ -120,7 +120,7 @@ export async function appliedMigrations(db: Kysely<Tables>): Promise<Set<string>
     const foreign = tables.filter(isInTheWay).map(({ name }) => name)
     if (foreign.length === 0) return new Set()
     throw new UnknownSchema(
-      `the database belongs to another program: it holds ${foreign.slice(0, 5).join(', ')}. Name another one, or an empty one`,
+      `the database belongs to another program: it contains the tables ${foreign.slice(0, 5).join(', ')}. Use an empty database`,
     )
   }
   const rows = await db.selectFrom('schema_migrations').select('name').orderBy('name').execute()
@@ -128,7 +128,7 @@ export async function appliedMigrations(db: Kysely<Tables>): Promise<Set<string>
   const unknown = names.filter((name) => !Object.hasOwn(migrations, name))
   if (unknown.length === 0) return new Set(names)
   throw new UnknownSchema(
-    `a newer version has migrated the database: this one does not know ${unknown.join(', ')}. ` +
+    `a newer version has migrated the database: unknown migrations ${unknown.join(', ')}. ` +
       'Install that version again, or restore a backup from before the upgrade into an empty database',
   )
 }
@@ -145,7 +145,7 @@ const ownTables: Record<keyof Tables, true> = {
   schema_migrations: true,
 }
 
-/** Returns the tables of the schema in which unqualified names are looked up; on SQLite all. */
+/** Returns the tables of the current schema, in which unqualified names are found; on SQLite, of the database. */
 async function tablesOf(db: Kysely<Tables>): Promise<TableMetadata[]> {
   const tables = (await db.introspection.getTables()).filter(({ isView }) => !isView)
   if (!tables.some(({ schema }) => schema)) return tables
@@ -153,7 +153,7 @@ async function tablesOf(db: Kysely<Tables>): Promise<TableMetadata[]> {
   return tables.filter(({ schema }) => schema === rows[0]?.name)
 }
 
-/** Whether a table of another program rules the database out. On PostgreSQL, tables with other names may stand beside ours. */
+/** Returns whether another program's table prevents the use of the database. On PostgreSQL only one with a name of ours does. */
 function isInTheWay({ name, schema }: TableMetadata): boolean {
   return schema === undefined || Object.hasOwn(ownTables, name)
 }

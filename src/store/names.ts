@@ -3,7 +3,7 @@ import { schemas } from '../../generated/schemas.ts'
 const pattern = new RegExp(schemas.Name.pattern, 'u')
 const excluded = new RegExp(schemas.Name.not.pattern, 'u')
 
-/** Paths of the site itself: never an owner or a user. Whatever the site needs later goes under one of these. */
+/** Paths of the site, which no owner or user can have as a name. New paths of the site go below one of these. */
 const RESERVED = new Set([
   '.well-known',
   'api',
@@ -27,22 +27,22 @@ export const NAME_RULE = `a name has 1 to ${schemas.Name.maxLength} ASCII letter
 /** The rule of `isOwnerName` in words, for messages. */
 export const OWNER_NAME_RULE = `${NAME_RULE}; paths of the site such as "docs" and "login" are reserved`
 
-/** What a name is matched by: names differ only where they differ without regard to ASCII case. */
+/** Returns the key by which names are compared, without regard to ASCII case. */
 export function nameKey(name: string): string {
   return name.toLowerCase()
 }
 
-/** Whether `name` can be the name of an owner, a user or a repository: the contract's schema `Name`. */
+/** Returns whether `name` is valid for an owner, a user or a repository: the contract's schema `Name`. */
 export function isName(name: string): boolean {
   return name.length <= schemas.Name.maxLength && pattern.test(name) && !excluded.test(name)
 }
 
-/** Whether `name` can be an owner or a user. */
+/** Returns whether `name` is valid for an owner or a user. */
 export function isOwnerName(name: string): boolean {
   return isName(name) && !isReserved(name)
 }
 
-/** Whether `name` is a path of the site itself. */
+/** Returns whether `name` is a path of the site. */
 export function isReserved(name: string): boolean {
   return RESERVED.has(nameKey(name))
 }

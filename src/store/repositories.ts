@@ -9,7 +9,7 @@ import { RuleViolation } from './rule-violation.ts'
 import type { Permission, Tables, Visibility } from './tables.ts'
 import { nowInSeconds } from './time.ts'
 
-/** `path` is always where the repository's files are. `managed`: below the server's own folder. */
+/** A stored repository. `path` is the folder of its files; `managed` says whether the server created it. */
 export type Repository = Omit<Selectable<Tables['repositories']>, 'path'> & { path: string; managed: boolean }
 
 export interface NewRepository {
@@ -17,11 +17,11 @@ export interface NewRepository {
   name: string
   visibility: Visibility
   objectFormat: 'sha1' | 'sha256'
-  /** Absolute path of an imported repository; without it the files lie below the server's own folder. */
+  /** Absolute path of an imported repository. Without it, the files are in the server's own folder. */
   path?: string
 }
 
-/** Repositories that commits are reported on, and who may use them. */
+/** Returns functions that manage repositories and the access of users to them. */
 export function repositoryStore({ kysely }: Engine, folder: string) {
   const located = (row: Selectable<Tables['repositories']>): Repository => ({
     ...row,
@@ -39,7 +39,7 @@ export function repositoryStore({ kysely }: Engine, folder: string) {
     return row && located(row)
   }
 
-  /** @throws RuleViolation when there is none */
+  /** Returns a repository. @throws RuleViolation if it does not exist */
   const get = async (owner: string, name: string): Promise<Repository> => {
     const repository = await find(owner, name)
     if (!repository) throw new RuleViolation(`there is no repository ${owner}/${name}`)
@@ -51,18 +51,18 @@ export function repositoryStore({ kysely }: Engine, folder: string) {
     get,
 
     /**
-     * Creates a repository. Ids whose folder exists are skipped: a creation that was killed leaves one behind, and so
-     * does a restore of a backup that is older than a repository. What is in the folder may still be needed.
+     * Creates a repository. Skips ids whose folder exists, because its content may still be needed: an interrupted
+     * creation leaves a folder behind, and so does restoring a backup that is older than the repository.
      *
-     * @param place moves the files to where they belong, before anybody can see the row; when it fails, there is no
-     * row. Must be quick: the database is locked meanwhile.
-     * @throws RuleViolation when a name breaks the rules or is taken
+     * @param place moves the files to their folder before the row is visible; if it fails, there is no row. It must be
+     * quick, because the database is locked meanwhile.
+     * @throws RuleViolation if a name is invalid or taken
      */
     async create(repository: NewRepository, place?: (path: string) => Promise<void>): Promise<Repository> {
       const { owner, name, visibility, objectFormat } = repository
       if (!isOwnerName(owner))
-        throw new RuleViolation(`"${owner}" cannot be the name of an owner: ${OWNER_NAME_RULE}`)
-      if (!isName(name)) throw new RuleViolation(`"${name}" cannot be the name of a repository: ${NAME_RULE}`)
+        throw new RuleViolation(`"${owner}" is not a valid owner name: ${OWNER_NAME_RULE}`)
+      if (!isName(name)) throw new RuleViolation(`"${name}" is not a valid repository name: ${NAME_RULE}`)
       const values = {
         owner,
         owner_key: nameKey(owner),
@@ -109,16 +109,16 @@ export function repositoryStore({ kysely }: Engine, folder: string) {
     },
 
     /**
-     * Lists the folders in the server's own folder that belong to no repository, sorted. One that is just being created
-     * may be among them. Hidden ones and `lost+found` are left out.
+     * Returns the folders in the server's own folder that belong to no repository, sorted, except hidden ones and
+     * `lost+found`. The result may include a repository that is being created.
      */
     async strayFolders(): Promise<string[]> {
-      // Before the rows, so that a repository that is created meanwhile is not mistaken for a stray folder.
+      // Before reading the rows, so that a repository that is created meanwhile has its row.
       const entries = await readdir(folder, { withFileTypes: true }).catch(emptyWhenMissing)
       const names = entries.filter((entry) => entry.isDirectory()).map(({ name }) => name)
       const rows = await kysely.selectFrom('repositories').select(['id', 'path']).execute()
       const taken = rows.map((row) => repositoryPath(folder, row))
-      // Imported ones are stored without symbolic links in their paths.
+      // Paths of imported repositories are stored with symbolic links resolved.
       const real = names.length > 0 ? await realpath(folder) : folder
       const isTaken = (name: string) =>
         [folder, real].some((parent) => taken.some((path) => `${path}/`.startsWith(`${join(parent, name)}/`)))
@@ -128,7 +128,7 @@ export function repositoryStore({ kysely }: Engine, folder: string) {
         .sort()
     },
 
-    /** Takes the statuses and everybody's access along; the files are the caller's to remove. */
+    /** Deletes a repository with its statuses and collaborators. The caller removes the files. */
     async delete(owner: string, name: string): Promise<Repository> {
       const repository = await get(owner, name)
       await kysely.deleteFrom('repositories').where('id', '=', repository.id).execute()
@@ -140,7 +140,7 @@ export function repositoryStore({ kysely }: Engine, folder: string) {
       await kysely.updateTable('repositories').set({ visibility }).where('id', '=', id).execute()
     },
 
-    /** @param permission null takes the user's access away */
+    /** Sets a user's access. @param permission null to remove it */
     async setAccess(
       owner: string,
       name: string,
@@ -165,7 +165,7 @@ export function repositoryStore({ kysely }: Engine, folder: string) {
   }
 }
 
-/** Where a repository's files are. A created one is named by its id, so that nothing a client sends is in a path. */
+/** Returns the folder of a repository's files. Created ones are named by id, so that paths contain no client input. */
 export function repositoryPath(folder: string, row: { id: number; path: string | null }): string {
   return row.path ?? join(folder, `${row.id}.git`)
 }

@@ -6,7 +6,7 @@ import { prepare } from './prepared.ts'
 import { repositoryPath } from './repositories.ts'
 import type { Permission, Visibility } from './tables.ts'
 
-/** A repository as one visitor sees it. */
+/** A repository as shown to a user or an anonymous visitor. */
 export interface ListedRepository {
   id: number
   owner: string
@@ -16,13 +16,13 @@ export interface ListedRepository {
   path: string
   /** Whether its files are in the server's own folder. */
   managed: boolean
-  /** null: sees it only because it is public. */
+  /** null if it is visible only because it is public. */
   permission: Permission | null
 }
 
 type Row = Omit<ListedRepository, 'path' | 'managed'> & { path: string | null }
 
-/** A left join gives all columns of a row or none. */
+/** Returns whether a left join found a row: then all columns are set, otherwise none. */
 function isFound(row: { [Column in keyof Row]: Row[Column] | null }): row is Row {
   return row.id !== null
 }
@@ -36,7 +36,7 @@ const columns = [
   'repositories.path',
 ] as const
 
-/** Repositories that a signed-in user, or an anonymous visitor, can see. */
+/** Returns functions that find the repositories that a signed-in user or an anonymous visitor may read. */
 export function repositoryListing(engine: Engine, folder: string) {
   const { kysely, dialect } = engine
   const integer = sql.raw(dialect.integer)
@@ -52,7 +52,7 @@ export function repositoryListing(engine: Engine, folder: string) {
       .select([...columns, permission.as('permission')])
       .where(mayRead)
 
-  // The same steps whether there is no such repository or one that the visitor may not see: see `accessStore`.
+  // Takes the same steps for a missing repository as for one that the visitor may not read: see `accessStore`.
   let standIn = 1
   const find = prepare<{ userId: number; owner: string; name: string; standIn: number }>()((p) =>
     kysely
@@ -89,7 +89,7 @@ export function repositoryListing(engine: Engine, folder: string) {
   })
 
   return {
-    /** @param userId null: an anonymous visitor */
+    /** Returns a repository if the user may read it. @param userId null for an anonymous visitor */
     async find(userId: number | null, owner: string, name: string): Promise<ListedRepository | undefined> {
       const params = { userId: userId ?? 0, owner: nameKey(owner), name: nameKey(name), standIn }
       const [row] = await engine.read(find, params)
@@ -98,7 +98,7 @@ export function repositoryListing(engine: Engine, folder: string) {
       return located(row)
     },
 
-    /** Some that the user can write to, the newest first. */
+    /** Returns up to `count` repositories that the user may write to, newest first. */
     async writable(userId: number, count: number): Promise<ListedRepository[]> {
       const rows = await visibleTo(userId)
         .where((eb) =>
@@ -113,7 +113,7 @@ export function repositoryListing(engine: Engine, folder: string) {
       return rows.map(located)
     },
 
-    /** In the order of their names. @param after the last one of the page before */
+    /** Returns a page of repositories ordered by name. @param after the last repository of the previous page */
     async list(
       userId: number | null,
       count: number,

@@ -1,4 +1,4 @@
-/** What was asked for breaks a rule; the message says which, for the one who asked. Nothing was changed. */
+/** A request that breaks a rule. Nothing was changed. The message is meant for the user. */
 export class RuleViolation extends Error {
   override name = 'RuleViolation'
 }

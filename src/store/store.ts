@@ -18,27 +18,27 @@ export type Store = ReturnType<typeof storeOver>
 export interface StoreOptions {
   /** Folder of the SQLite database and of the repositories that the server creates. */
   dataDir: string
-  /** A PostgreSQL database instead of the one in `dataDir`. */
+  /** URL of a PostgreSQL database to use instead of the SQLite one. */
   databaseUrl?: string | null
-  /** Most connections to PostgreSQL, 10 by default. */
+  /** Maximum number of connections to PostgreSQL, 10 by default. */
   poolSize?: number
-  /** Contexts that a commit may have, 2,000 by default. */
+  /** Maximum number of contexts of a commit, 2,000 by default. */
   maxContexts?: number
-  /** For an administrator: no statement is too long. */
+  /** Removes the time limit on statements, for the administrator's commands. */
   patient?: boolean
-  /** Whether to create a database that does not exist, as by default. */
+  /** Whether to create a database that does not exist; true by default. */
   create?: boolean
 }
 
-/** There is no database, and none was to be created. The message says where. */
+/** There is no database, and it should not be created. The message says where. */
 export class NoDatabase extends Error {
   override name = 'NoDatabase'
 }
 
 /**
- * Opens the database and brings its schema up to date.
+ * Opens the database and applies pending migrations.
  *
- * @throws StoreUnavailable when it cannot be opened or written, with its place; UnknownSchema as `migrate`; NoDatabase
+ * @throws StoreUnavailable if it cannot be opened or written; UnknownSchema as `migrate`; NoDatabase. All name the database
  */
 export async function openStore(options: StoreOptions): Promise<Store> {
   const place = placeOf(options)
@@ -54,22 +54,22 @@ export async function openStore(options: StoreOptions): Promise<Store> {
 
 async function openAndMigrate(options: StoreOptions, place: string): Promise<Store> {
   const { create = true, dataDir, databaseUrl, maxContexts } = options
-  // Opening it would create it.
+  // Opening a database would create it.
   if (!create && !databaseUrl && !existsSync(place)) throw new NoDatabase(`there is no database at ${place}`)
   const engine = await openEngine(options)
   try {
     if (!create && (await appliedMigrations(engine.kysely)).size === 0)
-      throw new NoDatabase(`${place} is empty: it is no database of the server`)
+      throw new NoDatabase(`${place} is empty: it is not a database of the server`)
     await migrate(engine)
     return storeOver(engine, join(dataDir, 'repositories'), maxContexts)
   } catch (error) {
-    // On a full disk, closing fails too. The first error has the reason.
+    // On a full disk, closing fails too. The first error names the reason.
     await engine.close().catch(() => {})
     throw error
   }
 }
 
-/** Returns where the database is, without user and password. */
+/** Returns the location of the database without user and password. */
 function placeOf({ dataDir, databaseUrl }: StoreOptions): string {
   if (!databaseUrl) return databaseFile(dataDir)
   const { host, port, database } = parse(databaseUrl)
@@ -80,10 +80,10 @@ function databaseFile(dataDir: string): string {
   return join(dataDir, 'commit-status.db')
 }
 
-/** Opens the database as it is. @throws StoreUnavailable when it cannot be opened */
+/** Opens the database without migrating it. @throws StoreUnavailable if it cannot be opened */
 export async function openEngine(options: StoreOptions): Promise<Engine> {
   const { dataDir, databaseUrl, poolSize = 10, patient = false } = options
-  // Only one of the two drivers is needed, and loading either takes a while.
+  // Loads only the driver that is needed, which takes a while.
   if (databaseUrl) {
     const { openPostgres } = await import('./postgres/engine.ts')
     return openPostgres({ url: databaseUrl, poolSize, patient })
@@ -92,16 +92,16 @@ export async function openEngine(options: StoreOptions): Promise<Engine> {
   return openSqlite(databaseFile(dataDir))
 }
 
-/** Contexts that a commit may have unless configured otherwise. */
+/** Default maximum number of contexts of a commit. */
 const MAX_CONTEXTS = 2_000
 
-/** All that the server does with a database. @param repositories folder of the repositories that it creates */
+/** Returns everything that the server does with a database. @param repositories folder of the repositories that it creates */
 export function storeOver(engine: Engine, repositories: string, maxContexts = MAX_CONTEXTS) {
   const anyMigration = prepare<object>()(() =>
     engine.kysely.selectFrom('schema_migrations').select('name').limit(1),
   )
   return {
-    /** For maintenance, which works on tables rather than on users, tokens and statuses. */
+    /** For maintenance, which works on tables. */
     engine,
     users: userStore(engine),
     repositories: repositoryStore(engine, repositories),
@@ -112,12 +112,12 @@ export function storeOver(engine: Engine, repositories: string, maxContexts = MA
     access: accessStore(engine, repositories),
     listing: repositoryListing(engine, repositories),
     migrate: () => migrate(engine),
-    /** @throws StoreUnavailable when the database cannot be read, or nothing can be stored in it */
+    /** Checks that the database can be read and written. @throws StoreUnavailable otherwise */
     async ping(): Promise<void> {
       await engine.read(anyMigration, {})
       await engine.probe()
     },
-    /** Connections to the database; null where there is no pool. */
+    /** Returns the numbers of connections in the pool; null if there is no pool. */
     pool: (): PoolFigures | null => engine.pool?.() ?? null,
     close: () => engine.close(),
   }

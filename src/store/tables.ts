@@ -1,7 +1,7 @@
 import type { Generated } from 'kysely'
 import type { components } from '../../generated/schema.ts'
 
-/** Kysely's view of the database, the same on every dialect. `migrations.ts` creates what it describes. */
+/** The tables as Kysely sees them, the same in every dialect. `migrations.ts` creates them. */
 export interface Tables {
   users: UsersTable
   repositories: RepositoriesTable
@@ -17,9 +17,9 @@ interface UsersTable {
   /** Never used again once deleted. */
   id: Generated<number>
   name: string
-  /** `name` in ASCII lower case; what names are matched by. */
+  /** `name` in ASCII lower case, by which names are compared. */
   name_key: string
-  /** null: cannot sign in, can only use tokens. */
+  /** null for a user who cannot sign in and only uses tokens. */
   password_hash: string | null
   /** Seconds since the epoch, as every `created_at`. */
   created_at: number
@@ -38,7 +38,7 @@ interface RepositoriesTable {
   name_key: string
   visibility: Visibility
   object_format: 'sha1' | 'sha256'
-  /** Absolute path of an imported repository; null: the server created it, below its own folder, named by `id`. */
+  /** Absolute path of an imported repository; null if the server created it in its own folder, named by `id`. */
   path: string | null
   created_at: number
 }
@@ -53,14 +53,14 @@ interface TokensTable {
   id: string
   user_id: number
   name: string
-  /** The first characters of the token, by which its owner knows it again. */
+  /** The first characters of the token, by which its owner recognizes it. */
   prefix: string
   /** SHA-256 of the token in hex. */
   hash: string
   /** Scopes, separated by spaces. */
   scopes: string
   created_at: number
-  /** Milliseconds since the epoch; null: never. */
+  /** Milliseconds since the epoch; null if it does not expire. */
   expires_at: number | null
   /** Seconds since the epoch. */
   last_used_at: number | null
@@ -89,15 +89,15 @@ interface SessionsTable {
 }
 
 interface AuthFailuresTable {
-  /** Of a client, as `auth/address.ts` writes it. */
+  /** The address of a client in the form of `auth/address.ts`. */
   address: string
-  /** Counted since the window began; as many as the limit: blocked. */
+  /** Failures since the window began. The address is blocked once they reach the limit. */
   failures: number
   /** End of the window in milliseconds since the epoch, by the database's clock. */
   ends_at: number
-  /** Places that are held while a secret is compared; they count until `reserved_until`. */
+  /** Reservations of attempts whose secret is being compared. They expire at `reserved_until`. */
   reserved: Generated<number>
-  /** In milliseconds since the epoch, by the database's clock. */
+  /** Milliseconds since the epoch, by the database's clock. */
   reserved_until: Generated<number>
 }
 

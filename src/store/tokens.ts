@@ -5,7 +5,7 @@ import { RuleViolation } from './rule-violation.ts'
 import type { Tables } from './tables.ts'
 import { nowInSeconds } from './time.ts'
 
-/** A token as its owner may see it. */
+/** A token as shown to its owner. */
 export type TokenInfo = Omit<Selectable<Tables['tokens']>, 'hash' | 'user_id'>
 
 const shown = ['id', 'name', 'prefix', 'scopes', 'created_at', 'expires_at', 'last_used_at'] as const
@@ -16,11 +16,11 @@ export interface NewToken {
   prefix: string
   hash: string
   scopes: string[]
-  /** Milliseconds since the epoch; null: never. */
+  /** Milliseconds since the epoch; null if it does not expire. */
   expiresAt: number | null
 }
 
-/** Personal access tokens, of which only a hash is kept. */
+/** Returns functions that manage personal access tokens. Only a hash of a token is stored. */
 export function tokenStore({ kysely, dialect }: Engine) {
   return {
     create(token: NewToken): Promise<TokenInfo> {
@@ -41,7 +41,7 @@ export function tokenStore({ kysely, dialect }: Engine) {
         .executeTakeFirstOrThrow()
     },
 
-    /** Newest first. */
+    /** Returns a user's tokens, newest first. */
     list(userId: number): Promise<TokenInfo[]> {
       return kysely
         .selectFrom('tokens')
@@ -53,10 +53,10 @@ export function tokenStore({ kysely, dialect }: Engine) {
     },
 
     /**
-     * Takes effect at the next request, in every process.
+     * Deletes a token. Takes effect at the next request, in every process.
      *
-     * @param userId only a token of this user
-     * @throws RuleViolation when there is no such token
+     * @param userId restricts it to tokens of this user
+     * @throws RuleViolation if there is no such token
      */
     async revoke(id: string, userId?: number): Promise<void> {
       let query = kysely.deleteFrom('tokens').where('id', '=', id)
@@ -65,7 +65,7 @@ export function tokenStore({ kysely, dialect }: Engine) {
       if (!deleted) throw new RuleViolation(`there is no token ${id}`)
     },
 
-    /** Remembers that tokens were used. @param uses seconds since the epoch by token id */
+    /** Records the last use of tokens. @param uses seconds since the epoch by token id */
     async touch(uses: ReadonlyMap<string, number>): Promise<void> {
       const moments = [...uses].map(
         ([id, seconds]) => sql`when ${id} then cast(${seconds} as ${sql.raw(dialect.integer)})`,

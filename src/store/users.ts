@@ -7,19 +7,21 @@ import { nowInSeconds } from './time.ts'
 
 export type User = Selectable<Tables['users']>
 
-/** People and machines that tokens belong to. */
+/** Returns functions that manage users: people and machines that own tokens. */
 export function userStore({ kysely }: Engine) {
   return {
     /**
-     * @param ownExisting allow a name that is already the owner of repositories, on which the user then has write access
-     * @throws RuleViolation when the name breaks the rules, is taken or reserved, or would inherit write access unasked
+     * Creates a user.
+     *
+     * @param ownExisting allows the name of an owner of existing repositories, to which the user then has write access
+     * @throws RuleViolation if the name is invalid, taken or reserved, or owns repositories without `ownExisting`
      */
     async create(
       name: string,
       options: { passwordHash?: string; ownExisting?: boolean } = {},
     ): Promise<User> {
       if (!isOwnerName(name))
-        throw new RuleViolation(`"${name}" cannot be the name of a user: ${OWNER_NAME_RULE}`)
+        throw new RuleViolation(`"${name}" is not a valid user name: ${OWNER_NAME_RULE}`)
       return kysely.transaction().execute(async (trx) => {
         const user = await trx
           .insertInto('users')
@@ -35,7 +37,7 @@ export function userStore({ kysely }: Engine) {
         if (!user) throw new RuleViolation(`there is already a user "${name}"`)
         if (!options.ownExisting && (await ownsRepositories(trx, name))) {
           throw new RuleViolation(
-            `there are repositories of an owner "${name}", which the user could write to; --own-existing allows that`,
+            `"${name}" already owns repositories, which the user could write to; allow this with --own-existing`,
           )
         }
         return user
@@ -55,10 +57,10 @@ export function userStore({ kysely }: Engine) {
     },
 
     /**
-     * Ends the user's tokens, sessions and access at once; statuses stay.
+     * Deletes a user with all tokens, sessions and permissions. Statuses stay.
      *
-     * @throws RuleViolation when there is no such user, or while the user owns repositories: whoever takes the name next
-     * would inherit them
+     * @throws RuleViolation if there is no such user, or while the user owns repositories, which the next user of that
+     * name would inherit
      */
     delete(name: string): Promise<void> {
       return kysely.transaction().execute(async (trx) => {

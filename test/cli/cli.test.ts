@@ -68,18 +68,18 @@ t.test('names', async (t) => {
   for (const name of [...reserved.split(' '), 'LOGIN', ...wrong]) {
     await refused(
       1,
-      /cannot be the name of a user: a name has 1 to 100 ASCII letters.*reserved/,
+      /is not a valid user name: a name has 1 to 100 ASCII letters.*reserved/,
       'user',
       'create',
       '--',
       name,
     )
     if (!name.includes('/') && name !== '') {
-      await refused(1, /cannot be the name of an owner/, 'repo', 'create', '--', `${name}/x`)
+      await refused(1, /is not a valid owner name/, 'repo', 'create', '--', `${name}/x`)
     }
   }
   for (const name of wrong.filter((name) => name !== '' && !name.includes('/'))) {
-    await refused(1, /cannot be the name of a repository/, 'repo', 'create', `acme/${name}`)
+    await refused(1, /is not a valid repository name/, 'repo', 'create', `acme/${name}`)
   }
   for (const name of ['a', '-', '_', '.a', 'a.', 'git', 'a.gitx', 'X'.repeat(100), '0-_.']) {
     await done('user', 'create', '--', name)

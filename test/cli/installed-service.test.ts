@@ -42,7 +42,10 @@ t.test('commands create no database, except those that begin a service', async (
 
   const empty = { DATA_DIR: folder, DATABASE_URL: target }
   const list = await runCli(['user', 'list'], empty)
-  t.match(list, { code: 1, stderr: /^error: \S+\/test_\w+ is empty: it is no database of the server\. Set / })
+  t.match(list, {
+    code: 1,
+    stderr: /^error: \S+\/test_\w+ is empty: it is not a database of the server\. Set /,
+  })
   t.notMatch(list.stderr, /postgres:/, 'neither user nor password')
 
   for (const command of [['user', 'create', 'alice'], ['repo', 'create', 'alice/rocket'], ['migrate']]) {

@@ -34,16 +34,16 @@ for (const database of databases) {
     }
     t.ok(created.path.startsWith(options.dataDir))
 
-    t.test('token and repository are found, and the owner may write', async (t) => {
+    t.test('finds token and repository, and the owner may write', async (t) => {
       t.match(await store.access.look(null, 'hash', 'ALICE', 'oNE'), { token, repository })
     })
 
-    t.test('each is found without the other', async (t) => {
+    t.test('finds a token without a repository, and a repository without a token', async (t) => {
       t.match(await store.access.look(null, 'hash', 'alice', 'two'), { token, repository: null })
       t.match(await store.access.look(null, 'other', 'bob', 'one'), { token: null, repository: null })
     })
 
-    t.test('a repository is there for those who may read it, and missing for all others', async (t) => {
+    t.test('a repository is missing for users who may not read it', async (t) => {
       const hashes: Record<string, string | null> = { anonymous: null, unknown: 'unknown' }
       for (const name of ['acme', 'reader', 'writer', 'stranger']) {
         const { id } = await store.users.create(name)
@@ -68,7 +68,7 @@ for (const database of databases) {
       }
     })
 
-    t.test('names that break the rules name nothing', async (t) => {
+    t.test('an invalid name is a missing repository', async (t) => {
       for (const name of ['', '.', 'one\0', 'one ', 'öne', '\u212Ane', "one'--", 'x'.repeat(10_000)]) {
         t.match(await store.access.look(null, 'hash', 'alice', name), { token, repository: null }, name)
         t.match(await store.access.look(null, 'hash', name, 'one'), { token, repository: null }, name)

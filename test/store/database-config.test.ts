@@ -18,7 +18,7 @@ test('DATABASE_URL names a PostgreSQL database', async (t) => {
   t.equal(readConfig({ DATABASE_POOL: '3' }).poolSize, 3)
 })
 
-test('a wrong value is named by its variable and never shown', async (t) => {
+test('an error names the variable and hides the value', async (t) => {
   for (const url of [
     'zanzibar',
     'mysql://user:zanzibar@host/database',

@@ -3,7 +3,7 @@ import { openEngine } from '../../src/store/store.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
 
 for (const database of databases) {
-  test(`${database.name} gives out no id that it was told of`, async (t) => {
+  test(`${database.name} gives out only ids above the last one`, async (t) => {
     const { store, options } = await openTestStore(t, database)
     const engine = await openEngine(options)
     t.teardown(() => engine.close())
@@ -17,7 +17,7 @@ for (const database of databases) {
     t.equal(await engine.lastId(engine.kysely, 'repositories'), 0)
   })
 
-  test(`${database.name} answers many at once, and closes what it opened`, async (t) => {
+  test(`${database.name} runs many statements at once, and closes its connections`, async (t) => {
     const { store } = await openTestStore(t, database)
     await store.users.create('alice')
     const found = await Promise.all(Array.from({ length: 200 }, () => store.users.find('alice')))

@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 import { findExposed } from '../../src/store/exposed-files.ts'
 import { temporaryFolder } from '../helpers/databases.ts'
 
-/** A data directory as an earlier version left it behind. */
+/** Creates a data directory with the modes of an earlier version. */
 function openFolder(t: Test, name = 'data'): string {
   const folder = join(realpathSync(temporaryFolder(t)), name)
   mkdirSync(join(folder, 'repositories/1.git/objects'), { recursive: true })
@@ -15,7 +15,7 @@ function openFolder(t: Test, name = 'data'): string {
   return folder
 }
 
-t.test('databases, repositories and the folders above them', async (t) => {
+t.test('finds databases, repositories and their folders', async (t) => {
   const folder = openFolder(t)
   const exposed = await findExposed(folder)
   const expected = ['', 'commit-status.db', 'commit-status.db-wal', 'repositories', 'repositories/1.git']
@@ -26,7 +26,7 @@ t.test('databases, repositories and the folders above them', async (t) => {
   t.equal(exposed?.command, `chmod -R go-rwx -- '${folder}'`)
 })
 
-t.test('the command mends it, whatever the folder is called', async (t) => {
+t.test('the command removes the access, for any name of the folder', async (t) => {
   for (const name of ["o'brien's $(data)", '-R', 'line\nbreak']) {
     const folder = openFolder(t, name)
     const exposed = await findExposed(folder)
@@ -35,7 +35,7 @@ t.test('the command mends it, whatever the folder is called', async (t) => {
   }
 })
 
-t.test('what lies behind a closed folder is out of reach', async (t) => {
+t.test('ignores the content of a private folder', async (t) => {
   const folder = openFolder(t)
   chmodSync(folder, 0o700)
   t.equal(await findExposed(folder), null)
@@ -45,7 +45,7 @@ t.test('what lies behind a closed folder is out of reach', async (t) => {
   t.same((await findExposed(folder))?.paths, [folder])
 })
 
-t.test('one file alone', async (t) => {
+t.test('finds a single file', async (t) => {
   const folder = openFolder(t)
   execFileSync('chmod', ['-R', 'go-rwx', folder])
   for (const [mode, found] of [
@@ -60,7 +60,7 @@ t.test('one file alone', async (t) => {
   }
 })
 
-t.test('repositories elsewhere, by a link', async (t) => {
+t.test('follows a link to the repositories', async (t) => {
   const elsewhere = openFolder(t)
   const folder = join(realpathSync(temporaryFolder(t)), 'data')
   mkdirSync(folder, { mode: 0o700 })
@@ -73,6 +73,6 @@ t.test('repositories elsewhere, by a link', async (t) => {
   t.match((await findExposed(folder))?.command, `'${folder}' '${join(elsewhere, 'repositories')}'`)
 })
 
-t.test('a folder that is not there', async (t) => {
+t.test('accepts a missing folder', async (t) => {
   t.equal(await findExposed(join(temporaryFolder(t), 'none')), null)
 })

@@ -9,14 +9,14 @@ const WINDOW = 300
 const A = '192.0.2.1'
 const B = '192.0.2.2'
 
-/** A limit of failures, in a window of this many seconds. */
+/** Returns limits with the window of these tests. */
 const upTo = (limit: number, window = WINDOW) => ({ limit, window })
 
 async function setUp(t: Test, database: TestDatabase) {
   const { store, options } = await openTestStore(t, database)
   const engine = await openEngine(options)
   t.teardown(() => engine.close())
-  /** The rows that a statement gives. */
+  /** Runs a statement and returns its rows. */
   const query = async (text: string) =>
     (await sql.raw<Record<string, unknown>>(text).execute(engine.kysely)).rows
   return { failures: store.failures, query }
@@ -24,7 +24,7 @@ async function setUp(t: Test, database: TestDatabase) {
 
 for (const database of databases) {
   test(database.name, async (t) => {
-    t.test('of any number at once, each gets a number of its own, up to the limit', async (t) => {
+    t.test('concurrent failures get consecutive numbers, up to the limit', async (t) => {
       const { failures } = await setUp(t, database)
       t.equal(await failures.find(A), null)
       const counted = await Promise.all(Array.from({ length: 100 }, () => failures.count(A, upTo(70))))
@@ -38,19 +38,19 @@ for (const database of databases) {
       t.equal(await failures.find(B), null)
     })
 
-    t.test('a window begins with the first failure, and ends; then counting starts anew', async (t) => {
+    t.test('a window begins with the first failure; after its end counting starts again', async (t) => {
       const { failures } = await setUp(t, database)
       const limits = upTo(9, 0.5)
       const first = await failures.count(A, limits)
       const second = await failures.count(A, limits)
       t.equal(second?.failures, 2)
-      t.ok(Number(second?.endsIn) <= Number(first?.endsIn), 'a later one does not lengthen it')
+      t.ok(Number(second?.endsIn) <= Number(first?.endsIn), 'a later failure does not lengthen it')
       let current = await failures.find(A)
       while (current) current = await failures.find(A)
       t.match(await failures.count(A, limits), { failures: 1 })
     })
 
-    t.test('the blocked are listed and can be let go', async (t) => {
+    t.test('blocked addresses are listed and can be unblocked', async (t) => {
       const { failures } = await setUp(t, database)
       await failures.count(A, upTo(2))
       for (const _ of [1, 2]) await failures.count(B, upTo(2, WINDOW - 60))
@@ -63,31 +63,31 @@ for (const database of databases) {
       t.equal(await failures.lift(B), true)
       t.equal(await failures.lift(B), false)
       t.match(await failures.list(upTo(2)), [{ address: '2001:db8::/64' }])
-      t.match(await failures.count(B, upTo(2)), { failures: 1 }, 'counting starts anew')
+      t.match(await failures.count(B, upTo(2)), { failures: 1 }, 'counting starts again')
     })
 
-    t.test('of any number of reservations at once, as many are granted as there is room for', async (t) => {
+    t.test('concurrent reservations never exceed the limit', async (t) => {
       const { failures } = await setUp(t, database)
       await failures.count(A, upTo(30))
       const asked = await Promise.all(Array.from({ length: 60 }, () => failures.reserve(A, upTo(30))))
       const granted = asked.flatMap((one) => one ?? [])
       t.equal(granted.length, 29)
-      t.equal(await failures.count(A, upTo(30)), null, 'nor is there room for a failure of another kind')
-      t.match(await failures.find(A), { failures: 1 }, 'they are no failures')
-      t.not(await failures.reserve(B, upTo(30)), null, 'another address has its own')
+      t.equal(await failures.count(A, upTo(30)), null, 'no room for a failure either')
+      t.match(await failures.find(A), { failures: 1 }, 'reservations are not failures')
+      t.not(await failures.reserve(B, upTo(30)), null, 'another address has its own budget')
 
       const outcomes = await Promise.all(granted.slice(9).map((one) => one.fail()))
       t.same(
         outcomes.map((one) => one?.failures).sort((a, b) => Number(a) - Number(b)),
         Array.from({ length: 20 }, (_, index) => index + 2),
       )
-      t.equal(await failures.reserve(A, upTo(30)), null, 'a failure keeps the place')
+      t.equal(await failures.reserve(A, upTo(30)), null, 'a failure takes the place of its reservation')
       await Promise.all(granted.slice(0, 9).map((one) => one.release()))
       const later = await Promise.all(Array.from({ length: 20 }, () => failures.reserve(A, upTo(30))))
-      t.equal(later.flatMap((one) => one ?? []).length, 9, 'what was given back is had again')
+      t.equal(later.flatMap((one) => one ?? []).length, 9, 'released places can be reserved again')
     })
 
-    t.test('a reservation begins no window, and outlasts one', async (t) => {
+    t.test('a reservation begins no window, and survives the end of one', async (t) => {
       const { failures, query } = await setUp(t, database)
       const reservation = await failures.reserve(A, upTo(2))
       t.equal(await failures.find(A), null)
@@ -96,13 +96,13 @@ for (const database of databases) {
       await query(`update auth_failures set ends_at = ${Date.now()}`)
       t.equal(await failures.find(A), null)
       t.not(await failures.reserve(A, upTo(2)), null, 'one place is free again')
-      t.equal(await failures.reserve(A, upTo(2)), null, 'the other is still reserved')
+      t.equal(await failures.reserve(A, upTo(2)), null, 'the other one is still reserved')
       const failed = await reservation?.fail()
       t.equal(failed?.failures, 1)
-      t.ok(Number(failed?.endsIn) > 1000 * (WINDOW - 60), 'in a window that begins with it')
+      t.ok(Number(failed?.endsIn) > 1000 * (WINDOW - 60), 'its window begins with this failure')
     })
 
-    t.test('a reservation whose process has crashed expires by itself', async (t) => {
+    t.test('the reservation of a crashed process expires', async (t) => {
       const { failures, query } = await setUp(t, database)
       const reservation = await failures.reserve(A, upTo(1))
       const [row] = await query('select reserved_until from auth_failures')
@@ -113,15 +113,19 @@ for (const database of databases) {
       t.not(await failures.reserve(A, upTo(1)), null)
       t.equal(await failures.reserve(A, upTo(1)), null)
 
-      // As if the process had only been suspended.
+      // The process was only suspended.
       const start = performance.now()
       t.capture(performance, 'now', () => start + RESERVATION_LIFETIME + 1)
       await reservation?.release()
-      t.equal(await failures.reserve(A, upTo(1)), null, 'it does not return what is held by another')
-      t.equal(await reservation?.fail(), null, 'nor does it take its place')
+      t.equal(
+        await failures.reserve(A, upTo(1)),
+        null,
+        'an expired reservation does not release that of another attempt',
+      )
+      t.equal(await reservation?.fail(), null, 'nor does it take its place as a failure')
     })
 
-    t.test('failures that are lifted leave the reservations', async (t) => {
+    t.test('unblocking an address keeps its reservations', async (t) => {
       const { failures } = await setUp(t, database)
       await failures.count(A, upTo(2))
       const reservation = await failures.reserve(A, upTo(2))
@@ -133,7 +137,7 @@ for (const database of databases) {
       t.equal(await failures.lift(B), false)
     })
 
-    t.test('rows go when they have ended, with nothing reserved', async (t) => {
+    t.test('removes rows whose window has ended and that have no reservations', async (t) => {
       const { failures, query } = await setUp(t, database)
       const now = Date.now()
       const rows = {
@@ -155,7 +159,7 @@ for (const database of databases) {
       )
     })
 
-    t.test('what a clock wrote that was set back since is over', async (t) => {
+    t.test('a window ends if the clock was set back', async (t) => {
       const { failures, query } = await setUp(t, database)
       const later = Date.now() + 86_700_000
       const write = (address: string) =>

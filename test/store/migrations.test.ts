@@ -18,12 +18,12 @@ const empty = [
 
 interface Opener {
   child: ChildProcess
-  /** The next line that it prints. */
+  /** Returns the next line of its output. */
   line(): Promise<string>
   open(options: StoreOptions, work?: 'half-way'): void
 }
 
-/** A process that stands ready to open a database. */
+/** Starts a process that is ready to open a database. */
 async function startOpener(t: Test): Promise<Opener> {
   const child = spawn(process.execPath, [resolve(import.meta.dirname, 'fixtures/open.ts')], {
     stdio: ['pipe', 'pipe', 'inherit'],
@@ -45,12 +45,12 @@ test('migrations', async (t) => {
       for (const opener of openers) t.equal(await opener.line(), '{"users":[]}')
       const store = await openStore(options)
       t.teardown(() => store.close())
-      t.same(await store.migrate(), [], 'nothing is left to do')
+      t.same(await store.migrate(), [], 'no pending migrations')
     })
   }
 
   for (const database of empty) {
-    t.test(`one of ${database.name} that is killed half-way leaves nothing behind`, async (t) => {
+    t.test(`a killed migration of ${database.name} leaves nothing behind`, async (t) => {
       const options = await database.create(t)
       const [killed, waiting] = [openers.pop(), openers.pop()]
       killed?.open(options, 'half-way')

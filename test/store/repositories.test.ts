@@ -10,7 +10,7 @@ const one: NewRepository = { owner: 'Acme', name: 'One', visibility: 'private', 
 
 for (const database of databases) {
   test(database.name, async (t) => {
-    t.test('names are shown as created and matched without regard to ASCII case', async (t) => {
+    t.test('names keep their case and are compared without regard to ASCII case', async (t) => {
       const { store, options } = await openTestStore(t, database)
       const created = await store.repositories.create(one)
       t.match(created, {
@@ -33,7 +33,7 @@ for (const database of databases) {
       })
     })
 
-    t.test('names that break the rules are refused', async (t) => {
+    t.test('rejects invalid names', async (t) => {
       const { store } = await openTestStore(t, database)
       for (const owner of ['', '..', 'docs', 'Login', 'a/b', 'a.git']) {
         await t.rejects(store.repositories.create({ ...one, owner }), { name: 'RuleViolation' }, owner)
@@ -44,7 +44,7 @@ for (const database of databases) {
       await store.repositories.create({ ...one, name: 'docs' })
     })
 
-    t.test('an imported one keeps its path', async (t) => {
+    t.test('an imported repository keeps its path', async (t) => {
       const { store } = await openTestStore(t, database)
       t.match(await store.repositories.create({ ...one, path: '/srv/git/one.git' }), {
         path: '/srv/git/one.git',
@@ -52,7 +52,7 @@ for (const database of databases) {
       })
     })
 
-    t.test('when its files cannot be placed, there is no row', async (t) => {
+    t.test('creates no row if the files cannot be moved', async (t) => {
       const { store } = await openTestStore(t, database)
       const place = () => Promise.reject(new Error('disk full'))
       await t.rejects(store.repositories.create(one, place), { message: 'disk full' })
@@ -64,15 +64,15 @@ for (const database of databases) {
       t.equal(placed, created.path)
     })
 
-    t.test('a folder that a killed creation left behind is neither used nor touched', async (t) => {
+    t.test('does not use or change a folder that a killed creation left behind', async (t) => {
       const { store, options } = await openTestStore(t, database)
       await store.repositories.create(one)
       const program = resolve('test/store/fixtures/interrupted-create.ts')
       const killed = startProcess(t, process.execPath, [program, JSON.stringify(options)])
       t.equal(await killed.ended, 'SIGKILL', killed.stderr())
       const [left = ''] = readdirSync(join(options.dataDir, 'repositories'))
-      t.match(left, /^\d+\.git$/, 'its folder was in place')
-      t.equal(await store.repositories.find('acme', 'interrupted'), undefined, 'its row was not')
+      t.match(left, /^\d+\.git$/, 'the folder exists')
+      t.equal(await store.repositories.find('acme', 'interrupted'), undefined, 'the row does not')
 
       for (const name of ['two', 'three']) {
         const created = await store.repositories.create({ ...one, name }, (path) =>
@@ -85,7 +85,7 @@ for (const database of databases) {
       t.same(await store.repositories.strayFolders(), [join(folder, left)])
     })
 
-    t.test('ids are skipped whatever is in their place', async (t) => {
+    t.test('skips ids with any kind of file in their place', async (t) => {
       const { store, options } = await openTestStore(t, database)
       const folder = join(options.dataDir, 'repositories')
       mkdirSync(join(folder, '1.git'), { recursive: true })
@@ -98,7 +98,7 @@ for (const database of databases) {
       t.same(readdirSync(folder).sort(), ['1.git', '2.git', '3.git'])
     })
 
-    t.test('creations at the same time skip the same folders', async (t) => {
+    t.test('concurrent creations skip the same folders', async (t) => {
       const { store, options } = await openTestStore(t, database)
       for (const id of [1, 2, 4, 5])
         mkdirSync(join(options.dataDir, `repositories/${id}.git`), { recursive: true })
@@ -110,9 +110,9 @@ for (const database of databases) {
       t.equal(new Set(created.map(({ id }) => id)).size, 8)
     })
 
-    t.test('folders that belong to no repository', async (t) => {
+    t.test('finds folders that belong to no repository', async (t) => {
       const { store, options } = await openTestStore(t, database)
-      t.same(await store.repositories.strayFolders(), [], 'there is no folder yet')
+      t.same(await store.repositories.strayFolders(), [], 'no folder yet')
       const folder = join(options.dataDir, 'repositories')
       const { path } = await store.repositories.create(one, async (path) => {
         mkdirSync(path, { recursive: true })
@@ -135,7 +135,7 @@ for (const database of databases) {
       t.same((await store.repositories.strayFolders())[0], path)
     })
 
-    t.test('they are listed by the code points of owner and name', async (t) => {
+    t.test('lists repositories by the code points of owner and name', async (t) => {
       const { store } = await openTestStore(t, database)
       for (const fullName of ['b/a', 'a_/a', 'A-/b', 'a-/A', 'a0/a']) {
         const [owner = '', name = ''] = fullName.split('/')
@@ -147,7 +147,7 @@ for (const database of databases) {
       )
     })
 
-    t.test('the id of a deleted one is never used again', async (t) => {
+    t.test('never reuses the id of a deleted repository', async (t) => {
       const { store } = await openTestStore(t, database)
       const first = await store.repositories.create(one)
       t.same(await store.repositories.delete('ACME', 'one'), first)
@@ -155,7 +155,7 @@ for (const database of databases) {
       await t.rejects(store.repositories.delete('acme', 'two'), { name: 'RuleViolation' })
     })
 
-    t.test('visibility and access', async (t) => {
+    t.test('changes visibility and access', async (t) => {
       const { store } = await openTestStore(t, database)
       await store.repositories.create(one)
       const alice = await store.users.create('alice')
@@ -168,7 +168,7 @@ for (const database of databases) {
         expiresAt: null,
       })
       const look = async () => (await store.access.look(null, 'hash', 'acme', 'one')).repository
-      t.equal(await look(), null, 'a private one is the same as none')
+      t.equal(await look(), null, 'a private repository is like a missing one')
       await store.repositories.setVisibility('acme', 'ONE', 'public')
       for (const permission of ['read', 'write', 'read', null, null] as const) {
         await store.repositories.setAccess('ACME', 'one', alice.id, permission)

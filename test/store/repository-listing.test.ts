@@ -21,19 +21,19 @@ for (const database of databases) {
         ({ owner, name, permission }) => `${owner}/${name} ${permission}`,
       )
 
-    t.test('a visitor sees what is public, a user also what is theirs or was shared', async (t) => {
+    t.test('lists public repositories, for a user also their own and shared ones', async (t) => {
       t.same(await seen(null), ['acme/Open null', 'alice/open null'])
       t.same(await seen(alice.id), ['acme/Open null', 'alice/open write', 'Alice/secret write'])
       t.same(await seen(bob.id), ['acme/Open null', 'acme/shared write', 'alice/open null'])
     })
 
-    t.test('one by name, in any case', async (t) => {
+    t.test('finds a repository by name in any case', async (t) => {
       t.match(await store.listing.find(alice.id, 'ALICE', 'Secret'), { name: 'secret', permission: 'write' })
       t.equal(await store.listing.find(bob.id, 'alice', 'secret'), undefined)
       t.equal(await store.listing.find(null, 'alice', 'secret'), undefined)
     })
 
-    t.test('page after page', async (t) => {
+    t.test('lists pages', async (t) => {
       const names: string[] = []
       let [last] = await store.listing.list(alice.id, 1)
       while (last) {
@@ -43,7 +43,7 @@ for (const database of databases) {
       t.same(names, ['acme/Open', 'alice/open', 'Alice/secret'])
     })
 
-    t.test('those that the user can write to', async (t) => {
+    t.test('lists repositories that the user may write to', async (t) => {
       t.match(await store.listing.writable(alice.id, 1), [{ name: 'open' }])
       t.match(await store.listing.writable(bob.id, 9), [{ name: 'shared' }])
     })

@@ -3,7 +3,7 @@ import { databases, openTestStore } from '../helpers/databases.ts'
 
 for (const database of databases) {
   test(database.name, async (t) => {
-    t.test('tokens are listed newest first, without their hash', async (t) => {
+    t.test('lists tokens newest first, without the hash', async (t) => {
       const { store } = await openTestStore(t, database)
       const alice = await store.users.create('alice')
       const bob = await store.users.create('bob')
@@ -27,7 +27,7 @@ for (const database of databases) {
       t.same(await store.tokens.list(bob.id), [])
     })
 
-    t.test('a revoked one is gone at once, and can be revoked once, by its user', async (t) => {
+    t.test('revokes a token at once, only once, and only for its user', async (t) => {
       const { store } = await openTestStore(t, database)
       const alice = await store.users.create('alice')
       const bob = await store.users.create('bob')
@@ -41,7 +41,7 @@ for (const database of databases) {
       t.same(await store.tokens.list(alice.id), [])
     })
 
-    t.test('last uses are remembered, also of tokens revoked meanwhile', async (t) => {
+    t.test('records last uses, ignoring tokens that were revoked meanwhile', async (t) => {
       const { store } = await openTestStore(t, database)
       const { id: userId } = await store.users.create('alice')
       const token = { userId, name: '', prefix: '', scopes: [], expiresAt: null }

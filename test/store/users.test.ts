@@ -3,7 +3,7 @@ import { databases, openTestStore } from '../helpers/databases.ts'
 
 for (const database of databases) {
   test(database.name, async (t) => {
-    t.test('names are shown as created and matched without regard to ASCII case', async (t) => {
+    t.test('names keep their case and are compared without regard to ASCII case', async (t) => {
       const { store } = await openTestStore(t, database)
       t.equal(await store.users.any(), false)
       const user = await store.users.create('Alice-B.c_1', { passwordHash: 'hash' })
@@ -17,7 +17,7 @@ for (const database of databases) {
       })
     })
 
-    t.test('one of several that ask for a name at once gets it', async (t) => {
+    t.test('one of several concurrent creations of a name succeeds', async (t) => {
       const { store } = await openTestStore(t, database)
       const outcomes = await Promise.allSettled(
         ['alice', 'Alice', 'ALICE', 'aLiCe'].map((name) => store.users.create(name)),
@@ -27,7 +27,7 @@ for (const database of databases) {
         if (outcome.status === 'rejected') t.match(outcome.reason, { name: 'RuleViolation' })
     })
 
-    t.test('a name that breaks the rules or is reserved is refused', async (t) => {
+    t.test('rejects invalid and reserved names', async (t) => {
       const { store } = await openTestStore(t, database)
       for (const name of [
         '',
@@ -47,7 +47,7 @@ for (const database of databases) {
       await store.users.create('a'.repeat(100))
     })
 
-    t.test('users are listed by the code points of their names', async (t) => {
+    t.test('lists users by the code points of their names', async (t) => {
       const { store } = await openTestStore(t, database)
       for (const name of ['b', 'a_', 'A-', 'a.', 'a0', 'Z']) await store.users.create(name)
       t.same(
@@ -56,7 +56,7 @@ for (const database of databases) {
       )
     })
 
-    t.test('nobody inherits write access by a name unasked', async (t) => {
+    t.test('a new user does not inherit write access by accident', async (t) => {
       const { store } = await openTestStore(t, database)
       await store.repositories.create({
         owner: 'Acme',
@@ -72,7 +72,7 @@ for (const database of databases) {
       await store.users.delete('acme')
     })
 
-    t.test('deleting a user ends tokens, sessions and access, and the id is never used again', async (t) => {
+    t.test('deleting a user ends tokens, sessions and access, and never reuses the id', async (t) => {
       const { store } = await openTestStore(t, database)
       const user = await store.users.create('alice')
       await store.repositories.create({

@@ -1,26 +1,28 @@
 import Sqlite from 'better-sqlite3'
 import { StoreUnavailable } from '../engine.ts'
 
-/** Statements kept prepared on one connection; the least recently used goes. */
+/** Maximum number of prepared statements of a connection. Beyond it, the oldest is dropped. */
 const STATEMENTS = 200
 
-/** KiB of the database in memory, at most: SQLite's own 2 MB hold the commits of a large database that are worked on no more. */
+/** Page cache in KiB. SQLite's default of 2 MB is too small for the active commits of a large database. */
 const PAGE_CACHE = 32 * 1024
 
-/** A connection that keeps its statements prepared. */
+/** A connection that caches prepared statements. */
 export class Connection {
   readonly raw: Sqlite.Database
   readonly #statements = new Map<string, Sqlite.Statement<unknown[]>>()
 
   /**
-   * @param file created where it is missing
-   * @param pageCache KiB of the database in memory, at most
-   * @throws StoreUnavailable when the database does not promise what an acknowledged report needs
+   * Opens a connection.
+   *
+   * @param file is created if it is missing
+   * @param pageCache maximum size of the page cache in KiB
+   * @throws StoreUnavailable if commits would not be durable
    */
   constructor(file: string, pageCache = PAGE_CACHE) {
     this.raw = new Sqlite(file, { timeout: 0 })
-    // A write-ahead log lets readers go on beside a writer; FULL syncs it before a commit returns. Neither setting of
-    // an earlier process can be relied on: `synchronous` is a connection's own.
+    // With a write-ahead log, a writer does not block readers; FULL syncs it before a commit returns. `synchronous` must
+    // be set for each connection.
     this.raw.pragma('journal_mode = WAL')
     this.raw.pragma('synchronous = FULL')
     this.raw.pragma('foreign_keys = ON')
@@ -29,7 +31,7 @@ export class Connection {
     const synchronous = this.raw.pragma('synchronous', { simple: true })
     if (mode !== 'wal' || synchronous !== 2) {
       throw new StoreUnavailable(
-        `SQLite would not write durably: journal_mode ${mode}, synchronous ${synchronous}`,
+        `SQLite: commits would not be durable: journal_mode is ${mode}, synchronous is ${synchronous}`,
       )
     }
   }

@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs'
 import { StoreUnavailable } from '../engine.ts'
 
-/** Milliseconds for which reads rely on what was found before. */
+/** Milliseconds for which reads rely on the previous check. */
 const FRESH = 1_000
 
 interface Identity {
@@ -10,17 +10,17 @@ interface Identity {
 }
 
 /**
- * The files of an open database. An open file can be deleted, or another one put in its place: what is written then is in
- * no file that anybody will ever open again.
+ * Checks that the files of an open database still exist under their names. After a file was deleted or replaced, SQLite
+ * continues to write to the open file, whose content is lost when the process ends.
  */
 export class DatabaseFiles {
   readonly #file: string
   readonly #opened = new Map<string, Identity>()
   readonly #saveLog: () => void
   #checkedAt = Number.NEGATIVE_INFINITY
-  #fault: StoreUnavailable | undefined
+  #error: StoreUnavailable | undefined
 
-  /** @param saveLog copies what is in the open write-ahead log to the open database */
+  /** @param saveLog copies the open write-ahead log to the open database */
   constructor(file: string, saveLog: () => void) {
     this.#file = file
     this.#saveLog = saveLog
@@ -28,23 +28,22 @@ export class DatabaseFiles {
     this.#opened.set(file, { dev, ino })
   }
 
-  /** @throws StoreUnavailable when the files are not those that were opened */
+  /** Checks the files. @throws StoreUnavailable if one of them was deleted or replaced */
   check(): void {
-    const fault = this.#find()
-    if (fault && !this.#fault) this.#save()
+    const error = this.#find()
+    if (error && !this.#error) this.#save()
     this.#checkedAt = performance.now()
-    this.#fault = fault
-    if (fault) throw fault
+    this.#error = error
+    if (error) throw error
   }
 
-  /** The same, but looks only once a second while nothing is wrong. @throws StoreUnavailable */
+  /** Checks the files at most once a second, or always after a failed check. @throws StoreUnavailable */
   checkNowAndThen(): void {
-    if (this.#fault || performance.now() - this.#checkedAt > FRESH) this.check()
+    if (this.#error || performance.now() - this.#checkedAt > FRESH) this.check()
   }
 
   #find(): StoreUnavailable | undefined {
-    // The other two are made by the first transaction, which comes before the first look here, and stay until the last
-    // connection of all is closed.
+    // The first transaction creates the other two, before the first check. They exist until the last connection is closed.
     for (const path of [this.#file, `${this.#file}-wal`, `${this.#file}-shm`]) {
       const found = statSync(path, { throwIfNoEntry: false })
       const opened = this.#opened.get(path)
@@ -52,17 +51,17 @@ export class DatabaseFiles {
         if (found) this.#opened.set(path, { dev: found.dev, ino: found.ino })
       } else if (found?.ino !== opened.ino || found.dev !== opened.dev) {
         return new StoreUnavailable(
-          `SQLite: ${path} was ${found ? 'replaced' : 'deleted'} while the server had it open, so nothing more is stored. ` +
+          `SQLite: ${path} was ${found ? 'replaced' : 'deleted'} while the server had it open, so nothing more can be stored. ` +
             (path === this.#file
-              ? 'Put the file back; or stop the server, restore the newest backup and start the server again'
-              : 'Stop the server and start it again'),
+              ? 'Put the file back, or stop the server, restore the newest backup and start the server again'
+              : 'Restart the server'),
         )
       }
     }
     return undefined
   }
 
-  /** Reports that were acknowledged may be in the log alone. Where nobody has made a new one, they can still be saved. */
+  /** Saves acknowledged reports that are only in the open log, unless another log was created under its name. */
   #save(): void {
     const [database, log] = [this.#file, `${this.#file}-wal`].map((path) =>
       statSync(path, { throwIfNoEntry: false }),
@@ -71,7 +70,7 @@ export class DatabaseFiles {
     try {
       this.#saveLog()
     } catch {
-      // The log stays open: it is saved when the server stops.
+      // The log is still open, and SQLite saves it when the server stops.
     }
   }
 }

@@ -11,12 +11,12 @@ import {
 import type { Connection } from './connection.ts'
 import { retryWhileBusy } from './driver-errors.ts'
 
-/** Kysely's SQLite dialect over a connection with prepared statements, which waits for other processes' writes. */
+/** Kysely's SQLite dialect with cached prepared statements. Statements wait for writes of other processes. */
 export class RetryingSqliteDialect extends SqliteDialect {
   readonly #connection: Connection
   readonly #afterCommit: () => void
 
-  /** @param afterCommit called after each commit, also that of a single statement. When it throws, the commit has failed */
+  /** @param afterCommit is called after each commit, also that of a single statement, which fails if it throws */
   constructor(connection: Connection, afterCommit: () => void) {
     super({ database: connection.raw })
     this.#connection = connection
@@ -30,12 +30,12 @@ export class RetryingSqliteDialect extends SqliteDialect {
       close: () => connection.close(),
     }
     const work = { inTransaction: () => connection.raw.inTransaction, afterCommit: this.#afterCommit }
-    // better-sqlite3's statements answer more than Kysely asks of them.
+    // better-sqlite3's statements have all methods that Kysely needs.
     return new RetryingDriver(database, work)
   }
 }
 
-/** What a driver asks of the connection below Kysely's. */
+/** What the driver needs of the connection. */
 interface Work {
   inTransaction(): boolean
   afterCommit(): void
@@ -53,12 +53,12 @@ class RetryingDriver extends SqliteDriver {
     return new RetryingConnection(await super.acquireConnection(), this.#work)
   }
 
-  /** Nothing where SQLite has rolled back by itself, as at a full disk: the error that it did so for is the one to know. */
+  /** Does nothing if SQLite has rolled back by itself, for example on a full disk, so that the original error is thrown. */
   override async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
     if (this.#work.inTransaction()) await super.rollbackTransaction(connection)
   }
 
-  /** Takes the write lock at once, if ever: a transaction that began by reading could no longer wait for it. */
+  /** Takes the write lock at the beginning, because a transaction that has read cannot wait for it. */
   override async beginTransaction(
     connection: DatabaseConnection,
     settings?: TransactionSettings,

@@ -2,30 +2,30 @@ import { setTimeout } from 'node:timers/promises'
 import Sqlite from 'better-sqlite3'
 import { ForeignKeyViolation, StoreUnavailable } from '../engine.ts'
 
-/** What a result code means to an administrator, by its beginning. */
+/** What result codes mean to an administrator, by primary code. */
 const MEANINGS: Record<string, string> = {
   FULL: 'the disk is full',
-  IOERR: 'the disk reports an error',
+  IOERR: 'the disk reported an error',
   READONLY: 'the database or its folder cannot be written',
   CANTOPEN: 'the database or a file beside it cannot be opened',
   BUSY: 'another process has kept the database locked for too long',
-  CORRUPT: 'the database is damaged ("check" tells where): restore the newest backup',
+  CORRUPT: 'the database is damaged ("check" reports where): restore the newest backup',
   NOTADB: 'the file is not a database: restore the newest backup',
 }
 
-/** How long a statement waits for other processes' writes, in milliseconds. */
-const PATIENCE = 5_000
+/** Milliseconds for which a statement waits for writes of other processes. */
+const BUSY_TIMEOUT = 5_000
 
 /**
- * Runs `work` again until no other process holds the lock that it needs.
+ * Runs `work`, and again while another process holds the lock that it needs.
  *
- * SQLite's own busy timeout sleeps inside the event loop and lets waiting processes starve each other; a short random
- * pause outside of it does neither.
+ * SQLite's own busy timeout blocks the event loop, and its increasing pauses let one process starve another. Short random
+ * pauses do neither.
  *
- * @throws StoreUnavailable when the lock is not had within 5 s, or when the database cannot be read or written.
+ * @throws StoreUnavailable if the lock is not available within 5 s, or if the database cannot be read or written
  */
 export async function retryWhileBusy<T>(work: () => T | Promise<T>): Promise<T> {
-  const deadline = performance.now() + PATIENCE
+  const deadline = performance.now() + BUSY_TIMEOUT
   for (;;) {
     try {
       return await work()
@@ -37,8 +37,8 @@ export async function retryWhileBusy<T>(work: () => T | Promise<T>): Promise<T> 
 }
 
 /**
- * A fault of the database file or its disk becomes StoreUnavailable, a row that refers to nothing ForeignKeyViolation; any other
- * error stays what it is.
+ * Returns StoreUnavailable for an error of the database file or its disk, ForeignKeyViolation for a reference to a missing
+ * row, and any other error unchanged.
  */
 export function translateError(error: unknown): unknown {
   if (!(error instanceof Sqlite.SqliteError)) return error

@@ -31,7 +31,7 @@ async function untilStatus(expected: number, ask: () => Promise<{ status: number
   while ((await ask()).status !== expected) await setTimeout(20)
 }
 
-t.test('nothing is acknowledged that went to a deleted file', async (t) => {
+t.test('does not acknowledge reports in a deleted file', async (t) => {
   const { file, instance, report, sha } = await setUp(t)
   const moved = `${file}.away`
   renameSync(file, moved)
@@ -42,16 +42,16 @@ t.test('nothing is acknowledged that went to a deleted file', async (t) => {
   t.match(instance.log.join('\n'), /commit-status\.db was deleted while .* restore the newest backup/)
 
   copyFileSync(moved, file)
-  t.equal((await report(instance, 'copy')).status, 503, 'another file in its place')
+  t.equal((await report(instance, 'copy')).status, 503, 'with another file in its place')
   rmSync(file)
   renameSync(moved, file)
-  t.equal((await report(instance, 'after')).status, 201, 'until the file is back')
+  t.equal((await report(instance, 'after')).status, 201, 'after the file is back')
   await untilStatus(200, () => instance.call('GET', '/readyz'))
   t.equal((await instance.read('acme/rocket', sha)).status, 200)
 })
 
 for (const suffix of ['-wal', '-shm']) {
-  t.test(`what was acknowledged outlives a ${suffix} file that is deleted, and a crash`, async (t) => {
+  t.test(`acknowledged reports survive a deleted ${suffix} file and a crash`, async (t) => {
     const { file, instance, start, report, contexts } = await setUp(t)
     const acknowledged = ['before']
     rmSync(`${file}${suffix}`)
@@ -61,7 +61,7 @@ for (const suffix of ['-wal', '-shm']) {
       t.ok(status === 201 || status === 503)
       if (status === 201) acknowledged.push(context)
     }
-    t.same(acknowledged, ['before'], 'it is noticed at once')
+    t.same(acknowledged, ['before'], 'noticed at once')
     t.match(instance.log.join('\n'), new RegExp(`commit-status\\.db${suffix} was deleted`))
     const exited = once(instance.child, 'exit')
     instance.child.kill('SIGKILL')
@@ -76,7 +76,7 @@ for (const suffix of ['-wal', '-shm']) {
   })
 }
 
-t.test('no command acknowledges anything either', async (t) => {
+t.test('commands do not acknowledge anything either', async (t) => {
   const { store, options } = await openTestStore(t, sqlite)
   const { id: userId } = await store.users.create('alice')
   const file = join(options.dataDir, 'commit-status.db')
@@ -84,10 +84,10 @@ t.test('no command acknowledges anything either', async (t) => {
   renameSync(file, `${file}.away`)
   t.ok(content.length > 0)
   const repository = { owner: 'alice', name: 'rocket', visibility: 'public', objectFormat: 'sha1' } as const
-  await t.rejects(store.repositories.create(repository), AWAY, 'in a transaction')
+  await t.rejects(store.repositories.create(repository), AWAY, 'a transaction')
   const request = { userId, name: 'ci', scopes: ['repo'], expiresAt: null }
   await t.rejects(issueToken(store.tokens, request), AWAY)
-  await t.rejects(store.users.list(), AWAY, 'nor reads it')
+  await t.rejects(store.users.list(), AWAY, 'a read')
   renameSync(`${file}.away`, file)
   t.equal((await issueToken(store.tokens, request)).token.name, 'ci')
 })
