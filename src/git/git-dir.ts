@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { type BigIntStats, constants, rmSync } from 'node:fs'
-import { lstat, mkdir, mkdtemp, open, readlink, rename, stat, symlink, writeFile } from 'node:fs/promises'
+import { lstat, mkdir, mkdtemp, open, readlink, rename, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
@@ -11,52 +11,52 @@ import {
   type Setting,
   textOf,
 } from './config-check.ts'
+import { fileState, statIfExists } from './file-state.ts'
 import { unavailable } from './repository-health.ts'
 
-/** Where a repository is. */
+/** The location of a repository. */
 export interface RepositoryFolder {
   /** Its git directory: absolute, without symbolic links. */
   path: string
-  /** True if it is in the server's own folder, where no other account can write. Otherwise it was imported. */
+  /** True if it is in the server's own folder, where no other account can write. Imported repositories are not. */
   managed?: boolean
 }
 
 /*
- * The owner of an imported repository can change its files at any time, also between a check of the configuration and the
- * moment when git reads it. So git never reads that configuration. It runs on a view of the repository instead, a folder
- * of this process that only its account can enter:
+ * The owner of an imported repository can change its files at any time, also between the check of its configuration and the
+ * moment when git reads it. So git never reads that configuration. It is run on a view of the repository, a folder of this
+ * process that no other account can enter:
  *
  *   config                 the checked settings, written by the server
- *   HEAD                   a copy, because git accepts no link here
- *   objects, refs, …       links into the repository
+ *   HEAD                   a copy, because git does not follow such a link
+ *   objects, refs, …       links to the repository
  *
- * A view is made again when the configuration or HEAD has changed. One `stat` of each file, before every call of git,
- * tells. Hooks are not linked.
+ * Before every call of git, one `stat` of each file detects changes of the configuration or HEAD; then the view is rebuilt.
+ * Hooks are not linked.
  */
 
-/** Everything in a git directory that serving reads or writes, and everything that a garbage collection starts from. */
+/** Files and folders that git reads or writes for the server, including those that a garbage collection starts from. */
 const LINKS = [
   ...['objects', 'refs', 'packed-refs', 'reftable', 'shallow', 'info', 'logs', 'worktrees', 'rr-cache'],
   ...['index', 'rebase-merge', 'rebase-apply'],
 ]
-/** Milliseconds. Longer than the resolution of time stamps on any file system. */
+/** Milliseconds. Longer than the resolution of timestamps on any file system. */
 const TIMESTAMP_RESOLUTION = 2_000
-/** Milliseconds after which a view is made again: its files never get so old that something removes them from /tmp. */
+/** Milliseconds after which a view is rebuilt, so that its files never get old enough to be cleaned from /tmp. */
 const MAX_AGE = 24 * 60 * 60 * 1000
-/** Most views in memory. */
+/** Maximum number of views in memory. */
 const MAX_VIEWS = 10_000
-/** Most files of one configuration. */
+/** Maximum number of files of one configuration. */
 const MAX_FILES = 100
 const MAX_HEAD = 4096
-const MISSING = 'missing'
-/** Without a folder `logs` in the repository git would try to create it where the link is, and refuse the push. */
+/** Added if the repository has no folder `logs`: git could not create it at the link and would refuse the push. */
 const NO_LOGS = '[core]\n\tlogallrefupdates = false\n'
 
 interface View {
   gitDir: string
-  /** By file, also those that do not exist. */
+  /** State of each file that was read, including missing files. */
   stamps: ReadonlyMap<string, string>
-  /** False if a file changed shortly before it was read: the next change may get the same time stamp. */
+  /** False if a file changed shortly before it was read, because the next change may get the same timestamp. */
   reusable: boolean
   madeAt: number
 }
@@ -65,10 +65,10 @@ const views = new Map<string, Promise<View>>()
 let viewsFolder: Promise<string> | undefined
 
 /**
- * Returns the git directory to run git on. For an imported repository it has the configuration that was checked, and the
- * repository's owner cannot change it.
+ * Returns the git directory to run git on. For an imported repository it is a view with the checked configuration, which
+ * the repository's owner cannot change.
  *
- * @throws RepositoryUnavailable when files cannot be opened, or when the configuration is refused; then it names the keys
+ * @throws RepositoryUnavailable if files cannot be opened, or if the configuration is refused; then it names the keys
  */
 export async function gitDirOf({ path, managed = false }: RepositoryFolder): Promise<string> {
   if (managed) return path
@@ -85,7 +85,7 @@ async function currentView(path: string): Promise<View> {
     if (view !== undefined && (await isCurrent(view))) return view
   }
   const latest = views.get(path)
-  // Another request has noticed the change and is already making a view.
+  // Another request has detected the change and is rebuilding the view.
   if (latest !== undefined && latest !== known) return latest
   if (views.size >= MAX_VIEWS) views.clear()
   const next = makeView(path)
@@ -99,20 +99,20 @@ async function currentView(path: string): Promise<View> {
 async function isCurrent({ stamps, reusable, madeAt }: View): Promise<boolean> {
   if (!reusable || performance.now() - madeAt > MAX_AGE) return false
   const same = await Promise.all(
-    Array.from(stamps, async ([file, stamp]) => stampOf(await statOf(file)) === stamp),
+    Array.from(stamps, async ([file, stamp]) => (await fileState(file)).stamp === stamp),
   )
   return same.every(Boolean)
 }
 
 async function makeView(path: string): Promise<View> {
-  // Before anything is read. A file with a later time stamp may have changed after it was read.
+  // Taken before anything is read: a file with a later timestamp may have changed after it was read.
   const settledBefore = BigInt(Date.now() - TIMESTAMP_RESOLUTION) * 1_000_000n
   const config = await statRegular(path, 'config')
   await statRegular(path, 'config.worktree')
-  const head = await readHead(path)
+  const head = await copyHead(path)
   const settings = await readSettings(path)
   if (settings.length === 0 && (config?.size ?? 0n) > 0n)
-    throw unavailable(path, 'git does not take its configuration')
+    throw unavailable(path, 'git does not accept its configuration')
   checkSettings(path, settings)
 
   const watched = ['config', 'config.worktree', 'HEAD', 'logs'].map((name) => join(path, name))
@@ -121,34 +121,34 @@ async function makeView(path: string): Promise<View> {
   const stamps = new Map<string, string>()
   let reusable = true
   for (const file of files) {
-    const stats = await statOf(file)
-    stamps.set(file, stampOf(stats))
-    if (stats !== null && stats.ctimeNs > settledBefore) reusable = false
+    const { stamp, changedAt } = await fileState(file)
+    stamps.set(file, stamp)
+    if (changedAt > settledBefore) reusable = false
   }
 
   const gitDir = join(await folderOfViews(), createHash('sha256').update(path).digest('hex').slice(0, 32))
   await mkdir(gitDir, { recursive: true })
   for (const name of LINKS) await put(gitDir, name, (draft) => symlink(join(path, name), draft))
-  const hasLogs = stamps.get(join(path, 'logs')) !== MISSING
+  const hasLogs = (await statIfExists(join(path, 'logs'))) !== null
   const text = formatSettings(settings.filter(isWanted)) + (hasLogs ? '' : NO_LOGS)
   await put(gitDir, 'HEAD', (draft) => writeFile(draft, head))
   await put(gitDir, 'config', (draft) => writeFile(draft, text, 'latin1'))
-  stamps.set(join(gitDir, 'config'), stampOf(await statOf(join(gitDir, 'config'))))
+  stamps.set(join(gitDir, 'config'), (await fileState(join(gitDir, 'config'))).stamp)
   return { gitDir, stamps, reusable, madeAt: performance.now() }
 }
 
 /**
- * Whether a setting belongs into a view. Those of included files and of `config.worktree` are in the list themselves. The
- * path of a work tree may be relative to the repository, and is not needed.
+ * Returns whether a setting is copied to a view. The list already contains the settings of included files and of
+ * `config.worktree`. The path of a work tree may be relative to the repository and is not needed.
  */
 function isWanted({ key }: Setting): boolean {
   return !isInclude(key) && key !== 'extensions.worktreeconfig' && key !== 'core.worktree'
 }
 
-/** Returns the files that hold settings, and those that git would include if they existed or their condition held. */
+/** Returns the files that contain settings, and those that git would include if they existed or their condition was true. */
 function filesOf(settings: readonly Setting[]): string[] {
   return settings.flatMap(({ key, value, file }) => {
-    // Relative to a home folder, which git finds none of here, or to git's own folder.
+    // Relative to a home folder, which git does not find here, or to git's own folder.
     if (!isInclude(key) || value === null || /^[~%]/.test(value)) return [file]
     const included = textOf(value)
     return [file, included.startsWith('/') ? included : file.slice(0, file.lastIndexOf('/') + 1) + included]
@@ -164,22 +164,32 @@ async function put(gitDir: string, name: string, write: (draft: string) => Promi
 
 /** Returns a folder that no other account can enter. It is removed when the process ends. */
 async function folderOfViews(): Promise<string> {
-  const folder = await viewsFolder?.catch(() => '')
-  const stats = folder ? await lstat(folder).catch(() => null) : null
-  // If something removed it from /tmp, another account may have taken its name.
-  if (folder && stats?.isDirectory() && stats.uid === process.geteuid?.()) return folder
-  viewsFolder = mkdtemp(join(tmpdir(), 'commit-status-git-'))
-  const created = await viewsFolder
-  process.once('exit', () => rmSync(created, { recursive: true, force: true }))
-  return created
+  const known = viewsFolder
+  const folder = await known?.catch(() => undefined)
+  if (folder !== undefined && (await isOwnFolder(folder))) return folder
+  // Another call may have created a folder meanwhile.
+  if (viewsFolder === known || viewsFolder === undefined) viewsFolder = createFolderOfViews()
+  return viewsFolder
 }
 
-/** Reads HEAD. Early versions of git made it a symbolic link. */
-async function readHead(path: string): Promise<Buffer> {
+/** Returns false if the folder was removed from /tmp; then another account may have taken its name. */
+async function isOwnFolder(folder: string): Promise<boolean> {
+  const stats = await lstat(folder).catch(() => null)
+  return stats?.isDirectory() === true && stats.uid === process.geteuid?.()
+}
+
+async function createFolderOfViews(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'commit-status-git-'))
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}
+
+/** Returns the content of HEAD for a view. Early versions of git made it a symbolic link. */
+async function copyHead(path: string): Promise<Buffer> {
   const file = join(path, 'HEAD')
   const target = await readlink(file).catch(() => '')
   if (target.startsWith('refs/')) return Buffer.from(`ref: ${target}\n`)
-  // Does not wait for the other end if the owner has put a pipe there.
+  // Does not block if the owner has replaced the file by a pipe.
   const handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK)
   try {
     if (!(await handle.stat()).isFile()) throw unavailable(path, `${file} is not a regular file`)
@@ -192,24 +202,7 @@ async function readHead(path: string): Promise<Buffer> {
 
 /** Returns null if the file does not exist. @throws RepositoryUnavailable if it is a pipe or the like */
 async function statRegular(path: string, name: string): Promise<BigIntStats | null> {
-  const stats = await statOf(join(path, name))
+  const stats = await statIfExists(join(path, name))
   if (stats !== null && !stats.isFile()) throw unavailable(path, `${join(path, name)} is not a regular file`)
   return stats
-}
-
-/** Returns null if the file does not exist. */
-async function statOf(file: string): Promise<BigIntStats | null> {
-  try {
-    return await stat(file, { bigint: true })
-  } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : undefined
-    if (code === 'ENOENT' || code === 'ENOTDIR') return null
-    throw error
-  }
-}
-
-function stampOf(stats: BigIntStats | null): string {
-  if (stats === null) return MISSING
-  const { dev, ino, size, mtimeNs, ctimeNs } = stats
-  return [dev, ino, size, mtimeNs, ctimeNs].join(':')
 }

@@ -1,21 +1,22 @@
 import { constants } from 'node:fs'
-import { open, stat } from 'node:fs/promises'
+import { open, readlink } from 'node:fs/promises'
 import { join } from 'node:path'
+import { fileState } from './file-state.ts'
 
-/** The files that decide to which commit `HEAD` leads, and the state in which they were. */
+/** The files that determine the commit of `HEAD`, and their state. */
 export interface Head {
   readonly files: readonly string[]
   readonly state: string
 }
 
-/** Symbolic refs that lead to one another: git follows five. */
+/** git follows at most five symbolic refs. */
 const MAX_DEPTH = 5
-/** Bytes of a file that names a ref. */
+/** Maximum number of bytes read of a symbolic ref. */
 const REF_LENGTH = 1024
 
 /**
- * Reads to which ref `HEAD` leads, and the state of all files in which git could look for that ref: cheap beside a git
- * process, which costs milliseconds to start.
+ * Resolves `HEAD` to a ref and returns the state of all files in which git looks for that ref. This is much cheaper than a
+ * git process, which takes milliseconds to start.
  *
  * @param path absolute path of the git directory
  */
@@ -25,34 +26,32 @@ export async function readHead(path: string): Promise<Head> {
   for (let depth = 0; name !== undefined && depth < MAX_DEPTH; depth++) {
     const file = join(path, name)
     files.push(file)
-    const [, target] = /^ref:[ \t]*(refs\/\S+)\s*$/.exec(await readStart(file)) ?? []
-    // git takes no such name either, and it could lead out of the repository.
+    const target = await symbolicTarget(file)
+    // git rejects such a name too. It could lead out of the repository.
     name = target?.includes('..') ? undefined : target
   }
   return { files, state: await stateOf(files) }
 }
 
-/** Whether nothing has happened to the files since: `HEAD` leads to the same commit. */
+/** Returns whether the files have not changed since, so that `HEAD` is still the same commit. */
 export async function isUnchanged({ files, state }: Head): Promise<boolean> {
   return (await stateOf(files)) === state
 }
 
-/** git replaces a file of refs by renaming another one over it, so its inode and change time tell. */
+/** Returns the combined state of the files. git replaces a ref's file by a rename, which changes it. */
 async function stateOf(files: readonly string[]): Promise<string> {
-  const states = await Promise.all(
-    files.map(async (file) => {
-      try {
-        const { ino, size, ctimeNs } = await stat(file, { bigint: true })
-        return `${ino}:${size}:${ctimeNs}`
-      } catch {
-        return ''
-      }
-    }),
-  )
-  return states.join(' ')
+  const states = await Promise.all(files.map((file) => fileState(file).catch(() => ({ stamp: '' }))))
+  return states.map(({ stamp }) => stamp).join(',')
 }
 
-/** The beginning of a file; empty when it cannot be read. Never waits, whatever kind of file it is. */
+/** Returns the ref that a symbolic ref names; undefined for other files. Early versions of git used symbolic links. */
+async function symbolicTarget(file: string): Promise<string | undefined> {
+  const link = await readlink(file).catch(() => '')
+  if (link.startsWith('refs/')) return link
+  return /^ref:[ \t]*(refs\/\S+)\s*$/.exec(await readStart(file))?.[1]
+}
+
+/** Returns the beginning of a file, or an empty text if it cannot be read. Does not block on a pipe. */
 async function readStart(file: string): Promise<string> {
   try {
     await using handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK)

@@ -5,19 +5,25 @@ import { isMissing } from '../util/missing.ts'
 import { walk } from '../util/walk.ts'
 import { unavailable } from './repository-health.ts'
 
-/** Milliseconds for which git may hold a lock on refs; it takes one for as long as it writes. */
+/** Milliseconds after which a lock is stale. git holds a lock on refs only while it writes. */
 const LONGEST = 10 * 60 * 1000
-const LOCKS = ['HEAD.lock', 'packed-refs.lock', 'packed-refs.new', 'shallow.lock']
+const LOCKS = [
+  'HEAD.lock',
+  'packed-refs.lock',
+  'packed-refs.new',
+  'reftable/tables.list.lock',
+  'shallow.lock',
+]
 
 /**
- * Removes the lock files that a power cut or a killed git has left on a repository's refs. git itself never does so: it
- * would refuse every push to such a branch until somebody removed the file by hand.
+ * Removes lock files on a repository's refs that a power cut or a killed git has left behind. git never removes them and
+ * would refuse every push to such a branch.
  *
- * A lock is stale when it is older than this machine's last start, or than git ever holds one.
+ * A lock is stale if it is older than the last start of this machine or than ten minutes.
  *
  * @param path absolute path of the git directory
- * @param gitDir the one that git runs on: see `gitDirOf`
- * @throws RepositoryUnavailable when its files cannot be listed or a stale lock cannot be removed
+ * @param gitDir the git directory that git is run on: see `gitDirOf`
+ * @throws RepositoryUnavailable if files cannot be listed or a stale lock cannot be removed
  */
 export async function removeStaleLocks(path: string, gitDir = path): Promise<void> {
   const oldest = Date.now() - Math.min(uptime() * 1000, LONGEST)
@@ -25,7 +31,7 @@ export async function removeStaleLocks(path: string, gitDir = path): Promise<voi
     for (const folder of new Set([path, gitDir])) {
       for (const name of LOCKS) await removeOlder(join(folder, name), oldest)
     }
-    // No ref ends in `.lock` (git-check-ref-format(1)).
+    // The name of a ref cannot end in `.lock` (git-check-ref-format(1)).
     for await (const { path: file, isFolder } of walk(join(path, 'refs'))) {
       if (!isFolder && file.endsWith('.lock')) await removeOlder(file, oldest)
     }

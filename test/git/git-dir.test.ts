@@ -20,7 +20,7 @@ const refused = (file: string) => ({
   message: new RegExp(`"hook\\.x\\.command" in .*${file}`),
 })
 
-t.test('a checkout with Git LFS, remotes, branches, husky and the like', async (t) => {
+t.test('a checkout with Git LFS, remotes, branches, husky and the like is accepted', async (t) => {
   const folder = temporaryFolder(t)
   git(folder, ['init', '--quiet', 'checkout'])
   const path = join(folder, 'checkout/.git')
@@ -90,7 +90,7 @@ t.test('a checkout with Git LFS, remotes, branches, husky and the like', async (
   t.ok(git(join(folder, 'checkout'), ['config', '--list']).includes('gitflow.branch.master=main'))
 })
 
-t.test('a bare repository that a hosting service made', async (t) => {
+t.test('a bare repository of a hosting service is accepted', async (t) => {
   const { path } = await createSample(t, 'sha256')
   for (const [key, value] of [
     ['core.sharedRepository', 'group'],
@@ -110,21 +110,29 @@ t.test('a bare repository that a hosting service made', async (t) => {
   await gitDirOf({ path })
 })
 
-t.test('the server trusts what it created itself', async (t) => {
+t.test('repositories that the server created are not checked', async (t) => {
   const { path } = await createSample(t)
   appendFileSync(join(path, 'config'), BAD)
   t.equal(await gitDirOf({ path, managed: true }), path)
   await t.rejects(gitDirOf({ path }), refused('config'))
 })
 
-t.test('wherever git reads the key', async (t) => {
+t.test('a refused key is found in every file that git reads', async (t) => {
   const here = '[include]\n\tpath = x\n'
   const worktree = '[core]\n\trepositoryformatversion = 1\n[extensions]\n\tworktreeConfig = true\n'
   const rows: [what: string, files: Record<string, string>, at: string][] = [
     ['in the configuration', { config: BAD }, 'config'],
-    ['in that of the work tree', { config: worktree, 'config.worktree': BAD }, 'config.worktree'],
-    ['in a file that is included', { config: here, x: BAD }, 'x'],
-    ['in one that such a file includes', { config: here, x: '[include] path = "y z"', 'y z': BAD }, 'y z'],
+    [
+      'in the configuration of the work tree',
+      { config: worktree, 'config.worktree': BAD },
+      'config.worktree',
+    ],
+    ['in an included file', { config: here, x: BAD }, 'x'],
+    [
+      'in a file that an included file includes',
+      { config: here, x: '[include] path = "y z"', 'y z': BAD },
+      'y z',
+    ],
     ['under a condition', { config: '[includeIf "onbranch:main"] path = ./x', x: BAD }, 'x'],
     ['with odd spelling', { config: '[HOOK "x"] Command = program\n' }, 'config'],
     ['without a value', { config: '[hook "x"] command\n' }, 'config'],
@@ -142,16 +150,16 @@ t.test('wherever git reads the key', async (t) => {
   await t.rejects(gitDirOf({ path }), refused('absolute'))
 })
 
-t.test('what git does not read is no reason', async (t) => {
+t.test('files that git does not read are not checked', async (t) => {
   const { path } = await createSample(t)
   for (const name of ['config.worktree', 'x']) writeFileSync(join(path, name), BAD)
   appendFileSync(join(path, 'config'), '[includeIf "onbranch:other"]\n\tpath = x\n')
   t.notMatch(settingsOf(await gitDirOf({ path })), 'hook')
   writeFileSync(join(path, 'HEAD'), 'ref: refs/heads/other\n')
-  await t.rejects(gitDirOf({ path }), refused('x'), 'until the condition holds')
+  await t.rejects(gitDirOf({ path }), refused('x'), 'checked when the condition becomes true')
 })
 
-t.test('all that is wrong is said, but for endless lists, and no value', async (t) => {
+t.test('the error names up to five keys and no values', async (t) => {
   const { path } = await createSample(t)
   for (let index = 0; index < 7; index += 1) {
     appendFileSync(join(path, 'config'), `[hook "secret-${index}\\"\u001b"]\n\tcommand = secret-value\n`)
@@ -161,14 +169,14 @@ t.test('all that is wrong is said, but for endless lists, and no value', async (
   for (const secret of ['secret-value', 'secret-5', '\u001b']) t.notOk(message.includes(secret))
 })
 
-t.test('what git cannot read is refused, and at once', async (t) => {
+t.test('a configuration that git cannot read is refused at once', async (t) => {
   const rows: [what: string, text: string, message: RegExp][] = [
     ['a broken line', '[core\n', /bad config line/],
-    ['a home that there is not', '[include]\n\tpath = ~nobody-of-this-name/x\n', /bad config line|expand/],
+    ['a missing home folder', '[include]\n\tpath = ~missing-user/x\n', /bad config line|expand/],
     ['no path', '[include]\n\tpath\n', /bad config line|missing value/],
     ['a device', '[include]\n\tpath = /dev/zero\n', /bad config line/],
-    ['itself, again and again', '[include]\n\tpath = ./config\n', /include depth/],
-    ['another time', '[core]\n\trepositoryformatversion = 99\n', /does not take its configuration/],
+    ['a recursive include', '[include]\n\tpath = ./config\n', /include depth/],
+    ['a future version', '[core]\n\trepositoryformatversion = 99\n', /does not accept its configuration/],
   ]
   for (const [what, text, message] of rows) {
     const { path } = await createSample(t)
@@ -187,7 +195,7 @@ t.test('what git cannot read is refused, and at once', async (t) => {
   await t.rejects(gitDirOf({ path }), { message: /over 100 files/ })
 })
 
-t.test('git reads the settings as they were checked', async (t) => {
+t.test('a view has the same settings as the repository', async (t) => {
   const { path } = await createSample(t)
   const values = ['', ' a ', '#;"\\', 'a\tb\nc', '\b', '\r', 'a\r\n', 'ä', '\ufffd', '[x]\n[y]', '\\n', '"']
   for (const value of values) {
@@ -206,7 +214,7 @@ t.test('git reads the settings as they were checked', async (t) => {
   t.ok(settings.includes('branch.a.b.c.merge'))
 })
 
-t.test('a work tree that is somewhere else, or nowhere', async (t) => {
+t.test('a work tree elsewhere or missing is ignored', async (t) => {
   const sample = await createSample(t)
   const commit = sample.commit()
   sample.git('update-ref', 'refs/heads/main', commit)
@@ -221,7 +229,7 @@ t.test('a work tree that is somewhere else, or nowhere', async (t) => {
   }
 })
 
-t.test('objects of an alternate, by a relative path', async (t) => {
+t.test('objects of an alternate with a relative path are found', async (t) => {
   const base = await createSample(t)
   const { path } = await createSample(t)
   const commit = base.commit()
@@ -230,7 +238,7 @@ t.test('objects of an alternate, by a relative path', async (t) => {
   t.equal(git(await gitDirOf({ path }), ['cat-file', '-t', commit]), 'commit')
 })
 
-t.test('what the owner changes meanwhile is not what git reads', async (t) => {
+t.test('changes of the configuration take effect only after they were checked', async (t) => {
   const sample = await createSample(t)
   const { path } = sample
   sample.git('update-ref', 'refs/heads/main', sample.commit())
@@ -244,10 +252,10 @@ t.test('what the owner changes meanwhile is not what git reads', async (t) => {
   t.equal(refs(), before)
   rmSync(join(path, 'commondir'))
   t.equal(await gitDirOf({ path }), gitDir)
-  t.notMatch(refs(), /[0-9a-f] refs\/heads\/main/, 'it is, from the next call on')
+  t.notMatch(refs(), /[0-9a-f] refs\/heads\/main/, 'the next call uses the new settings')
 })
 
-t.test('what the repository gets and gives is its own', async (t) => {
+t.test('git reads and writes the repository through the view', async (t) => {
   const sample = await createSample(t)
   const { path } = sample
   const gitDir = await gitDirOf({ path })
@@ -264,12 +272,23 @@ t.test('what the repository gets and gives is its own', async (t) => {
   t.equal(git(await gitDirOf({ path }), ['rev-parse', '--symbolic-full-name', 'HEAD']), 'HEAD', 'detached')
   rmSync(join(path, 'HEAD'))
   symlinkSync('refs/heads/old', join(path, 'HEAD'))
-  t.equal(git(await gitDirOf({ path }), ['symbolic-ref', 'HEAD']), 'refs/heads/old', 'as git once wrote it')
+  t.equal(git(await gitDirOf({ path }), ['symbolic-ref', 'HEAD']), 'refs/heads/old', 'a symbolic link')
   rmSync(path, { recursive: true })
   await t.rejects(gitDirOf({ path }), { name: 'RepositoryUnavailable', message: /ENOENT/ })
 })
 
-t.test('a file that is not there yet counts as soon as it is', async (t) => {
+t.test('a HEAD that is a symbolic link is followed when it changes', async (t) => {
+  const { path } = await createSample(t)
+  settle(t)
+  for (const branch of ['one', 'two']) {
+    rmSync(join(path, 'HEAD'))
+    // Neither branch has a file: both are missing or packed.
+    symlinkSync(`refs/heads/${branch}`, join(path, 'HEAD'))
+    t.equal(git(await gitDirOf({ path }), ['symbolic-ref', 'HEAD']), `refs/heads/${branch}`)
+  }
+})
+
+t.test('an included file that did not exist is checked when it is created', async (t) => {
   const { path } = await createSample(t)
   const file = join(temporaryFolder(t), 'later')
   git(path, ['config', 'include.path', file])
@@ -281,14 +300,14 @@ t.test('a file that is not there yet counts as soon as it is', async (t) => {
   await gitDirOf({ path })
 })
 
-t.test('git is asked again only after a change', async (t) => {
+t.test('a view is rebuilt only after a change', async (t) => {
   const { path } = await createSample(t)
   git(path, ['config', 'include.path', 'more'])
   writeFileSync(join(path, 'more'), '[core]\n\tbare = true\n')
   const count = countGit(t)
   settle(t)
   const [gitDir = ''] = await Promise.all(Array.from({ length: 20 }, () => gitDirOf({ path })))
-  t.equal(count(), 1, 'however many ask')
+  t.equal(count(), 1, 'concurrent calls share one view')
   for (let turn = 0; turn < 5; turn += 1) await gitDirOf({ path })
   t.equal(count(), 1)
   for (const name of ['more', 'HEAD', 'config']) {
@@ -301,12 +320,12 @@ t.test('git is asked again only after a change', async (t) => {
   rmSync(dirname(gitDir), { recursive: true })
   t.ok(
     existsSync(join(await gitDirOf({ path }), 'refs/heads')),
-    'or when it was removed as an old temporary file',
+    'rebuilt after the folder was removed from /tmp',
   )
   t.equal(count(), before + 1)
 })
 
-t.test('a change that leaves size and times alone is noticed', async (t) => {
+t.test('a change that keeps size and modification time is detected', async (t) => {
   const { path } = await createSample(t)
   const file = join(path, 'config')
   const text = readFileSync(file, 'utf8')
@@ -323,7 +342,7 @@ t.test('a change that leaves size and times alone is noticed', async (t) => {
   }
 })
 
-/** What git reads of a repository's own settings, one after the other. */
+/** Returns the repository's own settings as git reads them. */
 function settingsOf(path: string): string {
   const list = ['--git-dir', path, 'config', '--null', '--list', '--local', '--includes']
   const settings = execFileSync('git', list, {
@@ -336,7 +355,7 @@ function settingsOf(path: string): string {
     .join('\0')
 }
 
-/** Lets what was written lately, and is until the test ends, count as old. */
+/** Sets the clock forward until the test ends, so that recent files count as old. */
 function settle(t: Test): void {
   const { now } = Date
   const later = now() + 10_000
@@ -346,7 +365,7 @@ function settle(t: Test): void {
   })
 }
 
-/** Counts how often git is started from now on. */
+/** Returns a function that returns how often git was started since. */
 function countGit(t: Test): () => number {
   const notes = join(temporaryFolder(t), 'notes')
   writeFileSync(notes, '')

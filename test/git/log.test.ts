@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { CommitLog } from '../../src/git/log.ts'
@@ -17,17 +17,22 @@ async function createRepository(t: Test): Promise<string> {
   return path
 }
 
-/** Puts new commits with these messages on a branch and gives their ids, oldest first. */
+/** Adds commits with these messages to a branch and returns their ids, oldest first. */
 function commit(path: string, messages: readonly string[], branch = 'main'): string[] {
   const commits = importCommits(path, messages.length, (index, from) => messages[index] || from)
   git(path, 'update-ref', `refs/heads/${branch}`, commits.at(-1) ?? '')
   return commits
 }
 
+function linkHead(path: string, ref: string): void {
+  rmSync(join(path, 'HEAD'))
+  symlinkSync(ref, join(path, 'HEAD'))
+}
+
 t.test('the newest commits of the branch that HEAD names come first', async (t) => {
   const path = await createRepository(t)
   const log = new CommitLog({ count: 3 })
-  t.same(await log.newest({ path, managed: true }, CLIENT), [], 'none where nothing has been pushed')
+  t.same(await log.newest({ path, managed: true }, CLIENT), [], 'empty before the first push')
   const commits = pushCommits(path, 4)
   pushCommits(path, 1, 'other')
   const newest = await log.newest({ path, managed: true }, CLIENT)
@@ -44,7 +49,7 @@ t.test('the newest commits of the branch that HEAD names come first', async (t) 
 
 for (const managed of [true, false]) {
   t.test(
-    `whatever changes where HEAD leads counts at once, ${managed ? 'created' : 'imported'}`,
+    `every change of the commit of HEAD takes effect at once, ${managed ? 'created' : 'imported'}`,
     async (t) => {
       const path = await createRepository(t)
       const log = new CommitLog()
@@ -63,6 +68,9 @@ for (const managed of [true, false]) {
         'a push to the branch that it stands for': () => commit(path, ['']),
         'a HEAD without a branch': () =>
           git(path, 'update-ref', '--no-deref', 'HEAD', 'refs/heads/deep/er/branch'),
+        'packed branches': () => git(path, 'pack-refs', '--all'),
+        'HEAD as a symbolic link': () => linkHead(path, 'refs/heads/main'),
+        'HEAD as a link to another packed branch': () => linkHead(path, 'refs/heads/deep/er/branch'),
         'a branch that is not there': () => git(path, 'symbolic-ref', 'HEAD', 'refs/heads/none'),
         'a push to it': () => commit(path, [''], 'none'),
         'a branch that is deleted': () => git(path, 'update-ref', '-d', 'refs/heads/none'),
@@ -82,7 +90,7 @@ for (const managed of [true, false]) {
   )
 }
 
-t.test('git runs once for all who ask, and a few at a time', async (t) => {
+t.test('git runs once for concurrent calls, and a few processes at a time', async (t) => {
   const [path, other] = [await createRepository(t), await createRepository(t)]
   for (const repository of [path, other]) commit(repository, ['one', 'two'])
   const folder = temporaryFolder(t)
@@ -100,12 +108,12 @@ t.test('git runs once for all who ask, and a few at a time', async (t) => {
   t.ok(count() <= 2, `${count()} processes for one client at a time`)
   const before = count()
   await Promise.all([ask(CLIENT), ask('192.0.2.2')])
-  t.equal(count(), before, 'none when it is known')
+  t.equal(count(), before, 'no process for a cached list')
   await log.newest({ path: other, managed: true }, CLIENT)
   t.equal(count(), before + 1)
 })
 
-t.test('names and subjects are cut, however long and of whatever they are', async (t) => {
+t.test('long names and subjects are cut', async (t) => {
   const path = await createRepository(t)
   const texts = {
     'as it is': 'x'.repeat(300),
@@ -146,7 +154,7 @@ t.test('names and subjects are cut, however long and of whatever they are', asyn
   t.equal(subject, 's')
 })
 
-t.test('what git says beyond all measure is not read to its end', async (t) => {
+t.test('the amount of output read from git is bounded', async (t) => {
   const path = await createRepository(t)
   const commits = commit(path, ['old', 'x'.repeat(40_000_000), 'new'])
   const listed = await new CommitLog().newest({ path, managed: true }, CLIENT)
@@ -159,7 +167,7 @@ t.test('what git says beyond all measure is not read to its end', async (t) => {
   )
 })
 
-t.test('a commit may have an impossible date, and nothing else', async (t) => {
+t.test('commits with invalid dates and empty fields are listed', async (t) => {
   const folder = temporaryFolder(t)
   const path = await createRepository(t)
   const log = new CommitLog()
@@ -198,7 +206,7 @@ t.test(
   },
 )
 
-t.test('files of a repository that are none do not keep anybody waiting', async (t) => {
+t.test('pipes in place of files do not block', async (t) => {
   const path = await createRepository(t)
   commit(path, [''])
   const log = new CommitLog({ timeout: 300 })
@@ -209,7 +217,7 @@ t.test('files of a repository that are none do not keep anybody waiting', async 
   }
 })
 
-t.test('git is ended when nobody waits any more, or when it takes too long', async (t) => {
+t.test('git is killed when the caller aborts or when it takes too long', async (t) => {
   const path = await createRepository(t)
   commit(path, [''])
   const folder = temporaryFolder(t)
@@ -234,8 +242,8 @@ t.test('git is ended when nobody waits any more, or when it takes too long', asy
   const count = started().length
   for (const process of started()) await until(() => !isRunning(process))
   await t.rejects(log.newest({ path, managed: true }, 'd'), { message: /in time/ })
-  t.equal(started().length, count, 'it is not tried again')
+  t.equal(started().length, count, 'the error is cached')
   rmSync(join(folder, 'slow'))
   commit(path, [''])
-  t.equal((await log.newest({ path, managed: true }, 'd')).length, 1, 'until something is pushed')
+  t.equal((await log.newest({ path, managed: true }, 'd')).length, 1, 'read again after a push')
 })
