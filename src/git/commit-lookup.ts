@@ -2,36 +2,36 @@ import { LookupQueue, type LookupRepository } from './lookup-queue.ts'
 import { ReaderPool } from './reader-pool.ts'
 import { commitIdLength, type ObjectFormat, RepositoryUnavailable } from './repository.ts'
 
-/** Says which commits repositories on this machine hold. */
+/** Checks which commits local repositories hold. */
 export interface CommitLookup {
   /**
-   * Whether the repository holds the object `sha` and it is a commit, reachable or not. `false` for any other type of
-   * object, and for whatever is not a full lower-case hex id of the repository's format: that never reaches git.
+   * Returns whether the repository holds the object `sha` and the object is a commit, reachable or not. Returns `false` for
+   * other types of objects and for anything but a full lower-case hex id of the repository's format, without asking git.
    *
-   * A push counts at once; objects that a push under way has not handed over yet do not. An object that a gc removed may
-   * be found for `maxAge` more. Replacement refs change nothing.
+   * Objects are found as soon as their push is accepted, not before. An object that a garbage collection removed may still be
+   * found for `maxAge`. Replacement refs are ignored.
    *
-   * @throws RepositoryUnavailable when the repository's files cannot be opened or its configuration is refused, when
-   *   git does not answer within `timeout` or ends twice before it answers, or after `close`
+   * @throws RepositoryUnavailable if the repository's files cannot be opened or its configuration is refused, if git
+   *   does not answer within `timeout` or ends twice before it answers, or after `close`
    */
   has(repository: LookupRepository & { objectFormat: ObjectFormat }, sha: string): Promise<boolean>
-  /** How many git processes there are, those about to end included; never more than `maxProcesses`. */
+  /** Number of git processes, including those that are ending; at most `maxProcesses`. */
   readonly size: number
-  /** Answers what was asked before, ends all processes and resolves when they are gone. */
+  /** Completes pending look-ups and ends all processes. Resolves when they have ended. */
   close(): Promise<void>
 }
 
 /** Limits of a commit look-up. Times are milliseconds. */
 export interface CommitLookupOptions {
-  /** Most git processes at a time, 64 by default. With more repositories in use than that, they take turns. */
+  /** Maximum number of git processes, 64 by default. If more repositories are in use, they take turns. */
   maxProcesses?: number
-  /** How long one process serves, 60,000 by default. */
+  /** Lifetime of one process, 60,000 by default. */
   maxAge?: number
-  /** How long one answer may take, waiting included, 10,000 by default; noticed up to a quarter later. */
+  /** Time for one answer including waiting, 10,000 by default; enforced up to a quarter later. */
   timeout?: number
 }
 
-/** Opens a commit look-up: at most one long-lived git process a repository, started when first needed. */
+/** Opens a commit look-up with at most one long-lived git process for each repository, started when first needed. */
 export function openCommitLookup(options: CommitLookupOptions = {}): CommitLookup {
   return new ProcessLookup(options)
 }
@@ -40,7 +40,7 @@ const FULL_ID = /^[0-9a-f]+$/
 
 class ProcessLookup implements CommitLookup {
   readonly #pool: ReaderPool
-  /** The queues in use: of repositories that have a process or an open look-up. */
+  /** Queues of repositories that have a process or a pending look-up. */
   readonly #queues = new Map<number, LookupQueue>()
   readonly #sweep: NodeJS.Timeout
   #closed: Promise<void> | undefined
@@ -48,7 +48,7 @@ class ProcessLookup implements CommitLookup {
 
   constructor({ maxProcesses = 64, maxAge = 60_000, timeout = 10_000 }: CommitLookupOptions) {
     this.#pool = new ReaderPool({ maxProcesses, maxAge, timeout }, (id) => this.#forget(id))
-    // One timer for all: a timer for each look-up would cost more than the look-up.
+    // One timer for all look-ups, because a timer for each would cost more than the look-up.
     this.#sweep = setInterval(() => {
       const deadline = performance.now() - timeout
       for (const queue of this.#queues.values()) queue.expire(deadline)

@@ -1,11 +1,11 @@
 import { FIXED_SETTINGS } from './environment.ts'
 
 /**
- * Whether a repository's own configuration may hold the key: nothing that serving, fetching, pushing, `log` or the
- * garbage collection after a push reads by that name runs a program or opens a file of the repository owner's choice.
+ * Returns whether a repository's own configuration may set the key. With an allowed key, no fetch, push, `log` or garbage
+ * collection runs a program or opens a file that the repository's owner chose.
  *
- * What is not listed is refused, whatever it is: git 2.42 came with `gc.recentObjectsHook` and git 2.54 with `hook.*`,
- * and settings of a single call can switch off neither.
+ * Unknown keys are refused: git 2.42 added `gc.recentObjectsHook` and git 2.54 added `hook.*`, which settings of a single
+ * call cannot override.
  *
  * @param key as `git config --list` prints it: section and name in lower case
  */
@@ -18,30 +18,30 @@ export function isAllowedKey(key: string): boolean {
   return keys.has(hasSubsection ? `${section}.*.${name}` : key)
 }
 
-/** Sections of which nothing is read here, or nothing but in ways that the environment of each call closes. */
+/** Sections that the server's git commands do not read, or that the environment of each call makes harmless. */
 const sections = new Set(
   [
-    // Commands that work on a checkout or at a terminal. None is run here: their aliases, editors, tools, diff and merge
-    // drivers and filters never start. `FIXED_SETTINGS` keeps pushes away from the work tree.
+    // Commands that work on a checkout or a terminal. The server runs none of them, so their aliases, editors, tools,
+    // drivers and filters never start. `FIXED_SETTINGS` stops pushes from updating the work tree.
     'add advice alias am apply author blame branch browser checkout clean clone color column commit committer',
     'completion diff difftool fastimport filter format fsck gitcvs gitweb grep gui guitool help i18n init instaweb',
     'interactive mailinfo mailmap man merge mergetool notes pager pretty pull push rebase replay rerere revert',
     'sendemail sequence showbranch sparse splitindex stash status submodule tag tar trailer user versionsort web',
     'worktree',
-    // Fetching from somewhere else: remotes, transports, credentials. GIT_ALLOW_PROTOCOL allows no transport, and what a
-    // server's own `http.*` keys say is said by each call.
+    // Fetching from other servers: remotes, transports, credentials. GIT_ALLOW_PROTOCOL allows no transport, and each
+    // call sets the `http.*` keys that a server reads.
     'bundle credential credentialcache credentialstore fetch http imap promisor protocol remote remotes sideband ssh',
     'url',
-    // Heard only in the configuration of the machine, the user or the call.
+    // git ignores this section in a repository's own configuration.
     'safe',
-    // Other programs that keep settings in a repository's configuration.
+    // Other programs that store settings in a repository's configuration.
     'annex branchless cgit cola daemon delta forge gerrit git-bug git-p4 git-town git-town-branch gitbutler gitea',
     'gitflow github gitk gitlab gitolite gitolite-options gitreview gk hooks hub lfs machete magit multimailhook',
     'repo review secrets spr stgit svn svn-remote tgit tig transcrypt',
   ].flatMap((line) => line.split(' ')),
 )
 
-/** Keys of the sections that are read here. `*` stands for a subsection. */
+/** Allowed keys of the other sections. `*` stands for a subsection. */
 const keys = new Set([
   ...Object.keys(FIXED_SETTINGS).map((key) => key.toLowerCase()),
   ...inSection(

@@ -7,11 +7,11 @@ import { RepositoryUnavailable, unavailable } from './repository-health.ts'
 
 /** A setting as git reads it. */
 export interface Setting {
-  /** Section and name in lower case. Its bytes as Latin-1, since they need not be UTF-8. */
+  /** Section and name in lower case. The bytes are decoded as Latin-1, because they may not be UTF-8. */
   key: string
-  /** Likewise. null: none was given, which git takes for true. */
+  /** Decoded as Latin-1. null if the key has no value, which git reads as true. */
   value: string | null
-  /** The path of the file that holds it. */
+  /** Path of the file that contains the setting. */
   file: string
 }
 
@@ -27,13 +27,13 @@ const OPTIONS = {
 const MAX_KEYS_IN_MESSAGE = 5
 
 /**
- * Reads a repository's own configuration as git does, with the files that it includes.
+ * Reads a repository's own configuration as git does, including included files.
  *
  * @param path absolute path of the git directory
- * @throws RepositoryUnavailable when git cannot read it
+ * @throws RepositoryUnavailable if git cannot read it
  */
 export async function readSettings(path: string): Promise<Setting[]> {
-  // A work tree of our own naming: the one in the configuration may be gone, and git would refuse.
+  // Overrides the configured work tree: git fails if it does not exist.
   const folders = [`--git-dir=${path}`, '--work-tree=/']
   const args = ['config', '--null', '--show-scope', '--show-origin', '--list']
   const { stdout } = await inTurn(() =>
@@ -57,8 +57,8 @@ export async function readSettings(path: string): Promise<Setting[]> {
 }
 
 /**
- * Checks that no setting can make git run a program or read a file that the repository's owner chose: `isAllowedKey`
- * must know every key.
+ * Checks that no setting can make git run a program or read a file that the repository's owner chose: every key must be
+ * allowed by `isAllowedKey`.
  *
  * @throws RepositoryUnavailable naming the keys and their files
  */
@@ -76,15 +76,15 @@ export function checkSettings(path: string, settings: readonly Setting[]): void 
   )
 }
 
-/** Whether the setting names a file that git includes. What is included follows in the list. */
+/** Returns whether the setting includes another file. The settings of that file follow in the list. */
 export function isInclude(key: string): boolean {
   return key === 'include.path' || (key.startsWith('includeif.') && key.endsWith('.path'))
 }
 
 /**
- * Writes settings in the syntax of git's configuration files.
+ * Formats settings in the syntax of git's configuration files.
  *
- * @returns Latin-1, as the settings are
+ * @returns text to be encoded as Latin-1
  */
 export function formatSettings(settings: readonly Setting[]): string {
   return settings
@@ -102,7 +102,7 @@ function escaped(text: string): string {
   return text.replace(/[\\"]/g, '\\$&')
 }
 
-/** Returns the text of a key or a value. */
+/** Returns the text of a key or value, decoded as UTF-8. */
 export function textOf(latin1: string): string {
   return Buffer.from(latin1, 'latin1').toString()
 }

@@ -1,21 +1,21 @@
 /**
- * Settings that win over a repository's own in every call: its owner may have written anything there.
+ * Settings of every call. They override a repository's own settings, which its owner controls.
  *
- * - Hooks are programs of whoever can write to the repository. None is run.
- * - `core.alternateRefsCommand` and `core.fsmonitor` name programs. The list of an alternate's refs, which only saves
- *   the client some bytes, would also be made under that other repository's configuration: it stays empty.
- * - A push never touches a work tree, where filters and `core.fsmonitor` would run.
- * - A signature is never checked, by whatever program.
- * - `core.attributesFile` and `mailmap.file` could name any file that the server can read, or one without an end.
- * - Replacement refs are off: with them a blob could answer under the id of a commit. `core.useReplaceRefs` would win
- *   over `GIT_NO_REPLACE_OBJECTS`.
- * - What git writes is synced to disk, file by file. By default git syncs packs alone, so that after a power cut the
- *   loose objects and refs of a small push are empty files. Folders are not covered, see `syncFolders`.
+ * - Hooks are programs of anyone who can write to the repository, so none is run.
+ * - `core.alternateRefsCommand` and `core.fsmonitor` name programs. git would also list an alternate's refs, which only
+ *   save the client some bytes, under the configuration of that other repository. The list stays empty.
+ * - A push never updates a work tree, where filters and `core.fsmonitor` would run.
+ * - Signatures are never verified, because that runs a program.
+ * - `core.attributesFile` and `mailmap.file` could name any file that the server can read, or an endless one.
+ * - Replacement refs are off, because they could make a blob appear under the id of a commit. `core.useReplaceRefs`
+ *   overrides `GIT_NO_REPLACE_OBJECTS`.
+ * - git syncs each file that it writes. By default it syncs only packs, so that a power cut leaves the loose objects and refs
+ *   of a small push empty. git never syncs folders, see `syncFolders`.
  */
 export const FIXED_SETTINGS = {
   'core.hooksPath': '/dev/null',
   'core.fsmonitor': 'false',
-  // git puts an argument behind it and runs it in a shell. An empty command would be an error in each push.
+  // git appends an argument and runs the command in a shell. With an empty command every push would fail.
   'core.alternateRefsCommand': 'exit 0;',
   'core.attributesFile': '/dev/null',
   'core.useReplaceRefs': 'false',
@@ -32,20 +32,20 @@ export const FIXED_SETTINGS = {
 } as const
 
 /**
- * The whole environment of a git child process that works on one repository. Nothing else is inherited, so neither
- * the server's own variables (`GIT_DIR`, `GIT_TRACE`, secrets) nor the configuration of the machine or of the user it
- * runs as can change an answer. Only `PATH` is taken over: it says which git is meant.
+ * Returns the whole environment of a git process that works on one repository. Only `PATH` is inherited, to find git. So
+ * neither the server's variables (`GIT_DIR`, `GIT_TRACE`, secrets) nor the configuration of the machine or the user can
+ * change an answer.
  *
  * The configuration of an imported repository is checked before: see `gitDirOf`.
  *
- * - A folder of another owner is trusted for this call alone, because it was the administrator who named it
- *   (`safe.directory`, see git-config). Callers should still name the repository with `--git-dir` where the
- *   command allows it: git before 2.38 does not read `safe.directory` from the environment.
- * - Nothing is fetched for a partial clone. `GIT_NO_LAZY_FETCH` came with git 2.45 (and 2.39.4 and its sisters);
- *   the empty list of allowed transports stops the older ones.
+ * - A folder of another owner is trusted for this call, because an administrator imported it (`safe.directory`, see
+ *   git-config). Callers should still pass `--git-dir` if the command allows it: git before 2.38 does not read
+ *   `safe.directory` from the environment.
+ * - git fetches no missing objects of a partial clone. `GIT_NO_LAZY_FETCH` came with git 2.45 (and 2.39.4 and its sister
+ *   releases); the empty list of allowed transports stops older versions.
  *
- * @param repositoryPath absolute path of the git directory, without symbolic links, since git compares it literally
- * @param config settings of this call alone; they win over the repository's own
+ * @param repositoryPath absolute path of the git directory, without symbolic links, because git compares it literally
+ * @param config settings of this call; they override the repository's own
  */
 export function gitEnvironment(
   repositoryPath: string,
@@ -58,7 +58,7 @@ export function gitEnvironment(
   })
   return {
     PATH: process.env.PATH ?? '/usr/local/bin:/usr/bin:/bin',
-    // A file, so that nothing can lie below it.
+    // Not a folder, so git finds no files below it.
     HOME: '/dev/null',
     LC_ALL: 'C',
     GIT_CONFIG_NOSYSTEM: '1',

@@ -8,13 +8,13 @@ const TIMEOUT = 5_000
 /** The first version with `core.fsync`; an older one does not sync the objects and refs of small pushes. */
 const OLDEST = { major: 2, minor: 36 }
 
-/** git can be run, but what it acknowledges may be lost in a power cut. */
+/** git is too old to sync to disk what it acknowledges. */
 export class GitTooOld extends RepositoryUnavailable {}
 
 /**
- * Makes sure that git can be run and that it is not too old.
+ * Checks that git can be run and is not too old.
  *
- * @throws RepositoryUnavailable when it is not there or does not answer; GitTooOld
+ * @throws RepositoryUnavailable if git is missing or does not answer; GitTooOld
  */
 export async function checkGit(): Promise<void> {
   const { stdout } = await run('git', ['--version'], {
@@ -29,7 +29,7 @@ export async function checkGit(): Promise<void> {
     Number(major) < OLDEST.major || (Number(major) === OLDEST.major && Number(minor) < OLDEST.minor)
   if (!isOld) return
   throw new GitTooOld(
-    `git ${version} is too old: it cannot sync to disk what a push writes. ` +
+    `git ${version} is too old: it cannot sync pushed data to disk. ` +
       `Install git ${OLDEST.major}.${OLDEST.minor} or later.`,
   )
 }

@@ -6,61 +6,61 @@ import { unavailable } from './repository-health.ts'
 import { removeStaleLocks } from './stale-locks.ts'
 import { syncBeforeEnd, syncBeforeReport } from './synced-answer.ts'
 
-/** What git serves over HTTP: fetching, and pushing. */
+/** git's services over HTTP: fetch and push. */
 export type GitService = 'git-upload-pack' | 'git-receive-pack'
 
-/** One request to `git http-backend`. Nothing in it is a path or a query that a client sent. */
+/** One request to `git http-backend`. It contains no path or query from the client. */
 export interface BackendCall {
   /** Absolute path of the git directory, without symbolic links. */
   path: string
-  /** The git directory that git runs on: see `gitDirOf`. */
+  /** The git directory that git is run on: see `gitDirOf`. */
   gitDir: string
-  /** For all that git writes, in octal digits: see `sharingUmask`. undefined: the umask of this process. */
+  /** Umask of the git process in octal digits: see `sharingUmask`. undefined: the umask of this process. */
   umask: string | undefined
   service: GitService
-  /** `refs`: the list of refs that every conversation begins with; `rpc`: the conversation, which takes input. */
+  /** `refs`: the list of refs that a fetch or push begins with; `rpc`: the fetch or push itself, which takes input. */
   step: 'refs' | 'rpc'
   /** The client's `Git-Protocol` header. */
   protocol: string | undefined
 }
 
-/** The process took longer than it may. */
+/** git exceeded its time-out. */
 export class BackendTimeout extends Error {
   override readonly name = 'BackendTimeout'
 }
 
-/** What the configuration of a repository does not decide. */
+/** Settings that override those of a repository. */
 const SETTINGS = {
-  // git enters the folder first and then asks whether "." is trusted, by whatever name; it opens no other repository.
+  // git changes to the folder before it checks whether "." is trusted. It opens no other repository.
   'safe.directory': '*',
   'http.getanyfile': 'false',
   'transfer.fsckObjects': 'true',
   'receive.fsckObjects': 'true',
-  // The push waits for a garbage collection, which then ends with it, instead of leaving a process that nobody counts.
+  // The push waits for a garbage collection. Otherwise it would leave a process outside of the limits.
   'gc.autoDetach': 'false',
   'maintenance.autoDetach': 'false',
 }
-/** Milliseconds in which a push whose input ends too early takes away by itself what it has received. */
+/** Milliseconds in which git removes the received objects of a push whose input ended too early, before it is signalled. */
 const PATIENCE = 2_000
-/** Milliseconds that git gets to take away its lock files, before it is killed. */
+/** Milliseconds in which git removes its lock files after SIGTERM, before it is killed. */
 const GRACE = 5_000
 const HEAD_LENGTH = 8 * 1024
 const COMPLAINT_LENGTH = 2000
-/** Bytes of an answer that are kept back until the question is complete. */
-const KEPT_BACK = 64 * 1024
+/** Bytes of an answer that are buffered until the request is complete. */
+const BUFFERED = 64 * 1024
 
 /**
- * One `git http-backend` (git-http-backend(1)) with all the processes that it starts, which end together.
+ * A `git http-backend` process (git-http-backend(1)) and its children, which end together.
  *
- * They end by themselves too when the server is gone: their input ends, and nobody reads their output.
+ * They also end if the server dies: their input ends, and their output has no reader.
  */
 export class HttpBackend {
-  /** Input of an `rpc`. Errors of it are the reader's end, which the answer tells of. */
+  /** Input of an `rpc`. Write errors mean that git has ended, which `answer` reports. */
   readonly input: Writable | null
   readonly #child: ChildProcess
   readonly #output: Transform
   readonly #begun = Promise.withResolvers<void>()
-  readonly #crowded = Promise.withResolvers<void>()
+  readonly #bufferFull = Promise.withResolvers<void>()
   readonly #failed = Promise.withResolvers<never>()
   readonly #path: string
   readonly #writes: boolean
@@ -71,8 +71,8 @@ export class HttpBackend {
   #closed = false
 
   /**
-   * @param timeout milliseconds until all is ended
-   * @param onClose called once, when no process is left; `complaint` is what git wrote to its standard error
+   * @param timeout milliseconds until all processes are stopped
+   * @param onClose called once, when all processes have ended; `complaint` is the end of git's standard error
    */
   constructor(call: BackendCall, timeout: number, onClose: (end: string, complaint: string) => void) {
     this.#path = call.path
@@ -83,33 +83,33 @@ export class HttpBackend {
       cwd: '/',
       env: backendEnvironment(call),
       stdio: [call.step === 'rpc' ? 'pipe' : 'ignore', 'pipe', 'pipe'],
-      // The leader of a process group, by which all that it starts is ended.
+      // Makes git the leader of a process group, so that a signal reaches all its children.
       detached: true,
     })
     this.#child = child
     this.input = child.stdin
     this.#timer = setTimeout(() => this.stop(new BackendTimeout('git took too long')), timeout)
-    // Whoever does not wait for them is not interested.
-    for (const { promise } of [this.#begun, this.#crowded, this.#failed]) promise.catch(() => {})
+    // Avoids unhandled rejections when nobody awaits these.
+    for (const { promise } of [this.#begun, this.#bufferFull, this.#failed]) promise.catch(() => {})
     this.#output.on('error', () => {})
 
-    const close = (end: string, cut: boolean) => {
+    const close = (end: string, isCut: boolean) => {
       if (this.#closed) return
       this.#closed = true
       clearTimeout(this.#timer)
       clearTimeout(this.#killer)
       onClose(end, this.#complaint.trim())
       const reason = this.#unavailable(end)
-      // What git has begun to say and then ended by itself is an answer, though nobody may have read it yet.
-      if (cut || !this.#hasBegun) this.#failed.reject(reason)
-      if (cut) this.#output.destroy(reason)
+      // If git has begun an answer and exited by itself, the answer is complete, even if it has not been read yet.
+      if (isCut || !this.#hasBegun) this.#failed.reject(reason)
+      if (isCut) this.#output.destroy(reason)
       else this.#output.end()
     }
-    // Without a process there is no `exit`, and for lack of file descriptors no `close` and no streams either.
+    // If the process cannot be started there is no `exit`; without free file descriptors no `close` and no streams either.
     child.on('error', (error) => {
       if (child.pid === undefined) close(error.message, true)
     })
-    // After the last process has let go of standard error, though standard output may have been given up before.
+    // Emitted after the last process has closed standard error; standard output may have been closed before.
     child.on('close', (code, signal) => close(`git ended with ${signal ?? `code ${code}`}`, signal !== null))
     child.stdin?.on('error', () => {})
     child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
@@ -119,29 +119,29 @@ export class HttpBackend {
   }
 
   /**
-   * The body of git's answer. It begins when the question was `received` in full, so that one that is refused half-way
-   * has not been answered yet; or when git says so much meanwhile that it would wait to be read.
+   * Returns the body of git's answer when the request was `received` in full, so that a request refused half-way gets an
+   * error instead; or earlier, if git has filled the buffer and waits for a reader.
    *
-   * @throws RepositoryUnavailable when git refuses to serve the repository, BackendTimeout, and what `received` and
-   * `stop` were given
+   * @throws RepositoryUnavailable if git refuses to serve the repository, BackendTimeout, the error of `received`, and the
+   * reason passed to `stop`
    */
   async answer(received: Promise<void>): Promise<Readable> {
-    const question = Promise.race([received, this.#crowded.promise])
-    await Promise.race([Promise.all([this.#begun.promise, question]), this.#failed.promise])
+    const ready = Promise.race([received, this.#bufferFull.promise])
+    await Promise.race([Promise.all([this.#begun.promise, ready]), this.#failed.promise])
     return this.#output
   }
 
   /**
-   * Ends all processes, if they have not ended. An answer under way is cut off.
+   * Stops all processes that are still running and cuts off the answer.
    *
-   * A push ends first as it would if the client had broken off: signalled all at once, the process that receives
-   * objects may still write where another has just cleaned up.
+   * A push is first stopped by closing its input, as if the client had disconnected. If all processes were signalled at
+   * once, the process that receives objects might write to a folder that another one has just removed.
    */
   stop(reason: Error): void {
     if (this.#closed || this.#killer) return
     this.#failed.reject(reason)
     this.#output.destroy(reason)
-    // Read to its end, which is when the last process has let go of it.
+    // Read to the end, which comes when the last process has closed it.
     this.#child.stdout?.unpipe().resume()
     this.input?.destroy()
     const terminate = () => {
@@ -162,7 +162,7 @@ export class HttpBackend {
     }
   }
 
-  /** Reads the CGI header. What git says to the client in an error is of no use to anybody: paths and advice for Apache. */
+  /** Reads the CGI header. The body of an error is discarded: it contains paths and advice for Apache. */
   #readHead(stdout: Readable): void {
     let head = Buffer.alloc(0)
     const read = (chunk: Buffer) => {
@@ -178,8 +178,8 @@ export class HttpBackend {
       }
       this.#output.write(head.subarray(end + 4))
       stdout.on('pause', () => {
-        // At its end a stream pauses too.
-        if (!stdout.readableEnded) this.#crowded.resolve()
+        // A stream also pauses at its end.
+        if (!stdout.readableEnded) this.#bufferFull.resolve()
       })
       stdout.pipe(this.#output, { end: false })
       this.#hasBegun = true
@@ -194,18 +194,18 @@ export class HttpBackend {
   }
 }
 
-/** Whatever a client may take for an acknowledged push is on disk before it is told. */
+/** Returns the stream for git's output. It delays everything that acknowledges a push until the push is on disk. */
 function outputOf({ path, gitDir, service, step }: BackendCall): Transform {
-  if (service === 'git-upload-pack') return new PassThrough({ highWaterMark: KEPT_BACK })
+  if (service === 'git-upload-pack') return new PassThrough({ highWaterMark: BUFFERED })
   if (step === 'rpc') return syncBeforeReport(() => syncFolders(path))
   return syncBeforeEnd(async () => {
-    // The push that follows would fail on them.
+    // Otherwise the push that follows would fail.
     await removeStaleLocks(path, gitDir)
     await syncFolders(path)
   })
 }
 
-/** Node has no option for the umask of a child process. */
+/** Returns the command to run. A shell sets the umask, because Node has no option for it. */
 function commandOf({ umask }: BackendCall): [command: string, args: string[]] {
   if (umask === undefined) return ['git', ['http-backend']]
   return ['/bin/sh', ['-c', 'umask "$0" && exec git http-backend', umask]]

@@ -2,20 +2,20 @@ import { spawn } from 'node:child_process'
 import { gitEnvironment } from './environment.ts'
 import { RepositoryUnavailable } from './repository.ts'
 
-/** A commit as pages show it. */
+/** A commit for display. */
 export interface Commit {
   sha: string
   author: string
-  /** When it was written, ISO 8601 in UTC; null where the commit has no valid date. */
+  /** Author date, ISO 8601 in UTC; null if the commit has no valid date. */
   date: string | null
   subject: string
 }
 
 /** Limits of one list. */
 export interface LogLimits {
-  /** Commits, 30 by default. */
+  /** Number of commits. */
   count: number
-  /** Milliseconds that git may take, 10,000 by default. */
+  /** Milliseconds that git may take. */
   timeout: number
 }
 
@@ -23,23 +23,23 @@ export interface LogLimits {
 export class LogTimeout extends RepositoryUnavailable {}
 
 const FORMAT = ['%H', '%an', '%aI', '%s'].join('%x00')
-/** Code points of an author or a subject; what is longer is cut. */
+/** Maximum number of code points of an author or subject. Longer text is cut. */
 const TEXT_LENGTH = 300
-/** Bytes that are enough for one code point more. */
+/** Bytes that hold one code point more than that. */
 const FIELD_LENGTH = 4 * (TEXT_LENGTH + 1)
-/** Bytes that are read of git's output; the commits behind are left out. */
+/** Maximum number of bytes read of git's output. Commits after that are left out. */
 const OUTPUT_LENGTH = 32 * 1024 * 1024
 const COMPLAINT_LENGTH = 2000
 
 /**
- * Reads the newest commits of the branch that HEAD names; none where nothing has been pushed to it yet.
+ * Reads the newest commits of the branch that HEAD names. Returns an empty list if the branch has no commits.
  *
- * Whoever can push decides how long a message is. git cannot be told to print a prefix that is bounded in bytes, so it
- * prints all of it, and the reader keeps the beginning of each field.
+ * Messages of any length can be pushed. git has no option to print a prefix of bounded size, so it prints the whole message
+ * and the reader keeps the beginning of each field.
  *
- * @param repository `path` is where it is, `gitDir` what git runs on: see `gitDirOf`
- * @param signal ends git and rejects with its reason
- * @throws RepositoryUnavailable when the repository's files cannot be opened; LogTimeout
+ * @param repository `path` is its location, `gitDir` the directory that git is run on: see `gitDirOf`
+ * @param signal kills git and rejects with its reason
+ * @throws RepositoryUnavailable if the repository's files cannot be opened; LogTimeout
  */
 export async function readLog(
   repository: { path: string; gitDir: string },
@@ -61,7 +61,7 @@ function abortAny(deadline: AbortSignal, signal: AbortSignal | undefined): Abort
   return signal === undefined ? deadline : AbortSignal.any([deadline, signal])
 }
 
-/** @returns why git failed, if it did, and what it wrote to its standard error */
+/** Runs `git log`. Returns the reason if git failed, and the end of its standard error. */
 function runLog(
   gitDir: string,
   count: number,
@@ -72,7 +72,7 @@ function runLog(
     const form = ['-z', '--no-show-signature', `--max-count=${count}`, `--format=${FORMAT}`]
     const child = spawn('git', ['--git-dir', gitDir, 'log', ...form, 'HEAD', '--'], {
       cwd: '/',
-      // git reads a commit as a whole. No commit is so large but one made to use up the memory.
+      // git reads a commit as a whole. Only a malicious commit is larger than this.
       env: { ...gitEnvironment(gitDir), GIT_ALLOC_LIMIT: '256m' },
       stdio: ['ignore', 'pipe', 'pipe'],
       signal,
@@ -80,7 +80,7 @@ function runLog(
     })
     let complaint = ''
     child.on('error', (error) => {
-      // Without a process there is no `close`.
+      // If the process cannot be started there is no `close`.
       if (child.pid === undefined) resolve({ failure: error.message, complaint })
     })
     child.on('close', (code, killedBy) => {
@@ -96,16 +96,16 @@ function runLog(
   })
 }
 
-/** Splits git's output into commits. Every field ends with NUL, which none can hold. */
+/** Splits git's output into commits. Every field ends with NUL, which no field can contain. */
 class LogParser {
   readonly commits: Commit[] = []
   readonly #field = Buffer.alloc(FIELD_LENGTH)
-  /** Bytes of the field under way that are kept. */
+  /** Number of bytes kept of the current field. */
   #length = 0
   #fields: string[] = []
   #received = 0
 
-  /** Whether as much as is ever read was read. */
+  /** Whether the maximum number of bytes was read. */
   get isFull(): boolean {
     return this.#received >= OUTPUT_LENGTH
   }
@@ -120,7 +120,7 @@ class LogParser {
       from = to + 1
     }
     this.#append(chunk, from, chunk.length)
-    // The subject is the last field, and its beginning is known.
+    // The subject is the last field, and its beginning was read.
     if (this.isFull && this.#fields.length === 3) this.#endField()
   }
 

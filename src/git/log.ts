@@ -5,7 +5,7 @@ import { type Commit, type LogLimits, LogTimeout, readLog } from './log-reader.t
 
 export type { Commit }
 
-/** For git processes. */
+/** Limits for git processes. */
 const QUEUE: FairQueueLimits = {
   places: 4,
   placesPerClient: 2,
@@ -14,23 +14,22 @@ const QUEUE: FairQueueLimits = {
   timeout: 10_000,
 }
 const LIMITS: LogLimits = { count: 30, timeout: 10_000 }
-/** Repositories whose lists are kept; the least recently used goes. */
+/** Maximum number of cached lists. The least recently used one is dropped. */
 const MAX_LISTS = 1_000
-/** Milliseconds for which a list is kept: what else than refs decides (grafts, a shallow clone) is seldom changed. */
+/** Milliseconds for which a list is cached. Grafts and `shallow` can change it too, but rarely do. */
 const MAX_AGE = 60_000
 
 interface List {
   readonly head: Head
   readonly readAt: number
-  /** The commits, or why there are none. */
+  /** The commits, or the error if git took too long. */
   readonly outcome: readonly Commit[] | LogTimeout
 }
 
 /**
- * The newest commits of repositories, for pages that anybody may ask for as often as they like.
+ * Lists the newest commits of repositories for public pages.
  *
- * A list is kept for as long as `HEAD` leads to the same commit. Only a few git processes run at a time, shared fairly
- * between clients.
+ * A list is cached while `HEAD` is the same commit. A few git processes run at a time, shared fairly between clients.
  */
 export class CommitLog {
   readonly #limits: LogLimits
@@ -43,13 +42,13 @@ export class CommitLog {
   }
 
   /**
-   * The newest commits of the branch that HEAD names, at most `count`; none where nothing has been pushed to it yet. A
-   * push counts at once.
+   * Returns at most `count` of the newest commits of the branch that HEAD names, or none if the branch has no commits. A push
+   * takes effect at once.
    *
-   * @param client whose share of the processes is used
-   * @param signal gives up and ends the process
-   * @throws RepositoryUnavailable when the repository's files cannot be opened or its configuration is refused;
-   * QueueFull; the signal's reason
+   * @param client address whose share of the processes is used
+   * @param signal stops waiting and kills the process
+   * @throws RepositoryUnavailable if the repository's files cannot be opened or its configuration is refused; QueueFull;
+   * the signal's reason
    */
   async newest(
     repository: RepositoryFolder,
@@ -68,7 +67,7 @@ export class CommitLog {
     const list = this.#lists.get(path)
     if (list === undefined || performance.now() - list.readAt > MAX_AGE) return undefined
     if (!(await isUnchanged(list.head))) return undefined
-    if (this.#lists.get(path) === list) this.#keep(path, list)
+    if (this.#lists.get(path) === list) this.#cache(path, list)
     if (list.outcome instanceof LogTimeout) throw list.outcome
     return list.outcome
   }
@@ -76,21 +75,21 @@ export class CommitLog {
   async #read(repository: RepositoryFolder, signal: AbortSignal | undefined): Promise<readonly Commit[]> {
     const { path } = repository
     const head = await readHead(path)
-    // After `head`: what git reads of an imported repository may be a copy of HEAD, made here.
+    // After `head` was read, because git may run on a copy of HEAD that is made here.
     const gitDir = await gitDirOf(repository)
     const readAt = performance.now()
     const outcome = await readLog({ path, gitDir }, this.#limits, signal).catch((error: unknown) => {
-      // Not to be tried again for each request, or pages of that repository would take all places all the time.
+      // The error is cached too. Otherwise requests for this repository would occupy all places permanently.
       if (error instanceof LogTimeout) return error
       throw error
     })
-    // What was pushed meanwhile may be listed or not.
-    if (isSame(head, await readHead(path))) this.#keep(path, { head, readAt, outcome })
+    // If HEAD has changed meanwhile, the list may be older or newer than `head`.
+    if (isSame(head, await readHead(path))) this.#cache(path, { head, readAt, outcome })
     if (outcome instanceof LogTimeout) throw outcome
     return outcome
   }
 
-  #keep(path: string, list: List): void {
+  #cache(path: string, list: List): void {
     this.#lists.delete(path)
     this.#lists.set(path, list)
     const [oldest] = this.#lists.keys()

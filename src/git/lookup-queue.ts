@@ -8,38 +8,41 @@ import {
   unavailable,
 } from './repository-health.ts'
 
-/** A repository by its id, which is never used again for another one. */
+/** A repository and its id. An id is never reused. */
 export interface LookupRepository extends Readonly<RepositoryFolder> {
   readonly id: number
 }
 
 /**
- * The look-ups of one repository, from the question to the answer.
+ * The pending look-ups of one repository.
  *
- * Those of one turn of the event loop are gathered and go to git in one write, after one `stat` that tells whether packs
- * came or went since the process began. More come together while that is under way, so the busier the server, the
- * fewer calls a look-up.
+ * Look-ups of one turn of the event loop are batched: one write to git, after one `stat` that detects packs added or removed
+ * since the process started. Look-ups that arrive meanwhile form the next batch, so under load a batch grows and the cost
+ * of each look-up falls.
  */
 export class LookupQueue {
   readonly #repository: LookupRepository
   readonly #pool: ReaderPool
   readonly #onIdle: (queue: LookupQueue) => void
-  /** In the order of asking. What is not in here has its answer. */
+  /** Look-ups without a result, in order of arrival. */
   readonly #open = new Set<Lookup>()
-  #gathered: Lookup[] = []
+  /** The next batch. */
+  #batch: Lookup[] = []
   #sending = false
+  /** Look-ups that git has answered with `missing`, until the repository's files are checked. */
   #missing: Lookup[] = []
   #checking = false
-  #knownOpenable: string | undefined
+  /** State in which the repository's files were last checked. */
+  #checkedState: string | undefined
 
-  /** @param onIdle called whenever the last open look-up got its answer and nothing is under way any more */
+  /** @param onIdle called when the last pending look-up has its result */
   constructor(repository: LookupRepository, pool: ReaderPool, onIdle: (queue: LookupQueue) => void) {
     this.#repository = repository
     this.#pool = pool
     this.#onIdle = onIdle
   }
 
-  /** Whether nothing is asked and nothing under way. */
+  /** Whether no look-up is pending. */
   get idle(): boolean {
     return this.#open.size === 0 && !this.#sending && !this.#checking
   }
@@ -48,16 +51,16 @@ export class LookupQueue {
     return this.#repository.id
   }
 
-  /** Whether `sha`, a full id of the repository's format, is a commit. Rejects with RepositoryUnavailable. */
+  /** Returns whether `sha`, a full id of the repository's format, is a commit. Rejects with RepositoryUnavailable. */
   ask(sha: string): Promise<boolean> {
     return new Promise((resolve, reject) => {
       const lookup = new Lookup(this, sha, resolve, reject)
       this.#open.add(lookup)
-      this.#gather(lookup)
+      this.#add(lookup)
     })
   }
 
-  /** Rejects every look-up that was asked before `deadline` (`performance.now`) and kills the process that owes it. */
+  /** Rejects look-ups that began before `deadline` (`performance.now`) and kills the process that did not answer. */
   expire(deadline: number): void {
     let expired = 0
     for (const lookup of this.#open) {
@@ -68,7 +71,7 @@ export class LookupQueue {
     if (expired > 0) this.#pool.killBusy(this.id)
   }
 
-  /** Takes git's answer; `missing` is believed when the repository can be opened. */
+  /** Handles git's answer. `missing` counts only if the repository's files can be opened. */
   answer(lookup: Lookup, answer: Answer): void {
     if (answer !== 'missing') {
       this.#settle(lookup, answer === 'commit')
@@ -80,27 +83,27 @@ export class LookupQueue {
     queueMicrotask(() => void this.#checkMissing())
   }
 
-  /** Asks again. */
+  /** Adds a look-up that git did not answer to the next batch. */
   repeat(lookup: Lookup): void {
-    if (this.#open.has(lookup)) this.#gather(lookup)
+    if (this.#open.has(lookup)) this.#add(lookup)
   }
 
-  /** Gives up. */
+  /** Rejects a look-up. */
   fail(lookup: Lookup, reason: unknown): void {
     this.#settle(lookup, unavailable(this.#repository.path, reason))
   }
 
-  #gather(lookup: Lookup): void {
-    this.#gathered.push(lookup)
+  #add(lookup: Lookup): void {
+    this.#batch.push(lookup)
     if (this.#sending) return
     this.#sending = true
     setImmediate(() => void this.#send())
   }
 
   async #send(): Promise<void> {
-    // What is asked from here on waits for the next round, whose `stat` is younger than the question.
-    const batch = this.#gathered
-    this.#gathered = []
+    // Look-ups that arrive from here on wait for the next batch, whose `stat` comes after them.
+    const batch = this.#batch
+    this.#batch = []
     try {
       const [state, gitDir] = await Promise.all([this.#state(), gitDirOf(this.#repository)])
       await this.#pool.ask({ id: this.id, gitDir }, state, batch)
@@ -108,9 +111,9 @@ export class LookupQueue {
       this.#pool.end(this.id)
       for (const lookup of batch) this.fail(lookup, error)
     }
-    this.#sending = this.#gathered.length > 0
+    this.#sending = this.#batch.length > 0
     if (this.#sending) setImmediate(() => void this.#send())
-    this.#rest()
+    this.#reportIdle()
   }
 
   async #state(): Promise<string> {
@@ -125,26 +128,26 @@ export class LookupQueue {
       const batch = this.#missing
       this.#missing = []
       try {
-        this.#knownOpenable = await checkRepositoryFiles(this.#repository.path, this.#knownOpenable)
+        this.#checkedState = await checkRepositoryFiles(this.#repository.path, this.#checkedState)
         for (const lookup of batch) this.#settle(lookup, false)
       } catch (error) {
-        this.#knownOpenable = undefined
+        this.#checkedState = undefined
         this.#pool.end(this.id)
         for (const lookup of batch) this.fail(lookup, error)
       }
     }
     this.#checking = false
-    this.#rest()
+    this.#reportIdle()
   }
 
   #settle(lookup: Lookup, outcome: boolean | RepositoryUnavailable): void {
     if (!this.#open.delete(lookup)) return
     if (typeof outcome === 'boolean') lookup.resolve(outcome)
     else lookup.reject(outcome)
-    this.#rest()
+    this.#reportIdle()
   }
 
-  #rest(): void {
+  #reportIdle(): void {
     if (this.idle) this.#onIdle(this)
   }
 }

@@ -1,15 +1,15 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { gitEnvironment } from './environment.ts'
 
-/** What git says of an id: the object is a commit, it is another type of object, or it is not there. */
+/** git's answer: the object is a commit, it has another type, or it does not exist. */
 export type Answer = 'commit' | 'other' | 'missing'
 
-/** One object id that git is asked about, and who wants to know. */
+/** A question to git about one object id, and the callbacks for the answer. */
 export interface Question {
-  /** Full lower-case hex id; whoever makes the question has checked it. */
+  /** Full lower-case hex id, validated by the caller. */
   readonly sha: string
   answered(answer: Answer): void
-  /** The process ended before it answered. Without a `reason`, another question was what ended it. */
+  /** Called if the process ended before it answered. `reason` is missing if another question ended the process. */
   lost(reason?: string): void
 }
 
@@ -17,12 +17,11 @@ const COMPLAINT_LENGTH = 2000
 const COMPACT_AFTER = 4096
 
 /**
- * One `git cat-file --batch-check` process, which answers questions in the order in which they were asked.
+ * A `git cat-file --batch-check` process, which answers questions in order.
  *
- * It runs without `--buffer`: git then writes each answer out at once, while with it the answers would wait until 4 KiB
- * are full or the input ends (asking for a flush takes `--batch-command`, which came with git 2.36).
+ * It runs without `--buffer`, so git writes each answer at once. With it, git would buffer 4 KiB of answers.
  *
- * It ends when its standard input does, so also when the server is gone, however that happened.
+ * The process ends with its standard input, so also when the server dies.
  */
 export class ObjectReader {
   readonly #child: ChildProcess
@@ -38,14 +37,14 @@ export class ObjectReader {
 
   /**
    * @param path absolute path of the git directory
-   * @param timeout milliseconds that the process may take to end after `end()`, before it is killed
+   * @param timeout milliseconds in which the process must end after `end()`, before it is killed
    * @param onExit called once, when the process has ended or could not be started
-   * @throws what `spawn` throws for an invalid argument or for lack of memory
+   * @throws the error of `spawn` for an invalid argument or lack of memory
    */
   constructor(path: string, timeout: number, onExit: () => void) {
     this.#timeout = timeout
     this.#onExit = onExit
-    // A work tree of our own naming: the one in the repository's configuration may be gone, and git would refuse.
+    // Overrides the configured work tree: git fails if it does not exist.
     const args = [
       `--git-dir=${path}`,
       '--work-tree=/',
@@ -54,14 +53,14 @@ export class ObjectReader {
     ]
     const child: ChildProcess = spawn('git', args, { cwd: '/', env: gitEnvironment(path), stdio: 'pipe' })
     this.#child = child
-    // Without a process there is no `exit`, and for lack of file descriptors no `close` and no streams either.
+    // If the process cannot be started there is no `exit`; without free file descriptors no `close` and no streams either.
     child.on('error', (error) => {
       if (child.pid === undefined) this.#close(error.message)
     })
     child.on('exit', () => this.#exit())
-    // What it wrote before it ended is still read between `exit` and `close`.
+    // Output that was written before the end is still read between `exit` and `close`.
     child.on('close', (code, signal) => this.#close(`git ended with ${signal ?? `code ${code}`}`))
-    // An EPIPE says that the process is gone, which `exit` and `close` tell as well.
+    // EPIPE means that the process has ended, which `exit` and `close` report.
     child.stdin?.on('error', () => {})
     child.stdout?.setEncoding('latin1').on('data', (chunk: string) => this.#read(chunk))
     child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
@@ -69,12 +68,12 @@ export class ObjectReader {
     })
   }
 
-  /** Whether questions wait for an answer. */
+  /** Whether questions are unanswered. */
   get busy(): boolean {
     return this.#answered < this.#pending.length
   }
 
-  /** Asks all `questions` in one write. Each is either answered or lost, never both. */
+  /** Asks all questions in one write. Each is either answered or lost, never both. */
   ask(questions: readonly Question[]): void {
     if (this.#closed) {
       for (const question of questions) question.lost('git has ended')
@@ -88,13 +87,13 @@ export class ObjectReader {
     this.#child.stdin?.write(text)
   }
 
-  /** Lets the process answer what it was asked and end then. Nothing may be asked after this. */
+  /** Ends the process after it has answered all questions. Do not ask afterwards. */
   end(): void {
     this.#child.stdin?.end()
     if (!this.#exited) this.#killer ??= setTimeout(() => this.kill(), this.#timeout).unref()
   }
 
-  /** Ends the process at once. What it has not answered is lost. */
+  /** Kills the process. Unanswered questions are lost. */
   kill(): void {
     this.#child.kill('SIGKILL')
   }
@@ -138,7 +137,7 @@ export class ObjectReader {
     this.#answered = 0
     const complaint = this.#complaint.trim()
     const first = unanswered[0]
-    // In a partial clone git gives up over an object that was left out on purpose: it is not here, and the rest waits.
+    // In a partial clone git fails on an object that was omitted by the filter. Only that question is answered.
     if (first !== undefined && complaint.includes(`could not fetch ${first.sha} from promisor remote`)) {
       unanswered.shift()
       first.answered('other')
@@ -151,8 +150,8 @@ export class ObjectReader {
 }
 
 /**
- * Reads the line `text[from, to)`. It begins with the id of the object that git found: where that is not the one asked
- * for, git took the name for a branch (64 hex digits in a SHA-1 repository) or for the beginning of a longer id.
+ * Parses the line `text[from, to)`. It begins with the id of the object that git found. If that is another id, git has
+ * resolved `sha` as a branch (64 hex digits in a SHA-1 repository) or as the prefix of a longer id.
  */
 function readAnswer(sha: string, text: string, from: number, to: number): Answer {
   if (!text.startsWith(sha, from)) return 'other'

@@ -1,13 +1,13 @@
 import { ObjectReader, type Question } from './object-reader.ts'
 
-/** How many processes there may be, and how long one lives and may take. Times are milliseconds. */
+/** Maximum number of processes, lifetime of a process, and time in which it must end. Times are milliseconds. */
 export interface PoolLimits {
   readonly maxProcesses: number
   readonly maxAge: number
   readonly timeout: number
 }
 
-/** Where a repository is. Its `id` is never used again, so what is kept under it is never another repository's. */
+/** A repository. Its `id` is never reused, so it is a safe key. */
 interface RepositoryPlace {
   readonly id: number
   /** As `gitDirOf` returns it. */
@@ -17,44 +17,43 @@ interface RepositoryPlace {
 type Entry = { reader: ObjectReader; state: string; age: NodeJS.Timeout }
 
 /**
- * At most one serving process a repository, the least recently used ending first when there are too many.
+ * Keeps at most one active process for each repository.
  *
- * Never more than `maxProcesses` exist, those that are about to end included. When all are taken, the one used longest
- * ago is told to end: it still answers what it was asked, busy or not, and whoever is first in the queue starts in its
- * place. So every repository gets its turn, however many are asked about at once; the wait is bounded by `timeout`,
- * after which a process that was told to end is killed.
+ * At most `maxProcesses` exist, including those that are ending. If another one is needed, the least recently used process is
+ * ended: it still answers its questions, and the first waiting repository then takes its place. So every repository gets its
+ * turn. The wait is bounded by `timeout`, after which an ending process is killed.
  */
 export class ReaderPool {
   readonly #limits: PoolLimits
   readonly #onExit: (id: number) => void
-  /** The serving processes by repository, the least recently used first. */
+  /** Active processes by repository, the least recently used first. */
   readonly #serving = new Map<number, Entry>()
   readonly #waiting: (() => void)[] = []
-  /** Places taken: processes that have not ended, serving or not. */
+  /** Number of places taken: processes that have not ended, active or not. */
   #taken = 0
   #whenEmpty: (() => void) | undefined
 
-  /** @param onExit called with the repository's id whenever one of its processes has ended */
+  /** @param onExit called with the repository's id when one of its processes has ended */
   constructor(limits: PoolLimits, onExit: (id: number) => void) {
     this.#limits = limits
     this.#onExit = onExit
   }
 
-  /** How many processes have not ended. */
+  /** Number of processes that have not ended. */
   get size(): number {
     return this.#taken
   }
 
-  /** Whether a process serves the repository. */
+  /** Returns whether the repository has an active process. */
   serves(id: number): boolean {
     return this.#serving.has(id)
   }
 
   /**
-   * Asks the repository's process, a new one if there is none or if it began at another `state` of the repository.
-   * Resolves when the questions were handed over.
+   * Sends questions to the repository's process. Starts a process if there is none, or if the `state` of the repository has
+   * changed since the process was started.
    *
-   * @throws what starting a process throws; no question is answered or lost then
+   * @throws the error of starting a process; then no question is answered or lost
    */
   async ask(repository: RepositoryPlace, state: string, questions: readonly Question[]): Promise<void> {
     const { id } = repository
@@ -71,12 +70,12 @@ export class ReaderPool {
     this.#makeRoom()
   }
 
-  /** Ends the repository's process after it has answered what it was asked. */
+  /** Ends the repository's process after it has answered its questions. */
   end(id: number): void {
     this.#remove(id)?.reader.end()
   }
 
-  /** Kills the repository's process if it owes an answer. */
+  /** Kills the repository's process if it has unanswered questions. */
   killBusy(id: number): void {
     if (this.#serving.get(id)?.reader.busy) this.#remove(id)?.reader.kill()
   }
@@ -98,7 +97,7 @@ export class ReaderPool {
         this.#free()
         this.#onExit(id)
       })
-      // git goes on answering for objects in packs that it once opened, also after a gc removed them.
+      // git keeps packs open and finds objects in them even after a garbage collection has removed the packs.
       const age = setTimeout(() => this.end(id), maxAge).unref()
       this.#serving.set(id, { reader, state, age })
       return reader
@@ -128,7 +127,7 @@ export class ReaderPool {
     return promise
   }
 
-  /** Gives a place up, to whoever waits first. */
+  /** Releases a place or passes it to the first waiting caller. */
   #free(): void {
     const next = this.#waiting.shift()
     if (next !== undefined) {
@@ -139,7 +138,7 @@ export class ReaderPool {
     if (this.#taken === 0) this.#whenEmpty?.()
   }
 
-  /** Sees to it that as many places are about to become free as are waited for. */
+  /** Ends processes until as many places become free as callers wait. */
   #makeRoom(): void {
     for (const id of this.#serving.keys()) {
       if (this.#waiting.length <= this.#taken - this.#serving.size) return

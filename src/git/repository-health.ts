@@ -3,7 +3,7 @@ import { access, readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { emptyWhenMissing, isMissing } from '../util/missing.ts'
 
-/** The files of a repository cannot be opened, so nothing can be said about what it holds. */
+/** The repository cannot be opened, so its content is unknown. */
 export class RepositoryUnavailable extends Error {
   override readonly name = 'RepositoryUnavailable'
 }
@@ -14,16 +14,15 @@ export const FAN_OUT = /^[0-9a-f]{2}$/
 const PACK_FILE = /^(?:pack-[0-9a-f]+\.(?:idx|pack)|multi-pack-index)$/
 
 /**
- * Makes sure that a repository is there and that its files can be opened. git says `missing` alike for an object
- * that is not there and for one in a file that it may not read or in a folder that is gone, so only this check
- * makes a "no" of it a "no".
+ * Checks that a repository exists and that its files can be opened. git reports `missing` not only for an object that does not
+ * exist, but also for one in a file or folder that it cannot open. Only this check tells them apart.
  *
- * Looked at are `HEAD`, `objects`, `objects/pack`, the folders of loose objects and the pack files; not each loose
- * object, since there may be thousands of them, nor the folders of alternates, which git itself treats as optional.
+ * Checks `HEAD`, `objects`, `objects/pack`, the folders of loose objects and the pack files. It does not check each loose
+ * object, because there may be thousands, nor alternates, which git itself treats as optional.
  *
  * @param path absolute path of the git directory
- * @param known what an earlier call returned: the files below `objects` are then looked at again only if it changed
- * @returns a value that is another one after a pack or a folder was added or removed
+ * @param known result of an earlier call; if it is unchanged, the files below `objects` are not checked again
+ * @returns the state of the repository; it changes when a pack or folder is added or removed
  * @throws RepositoryUnavailable with the system's reason
  */
 export async function checkRepositoryFiles(path: string, known?: string): Promise<string> {
@@ -41,8 +40,8 @@ export async function checkRepositoryFiles(path: string, known?: string): Promis
 }
 
 /**
- * The state of the repository's packs in one `stat`: another value after a pack was added or removed. Empty when there
- * is no folder for packs, which git allows.
+ * Returns the state of the repository's packs with one `stat`. It changes when a pack is added or removed, and is empty if
+ * there is no folder for packs, which git allows.
  *
  * @throws the system's error for any other reason
  */
@@ -60,14 +59,14 @@ async function checkFiles(objects: string): Promise<void> {
   const pack = join(objects, 'pack')
   const folders = (await readdir(objects)).filter((name) => FAN_OUT.test(name))
   const packs = (await readdir(pack).catch(emptyWhenMissing)).filter((name) => PACK_FILE.test(name))
-  // What is gone by now was removed by a repack: git finds its content elsewhere.
+  // Files that are missing by now were removed by a repack: git finds their content elsewhere.
   await Promise.all([
     ...folders.map((name) => access(join(objects, name), R_OK | X_OK).catch(emptyWhenMissing)),
     ...packs.map((name) => access(join(pack, name), R_OK).catch(emptyWhenMissing)),
   ])
 }
 
-/** The error for a repository that a system call or git refused to open. */
+/** Returns the error for a repository that could not be opened, with the reason of `cause`. */
 export function unavailable(path: string, cause: unknown): RepositoryUnavailable {
   if (cause instanceof RepositoryUnavailable) return cause
   const reason = cause instanceof Error ? cause.message : String(cause)

@@ -8,15 +8,15 @@ import { checkRepositoryFiles, RepositoryUnavailable } from './repository-health
 
 export { RepositoryUnavailable }
 
-/** The hash function that names a repository's objects. A repository has one for life. */
+/** The hash function of a repository's object ids. It never changes. */
 export type ObjectFormat = 'sha1' | 'sha256'
 
-/** How many hexadecimal digits a full object id of that format has. */
+/** Returns the number of hexadecimal digits of a full object id. */
 export function commitIdLength(format: ObjectFormat): 40 | 64 {
   return format === 'sha1' ? 40 : 64
 }
 
-/** A path at which no repository can be opened; the message says which and why. */
+/** No repository can be opened at a path; the message names the path and the reason. */
 export class NotARepository extends Error {
   override readonly name = 'NotARepository'
 }
@@ -24,11 +24,11 @@ export class NotARepository extends Error {
 const run = promisify(execFile)
 
 /**
- * Creates an empty bare repository whose HEAD is `main`, without anything from git's template folder. Missing parent
- * folders are created. The repository is on disk when this returns: git syncs neither `HEAD` nor `config`.
+ * Creates an empty bare repository with HEAD at `main`, without git's template files, and missing parent folders. Syncs the
+ * repository to disk, because git syncs neither `HEAD` nor `config`.
  *
  * @param path absolute path of the folder to create
- * @throws the system's error, `EEXIST` when there is something at `path`, or git's; nothing is left behind then
+ * @throws git's error or the system's, `EEXIST` if `path` exists; then no files are left behind
  */
 export async function createBareRepository(path: string, objectFormat: ObjectFormat): Promise<void> {
   await createFolder(dirname(path))
@@ -44,12 +44,12 @@ export async function createBareRepository(path: string, objectFormat: ObjectFor
 }
 
 /**
- * Finds the repository at `path`: a bare one, the `.git` of a checkout, or a checkout's root. Folders above it are not
- * searched. A linked worktree and a submodule lead to the git directory that holds their objects.
+ * Finds the repository at `path`: a bare repository, the `.git` of a checkout, or the root of a checkout. Does not search
+ * parent folders. For a linked worktree or a submodule, finds the git directory that holds its objects.
  *
  * @param path absolute, or relative to the working directory of this process
  * @returns the absolute path of its git directory, without symbolic links, and its object format
- * @throws NotARepository when there is none, or its files cannot be opened
+ * @throws NotARepository if there is none, or its files cannot be opened
  */
 export async function inspectRepository(path: string): Promise<{ path: string; objectFormat: ObjectFormat }> {
   let found: Repository
@@ -68,7 +68,7 @@ export async function inspectRepository(path: string): Promise<{ path: string; o
 type Repository = { path: string; objectFormat: ObjectFormat }
 
 async function open(gitDirectory: string): Promise<Repository> {
-  // A work tree of our own naming: the one in the repository's configuration may be gone, and git would refuse.
+  // Overrides the configured work tree: git fails if it does not exist.
   const args = [
     `--git-dir=${gitDirectory}`,
     '--work-tree=/',

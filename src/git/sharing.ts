@@ -3,15 +3,14 @@ import { join } from 'node:path'
 import { unavailable } from './repository-health.ts'
 
 /**
- * Returns the umask, in octal digits, that keeps an imported repository as open to other accounts as it is: what is pushed
- * can be read and written by those who may read and write in its folder `objects`. A `core.sharedRepository` of its own
- * has its effect as well.
+ * Returns the umask, in octal digits, that gives pushed files the same permissions for group and others as the folder
+ * `objects` of an imported repository. The repository's own `core.sharedRepository` applies as well.
  *
- * The other way, `core.sharedRepository` for a single call, puts the setgid bit on each new folder. Under a service manager
- * that forbids it (`RestrictSUIDSGID` of systemd) every push would fail.
+ * Setting `core.sharedRepository` for a single call is no alternative: it sets the setgid bit on each new folder, and every
+ * push would fail under a service manager that forbids it (`RestrictSUIDSGID` of systemd).
  *
  * @param path absolute path of the git directory
- * @throws RepositoryUnavailable when the folder cannot be looked at
+ * @throws RepositoryUnavailable if the folder cannot be read
  */
 export async function sharingUmask(path: string): Promise<string> {
   try {

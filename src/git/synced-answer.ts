@@ -5,17 +5,16 @@ const PROGRESS = 2
 const BUFFERED = 64 * 1024
 
 /**
- * Passes on the answer of `git receive-pack` to a push. What git reports of it waits for `sync`, so that no client ever
- * takes a push for accepted that a power cut can undo. Progress, and the empty packets that keep a connection alive
- * while git works, are passed on at once.
+ * Returns a stream that passes on the answer of `git receive-pack` and delays its report until `sync` has completed. So no
+ * push is acknowledged that a power cut can undo. Progress and keep-alive packets are passed on at once.
  *
- * git reports after it has moved all objects and refs into place (builtin/receive-pack.c), so one sync before the first
- * byte of the report is enough and nothing needs to be kept in memory. Only a garbage collection can follow; its progress
- * comes after the report.
+ * git sends the report after it has moved all objects and refs into place (builtin/receive-pack.c), so one sync before its
+ * first byte is enough and the report need not be buffered. Only a garbage collection can follow; its progress comes after
+ * the report.
  *
- * The answer consists of packets (gitprotocol-common(5), "pkt-line format"): four hexadecimal digits with the packet's
- * length, then its content. With the capability `side-band-64k` the content begins with a channel: 1 for the report, 2
- * for progress, 3 for an error. Without it, no content begins with such a byte.
+ * The answer consists of packets (gitprotocol-common(5), "pkt-line format"): the length in four hexadecimal digits, then the
+ * content. With the capability `side-band-64k` the content begins with a channel: 1 for the report, 2 for progress, 3 for an
+ * error. Without it, no content begins with such a byte.
  */
 export function syncBeforeReport(sync: () => Promise<void>): Transform {
   let rest = Buffer.alloc(0)
@@ -40,8 +39,8 @@ export function syncBeforeReport(sync: () => Promise<void>): Transform {
 }
 
 /**
- * Passes on the list of refs that a push begins with; its end waits for `sync`. A client that finds in the list what it
- * wants to push says "Everything up-to-date", and its user takes that for an acknowledgement.
+ * Returns a stream that passes on the list of refs at the start of a push and delays its end until `sync` has completed. If
+ * the list already contains the refs to push, the client reports "Everything up-to-date", which is an acknowledgement too.
  */
 export function syncBeforeEnd(sync: () => Promise<void>): Transform {
   let rest = Buffer.alloc(0)
@@ -60,7 +59,7 @@ export function syncBeforeEnd(sync: () => Promise<void>): Transform {
   })
 }
 
-/** @returns where the complete packets end that `bytes` begins with and that are progress; whether a report follows */
+/** Returns the end of the complete progress packets at the start of `bytes`, and whether a report follows. */
 function readProgress(bytes: Buffer): { end: number; report: boolean } {
   for (let end = 0; ; ) {
     const channel = bytes[end + LENGTH_DIGITS]

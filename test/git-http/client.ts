@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { appendFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
@@ -104,17 +104,35 @@ export function workFolder(t: Test): string {
 export async function createCheckout(t: Test, url: string, objectFormat = 'sha1'): Promise<string> {
   const folder = workFolder(t)
   await git(folder, ['init', '--quiet', `--object-format=${objectFormat}`, '--initial-branch=main'])
-  await git(folder, ['remote', 'add', 'origin', url])
+  const remote = `[remote "origin"]\n\turl = ${url}\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n`
+  appendFileSync(join(folder, '.git/config'), remote)
   await commit(folder)
   return folder
 }
 
-/** Commits a new file of `size` incompressible bytes and returns the commit's id. */
+/**
+ * Commits a new file of `size` incompressible bytes to the current branch and returns the commit's id. Changes neither the
+ * index nor the work tree, so that one process is enough.
+ */
 export async function commit(folder: string, size = 20): Promise<string> {
-  const blob = await git(folder, ['hash-object', '-w', '--stdin'], { input: randomBytes(size) })
-  await git(folder, ['update-index', '--add', '--cacheinfo', `100644,${blob},file-${blob.slice(0, 8)}`])
-  await git(folder, ['commit', '--quiet', '--message', 'Change'])
-  return git(folder, ['rev-parse', 'HEAD'])
+  const branch = readFileSync(join(folder, '.git/HEAD'), 'utf8').replace('ref: ', '').trim()
+  const hasParent = existsSync(join(folder, '.git', branch))
+  const head = [
+    `commit ${branch}`,
+    'mark :1',
+    'committer Test <test@example.org> now',
+    'data 6\nChange',
+    ...(hasParent ? [`from ${branch}^0`] : []),
+    `M 100644 inline file-${randomBytes(4).toString('hex')}`,
+    `data ${size}\n`,
+  ]
+  const input = Buffer.concat([
+    Buffer.from(head.join('\n')),
+    randomBytes(size),
+    Buffer.from('\nget-mark :1\n'),
+  ])
+  const options = ['--quiet', '--date-format=now', '--cat-blob-fd=1']
+  return git(folder, ['fast-import', ...options], { input, config: { 'fastimport.unpackLimit': '1' } })
 }
 
 /** Returns the value of an `Authorization` header. */

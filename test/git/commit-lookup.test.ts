@@ -19,18 +19,18 @@ function open(t: Test, options?: CommitLookupOptions) {
 }
 
 for (const objectFormat of ['sha1', 'sha256'] as const) {
-  t.test(`${objectFormat}: only commits count`, async (t) => {
+  t.test(`${objectFormat}: only commits are found`, async (t) => {
     const sample = await createSample(t, objectFormat)
     const lookup = open(t)
     const commit = sample.commit()
-    t.equal(await lookup.has(sample, commit), true, 'a commit that no branch leads to')
+    t.equal(await lookup.has(sample, commit), true, 'an unreachable commit')
     t.equal(await lookup.has(sample, sample.blob('blob')), false, 'a blob')
     t.equal(await lookup.has(sample, sample.tree()), false, 'a tree')
     t.equal(await lookup.has(sample, sample.tag(commit)), false, 'a tag object')
     t.equal(await lookup.has(sample, '1'.repeat(commit.length)), false, 'nothing')
   })
 
-  t.test(`${objectFormat}: what is not a full lower-case id never reaches git`, async (t) => {
+  t.test(`${objectFormat}: anything but a full lower-case id is rejected without git`, async (t) => {
     const sample = await createSample(t, objectFormat)
     const lookup = open(t)
     const commit = sample.commit()
@@ -64,7 +64,7 @@ for (const objectFormat of ['sha1', 'sha256'] as const) {
     t.equal(await lookup.has(sample, commit), true)
   })
 
-  t.test(`${objectFormat}: replacement refs change nothing`, async (t) => {
+  t.test(`${objectFormat}: replacement refs are ignored`, async (t) => {
     const sample = await createSample(t, objectFormat)
     const lookup = open(t)
     const commit = sample.commit()
@@ -72,7 +72,7 @@ for (const objectFormat of ['sha1', 'sha256'] as const) {
     const other = sample.commit('other')
     sample.git('replace', '--force', blob, other)
     sample.git('replace', '--force', commit, sample.blob('another blob'))
-    t.equal(sample.git('cat-file', '-t', blob), 'commit', 'git itself would be taken in')
+    t.equal(sample.git('cat-file', '-t', blob), 'commit', 'git itself follows the replacement')
     t.equal(await lookup.has(sample, blob), false)
     t.equal(await lookup.has(sample, commit), true)
   })
@@ -86,15 +86,19 @@ t.test(
     const lookup = open(t)
     const name = 'b'.repeat(64)
     sha1.git('update-ref', `refs/heads/${name}`, sha1.commit())
-    t.equal(await lookup.has(sha1, name), false, 'by the check of the length')
+    t.equal(await lookup.has(sha1, name), false, 'rejected by its length')
     t.equal(await lookup.has(sha256, sha256.commit().slice(0, 40)), false)
-    t.equal(await lookup.has({ ...sha1, id: -1, objectFormat: 'sha256' }, name), false, 'by the answer')
+    t.equal(
+      await lookup.has({ ...sha1, id: -1, objectFormat: 'sha256' }, name),
+      false,
+      'rejected by the answer of git',
+    )
     const prefix = sha256.commit().slice(0, 40)
     t.equal(await lookup.has({ ...sha256, id: -2, objectFormat: 'sha1' }, prefix), false)
   },
 )
 
-t.test('a push counts at once, loose or packed, and a repack changes nothing', async (t) => {
+t.test('pushed objects are found at once, loose or packed, also after a repack', async (t) => {
   const source = await createSample(t)
   const sample = await createSample(t)
   const lookup = open(t)
@@ -123,7 +127,7 @@ t.test('a push counts at once, loose or packed, and a repack changes nothing', a
   t.equal(await lookup.has(sample, unpushed), false)
 })
 
-t.test('objects of a push that is not yet accepted do not count', async (t) => {
+t.test('objects of a push are not found before the push is accepted', async (t) => {
   const source = await createSample(t)
   const sample = await createSample(t)
   const lookup = open(t)
@@ -184,16 +188,16 @@ t.test(
   },
 )
 
-t.test('a process that nobody needs ends when its time is over', async (t) => {
+t.test('a process ends after its lifetime', async (t) => {
   const sample = await createSample(t)
   const lookup = open(t, { maxAge: 50 })
   await lookup.has(sample, sample.commit())
   t.equal(lookup.size, 1)
   await until(() => lookup.size === 0)
-  t.equal(await lookup.has(sample, sample.commit()), true, 'and another one starts when it is')
+  t.equal(await lookup.has(sample, sample.commit()), true, 'another process is started when needed')
 })
 
-t.test('another repository in the same place is another repository', async (t) => {
+t.test('a repository that replaces another one at the same path has its own objects', async (t) => {
   const first = await createSample(t)
   const lookup = open(t)
   const commit = first.commit('first')
@@ -205,14 +209,14 @@ t.test('another repository in the same place is another repository', async (t) =
   t.equal(await lookup.has(second, second.commit('second')), true)
 })
 
-t.test('a repository of another owner is looked at like any other', async (t) => {
+t.test('a repository of another owner can be read', async (t) => {
   const sample = await createSample(t)
   const commit = sample.commit()
   if (process.getuid?.() === 0) chownSync(sample.path, 12345, 12345)
   t.equal(await open(t).has(sample, commit), true)
 })
 
-t.test('a checkout whose work tree is gone', async (t) => {
+t.test('a checkout without its work tree can be read', async (t) => {
   const sample = await createSample(t)
   sample.git('config', 'core.bare', 'false')
   const commit = sample.commit()
@@ -220,7 +224,7 @@ t.test('a checkout whose work tree is gone', async (t) => {
   t.equal(await open(t).has(sample, commit), true)
 })
 
-t.test('in a partial clone nothing is fetched, and an object that was left out is not there', async (t) => {
+t.test('missing objects of a partial clone are not fetched and not found', async (t) => {
   const source = await createSample(t)
   const left = source.blob('content')
   const commit = source.commit()
@@ -237,7 +241,7 @@ t.test('in a partial clone nothing is fetched, and an object that was left out i
   t.equal(await lookup.has(sample, left), false)
 })
 
-t.test('thousands of look-ups at once, each with its own answer', async (t) => {
+t.test('thousands of concurrent look-ups each get their own answer', async (t) => {
   const sample = await createSample(t)
   const commits = sample.commits(1000)
   const blob = sample.blob('blob')

@@ -3,7 +3,7 @@ import t from 'tap'
 import { isAllowedKey } from '../../src/git/config-allowlist.ts'
 import { otherKeys, programKeys, suggestsProgram } from './program-keys.ts'
 
-/** Documented keys that git may run a program by, or open a file by, while it serves: no setting of a call stops them. */
+/** Documented keys that can run a program or open a file in a fetch or push, and that no setting of a call overrides. */
 const refused = [
   'gc.recentObjectsHook',
   'gc.repackFilter',
@@ -19,21 +19,21 @@ const refused = [
   'uploadpack.packObjectsHook',
 ]
 
-/** What the installed git knows, as its documentation writes it. */
+/** All keys of the installed git, spelled as in its documentation. */
 const documented = execFileSync('git', ['help', '--config'], { encoding: 'utf8' })
   .split('\n')
   .filter((line) => /^\w+(\.\S+)+$/.test(line))
 
-/** As `git config --list` prints it, with something in each gap. */
+/** Returns a key as `git config --list` prints it, with a value for each placeholder. */
 function planted(key: string): string {
   const filled = key.replaceAll(/<[^>]*>|\*/g, 'x')
   const [first, last] = [filled.indexOf('.'), filled.lastIndexOf('.')]
   return filled.slice(0, first).toLowerCase() + filled.slice(first, last) + filled.slice(last).toLowerCase()
 }
 
-t.test('every key that git documents is known here', async (t) => {
-  t.ok(documented.length > 500, 'git lists what it knows')
-  // They are followed, they stand for several keys, or git hears them only where a machine or a user is configured.
+t.test('the allowlist covers every key that git documents', async (t) => {
+  t.ok(documented.length > 500, 'git lists its keys')
+  // Includes, patterns for several keys, and keys that git reads only from the configuration of a machine or user.
   const special = /^include(If)?\.|^(extensions|feature)\.\*$|^trace2\./
   const unknown = documented.filter(
     (key) => !special.test(key) && !refused.includes(key) && !isAllowedKey(planted(key)),
@@ -42,13 +42,13 @@ t.test('every key that git documents is known here', async (t) => {
   for (const key of refused) t.notOk(isAllowedKey(planted(key)), key)
 })
 
-t.test('every key that sounds as if it named a program was looked up', async (t) => {
+t.test('every key whose name suggests a program is classified', async (t) => {
   const known = new Set([...Object.keys(programKeys), ...otherKeys].map((key) => key.toLowerCase()))
   const unknown = documented.filter((key) => suggestsProgram.test(key) && !known.has(key.toLowerCase()))
   t.same(unknown, [], 'in none of the lists of test/git/program-keys.ts')
 })
 
-t.test('sections, subsections and names', async (t) => {
+t.test('sections, subsections and names are matched', async (t) => {
   const verdicts: [key: string, allowed: boolean][] = [
     ['core.bare', true],
     ['core.unknown', false],

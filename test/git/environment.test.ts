@@ -18,7 +18,7 @@ t.test('nothing but PATH is inherited', async (t) => {
   t.equal(environment.PATH, process.env.PATH)
 })
 
-t.test('git sees no configuration but the repository’s and the fixed values', async (t) => {
+t.test('git reads no configuration but the repository’s and the fixed settings', async (t) => {
   const { path } = await createSample(t)
   const list = execFileSync('git', ['--git-dir', path, 'config', '--list', '--show-scope'], {
     encoding: 'utf8',
@@ -29,7 +29,7 @@ t.test('git sees no configuration but the repository’s and the fixed values', 
   t.same(others, [`command\tsafe.directory=${path}`, ...fixed])
 })
 
-t.test('replacement refs are off, whatever the repository says', async (t) => {
+t.test('a repository cannot turn replacement refs on', async (t) => {
   const sample = await createSample(t)
   const [older, newer] = [sample.commit('older'), sample.commit('newer')]
   sample.git('replace', newer, older)
@@ -38,7 +38,7 @@ t.test('replacement refs are off, whatever the repository says', async (t) => {
   t.equal(execFileSync('git', show, { encoding: 'utf8', env: gitEnvironment(sample.path) }), 'newer\n')
 })
 
-t.test('the refs of an alternate are not asked for, by whatever command', async (t) => {
+t.test('the refs of an alternate are not listed', async (t) => {
   const base = await createSample(t)
   const sample = await createSample(t)
   const kept = base.commit('kept')
@@ -56,7 +56,7 @@ t.test('the refs of an alternate are not asked for, by whatever command', async 
   t.notMatch(advertise(environment), /\.have|error|warning/)
 })
 
-t.test('a repository of another owner can be worked on', async (t) => {
+t.test('a repository of another owner can be used', async (t) => {
   const { path } = await createSample(t)
   if (process.getuid?.() === 0) chownSync(path, 12345, 12345)
   const run = (env: Record<string, string>) =>

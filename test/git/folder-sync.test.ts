@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { syncFolders } from '../../src/git/folder-sync.ts'
 import { createSample } from './sample-repository.ts'
 
-/** Syncs in a process that is not root, for whom every folder can be opened. */
+/** Syncs in a process that does not run as root, because root can open every folder. */
 async function syncAsUser(t: Test, path: string): Promise<string> {
   const program = join(import.meta.dirname, 'fixtures', 'sync-folders.ts')
   const uid = process.getuid?.() === 0 ? 65_534 : undefined
@@ -34,7 +34,7 @@ t.test('every folder in which git names objects or refs is synced', async (t) =>
     .filter((entry) => entry.isDirectory() && !/tmp_|other/.test(entry.name))
     .map(({ parentPath, name }) => join(parentPath, name))
   t.ok(folders.length > 12)
-  // What cannot be opened cannot be synced: so each is seen to be needed.
+  // A folder that cannot be opened cannot be synced. A failure proves that the folder is synced.
   for (const folder of [sample.path, ...folders]) {
     chmodSync(folder, 0o311)
     t.match(
@@ -46,7 +46,7 @@ t.test('every folder in which git names objects or refs is synced', async (t) =>
   }
 })
 
-t.test('a repository that is gone, or loses a folder meanwhile', async (t) => {
+t.test('a missing repository is an error, a folder removed meanwhile is not', async (t) => {
   const sample = await createSample(t)
   const commit = sample.commit()
   for (let round = 0; round < 20; round++) {

@@ -17,7 +17,7 @@ function open(t: Test, options?: CommitLookupOptions) {
   return lookup
 }
 
-/** A program that answers "commit" to everything, and notes how many questions came with each read. */
+/** A program that answers every question with "commit" and records the number of questions in each read. */
 function noteReads(notes: string): string {
   const program = `
     process.stdin.on('data', (chunk) => {
@@ -28,7 +28,7 @@ function noteReads(notes: string): string {
   return `exec '${process.execPath}' -e '${program.replaceAll("'", `'\\''`)}' '${notes}'`
 }
 
-t.test('all look-ups of one turn go out in one write', async (t) => {
+t.test('all look-ups of one turn are sent in one write', async (t) => {
   const sample = await createSample(t)
   const notes = join(temporaryFolder(t), 'notes')
   const ids = Array.from({ length: 100 }, (_, i) => i.toString(16).padStart(40, '0'))
@@ -38,7 +38,7 @@ t.test('all look-ups of one turn go out in one write', async (t) => {
   t.equal(readFileSync(notes, 'utf8'), '100\n')
 })
 
-t.test('a killed process costs no answer', async (t) => {
+t.test('no answer is lost when the process is killed', async (t) => {
   const sample = await createSample(t)
   const commits = sample.commits(20)
   const lookup = open(t)
@@ -51,7 +51,7 @@ t.test('a killed process costs no answer', async (t) => {
   }
 })
 
-t.test('a process that is killed while more waits than a pipe holds costs no answer either', async (t) => {
+t.test('no answer is lost when the process is killed while its pipe is full', async (t) => {
   const sample = await createSample(t)
   const commits = sample.commits(10)
   const lookup = open(t)
@@ -85,7 +85,7 @@ t.test(
   },
 )
 
-t.test('answers that came before the end count', async (t) => {
+t.test('answers that were written before the process ended are used', async (t) => {
   const sample = await createSample(t)
   const [first, second] = ['1'.repeat(40), '2'.repeat(40)]
   replaceGit(t, 'read id\necho "$id commit"\nexit 1')
@@ -93,7 +93,7 @@ t.test('answers that came before the end count', async (t) => {
   t.same(await Promise.all([lookup.has(sample, first), lookup.has(sample, second)]), [true, true])
 })
 
-t.test('an answer in several pieces, and one about another id', async (t) => {
+t.test('an answer in several chunks and an answer for another id are handled', async (t) => {
   const sample = await createSample(t)
   replaceGit(t, 'read id\nread other\nprintf "$id com"\nsleep 0.05\nprintf "mit\\n$id commit\\n"\nread end')
   const lookup = open(t)
@@ -101,7 +101,7 @@ t.test('an answer in several pieces, and one about another id', async (t) => {
   t.same(await Promise.all(asked), [true, false])
 })
 
-t.test('a git that talks without being asked is stopped', async (t) => {
+t.test('a process that sends too many answers is killed', async (t) => {
   const sample = await createSample(t)
   replaceGit(t, 'read id\necho "$id commit"\necho more\nexec sleep 30')
   const lookup = open(t)
@@ -121,10 +121,10 @@ t.test('without git the repository is unavailable', async (t) => {
   await t.rejects(lookup.has(sample, commit), { name: 'RepositoryUnavailable', message: /ENOENT/ })
   t.equal(lookup.size, 0)
   process.env.PATH = before
-  t.equal(await lookup.has(sample, commit), true, 'and is available again when git is back')
+  t.equal(await lookup.has(sample, commit), true, 'available again when git can be run')
 })
 
-t.test('a git that hangs is killed and the repository unavailable until it answers again', async (t) => {
+t.test('a hanging git is killed, and the repository is unavailable until git answers again', async (t) => {
   const sample = await createSample(t)
   const commit = sample.commit()
   const lookup = open(t, { timeout: 150 })
@@ -139,7 +139,7 @@ t.test('a git that hangs is killed and the repository unavailable until it answe
   t.equal(await lookup.has(sample, commit), true)
 })
 
-t.test('a hanging process that is to end is killed as well', async (t) => {
+t.test('a process that does not end is killed', async (t) => {
   const sample = await createSample(t)
   const lookup = openCommitLookup({ timeout: 100 })
   await lookup.has(sample, sample.commit())

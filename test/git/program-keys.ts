@@ -1,8 +1,8 @@
 /**
- * The keys of git's documentation (git-config(1) of git 2.39 to 2.55, and the pages that it points to) whose values are
- * programs that git runs, tools that it starts by name, or remotes that it runs a program to talk to.
+ * The keys in git's documentation (git-config(1) of git 2.39 to 2.55, and linked pages) whose values are programs that git
+ * runs, tools that it starts by name, or remotes for which it starts a program.
  *
- * The value takes the path of a program.
+ * Each function returns a value for its key from the path of a program.
  */
 export const programKeys: Record<string, (program: string) => string> = {
   ...Object.fromEntries(
@@ -74,7 +74,7 @@ export const programKeys: Record<string, (program: string) => string> = {
   'core.hooksPath': (program) => program.replace(/[^/]*$/, 'hooks'),
   'init.templateDir': (program) => program.replace(/[^/]*$/, ''),
   'receive.procReceiveRefs': () => 'refs/for',
-  // Which of the tools above, or which program of that name.
+  // Name of one of the tools above, or of a program.
   'diff.guitool': () => 'x',
   'diff.tool': () => 'x',
   'help.browser': () => 'x',
@@ -85,7 +85,7 @@ export const programKeys: Record<string, (program: string) => string> = {
   'web.browser': () => 'x',
 }
 
-/** Keys of the documentation that sound alike and name no program. */
+/** Documented keys with similar names that do not name a program. */
 export const otherKeys = [
   // Switches and numbers for those above.
   'core.fsmonitorHookVersion',
@@ -126,7 +126,7 @@ export const otherKeys = [
   'sendemail.smtpServerOption',
   'sendemail.smtpServerPort',
   'sendemail.smtpEncryption',
-  // What drivers do with lines, and what they are called.
+  // Patterns and names of drivers.
   'diff.<driver>.binary',
   'diff.<driver>.wordRegex',
   'diff.<driver>.xfuncname',
@@ -154,6 +154,6 @@ export const otherKeys = [
   'remote.<name>.proxyAuthMethod',
 ]
 
-/** What a key sounds like that names a program. */
+/** Matches names of keys that may name a program. */
 export const suggestsProgram =
   /command|cmd|program|hook|helper|driver|proxy|textconv|askpass|editor|pager|browser|viewer|httpd|tunnel|tool|(?:upload|receive)pack$|vcs|clean$|smudge|process|external|insteadof|templatedir|fsmonitor|smtpserver|exec$|^alias\./i

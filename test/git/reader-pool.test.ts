@@ -20,7 +20,7 @@ async function createSamples(
   return samples.map((sample) => ({ sample, commit: sample.commit(sample.path) }))
 }
 
-t.test('one process a repository, and the one used longest ago ends first', async (t) => {
+t.test('each repository has one process, and the least recently used one ends first', async (t) => {
   const [a, b, c] = await createSamples(t, 3)
   if (a === undefined || b === undefined || c === undefined) throw new Error('three samples')
   const lookup = open(t, { maxProcesses: 2 })
@@ -54,7 +54,7 @@ for (const maxProcesses of [1, 3]) {
   })
 }
 
-t.test('one repository that hangs does not stop the others, even with one process', async (t) => {
+t.test('a hanging repository does not block the others, even with one process', async (t) => {
   const [a, b] = await createSamples(t, 2)
   if (a === undefined || b === undefined) throw new Error('two samples')
   const lookup = open(t, { maxProcesses: 1, timeout: 200 })
@@ -78,7 +78,7 @@ t.test('a process that cannot be started takes no place', async (t) => {
   await pool.close()
 })
 
-t.test('closing answers what was asked, ends the processes and refuses what comes later', async (t) => {
+t.test('closing completes pending look-ups, ends the processes and refuses new look-ups', async (t) => {
   const samples = await createSamples(t, 3)
   const lookup = openCommitLookup({ maxProcesses: 2 })
   const asked = samples.map(({ sample, commit }) => lookup.has(sample, commit))
@@ -92,7 +92,7 @@ t.test('closing answers what was asked, ends the processes and refuses what come
   await openCommitLookup().close()
 })
 
-t.test('the processes end with the server, also when it is killed', async (t) => {
+t.test('the processes end with the server, also if it is killed', async (t) => {
   const sample = await createSample(t)
   const { path } = sample
   const argument = JSON.stringify({ repository: sample, sha: sample.commit() })

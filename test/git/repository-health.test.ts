@@ -16,7 +16,7 @@ async function openWithProcess(t: Test, sample: SampleRepository) {
   return lookup
 }
 
-t.test('a repository whose folder is gone is unavailable, not without commits', async (t) => {
+t.test('a repository whose folder is missing is unavailable, not empty', async (t) => {
   const sample = await createSample(t)
   const commit = sample.commit()
   const lookup = await openWithProcess(t, sample)
@@ -27,11 +27,11 @@ t.test('a repository whose folder is gone is unavailable, not without commits', 
   await t.rejects(lookup.has(sample, commit), { ...unavailable, message: /ENOTDIR/ })
   rmSync(sample.path)
   renameSync(`${sample.path}.away`, sample.path)
-  t.equal(await lookup.has(sample, commit), true, 'until it is back')
+  t.equal(await lookup.has(sample, commit), true, 'available again when the folder is back')
   t.equal(await lookup.has(sample, '1'.repeat(40)), false)
 })
 
-t.test('a folder that goes between the question and the answer', async (t) => {
+t.test('a folder that is removed between the question and the answer', async (t) => {
   const sample = await createSample(t)
   const lookup = await openWithProcess(t, sample)
   for (let turns = 0; turns < 5; turns += 1) {
@@ -39,7 +39,7 @@ t.test('a folder that goes between the question and the answer', async (t) => {
     for (let turn = 0; turn < turns; turn += 1) await new Promise((resolve) => setImmediate(resolve))
     renameSync(sample.path, `${sample.path}.away`)
     const outcome = await asked
-    // From a certain turn on it is answered before the folder goes.
+    // After enough turns the answer arrives before the folder is removed.
     if (turns === 0) t.equal(outcome, 'RepositoryUnavailable')
     else t.ok(['false', 'RepositoryUnavailable'].includes(outcome), outcome)
     renameSync(`${sample.path}.away`, sample.path)
@@ -47,7 +47,7 @@ t.test('a folder that goes between the question and the answer', async (t) => {
 })
 
 for (const part of ['HEAD', 'objects', 'refs']) {
-  t.test(`a repository without ${part}`, async (t) => {
+  t.test(`a repository without ${part} is unavailable`, async (t) => {
     const sample = await createSample(t)
     const lookup = openCommitLookup()
     t.teardown(() => lookup.close())
@@ -58,7 +58,7 @@ for (const part of ['HEAD', 'objects', 'refs']) {
 }
 
 for (const part of ['HEAD', 'objects']) {
-  t.test(`a repository that loses ${part} while its process lives`, async (t) => {
+  t.test(`a repository that loses ${part} while its process is running is unavailable`, async (t) => {
     const sample = await createSample(t)
     const lookup = await openWithProcess(t, sample)
     rmSync(join(sample.path, part), { recursive: true })
@@ -66,7 +66,7 @@ for (const part of ['HEAD', 'objects']) {
   })
 }
 
-t.test('a repository without a folder for packs is one', async (t) => {
+t.test('a repository without a folder for packs is available', async (t) => {
   const sample = await createSample(t)
   const commit = sample.commit()
   const lookup = await openWithProcess(t, sample)
@@ -75,7 +75,7 @@ t.test('a repository without a folder for packs is one', async (t) => {
   t.equal(await lookup.has(sample, '1'.repeat(40)), false)
 })
 
-t.test('the state changes with packs and folders, and tells what need not be looked at again', async (t) => {
+t.test('the state changes with packs and folders, and unchanged files are not checked again', async (t) => {
   const sample = await createSample(t)
   const empty = await checkRepositoryFiles(sample.path)
   t.equal(await checkRepositoryFiles(sample.path), empty)
@@ -97,7 +97,7 @@ t.test('temporary files of git need not be readable', async (t) => {
   chmodSync(quarantine, 0o755)
 })
 
-t.test('files that may not be opened', async (t) => {
+t.test('a repository with files that cannot be opened is unavailable', async (t) => {
   const sample = await createSample(t)
   const pack = join(sample.path, 'objects', 'pack')
   const loose = sample.commit('loose')
@@ -123,7 +123,7 @@ t.test('files that may not be opened', async (t) => {
   }
 })
 
-/** Looks up from another process that is not root, for whom every file can be opened. */
+/** Looks up in a process that does not run as root, because root can open every file. */
 async function lookUpAsUser(t: Test, sample: SampleRepository, sha: string): Promise<string> {
   const { id, path, objectFormat } = sample
   const uid = process.getuid?.() === 0 ? 65_534 : undefined

@@ -35,14 +35,14 @@ for (const objectFormat of ['sha1', 'sha256'] as const) {
   })
 }
 
-t.test('creates nothing over something', async (t) => {
+t.test('does not overwrite an existing folder', async (t) => {
   const folder = temporaryFolder(t)
   writeFileSync(join(folder, 'file'), '')
   await t.rejects(createBareRepository(folder, 'sha1'), { code: 'EEXIST' })
   t.same(readdirSync(folder), ['file'])
 })
 
-t.test('leaves nothing behind when git fails', async (t) => {
+t.test('leaves no files behind if git fails', async (t) => {
   const path = join(temporaryFolder(t), 'repository.git')
   const before = process.env.PATH
   process.env.PATH = '/nowhere'
@@ -82,7 +82,7 @@ t.test('inspects a repository of another owner', async (t) => {
   t.same(await inspectRepository(path), { path, objectFormat: 'sha1' })
 })
 
-t.test('a git that cannot sync what it writes is refused', async (t) => {
+t.test('a git version that cannot sync to disk is refused', async (t) => {
   for (const version of ['1.9.1', '2.4.0', '2.35.9', '2.35.0.windows.1']) {
     replaceGit(t, `echo "git version ${version}"`)
     await t.rejects(checkGit(), { message: `git ${version} is too old` }, version)
@@ -93,7 +93,7 @@ t.test('a git that cannot sync what it writes is refused', async (t) => {
   }
 })
 
-t.test('says why something is no repository', async (t) => {
+t.test('the error says why a path is not a repository', async (t) => {
   const folder = temporaryFolder(t)
   const { path } = await createSample(t)
   await t.rejects(inspectRepository(folder), {

@@ -13,7 +13,7 @@ import { join } from 'node:path'
 import type { Test } from 'tap'
 import { createBareRepository, type ObjectFormat } from '../../src/git/repository.ts'
 
-/** The environment of the git commands with which tests prepare repositories: nobody's configuration. */
+/** The environment of git commands that prepare repositories, without the user's configuration. */
 const environment = {
   PATH: process.env.PATH,
   GIT_CONFIG_NOSYSTEM: '1',
@@ -35,7 +35,7 @@ export function git(directory: string, args: readonly string[], input = ''): str
   }).trim()
 }
 
-/** A folder that goes when the test ends. Unlike `t.testdir` every user may enter it. */
+/** Creates a folder that is removed when the test ends. Unlike with `t.testdir`, every user can enter it. */
 export function temporaryFolder(t: Test): string {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'git-test-')))
   chmodSync(folder, 0o755)
@@ -45,7 +45,7 @@ export function temporaryFolder(t: Test): string {
 
 let lastId = 0
 
-/** A repository on disk with its own id, and quick ways to put objects in. */
+/** A repository on disk with its own id, and methods to add objects quickly. */
 export class SampleRepository {
   readonly id: number
   readonly path: string
@@ -72,7 +72,7 @@ export class SampleRepository {
     return git(this.path, ['mktree'], `100644 blob ${this.blob('content')}\tfile\n`)
   }
 
-  /** Writes a commit that no branch leads to and returns its id. */
+  /** Writes an unreachable commit and returns its id. */
   commit(message = 'message'): string {
     return git(this.path, ['commit-tree', this.tree(), '-m', message])
   }
@@ -94,7 +94,7 @@ export class SampleRepository {
   }
 }
 
-/** Creates a bare repository in a folder that goes when the test ends. */
+/** Creates a bare repository that is removed when the test ends. */
 export async function createSample(t: Test, objectFormat: ObjectFormat = 'sha1'): Promise<SampleRepository> {
   const path = join(temporaryFolder(t), 'repository.git')
   await createBareRepository(path, objectFormat)
@@ -102,9 +102,9 @@ export async function createSample(t: Test, objectFormat: ObjectFormat = 'sha1')
 }
 
 /**
- * Puts a program in the place of git until the test ends.
+ * Replaces git by a program until the test ends.
  *
- * @param script what a POSIX shell runs
+ * @param script a POSIX shell script
  */
 export function replaceGit(t: Test, script: string): void {
   const folder = temporaryFolder(t)
@@ -116,7 +116,7 @@ export function replaceGit(t: Test, script: string): void {
   })
 }
 
-/** The process ids of the running `git cat-file` of a repository. */
+/** Returns the ids of the running `git cat-file` processes of a repository. */
 export function readersOf(path: string): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -124,7 +124,7 @@ export function readersOf(path: string): number[] {
     .filter((pid) => commandLine(pid).includes(`--git-dir=${path}\0`) && isRunning(pid))
 }
 
-/** Whether the process exists and has not ended; one that only waits to be collected by its parent has. */
+/** Returns whether the process is running; a zombie is not. */
 export function isRunning(pid: number): boolean {
   try {
     return !/^State:\s*[ZX]/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
@@ -133,7 +133,7 @@ export function isRunning(pid: number): boolean {
   }
 }
 
-/** The arguments of a process, each ended by a NUL; empty when it is gone. */
+/** Returns the arguments of a process, each ended by a NUL, or an empty text if it has ended. */
 export function commandLine(pid: number): string {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8')
@@ -142,7 +142,7 @@ export function commandLine(pid: number): string {
   }
 }
 
-/** Waits until `condition` holds, at most five seconds. */
+/** Waits until `condition` is true, at most five seconds. */
 export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
   const end = performance.now() + 5000
   while (!(await condition())) {

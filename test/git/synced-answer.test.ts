@@ -8,7 +8,7 @@ const progress = (text: string) => packet(`\x02${text}`)
 const KEEP_ALIVE = packet('\x01')
 const REPORT = packet(`\x01${packet('unpack ok\n')}${packet('ok refs/heads/main\n')}0000`)
 
-/** One of the two streams with a sync that the test completes, and what came out of it so far. */
+/** Creates one of the two streams with a sync that the test completes, and collects its output. */
 async function follow(create: typeof syncBeforeReport) {
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   let syncs = 0
@@ -40,7 +40,7 @@ async function follow(create: typeof syncBeforeReport) {
   }
 }
 
-t.test('progress is passed on at once, a report after the sync', async (t) => {
+t.test('progress is passed on at once, the report after the sync', async (t) => {
   const { write, state, resolve, closed, end } = await follow(syncBeforeReport)
   const begin = progress('Unpacking') + KEEP_ALIVE + progress('...')
   await write(begin)
@@ -55,7 +55,7 @@ t.test('progress is passed on at once, a report after the sync', async (t) => {
   t.same(state(), { syncs: 1, output, ended: true })
 })
 
-t.test('what else ends a push waits too', async (t) => {
+t.test('every other end of a push waits for the sync too', async (t) => {
   const bodies = {
     'a report without side-band': `${packet('unpack ok\n')}0000`,
     'no report': '0000',
@@ -77,7 +77,7 @@ t.test('what else ends a push waits too', async (t) => {
   }
 })
 
-t.test('the list of refs waits with its end', async (t) => {
+t.test('the end of the list of refs waits for the sync', async (t) => {
   const { write, state, resolve, closed, end } = await follow(syncBeforeEnd)
   await write(packet('# service=git-receive-pack\n'))
   await write(`0000${packet(`${'1'.repeat(40)} refs/heads/main`)}00`)
@@ -92,7 +92,7 @@ t.test('the list of refs waits with its end', async (t) => {
   t.match(state().output, /main0000$/)
 })
 
-t.test('a sync that fails breaks the answer off', async (t) => {
+t.test('a failed sync cuts off the answer', async (t) => {
   for (const create of [syncBeforeReport, syncBeforeEnd]) {
     const { write, state, reject, closed, end } = await follow(create)
     await write(progress('Unpacking') + REPORT)
@@ -104,7 +104,7 @@ t.test('a sync that fails breaks the answer off', async (t) => {
   }
 })
 
-t.test('however the bytes arrive', async () => {
+t.test('chunks of any size are handled', async () => {
   const part = fc.oneof(
     fc.string({ unit: 'binary-ascii', maxLength: 40 }).map(progress),
     fc.constant(KEEP_ALIVE),
