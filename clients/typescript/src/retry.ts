@@ -1,6 +1,6 @@
 import { backoff } from './backoff.ts'
 import type { CircuitBreaker } from './circuit-breaker.ts'
-import { sleep } from './sleep.ts'
+import { LONGEST_TIMER, sleep } from './sleep.ts'
 import { type Answer, type Outcome, unanswered } from './transport.ts'
 
 export interface RetryOptions {
@@ -26,6 +26,7 @@ export async function sendWithRetry(
   { timeout, deadline, signal, superseded }: RetryOptions,
 ): Promise<Answer> {
   const left = () => deadline - performance.now()
+  let previous: Answer | undefined
   for (let index = 0; ; index++) {
     signal?.throwIfAborted()
     const refusal = breaker.refusal()
@@ -36,12 +37,14 @@ export async function sendWithRetry(
       await sleep(pause.milliseconds, signal, superseded)
       continue
     }
-    if (left() <= 0)
-      return unanswered(
-        'not sent: the time limit was reached while an earlier report of this context was under way',
-      )
-    const { answer, retry } = await sendOnce(send, Math.min(timeout, left()), signal)
+    // A timer may fire late: then the answer before it tells the reason.
+    if (left() <= 0) return previous ?? unanswered('not sent: the time limit was reached')
+    const budget = Math.min(timeout, left())
+    const { answer, retry } = await sendOnce(send, budget, signal)
     signal?.throwIfAborted()
+    // An attempt that the deadline cut short says less than the one before it.
+    if (previous && answer.status === 0 && budget < timeout && left() <= 0) return previous
+    previous = answer
     breaker.record(answer)
     const delay = backoff(index)
     if (!retry || superseded?.aborted || delay >= left()) return answer
@@ -60,7 +63,7 @@ async function sendOnce(
   const stop = () => controller.abort(signal?.reason)
   const timer = setTimeout(
     () => controller.abort(new Error(`timed out after ${Math.round(milliseconds)} ms`)),
-    milliseconds,
+    Math.min(milliseconds, LONGEST_TIMER),
   )
   signal?.addEventListener('abort', stop)
   try {

@@ -30,6 +30,17 @@ export type Transport = (
 export type Fetch = (request: Request) => Promise<Response>
 
 const RETRIED = [429, 502, 503, 504]
+/** Largest answer that is read, in bytes; that of a commit with 10,000 contexts is a quarter of it. */
+const LARGEST = 64 * 2 ** 20
+
+/** Types of openapi-fetch for any operation; the generated operations type what callers pass. */
+type HttpMethod = 'get' | 'put' | 'post' | 'delete' | 'options' | 'head' | 'patch' | 'trace'
+type AnyPaths = Record<string, Record<HttpMethod, AnyOperation>>
+interface AnyOperation {
+  parameters: Record<'path' | 'query', OperationInput['parameters']>
+  requestBody?: { content: { 'application/json': unknown } }
+  responses: { default: { content: { 'application/json': unknown } } }
+}
 
 /** Creates the transport: the only module that depends on openapi-fetch. */
 export function createTransport(
@@ -37,12 +48,15 @@ export function createTransport(
   token: string | undefined,
   fetch: Fetch | undefined,
 ): Transport {
-  const http = createFetchClient<Record<string, never>>({
+  const send = fetch ?? ((request) => globalThis.fetch(request))
+  const http = createFetchClient<AnyPaths>({
     baseUrl,
-    ...(fetch && { fetch }),
+    fetch: async (request) => limitBody(await send(request)),
     headers: { Accept: 'application/json', ...(token && { Authorization: `Bearer ${token}` }) },
   })
   return async (operation, { parameters, body }, { signal, ifNoneMatch }) => {
+    // The contract knows no other methods.
+    const method = operation.method.toLowerCase() as HttpMethod
     const isQuery = (name: string) => operation.query.includes(name)
     const init = {
       params: {
@@ -55,20 +69,17 @@ export function createTransport(
       // A followed redirect turns a report into a read, or carries the token elsewhere.
       redirect: 'manual',
       signal,
-    }
+    } as const
     try {
-      const { data, error, response } = await Reflect.apply(http.request, http, [
-        operation.method,
-        operation.path,
-        init,
-      ])
+      const { data, error, response } = await http.request(method, operation.path, init)
       const repeatable = operation.repeatable || response.status === 429
       return {
-        answer: readAnswer(operation, response, response.ok ? data : error),
+        answer: readAnswer(operation, response, response.ok ? data : error, ifNoneMatch !== undefined),
         retry: repeatable && RETRIED.includes(response.status),
       }
     } catch (error) {
-      return { answer: unanswered(`no answer: ${reasonOf(error)}`), retry: operation.repeatable }
+      const retry = operation.repeatable && !(error instanceof AnswerTooLarge)
+      return { answer: unanswered(`no answer: ${reasonOf(error)}`), retry }
     }
   }
 }
@@ -78,9 +89,31 @@ export function unanswered(error: string, headers = new Headers()): Answer {
   return { status: 0, body: { error }, headers }
 }
 
-function readAnswer(operation: Operation, response: Response, content: unknown): Answer {
+class AnswerTooLarge extends Error {}
+
+/** Returns the response with a body that fails once it is too large: a build shares its memory with this process. */
+function limitBody(response: Response): Response {
+  if (response.body === null) return response
+  let size = 0
+  const limit = new TransformStream<Uint8Array, Uint8Array>({
+    transform(chunk, controller) {
+      size += chunk.byteLength
+      if (size > LARGEST) controller.error(new AnswerTooLarge(`the answer is larger than ${LARGEST} bytes`))
+      else controller.enqueue(chunk)
+    },
+  })
+  return new Response(response.body.pipeThrough(limit), response)
+}
+
+function readAnswer(
+  operation: Operation,
+  response: Response,
+  content: unknown,
+  conditional: boolean,
+): Answer {
   const { status, headers } = response
-  const declared = operation.statuses.includes(status)
+  // Without If-None-Match, 304 answers a question that was not asked.
+  const declared = operation.statuses.includes(status) && (conditional || status !== 304)
   if (declared && status === 304) return { status, body: undefined, headers }
   // Failures come parsed where they are JSON; successes as text.
   const body = response.ok ? parseJson(content) : content

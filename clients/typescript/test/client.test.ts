@@ -85,7 +85,11 @@ t.test('what is no answer of the service has status 0 and says why', async (t) =
     status: 0,
     body: { error: /leads to https:\/\/status\.example\.org\// },
   })
-  t.equal(proxy.passages.length, 4, 'none of these is worth another try')
+  proxy.plan({ status: 304 })
+  t.match(await client.listStatuses(commit), { status: 0, body: { error: 'answered 304: Not Modified' } })
+  proxy.plan({ status: 200, body: 'x'.repeat(65 * 2 ** 20) })
+  t.match(await client.listStatuses(commit), { status: 0, body: { error: /larger than 67108864 bytes/ } })
+  t.equal(proxy.passages.length, 6, 'none of these is worth another try')
 
   await proxy.close()
   const down = await createClient({ baseUrl: proxy.url, token, totalTimeout: 3_000 }).listStatuses(commit)

@@ -71,6 +71,26 @@ t.test('a server that hangs costs one timeout a try, and never more than the tot
   t.strictSame(await stored(), ['default success'])
 })
 
+t.test('an attempt that the time limit cuts short does not hide the reason before it', async (t) => {
+  const { proxy, token, commit } = await startService(t)
+  for (const fault of [{ status: 503 }, 'reset'] as const) {
+    proxy.plan(fault, ...Array.from({ length: 9 }, () => 'hang' as const))
+    const client = createClient({ baseUrl: proxy.url, token, totalTimeout: 600 })
+    const answer = await client.listStatuses(commit)
+    if (fault === 'reset') t.match(answer, { status: 0, body: { error: /ECONNRESET|closed|socket/ } })
+    else t.match(answer, { status: 503 })
+    proxy.dropPlan()
+  }
+})
+
+t.test('times without a bound are no bounds', async (t) => {
+  const { proxy, token, commit } = await startService(t)
+  const unbounded = { timeout: Number.POSITIVE_INFINITY, totalTimeout: Number.POSITIVE_INFINITY }
+  const client = createClient({ baseUrl: proxy.url, token, ...unbounded })
+  t.equal((await client.listStatuses(commit)).status, 200)
+  t.equal(proxy.passages.length, 1)
+})
+
 t.test('a signal ends a try, a pause and a place in the line', async (t) => {
   const { proxy, token, commit } = await startService(t)
   const client = createClient({ baseUrl: proxy.url, token })

@@ -10,7 +10,9 @@ export function checkoutOf(cwd: string): { sha?: string | undefined; repository?
 
 /** Returns the full id of the commit that a branch, a tag, `HEAD` or a short id names in the checkout around a folder. */
 export function resolveCommit(cwd: string, name: string): string | undefined {
-  return git(cwd, 'rev-parse', '--verify', '--quiet', '--end-of-options', `${name}^{commit}`)
+  // No revision begins with a dash. Before git 2.30, rev-parse has no --end-of-options.
+  if (name.startsWith('-')) return undefined
+  return git(cwd, 'rev-parse', '--verify', '--quiet', `${name}^{commit}`)
 }
 
 /** Returns whether a folder is in a git checkout. */

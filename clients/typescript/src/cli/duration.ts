@@ -1,3 +1,4 @@
+import { LONGEST_TIMER } from '../sleep.ts'
 import { UsageError } from './usage-error.ts'
 
 const UNITS = new Map([
@@ -16,8 +17,7 @@ export function parseDuration(text: string, name: string): number {
   const [, amount, unit = ''] = /^(\d+(?:\.\d+)?)([smh])$/.exec(text) ?? []
   const factor = UNITS.get(unit)
   const milliseconds = Number(amount) * (factor ?? Number.NaN)
-  // The longest timer of the platform.
-  if (Number.isNaN(milliseconds) || milliseconds > 2 ** 31 - 1) {
+  if (Number.isNaN(milliseconds) || milliseconds > LONGEST_TIMER) {
     throw new UsageError(
       `${name}: "${text}" is not a duration of at most 24 days (expected for example 90s, 10m or 1h)`,
     )

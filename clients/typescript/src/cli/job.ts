@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import type envCiOf from 'env-ci'
+import { operations } from '../generated/operations.ts'
 import { checkoutOf, slugOf } from './checkout.ts'
 
 /** What the CI system and the checkout say about the running job. */
@@ -16,7 +17,7 @@ export interface Job {
 type Environment = NodeJS.ProcessEnv
 
 const FULL_ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/i
-const TARGET_URL_BYTES = 2_048
+const TARGET_URL_BYTES = operations.reportStatus.maxLength.target_url
 
 /** Returns whether this is a full commit id. */
 export function isFullId(text: string): boolean {

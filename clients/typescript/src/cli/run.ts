@@ -26,8 +26,11 @@ export async function run(args: string[], env: NodeJS.ProcessEnv): Promise<numbe
   const cancelled = new AbortController()
   let child: Command | undefined
   let cancelledBy: NodeJS.Signals | undefined
+  let hasEnded = false
   for (const signal of SIGNALS) {
     process.on(signal, () => {
+      // The result is known, and reported within the time limit.
+      if (hasEnded) return
       // A terminal has already sent this signal to the command.
       if (!(process.stdin.isTTY && (signal === 'SIGINT' || signal === 'SIGQUIT'))) child?.kill(signal)
       cancelledBy ??= signal
@@ -44,6 +47,7 @@ export async function run(args: string[], env: NodeJS.ProcessEnv): Promise<numbe
   const started = performance.now()
   if (!cancelledBy) child = start(...command)
   const ending: Ending = child ? await child.ended : { kind: 'killed', signal: cancelledBy ?? 'SIGTERM' }
+  hasEnded = true
   const { state, description, exitCode } = resultOf(ending, performance.now() - started, cancelledBy)
   if (ending.kind === 'not started') say(`${command[0]} could not be started: ${ending.reason}`)
   const result = await noticeSlow(report(state, description))

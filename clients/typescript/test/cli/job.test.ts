@@ -216,6 +216,8 @@ t.test('a commit is given by any name that git resolves in the checkout', async 
 
   const unknown = await commandLine(t, ['get', '--output=x'.slice(2)], { env, cwd: checkout }).finished
   t.match(unknown, { code: 2, stderr: /"output=x" names no commit in this checkout/ })
+  const dashed = await commandLine(t, ['get', '--sha=--all'], { env, cwd: checkout }).finished
+  t.match(dashed, { code: 2, stderr: /"--all" names no commit in this checkout/ })
   const outside = await commandLine(t, ['get', 'HEAD', '--repo', repository], { env }).finished
   t.match(outside, { code: 2, stderr: /"HEAD" is not a full commit id, and there is no git checkout here/ })
 })

@@ -3,7 +3,7 @@ import { commandLine } from '../helpers/command-line.ts'
 import { environmentOf, placeOf, runScript, sentStates } from '../helpers/run-script.ts'
 import { startService } from '../helpers/service.ts'
 
-const first = await startService(t, { commits: 9 })
+const first = await startService(t, { commits: 10 })
 t.jobs = 8
 
 t.test('connection refused until the command ends', { buffered: true }, async (t) => {
@@ -69,6 +69,16 @@ for (const [name, plan] of Object.entries(faults)) {
     },
   )
 }
+
+t.test('a signal after the command has ended changes nothing', { buffered: true }, async (t) => {
+  const service = await first.again()
+  service.proxy.plan('pass', { status: 503, headers: { 'retry-after': '1' } })
+  const running = runScript(t, service, '')
+  await service.proxy.reached(2)
+  running.child.kill('SIGTERM')
+  t.match(await running.finished, { code: 0, stderr: '' })
+  t.strictSame(await service.stored(), ['default success'])
+})
 
 t.test('a refused token ends the reports, not the build', { buffered: true }, async (t) => {
   const service = await first.again()

@@ -31,6 +31,8 @@ export interface FaultyProxy {
   passages: Passage[]
   /** What the next requests meet; those after them pass. */
   plan(...faults: Fault[]): void
+  /** Removes what is planned. */
+  dropPlan(): void
   /** Refuses connections until `open` is called. */
   close(): Promise<void>
   open(): Promise<void>
@@ -101,6 +103,7 @@ export async function startFaultyProxy(t: Test, target: string): Promise<FaultyP
     url: `http://127.0.0.1:${port}`,
     passages,
     plan: (...faults) => void planned.push(...faults),
+    dropPlan: () => void planned.splice(0),
     close,
     open,
     reached: (count) => until(() => passages.length >= count),
