@@ -1,12 +1,13 @@
 const FIRST = 500
-const LARGEST = 8_000
+/** Largest pause between two attempts, in milliseconds. */
+export const LONGEST_PAUSE = 8_000
 
-/** Milliseconds to wait after the try of that index: anything up to a bound that doubles, 8 s at most (full jitter). */
+/** Returns a random pause after the attempt of that index, below a bound that doubles (full jitter), in milliseconds. */
 export function backoff(index: number): number {
-  return Math.random() * Math.min(LARGEST, FIRST * 2 ** index)
+  return Math.random() * Math.min(LONGEST_PAUSE, FIRST * 2 ** index)
 }
 
-/** `Retry-After` in seconds (RFC 9110, section 10.2.3), be it a number or a date; null when there is none. */
+/** Returns `Retry-After` in seconds, given as a number or a date (RFC 9110, section 10.2.3); null when there is none. */
 export function retryAfter(headers: Headers): number | null {
   const value = headers.get('retry-after')?.trim()
   if (!value) return null

@@ -38,6 +38,8 @@ export interface CallOptions extends TimeoutOptions {
 /** One method for each operation of the API, and `waitForState`, which is built on them. */
 export type Client = Operations<CallOptions> & { waitForState: WaitForState }
 
+export const defaultTimes = { timeout: 10_000, totalTimeout: 30_000 }
+
 /**
  * Creates a typed client of the API.
  *
@@ -59,8 +61,9 @@ export function createClient({ baseUrl, token, fetch, ...defaults }: ClientOptio
     input: OperationInput,
     { signal, ifNoneMatch, ...own }: CallOptions = {},
   ): Promise<Result> {
-    const timeout = own.timeout ?? defaults.timeout ?? 10_000
-    const deadline = performance.now() + (own.totalTimeout ?? defaults.totalTimeout ?? 30_000)
+    const timeout = own.timeout ?? defaults.timeout ?? defaultTimes.timeout
+    const totalTimeout = own.totalTimeout ?? defaults.totalTimeout ?? defaultTimes.totalTimeout
+    const deadline = performance.now() + totalTimeout
     const send = (superseded?: AbortSignal) =>
       sendWithRetry(breaker, (stop) => transport(operation, input, { signal: stop, ifNoneMatch }), {
         timeout,

@@ -29,7 +29,7 @@ export type Transport = (
 /** Replaces the global `fetch`, for example to use a proxy. */
 export type Fetch = (request: Request) => Promise<Response>
 
-const RETRIED = [429, 502, 503, 504]
+export const RETRIED = [429, 502, 503, 504]
 /** Largest answer that is read, in bytes; that of a commit with 10,000 contexts is a quarter of it. */
 const LARGEST = 64 * 2 ** 20
 
@@ -91,7 +91,7 @@ export function unanswered(error: string, headers = new Headers()): Answer {
 
 class AnswerTooLarge extends Error {}
 
-/** Returns the response with a body that fails once it is too large: a build shares its memory with this process. */
+/** Returns the response with a body that fails once it is too large: a build may have little memory to spare. */
 function limitBody(response: Response): Response {
   if (response.body === null) return response
   let size = 0

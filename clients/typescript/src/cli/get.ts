@@ -4,13 +4,11 @@ import { exitCodeOf, exitCodes } from './exit-codes.ts'
 import { findTarget, targetOptions } from './target.ts'
 import { hasColours, noticeSlow, paint, plain, print, say } from './terminal.ts'
 
+export const getOptions = { ...targetOptions, json: { type: 'boolean' } } as const
+
 /** `commit-status get`: shows the statuses of a commit. */
 export async function get(args: string[], env: NodeJS.ProcessEnv): Promise<number> {
-  const { values, positionals } = parse({
-    args,
-    allowPositionals: true,
-    options: { ...targetOptions, json: { type: 'boolean' } },
-  })
+  const { values, positionals } = parse({ args, allowPositionals: true, options: getOptions })
   const sha = oneCommit(values.sha, positionals)
   const { client, ...commit } = await findTarget({ ...values, sha, 'target-url': '' }, env)
   const result = await noticeSlow(client.listStatuses(commit))

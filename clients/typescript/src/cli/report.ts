@@ -8,20 +8,19 @@ import { UsageError } from './usage-error.ts'
 
 const STATES = operations.reportStatus.values.state
 
+export const reportOptions = {
+  ...targetOptions,
+  state: { type: 'string' },
+  context: { type: 'string' },
+  description: { type: 'string' },
+  'target-url': { type: 'string' },
+  truncate: { type: 'boolean' },
+  json: { type: 'boolean' },
+} as const
+
 /** `commit-status report`: sends one status. */
 export async function report(args: string[], env: NodeJS.ProcessEnv): Promise<number> {
-  const { values } = parse({
-    args,
-    options: {
-      ...targetOptions,
-      state: { type: 'string' },
-      context: { type: 'string' },
-      description: { type: 'string' },
-      'target-url': { type: 'string' },
-      truncate: { type: 'boolean' },
-      json: { type: 'boolean' },
-    },
-  })
+  const { values } = parse({ args, options: reportOptions })
   const state = STATES.find((name) => name === values.state)
   if (!state)
     throw new UsageError(

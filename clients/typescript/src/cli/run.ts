@@ -16,6 +16,13 @@ const HEAD_START = 1_000
 const NOT_FOUND = 127
 const NOT_EXECUTABLE = 126
 
+export const runOptions = {
+  ...targetOptions,
+  context: { type: 'string' },
+  'target-url': { type: 'string' },
+  strict: { type: 'boolean', default: false },
+} as const
+
 /**
  * `commit-status run -- COMMAND…`: runs a command, reports its result, and returns the command's exit code.
  *
@@ -60,15 +67,7 @@ function readArguments(args: string[]) {
   const end = args.indexOf('--')
   const [name, ...rest] = end < 0 ? [] : args.slice(end + 1)
   if (!name) throw new UsageError('missing command: commit-status run [OPTION…] -- COMMAND…')
-  const { values } = parse({
-    args: args.slice(0, end),
-    options: {
-      ...targetOptions,
-      context: { type: 'string' },
-      'target-url': { type: 'string' },
-      strict: { type: 'boolean', default: false },
-    },
-  })
+  const { values } = parse({ args: args.slice(0, end), options: runOptions })
   const command: [string, string[]] = [name, rest]
   return { values, command }
 }

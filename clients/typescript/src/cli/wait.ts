@@ -7,6 +7,17 @@ import { print, say } from './terminal.ts'
 import { UsageError } from './usage-error.ts'
 import { showProgress } from './wait-progress.ts'
 
+export const waitOptions = {
+  ...targetOptions,
+  require: { type: 'string', multiple: true },
+  only: { type: 'boolean', default: false },
+  settle: { type: 'string', default: '10s' },
+  stalled: { type: 'string' },
+  timeout: { type: 'string', default: '10m' },
+  interval: { type: 'string', default: '1s' },
+  json: { type: 'boolean' },
+} as const
+
 /** `commit-status wait`: ends when the statuses of a commit decide; see `decideWait`. */
 export async function wait(args: string[], env: NodeJS.ProcessEnv): Promise<number> {
   const { values, sha, patterns } = readArguments(args)
@@ -36,21 +47,7 @@ export async function wait(args: string[], env: NodeJS.ProcessEnv): Promise<numb
 
 /** Words after `--require` up to the next option are patterns; a word before it is the commit. */
 function readArguments(args: string[]) {
-  const { values, tokens } = parse({
-    args,
-    allowPositionals: true,
-    tokens: true,
-    options: {
-      ...targetOptions,
-      require: { type: 'string', multiple: true, default: [] },
-      only: { type: 'boolean', default: false },
-      settle: { type: 'string', default: '10s' },
-      stalled: { type: 'string' },
-      timeout: { type: 'string', default: '10m' },
-      interval: { type: 'string', default: '1s' },
-      json: { type: 'boolean' },
-    },
-  })
+  const { values, tokens } = parse({ args, allowPositionals: true, tokens: true, options: waitOptions })
   const patterns: string[] = []
   const commits: string[] = []
   let afterRequire = false

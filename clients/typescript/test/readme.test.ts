@@ -1,0 +1,93 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import t from 'tap'
+import { LONGEST_PAUSE } from '../src/backoff.ts'
+import { parseDuration } from '../src/cli/duration.ts'
+import { exitCodes } from '../src/cli/exit-codes.ts'
+import { getOptions } from '../src/cli/get.ts'
+import { help } from '../src/cli/help.ts'
+import { reportOptions } from '../src/cli/report.ts'
+import { runOptions } from '../src/cli/run.ts'
+import { waitOptions } from '../src/cli/wait.ts'
+import { defaultTimes } from '../src/client.ts'
+import { operations } from '../src/generated/operations.ts'
+import { RETRIED } from '../src/transport.ts'
+
+// The lines of its shell blocks are run by package.test.ts.
+const readme = readFileSync(resolve(import.meta.dirname, '../README.md'), 'utf8')
+const cli = resolve(import.meta.dirname, '../src/cli')
+const commands = { report: reportOptions, run: runOptions, get: getOptions, wait: waitOptions }
+/** Options of npm, npx, node and the server's command line. */
+const FOREIGN = ['--eval', '--name', '--no', '--no-save', '--package', '--silent']
+
+const all = (text: string, pattern: RegExp) =>
+  [...new Set(text.match(new RegExp(pattern.source, `${pattern.flags}g`)))].sort()
+const first = (pattern: RegExp) => pattern.exec(readme)?.[1] ?? 'not found'
+const named = (tables: object[]) => tables.flatMap((table) => Object.keys(table).map((name) => `--${name}`))
+
+t.test('options and commands are those that the program parses', async (t) => {
+  const options = [...new Set(named(Object.values(commands)))].sort()
+  const mentioned = (text: string) =>
+    all(text, /(?<![\w-])--[a-z][a-z-]*/).filter((option) => !FOREIGN.includes(option))
+  t.strictSame(mentioned(readme), options)
+  t.strictSame(mentioned(help), options)
+  const usages = all(help, /(?<=^ {2})[a-z]+(?= )/m)
+  t.strictSame(usages, Object.keys(commands).sort())
+  for (const [, name = '', rest = ''] of readme.matchAll(/commit-status (\w+)\b([^\n`]*)/g)) {
+    const table = Object.entries(commands).find(([command]) => command === name)?.[1]
+    t.ok(table, `commit-status ${name}`)
+    const own = rest.split(' -- ')[0] ?? ''
+    for (const option of mentioned(own)) t.ok(named([table ?? {}]).includes(option), `${name} ${option}`)
+  }
+})
+
+t.test('exit codes', async (t) => {
+  const rows = [...readme.matchAll(/^\| (\d) +\| (.+?) +\|$/gm)].map(([, code, when]) => [when, Number(code)])
+  t.match(rows, [
+    [/is `failure` or `error`/, exitCodes.failure],
+    [/all contexts are `success`/, exitCodes.success],
+    [/--stalled/, exitCodes.stalled],
+    [/matches no reported context/, exitCodes.missing],
+    [/still pending/, exitCodes.pending],
+    [/usage error/, exitCodes.usage],
+    [/cannot be reached/, exitCodes.unanswered],
+  ])
+  t.equal(rows.length, 7)
+  const { success, usage, unanswered } = exitCodes
+  t.match(readme, `exit with ${success}, with ${usage} for a usage error`)
+  t.match(readme, new RegExp(`with ${unanswered} when\\s+the service cannot be reached`))
+  t.match(readme, new RegExp(`exits with ${unanswered}, or with ${usage} for an\\s+invalid value`))
+  const outcomes = first(/`outcome` is (.+?);/)
+  t.strictSame(
+    all(outcomes, /\w+(?=`)/),
+    Object.keys(exitCodes)
+      .filter((name) => name !== 'usage')
+      .sort(),
+  )
+})
+
+t.test('environment variables', async (t) => {
+  const sources = readdirSync(cli).map((name) => readFileSync(resolve(cli, name), 'utf8'))
+  const read = all(sources.join('\n').replaceAll(help, ''), /(?<=env\.)COMMIT_STATUS_\w+/)
+  t.strictSame(all(readme, /(?<=^\| `)COMMIT_STATUS_\w+/m), read)
+  t.strictSame(all(help, /COMMIT_STATUS_\w+/), read)
+})
+
+t.test('defaults and limits', async (t) => {
+  const { settle, timeout, interval } = waitOptions
+  t.equal(first(/for `--settle` \(default `(\w+)`\)/), settle.default)
+  t.equal(first(/`--timeout` is `(\w+)` by default/), timeout.default)
+  t.equal(first(/`--interval` \(default `(\w+)`\)/), interval.default)
+  for (const { default: value } of [settle, timeout, interval]) t.match(help, value)
+  const number = (text: string) => Number(text.replaceAll(',', ''))
+  t.equal(number(first(/^\| `timeout` +\|[^|]+\| ([\d,]+)/m)), defaultTimes.timeout)
+  t.equal(number(first(/^\| `totalTimeout` +\|[^|]+\| ([\d,]+)/m)), defaultTimes.totalTimeout)
+  for (const text of [first(/one request, `(\w+)` by default/), /(\w+) by default/.exec(help)?.[1] ?? '']) {
+    t.equal(parseDuration(text, 'default'), defaultTimes.totalTimeout)
+  }
+  t.equal(Number(first(/retried for at most (\d+) seconds/)) * 1_000, defaultTimes.totalTimeout)
+  t.equal(Number(first(/random pause of up to (\d+) seconds/)) * 1_000, LONGEST_PAUSE)
+  t.strictSame(all(first(/errors and the answers ([\s\S]+?) are retried/), /\d{3}/).map(Number), RETRIED)
+  const { description } = operations.reportStatus.maxLength
+  t.equal(Number(first(/cuts a description after (\d+) characters/)), description)
+})
