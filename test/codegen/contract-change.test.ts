@@ -13,7 +13,7 @@ import { storeAdministration } from '../contract/store-administration.ts'
 import { compile, copyWith, type Edits, serve } from './contract-copy.ts'
 
 const root = resolve(import.meta.dirname, '../..')
-const readme = await readFile(join(root, 'README.md'), 'utf8')
+const readme = await readFile(join(root, 'src/README.md'), 'utf8')
 
 /** Compares the files that a change requires editing with those that the README names for it. */
 function expectEdits(t: Test, change: string, edits: Edits): void {

@@ -1,0 +1,228 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { appendFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parseEnv } from 'node:util'
+import t from 'tap'
+import { parse } from 'yaml'
+import { describeVariables, readConfig } from '../../src/config.ts'
+import { entries, isObject, type Json, object, text } from '../contract/json.ts'
+import { createPostgresDatabase } from '../helpers/databases.ts'
+import { startServer } from '../helpers/server.ts'
+import { codeBlocks, createMachine, type Machine, readDocument } from './machine.ts'
+import { commandRows, variableRows } from './tables.ts'
+
+const GUIDE = 'src/ops/README.md'
+/** As it is written, with its references. */
+const document = object(parse(readDocument('openapi.yaml')), 'openapi.yaml')
+const defaultOf = (name: string) => describeVariables().find((row) => row.name === name)?.default ?? ''
+const tableAfter = (guide: string, head: string) => guide.split(head)[1]?.split('\n\n')[0]?.split('\n')
+
+t.test('README: its commands lead to a first report', async (t) => {
+  const machine = await createMachine(t)
+  execFileSync('git', ['init', '--quiet', '--initial-branch=main', '.'], { cwd: machine.folder })
+  const author = ['-c', 'user.name=A', '-c', 'user.email=a@example.org']
+  execFileSync('git', [...author, 'commit', '--quiet', '--allow-empty', '--message=first'], {
+    cwd: machine.folder,
+  })
+  let output = ''
+  for (const { language, code } of codeBlocks(readDocument('README.md'))) {
+    t.equal(language, 'sh')
+    output = await machine.sh(machine.localize(code))
+  }
+  const [, answer = ''] = output.split(/(?<=\})(?=\{)/)
+  t.match(JSON.parse(answer), { state: 'success', statuses: [{ description: '412 tests passed' }] })
+})
+
+t.test('openapi.yaml: its curl lines report and read', async (t) => {
+  const server = await startServer(t)
+  const [sha = ''] = (await server.createRepository('acme/rocket')).commits
+  const machine = await createMachine(t)
+  const variables = `BASE_URL=${server.url} SHA=${sha} TOKEN=${await server.createToken('acme')}\n`
+  const info = object(document.info, 'info')
+  const outputs = []
+  for (const { code } of codeBlocks(text(info.description, 'description'))) {
+    outputs.push(JSON.parse(await machine.sh(variables + code)))
+  }
+  t.match(outputs, [{ context: 'ci/build', state: 'success' }, { statuses: [{ context: 'ci/build' }] }])
+})
+
+t.test('openapi.yaml: every number in its prose is that of the schema, or of the server', async (t) => {
+  const { parameters, requestBody, schemas } = numbersInContract()
+  const found: Record<string, string[]> = {}
+  collectNumbers(document, '', found)
+  const bodyLimit = requestBody.toLocaleString('en')
+  t.same(found, {
+    info: [bodyLimit, Number(defaultOf('MAX_CONTEXTS')).toLocaleString('en'), '16'],
+    requestBody: [bodyLimit],
+    ContentTooLarge: [bodyLimit],
+    Sha: parameters,
+    CommitId: parameters,
+    'Retry-After': ['1'],
+    ...schemas,
+  })
+  const server = await startServer(t)
+  const withHeaders = (bytes: number) => server.call('GET', '/healthz', { headers: { x: 'x'.repeat(bytes) } })
+  t.equal((await withHeaders(15 * 1024)).status, 200)
+  t.equal((await withHeaders(16 * 1024)).status, 431, 'headers over 16 KiB')
+})
+
+t.test("operator's guide: variables and commands are those of the programs", async (t) => {
+  const guide = readDocument(GUIDE)
+  t.strictSame(tableAfter(guide, '| variable | default | meaning |\n| --- | --- | --- |\n'), variableRows())
+  t.strictSame(tableAfter(guide, '| command | meaning |\n| --- | --- |\n'), commandRows())
+
+  const known = [
+    ...describeVariables().map(({ name }) => name),
+    'COPY_TO_DATABASE_URL',
+    'NODE_ENV',
+    'BASE_URL',
+  ]
+  for (const path of [GUIDE, 'README.md', 'src/README.md', 'openapi.yaml']) {
+    const names = readDocument(path).match(/\b[A-Z]+(_[A-Z]+)+\b/g) ?? []
+    t.same(
+      names.filter((name) => !known.includes(name) && !/^(CAP|AF)_/.test(name)),
+      [],
+      path,
+    )
+  }
+})
+
+t.test("operator's guide: every block of code runs, or is valid", async (t) => {
+  const machine = await createMachine(t)
+  const guide = readDocument(GUIDE)
+  const checks: Record<string, (code: string) => unknown> = {
+    sh: (code) => runAsOperator(machine, code, () => createPostgresDatabase(t)),
+    env(code) {
+      const values = parseEnv(code)
+      t.same(
+        Object.keys(values).filter((name) => !describeVariables().some((row) => row.name === name)),
+        [],
+      )
+      t.doesNotThrow(() => readConfig(values))
+      writeFileSync(join(machine.folder, 'commit-status.env'), code)
+    },
+    ini: (code) => checkUnit(machine, code),
+    nginx(code) {
+      t.equal(count(code, '{'), count(code, '}'))
+      for (const name of ['proxy_read_timeout', 'proxy_send_timeout'])
+        t.match(code, `${name} ${defaultOf('GIT_TIMEOUT')}s;`)
+      t.match(code, `server 127.0.0.1:${new URL(machine.url).port} `)
+      for (const [, json = ''] of code.matchAll(/return \d+ '(.*)';/g))
+        t.ok(exampleTexts().includes(JSON.parse(json).error), json)
+    },
+    caddyfile(code) {
+      t.equal(count(code, '{'), count(code, '}'))
+      t.match(code, `response_header_timeout ${defaultOf('GIT_TIMEOUT')}s`)
+      for (const [, json = ''] of code.matchAll(/respond `(.*)`/g))
+        t.ok(exampleTexts().includes(JSON.parse(json).error), json)
+    },
+    async cron(code) {
+      const [, command = ''] = /^(?:[\d*]+ ){5}commit-status (.*)\n$/.exec(code) ?? []
+      t.match(
+        await machine.sh(`${command.replaceAll('\\%', '%')}; ls ${machine.folder}/backups`),
+        /^\d\.backup$/m,
+      )
+    },
+    async yaml(code) {
+      const headers = { authorization: `Bearer ${/Bearer ([\w-]+)/.exec(guide)?.[1]}` }
+      const metrics = await (await fetch(`${machine.url}/metrics`, { headers })).text()
+      for (const { alert, expr } of parse(code).groups[0].rules) {
+        const names: string[] = expr.match(/\bcommit_status_\w+/g) ?? []
+        for (const name of names) t.match(metrics, new RegExp(`^${name}[{ ]`, 'm'), alert)
+      }
+    },
+  }
+  for (const { language, code } of codeBlocks(guide)) {
+    t.type(checks[language], 'function', `blocks of ${language} are checked`)
+    await checks[language]?.(machine.localize(code))
+  }
+
+  function checkUnit({ folder }: Machine, unit: string): void {
+    const file = join(folder, 'commit-status.service')
+    writeFileSync(file, unit.replace('ExecStart=', `ExecStart=${folder}/bin/`))
+    for (const args of [['verify'], ['security', '--offline=true', '--threshold=30', '--no-pager']]) {
+      const { error, status, stdout, stderr } = spawnSync('systemd-analyze', [...args, file], {
+        encoding: 'utf8',
+      })
+      // A machine without systemd serves no unit.
+      if (error) continue
+      t.equal(status, 0, `${args[0]}: ${stdout}${stderr}`)
+    }
+  }
+})
+
+/** Runs a block of the guide, after what it presupposes has happened. */
+async function runAsOperator(
+  machine: Machine,
+  code: string,
+  createDatabase: () => Promise<string>,
+): Promise<void> {
+  if (code.includes('admin copy')) {
+    appendFileSync(
+      join(machine.folder, 'commit-status.env'),
+      `COPY_TO_DATABASE_URL=${await createDatabase()}\n`,
+    )
+  }
+  const [, blocked] = /blocked lift (\S+)/.exec(code) ?? []
+  if (blocked) {
+    const headers = { authorization: 'Bearer wrong', 'x-forwarded-for': blocked }
+    const path = `/api/v1/repos/alice/rocket/commits/${'0'.repeat(40)}/statuses`
+    await Promise.all(Array.from({ length: 30 }, () => fetch(machine.url + path, { headers })))
+  }
+  await machine.sh(code)
+}
+
+function count(text: string, character: string): number {
+  return text.split(character).length - 1
+}
+
+/** Returns the texts of all examples of errors. */
+function exampleTexts(): unknown[] {
+  return entries(object(document.components, 'components').responses).flatMap(([name, response]) => {
+    const content = object(object(response, name).content, name)
+    const examples = entries(object(content['application/json'], name).examples)
+    return examples.map(([key, example]) => object(object(example, key).value, key).error)
+  })
+}
+
+/** Returns the limits of the contract's schemas, as numbers in prose must be. */
+function numbersInContract() {
+  const components = object(document.components, 'components')
+  const schemas = object(components.schemas, 'schemas')
+  const schema = (name: string) => object(schemas[name], name)
+  const field = (name: string) => object(object(schema('StatusReport').properties, 'properties')[name], name)
+  const range = ({ minLength, maxLength }: Record<string, Json | undefined>) => [
+    String(minLength),
+    String(maxLength),
+  ]
+  const [path = ''] = Object.keys(object(document.paths, 'paths')).filter((path) =>
+    path.endsWith('/statuses/{sha}'),
+  )
+  const { post } = object(object(document.paths, 'paths')[path], path)
+  return {
+    parameters: text(schema('CommitId').pattern, 'pattern').match(/(?<=\{)\d+(?=\})/g) ?? [],
+    requestBody: Number(object(object(post, 'post').requestBody, 'requestBody')['x-body-limit']),
+    schemas: {
+      Name: range(schema('Name')),
+      Context: range(schema('Context')),
+      description: [String(field('description').maxLength)],
+      target_url: [String(field('target_url')['x-max-bytes'])],
+    },
+  }
+}
+
+/** Collects the numbers in descriptions, by the name of what is described. Code, lists and names of standards aside. */
+function collectNumbers(value: Json | undefined, name: string, found: Record<string, string[]>): void {
+  if (Array.isArray(value)) for (const item of value) collectNumbers(item, name, found)
+  if (!isObject(value)) return
+  for (const [key, inner] of Object.entries(value)) {
+    if (key === 'examples' || (key === 'properties' && name === 'Status')) continue
+    if (key !== 'description' || typeof inner !== 'string') {
+      collectNumbers(inner, key, found)
+      continue
+    }
+    const prose = inner.replace(/```[\s\S]*?```|`[^`]*`|^\s*\d+\. |UTF-8|SHA-\d+|U\+\d+/gm, '')
+    const numbers = prose.match(/\d[\d,]*/g)
+    if (numbers) found[name] = numbers
+  }
+}

@@ -1,0 +1,128 @@
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import type { Test } from 'tap'
+import { temporaryFolder } from '../helpers/databases.ts'
+
+const root = resolve(import.meta.dirname, '../..')
+const run = promisify(execFile)
+
+/** A machine on which the commands of a document run: real ones, except those that administer the machine itself. */
+export interface Machine {
+  folder: string
+  /** Address of the server that `npm start` and `systemctl start` start. */
+  url: string
+  /** Returns the text with the paths and addresses of this machine. */
+  localize(text: string): string
+  /** Runs lines of a shell, and fails with the first that fails. Returns what they print. */
+  sh(lines: string): Promise<string>
+}
+
+/** Programs by name: what they do on the machine. */
+const PROGRAMS: Record<string, string> = {
+  'commit-status-server': 'exec "$NODE" "$ROOT/src/server.ts" "$@"',
+  'commit-status-admin': 'exec "$NODE" "$ROOT/src/cli/main.ts" "$@"',
+  sudo: '[ "$1" = -u ] && shift 2; exec "$@"',
+  useradd: 'exit 0',
+  // Accounts of the service do not exist here.
+  install: `for a; do shift; case "$a" in --owner=*|--group=*) ;; *) set -- "$@" "$a";; esac; done; exec /usr/bin/install "$@"`,
+  curl: `case "$*" in *--fail*) ;; *) set -- --fail-with-body "$@";; esac; exec /usr/bin/curl --silent --show-error "$@"`,
+  askpass: 'echo "$TOKEN"',
+  service: `case $1 in start|stop) ;; *) exit 1;; esac
+if [ -e "$FOLDER/pid" ]; then
+  kill "$(cat "$FOLDER/pid")"; while kill -0 "$(cat "$FOLDER/pid")" 2>/dev/null; do sleep 0.1; done; rm "$FOLDER/pid"
+fi
+[ "$1" = stop ] && exit 0
+set -a; [ ! -e "$FOLDER/commit-status.env" ] || . "$FOLDER/commit-status.env"; set +a
+PORT="$SERVER_PORT" LOG_LEVEL=error "$NODE" "$ROOT/src/server.ts" >"$FOLDER/log" 2>&1 & echo $! >"$FOLDER/pid"
+until grep -q ^Listening "$FOLDER/log"; do kill -0 $! || exit 1; sleep 0.1; done`,
+  systemctl: `case "$*" in
+daemon-reload) ;;
+"enable --now commit-status"|"start commit-status"|"restart commit-status") service start;;
+"stop commit-status") service stop;;
+*) exit 1;; esac`,
+  npm: `case "$*" in
+ci|test) ;;
+start) service start;;
+"run --silent cli -- "*) shift 4; exec commit-status-admin "$@";;
+"run "*) grep -q "^    \\"$2\\":" "$ROOT/package.json";;
+"install --global ./commit-status-server-$("$NODE" "$ROOT/src/server.ts" --version).tgz") ;;
+*) exit 1;; esac`,
+}
+
+/** Sets up a machine. Its server is stopped when the test ends. */
+export async function createMachine(t: Test): Promise<Machine> {
+  const folder = temporaryFolder(t)
+  const port = await freePort()
+  const bin = join(folder, 'bin')
+  mkdirSync(bin)
+  for (const [name, lines] of Object.entries(PROGRAMS)) {
+    writeFileSync(join(bin, name), `#!/bin/sh\n${lines}\n`, { mode: 0o755 })
+  }
+  const env = {
+    PATH: `${bin}:/usr/bin:/bin`,
+    HOME: folder,
+    NODE: process.execPath,
+    ROOT: root,
+    FOLDER: folder,
+    SERVER_PORT: String(port),
+    DATA_DIR: join(folder, 'data'),
+    GIT_ASKPASS: join(bin, 'askpass'),
+    GIT_CONFIG_GLOBAL: '/dev/null',
+  }
+  const paths: [string, string][] = [
+    ['/var/lib/commit-status', join(folder, 'data')],
+    ['/var/backups/commit-status', join(folder, 'backups')],
+    ['/var/tmp/commit-status-drill', join(folder, 'drill')],
+    ['/etc/commit-status.env', join(folder, 'commit-status.env')],
+    ['/usr/local/bin/', ''],
+    ['127.0.0.1:3000', `127.0.0.1:${port}`],
+  ]
+  t.teardown(() => run(join(bin, 'service'), ['stop'], { env }))
+  let functions = ''
+  return {
+    folder,
+    url: `http://127.0.0.1:${port}`,
+    localize: (text) => paths.reduce((result, [from, to]) => result.replaceAll(from, to), text),
+    async sh(lines) {
+      // A function that one block defines is used in those after it.
+      functions += (lines.match(/^\w+\(\) \{.*\}$/gm) ?? []).join('\n')
+      const script = `set -a\n${functions}\n${lines}`
+      const shell = spawn('bash', ['-euo', 'pipefail', '-c', script], {
+        cwd: folder,
+        env,
+        stdio: ['ignore', 'pipe', 'pipe'],
+      })
+      let [output, errors] = ['', '']
+      shell.stdout.on('data', (text) => (output += text))
+      shell.stderr.on('data', (text) => (errors += text))
+      // Not "close": a server that was started goes on.
+      const [code] = await once(shell, 'exit')
+      if (code !== 0) throw new Error(`exit code ${code}: ${lines}\n${errors}${output}`)
+      return output
+    },
+  }
+}
+
+/** Returns the blocks of code of a document, in order. */
+export function codeBlocks(text: string): { language: string; code: string }[] {
+  return [...text.matchAll(/^( *)```(\w*)\n([\s\S]*?)^\1```$/gm)].map(([, , language = '', code = '']) => ({
+    language,
+    code,
+  }))
+}
+
+export function readDocument(path: string): string {
+  return readFileSync(join(root, path), 'utf8')
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  server.close()
+  return typeof address === 'object' && address ? address.port : 0
+}
