@@ -84,8 +84,8 @@ export interface components {
             description?: string;
             /**
              * Format: http-url
-             * @description Where to read more, shown as a link. An `http` or `https` URL by the WHATWG URL standard, at most 2048 bytes
-             *     in UTF-8, without white space and control characters.
+             * @description URL with details, shown as a link. An `http` or `https` URL by the WHATWG URL standard, at most 2048 bytes
+             *     in UTF-8, without whitespace and control characters.
              * @example https://ci.example.org/jobs/4711
              */
             target_url?: string;
@@ -235,7 +235,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The service cannot answer at the moment. Repeat the request after `Retry-After`; that is always safe. */
+        /** @description The service is temporarily unavailable. Repeat the request after `Retry-After`; that is always safe. */
         ServiceUnavailable: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -293,7 +293,7 @@ export interface components {
         /** @description The answer depends on the caller. */
         Vary: "Authorization";
         /**
-         * @description Seconds to wait before the next try, at least 1.
+         * @description Seconds to wait before the next attempt, at least 1.
          * @example 42
          */
         "Retry-After": string;

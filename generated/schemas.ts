@@ -45,7 +45,7 @@ export const schemas = {
     "minLength": 1,
     "pattern": "^[^\\x00]*$",
     "x-well-formed": true,
-    "x-rule": "must not hold U+0000 or a lone surrogate",
+    "x-rule": "must not contain U+0000 or a lone surrogate",
     "examples": [
       "ci/build"
     ],
@@ -71,7 +71,7 @@ export const schemas = {
         "description": "What happened, in at most 1024 characters.",
         "pattern": "^[^\\x00]*$",
         "x-well-formed": true,
-        "x-rule": "must not hold U+0000 or a lone surrogate",
+        "x-rule": "must not contain U+0000 or a lone surrogate",
         "examples": [
           "412 tests passed"
         ],
@@ -79,11 +79,11 @@ export const schemas = {
       },
       "target_url": {
         "type": "string",
-        "description": "Where to read more, shown as a link. An `http` or `https` URL by the WHATWG URL standard, at most 2048 bytes\nin UTF-8, without white space and control characters.\n",
+        "description": "URL with details, shown as a link. An `http` or `https` URL by the WHATWG URL standard, at most 2048 bytes\nin UTF-8, without whitespace and control characters.\n",
         "format": "http-url",
         "pattern": "^[hH][tT][tT][pP][sS]?://",
         "x-max-bytes": 2048,
-        "x-rule": "must be a URL that begins with http:// or https:// and holds no white space, control character or lone surrogate",
+        "x-rule": "must be a URL that begins with http:// or https:// and contains no whitespace, control character or lone surrogate",
         "examples": [
           "https://ci.example.org/jobs/4711"
         ]

@@ -26,15 +26,15 @@ export interface ApiOptions {
   store: Store
   lookup: CommitLookup
   authorizer: Authorizer
-  /** Told of every report that is stored. */
+  /** Called for every stored report. */
   onReported(state: StatusState): void
-  /** Milliseconds for a body to arrive. */
+  /** How long a body may take to arrive, in milliseconds. */
   bodyTimeout: number
-  /** Check every answer against the contract before it is sent. */
+  /** Whether to check every answer against the contract before sending it. */
   verifyReplies: boolean
 }
 
-/** The contract's security schemes by their names there, and the word that each has in the header. */
+/** The contract's security schemes by name, with the word that each uses in the header. */
 const schemes: Record<string, { word: string; read: SchemeReader }> = {
   bearerToken: { word: 'bearer', read: (value) => value },
   accessToken: { word: 'token', read: (value) => value },
@@ -42,14 +42,14 @@ const schemes: Record<string, { word: string; read: SchemeReader }> = {
 const readers = new Map(Object.values(schemes).map(({ word, read }) => [word, read]))
 const CHALLENGE = 'Bearer realm="commit-status"'
 
-/** Large answers that are made at a time: each takes some 50 MB at worst while it is. */
+/** Limits the large answers that are built concurrently. Each takes up to 50 MB while it is being built. */
 const LARGE_ANSWERS = { places: 2, placesPerClient: 1, waiting: 400, waitingPerClient: 100, timeout: 10_000 }
 
-/** The Commit Status JSON API: the generated operations, bound to their handlers. */
+/** Registers the Commit Status JSON API: the generated operations, bound to their handlers. */
 export async function api(app: FastifyInstance, options: ApiOptions): Promise<void> {
   const { authorizer } = options
   const large = new FairQueue(LARGE_ANSWERS)
-  // Making a logger for each request costs more than all logging here does: faults are logged by their request's id.
+  // A child logger per request costs more than all logging here: errors are logged with the request's id instead.
   app.setChildLoggerFactory((logger) => logger)
 
   function authorize(
@@ -64,7 +64,7 @@ export async function api(app: FastifyInstance, options: ApiOptions): Promise<vo
 
   async function admit(request: OperationRequest): Promise<void> {
     try {
-      request.leave = await large.enter(request.client.address, request.signal)
+      request.release = await large.enter(request.client.address, request.signal)
     } catch (cause) {
       throw new ServiceError('unavailable', undefined, { cause })
     }
@@ -76,7 +76,7 @@ export async function api(app: FastifyInstance, options: ApiOptions): Promise<vo
   })
   const declared: Readonly<Record<string, Operation>> = operations
   app.setErrorHandler<unknown, { Params: PathParameters }>(async (error, request, reply) => {
-    // What is refused before the hook above runs varies no less.
+    // Also set on errors raised before the hook above runs.
     reply.header('vary', 'Authorization')
     const current = await recheckAccess(error, () => authorize(request, { access: 'read', scopes: [] }))
     const operation = declared[request.routeOptions.config.operation ?? '']

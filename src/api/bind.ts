@@ -10,14 +10,14 @@ import { compileValidator, createAjv, type Schemas } from './validator.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** What the binding's `authorize` returned. */
+    /** The result of the binding's `authorize`. */
     context: unknown
-    /** Gives back what the request holds until its answer is serialized. */
-    leave: (() => void) | null
+    /** Releases what the request holds until its answer is serialized. */
+    release: (() => void) | null
   }
 }
 
-/** An operation as the generator writes it: all that binding it to a route takes. */
+/** An operation as written by the generator: everything needed to bind it to a route. */
 export interface Operation {
   readonly method: string
   readonly url: string
@@ -29,13 +29,13 @@ export interface Operation {
   readonly query: QuerySchema | null
   readonly body: object | null
   readonly bodyLimit: number
-  /** Schemas of bodies by status code; null: no body. */
+  /** Body schemas by status code; null means no body. */
   readonly replies: Readonly<Record<string, object | null>>
-  /** Headers that the handler sets, as the schema of an object, by status code. */
+  /** Object schemas of the headers that the handler sets, by status code. */
   readonly headers: Readonly<Record<string, { readonly properties: object }>>
 }
 
-/** Path parameters. The generator refuses an operation without the two that name the repository. */
+/** Path parameters. The generator rejects an operation without the two that name the repository. */
 export interface PathParameters {
   owner: string
   repo: string
@@ -47,20 +47,20 @@ export type OperationRequest = FastifyRequest<{ Params: PathParameters }>
 export interface Binding<Context> {
   operations: Readonly<Record<string, Operation>>
   schemas: Schemas
-  /** The handler of each operation, as the generated `callsTo` returns them. */
+  /** The handler of each operation, as returned by the generated `callsTo`. */
   calls: Readonly<Record<string, Call<Context>>>
-  /** Names of the security schemes that `authorize` can read. */
+  /** Names of the security schemes that `authorize` supports. */
   schemes: readonly string[]
-  /** Decides whether the caller may go on, before a byte of the body is looked at. */
+  /** Authorizes the caller, before any of the body is read. */
   authorize(request: OperationRequest, operation: Operation): Promise<Context>
-  /** Milliseconds for a body to arrive. */
+  /** How long a body may take to arrive, in milliseconds. */
   bodyTimeout: number
-  /** Checks every answer against its schema before it is serialized: a serializer hides what does not fit. */
+  /** Whether to validate every answer before it is serialized: the serializer would hide what does not fit. */
   verifyReplies: boolean
 }
 
-/** Errors that belong to no operation: any request can meet them (openapi.yaml, "Errors"). */
-const OF_NO_OPERATION: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+/** Errors that any request can cause; no operation declares them (openapi.yaml, "Errors"). */
+const COMMON_ERRORS: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'malformed_request',
   'malformed_url',
   'host_missing',
@@ -73,15 +73,15 @@ const OF_NO_OPERATION: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 ])
 
 /**
- * Serves every operation of a contract.
+ * Adds a route for every operation of a contract.
  *
- * @throws Error at start when an operation has no handler or names a security scheme that is not implemented
+ * @throws Error when an operation has no handler or uses a security scheme that is not implemented
  */
 export function bindOperations<Context>(app: FastifyInstance, binding: Binding<Context>): void {
   const ajv = createAjv(binding.schemas)
   for (const schema of Object.values(binding.schemas)) app.addSchema(schema)
   app.decorateRequest('context', null)
-  app.decorateRequest('leave', null)
+  app.decorateRequest('release', null)
   app.setValidatorCompiler<object>(({ schema, httpPart }) => compileValidator(ajv, schema, httpPart))
   for (const [id, operation] of Object.entries(binding.operations)) {
     const unknown = operation.schemes.find((scheme) => !binding.schemes.includes(scheme))
@@ -99,16 +99,16 @@ export function bindOperations<Context>(app: FastifyInstance, binding: Binding<C
   }
 }
 
-/** Returns the error if the operation declares its status or it belongs to no operation; otherwise an internal one. */
+/** Returns the error if the operation declares its status or any request can cause it; otherwise an internal error. */
 export function declaredError(operation: Operation | undefined, error: ServiceError): ServiceError {
   const isDeclared = operation === undefined || statusOf(error.code) in operation.replies
-  return isDeclared || OF_NO_OPERATION.has(error.code)
+  return isDeclared || COMMON_ERRORS.has(error.code)
     ? error
     : new ServiceError('internal', undefined, { cause: error })
 }
 
-/** One operation with what is made of it once. */
-interface Bound<Context> {
+/** An operation with what was compiled from it. */
+interface BoundOperation<Context> {
   id: string
   operation: Operation
   call: Call<Context>
@@ -120,13 +120,13 @@ interface Bound<Context> {
 function bindOperation<Context>(
   app: FastifyInstance,
   binding: Binding<Context>,
-  bound: Bound<Context>,
+  bound: BoundOperation<Context>,
 ): void {
   const { id, operation, call, readQuery, verify } = bound
   const replies = Object.entries(operation.replies).filter(([, schema]) => schema !== null)
 
   app.route<{ Params: PathParameters }>({
-    // Fastify's own HEAD route cannot follow a GET that is answered 304.
+    // Fastify's automatic HEAD route fails when the GET handler answers 304.
     method: operation.method === 'GET' ? ['GET', 'HEAD'] : operation.method,
     exposeHeadRoute: false,
     url: operation.url,
@@ -137,15 +137,15 @@ function bindOperation<Context>(
       response: Object.fromEntries(replies),
     },
     async onRequest(request) {
-      // The router takes an empty segment for a parameter; no name is empty.
+      // The router matches empty segments, but no parameter can be empty.
       if (hasEmptyValue(request.params)) throw new ServiceError('path_unknown')
       request.context = await binding.authorize(request, operation)
       if (!operation.body) return
       checkBodyHeaders(request.raw, operation.bodyLimit)
-      // Accepted here; Fastify would refuse it once more for a parameter that it cannot read.
+      // Already checked. Fastify would reject parameters that it cannot parse.
       request.raw.headers['content-type'] = 'application/json'
     },
-    // Before validation, and in place of Fastify's parsers, which check a body in another order and accept more.
+    // Runs before validation. Fastify's own parsers check bodies in another order and accept more.
     ...(operation.body && {
       async preValidation(request: FastifyRequest, reply: FastifyReply) {
         request.body = await readJsonBody(request.raw, reply.raw, operation.bodyLimit, binding.bodyTimeout)
@@ -154,13 +154,13 @@ function bindOperation<Context>(
     async handler(request, reply) {
       try {
         const query = readQuery?.(request.raw.url ?? '')
-        // The hook above stored what this binding's `authorize` returned.
+        // Set by the hook above from this binding's `authorize`.
         const context = request.context as Context
         const answer = await call({ params: request.params, query, body: request.body }, context)
         verify(answer)
         return await send(request, reply, bound, answer)
       } finally {
-        request.leave?.()
+        request.release?.()
       }
     },
   })
@@ -171,20 +171,20 @@ function hasEmptyValue(params: PathParameters): boolean {
   return false
 }
 
-/** Sends what a handler answered. @throws Error for a status that the operation does not declare as a success */
+/** Sends the reply of a handler. @throws Error for a status that the operation does not declare as a success */
 async function send(
   request: FastifyRequest,
   reply: FastifyReply,
-  { operation, encode }: Pick<Bound<unknown>, 'operation' | 'encode'>,
+  { operation, encode }: Pick<BoundOperation<unknown>, 'operation' | 'encode'>,
   answer: AnyReply,
 ): Promise<FastifyReply> {
   const { status, headers } = answer
   if (operation.replies[status] === undefined || status >= 300) throw new Error(`${status} is not declared`)
   const isRevalidated = status === 200 && 304 in operation.replies
-  // Before anything is set: an error would carry it.
+  // Comes first: an error thrown here must not carry the headers of a success.
   const content = isRevalidated ? await revalidate(request, reply, answer, encode) : null
   reply.code(content?.payload === null ? 304 : status).header('cache-control', 'private, no-cache')
-  // Like fields of a body, headers that are not declared never leave the server.
+  // Like body fields, undeclared headers never leave the server.
   for (const name in operation.headers[status]?.properties) {
     const value = headers?.[name]
     if (value !== undefined) reply.header(name, String(value))
@@ -199,7 +199,7 @@ function bodyOf({ body }: AnyReply): object | null {
   return typeof body === 'function' ? body() : body
 }
 
-/** Makes a function that throws for an answer that the contract does not declare, or whose body or headers break it. */
+/** Creates a function that throws for a reply that does not match the contract. */
 function verifier(ajv: ReturnType<typeof createAjv>, { replies, headers }: Operation) {
   const compile = (schemas: Readonly<Record<string, object | null>>, part: string) =>
     new Map(

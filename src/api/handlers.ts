@@ -10,20 +10,20 @@ import type { Store } from '../store/store.ts'
 import type { StatusState } from '../store/tables.ts'
 import { formatTime } from '../store/time.ts'
 
-/** A caller of an operation. */
+/** The caller of an operation. */
 export interface ApiCaller extends Caller {
   /**
-   * Waits for a place among the large answers that are made, which is held until the answer is serialized.
+   * Waits for permission to build a large answer. The request holds it until the answer is serialized.
    *
-   * @throws ServiceError `unavailable` when too many wait already, or for too long
+   * @throws ServiceError `unavailable` when too many requests wait, or for too long
    */
   admit(): Promise<void>
 }
 
 /**
- * The contract's operations. Whoever gets here may do what is asked, and what was sent is valid.
+ * Creates the handlers of the contract's operations. The caller is already authorized and the request validated.
  *
- * @param onReported told of every report that is stored
+ * @param onReported called for every stored report
  */
 export function createHandlers(
   { statuses }: Store,

@@ -2,7 +2,7 @@ import type { Ajv2020 } from 'ajv/dist/2020.js'
 import { ServiceError } from '../errors.ts'
 import { compileValidator } from './validator.ts'
 
-/** The query parameters of an operation as the generator writes them: an object's schema without references. */
+/** The query parameters of an operation as written by the generator: an object schema without references. */
 export interface QuerySchema {
   readonly type: 'object'
   readonly required: readonly string[]
@@ -14,10 +14,9 @@ export interface QuerySchema {
 const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?$/
 
 /**
- * Makes a function that reads an operation's query parameters from a request's URL. Text becomes the declared type here
- * and nowhere else; defaults are filled in; unknown parameters are ignored.
- *
- * The function throws ServiceError `field_invalid`, naming the parameter and the rule that it breaks.
+ * Creates a function that reads an operation's query parameters from a URL. It converts text to the declared types, fills
+ * in defaults and ignores unknown parameters. It throws ServiceError `field_invalid` with a message that names the
+ * parameter and the rule that it breaks.
  */
 export function queryReader(ajv: Ajv2020, schema: QuerySchema): (url: string) => object {
   const validate = compileValidator(ajv, schema, 'query')
@@ -27,12 +26,12 @@ export function queryReader(ajv: Ajv2020, schema: QuerySchema): (url: string) =>
       const declared = Object.hasOwn(schema.properties, name) ? schema.properties[name] : undefined
       if (declared === undefined) continue
       if (text === null)
-        throw new ServiceError('field_invalid', `${name} must be percent-encoded UTF-8; it cannot be decoded`)
+        throw new ServiceError('field_invalid', `${name} cannot be decoded; it must be percent-encoded UTF-8`)
       const known = values[name]
       if (declared.items) {
-        values[name] = [...(Array.isArray(known) ? known : []), typed(text, declared.items.type)]
+        values[name] = [...(Array.isArray(known) ? known : []), convert(text, declared.items.type)]
       } else if (known === undefined) {
-        values[name] = typed(text, declared.type)
+        values[name] = convert(text, declared.type)
       } else throw new ServiceError('field_invalid', `${name} was sent more than once; send it once`)
     }
     const result = validate(values)
@@ -41,7 +40,7 @@ export function queryReader(ajv: Ajv2020, schema: QuerySchema): (url: string) =>
   }
 }
 
-/** Names and values of a query, as forms and `URLSearchParams` encode them; null for a value that cannot be decoded. */
+/** Yields the names and values of a form-encoded query. A value that cannot be decoded is null. */
 function* pairsOf(url: string): Generator<[name: string, text: string | null]> {
   const start = url.indexOf('?')
   if (start < 0) return
@@ -60,8 +59,8 @@ function decode(text: string): string | null {
   }
 }
 
-/** What is not written as the type demands stays text, which the validator then refuses by name. */
-function typed(text: string, type: string): unknown {
+/** Converts text to a type. Text that does not have the type's form stays text, so that the validator rejects it. */
+function convert(text: string, type: string): unknown {
   if (type === 'boolean' && (text === 'true' || text === 'false')) return text === 'true'
   return (type === 'integer' || type === 'number') && NUMBER.test(text) ? Number(text) : text
 }

@@ -4,7 +4,7 @@ import { ServiceError } from '../errors.ts'
 import { matchesEtag } from '../http/etag.ts'
 import type { Encode } from './encoded-answers.ts'
 
-/** Bytes from which an answer counts among the large ones, and of all large ones that are being sent. */
+/** Answers of more bytes count as large. All large answers being sent may take this many bytes together. */
 const LARGE = 1024 ** 2
 const MOST = 256 * 1024 ** 2
 
@@ -27,23 +27,23 @@ export async function revalidate(
   return { payload, etag }
 }
 
-/** How often each large answer is being sent at this moment; its bytes are in memory once. */
+/** Number of responses that are sending each large answer. Its bytes are in memory once. */
 const sending = new Map<Buffer, number>()
 let bytesSending = 0
 
 /**
- * Bounds the memory that clients can take which read slowly: an answer stays in memory until the last of them has it.
+ * Bounds the memory that slow clients can occupy: a large answer stays in memory until the last of them has read it.
  *
- * @throws ServiceError `unavailable` when too much is being sent already
+ * @throws ServiceError `unavailable` when large answers in transit take too much memory
  */
 function holdWhileSent(payload: Buffer, { raw }: FastifyReply): void {
-  // The client has gone while its answer was made.
+  // The client disconnected while its answer was being built.
   if (raw.destroyed) return
   const others = sending.get(payload) ?? 0
   if (others === 0) {
     if (bytesSending + payload.length > MOST) {
       throw new ServiceError('unavailable', undefined, {
-        cause: new Error(`${bytesSending} bytes of large answers are being sent; at most ${MOST} are`),
+        cause: new Error(`${bytesSending} bytes of large answers are being sent (limit: ${MOST})`),
       })
     }
     bytesSending += payload.length

@@ -3,10 +3,10 @@ import addFormats from 'ajv-formats'
 import { isHttpUrl } from '../domain/http-url.ts'
 import { ServiceError } from '../errors.ts'
 
-/** JSON Schemas by name, as the generator writes them. */
+/** JSON Schemas by name, as written by the generator. */
 export type Schemas = Record<string, { readonly $id: string }>
 
-/** A validator for the contract's schemas: nothing is coerced, nothing removed, and only defaults are filled in. */
+/** Creates a validator for the contract's schemas. It fills in defaults, but coerces and removes nothing. */
 export function createAjv(schemas: Schemas): Ajv2020 {
   const ajv = new Ajv2020({
     coerceTypes: false,
@@ -16,7 +16,7 @@ export function createAjv(schemas: Schemas): Ajv2020 {
     strict: true,
     allowUnionTypes: true,
     strictRequired: false,
-    // That they are schemas is tested; compiling the schema of schemas would double the time until the server answers.
+    // Tests validate the schemas. Compiling the meta-schema here would double the server's start time.
     validateSchema: false,
     verbose: true,
   })
@@ -42,9 +42,9 @@ export function createAjv(schemas: Schemas): Ajv2020 {
 }
 
 /**
- * A validator in the form that Fastify asks for. Its error says which rule a value broke, and what came instead.
+ * Compiles a schema to a validator in Fastify's form. Its error names the broken rule and the value received.
  *
- * @param part what is validated: `body` or `params`
+ * @param part what is validated, such as `body` or `params`
  */
 export function compileValidator(ajv: Ajv2020, schema: object, part = 'value') {
   const validate = ajv.compile(schema)
@@ -84,7 +84,7 @@ function describe(error: ErrorObject, part: string): string {
 
 function bound(keyword: 'minLength' | 'maxLength', limit: number): string {
   if (keyword === 'maxLength') return `at most ${limit} are allowed`
-  return limit === 1 ? 'at least 1 is needed' : `at least ${limit} are needed`
+  return limit === 1 ? 'at least 1 is required' : `at least ${limit} are required`
 }
 
 function typeName(type: string | string[], whole: boolean): string {
@@ -93,7 +93,7 @@ function typeName(type: string | string[], whole: boolean): string {
   return whole && name === 'object' ? 'a JSON object' : `${article} ${name}`
 }
 
-/** What came, short enough for a message, and never what could be a secret in a wrong place at full length. */
+/** Formats a received value for a message. Truncates it, since it could be a secret in the wrong place. */
 function show(value: unknown): string {
   const text =
     typeof value === 'number' ? String(value) : (JSON.stringify(shallow(value, 3)) ?? String(value))
@@ -101,7 +101,7 @@ function show(value: unknown): string {
   return points.length > 60 ? `${points.slice(0, 60).join('')}…` : text
 }
 
-/** The value down to `depth`: a body may be nested deeper than `JSON.stringify` can follow. */
+/** Returns the value down to `depth`: a body may be nested too deep for `JSON.stringify`. */
 function shallow(value: unknown, depth: number): unknown {
   if (typeof value !== 'object' || value === null) return value
   if (depth === 0) return '…'

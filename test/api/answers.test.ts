@@ -18,8 +18,8 @@ for (const database of databases)
     const first = await server.call('GET', path)
     const etag = first.headers.get('etag') ?? ''
     t.match(etag, /^W\/"[^"]+"$/, 'a weak validator')
-    t.equal((await server.call('GET', path)).headers.get('etag'), etag, 'of the bytes alone')
-    t.equal((await server.call('GET', path, { token })).headers.get('etag'), etag, 'whoever asks')
+    t.equal((await server.call('GET', path)).headers.get('etag'), etag, 'the same bytes, the same ETag')
+    t.equal((await server.call('GET', path, { token })).headers.get('etag'), etag, 'for every caller')
 
     const ask = async (ifNoneMatch: string, method = 'GET') =>
       (await server.call(method, path, { headers: { 'if-none-match': ifNoneMatch } })).status
@@ -41,17 +41,17 @@ for (const database of databases)
     }
 
     const unchanged = await server.call('GET', path, { headers: { 'if-none-match': etag } })
-    t.equal(unchanged.headers.get('etag'), etag, 'a 304 carries it too')
+    t.equal(unchanged.headers.get('etag'), etag, 'a 304 carries the ETag')
     t.notOk(unchanged.headers.has('content-type'))
 
     await server.report('acme/rocket', sha, { state: 'success' }, token)
     const changed = await server.call('GET', path, { headers: { 'if-none-match': etag } })
-    t.equal(changed.status, 200, 'a report changes it')
+    t.equal(changed.status, 200, 'a report changes the ETag')
     t.equal(changed.json.state, 'success')
   })
 
 for (const database of databases)
-  t.test(`If-None-Match is looked at only where the answer would be 200 on ${database.name}`, async (t) => {
+  t.test(`If-None-Match is ignored unless the answer would be 200 on ${database.name}`, async (t) => {
     const { server, sha, token } = await setUp(t, database)
     const headers = { 'if-none-match': '*' }
     const rows = [
@@ -110,7 +110,7 @@ for (const database of databases)
   })
 
 for (const database of databases)
-  t.test(`no method makes a path known that has nothing on ${database.name}`, async (t) => {
+  t.test(`an unknown path is 404 with every method on ${database.name}`, async (t) => {
     const { server } = await setUp(t, database)
     for (const path of [
       '/api/v1',
@@ -126,7 +126,7 @@ for (const database of databases)
   })
 
 for (const database of databases)
-  t.test(`paths are never normalised on ${database.name}`, async (t) => {
+  t.test(`paths are never normalized on ${database.name}`, async (t) => {
     const { server, sha, token, path } = await setUp(t, database)
     const ask = async (asked: string) => (await server.call('GET', asked, { token })).status
     for (const unknown of [
@@ -139,9 +139,9 @@ for (const database of databases)
     ]) {
       t.equal(await ask(unknown), 404, unknown)
       const { body } = await server.call('GET', unknown)
-      t.match(body, /nothing at this path/, `an unknown path: ${unknown}`)
+      t.match(body, /path does not exist/, `an unknown path: ${unknown}`)
     }
-    t.equal(await ask(path.replace('acme', '%61cme')), 200, 'an escaped letter is that letter')
+    t.equal(await ask(path.replace('acme', '%61cme')), 200, 'an escaped letter equals the letter')
     t.equal(await ask(path.replace(sha, sha.toUpperCase())), 200)
     t.equal(await ask(`${path}?x=1`), 200, 'a query is ignored')
     for (const malformed of ['%', '%zz', '%ff', '%c3%28', '%ed%a0%80']) {
@@ -152,28 +152,25 @@ for (const database of databases)
   })
 
 for (const database of databases)
-  t.test(
-    `every answer has an id of its own, and none is taken from the caller on ${database.name}`,
-    async (t) => {
-      const { server, path } = await setUp(t, database)
-      const ids = await Promise.all(
-        Array.from({ length: 20 }, async () => {
-          const answer = await server.call('GET', path, { headers: { 'x-request-id': 'mine' } })
-          return answer.headers.get('x-request-id')
-        }),
-      )
-      t.equal(new Set(ids).size, 20)
-      t.notOk(ids.includes('mine'))
-    },
-  )
+  t.test(`every answer has its own X-Request-Id, never the caller's, on ${database.name}`, async (t) => {
+    const { server, path } = await setUp(t, database)
+    const ids = await Promise.all(
+      Array.from({ length: 20 }, async () => {
+        const answer = await server.call('GET', path, { headers: { 'x-request-id': 'mine' } })
+        return answer.headers.get('x-request-id')
+      }),
+    )
+    t.equal(new Set(ids).size, 20)
+    t.notOk(ids.includes('mine'))
+  })
 
 for (const database of databases)
-  t.test(`the validator does not follow from anything but the body on ${database.name}`, async (t) => {
+  t.test(`the ETag depends only on the body on ${database.name}`, async (t) => {
     const first = await setUp(t, database)
     const second = await setUp(t, database)
     const etagOf = async ({ server, path }: typeof first) =>
       (await server.call('GET', path)).headers.get('etag')
-    t.equal(await etagOf(first), await etagOf(second), 'two servers, two commits, the same bytes')
+    t.equal(await etagOf(first), await etagOf(second), 'two servers and two commits with the same bytes')
     const { body } = await first.server.call('GET', first.path)
     t.equal(body, '{"state":null,"statuses":[]}')
   })

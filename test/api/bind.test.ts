@@ -4,7 +4,7 @@ import { type Answer, bindParcels, parcelHandlers } from './parcels.ts'
 
 const PARCELS = '/depots/nordic/oslo/parcels'
 
-t.test('another contract is served without a change of the generator', async (t) => {
+t.test('another contract is served without changes to the generator', async (t) => {
   const app = await bindParcels(t, { verifyReplies: false })
   const url = await app.listen({ host: '127.0.0.1', port: 0 })
   const ask = async (method: string, path: string, body?: unknown) => {
@@ -19,7 +19,7 @@ t.test('another contract is served without a change of the generator', async (t)
   const send = (order: object) => ask('POST', 'oslo/parcels', order)
 
   const first = { number: 1, to: 'Ada', kind: 'letter', weight: null, note: null }
-  t.same(await send({ to: 'Ada' }), [202, first], 'a default, and none of what the schema does not name')
+  t.same(await send({ to: 'Ada' }), [202, first], 'defaults are filled in, and unknown fields dropped')
   const second = { number: 2, to: 'Ben', kind: 'box', weight: 7, note: 'é' }
   t.same(await send({ to: 'Ben', kind: 'box', weight: 7, note: 'é' }), [202, second], 'an optional field')
   t.same(await ask('GET', 'oslo/parcels'), [200, [first, second]])
@@ -29,7 +29,7 @@ t.test('another contract is served without a change of the generator', async (t)
 
   const refusals = [
     [{}, 'to is missing; it is required'],
-    [{ to: '' }, 'to is 0 characters long; at least 1 is needed'],
+    [{ to: '' }, 'to is 0 characters long; at least 1 is required'],
     [{ to: 'unknown' }, 'to must be a known name; got "unknown"'],
     [{ to: 'a\ud800' }, 'to must be a known name; got "a\\ud800"'],
     [{ to: 'a\u0000' }, 'to must be a known name; got "a\\u0000"'],
@@ -52,10 +52,10 @@ t.test('another contract is served without a change of the generator', async (t)
   t.equal(anonymous.status, 200, 'security {}: without a credential')
   t.equal(anonymous.headers.has('etag'), true)
   const refused = await fetch(`${url}${PARCELS}/2`, { method: 'DELETE' })
-  t.equal(refused.status, 401, "the document's security holds where an operation has none of its own")
+  t.equal(refused.status, 401, "the document's security applies to operations without their own")
 })
 
-t.test('query parameters become what the contract says, once', async (t) => {
+t.test('query parameters are converted to the declared types', async (t) => {
   const app = await bindParcels(t)
   const ask = async (query: string) => {
     const { statusCode, headers, body } = await app.inject(`${PARCELS}${query}`)
@@ -108,13 +108,13 @@ t.test('query parameters become what the contract says, once', async (t) => {
     ['?newest=TRUE', 'newest must be a boolean; got "TRUE"'],
     ['?min-weight=-0.5', 'min-weight must be >= 0; got -0.5'],
     ['?min-weight=NaN', 'min-weight must be a number; got "NaN"'],
-    ['?to=', 'to is 0 characters long; at least 1 is needed'],
+    ['?to=', 'to is 0 characters long; at least 1 is required'],
     ['?kind=bag', 'kind.0 must be one of letter, box; got "bag"'],
     ['?kind=box&kind=box&kind=box', 'kind must NOT have more than 2 items; got ["box","box","box"]'],
-    ['?to=%zz', 'to must be percent-encoded UTF-8; it cannot be decoded'],
-    ['?to=%ff', 'to must be percent-encoded UTF-8; it cannot be decoded'],
-    ['?to=%ED%A0%80', 'to must be percent-encoded UTF-8; it cannot be decoded'],
-    ['?to=100%', 'to must be percent-encoded UTF-8; it cannot be decoded'],
+    ['?to=%zz', 'to cannot be decoded; it must be percent-encoded UTF-8'],
+    ['?to=%ff', 'to cannot be decoded; it must be percent-encoded UTF-8'],
+    ['?to=%ED%A0%80', 'to cannot be decoded; it must be percent-encoded UTF-8'],
+    ['?to=100%', 'to cannot be decoded; it must be percent-encoded UTF-8'],
   ] as const)
     t.same(await ask(query), [422, error], query)
 })
@@ -126,7 +126,7 @@ t.test('handlers set the headers that the contract declares', async (t) => {
   const etag = String(list.headers.etag)
   const again = await app.inject({ url: PARCELS, headers: { 'if-none-match': etag } })
   t.equal(again.statusCode, 304)
-  t.equal(again.headers['x-total-count'], '0', 'a 304 has them too')
+  t.equal(again.headers['x-total-count'], '0', 'a 304 carries them too')
 
   const secret = { 'X-Total-Count': 0, 'X-Secret': 'x', 'Set-Cookie': 'x' }
   const leaking = await bindParcels(t, {
@@ -135,10 +135,10 @@ t.test('handlers set the headers that the contract declares', async (t) => {
   })
   const leaked = await leaking.inject(PARCELS)
   t.equal(leaked.statusCode, 200)
-  t.notOk('x-secret' in leaked.headers || 'set-cookie' in leaked.headers, 'and no others')
+  t.notOk('x-secret' in leaked.headers || 'set-cookie' in leaked.headers, 'no other headers')
 })
 
-t.test('does not start', async (t) => {
+t.test('refuses to start', async (t) => {
   await t.rejects(
     bindParcels(t, { calls: { sendParcel: async () => ({ status: 202, body: {} }) } }),
     { message: /^(listParcels|recallParcel): there is no handler$/ },
@@ -160,14 +160,14 @@ const order = {
 const parcel = { number: 1, to: 'Ada', kind: 'letter', weight: null, note: null }
 const headers = { 'X-Parcel-Number': 1 }
 
-t.test('an answer that the contract does not declare never leaves the server', async (t) => {
+t.test('a reply that the contract does not declare never leaves the server', async (t) => {
   const sendWith = async (verifyReplies: boolean, sendParcel: () => Promise<Answer>) => {
     const app = await bindParcels(t, { verifyReplies, handlers: { ...parcelHandlers(), sendParcel } })
     return app.inject(order)
   }
   for (const [what, answer] of [
     ['a status that is not declared', { status: 200, body: parcel, headers }],
-    ['an error, which is thrown', { status: 404, body: { error: 'no' }, headers }],
+    ['an error returned instead of thrown', { status: 404, body: { error: 'no' }, headers }],
     ['no status at all', { status: 0, body: parcel, headers }],
   ] as const)
     for (const verifyReplies of [true, false]) {
@@ -178,8 +178,8 @@ t.test('an answer that the contract does not declare never leaves the server', a
     ['a field is missing', { status: 202, body: { ...parcel, to: undefined }, headers }],
     ['a field is of a wrong type', { status: 202, body: { ...parcel, weight: '7' }, headers }],
     ['null where it is not allowed', { status: 202, body: { ...parcel, to: null }, headers }],
-    ['a value beside null that is not allowed', { status: 202, body: { ...parcel, kind: 'bag' }, headers }],
-    ['a pattern that is excluded', { status: 202, body: { ...parcel, note: 'now!' }, headers }],
+    ['a value outside the nullable enum', { status: 202, body: { ...parcel, kind: 'bag' }, headers }],
+    ['a value that an excluded pattern matches', { status: 202, body: { ...parcel, note: 'now!' }, headers }],
     ['a field that is not declared', { status: 202, body: { ...parcel, secret: 1 }, headers }],
     ['a required header is missing', { status: 202, body: parcel }],
     ['a header of a wrong type', { status: 202, body: parcel, headers: { 'X-Parcel-Number': 'one' } }],
@@ -187,11 +187,11 @@ t.test('an answer that the contract does not declare never leaves the server', a
   ] as const) {
     const response = await sendWith(true, async () => answer)
     t.equal(response.statusCode, 500, what)
-    t.notMatch(response.body, /Ada|secret/i, 'and tells nothing of the inside')
+    t.notMatch(response.body, /Ada|secret/i, 'reveals nothing')
   }
 })
 
-t.test('an error that the contract does not declare becomes an internal one', async (t) => {
+t.test('an undeclared error becomes an internal error', async (t) => {
   const throwing = async (error: Error) => {
     const listParcels = async () => {
       throw error
@@ -201,7 +201,7 @@ t.test('an error that the contract does not declare becomes an internal one', as
   }
   t.equal(await throwing(new ServiceError('commit_unknown')), 404, 'declared')
   t.equal(await throwing(new ServiceError('read_only')), 500, '403 is not declared')
-  t.equal(await throwing(new ServiceError('git_service_unknown')), 500, '400 neither')
-  t.equal(await throwing(new ServiceError('malformed_request')), 400, 'one that any request can meet')
+  t.equal(await throwing(new ServiceError('git_service_unknown')), 500, '400 is not declared')
+  t.equal(await throwing(new ServiceError('malformed_request')), 400, 'any request can cause it')
   t.equal(await throwing(new ServiceError('too_slow')), 408)
 })

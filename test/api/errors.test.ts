@@ -6,7 +6,7 @@ import { type CallOptions, startServer } from '../helpers/server.ts'
 
 const report = { state: 'success' }
 
-/** A server with a public and a private repository, of which `acme` is the owner and `reader` a reader. */
+/** Starts a server with a public and a private repository that `acme` owns and `reader` may read. */
 async function setUp(t: Test, database: TestDatabase) {
   const server = await startServer(t, { database })
   const { commits } = await server.createRepository('acme/public')
@@ -89,7 +89,7 @@ for (const database of databases)
       ['400: a trailing comma', 400, await body('{"state":"success",}')],
       ['400: two values', 400, await body('{"state":"success"}{}')],
       ['400: empty', 400, await body('')],
-      ['400: white space only', 400, await body(' \n')],
+      ['400: whitespace only', 400, await body(' \n')],
       ['400: not UTF-8', 400, await body(Buffer.from('{"state":"success","context":"\xff"}', 'latin1'))],
       ['400: a byte order mark', 400, await body('\ufeff{"state":"success"}')],
       ['401: no token', 401, await write('public', sha)],
@@ -103,7 +103,7 @@ for (const database of databases)
       ['415: no content type', 415, await body('{}', '')],
       ['415: text', 415, await body('{}', 'text/plain')],
       ['415: a form', 415, await body('{}', 'application/x-www-form-urlencoded')],
-      ['415: JSON of another kind', 415, await body('{}', 'application/merge-patch+json')],
+      ['415: another JSON type', 415, await body('{}', 'application/merge-patch+json')],
       ['415: another charset', 415, await body('{}', `${json}; charset=iso-8859-1`)],
       [
         'other parameters are ignored',
@@ -126,7 +126,7 @@ for (const database of databases)
     ] as const
     for (const [row, status, answer] of rows) {
       t.equal(answer.status, status, row)
-      // One field, a message (checked against the contract's `Error` at every answer).
+      // The helper checks every answer against the contract's `Error`.
       if (status >= 400) t.same(Object.keys(answer.json), ['error'], row)
     }
     t.match((await body(filled(16_385))).json.error, /16384 bytes/)
@@ -136,12 +136,12 @@ for (const database of databases)
   })
 
 for (const database of databases)
-  t.test(`the first rule that does not hold decides on ${database.name}`, async (t) => {
+  t.test(`the first broken rule decides on ${database.name}`, async (t) => {
     const { tokens, write } = await setUp(t, database)
     const tooLarge = `{"state":"${'x'.repeat(20_000)}"}`
     const textPlain = { 'content-type': 'text/plain' }
     const rows = [
-      // Each breaks the rule that is named and every later one.
+      // Each request breaks the named rule and every later one.
       ['401 before 403', 401, { token: tokens.unknown, body: tooLarge, headers: textPlain }, 'missing', 'x'],
       ['403 for the scope before 404', 403, { token: tokens['no scope'], body: tooLarge }, 'missing', 'x'],
       [
@@ -166,7 +166,7 @@ for (const database of databases)
   })
 
 for (const database of databases)
-  t.test(`a credential that cannot be one (step 3) on ${database.name}`, async (t) => {
+  t.test(`malformed credentials (step 3) on ${database.name}`, async (t) => {
     const { sha, tokens, read } = await setUp(t, database)
     const { owner } = tokens
     const headers = [
@@ -187,27 +187,31 @@ for (const database of databases)
     for (const authorization of headers) {
       const answer = await read('public', sha, { headers: { authorization } })
       t.equal(answer.status, 401, authorization.replaceAll(owner, 'TOKEN'))
-      t.notMatch(answer.body, owner.slice(4), 'repeats no token')
+      t.notMatch(answer.body, owner.slice(4), 'does not repeat the token')
     }
     t.equal(
       (await read('public', sha, { headers: { authorization: '' } })).status,
       200,
-      'an empty header is none',
+      'an empty header is no credential',
     )
   })
 
 for (const database of databases)
-  t.test(`files that cannot be opened on ${database.name}`, async (t) => {
+  t.test(`repository files that cannot be opened on ${database.name}`, async (t) => {
     const { privateSha, path, tokens, write, read } = await setUp(t, database)
     await rename(path, `${path}.away`)
     t.equal(
       (await read('private', privateSha, { token: tokens.reader })).status,
       503,
-      'to those who may read',
+      '503 for callers with read access',
     )
     t.equal((await write('private', privateSha, { token: tokens.owner })).status, 503)
-    t.equal((await read('private', privateSha)).status, 401, 'and to nobody else')
+    t.equal((await read('private', privateSha)).status, 401, 'and for nobody else')
     t.equal((await read('private', privateSha, { token: tokens.stranger })).status, 404)
     await rename(`${path}.away`, path)
-    t.equal((await read('private', privateSha, { token: tokens.reader })).status, 200, 'until they are back')
+    t.equal(
+      (await read('private', privateSha, { token: tokens.reader })).status,
+      200,
+      'until the files are back',
+    )
   })

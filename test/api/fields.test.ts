@@ -3,23 +3,23 @@ import { databases } from '../helpers/databases.ts'
 import { startServer } from '../helpers/server.ts'
 
 /**
- * Every field of a report and of a status (contract, parts 2 and 8), each row named as it stands there. A rule of
- * `description` holds for `context` too, and both are tried with what comes before and behind each limit.
+ * Every field of a report and of a status (contract, parts 2 and 8), each row named as in the contract. Rules that
+ * `description` and `context` share are tested on both, on either side of each limit.
  */
 const EMOJI = '\u{1F680}'
 const DEEP = `${'['.repeat(5_000)}${']'.repeat(5_000)}`
 
 interface Case {
   what: string
-  /** Fields of the report beside `state`, or text for the whole body. */
+  /** Fields of the report besides `state`, or text for the whole body. */
   body: Record<string, unknown> | string
-  /** What the answer must hold of them, or what the message must say. */
+  /** Expected fields of the answer, or a pattern for the message. */
   expect: Record<string, unknown> | RegExp
 }
 
 const url = (bytes: number) => `https://e.org/${'x'.repeat(bytes - 14)}`
 const state = 'success'
-/** For the name of a test: a line separator would end its line. */
+/** Escapes text for a test name, where a line separator would end the line. */
 const readable = (text: string) =>
   JSON.stringify(text).replace(/[^ -~]/gu, (char) => `U+${char.codePointAt(0)?.toString(16)}`)
 
@@ -188,7 +188,7 @@ const refused: Case[] = [
     what: `target_url: ${readable(target_url)}`,
     body: { state, target_url },
     expect:
-      /^target_url must be a URL that begins with http:\/\/ or https:\/\/ and holds no white space, control/,
+      /^target_url must be a URL that begins with http:\/\/ or https:\/\/ and contains no whitespace, control/,
   })),
 ]
 
@@ -213,7 +213,7 @@ for (const database of databases)
       t.equal(answer.status, 422, what)
       t.match(answer.json.error, expect, what)
     }
-    t.equal((await server.read('acme/rocket', sha)).body, before.body, 'what is refused changes nothing')
+    t.equal((await server.read('acme/rocket', sha)).body, before.body, 'rejected reports change nothing')
   })
 
 for (const database of databases)
@@ -259,7 +259,7 @@ for (const database of databases) {
       }
 
       await ask(sha, 200, 'the full id')
-      t.equal((await ask(sha.toUpperCase(), 200, 'upper case')).json.sha, sha, 'answered in lower case')
+      t.equal((await ask(sha.toUpperCase(), 200, 'upper case')).json.sha, sha, 'returned in lower case')
       t.equal((await server.read('acme/rocket', sha)).json.statuses?.length, 1, 'one commit, one status')
       const short = await ask(sha.slice(0, 7), 422, 'abbreviated')
       t.match(

@@ -6,7 +6,7 @@ import { createToken } from '../../src/auth/token.ts'
 import { databases, type TestDatabase } from '../helpers/databases.ts'
 import { startServer } from '../helpers/server.ts'
 
-/** The access rules (contract, part 5) as one table: what each caller gets at a public, a private, a missing repository. */
+/** The access rules (contract, part 5) as a table: the status per caller for a public, a private and a missing repository. */
 const EXPECTED = {
   anonymous: { report: [401, 401, 401], read: [200, 401, 401] },
   unknown: { report: [401, 401, 401], read: [401, 401, 401] },
@@ -31,7 +31,7 @@ const FORMS = {
 }
 const BODY = JSON.stringify({ state: 'success', context: 'ci/matrix' })
 
-/** A server with a public and a private repository of `acme`, and one token for each caller. */
+/** Starts a server with a public and a private repository of `acme`, and a token for each caller. */
 async function setUp(t: Test, database: TestDatabase) {
   const server = await startServer(t, { database, budget: { limit: 1_000_000, window: 300 } })
   const { path, commits } = await server.createRepository('acme/public')
@@ -59,7 +59,7 @@ async function setUp(t: Test, database: TestDatabase) {
   const tokens: Record<keyof typeof EXPECTED, string | null> = {
     anonymous: null,
     unknown: createToken(),
-    // All of the owner, so that nothing but the token can be what is wrong.
+    // Tokens of the owner, so that only the token can be wrong.
     expired: await server.createToken('acme', { expiresAt: Date.now() - 1 }),
     revoked,
     'without scope': await server.createToken('acme', { scopes: [] }),
@@ -134,8 +134,8 @@ for (const database of databases) {
                 return rawAnswer(server.url, method, path, authorization, body)
               }
               const expected = await ask('acme/private')
-              t.notMatch(expected, /private/i, 'names no repository')
-              // Every kind of missing repository once a caller; the plain one with every id and body.
+              t.notMatch(expected, /private/i, 'does not name the repository')
+              // Each kind of missing repository once per caller; the plain one with every id and body.
               const names = id === sha && body !== '{' && body !== '"x"' ? missing : missing.slice(0, 1)
               for (const fullName of names) {
                 t.equal(
@@ -150,7 +150,7 @@ for (const database of databases) {
       }
     })
 
-    /** Status, headers as they were sent and in their order, and body; without what may differ. Sends `path` as it is. */
+    /** Sends `path` unchanged. Returns status, headers in the order sent, and body, without the parts that may differ. */
     async function rawAnswer(
       url: string,
       method: string,

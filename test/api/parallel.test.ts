@@ -38,12 +38,12 @@ for (const database of databases) {
       t.match(
         stored[0],
         sent[Number(stored[0]?.description)] ?? t.fail('a row that nothing reported'),
-        'the stored row is one of those sent',
+        'the stored row is one of the reports',
       )
       const last = await report({ state: 'success', context: 'ci/one', description: 'last' })
       stop.now = true
       await reading
-      t.same((await read()).statuses, [last.json], 'a report sent after all were answered replaces it')
+      t.same((await read()).statuses, [last.json], 'a later report replaces it')
       t.equal(last.json.id, stored[0]?.id)
     })
 
@@ -62,7 +62,7 @@ for (const database of databases) {
         answers.every(({ status }) => status === 201),
         'all 201',
       )
-      t.equal(new Set(answers.map(({ json }) => json.id)).size, 64, 'one id a context')
+      t.equal(new Set(answers.map(({ json }) => json.id)).size, 64, 'one id per context')
       const { statuses } = await read()
       const byContext = (left: JsonBody, right: JsonBody) =>
         String(left.context) < String(right.context) ? -1 : 1
@@ -71,7 +71,7 @@ for (const database of databases) {
   })
 }
 
-/** Reads one after another until told to stop: each answer is consistent in itself, and none lacks what one had. */
+/** Reads in a loop until stopped: each answer must be consistent, and none may lack a context that an earlier one had. */
 async function readMeanwhile(t: Test, read: () => Promise<JsonBody>, stop: { now: boolean }): Promise<void> {
   let most = 0
   let inconsistent = 0
@@ -85,5 +85,5 @@ async function readMeanwhile(t: Test, read: () => Promise<JsonBody>, stop: { now
     if (!consistent) inconsistent++
     most = contexts.length
   }
-  t.equal(inconsistent, 0, 'reads in between are consistent')
+  t.equal(inconsistent, 0, 'reads in the meantime are consistent')
 }

@@ -8,7 +8,7 @@ import { writeGenerated } from '../../src/codegen/generate.ts'
 import { ServiceError } from '../../src/errors.ts'
 import { asServiceError, sendError } from '../../src/hooks/error-replies.ts'
 
-/** The small contract of another service, generated once for a test file, and handlers that keep parcels in memory. */
+/** A small contract of another service, generated once per test file, with handlers that keep parcels in memory. */
 const spec = resolve(import.meta.dirname, '../codegen/fixtures/parcels.yaml')
 const folder = await mkdtemp(join(tmpdir(), 'parcels-'))
 t.teardown(() => rm(folder, { recursive: true, force: true }))
@@ -29,7 +29,7 @@ export interface Answer {
   headers?: Record<string, string | number>
 }
 
-/** Handlers of all operations. The list answers with its query, so that tests see what became of it. */
+/** Creates handlers for all operations. The list returns its parsed query in a header, where tests can see it. */
 export function parcelHandlers() {
   const parcels = new Map<string, object>()
   return {

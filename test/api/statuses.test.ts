@@ -18,7 +18,7 @@ async function setUp(t: Test, database: TestDatabase, commits = 1) {
   return { server, ...repository, sha, token, report, read }
 }
 
-/** Makes the process's clock stand still, and gives the means to set it. */
+/** Stops the process's clock. Returns a function that sets it. */
 function stopClock(t: Test): (moment: string) => void {
   const real = Date.now
   let now = real()
@@ -69,15 +69,17 @@ for (const database of databases) {
       const server = await startServer(t, { database })
       const { commits } = await server.createRepository('acme/rocket', { commits: lists.length })
       const token = await server.createToken('acme')
+      await Promise.all(
+        lists.flatMap((states, index) =>
+          states.map((state, place) =>
+            server.report('acme/rocket', commits[index] ?? '', { state, context: `${place}` }, token),
+          ),
+        ),
+      )
       for (const [index, states] of lists.entries()) {
         const sha = commits[index] ?? ''
-        await Promise.all(
-          states.map((state, place) =>
-            server.report('acme/rocket', sha, { state, context: `${place}` }, token),
-          ),
-        )
         const { state, statuses } = (await server.read('acme/rocket', sha)).json
-        t.equal(state, ruleOfThePart(states), states.join(', ') || 'none')
+        t.equal(state, combinedStateRule(states), states.join(', ') || 'none')
         t.same(
           statuses?.map((status) => status.state),
           states,
@@ -85,8 +87,8 @@ for (const database of databases) {
       }
     })
 
-    /** The four sentences of part 2, one a line. */
-    function ruleOfThePart(states: readonly string[]): string | null {
+    /** The four sentences of part 2, one per line. */
+    function combinedStateRule(states: readonly string[]): string | null {
       for (const state of states) if (state === 'failure' || state === 'error') return 'failure'
       for (const state of states) if (state === 'pending') return 'pending'
       if (states.length > 0) return 'success'
@@ -104,7 +106,7 @@ for (const database of databases) {
       t.match(
         first,
         { created_at: '2030-01-01T12:00:00Z', updated_at: '2030-01-01T12:00:00Z' },
-        'cut, not rounded',
+        'truncated, not rounded',
       )
       const { id } = first
       const created_at = first.created_at
@@ -126,7 +128,7 @@ for (const database of databases) {
       t.match(
         await at('2029-12-31T00:00:00Z', 'pending'),
         { id, created_at, state: 'pending', updated_at: '2030-01-01T12:01:00Z' },
-        'not even if the clock goes back; the report counts all the same',
+        'updated_at stays when the clock goes back, and the report counts',
       )
     })
 
@@ -160,7 +162,7 @@ for (const database of databases) {
       t.same(found, expected)
     })
 
-    t.test('every context of the commit is in the one response', async (t) => {
+    t.test('one response holds every context of the commit', async (t) => {
       const { report, read, sha } = await setUp(t, database)
       const many = 600
       for (let done = 0; done < many; done += 60) {
@@ -177,7 +179,7 @@ for (const database of databases) {
       t.ok(statuses?.every((status) => status.sha === sha))
     })
 
-    t.test('commits do not share statuses, and neither do repositories', async (t) => {
+    t.test('statuses belong to one commit of one repository', async (t) => {
       const { server, path, commits, report, read, token } = await setUp(t, database, 2)
       const [first = '', second = ''] = commits
       const copy = { owner: 'acme', name: 'copy', visibility: 'public', objectFormat: 'sha1', path } as const
@@ -186,11 +188,11 @@ for (const database of databases) {
       t.match(await read(second), { state: null, statuses: [] })
       t.match((await server.read('acme/copy', first)).json, { state: null, statuses: [] })
       const other = await server.report('ACME/Copy', first, { state: 'success' }, token)
-      t.equal(other.status, 201, 'names are matched without regard to case')
+      t.equal(other.status, 201, 'names are case-insensitive')
       t.match(await read(first), { state: 'failure' })
     })
 
-    t.test('what a commit is', async (t) => {
+    t.test('only commits of the repository have statuses', async (t) => {
       const { server, path, sha, report, token } = await setUp(t, database)
       const tree = git(path, 'rev-parse', `${sha}^{tree}`)
       const blob = git(path, 'hash-object', '-w', join(path, 'HEAD'))
@@ -206,56 +208,57 @@ for (const database of databases) {
       t.equal(
         (await report({ state: 'success' }, shadow)).status,
         404,
-        'not what a branch of that name points to',
+        'a branch named like a commit id is not a commit',
       )
-      t.equal((await report({ state: 'success' }, 'b'.repeat(64))).status, 422, 'of neither length')
+      t.equal(
+        (await report({ state: 'success' }, 'b'.repeat(64))).status,
+        422,
+        'the length of another object format',
+      )
       git(path, 'replace', '--force', blob, sha)
-      t.equal((await report({ state: 'success' }, blob)).status, 404, 'not what an object is replaced by')
+      t.equal((await report({ state: 'success' }, blob)).status, 404, 'a replaced object is not a commit')
 
       const loose = git(path, 'commit-tree', '-m', 'on no branch', tree)
       t.equal(
         (await server.report('acme/rocket', loose, { state: 'success' }, token)).status,
         201,
-        'reachable or not',
+        'an unreachable commit',
       )
     })
 
-    t.test(
-      'a commit that was just pushed counts at once, and stays after a gc once reported on',
-      async (t) => {
-        const { server, path, sha, report, read } = await setUp(t, database)
-        const tree = git(path, 'rev-parse', `${sha}^{tree}`)
-        for (let index = 0; index < 5; index++) {
-          const id = git(path, 'commit-tree', '-p', sha, '-m', `${index}`, tree)
-          t.equal((await report({ state: 'success' }, id)).status, 201)
-        }
-        const gone = git(path, 'commit-tree', '-m', 'to be pruned', tree)
-        await report({ state: 'error' }, gone)
-        await rm(join(path, 'objects', gone.slice(0, 2), gone.slice(2)))
-        t.match(await read(gone), { state: 'failure' })
-        t.equal((await report({ state: 'success' }, gone)).status, 201)
-        t.match(await read(gone), { state: 'success' })
-        t.equal((await server.read('acme/rocket', gone)).status, 200)
-      },
-    )
+    t.test('a new commit is known at once, and a reported one survives a gc', async (t) => {
+      const { server, path, sha, report, read } = await setUp(t, database)
+      const tree = git(path, 'rev-parse', `${sha}^{tree}`)
+      for (let index = 0; index < 5; index++) {
+        const id = git(path, 'commit-tree', '-p', sha, '-m', `${index}`, tree)
+        t.equal((await report({ state: 'success' }, id)).status, 201)
+      }
+      const gone = git(path, 'commit-tree', '-m', 'to be pruned', tree)
+      await report({ state: 'error' }, gone)
+      await rm(join(path, 'objects', gone.slice(0, 2), gone.slice(2)))
+      t.match(await read(gone), { state: 'failure' })
+      t.equal((await report({ state: 'success' }, gone)).status, 201)
+      t.match(await read(gone), { state: 'success' })
+      t.equal((await server.read('acme/rocket', gone)).status, 200)
+    })
 
-    t.test('a deleted repository takes its statuses along', async (t) => {
+    t.test('deleting a repository also deletes its statuses', async (t) => {
       const { server, path, sha, report, token } = await setUp(t, database)
       await report({ state: 'failure' })
       await server.store.repositories.delete('acme', 'rocket')
       t.equal((await server.read('acme/rocket', sha, token)).status, 404)
       await rm(path, { recursive: true })
       const again = await server.createRepository('acme/rocket', { commits: 0 })
-      t.not(again.path, path, 'an id is never used again')
+      t.not(again.path, path, 'ids are never reused')
       t.notOk(existsSync(path))
       t.equal(
         (await server.read('acme/rocket', sha, token)).status,
         404,
-        'a new one of the name knows nothing of it',
+        'a new repository of the same name starts empty',
       )
     })
 
-    t.test('statuses of a user who was deleted stay', async (t) => {
+    t.test('deleting a user keeps the statuses that the user reported', async (t) => {
       const { server, sha } = await setUp(t, database)
       const token = await server.createToken('guest')
       const guest = await server.createUser('guest')
@@ -265,7 +268,7 @@ for (const database of databases) {
       t.equal(
         (await server.report('acme/rocket', sha, { state: 'error' }, token)).status,
         401,
-        'tokens end at once',
+        'tokens stop working at once',
       )
       t.match((await server.read('acme/rocket', sha)).json, { state: 'success' })
     })

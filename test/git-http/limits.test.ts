@@ -206,7 +206,7 @@ t.test('a repository whose files are missing answers 503, but 404 to strangers',
   const answer = await ask(authorization)
   t.equal(answer.status, 503)
   t.same(await answer.json(), {
-    error: 'The service cannot answer at the moment. Try again in a few seconds.',
+    error: 'The service is temporarily unavailable. Try again in a few seconds.',
   })
   t.equal((await ask(stranger)).status, 404)
   await rename(join(folder, 'away'), path)

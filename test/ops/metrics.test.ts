@@ -16,7 +16,7 @@ t.test('without a token there is no such page', async (t) => {
   const server = await startServer(t)
   const answer = await server.call('GET', '/metrics', { token: 'anything' })
   t.equal(answer.status, 404)
-  t.match(answer.json.error, /nothing at this path/)
+  t.match(answer.json.error, /path does not exist/)
 })
 
 t.test('counts requests, reports and failures', async (t) => {

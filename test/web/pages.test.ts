@@ -123,7 +123,7 @@ t.test('what a visitor may not see is not there', async (t) => {
       t.equal(asked.headers.get('location'), `/login?next=${encodeURIComponent(path)}`)
       const page = await visitor.get(path)
       t.equal(page.status, 404, path)
-      t.match(page.body, 'There is no such repository, or you may not see it.')
+      t.match(page.body, 'The repository does not exist, or you do not have access to it.')
     }
   }
   t.equal((await visitor.get(`/alice/rocket/commits/${sha}`)).status, 404)
