@@ -35,27 +35,27 @@ export interface AppOptions {
   lookup: CommitLookup
   logger?: FastifyServerOptions['loggerInstance']
   timeouts?: Partial<Timeouts>
-  /** Failed authentication attempts that an address is allowed: 30 in 300 seconds unless given. */
+  /** Failed authentication attempts allowed per address. Default: 30 in 300 seconds. */
   budget?: BudgetOptions
-  /** Limits of git over HTTP: those not given are as `DEFAULT_GIT_LIMITS`. */
+  /** Limits of git over HTTP. Default: `DEFAULT_GIT_LIMITS`. */
   git?: Partial<GitLimits>
   trustedProxies?: TrustedProxies
-  /** The origin that people use; that of the request unless given. */
+  /** The public origin. Default: the origin of the request. */
   publicUrl?: string | null
-  /** What `/metrics` demands; without it nothing is measured and there is no such page. */
+  /** The token that `/metrics` requires. Without it, nothing is measured and the page does not exist. */
   metricsToken?: string | null
-  /** Milliseconds by which the event loop may lag before requests are answered 503: 1,000 unless given. */
+  /** Event loop delay above which requests get 503, in milliseconds. Default: 1,000. */
   maxEventLoopDelay?: number
-  /** Check every answer of the API against the contract before it is sent. */
+  /** Whether to check every API answer against the contract before sending it. */
   verifyReplies?: boolean
 }
 
 const DEFAULT_BUDGET: BudgetOptions = { limit: 30, window: 300 }
 const MAX_EVENT_LOOP_DELAY = 1_000
-/** Random, so that nobody learns from two of them how many requests came in between. */
+/** Request ids are random, so that they do not reveal the number of requests. */
 const REQUEST_ID_BYTES = 12
 
-/** Puts the parts together. Never listens; what it is given is the caller's to close. */
+/** Builds the app without listening. The caller closes the store and the lookup. */
 export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const { store, lookup } = options
   const timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts }
@@ -70,7 +70,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     clientErrorHandler: answerParserError,
     frameworkErrors: (error, request, reply) => sendError(withCommonHeaders(request, reply), error, ''),
     routerOptions: { maxParamLength: 16 * 1024 },
-    // While it stops, requests under way on open connections are still answered.
+    // Requests in progress on open connections are still answered while the server stops.
     return503OnClosing: false,
     forceCloseConnections: 'idle',
   })
@@ -93,16 +93,16 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     },
   })
   const authorizer = createAuthorizer(store, budget, (error) =>
-    app.log.error({ err: error }, 'last use of tokens not written'),
+    app.log.error({ err: error }, 'cannot write the last use of tokens'),
   )
   app.addHook('onClose', () => authorizer.close())
 
-  // Bodies are read by those who want them: nothing is parsed for a path that nobody answers.
+  // Each route reads its own body, so nothing is parsed for unknown paths.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, _payload, done) => done(null))
   const publicUrl = options.publicUrl ?? null
-  const visit = createSessionAuth(store.sessions, publicUrl)
-  const sendErrorPage = createErrorPageSender(visit)
+  const sessionAuth = createSessionAuth(store.sessions, publicUrl)
+  const sendErrorPage = createErrorPageSender(sessionAuth)
   app.setErrorHandler(sendErrorPage)
   app.addHook('onRequest', (request, reply, done) => {
     withCommonHeaders(request, reply)
@@ -139,7 +139,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     store,
     lookup,
     budget,
-    visit,
+    sessionAuth,
     sendErrorPage,
     publicUrl,
     bodyTimeout: timeouts.body,
@@ -147,7 +147,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   return app
 }
 
-/** Sets what every answer carries, whoever gives it. */
+/** Sets the headers that every answer carries. */
 function withCommonHeaders(request: FastifyRequest, reply: FastifyReply): FastifyReply {
   return reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff')
 }

@@ -11,10 +11,13 @@ import { databases, temporaryFolder } from './helpers/databases.ts'
 import { startInstance } from './helpers/instance.ts'
 import { startProcess } from './helpers/process.ts'
 
-// What an administrator's shell usually has: everybody may read. The processes under test inherit it.
+// The usual umask of a shell, which lets everybody read. The processes under test inherit it.
 process.umask(0o022)
 
-/** Everything in a folder, with its mode in octal digits. */
+// The tests mostly wait for processes.
+t.jobs = databases.length
+
+/** Returns the octal mode of everything in a folder. */
 function modesIn(folder: string): Record<string, string> {
   const names = readdirSync(folder, { recursive: true, encoding: 'utf8' }).sort()
   const modeOf = (name: string) => [name, (lstatSync(join(folder, name)).mode & 0o7777).toString(8)]
@@ -25,7 +28,7 @@ function environmentOf({ dataDir, databaseUrl }: StoreOptions): Record<string, s
   return { DATA_DIR: dataDir, ...(databaseUrl && { DATABASE_URL: databaseUrl }) }
 }
 
-/** A server in a process of its own, the database that it works on, and a token of the user `owner`. */
+/** Starts a server process, opens its database, and creates a token of the user `owner`. */
 async function start(t: Test, options: StoreOptions) {
   const instance = await startInstance(t, options, { LOG_LEVEL: 'info' })
   const store = await openStore(options)
@@ -38,7 +41,7 @@ async function start(t: Test, options: StoreOptions) {
 }
 
 for (const database of databases) {
-  t.test(`${database.name}: what the server and the command line create is for nobody else`, async (t) => {
+  t.test(`${database.name}: files created by the server and the CLI are private`, async (t) => {
     const given = await database.create(t)
     const dataDir = join(realpathSync(given.dataDir), 'new', 'data')
     const options = { ...given, dataDir }
@@ -67,44 +70,47 @@ for (const database of databases) {
     t.notMatch(log.join('\n'), 'chmod')
   })
 
-  t.test(`${database.name}: what is open to others is said at each start, and what mends it`, async (t) => {
-    const given = await database.create(t)
-    const dataDir = realpathSync(given.dataDir)
-    const options = { ...given, dataDir }
-    const cli = (...args: string[]) => runCli(args, environmentOf(options))
-    t.match(await cli('repo', 'create', 'a/b'), { code: 0, stderr: '' })
-    execFileSync('chmod', ['-R', 'go+rX', dataDir])
+  t.test(
+    `${database.name}: files open to others cause a warning at each start, with the command that fixes it`,
+    async (t) => {
+      const given = await database.create(t)
+      const dataDir = realpathSync(given.dataDir)
+      const options = { ...given, dataDir }
+      const cli = (...args: string[]) => runCli(args, environmentOf(options))
+      t.match(await cli('repo', 'create', 'a/b'), { code: 0, stderr: '' })
+      execFileSync('chmod', ['-R', 'go+rX', dataDir])
 
-    const mend = `chmod -R go-rwx -- '${dataDir}'`
-    const { stderr, code } = await cli('repo', 'list')
-    t.equal(code, 0)
-    t.match(stderr, new RegExp(`^warning: .*${join(dataDir, 'repositories/1.git')}.* ${mend}\n$`))
-    const { log } = await startInstance(t, options, { LOG_LEVEL: 'warn' })
-    const [warning, ...others] = log.map((line) => JSON.parse(line))
-    t.match(warning, { level: 40, command: mend, msg: mend })
-    t.ok(warning.paths.includes(dataDir))
-    t.same(others, [])
+      const fix = `chmod -R go-rwx -- '${dataDir}'`
+      const { stderr, code } = await cli('repo', 'list')
+      t.equal(code, 0)
+      t.match(stderr, new RegExp(`^warning: .*${join(dataDir, 'repositories/1.git')}.* ${fix}\n$`))
+      const { log } = await startInstance(t, options, { LOG_LEVEL: 'warn' })
+      const [warning, ...others] = log.map((line) => JSON.parse(line))
+      t.match(warning, { level: 40, command: fix, msg: fix })
+      t.ok(warning.paths.includes(dataDir))
+      t.same(others, [])
 
-    execFileSync('sh', ['-c', warning.command])
-    t.equal((await cli('repo', 'list')).stderr, '', 'once it is mended')
-    t.equal(statSync(dataDir).mode & 0o777, 0o700)
-  })
+      execFileSync('sh', ['-c', warning.command])
+      t.equal((await cli('repo', 'list')).stderr, '', 'no warning once fixed')
+      t.equal(statSync(dataDir).mode & 0o777, 0o700)
+    },
+  )
 }
 
-/** How repositories are shared on the machine from which they are imported. */
+/** How an imported repository is shared with other local users. */
 const sharing: [what: string, umask: string, shared?: string][] = [
-  ['for everybody to read', '022'],
-  ['for nobody else', '077'],
-  ['for a group to read', '027'],
-  ['for a group to write', '002'],
-  ['by core.sharedRepository=group', '022', 'group'],
-  ['by core.sharedRepository=0640', '077', '0640'],
+  ['readable by everybody', '022'],
+  ['private', '077'],
+  ['readable by a group', '027'],
+  ['writable by a group', '002'],
+  ['core.sharedRepository=group', '022', 'group'],
+  ['core.sharedRepository=0640', '077', '0640'],
 ]
 
 for (const database of databases) {
-  t.test(`${database.name}: an imported repository stays as open as it is`, async (t) => {
+  t.test(`${database.name}: an imported repository keeps its file modes`, async (t) => {
     const { url, store, credential } = await start(t, await database.create(t))
-    // The database only tells which repositories are imported.
+    // File modes do not depend on the database, so one case is enough for the second.
     for (const [what, umask, shared] of sharing.slice(0, database.name === 'SQLite' ? undefined : 1)) {
       const folder = temporaryFolder(t)
       chmodSync(folder, 0o755)
@@ -127,13 +133,13 @@ for (const database of databases) {
         const refspec = `HEAD:refs/heads/${branch}`
         await git(checkout, ['push', '--quiet', 'origin', refspec], credential)
         asOwner('git', '-C', checkout, 'push', '--quiet', own, refspec)
-        // What is pushed next is kept as a pack.
+        // Keeps the next push as a pack.
         for (const path of [served, own])
           appendFileSync(join(path, 'config'), '[receive]\n\tunpackLimit = 1\n')
       }
       const modes = modesIn(served)
       t.ok('refs/heads/deep/er/topic' in modes)
-      t.same(modes, modesIn(own), `${what}: as if its owner had pushed`)
+      t.same(modes, modesIn(own), `${what}: the same as after a push by its owner`)
     }
   })
 }

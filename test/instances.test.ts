@@ -1,12 +1,15 @@
 import { once } from 'node:events'
-import { test } from 'tap'
+import t from 'tap'
 import { databases, type TestDatabase } from './helpers/databases.ts'
 import { startInstance } from './helpers/instance.ts'
 import { startPostgres } from './helpers/postgres-server.ts'
 import { startServer } from './helpers/server.ts'
 
+// The tests mostly wait for processes.
+t.jobs = 3
+
 for (const database of databases) {
-  test(`two processes on one ${database.name} database`, async (t) => {
+  t.test(`two processes on one ${database.name} database`, async (t) => {
     const { store, options, ...admin } = await startServer(t, { database })
     const { commits } = await admin.createRepository('acme/repo', { private: true, commits: 2 })
     const [sha = '', second = ''] = commits
@@ -14,7 +17,7 @@ for (const database of databases) {
     const limit = { AUTH_FAILURE_LIMIT: '10' }
     const [a, b] = await Promise.all([startInstance(t, options, limit), startInstance(t, options, limit)])
 
-    t.test('what one stores, the other answers', async (t) => {
+    t.test('each process returns what the other stored', async (t) => {
       const token = await admin.createToken('acme')
       for (const [index, writer, reader] of [
         [0, a, b],
@@ -30,7 +33,7 @@ for (const database of databases) {
       t.equal((await a.read(repo, sha, token)).body, (await b.read(repo, sha, token)).body)
     })
 
-    t.test('a token that is revoked through one is refused by the other at the next request', async (t) => {
+    t.test('a revoked token is refused by both processes from the next request on', async (t) => {
       const token = await admin.createToken('acme')
       for (const { read } of [a, b]) t.equal((await read(repo, sha, token)).status, 200)
       const user = await store.users.find('acme')
@@ -38,7 +41,7 @@ for (const database of databases) {
       for (const { read } of [b, a]) t.equal((await read(repo, sha, token)).status, 401)
     })
 
-    t.test('so are changes of access and of visibility', async (t) => {
+    t.test('changes of access and visibility take effect in both processes at once', async (t) => {
       const token = await admin.createToken('bob')
       const userId = await admin.createUser('bob')
       for (const [permission, expected] of [
@@ -62,7 +65,7 @@ for (const database of databases) {
       }
     })
 
-    t.test('the limit of contexts is one, and exact', async (t) => {
+    t.test('both processes share one exact limit of contexts', async (t) => {
       const token = await admin.createToken('acme')
       const { commits } = await admin.createRepository('acme/full', { commits: 1 })
       const [full = ''] = commits
@@ -93,10 +96,10 @@ for (const database of databases) {
         { state: 'error', context: 'new' },
         token,
       )
-      t.equal(unknown?.status, 404, 'a commit that is not there comes first')
+      t.equal(unknown?.status, 404, 'a missing commit takes precedence')
     })
 
-    t.test('one that is killed takes nothing along that it acknowledged', async (t) => {
+    t.test('a killed process loses nothing that it acknowledged', async (t) => {
       const token = await admin.createToken('acme')
       const acknowledged: string[] = []
       const exited = once(a.child, 'exit')
@@ -124,7 +127,7 @@ for (const database of databases) {
       t.ok(acknowledged.length > 400)
     })
 
-    t.test('the budget of failed attempts is one', async (t) => {
+    t.test('the processes share one failure budget', async (t) => {
       const c = await startInstance(t, options, limit)
       await store.failures.lift('127.0.0.1')
       const answers = await Promise.all(
@@ -136,7 +139,7 @@ for (const database of databases) {
   })
 }
 
-test('a PostgreSQL server that crashes under load', async (t) => {
+t.test('a PostgreSQL server that crashes under load', async (t) => {
   const server = await startPostgres()
   t.teardown(() => server.stop())
   const database: TestDatabase = {
@@ -165,7 +168,7 @@ test('a PostgreSQL server that crashes under load', async (t) => {
   t.ok(performance.now() - since < 5_000)
   recovered = true
   await Promise.all(load)
-  t.same([...statuses].sort(), [201, 503], 'nothing else is answered')
+  t.same([...statuses].sort(), [201, 503], 'no other status')
   const { json } = await read('acme/repo', sha)
   const stored = new Set(json.statuses?.map((status) => status.context))
   t.same(

@@ -6,11 +6,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
+import type { components } from '../generated/schema.ts'
 import { createToken, hashToken } from '../src/auth/token.ts'
 import { createBareRepository } from '../src/git/repository.ts'
 import { openStore } from '../src/store/store.ts'
 import { pushCommits } from './helpers/git.ts'
 import { startProcess } from './helpers/process.ts'
+
+type CommitStatuses = components['schemas']['CommitStatuses']
 
 const LISTENING = /^Listening on (http:\/\/127\.0\.0\.1:(\d+))$/m
 
@@ -20,7 +23,7 @@ function dataFolder(t: Test): string {
   return folder
 }
 
-/** A data directory with a repository, a commit in it, and a token that may report on it. */
+/** Prepares a data directory with a repository, a commit and a token that may report on it. */
 async function prepare(t: Test) {
   const dataDir = dataFolder(t)
   const store = await openStore({ dataDir })
@@ -42,7 +45,7 @@ async function prepare(t: Test) {
   }
 }
 
-/** Starts the server itself, on a free port. */
+/** Starts the server process on a free port. */
 async function serve(t: Test, dataDir: string, environment: NodeJS.ProcessEnv = {}) {
   const server = startProcess(t, process.execPath, ['src/server.ts'], {
     PORT: '0',
@@ -54,40 +57,40 @@ async function serve(t: Test, dataDir: string, environment: NodeJS.ProcessEnv = 
   return { ...server, url }
 }
 
-t.test('without git it says so at once, and serves what needs none', async (t) => {
+t.test('without git it logs that at once, and serves what does not need git', async (t) => {
   const server = await serve(t, dataFolder(t), { PATH: '/nonexistent' })
   await server.printed(/git cannot be run/)
   t.equal((await fetch(`${server.url}/healthz`)).status, 200)
   t.equal((await fetch(`${server.url}/readyz`)).status, 503)
 })
 
-t.test('npm start serves, and ends with 0 when only npm gets the signal', async (t) => {
+t.test('npm start serves, and exits with 0 when only npm gets the signal', async (t) => {
   const environment = { PORT: '0', DATA_DIR: dataFolder(t), LOG_LEVEL: 'silent' }
   const npm = startProcess(t, 'npm', ['start', '--silent'], environment)
   const [, url, port] = await npm.printed(LISTENING)
-  t.equal((await fetch(`${url}/openapi.json`)).status, 200, 'it answers once the line is printed')
+  t.equal((await fetch(`${url}/openapi.json`)).status, 200, 'it answers requests once the line is printed')
   t.not(port, '0', 'port 0 picks a free one')
   npm.child.kill('SIGTERM')
   t.equal(await npm.ended, 0)
-  t.equal(npm.stdout(), `Listening on ${url}\n`, 'silent: nothing but the line')
-  await t.rejects(fetch(`${url}/openapi.json`), 'nothing listens any more')
+  t.equal(npm.stdout(), `Listening on ${url}\n`, 'silent: only the line')
+  await t.rejects(fetch(`${url}/openapi.json`), 'the port is closed')
 })
 
-t.test('all else on standard output is JSON', async (t) => {
+t.test('everything else on stdout is JSON', async (t) => {
   const { child, ended, stdout, stderr, url } = await serve(t, dataFolder(t))
   await fetch(`${url}/api/v1/x`)
   child.kill('SIGINT')
-  t.equal(await ended, 0, 'SIGINT ends it as well')
+  t.equal(await ended, 0, 'SIGINT stops it as well')
   const lines = stdout().trim().split('\n')
   const others = lines.filter((line) => !LISTENING.test(line))
   t.equal(others.length, lines.length - 1, 'one plain line')
   t.ok(others.length > 1)
   for (const line of others) t.type(JSON.parse(line).level, 'number')
-  t.match(others.join('\n'), 'user create', 'an empty database: how to begin')
+  t.match(others.join('\n'), 'user create', 'explains how to start with an empty database')
   t.equal(stderr(), '')
 })
 
-t.test('a request under way is answered before it ends', async (t) => {
+t.test('a request in progress is answered before it exits', async (t) => {
   const { dataDir, headers, reportPath } = await prepare(t)
   const { child, ended, printed, url } = await serve(t, dataDir)
   const body = JSON.stringify({ state: 'success' })
@@ -107,14 +110,14 @@ t.test('a request under way is answered before it ends', async (t) => {
   t.equal(await ended, 0)
 })
 
-t.test('kill -9 while reports stream in: what was answered is there after the restart', async (t) => {
+t.test('after kill -9 under load every acknowledged report is stored', async (t) => {
   const { dataDir, headers, reportPath, readPath } = await prepare(t)
   const first = await serve(t, dataDir)
   const answered = new Map<string, string>()
   const enough = Promise.withResolvers<void>()
   const report = async (worker: number) => {
     for (let index = 0; ; index++) {
-      // Some contexts are new, some replace an earlier report.
+      // New contexts and replacing reports.
       const context = `ci/${worker}/${index % 20}`
       const description = `${index}`
       const body = JSON.stringify({ state: 'success', context, description })
@@ -133,18 +136,17 @@ t.test('kill -9 while reports stream in: what was answered is there after the re
   await over
 
   const second = await serve(t, dataDir)
-  const { statuses } = Object(await (await fetch(second.url + readPath)).json())
-  const stored = new Map<string, string>(
-    statuses.map(({ context, description }: Record<string, string>) => [context, description]),
-  )
+  // Validated by the contract tests.
+  const { statuses } = (await (await fetch(second.url + readPath)).json()) as CommitStatuses
+  const stored = new Map(statuses.map(({ context, description }) => [context, description]))
   for (const [context, description] of answered) {
-    // One more report of each worker may have been stored without its answer arriving.
+    // Each worker may have stored one more report without receiving the answer.
     t.ok(Number(stored.get(context)) >= Number(description), `${context}: ${description}`)
   }
   t.ok(stored.size <= answered.size + workers.length)
 })
 
-t.test('what stops the start', async (t) => {
+t.test('exits with an error on start', async (t) => {
   const file = join(dataFolder(t), 'file')
   writeFileSync(file, '')
   const taken = createServer().listen(0, '127.0.0.1')
@@ -154,8 +156,8 @@ t.test('what stops the start', async (t) => {
   const port = typeof address === 'object' && address ? String(address.port) : ''
   const rows = [
     ['a wrong value', { PORT: 'x' }, /^PORT must be a whole number; got "x"\n$/],
-    ['a host that is none', { HOST: 'host.invalid' }, /^HOST: .*host\.invalid/],
-    ['a port that is taken', { PORT: port }, new RegExp(`^PORT: .*${port}`)],
+    ['an invalid host', { HOST: 'host.invalid' }, /^HOST: .*host\.invalid/],
+    ['a port in use', { PORT: port }, new RegExp(`^PORT: .*${port}`)],
     ['a data directory that is a file', { DATA_DIR: file }, /^DATA_DIR: .*file/],
   ] as const
   await Promise.all(
@@ -174,7 +176,7 @@ t.test('what stops the start', async (t) => {
   )
 })
 
-t.test('a git that cannot sync what it writes stops the start, and commands that need git', async (t) => {
+t.test('the server and commands that need git refuse to start with a git without core.fsync', async (t) => {
   const folder = dataFolder(t)
   writeFileSync(join(folder, 'git'), '#!/bin/sh\necho git version 2.35.9\n', { mode: 0o755 })
   const environment = { PATH: folder, PORT: '0', LOG_LEVEL: 'silent' }
@@ -196,7 +198,7 @@ t.test('a git that cannot sync what it writes stops the start, and commands that
   )
 })
 
-t.test('an older Node.js is told what is needed', async (t) => {
+t.test('an older Node.js gets a message with the required version', async (t) => {
   for (const version of ['22.18.0', '24.6.0']) {
     const versions = JSON.stringify({ ...process.versions, node: version })
     const pretend = `Object.defineProperty(process, 'versions', { value: ${versions} })`
@@ -211,7 +213,7 @@ t.test('an older Node.js is told what is needed', async (t) => {
         old.stderr(),
         new RegExp(`^commit-status-server needs Node\\.js 24\\.7 or later; this is ${version}\\. `),
       )
-      t.equal(old.stderr().trim().split('\n').length, 1, 'in one line')
+      t.equal(old.stderr().trim().split('\n').length, 1, 'one line')
     }
   }
 })

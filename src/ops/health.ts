@@ -14,20 +14,20 @@ export interface HealthOptions {
 /** Milliseconds for which one check answers everybody: it writes to the database, and anybody may ask. */
 const FRESH = 1_000
 /** Milliseconds for which a git that could be run counts as there. */
-const GIT_FRESH = 60_000
+const GIT_MAX_AGE = 60_000
 
 /**
  * Serves `/healthz`: the process is running, and `/readyz`: it can do its work, or which part cannot. Neither takes a
  * token, so the answer has no paths, addresses or messages of the system; these are in the log.
  */
 export async function health(app: FastifyInstance, options: HealthOptions): Promise<void> {
-  let gitSeen = Number.NEGATIVE_INFINITY
-  const check = atMostEvery(FRESH, async () => {
+  let gitCheckedAt = Number.NEGATIVE_INFINITY
+  const check = throttle(INTERVAL, async () => {
     await require(options.database(), 'the database cannot be read or written')
     await require(options.repositories(), 'the folder of repositories cannot be written')
-    if (performance.now() - gitSeen < GIT_FRESH) return
+    if (performance.now() - gitCheckedAt < GIT_MAX_AGE) return
     await require(options.git(), 'git cannot be run, or is too old')
-    gitSeen = performance.now()
+    gitCheckedAt = performance.now()
   })
 
   app.setErrorHandler((error, _request, reply) => sendError(reply, error, ''))

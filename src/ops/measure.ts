@@ -3,14 +3,14 @@ import type { Metrics } from './metrics.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Name under which requests of the route are counted; method and path where it has none. */
+    /** Name of the route in metrics. Default: method and path. */
     operation?: string
   }
 }
 
 /**
- * Counts every request by the operation it names, and measures it. Which series a request belongs to is settled when
- * its route is added. To be called before the first one is.
+ * Counts and times every request by operation. Call it before adding routes: each route's series is chosen when it is
+ * added.
  */
 export function measureRequests(app: FastifyInstance, metrics: Metrics): void {
   app.addHook('onRoute', (route) => {

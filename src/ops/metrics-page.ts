@@ -9,14 +9,14 @@ import type { Metrics } from './metrics.ts'
 
 export interface MetricsPageOptions {
   metrics: Metrics
-  /** What a caller has to show. */
+  /** The token that callers must send. */
   token: string
   budget: Budget
 }
 
 const bearer = new Map([['bearer', (value: string) => value]])
 
-/** `/metrics` for Prometheus. A wrong token counts as a failed authentication attempt. */
+/** Registers `/metrics` for Prometheus. A wrong token counts as a failed authentication attempt. */
 export async function metricsPage(app: FastifyInstance, options: MetricsPageOptions): Promise<void> {
   const { metrics, budget } = options
   const expected = digest(options.token)
@@ -44,10 +44,10 @@ export async function metricsPage(app: FastifyInstance, options: MetricsPageOpti
   })
 }
 
-const MISSING = 'Send the metrics token as "Authorization: Bearer <token>".'
-const WRONG = 'This is not the metrics token. Send it as "Authorization: Bearer <token>".'
+const MISSING = 'This page requires the metrics token. Send it as "Authorization: Bearer <token>".'
+const WRONG = 'The metrics token is wrong. Send the one in METRICS_TOKEN as "Authorization: Bearer <token>".'
 
-/** Of the same length for every token, so that comparing two takes the same time whatever they are. */
+/** Hashes a token, so that comparing two of any length takes constant time. */
 function digest(token: string): Buffer {
   return hash('sha256', token, 'buffer')
 }

@@ -3,32 +3,32 @@ import { schemas } from '../../generated/schemas.ts'
 import { version } from '../runtime.ts'
 import type { PoolFigures } from '../store/engine.ts'
 
-/** What is measured when somebody asks, rather than along the way. */
+/** Values that are read when metrics are requested. */
 export interface MetricsSources {
-  /** Addresses whose failure budget is spent now. */
+  /** Addresses whose failure budget is currently spent. */
   blockedAddresses(): Promise<number>
-  /** git processes that look commits up. */
+  /** Running git processes that look up commits. */
   lookupProcesses(): number
-  /** Connections to the database; null where there is no pool. */
+  /** Database connections; null without a pool. */
   databasePool(): PoolFigures | null
 }
 
-/** Takes the status code of an answer and how long it took, in milliseconds. */
+/** Records the status code and the duration in milliseconds of an answer. */
 type Observe = (status: number, duration: number) => void
 
-/** Figures for Prometheus. */
+/** Metrics for Prometheus. */
 export interface Metrics {
-  /** What counts the requests of one operation. To be asked for once, not at each request. */
+  /** Returns the function that records requests of an operation. Call it once per operation, not per request. */
   operation(name: string): Observe
   statusReported(state: string): void
   authenticationFailed(): void
   addressBlocked(): void
   requestShed(): void
-  /** All figures in Prometheus's text format, and its media type. */
+  /** Renders all metrics in Prometheus's text format. */
   render(): Promise<{ type: string; text: string }>
 }
 
-/** Seconds. Most answers take about one millisecond; a push takes minutes. */
+/** Histogram buckets in seconds. Most answers take about a millisecond, a push may take minutes. */
 const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60]
 
 export function createMetrics(sources: MetricsSources): Metrics {
@@ -44,7 +44,7 @@ export function createMetrics(sources: MetricsSources): Metrics {
 
   const requests = new Histogram({
     name: 'commit_status_request_duration_seconds',
-    help: 'Requests by operation and status code: how many, and seconds until they were answered.',
+    help: 'Duration of requests in seconds, by operation and status code.',
     labelNames: ['operation', 'status'],
     buckets: BUCKETS,
     registers,
@@ -58,12 +58,12 @@ export function createMetrics(sources: MetricsSources): Metrics {
   for (const state of schemas.State.enum) reported.inc({ state }, 0)
   const failed = new Counter({
     name: 'commit_status_authentication_failures_total',
-    help: 'Failed authentication attempts that were counted.',
+    help: 'Counted failed authentication attempts.',
     registers,
   })
   const blocked = new Counter({
     name: 'commit_status_addresses_blocked_total',
-    help: 'How often an address spent its failure budget.',
+    help: 'Times that an address spent its failure budget.',
     registers,
   })
   const shed = new Counter({
@@ -73,7 +73,7 @@ export function createMetrics(sources: MetricsSources): Metrics {
   })
   new Gauge({
     name: 'commit_status_blocked_addresses',
-    help: 'Addresses whose failure budget is spent, in the whole deployment.',
+    help: 'Addresses whose failure budget is spent, across the deployment.',
     registers,
     async collect() {
       this.set(await sources.blockedAddresses())
@@ -81,7 +81,7 @@ export function createMetrics(sources: MetricsSources): Metrics {
   })
   new Gauge({
     name: 'commit_status_lookup_processes',
-    help: 'git processes that look commits up.',
+    help: 'Running git processes that look up commits.',
     registers,
     collect() {
       this.set(sources.lookupProcesses())
@@ -112,7 +112,7 @@ export function createMetrics(sources: MetricsSources): Metrics {
 function addPoolGauge(registry: Registry, sources: MetricsSources): void {
   new Gauge({
     name: 'commit_status_database_connections',
-    help: 'Connections to the database: open, idle, and requests that wait for one.',
+    help: 'Database connections by state: open and idle ones, and requests waiting for one.',
     labelNames: ['state'],
     registers: [registry],
     collect() {

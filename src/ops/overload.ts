@@ -4,25 +4,24 @@ import { ServiceError } from '../errors.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Answered also while the server is overloaded. */
+    /** Whether the route is served while the server is overloaded. */
     alwaysServed?: boolean
   }
 }
 
-/** How often it is judged whether the server is overloaded, and of what resolution the figures are. Milliseconds. */
+/** Length of a measurement, and its resolution, in milliseconds. */
 const INTERVAL = 500
 const RESOLUTION = 10
 
 const OVERLOADED = 'The server is overloaded. Try again in a few seconds.'
 
 /**
- * Answers 503 with `Retry-After` while the event loop lags: what arrives then would be answered too late for anybody
- * to wait for it, and taking it on would delay everything else further. A server that is merely busy lags by
- * milliseconds, and one long pause, of a slow disk for example, is over by the time it could be acted upon. To be
- * called before the first route is added.
+ * Answers 503 with `Retry-After` while the event loop lags. Requests accepted then would be answered too late and delay
+ * all others further. A server that is merely busy lags by milliseconds, and a single long pause, such as a slow disk, is
+ * over before it could be acted on. Call it before adding routes.
  *
- * @param maxDelay milliseconds by which the event loop may lag, on average over each of the last two half seconds
- * @param onShed told of each request that is refused
+ * @param maxDelay highest mean delay of the event loop in each of the last two half seconds, in milliseconds
+ * @param onShed called for each refused request
  */
 export function shedLoad(app: FastifyInstance, maxDelay: number, onShed: () => void): void {
   let lagged = false
@@ -30,7 +29,7 @@ export function shedLoad(app: FastifyInstance, maxDelay: number, onShed: () => v
   const delay = monitorEventLoopDelay({ resolution: RESOLUTION })
   delay.enable()
   const timer = setInterval(() => {
-    // No sample at all: it has not turned often enough for one.
+    // Without a sample the event loop was blocked for the whole interval.
     const lags = delay.count === 0 || delay.mean / 1e6 - RESOLUTION > maxDelay
     overloaded = lags && lagged
     lagged = lags

@@ -1,19 +1,19 @@
 type Json = string | number | boolean | null | Json[] | { [name: string]: Json }
 
 const REDACTED = '[redacted]'
-/** Names of headers, fields and variables that hold something secret. */
+/** Names of headers, fields and variables that hold secrets. */
 const SECRET_NAME =
   /^[\w-]*(?:authorization|cookie|csrf|password|password_?hash|secret|token|database_?url|connection_?string)$/i
-/** Our tokens, by their form. */
+/** Personal access tokens. */
 const TOKEN = /\bcst_[0-9A-Za-z]+/g
 const SCHEME = /\b(?:bearer|basic|token)$/i
 const CREDENTIAL = /^[\w.~+/=-]{16,}/
-/** The user and what follows it, up to the last `@` of a URL. */
+/** The part of a URL after the user name, up to the last `@`. */
 const URL_PASSWORD = /(\/\/[^/:]*:).+/s
 
 /**
- * Removes the secrets from a line of the log, however deep they lie: values by their names, and tokens, credentials and
- * passwords in URLs by their form. Takes linear time: a line may hold what a client sent.
+ * Removes secrets from a log line at any depth: values by name, and tokens, credentials and passwords in URLs by form.
+ * Takes linear time, since a line may contain client input.
  *
  * @param line JSON
  */
@@ -21,7 +21,7 @@ export function redactLine(line: string): string {
   return `${JSON.stringify(redact(parse(line)))}\n`
 }
 
-/** A line that is not JSON cannot be searched by name, but becomes a line that is. */
+/** Parses a line. Wraps a line that is not JSON, so that the log stays JSON. */
 function parse(line: string): Json {
   try {
     return JSON.parse(line)
@@ -38,7 +38,7 @@ function redact(value: Json): Json {
   return Object.fromEntries(entries.map(([name, held]) => [redactText(name), redactNamed(name, held)]))
 }
 
-/** @param name of the value; in a list of headers the entry before it */
+/** @param name of the value; in a list of headers, the preceding entry */
 function redactNamed(name: Json | undefined, value: Json): Json {
   const holdsSecret = typeof name === 'string' && SECRET_NAME.test(name)
   return holdsSecret && (typeof value === 'string' || Array.isArray(value)) ? REDACTED : redact(value)
@@ -55,7 +55,7 @@ function redactText(text: string): string {
   return words.join('')
 }
 
-/** @param word without white space */
+/** @param word text without whitespace */
 function redactWord(word: string): string {
   const end = word.lastIndexOf('@')
   const url = word.slice(0, Math.max(0, end)).replace(URL_PASSWORD, `$1${REDACTED}`)

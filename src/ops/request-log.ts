@@ -1,8 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 
 /**
- * One line a request at the level `debug`, once it is answered. Without the query: nothing that is asked for there
- * needs to be known, and what a client puts there may be secret.
+ * Logs one line per answered request at level `debug`. Omits the query, which may contain secrets.
  */
 export function logRequests(app: FastifyInstance): void {
   if (app.log.level !== 'debug' && app.log.level !== 'trace') return

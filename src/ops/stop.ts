@@ -1,27 +1,27 @@
 import type { FastifyInstance } from 'fastify'
 
-/** Milliseconds for the requests under way; a proxy or a service manager waits about as long. */
-const PATIENCE = 60_000
+/** How long requests in progress may take, in milliseconds; about as long as proxies and service managers wait. */
+const GRACE_PERIOD = 60_000
 
 /**
- * Stops serving: takes no new connections, finishes the requests under way, and closes each connection as soon as
- * nothing is under way on it. Resolves when everything that belongs to the app is closed.
+ * Shuts down gracefully: accepts no new connections, finishes requests in progress, and closes each connection once it is
+ * idle. Resolves when the app is closed.
  *
- * @param hurry cuts off what is still under way when it is aborted
- * @param patience milliseconds after which that happens by itself
+ * @param force aborts to close all connections at once
+ * @param gracePeriod milliseconds after which all connections are closed
  */
 export async function stopServing(
   app: FastifyInstance,
-  hurry: AbortSignal,
-  patience: number = PATIENCE,
+  force: AbortSignal,
+  gracePeriod: number = GRACE_PERIOD,
 ): Promise<void> {
-  const cut = () => app.server.closeAllConnections()
-  const deadline = setTimeout(cut, patience)
-  hurry.addEventListener('abort', cut)
+  const closeAll = () => app.server.closeAllConnections()
+  const deadline = setTimeout(closeAll, gracePeriod)
+  force.addEventListener('abort', closeAll)
   try {
     await app.close()
   } finally {
     clearTimeout(deadline)
-    hurry.removeEventListener('abort', cut)
+    force.removeEventListener('abort', closeAll)
   }
 }

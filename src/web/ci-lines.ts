@@ -1,11 +1,7 @@
 import { html } from 'hono/html'
 import type { Html } from './layout.ts'
 
-/**
- * Shows the lines with which a CI job reports, ready to copy.
- *
- * @param origin the origin that people use
- */
+/** Renders commands for CI jobs, ready to copy. @param origin the public origin */
 export function ciLines(origin: string): Html {
   const shell = `curl --retry 5 -fsSo commit-status ${origin}/assets/commit-status.sh
 COMMIT_STATUS_URL=${origin} sh commit-status run --context ci/test -- make test`
@@ -14,7 +10,7 @@ COMMIT_STATUS_URL=${origin} sh commit-status run --context ci/test -- make test`
   return html`<p>In a CI job, with the token in <code>COMMIT_STATUS_TOKEN</code>:</p>
   <div class="copy"><pre id="ci-shell" tabindex="0">${shell}</pre>
     <button type="button" data-copy="ci-shell" hidden>Copy</button></div>
-  <p>The same with Node.js:</p>
+  <p>With Node.js:</p>
   <div class="copy"><pre id="ci-node" tabindex="0">${node}</pre>
     <button type="button" data-copy="ci-node" hidden>Copy</button></div>`
 }

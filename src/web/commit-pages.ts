@@ -11,28 +11,37 @@ import type { StatusRow } from '../store/statuses.ts'
 import type { Store } from '../store/store.ts'
 import { type CountedCommit, commitView, repositoriesView, repositoryView } from './commit-views.ts'
 import type { SendErrorPage } from './error-page.ts'
-import { type Html, pieces } from './layout.ts'
-import { sendPieces } from './send-pieces.ts'
-import type { Turns } from './turns.ts'
+import { type Html, renderChunks } from './layout.ts'
+import type { PageScheduler } from './page-scheduler.ts'
+import { streamPage } from './stream-page.ts'
 
 interface CommitPagesOptions {
   store: Store
   lookup: CommitLookup
   commitLog: CommitLog
-  turns: Turns
+  scheduler: PageScheduler
   sendErrorPage: SendErrorPage
   publicUrl: string | null
 }
 
+/** Repositories per page. */
 const REPOSITORIES = 100
-/** Statuses that are read at a time. */
+/** Statuses read at a time. */
 const STATUSES = 100
-/** Milliseconds after which the next step begins. */
+/** How long a step counts statuses, in milliseconds. */
 const STEP = 2
 
-/** `/`, `/{owner}/{repo}` and `/{owner}/{repo}/commits/{sha}`: what the visitor may see. */
+interface RepositoryRoute {
+  Params: { owner: string; repo: string }
+}
+
+interface CommitRoute {
+  Params: { owner: string; repo: string; sha: string }
+}
+
+/** Registers `/`, `/{owner}/{repo}` and `/{owner}/{repo}/commits/{sha}`, limited to what the visitor may see. */
 export async function commitPages(app: FastifyInstance, options: CommitPagesOptions): Promise<void> {
-  const { store, commitLog, turns, sendErrorPage, publicUrl } = options
+  const { store, commitLog, scheduler, sendErrorPage, publicUrl } = options
   const commits = commitsOf(store.statuses, options.lookup)
 
   const send = (
@@ -40,12 +49,18 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     reply: FastifyReply,
     title: string,
     content: Iterable<Html> | AsyncIterable<Html>,
-  ) => sendPieces(request, reply, pieces({ title, visitor: request.visitor }, content), turns)
+  ) => streamPage(request, reply, renderChunks({ title, visitor: request.visitor }, content), scheduler)
 
-  /** Private and missing are the same: an anonymous visitor is asked to sign in, a signed-in one gets 404. */
-  const visible = async (request: FastifyRequest, reply: FastifyReply): Promise<ListedRepository | null> => {
-    const { owner = '', repo = '' }: { owner?: string; repo?: string } = Object(request.params)
-    // The router takes an empty segment, and the site's own words in any case, for the name of an owner.
+  /**
+   * Returns the repository of a page. For a private or missing one it redirects an anonymous visitor to the sign-in page
+   * and returns null; a signed-in visitor gets 404.
+   */
+  const findRepository = async (
+    request: FastifyRequest<RepositoryRoute>,
+    reply: FastifyReply,
+  ): Promise<ListedRepository | null> => {
+    const { owner, repo } = request.params
+    // The router also matches empty segments, and reserved words in any case.
     if (owner === '' || repo === '' || isReserved(owner)) throw new ServiceError('path_unknown')
     const { user } = request.visitor
     const possible = isOwnerName(owner) && isName(repo)
@@ -56,8 +71,9 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     return null
   }
 
-  app.setErrorHandler(async (fault, request, reply) => {
-    const current = await recheckAccess(fault, () => visible(request, reply))
+  // Access is rechecked only on routes that open a repository, which have its parameters.
+  app.setErrorHandler<unknown, RepositoryRoute>(async (error, request, reply) => {
+    const current = await recheckAccess(error, () => findRepository(request, reply))
     return reply.sent ? reply : sendErrorPage(current, request, reply)
   })
 
@@ -70,8 +86,8 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     return send(request, reply, 'Repositories', [repositoriesView(shown, request.visitor, last)])
   })
 
-  app.get('/:owner/:repo', async (request, reply) => {
-    const repository = await visible(request, reply)
+  app.get<RepositoryRoute>('/:owner/:repo', async (request, reply) => {
+    const repository = await findRepository(request, reply)
     if (!repository) return reply
     const log = await commitLog.newest(repository, request.client.address, request.signal)
     const rows = await countStatuses(request, repository.id, log)
@@ -80,9 +96,9 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     return send(request, reply, title, [repositoryView(repository, rows, origin)])
   })
 
-  app.get<{ Params: { sha: string } }>('/:owner/:repo/commits/:sha', async (request, reply) => {
+  app.get<CommitRoute>('/:owner/:repo/commits/:sha', async (request, reply) => {
     if (request.params.sha === '') throw new ServiceError('path_unknown')
-    const repository = await visible(request, reply)
+    const repository = await findRepository(request, reply)
     if (!repository) return reply
     const sha = commits.fullId(repository, request.params.sha)
     const first = await store.statuses.listPart(repository.id, sha, '', STATUSES)
@@ -93,11 +109,11 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
         ? first.map(({ state }) => state)
         : presentStates(await store.statuses.counts(repository.id, sha))
     const title = `${sha.slice(0, 10)} · ${repository.owner}/${repository.name}`
-    const content = commitView(repository, sha, combinedState(states), resume(repository.id, sha, first))
+    const content = commitView(repository, sha, combinedState(states), allStatuses(repository.id, sha, first))
     return send(request, reply, title, content)
   })
 
-  /** Takes as many steps as it needs: each commit may have thousands of statuses. */
+  /** Counts the statuses of each commit, in as many steps as needed: a commit may have thousands. */
   async function countStatuses(
     request: FastifyRequest,
     repositoryId: number,
@@ -107,7 +123,7 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     let end = Number.NEGATIVE_INFINITY
     for (const commit of log) {
       if (performance.now() > end) {
-        await turns.next(request)
+        await scheduler.step(request)
         end = performance.now() + STEP
       }
       const counts = await store.statuses.counts(repositoryId, commit.sha)
@@ -116,8 +132,12 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     return counted
   }
 
-  /** All statuses of the commit, of which `part` was read; the next ones are read when they are wanted. */
-  async function* resume(repositoryId: number, sha: string, part: StatusRow[]): AsyncGenerator<StatusRow> {
+  /** Yields all statuses of the commit, starting with `part`. Reads further ones on demand. */
+  async function* allStatuses(
+    repositoryId: number,
+    sha: string,
+    part: StatusRow[],
+  ): AsyncGenerator<StatusRow> {
     for (;;) {
       yield* part
       const last = part.at(-1)

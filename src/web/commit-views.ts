@@ -10,16 +10,16 @@ import { ciLines } from './ci-lines.ts'
 import { type Html, time } from './layout.ts'
 import type { Visitor } from './session-auth.ts'
 
-/** The start page. @param last of this page, where there are more */
+/** Renders the start page. @param last the last repository of this page, if there are more */
 export function repositoriesView(
   repositories: ListedRepository[],
   visitor: Visitor,
   last?: ListedRepository,
 ): Html {
   const empty = visitor.user
-    ? html`<p class="empty">There is no repository that you can see. An administrator makes one with
+    ? html`<p class="empty">You do not have access to any repositories. An administrator creates one with
         <code>npm run cli -- repo create OWNER/NAME</code>.</p>`
-    : html`<p class="empty">There is no public repository here. <a href="/login">Sign in</a> to see yours.</p>`
+    : html`<p class="empty">There are no public repositories. <a href="/login">Sign in</a> to see yours.</p>`
   return html`<h1>Repositories</h1>
 ${repositories.length === 0 ? empty : html`<ul class="list">${repositories.map(repositoryItem)}</ul>`}
 ${last ? html`<p><a href="/?after=${encodeURIComponent(`${last.owner}/${last.name}`)}">More repositories</a></p>` : ''}`
@@ -30,10 +30,10 @@ function repositoryItem({ owner, name, visibility }: ListedRepository): Html {
   ${visibility === 'private' ? html`<span class="badge">private</span>` : ''}</li>`
 }
 
-/** A commit with what was reported on it. */
+/** A commit with the number of its statuses by state. */
 export type CountedCommit = Commit & { counts: StatusCounts }
 
-/** A repository's newest commits with what was reported on them. */
+/** Renders a repository's newest commits with their combined states. */
 export function repositoryView(
   repository: ListedRepository,
   commits: readonly CountedCommit[],
@@ -41,11 +41,11 @@ export function repositoryView(
 ): Html {
   const { owner, name, visibility, permission } = repository
   const clone = `${origin}/${owner}/${name}.git`
-  const empty = html`<p class="empty">Nothing has been pushed yet.
+  const empty = html`<p class="empty">This repository is empty.
     ${permission === 'write' ? html`Push your first commit: <code>git push ${clone} HEAD:main</code>` : ''}</p>`
   return html`<h1><span class="faint">${owner} /</span> ${name}
   ${visibility === 'private' ? html`<span class="badge">private</span>` : ''}</h1>
-<p class="lead">Clone it: <code>git clone ${clone}</code></p>
+<p class="lead">Clone: <code>git clone ${clone}</code></p>
 <h2>Newest commits</h2>
 ${commits.length === 0 ? empty : html`<ul class="list">${commits.map((commit) => commitItem(repository, commit))}</ul>`}
 ${
@@ -69,7 +69,7 @@ function commitItem(
 </li>`
 }
 
-/** Every status of one commit, piece by piece: there may be thousands. @param state null: there are none */
+/** Renders all statuses of a commit in chunks, since there may be thousands. @param state null when there are none */
 export async function* commitView(
   { owner, name }: ListedRepository,
   sha: string,
@@ -80,7 +80,7 @@ export async function* commitView(
 <h1>${stateBadge(state)} <span class="sr">Commit</span> <code class="sha">${sha}</code></h1>
 `
   if (state === null) {
-    yield html`<p class="empty">Nothing has reported on this commit yet.</p>`
+    yield html`<p class="empty">No statuses have been reported for this commit.</p>`
     return
   }
   yield html`<div class="scroll" tabindex="0" role="group" aria-label="Statuses"><table>
@@ -103,7 +103,7 @@ function statusRow(status: StatusRow): Html {
 </tr>`
 }
 
-/** Checked once more where it becomes a link: whatever the database holds, nothing but http is ever followed. */
+/** Renders a link. Checks the URL again, so that only http(s) URLs become links whatever the database holds. */
 function link(target: string | null, text: string): Html {
   const href = target !== null && isHttpUrl(target) ? URL.parse(target)?.href : undefined
   return href ? html`<a href="${href}" rel="noopener noreferrer nofollow">${text}</a>` : html`${text}`

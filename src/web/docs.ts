@@ -1,17 +1,17 @@
 import type { FastifyInstance } from 'fastify'
 import { html } from 'hono/html'
-import { page } from './layout.ts'
+import { renderPage } from './layout.ts'
 
-/** The contract rendered at `/docs`, in the same layout as every other page rather than in the renderer's own. */
+/** Registers `/docs`, which renders the contract within the layout of the site. */
 export async function docs(app: FastifyInstance): Promise<void> {
   app.get('/docs', async (request, reply) => {
     const head = html`<link rel="stylesheet" href="/assets/swagger-ui.css">
 <link rel="stylesheet" href="/assets/docs.css">
 <script src="/assets/swagger-ui-bundle.js" defer></script>
 <script src="/assets/docs.js" defer></script>`
-    const content = html`<div id="docs"><noscript><p class="empty">The rendered docs need JavaScript. The contract
-itself is at <a href="/openapi.yaml">/openapi.yaml</a>.</p></noscript></div>`
+    const content = html`<div id="docs"><noscript><p class="empty">The API docs require JavaScript. The contract
+is also available at <a href="/openapi.yaml">/openapi.yaml</a>.</p></noscript></div>`
     const options = { title: 'API docs', visitor: request.visitor, head, wide: true }
-    return reply.type('text/html; charset=utf-8').send(await page(options, content))
+    return reply.type('text/html; charset=utf-8').send(await renderPage(options, content))
   })
 }

@@ -7,11 +7,11 @@ import { ServiceError } from '../errors.ts'
 import { etagOf, matchesEtag } from '../http/etag.ts'
 
 const ASSETS = resolve(import.meta.dirname, 'assets')
-/** The renderer of the contract, without the page and the routes that its package brings. */
-const RENDERER = fileURLToPath(new URL('static/', import.meta.resolve('@fastify/swagger-ui')))
+/** Assets of Swagger UI. Its own page and routes are not used. */
+const SWAGGER_UI = fileURLToPath(new URL('static/', import.meta.resolve('@fastify/swagger-ui')))
 const CONTRACT = resolve(import.meta.dirname, '../../openapi.yaml')
 
-/** The clients that jobs download from here, by the name of the asset. Built by `npm run prepare`. */
+/** Clients for CI jobs to download, by asset name. The package is built by `npm run prepare`. */
 const CLIENTS = {
   'commit-status.sh': resolve(import.meta.dirname, '../../clients/shell/commit-status'),
   'commit-status-client.tgz': resolve(
@@ -21,7 +21,7 @@ const CLIENTS = {
 }
 
 const NOT_BUILT =
-  'The client package is not built. Ask the administrator to run "npm run prepare" in the folder of the server.'
+  'The client package has not been built. An administrator can build it with "npm run prepare" in the server folder.'
 
 const TYPES: Record<string, string> = {
   css: 'text/css; charset=utf-8',
@@ -33,9 +33,9 @@ const TYPES: Record<string, string> = {
   yaml: 'application/yaml; charset=utf-8',
 }
 
-/** Serves the files of the pages, the contract as written, and the clients. All are in memory: none is larger than 2 MB. */
+/** Serves static assets, the contract and the clients from memory. No file is larger than 2 MB. */
 export async function files(app: FastifyInstance): Promise<void> {
-  // Bytes are shared by all answers under way; text would be copied for each.
+  // All responses share the same bytes; a string would be copied for each.
   const serve = (url: string, content: Buffer) => {
     const etag = etagOf(content)
     const type = TYPES[url.slice(url.lastIndexOf('.') + 1)] ?? 'text/plain; charset=utf-8'
@@ -49,7 +49,7 @@ export async function files(app: FastifyInstance): Promise<void> {
     serve(`/assets/${name}`, readFileSync(resolve(folder, name)))
 
   for (const name of ['style.css', 'page.js', 'icon.svg', 'docs.css', 'docs.js']) asset(ASSETS, name)
-  for (const name of ['swagger-ui.css', 'swagger-ui-bundle.js']) asset(RENDERER, name)
+  for (const name of ['swagger-ui.css', 'swagger-ui-bundle.js']) asset(SWAGGER_UI, name)
 
   for (const [name, path] of Object.entries(CLIENTS)) {
     if (existsSync(path)) serve(`/assets/${name}`, readFileSync(path))

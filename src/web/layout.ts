@@ -1,28 +1,28 @@
 import { html } from 'hono/html'
 import type { Visitor } from './session-auth.ts'
 
-/** Escaped HTML: what `html` gives for a template without promises. */
+/** Escaped HTML: the result of `html` for a template without promises. */
 export type Html = ReturnType<typeof html>
 
-/** What every page has around its own part. */
+/** Options of the layout that all pages share. */
 export interface PageOptions {
   title: string
   visitor: Visitor
-  /** Elements for the head that only this page needs. */
+  /** Additional elements of the head. */
   head?: Html
-  /** Fills the width of the window, and brings a main part of its own. */
+  /** Whether the page uses the full width of the window and renders its own `main` element. */
   wide?: boolean
 }
 
-/** A whole page. Whatever is put into a template is escaped, unless it is a template itself. */
-export async function page(options: PageOptions, content: Html): Promise<string> {
+/** Renders a page. Templates escape all values except other templates. */
+export async function renderPage(options: PageOptions, content: Html): Promise<string> {
   let text = ''
-  for await (const piece of pieces(options, [content])) text += piece
+  for await (const chunk of renderChunks(options, [content])) text += chunk
   return text
 }
 
-/** A whole page, piece by piece. */
-export async function* pieces(
+/** Renders a page chunk by chunk. */
+export async function* renderChunks(
   { title, visitor, head, wide }: PageOptions,
   content: Iterable<Html> | AsyncIterable<Html>,
 ): AsyncGenerator<Html> {
@@ -64,12 +64,12 @@ function signedIn(visitor: Visitor): Html {
     </form>`
 }
 
-/** The hidden field that every form carries. */
+/** Renders the hidden field that every form needs. */
 export function csrfField(visitor: Visitor): Html {
   return html`<input type="hidden" name="csrf" value="${visitor.csrfToken()}">`
 }
 
-/** A moment as people read it; the machine-readable one stays beside it. @param iso ISO 8601, UTC */
+/** Renders a time for people, with its machine-readable form as an attribute. @param iso ISO 8601, UTC */
 export function time(iso: string): Html {
   return html`<time datetime="${iso}">${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC</time>`
 }

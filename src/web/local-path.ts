@@ -1,10 +1,10 @@
 const HERE = 'http://here.invalid'
 
-/** The path that a visitor wanted to see, if it is one of this site; otherwise the start page. */
+/** Returns the requested path if it belongs to this site, otherwise the start page. */
 export function localPath(wanted: string | null | undefined): string {
-  // Browsers take a backslash for a slash, and leave out tabs and line ends: `/\t/evil.example` is another host.
+  // Browsers treat a backslash as a slash and drop tabs and line breaks: `/\t/evil.example` is another host.
   if (!wanted?.startsWith('/') || /^\/[/\\]|[\p{Cc}\\]/u.test(wanted)) return '/'
   const url = URL.parse(wanted, HERE)
-  // Without its dots, `/.//evil.example` is another host once more.
+  // Normalized, `/.//evil.example` is another host as well.
   return url?.origin === HERE && !url.pathname.startsWith('//') ? url.pathname + url.search : '/'
 }

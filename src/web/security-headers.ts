@@ -1,14 +1,14 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import helmet from 'helmet'
 
-/** What a browser may do with a page: load what comes from here, and run no script or style within the page itself. */
+/** Sets headers that restrict pages to resources of this site, without inline scripts and styles. */
 export function setSecurityHeaders(request: FastifyRequest, reply: FastifyReply): void {
   protect(request.raw, reply.raw, () => {})
 }
 
 const protect = helmet({
   contentSecurityPolicy: {
-    // The defaults send browsers to https, where a server on plain http has nothing.
+    // The defaults upgrade requests to https, which a server on plain http does not support.
     useDefaults: false,
     directives: {
       defaultSrc: ["'none'"],
@@ -21,12 +21,12 @@ const protect = helmet({
       frameAncestors: ["'none'"],
     },
   },
-  // Whether there is https, and for how long, is for the proxy in front to say.
+  // The proxy that terminates TLS decides about HSTS.
   strictTransportSecurity: false,
-  // Browsers ignore these two on plain http, and complain.
+  // Browsers ignore these two on plain http and log a warning.
   crossOriginOpenerPolicy: false,
   originAgentCluster: false,
-  // Every answer carries it, not only pages.
+  // Set on every answer, not only on pages.
   xContentTypeOptions: false,
   referrerPolicy: { policy: 'same-origin' },
   xFrameOptions: { action: 'deny' },

@@ -6,11 +6,11 @@ import { ServiceError } from '../errors.ts'
 import type { SessionUser } from '../store/sessions.ts'
 import type { Store } from '../store/store.ts'
 
-/** Who looks at a page. */
+/** The visitor of a page. */
 export interface Visitor {
-  /** null: not signed in. */
+  /** null when not signed in. */
   user: SessionUser | null
-  /** A token for the forms of this page, bound to the visitor's cookie. */
+  /** Returns a token for the forms of this page, bound to the visitor's cookie. */
   csrfToken(): string
 }
 
@@ -19,14 +19,14 @@ export type SessionAuth = ReturnType<typeof createSessionAuth>
 const csrf = Tokens()
 
 /**
- * SessionAuth and their sessions. A cookie holds a random number and nothing else. Before sign-in it only binds the
- * forms; what it says after sign-in is in the database, so that signing out ends it there.
+ * Authenticates visitors by session cookies. A cookie holds only a random secret. Before sign-in it binds forms to the
+ * browser; after sign-in its session is in the database, where signing out ends it.
  *
- * @param publicUrl origin that people use; null: that of the request
+ * @param publicUrl the public origin; null for the origin of the request
  */
 export function createSessionAuth(sessions: Store['sessions'], publicUrl: string | null) {
   const isSecure = (request: FastifyRequest) => publicUrl?.startsWith('https:') ?? request.client.secure
-  // The prefix keeps neighbouring hosts and plain http from planting a cookie of this name; it demands https.
+  // With this prefix browsers reject cookies set by other subdomains or over plain http. It requires https.
   const cookieName = (request: FastifyRequest) => (isSecure(request) ? '__Host-session' : 'session')
   const setCookie = (
     request: FastifyRequest,
@@ -50,38 +50,40 @@ export function createSessionAuth(sessions: Store['sessions'], publicUrl: string
     const cookie = parseCookie(request.headers.cookie ?? '')[cookieName(request)]
     return cookie && /^[\w-]{43}$/.test(cookie) ? cookie : undefined
   }
-  const give = (request: FastifyRequest, reply: FastifyReply) => {
+  const issueCookie = (request: FastifyRequest, reply: FastifyReply) => {
     const secret = randomBytes(32).toString('base64url')
     setCookie(request, reply, secret)
     return secret
   }
 
   return {
+    /** Returns the visitor who sends the request. */
     async identify(request: FastifyRequest, reply: FastifyReply): Promise<Visitor> {
       let secret = readSessionCookie(request)
       const user = secret === undefined ? undefined : await sessions.use(hash(secret))
       return {
         user: user ?? null,
         csrfToken() {
-          secret ??= give(request, reply)
+          secret ??= issueCookie(request, reply)
           return csrf.create(secret)
         },
       }
     },
 
-    /** @throws ServiceError `csrf_wrong` unless the form is one that this visitor was given */
+    /** Checks that the form was issued to this visitor. @throws ServiceError `csrf_wrong` */
     checkForm(request: FastifyRequest, form: URLSearchParams): void {
       const secret = readSessionCookie(request)
       if (!secret || !csrf.verify(secret, form.get('csrf') ?? '')) throw new ServiceError('csrf_wrong')
     },
 
-    /** Begins a session under a new number: one that was planted before is worth nothing. */
+    /** Starts a session with a new secret, against session fixation, and ends the previous one. */
     async signIn(request: FastifyRequest, reply: FastifyReply, userId: number): Promise<void> {
       const before = readSessionCookie(request)
       if (before) await sessions.end(hash(before))
-      await sessions.create(hash(give(request, reply)), userId)
+      await sessions.create(hash(issueCookie(request, reply)), userId)
     },
 
+    /** Ends the visitor's session and deletes the cookie. */
     async signOut(request: FastifyRequest, reply: FastifyReply): Promise<void> {
       const secret = readSessionCookie(request)
       if (secret) await sessions.end(hash(secret))

@@ -6,18 +6,21 @@ import { connectionSignal } from '../http/connection-signal.ts'
 import { isOwnerName } from '../store/names.ts'
 import type { Store } from '../store/store.ts'
 import type { User } from '../store/users.ts'
-import { csrfField, page } from './layout.ts'
+import { csrfField, renderPage } from './layout.ts'
 import { localPath } from './local-path.ts'
 import type { SessionAuth } from './session-auth.ts'
 
 interface SignInOptions {
   store: Store
   budget: Budget
-  visit: SessionAuth
+  sessionAuth: SessionAuth
 }
 
-/** `/login` and `/logout`. */
-export async function signIn(app: FastifyInstance, { store, budget, visit }: SignInOptions): Promise<void> {
+/** Registers `/login` and `/logout`. */
+export async function signIn(
+  app: FastifyInstance,
+  { store, budget, sessionAuth }: SignInOptions,
+): Promise<void> {
   app.get<{ Querystring: { next?: string | string[] } }>('/login', async (request, reply) => {
     const next = localPath([request.query.next].flat()[0])
     if (request.visitor.user) return reply.redirect(next, 303)
@@ -25,11 +28,11 @@ export async function signIn(app: FastifyInstance, { store, budget, visit }: Sig
   })
 
   app.post('/login', {
-    // A sign-in is a credential: with a spent budget it is refused before its body is read.
+    // A sign-in is a credential: when the budget is spent, it is refused before its body is read.
     onRequest: (request) => budget.check(request.client.address),
     async handler(request, reply) {
       const { address } = request.client
-      // Other attempts may have spent the budget while the form arrived.
+      // Other attempts may have spent the budget while the form was being received.
       await budget.check(address)
       const name = request.form.get('name') ?? ''
       const password = request.form.get('password') ?? ''
@@ -40,18 +43,18 @@ export async function signIn(app: FastifyInstance, { store, budget, visit }: Sig
         reply.code(401)
         return sendForm(request, reply, { next, name, failed: true })
       }
-      await visit.signIn(request, reply, user.id)
+      await sessionAuth.signIn(request, reply, user.id)
       return reply.redirect(next, 303)
     },
   })
 
   app.post('/logout', async (request, reply) => {
-    await visit.signOut(request, reply)
+    await sessionAuth.signOut(request, reply)
     return reply.redirect('/', 303)
   })
 }
 
-/** Returns the user with this name and password, or null. Takes the same time for any name. */
+/** Returns the user with this name and password, or null. Takes the same time for every name. */
 async function authenticate(store: Store, name: string, password: string): Promise<User | null> {
   const user = isOwnerName(name) ? await store.users.find(name) : undefined
   const possible = Buffer.byteLength(password) <= MAX_PASSWORD_BYTES
@@ -65,7 +68,7 @@ async function sendForm(
   { next, name = '', failed = false }: { next: string; name?: string; failed?: boolean },
 ): Promise<FastifyReply> {
   const { visitor } = request
-  const error = html`<p class="error" id="sign-in-error" role="alert">The name or the password is wrong.</p>`
+  const error = html`<p class="error" id="sign-in-error" role="alert">Wrong name or password.</p>`
   const content = html`<div class="card narrow">
   <h1>Sign in</h1>
   ${failed ? error : ''}
@@ -80,7 +83,7 @@ async function sendForm(
       ${failed ? html`aria-describedby="sign-in-error" autofocus` : ''}>
     <button type="submit">Sign in</button>
   </form>
-  <p class="hint">Accounts are made by an administrator. CI jobs need no account page: they use a token.</p>
+  <p class="hint">An administrator creates accounts. CI jobs do not sign in; they use a token.</p>
 </div>`
-  return reply.type('text/html; charset=utf-8').send(await page({ title: 'Sign in', visitor }, content))
+  return reply.type('text/html; charset=utf-8').send(await renderPage({ title: 'Sign in', visitor }, content))
 }

@@ -7,7 +7,7 @@ import { RuleViolation } from '../store/rule-violation.ts'
 import type { SessionUser } from '../store/sessions.ts'
 import type { Store } from '../store/store.ts'
 import type { TokenInfo } from '../store/tokens.ts'
-import { page } from './layout.ts'
+import { renderPage } from './layout.ts'
 import { EMPTY_FORM, readTokenForm } from './token-form.ts'
 import { revokeView, type TokensView, tokensView } from './token-views.ts'
 
@@ -17,10 +17,10 @@ interface TokenPagesOptions {
   publicUrl: string | null
 }
 
-/** Repositories that are looked into for a commit to show an example with. */
+/** Number of repositories to search for a commit for the example. */
 const EXAMPLES = 10
 
-/** `/settings/tokens`: a signed-in user's tokens, a new one, and the end of one. */
+/** Registers `/settings/tokens`, where signed-in users list, create and revoke their tokens. */
 export async function tokenPages(
   app: FastifyInstance,
   { store, commitLog, publicUrl }: TokenPagesOptions,
@@ -37,7 +37,7 @@ export async function tokenPages(
   ): Promise<FastifyReply> => {
     const tokens = await store.tokens.list(userOf(request).id)
     const content = tokensView({ visitor: request.visitor, tokens, now: Date.now(), ...view })
-    const text = await page({ title: 'Personal access tokens', visitor: request.visitor }, content)
+    const text = await renderPage({ title: 'Personal access tokens', visitor: request.visitor }, content)
     return reply.type('text/html; charset=utf-8').send(text)
   }
 
@@ -61,14 +61,14 @@ export async function tokenPages(
 
   app.get<{ Params: { id: string } }>('/settings/tokens/:id/revoke', async (request, reply) => {
     const content = revokeView(request.visitor, await tokenOf(request))
-    const text = await page({ title: 'Revoke token', visitor: request.visitor }, content)
+    const text = await renderPage({ title: 'Revoke token', visitor: request.visitor }, content)
     return reply.type('text/html; charset=utf-8').send(text)
   })
 
   app.post<{ Params: { id: string } }>('/settings/tokens/:id/revoke', async (request, reply) => {
     const { id } = await tokenOf(request)
     await store.tokens.revoke(id, userOf(request).id).catch((error: unknown) => {
-      // Revoked by somebody else in this moment: that is what was asked for.
+      // Revoked concurrently, which is the desired result.
       if (!(error instanceof RuleViolation)) throw error
     })
     return reply.redirect('/settings/tokens', 303)
@@ -81,7 +81,7 @@ export async function tokenPages(
     return token
   }
 
-  /** A command that works as it stands, on a commit that the user can report on where there is one. */
+  /** Returns a command that reports a status, on a commit that the user can report on if there is one. */
   async function exampleFor(request: FastifyRequest, user: SessionUser, secret: string): Promise<string> {
     const origin = publicUrl ?? request.client.origin
     const report = (path: string) =>
@@ -100,6 +100,6 @@ export async function tokenPages(
 function userOf(request: FastifyRequest): SessionUser {
   const { user } = request.visitor
   if (!user)
-    throw new ServiceError('internal', undefined, { cause: new Error('the page is for signed-in users') })
+    throw new ServiceError('internal', undefined, { cause: new Error('the visitor is not signed in') })
   return user
 }

@@ -7,19 +7,19 @@ import { csrfField, type Html, time } from './layout.ts'
 import type { Visitor } from './session-auth.ts'
 import { EXPIRY_DAYS, type TokenForm } from './token-form.ts'
 
-/** What `/settings/tokens` shows. */
+/** The content of `/settings/tokens`. */
 export interface TokensView {
   visitor: Visitor
   tokens: TokenInfo[]
   form: TokenForm
-  /** The token that was just made, with a command that uses it. */
+  /** The token just created, with a command that uses it. */
   created?: { secret: string; name: string; example: string; origin: string }
   now: number
 }
 
 export function tokensView({ visitor, tokens, form, created, now }: TokensView): Html {
   return html`<h1>Personal access tokens</h1>
-<p class="lead">CI jobs, scripts and git use a token in place of a password.</p>
+<p class="lead">Use tokens to authenticate CI jobs, scripts and git.</p>
 ${created ? createdView(created) : ''}
 <section aria-labelledby="yours">
   <h2 id="yours">Your tokens</h2>
@@ -31,12 +31,12 @@ ${created ? createdView(created) : ''}
 </section>`
 }
 
-const EMPTY = html`<p class="empty">You have no tokens yet. Make one below, then give it to your CI as a secret.</p>`
+const EMPTY = html`<p class="empty">You have no tokens. Create one below, then add it to your CI as a secret.</p>`
 
 function createdView({ secret, name, example, origin }: NonNullable<TokensView['created']>): Html {
   return html`<section class="card created" aria-labelledby="created" role="status">
-  <h2 id="created">Token “${name}” is ready</h2>
-  <p>Copy it now: it is shown this once and cannot be looked up later.</p>
+  <h2 id="created">Token “${name}” created</h2>
+  <p>Copy the token now. It will not be shown again.</p>
   <div class="copy"><code id="secret" tabindex="0">${secret}</code>
     <button type="button" data-copy="secret" hidden>Copy</button></div>
   <p>Try it:</p>
@@ -84,14 +84,14 @@ function newTokenForm(visitor: Visitor, { name, repoScope, expiry, date, errors 
     <label for="name">Name</label>
     <input id="name" name="name" value="${name}" required maxlength="100" autocomplete="off"
       aria-describedby="name-hint${errors.name ? ' name-error' : ''}" ${errors.name ? html`aria-invalid="true" autofocus` : ''}>
-    <p class="hint" id="name-hint">What uses it, for example “CI of rocket”.</p>
+    <p class="hint" id="name-hint">What the token is for, for example “CI of rocket”.</p>
     ${fieldError('name', errors.name)}
   </div>
   <fieldset class="field">
     <legend>Scope</legend>
     <label class="check"><input type="checkbox" name="scope" value="repo" ${repoScope ? 'checked' : ''}
       aria-describedby="scope-hint"> <code>repo</code></label>
-    <p class="hint" id="scope-hint">Read and report statuses, fetch and push, as far as you may yourself.</p>
+    <p class="hint" id="scope-hint">Read and report statuses, fetch and push, with your own permissions.</p>
   </fieldset>
   <div class="field row">
     <div>
@@ -102,13 +102,13 @@ function newTokenForm(visitor: Visitor, { name, repoScope, expiry, date, errors 
       ${fieldError('expiry', errors.expiry)}
     </div>
     <div data-shown-for="expiry=date">
-      <label for="date">Date <span class="faint">(with “on a date”)</span></label>
+      <label for="date">Date <span class="faint">(for “on a date”)</span></label>
       <input id="date" name="date" type="date" value="${date}"
         ${errors.date ? html`aria-invalid="true" aria-describedby="date-error" autofocus` : ''}>
       ${fieldError('date', errors.date)}
     </div>
   </div>
-  <button type="submit">Make token</button>
+  <button type="submit">Create token</button>
 </form>`
 }
 
@@ -116,14 +116,14 @@ function fieldError(field: string, message: string | undefined): Html | '' {
   return message ? html`<p class="error" id="${field}-error">${message}</p>` : ''
 }
 
-/** Asks before a token is revoked. */
+/** Renders the confirmation before a token is revoked. */
 export function revokeView(visitor: Visitor, token: TokenInfo): Html {
   return html`<div class="card narrow">
   <h1>Revoke “${token.name}”?</h1>
-  <p>The token <code>${token.prefix}…</code> stops working at once, in every job that uses it. This cannot be undone.</p>
+  <p>The token <code>${token.prefix}…</code> stops working immediately in every job that uses it. This cannot be undone.</p>
   <form method="post" action="/settings/tokens/${token.id}/revoke">
     ${csrfField(visitor)}
-    <div class="row"><button class="danger" type="submit">Revoke token</button><a href="/settings/tokens">Keep it</a></div>
+    <div class="row"><button class="danger" type="submit">Revoke token</button><a href="/settings/tokens">Cancel</a></div>
   </form>
 </div>`
 }

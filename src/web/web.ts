@@ -8,41 +8,41 @@ import { commitPages } from './commit-pages.ts'
 import { docs } from './docs.ts'
 import type { SendErrorPage } from './error-page.ts'
 import { files } from './files.ts'
+import { createPageScheduler } from './page-scheduler.ts'
 import { setSecurityHeaders } from './security-headers.ts'
 import type { SessionAuth, Visitor } from './session-auth.ts'
 import { signIn } from './sign-in.ts'
 import { tokenPages } from './token-pages.ts'
-import { createTurns } from './turns.ts'
 
 export interface WebOptions {
   store: Store
   lookup: CommitLookup
   budget: Budget
-  visit: SessionAuth
+  sessionAuth: SessionAuth
   sendErrorPage: SendErrorPage
-  /** The origin that people use; null: that of the request. */
+  /** The public origin; null for the origin of the request. */
   publicUrl: string | null
-  /** Milliseconds for a form to arrive. */
+  /** How long a form may take to arrive, in milliseconds. */
   bodyTimeout: number
 }
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** On pages, before anything else looks at the request. */
+    /** Set on pages before any other hook runs. */
     visitor: Visitor
-    /** On pages that take a form. */
+    /** Set on pages that receive a form. */
     form: URLSearchParams
   }
 }
 
-/** Forms hold a few short fields. */
+/** Maximum bytes of a form, which has a few short fields. */
 const FORM_LIMIT = 64 * 1024
 
-/** Everything that people look at in a browser. */
+/** Registers everything that people use in a browser. */
 export async function web(app: FastifyInstance, options: WebOptions): Promise<void> {
-  const { visit } = options
-  const turns = createTurns()
-  const pageOptions = { ...options, turns, commitLog: new CommitLog() }
+  const { sessionAuth } = options
+  const scheduler = createPageScheduler()
+  const pageOptions = { ...options, scheduler, commitLog: new CommitLog() }
   app.setErrorHandler(options.sendErrorPage)
   app.addHook('onRequest', (request, reply, done) => {
     setSecurityHeaders(request, reply)
@@ -55,14 +55,14 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
     })
     pages.addHook('onRequest', async (request, reply) => {
       reply.header('cache-control', 'no-store').header('vary', 'Cookie')
-      await turns.begin(request)
-      request.visitor = await visit.identify(request, reply)
+      await scheduler.start(request)
+      request.visitor = await sessionAuth.identify(request, reply)
     })
-    // Before Fastify looks at the content type, and takes one that it cannot read for a mistake of ours.
+    // Runs before Fastify checks the content type: an unparsable one would become an internal error.
     pages.addHook('preParsing', async (request: FastifyRequest, reply: FastifyReply) => {
       if (request.method !== 'POST') return
       request.form = await readForm(request.raw, reply.raw, FORM_LIMIT, options.bodyTimeout)
-      visit.checkForm(request, request.form)
+      sessionAuth.checkForm(request, request.form)
     })
     await pages.register(signIn, pageOptions)
     await pages.register(tokenPages, pageOptions)

@@ -15,12 +15,12 @@ import {
 } from '../helpers/databases.ts'
 
 for (const database of databases) {
-  t.test(`${database.name}: says that it is there and ready`, async (t) => {
+  t.test(`${database.name}: answers /healthz and /readyz`, async (t) => {
     const { store } = await openTestStore(t, database)
     const app = await buildApp({ store, lookup: openCommitLookup() })
     t.teardown(() => app.close())
     for (const [url, status] of Object.entries({ '/healthz': 'ok', '/readyz': 'ready' })) {
-      // A wrong credential is not looked at: probes go on when it is mistyped.
+      // Credentials are ignored, so a mistyped one does not break probes.
       const answer = await app.inject({ url, headers: { authorization: 'Bearer wrong' } })
       t.equal(answer.statusCode, 200)
       t.same(answer.json(), { status })
@@ -30,7 +30,7 @@ for (const database of databases) {
   })
 }
 
-t.test('is not ready without its database, and alive all the same', async (t) => {
+t.test('is healthy but not ready without its database', async (t) => {
   const url = await createPostgresDatabase(t)
   const store = await openStore({ dataDir: temporaryFolder(t), databaseUrl: url, poolSize: 2 })
   const app = await buildApp({ store, lookup: openCommitLookup() })
@@ -48,18 +48,18 @@ t.test('is not ready without its database, and alive all the same', async (t) =>
     `select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = '${name}'`,
     `alter database ${name} rename to ${name}_away`,
   )
-  // What was found out less than a second ago stands.
+  // The outcome of the last check is reused for a second.
   const answer = await until(503, app)
   t.equal(answer.headers['retry-after'], '2')
   t.match(answer.json(), { error: /^Not ready: the database cannot be read or written\./ })
-  t.notMatch(answer.body, /postgres|127\.0\.0\.1/i, 'nothing of the inside')
+  t.notMatch(answer.body, /postgres|127\.0\.0\.1/i, 'reveals no internals')
   t.equal((await app.inject('/healthz')).statusCode, 200)
 
   await execute(away.href, `alter database ${name}_away rename to ${name}`)
   await until(200, app)
 })
 
-t.test('is not ready without a git that syncs what it writes', async (t) => {
+t.test('is not ready without a git that supports core.fsync', async (t) => {
   const store = await openStore({ dataDir: temporaryFolder(t) })
   const app = await buildApp({ store, lookup: openCommitLookup() })
   t.teardown(async () => {
@@ -82,7 +82,7 @@ t.test('is not ready without a git that syncs what it writes', async (t) => {
   await until(200, app)
 })
 
-/** Asks whether the app is ready until it answers with that status. */
+/** Polls /readyz until it answers with that status. */
 async function until(status: number, app: FastifyInstance) {
   for (;;) {
     const answer = await app.inject('/readyz')

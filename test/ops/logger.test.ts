@@ -3,7 +3,7 @@ import t from 'tap'
 import { createToken } from '../../src/auth/token.ts'
 import { createLogger } from '../../src/ops/logger.ts'
 
-/** A log that is written to memory, and what it holds. */
+/** Creates a logger that writes to memory. */
 function openLog(level = 'info') {
   const lines: string[] = []
   const destination = new Writable({
@@ -15,7 +15,7 @@ function openLog(level = 'info') {
   return { log: createLogger(level, destination), lines }
 }
 
-t.test('nothing secret is written, however deep it lies', async (t) => {
+t.test('redacts secrets at any depth', async (t) => {
   const { log, lines } = openLog()
   const token = createToken()
   const secrets = {

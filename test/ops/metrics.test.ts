@@ -6,13 +6,13 @@ import { startServer } from '../helpers/server.ts'
 const TOKEN = 'metrics-token-of-this-test'
 const MISSING_SHA = '0'.repeat(40)
 
-/** The samples of an exposition in Prometheus's text format, by name and labels. */
+/** Parses Prometheus's text format: samples by name and labels. */
 function samplesOf(text: string): Map<string, number> {
   const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
   return new Map(lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.split(' ').at(-1))]))
 }
 
-t.test('without a token there is no such page', async (t) => {
+t.test('without a token the page does not exist', async (t) => {
   const server = await startServer(t)
   const answer = await server.call('GET', '/metrics', { token: 'anything' })
   t.equal(answer.status, 404)
@@ -53,7 +53,7 @@ t.test('counts requests, reports and failures', async (t) => {
   const { version } = JSON.parse(await readFile('package.json', 'utf8'))
   t.equal(samples.get(`commit_status_build_info{version="${version}"}`), 1)
   t.ok(samples.has('nodejs_eventloop_lag_p99_seconds'))
-  t.notMatch(answer.body, /alice|rocket|127\.0\.0\.1/, 'nothing of what is stored')
+  t.notMatch(answer.body, /alice|rocket|127\.0\.0\.1/, 'no stored data')
 })
 
 t.test('a wrong token counts against the failure budget', async (t) => {
@@ -65,14 +65,14 @@ t.test('a wrong token counts against the failure budget', async (t) => {
     t.equal(answer.status, 401, `"${authorization}" is 401`)
     t.equal(answer.headers.get('www-authenticate'), 'Bearer realm="metrics"')
   }
-  t.equal(await server.store.failures.find('127.0.0.1'), null, 'and is not counted')
+  t.equal(await server.store.failures.find('127.0.0.1'), null, 'not counted')
   for (const authorization of [`token ${TOKEN}`, `Bearer ${TOKEN}x`, `Bearer ${TOKEN.slice(1)}`]) {
     t.equal((await get({ authorization })).status, 401, 'counted')
   }
   const blocked = await get({ authorization: `Bearer ${TOKEN}` })
   t.equal(blocked.status, 429, 'the right one too')
   t.ok(Number(blocked.headers.get('retry-after')) >= 1)
-  t.equal((await server.read('alice/rocket', MISSING_SHA, 'cst_x')).status, 429, 'one budget for all')
+  t.equal((await server.read('alice/rocket', MISSING_SHA, 'cst_x')).status, 429, 'one shared budget')
 
   await server.store.failures.lift('127.0.0.1')
   const samples = samplesOf((await get({ authorization: `Bearer ${TOKEN}` })).body)
@@ -80,10 +80,10 @@ t.test('a wrong token counts against the failure budget', async (t) => {
   t.equal(samples.get('commit_status_addresses_blocked_total'), 1)
 })
 
-t.test('of any number of tokens at once no more are compared than the budget allows', async (t) => {
+t.test('of any number of concurrent tokens no more are compared than the budget allows', async (t) => {
   const server = await startServer(t, { metricsToken: TOKEN, budget: { limit: 3, window: 60 } })
   const get = (token: string) => `GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\n\r\n`
-  // On one connection, so that the right one is the last.
+  // On one connection, so that the right token comes last.
   const requests = [...Array.from({ length: 40 }, (_, index) => get(`wrong-${index}`)), get(TOKEN)]
   const { answers } = await exchange(new URL(server.url), [requests.join('')], { expect: requests.length })
   t.same(
@@ -92,7 +92,7 @@ t.test('of any number of tokens at once no more are compared than the budget all
   )
 })
 
-t.test('every spelling of the scheme, and no other method', async (t) => {
+t.test('accepts any case of the scheme, and only GET', async (t) => {
   const server = await startServer(t, { metricsToken: TOKEN })
   const head = await server.call('HEAD', '/metrics', { headers: { authorization: `bearer ${TOKEN}` } })
   t.equal(head.status, 200)

@@ -4,7 +4,7 @@ import { startServer, type TestServer } from '../helpers/server.ts'
 
 const METRICS_TOKEN = 'metrics-token'
 
-/** Keeps the event loop from turning for that long, again and again, until `done`. */
+/** Blocks the event loop for that long, repeatedly, until `done`. */
 async function hog(milliseconds: number, done: Promise<unknown>): Promise<void> {
   let running = true
   done.finally(() => {
@@ -24,7 +24,7 @@ async function untilStatus(server: TestServer, path: string, status: number): Pr
   }
 }
 
-t.test('an overloaded server refuses work, and takes it on again', async (t) => {
+t.test('an overloaded server sheds load, then recovers', async (t) => {
   const server = await startServer(t, { maxEventLoopDelay: 30, metricsToken: METRICS_TOKEN })
   const { commits } = await server.createRepository('alice/rocket')
   const path = `/api/v1/repos/alice/rocket/commits/${commits[0]}/statuses`
@@ -32,13 +32,13 @@ t.test('an overloaded server refuses work, and takes it on again', async (t) => 
   const overload = async () => {
     t.equal((await untilStatus(server, path, 503)).get('retry-after'), '2')
     await untilStatus(server, '/readyz', 503)
-    t.equal((await server.call('GET', '/healthz')).status, 200, 'it is alive')
+    t.equal((await server.call('GET', '/healthz')).status, 200, 'health checks are answered')
     t.equal(
       (await server.call('GET', '/metrics', { token: METRICS_TOKEN })).status,
       200,
-      'and can be watched',
+      'metrics are answered',
     )
-    t.equal((await server.call('GET', '/nowhere')).status, 503, 'whatever is asked for')
+    t.equal((await server.call('GET', '/nowhere')).status, 503, 'unknown paths too')
   }
   const overloaded = overload()
   await hog(60, overloaded)
@@ -49,7 +49,7 @@ t.test('an overloaded server refuses work, and takes it on again', async (t) => 
   t.match(body, /^commit_status_requests_shed_total [1-9]/m)
 })
 
-t.test('one long pause is no overload', async (t) => {
+t.test('a single long pause is no overload', async (t) => {
   const server = await startServer(t)
   const until = performance.now() + 1_500
   const answers = Array.from({ length: 20 }, () => server.call('GET', '/readyz'))

@@ -4,7 +4,7 @@ import t from 'tap'
 import { stopServing } from '../../src/ops/stop.ts'
 import { startServer, type TestServer } from '../helpers/server.ts'
 
-/** A connection on which bytes are sent by hand, and all that came back. */
+/** Opens a raw connection that collects what it receives. */
 async function open(server: TestServer) {
   const { hostname, port } = new URL(server.url)
   const socket = connect(Number(port), hostname)
@@ -16,7 +16,7 @@ async function open(server: TestServer) {
   await once(socket, 'connect')
   return {
     socket,
-    /** All that was received until the connection was closed. */
+    /** Returns everything received until the connection closed. */
     async rest(): Promise<string> {
       await closed
       return received
@@ -24,7 +24,7 @@ async function open(server: TestServer) {
   }
 }
 
-t.test('finishes what is under way and closes every connection', async (t) => {
+t.test('finishes requests in progress and closes every connection', async (t) => {
   const server = await startServer(t)
   const { commits } = await server.createRepository('alice/rocket')
   const token = await server.createToken('alice')
@@ -38,18 +38,18 @@ t.test('finishes what is under way and closes every connection', async (t) => {
   await once(idle.socket, 'data')
   const busy = await open(server)
   busy.socket.write(`${head}Expect: 100-continue\r\n\r\n`)
-  // Whoever is told to continue has a request under way.
+  // After 100 Continue the request is in progress.
   await once(busy.socket, 'data')
 
   const stopped = stopServing(server.app, new AbortController().signal)
   t.match(await idle.rest(), /^HTTP\/1\.1 200/)
-  await t.rejects(fetch(server.url), 'takes no new connection')
+  await t.rejects(fetch(server.url), 'accepts no new connection')
   busy.socket.write(body)
   t.match(await busy.rest(), /HTTP\/1\.1 201[\s\S]*"state":"success"/)
   await stopped
 })
 
-t.test('does not wait for ever', async (t) => {
+t.test('the wait is bounded', async (t) => {
   for (const how of ['by itself', 'when asked to'] as const) {
     const server = await startServer(t)
     const { commits } = await server.createRepository('alice/rocket')

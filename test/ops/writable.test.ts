@@ -8,7 +8,7 @@ import { databases, execute, postgres, sqlite, type TestDatabase } from '../help
 import { type Instance, startInstance } from '../helpers/instance.ts'
 import { startServer } from '../helpers/server.ts'
 
-// Each of these mostly waits, for a server of its own.
+// The tests mostly wait, each for its own server.
 tap.jobs = 3
 const test = (name: string, work: (t: Test) => Promise<void>) => tap.test(name, { buffered: true }, work)
 
@@ -31,7 +31,7 @@ async function until(expected: number, ask: () => Promise<number>): Promise<void
   while ((await ask()) !== expected) await setTimeout(20)
 }
 
-/** Lets the process make no file larger than that: what it writes beyond fails, as on a disk that is full. */
+/** Limits the size of the process's files, so that writes fail as on a full disk. */
 function limitFiles({ child }: Instance, bytes: number | 'unlimited'): void {
   execFileSync('prlimit', [`--pid=${child.pid}`, `--fsize=${bytes}:unlimited`])
 }
@@ -46,7 +46,7 @@ test('SQLite: is not ready while nothing can be written, and reads go on', async
   t.equal((await instance.call('GET', '/healthz')).status, 200)
   limitFiles(instance, 'unlimited')
   await until(200, ready)
-  t.equal(await report('ci'), 201, 'by itself')
+  t.equal(await report('ci'), 201, 'recovers by itself')
 })
 
 test('PostgreSQL: is not ready while it accepts no writes', async (t) => {
@@ -66,21 +66,21 @@ test('PostgreSQL: is not ready while it accepts no writes', async (t) => {
 test('PostgreSQL: is not ready while its disk takes no reports, even where it takes a probe', async (t) => {
   const { options, report, ready, read } = await setUp(t, postgres)
   const url = options.databaseUrl ?? ''
-  // Stands for the disk that a test without privileges cannot fill; "npm run soak -- full-disk" does.
+  // Simulates a full disk, which needs privileges; "npm run soak -- full-disk" uses a real one.
   await execute(
     url,
     `create function full_disk() returns trigger language plpgsql as $$ begin
       raise exception 'could not extend file: No space left on device' using errcode = '53100'; end $$`,
     'create trigger full_disk before insert on statuses for each row execute function full_disk()',
   )
-  t.equal(await ready(), 200, 'nobody knows yet')
+  t.equal(await ready(), 200, 'not detected yet')
   t.equal(await report('new'), 503)
   await until(503, ready)
   t.equal(await read(), 200)
 })
 
 for (const database of databases) {
-  test(`${database.name}: probes once a second, whoever asks`, async (t) => {
+  test(`${database.name}: at most one probe per second, for any number of requests`, async (t) => {
     const { options, ready } = await setUp(t, database)
     const probes = await counter(t, options.dataDir, options.databaseUrl)
     const [before, since] = [await probes(), performance.now()]
@@ -91,7 +91,7 @@ for (const database of databases) {
   })
 }
 
-/** Counts what the server commits, by what the database itself tells. */
+/** Counts the server's commits, as seen by the database. */
 async function counter(t: Test, dataDir: string, databaseUrl: string | null | undefined) {
   if (databaseUrl) {
     await execute(

@@ -22,14 +22,14 @@ const browser = await openBrowser(t)
 const url = server.url.replace('127.0.0.1', HOST)
 await createAccount(server, 'alice')
 
-/** A page whose console, and whose requests to other hosts, are watched. */
+/** Opens a page. The test fails on console messages, script errors, dialogs and requests to other hosts. */
 async function openPage(t: Test, options: BrowserContextOptions = {}) {
   const context = await browser.visitor(options)
   t.teardown(() => context.close())
   const page = await context.newPage()
   const complaints: string[] = []
   page.on('console', (message) => {
-    // A page that is itself an error is told of too; all else would be a fault.
+    // The browser logs the status of error pages, which is expected.
     if (message.type() !== 'log' && !/status of 4\d\d/.test(message.text())) complaints.push(message.text())
   })
   page.on('pageerror', (error) => complaints.push(error.message))
@@ -40,7 +40,7 @@ async function openPage(t: Test, options: BrowserContextOptions = {}) {
   page.on('request', (request) => {
     if (!request.url().startsWith(url) && !request.url().startsWith('data:')) complaints.push(request.url())
   })
-  t.teardown(() => assert.deepEqual(complaints, [], 'no complaint, and no request to another host'))
+  t.teardown(() => assert.deepEqual(complaints, [], 'no console message, and no request to another host'))
   return { page, context }
 }
 
@@ -52,7 +52,7 @@ async function signIn(page: Page) {
   await page.waitForURL(`${url}/settings/tokens`)
 }
 
-/** A checkout with one commit. */
+/** Creates a checkout with one commit. */
 function checkout(t: Test, message = 'Build the engine') {
   const folder = mkdtempSync(join(tmpdir(), 'checkout-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
@@ -61,37 +61,33 @@ function checkout(t: Test, message = 'Build the engine') {
   return { folder, sha: git(folder, 'rev-parse', 'HEAD') }
 }
 
-t.test('a person makes a token, and it works everywhere until it is revoked', async (t) => {
+t.test('a user creates a token, and it works everywhere until it is revoked', async (t) => {
   await server.createRepository('alice/rocket', { commits: 0, private: true })
   const { folder, sha } = checkout(t)
   const { page, context } = await openPage(t)
   await page.goto(`${url}/alice/rocket`)
-  t.equal(await page.title(), 'Sign in · Commit Status', 'a private repository asks for a sign-in')
+  t.equal(await page.title(), 'Sign in · Commit Status', 'a private repository requires sign-in')
   await page.fill('#name', 'alice')
   await page.fill('#password', 'wrong horse')
   await page.click('main button[type=submit]')
-  t.equal(await page.textContent('[role=alert]'), 'The name or the password is wrong.')
+  t.equal(await page.textContent('[role=alert]'), 'Wrong name or password.')
   await page.fill('#password', PASSWORD)
   await page.click('main button[type=submit]')
-  t.equal(
-    await page.textContent('h1'),
-    'alice / rocket\n  private',
-    'and goes on where the visitor wanted to be',
-  )
-  t.match(await page.textContent('.empty'), 'Nothing has been pushed yet.')
+  t.equal(await page.textContent('h1'), 'alice / rocket\n  private', 'sign-in returns to the requested page')
+  t.match(await page.textContent('.empty'), 'This repository is empty.')
 
   await page.click('text=Tokens')
-  t.match(await page.textContent('.empty'), 'You have no tokens yet.')
+  t.match(await page.textContent('.empty'), 'You have no tokens.')
   await page.fill('#name', 'CI of rocket')
   await page.selectOption('#expiry', '30')
-  await page.click('text=Make token')
+  await page.click('text=Create token')
   const secret = (await page.textContent('#secret')) ?? ''
   t.match(secret, /^cst_\w{38}$/)
   await page.click('[data-copy=secret]')
   t.equal(await page.textContent('[data-copy=secret]'), 'Copied')
   await page.focus('#name')
   await page.keyboard.press('Control+V')
-  t.equal(await page.inputValue('#name'), secret, 'what was copied is the token')
+  t.equal(await page.inputValue('#name'), secret, 'the copied text is the token')
 
   const clone = `${server.url}/alice/rocket.git`
   const credential = { username: 'alice', password: secret }
@@ -115,10 +111,10 @@ t.test('a person makes a token, and it works everywhere until it is revoked', as
   t.equal(await page.getAttribute('tbody a', 'href'), target_url)
 
   await page.goto(`${url}/settings/tokens`)
-  t.equal(await page.locator('#secret').count(), 0, 'the token is shown once')
+  t.equal(await page.locator('#secret').count(), 0, 'the token is shown only once')
   await page.click('text=Revoke')
   t.equal(await page.textContent('h1'), 'Revoke “CI of rocket”?')
-  t.equal((await client.listStatuses(commit)).status, 200, 'nothing is revoked before it is confirmed')
+  t.equal((await client.listStatuses(commit)).status, 200, 'nothing is revoked before confirmation')
   await page.click('text=Revoke token')
   await page.waitForURL(`${url}/settings/tokens`)
   t.equal((await client.listStatuses(commit)).status, 401)
@@ -131,15 +127,15 @@ t.test('a person makes a token, and it works everywhere until it is revoked', as
   await page.waitForURL(`${url}/`)
   if (cookie) await context.addCookies([cookie])
   await page.goto(`${url}/settings/tokens`)
-  t.equal(await page.title(), 'Sign in · Commit Status', 'the cookie was ended, not only forgotten')
+  t.equal(await page.title(), 'Sign in · Commit Status', 'sign-out invalidates the cookie')
 })
 
-t.test('the commands that a new token is shown with work as they stand', async (t) => {
+t.test('the commands shown with a new token work unchanged', async (t) => {
   const { commits, path } = await server.createRepository('alice/example')
   const { page } = await openPage(t)
   await signIn(page)
   await page.fill('#name', 'by hand')
-  await page.click('text=Make token')
+  await page.click('text=Create token')
   const command = (await page.textContent('#example')) ?? ''
   const { stdout } = await promisify(execFile)('sh', ['-c', command.replace(url, server.url)])
   t.match(JSON.parse(stdout), { state: 'success', context: 'hello', sha: commits[0] })
@@ -158,36 +154,36 @@ t.test('the commands that a new token is shown with work as they stand', async (
   t.match(await page.textContent('#ci-node'), /\/assets\/commit-status-client\.tgz -- /)
 })
 
-t.test('all of it works without JavaScript', async (t) => {
+t.test('everything works without JavaScript', async (t) => {
   const { page } = await openPage(t, { javaScriptEnabled: false })
   await signIn(page)
   await page.fill('#name', 'plain')
   await page.selectOption('#expiry', 'date')
-  await page.click('text=Make token')
-  t.equal(await page.inputValue('#name'), 'plain', 'what was filled in stays')
-  t.equal(await page.textContent('#date-error'), 'Choose the day from which on the token is refused.')
+  await page.click('text=Create token')
+  t.equal(await page.inputValue('#name'), 'plain', 'the form keeps its values')
+  t.equal(await page.textContent('#date-error'), 'Choose the expiry date.')
   t.equal(await page.getAttribute('#date', 'aria-describedby'), 'date-error')
   await page.fill('#date', '2099-12-31')
-  await page.click('text=Make token')
+  await page.click('text=Create token')
   t.match(await page.textContent('#secret'), /^cst_/)
-  t.equal(await page.isVisible('[data-copy]'), false, 'no button that would do nothing')
+  t.equal(await page.isVisible('[data-copy]'), false, 'no button without function')
   const row = page.locator('tbody tr', { hasText: 'plain' })
   t.match(await row.textContent(), '2099-12-31 00:00 UTC')
   await row.locator('a').click()
   await page.click('text=Revoke token')
   t.equal(await page.locator('tbody tr', { hasText: 'plain' }).count(), 0)
   await page.goto(`${url}/docs`)
-  t.match(await page.textContent('noscript, .empty'), 'need JavaScript')
+  t.match(await page.textContent('noscript, .empty'), 'require JavaScript')
 })
 
-t.test('all of it works by keyboard alone', async (t) => {
+t.test('everything works with the keyboard alone', async (t) => {
   const { page } = await openPage(t)
   const tabTo = async (selector: string) => {
     for (let presses = 0; presses < 40; presses++) {
       if ((await page.locator(`${selector}:focus`).count()) > 0) return
       await page.keyboard.press('Tab')
     }
-    t.fail(`${selector} is not reached`)
+    t.fail(`${selector} cannot be reached`)
   }
   await page.goto(`${url}/login?next=/settings/tokens`)
   await page.waitForSelector('#name:focus')
@@ -200,7 +196,7 @@ t.test('all of it works by keyboard alone', async (t) => {
   await page.keyboard.press('Tab')
   t.equal(await page.textContent(':focus'), 'Skip to content')
   const outline = await page.evaluate<string>('getComputedStyle(document.activeElement).outlineStyle')
-  t.equal(outline, 'solid', 'where one is, is seen')
+  t.equal(outline, 'solid', 'the focus is visible')
   await page.keyboard.press('Enter')
   await tabTo('#name')
   await page.keyboard.type('keys')
@@ -223,7 +219,7 @@ t.test('all of it works by keyboard alone', async (t) => {
   await page.waitForURL(`${url}/`)
 })
 
-t.test('sessions are nothing to the API, and tokens nothing to pages, in the browser too', async (t) => {
+t.test('the API ignores sessions, and pages ignore tokens, in the browser too', async (t) => {
   const { commits } = await server.createRepository('alice/both', { private: true })
   const { page } = await openPage(t)
   await signIn(page)
@@ -251,10 +247,10 @@ t.test('sessions are nothing to the API, and tokens nothing to pages, in the bro
 })
 
 const MARKUP = '"><img src=x onerror=alert(1)><script>alert(2)</script>{{7*7}}'
-/** No angle bracket can be in an author's name. */
+/** Author names cannot contain angle brackets. */
 const AUTHOR = 'x" onmouseover="alert(3)" y'
 
-t.test('what others have written is shown, and does nothing', async (t) => {
+t.test('markup from others is shown as text', async (t) => {
   const { path } = await server.createRepository('alice/markup', { commits: 0 })
   const { folder, sha } = checkout(t, MARKUP)
   git(folder, 'commit', '--quiet', '--allow-empty', '--amend', '--no-edit', `--author=${AUTHOR} <a@b>`)
@@ -275,7 +271,7 @@ t.test('what others have written is shown, and does nothing', async (t) => {
     'data:text/html,<script>alert(5)</script>',
   ]) {
     t.equal((await server.report('alice/markup', commit, { ...body, target_url: wrong }, token)).status, 422)
-    // Even if one had come into the database.
+    // As if it had been stored nonetheless.
     const found = await server.store.listing.find(null, 'alice', 'markup')
     await server.store.statuses.report({
       repositoryId: found?.id ?? 0,
@@ -290,7 +286,7 @@ t.test('what others have written is shown, and does nothing', async (t) => {
   const { page } = await openPage(t)
   await signIn(page)
   await page.fill('#name', MARKUP)
-  await page.click('text=Make token')
+  await page.click('text=Create token')
   t.match(await page.textContent('#created'), MARKUP)
   await page.click(`tbody tr:has-text("onerror") a`)
   t.match(await page.textContent('h1'), MARKUP)
@@ -310,7 +306,7 @@ t.test('what others have written is shown, and does nothing', async (t) => {
   t.equal(await page.locator('main script, main img, [onclick], [onmouseover], [onerror]').count(), 0)
 })
 
-t.test('no script within a page is run', async (t) => {
+t.test('the content security policy forbids inline scripts', async (t) => {
   for (const path of ['/', '/login', '/docs', '/nope', '/alice/none']) {
     const { headers } = await fetch(url.replace(HOST, '127.0.0.1') + path, {
       headers: { accept: 'text/html' },
@@ -329,7 +325,7 @@ const LOOKS: Record<string, BrowserContextOptions> = {
   phone: { colorScheme: 'light', viewport: { width: 320, height: 640 }, isMobile: true, hasTouch: true },
 }
 
-t.test('every page is well made in every look', async (t) => {
+t.test('every page fits its window and is accessible', async (t) => {
   const { commits } = await server.createRepository('alice/looks', { commits: 2 })
   const [reported = '', silent = ''] = commits
   await server.createRepository('alice/nothing', { commits: 0 })
@@ -347,10 +343,12 @@ t.test('every page is well made in every look', async (t) => {
           '[document.scrollingElement.scrollWidth, document.scrollingElement.clientWidth]',
         )
         t.ok(content <= window, `${what}: ${content} px in a window of ${window} px`)
-        // Roles, names and colours are those of a wide window.
+        // Roles, names and colors are the same as in a wide window.
         if (look === 'phone') return
         await page.evaluate(AXE)
-        const { violations } = await page.evaluate<{ violations: Violation[] }>('axe.run()')
+        // Only colors differ from the light look.
+        const rules = look === 'dark' ? "{ runOnly: ['cat.color'] }" : '{}'
+        const { violations } = await page.evaluate<{ violations: Violation[] }>(`axe.run(${rules})`)
         t.same(
           violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target).join(' ')}`),
           [],
@@ -379,12 +377,12 @@ t.test('every page is well made in every look', async (t) => {
       await visit('/settings/tokens')
       await page.fill('#name', ' ')
       await page.selectOption('#expiry', 'date')
-      await page.click('text=Make token')
+      await page.click('text=Create token')
       await page.waitForSelector('#date-error')
-      await check('a form with faults')
+      await check('a form with errors')
       await page.fill('#name', 'x'.repeat(100))
       await page.selectOption('#expiry', 'none')
-      await page.click('text=Make token')
+      await page.click('text=Create token')
       await page.waitForSelector('#secret')
       await check('a new token')
       await page.click('tbody a')
@@ -403,6 +401,35 @@ t.test('every page is well made in every look', async (t) => {
       ])
         await visit(path)
     })
+  }
+})
+
+t.test('the API docs show the first operation on the first screen, and readable tables', async (t) => {
+  for (const [width, height] of [
+    [1280, 860],
+    [390, 800],
+  ] as const) {
+    const isMobile = width < 500
+    const { page } = await openPage(t, { viewport: { width, height }, isMobile, hasTouch: isMobile })
+    await page.goto(`${url}/docs`)
+    await page.waitForSelector('#docs .opblock')
+    const box = await page.locator('#docs .opblock').first().boundingBox()
+    t.ok(box && box.y + box.height <= height, `the first operation ends at ${box && box.y + box.height} px`)
+
+    await page.click('#docs details.about summary')
+    t.ok(await page.isVisible('#docs details.about p'), 'the description is one click away')
+    await page.click('#docs details.about summary')
+
+    await page.locator('#docs .opblock-summary-control').first().click()
+    await page.waitForSelector('#docs .responses-table .headers')
+    const widths = await page.evaluate<number[]>(
+      "[...document.querySelectorAll('#docs .headers td')].map((cell) => cell.getBoundingClientRect().width)",
+    )
+    t.ok(widths.length > 0)
+    t.ok(
+      Math.min(...widths) >= 30,
+      `columns of at least ${Math.min(...widths)} px in a window of ${width} px`,
+    )
   }
 })
 

@@ -4,7 +4,7 @@ import { entries, object } from '../contract/json.ts'
 import { contractFile } from '../helpers/contract.ts'
 import { startServer } from '../helpers/server.ts'
 
-t.test('the contract as written', async (t) => {
+t.test('serves the contract unchanged', async (t) => {
   const server = await startServer(t)
   const yaml = await server.call('GET', '/openapi.yaml')
   t.equal(yaml.status, 200)
@@ -20,18 +20,18 @@ t.test('the contract as written', async (t) => {
     entries(path).map(([, operation]) => object(operation, 'an operation')),
   )
   t.same(operations.map(({ operationId }) => operationId).sort(), ['listStatuses', 'reportStatus'])
-  t.same(operations.map((operation) => operation['x-access']).sort(), ['read', 'write'], 'x- keys too')
+  t.same(operations.map((operation) => operation['x-access']).sort(), ['read', 'write'], 'including x- keys')
   t.same(document.servers, [{ url: '/', description: 'This server' }])
 })
 
-t.test('the rendered docs load nothing from elsewhere', async (t) => {
+t.test('the API docs load nothing from other hosts', async (t) => {
   const server = await startServer(t)
   const page = await server.call('GET', '/docs')
   t.equal(page.status, 200)
   t.match(page.headers.get('content-type'), /^text\/html\b/)
 
   const policy = directives(page.headers.get('content-security-policy') ?? '')
-  t.same(policy.get('default-src'), ["'none'"], 'nothing but what is named')
+  t.same(policy.get('default-src'), ["'none'"], 'only what is listed')
   t.same(policy.get('base-uri'), ["'none'"])
   t.same(policy.get('frame-ancestors'), ["'none'"])
   for (const [name, sources] of policy) {
@@ -39,7 +39,7 @@ t.test('the rendered docs load nothing from elsewhere', async (t) => {
       t.match(
         source,
         /^('none'|'self'|'sha256-[\w+/=]+'|data:)$/,
-        `${name}: this host alone, and nothing unsafe`,
+        `${name}: only this host, and nothing unsafe`,
       )
     }
   }
@@ -63,7 +63,7 @@ t.test('the rendered docs load nothing from elsewhere', async (t) => {
   }
 })
 
-/** Sources by the directive's name. */
+/** Parses a policy: sources by directive. */
 function directives(policy: string): Map<string, string[]> {
   return new Map(
     policy.split(';').map((directive) => {
@@ -73,7 +73,7 @@ function directives(policy: string): Map<string, string[]> {
   )
 }
 
-/** Everything that the page makes a browser load. */
+/** Returns the URLs that the page loads. */
 function referencesOf(html: string): string[] {
   const tags = html.match(/<(?:link|script|img|iframe|source)\b[^>]*>/g) ?? []
   return tags.flatMap((tag) => /\b(?:href|src)="([^"]*)"/.exec(tag)?.[1] ?? [])

@@ -50,7 +50,7 @@ for (const database of databases) {
     for (let at = 0; at < STATUSES; at += 100)
       await Promise.all(contexts.slice(at, at + 100).map((context) => report(context, 'success')))
 
-    t.test('is shown as a whole', async (t) => {
+    t.test('is rendered completely', async (t) => {
       const page = `/alice/rocket/commits/${sha}`
       const { status, headers, body } = await visitor.get(page)
       t.equal(status, 200)
@@ -68,7 +68,7 @@ for (const database of databases) {
       t.match((await visitor.get('/alice/rocket')).body, `${STATUSES - 1} of ${STATUSES} passed`)
     })
 
-    t.test('may be left half-way', async (t) => {
+    t.test('may be aborted', async (t) => {
       const left = request(`${server.url}/alice/rocket/commits/${sha}`, { agent: false })
       left.end()
       const [answer] = await once(left, 'response')
@@ -78,13 +78,13 @@ for (const database of databases) {
       t.same(
         lines.filter((line) => JSON.parse(line).level >= 50),
         [],
-        'which is no fault',
+        'logs no error',
       )
     })
   })
 }
 
-t.test('when one address asks for many pages at once, the others get theirs', async (t) => {
+t.test('many concurrent page requests of one address do not block other addresses', async (t) => {
   const { server, visitor } = await setUp(t, sqlite)
   await server.createRepository('alice/rocket')
   const { hostname, port } = new URL(server.url)
@@ -105,12 +105,12 @@ t.test('when one address asks for many pages at once, the others get theirs', as
   for (const socket of sockets) socket.destroy()
   const served = statuses().filter((status) => status === '200').length
   const refused = statuses().filter((status) => status === '503').length
-  t.ok(served >= 251, `${served} served: at least one at work and 250 that wait`)
-  t.equal(served + refused, count, 'each got its page, or was told to come back')
+  t.ok(served >= 251, `${served} served: at least one in progress and 250 waiting`)
+  t.equal(served + refused, count, 'every request got its page or 503')
   t.equal([...text.matchAll(/retry-after: 2/g)].length, refused)
 })
 
-t.test('git is ended when the visitor who waits for it is gone', async (t) => {
+t.test('git is stopped when the waiting visitor disconnects', async (t) => {
   const { server, lines } = await setUp(t, sqlite)
   await server.createRepository('alice/rocket')
   const folder = temporaryFolder(t)
@@ -124,5 +124,5 @@ t.test('git is ended when the visitor who waits for it is gone', async (t) => {
   t.equal(isRunning(process), true)
   left.destroy()
   await until(() => !isRunning(process))
-  t.same(lines, [], 'which is no fault')
+  t.same(lines, [], 'logs no error')
 })

@@ -42,15 +42,15 @@ const ELSEWHERE = [
   '/\u0085',
 ]
 
-t.test('a path of this site is kept', async (t) => {
+t.test('keeps a path of this site', async (t) => {
   for (const [wanted, path] of Object.entries(LOCAL)) t.equal(localPath(wanted), path, wanted)
 })
 
-t.test('anything else is the start page', async (t) => {
+t.test('replaces anything else with the start page', async (t) => {
   for (const wanted of ELSEWHERE) t.equal(localPath(wanted), '/', JSON.stringify(wanted))
 })
 
-t.test('whatever is answered, a browser stays on this site', async (t) => {
+t.test('never leads to another site', async (t) => {
   for (const wanted of [...Object.keys(LOCAL), ...ELSEWHERE]) {
     t.equal(new URL(localPath(wanted), 'https://status.test/login').origin, 'https://status.test')
   }

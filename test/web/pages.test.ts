@@ -17,7 +17,7 @@ async function setUp(t: Test) {
   return { server, anonymous: openVisitor(server.url), visitor, commits, path }
 }
 
-t.test('an unknown path is a page for those who ask for one', async (t) => {
+t.test('an unknown path gets an error page when the client accepts HTML', async (t) => {
   const { server, anonymous, visitor } = await setUp(t)
   const accept = 'text/html,application/xhtml+xml,*/*;q=0.8'
   const unknown = [
@@ -37,7 +37,8 @@ t.test('an unknown path is a page for those who ask for one', async (t) => {
 
     const page = await visitor.get(path, { headers: { accept } })
     t.equal(page.status, 404, path)
-    if (path === '/api/v2') t.equal(page.headers.get('content-type'), JSON_TYPE, 'the API is not for people')
+    if (path === '/api/v2')
+      t.equal(page.headers.get('content-type'), JSON_TYPE, 'the API always answers JSON')
     else {
       t.equal(page.headers.get('content-type'), HTML, path)
       t.match(page.headers.get('content-security-policy'), "script-src 'self'", path)
@@ -48,11 +49,11 @@ t.test('an unknown path is a page for those who ask for one', async (t) => {
   await broken.store.close()
   const cookie = `session=${'x'.repeat(43)}`
   const away = await openVisitor(broken.url).get('/nope', { headers: { accept, cookie } })
-  t.equal(away.status, 404, 'a database that is away takes nothing from the page but the name')
+  t.equal(away.status, 404, 'without the database the page lacks only the user name')
   t.equal((await openVisitor(server.url).get('/nope', { headers: { accept, cookie } })).status, 404)
 })
 
-t.test('a wrong method is 405 with the right ones', async (t) => {
+t.test('a wrong method is 405 with Allow', async (t) => {
   const { visitor, anonymous } = await setUp(t)
   const allowed = {
     '/': 'GET, HEAD',
@@ -97,7 +98,7 @@ t.test('HEAD is GET without the body', async (t) => {
   }
 })
 
-t.test('a form must be one, and short', async (t) => {
+t.test('a form must have the right type and a limited length', async (t) => {
   const { visitor } = await setUp(t)
   const csrf = csrfOf((await visitor.get('/')).body)
   for (const action of ['/login', '/logout', '/settings/tokens']) {
@@ -112,7 +113,7 @@ t.test('a form must be one, and short', async (t) => {
   t.equal((await visitor.get('/settings/tokens')).status, 200)
 })
 
-t.test('what a visitor may not see is not there', async (t) => {
+t.test('repositories that a visitor may not see look missing', async (t) => {
   const { visitor, anonymous, commits } = await setUp(t)
   const sha = 'a'.repeat(40)
   for (const name of ['secret', 'missing', '.git', 'x.git', '%2F', '%00', `${'n'.repeat(101)}`]) {
@@ -140,7 +141,7 @@ t.test('what a visitor may not see is not there', async (t) => {
   t.equal((await anonymous.get(`/ALICE/Rocket/commits/${commits[0]?.toUpperCase()}`)).status, 200)
 })
 
-t.test('no page is kept by a cache, and what pages are made of is checked again', async (t) => {
+t.test('pages are not cached, and assets are revalidated', async (t) => {
   const { visitor, anonymous } = await setUp(t)
   for (const path of ['/', '/login', '/settings/tokens', '/alice/rocket', '/bob/secret', '/docs']) {
     for (const who of [visitor, anonymous]) {
@@ -165,7 +166,7 @@ t.test('no page is kept by a cache, and what pages are made of is checked again'
   }
 })
 
-t.test('the list of repositories goes on where it stopped', async (t) => {
+t.test('the list of repositories is paged', async (t) => {
   const { server, anonymous, path } = await setUp(t)
   for (let index = 0; index < 120; index++) {
     const name = `r${String(index).padStart(3, '0')}`
@@ -189,22 +190,19 @@ t.test('the list of repositories goes on where it stopped', async (t) => {
   }
 })
 
-t.test(
-  'a repository whose files are away is 503 for those who may read it, until it is deleted',
-  async (t) => {
-    const { server, visitor, anonymous, path, commits } = await setUp(t)
-    await rm(path, { recursive: true })
-    for (const rest of ['', `/commits/${commits[0]}`]) {
-      const { status, headers } = await anonymous.get(`/alice/rocket${rest}`)
-      t.equal(status, 503, rest)
-      t.equal(headers.get('retry-after'), '2')
-    }
-    await server.store.repositories.delete('alice', 'rocket')
-    t.equal((await visitor.get('/alice/rocket')).status, 404)
-  },
-)
+t.test('a repository with missing files is 503 for its readers, and 404 once deleted', async (t) => {
+  const { server, visitor, anonymous, path, commits } = await setUp(t)
+  await rm(path, { recursive: true })
+  for (const rest of ['', `/commits/${commits[0]}`]) {
+    const { status, headers } = await anonymous.get(`/alice/rocket${rest}`)
+    t.equal(status, 503, rest)
+    t.equal(headers.get('retry-after'), '2')
+  }
+  await server.store.repositories.delete('alice', 'rocket')
+  t.equal((await visitor.get('/alice/rocket')).status, 404)
+})
 
-t.test('a token of somebody else is not there', async (t) => {
+t.test('tokens of other users look missing', async (t) => {
   const { server, visitor } = await setUp(t)
   await server.createToken('bob')
   const [{ id } = { id: '' }] = await server.store.tokens.list(await server.createUser('bob'))
@@ -215,7 +213,7 @@ t.test('a token of somebody else is not there', async (t) => {
   t.equal((await server.store.tokens.list(await server.createUser('bob'))).length, 1)
 })
 
-t.test('text that PostgreSQL cannot hold is no mistake of the server', async (t) => {
+t.test('text that PostgreSQL cannot store is no server error', async (t) => {
   const server = await startServer(t, { database: postgres })
   await createAccount(server, 'alice')
   await server.createRepository('alice/rocket')

@@ -12,7 +12,7 @@ async function setUp(t: Test, options: Parameters<typeof startServer>[1] = {}) {
   return { server, visitor: openVisitor(server.url) }
 }
 
-t.test('a visitor signs in, goes on to the page that was wanted, and signs out', async (t) => {
+t.test('a visitor signs in, continues to the requested page, and signs out', async (t) => {
   const { visitor } = await setUp(t)
   const asked = await visitor.get('/settings/tokens')
   t.equal(asked.status, 303)
@@ -26,20 +26,24 @@ t.test('a visitor signs in, goes on to the page that was wanted, and signs out',
   const page = await visitor.get('/settings/tokens')
   t.equal(page.status, 200)
   t.match(page.body, '<span class="who">Alice</span>', 'the name as it was created')
-  t.equal((await visitor.get('/login?next=/docs')).headers.get('location'), '/docs', 'nobody signs in twice')
+  t.equal(
+    (await visitor.get('/login?next=/docs')).headers.get('location'),
+    '/docs',
+    'a signed-in visitor is redirected',
+  )
 
   const cookie = visitor.cookieHeader()
   t.equal((await visitor.submit('/', '/logout')).headers.get('location'), '/')
-  t.equal(visitor.cookies.size, 0, 'the cookie is taken back')
+  t.equal(visitor.cookies.size, 0, 'the cookie is deleted')
   t.equal((await visitor.get('/settings/tokens')).status, 303)
   t.equal(
     (await visitor.get('/settings/tokens', { headers: { cookie } })).status,
     303,
-    'nor is it of use later',
+    'the old cookie is invalid',
   )
 })
 
-t.test('signing in begins a session under a new number and ends the one before', async (t) => {
+t.test('signing in starts a session with a new secret and ends the previous one', async (t) => {
   const { visitor } = await setUp(t)
   await visitor.get('/login')
   const planted = visitor.cookieHeader()
@@ -56,7 +60,7 @@ t.test('signing in begins a session under a new number and ends the one before',
   t.equal((await visitor.get('/settings/tokens')).status, 200)
 })
 
-t.test('whatever is wrong with a sign-in, the answer is the same', async (t) => {
+t.test('every failed sign-in gets the same answer', async (t) => {
   const { server, visitor } = await setUp(t)
   await server.createUser('robot')
   const attempts = {
@@ -76,9 +80,9 @@ t.test('whatever is wrong with a sign-in, the answer is the same', async (t) => 
   for (const [what, [name = '', password = '']] of Object.entries(attempts)) {
     const { status, headers, body } = await visitor.signIn(name, password)
     t.equal(status, 401, what)
-    t.equal(headers.has('www-authenticate'), false, 'no dialog of the browser')
+    t.equal(headers.has('www-authenticate'), false, 'no browser dialog')
     t.equal(headers.get('cache-control'), 'no-store')
-    t.match(body, 'The name or the password is wrong.', what)
+    t.match(body, 'Wrong name or password.', what)
     t.notMatch(body, password === '' ? '\u0000' : password, 'the password is not sent back')
     t.notMatch(body, '<script>alert', what)
     bodies.add(body.replace(/(name="(csrf|name)" value=)"[^"]*"/g, '$1'))
@@ -106,11 +110,11 @@ t.test('an unknown name takes as long as a wrong password', async (t) => {
     }
   }
   const [alice = 0, ...others] = [...times.values()].map((taken) => taken.sort((a, b) => a - b)[5] ?? 0)
-  // A hash takes some 25 ms, all else about 3 ms: without one an answer would come in a fraction of the time.
+  // A hash takes about 25 ms, everything else 3 ms: without a hash the answer would be much faster.
   for (const other of others) t.ok(other > alice / 2 && other < alice * 2, `${other} ms and ${alice} ms`)
 })
 
-t.test('a form that was not given to this visitor is refused, and not counted', async (t) => {
+t.test('a form that was not issued to this visitor is refused, and not counted', async (t) => {
   const { server, visitor } = await setUp(t, { budget: { limit: 1, window: 300 } })
   const { id } = await server.store.tokens.create({
     userId: (await server.store.users.find('alice'))?.id ?? 0,
@@ -135,17 +139,17 @@ t.test('a form that was not given to this visitor is refused, and not counted', 
   const cookieless = openVisitor(server.url)
   const csrf = csrfOf((await stranger.get('/login')).body)
   const sent = await cookieless.visit('POST', '/login', { form: { csrf, name: 'alice', password: PASSWORD } })
-  t.equal(sent.status, 403, 'a form without the cookie that it belongs to')
+  t.equal(sent.status, 403, 'a form without its cookie')
 
   t.equal((await visitor.get('/settings/tokens')).status, 200, 'still signed in')
-  t.equal((await server.store.tokens.list(1)).length, 1, 'no token was made or revoked')
+  t.equal((await server.store.tokens.list(1)).length, 1, 'no token was created or revoked')
   t.equal(
     (await server.call('GET', '/api/v1/repos/a/b/commits/c/statuses', { token: createToken() })).status,
     401,
   )
 })
 
-t.test('a spent budget is answered before the form is read; sessions and the form stay', async (t) => {
+t.test('a spent budget is 429 before the form is read; sessions and the form still work', async (t) => {
   const { server, visitor } = await setUp(t, { budget: { limit: 2, window: 300 } })
   const signedIn = openVisitor(server.url)
   await signedIn.signIn('alice')
@@ -157,14 +161,14 @@ t.test('a spent budget is answered before the form is read; sessions and the for
   t.match(blocked.headers.get('retry-after'), /^[1-9]\d*$/)
   t.match(blocked.headers.get('content-type'), 'text/html')
   const unread = await visitor.visit('POST', '/login', { headers: { 'content-type': 'text/plain' } })
-  t.equal(unread.status, 429, 'before its type is looked at')
+  t.equal(unread.status, 429, 'before its type is checked')
   t.equal((await visitor.get('/login')).status, 200)
   t.equal((await signedIn.get('/settings/tokens')).status, 200)
   const token = await server.createToken('alice')
   t.equal((await server.call('GET', '/api/v1/repos/a/b/commits/c/statuses', { token })).status, 429)
 })
 
-t.test('the cookie is for this site alone, and for https where there is https', async (t) => {
+t.test('the cookie is limited to this site, and to https where it is used', async (t) => {
   const { server } = await setUp(t)
   const behind = await startServer(t, { trustedProxies: [parseCidr('127.0.0.1')] })
   const secure = await startServer(t, { publicUrl: 'https://status.example.org' })
@@ -181,10 +185,10 @@ t.test('the cookie is for this site alone, and for https where there is https', 
     const { headers: answer } = await app.inject({ url: '/login', headers })
     t.match(answer['set-cookie'], expected, what)
   }
-  t.equal((await server.app.inject('/')).headers['set-cookie'], undefined, 'none where nothing needs one')
+  t.equal((await server.app.inject('/')).headers['set-cookie'], undefined, 'no cookie without a form')
 })
 
-t.test('a session ends by its age', async (t) => {
+t.test('sessions expire', async (t) => {
   const { server, visitor } = await setUp(t)
   const DAY = 24 * 3_600_000
   let now = Date.now()
@@ -207,20 +211,20 @@ t.test('a session ends by its age', async (t) => {
     const sent = await visitor.visit('POST', '/settings/tokens', {
       form: { csrf, name: 'late', expiry: 'none' },
     })
-    t.equal(sent.status, 303, 'a form of a session that has ended leads to the sign-in')
+    t.equal(sent.status, 303, 'a form of an expired session redirects to the sign-in')
     t.match(sent.headers.get('location'), /^\/login/)
   }
   t.equal((await server.store.tokens.list(1)).length, 0)
 })
 
-t.test('who is deleted is signed out', async (t) => {
+t.test('deleting a user ends the sessions', async (t) => {
   const { server, visitor } = await setUp(t)
   await visitor.signIn('alice')
   await server.store.users.delete('alice')
   t.equal((await visitor.get('/settings/tokens')).status, 303)
 })
 
-t.test('sessions are nothing to the API, and tokens nothing to pages', async (t) => {
+t.test('the API ignores sessions, and pages ignore tokens', async (t) => {
   const { server, visitor } = await setUp(t)
   const { commits } = await server.createRepository('alice/secret', { private: true })
   const [sha = ''] = commits
@@ -245,11 +249,11 @@ t.test('sessions are nothing to the API, and tokens nothing to pages', async (t)
     const { status } = await openVisitor(server.url).get('/alice/secret', {
       headers: { cookie: `${name}=${token}` },
     })
-    t.equal(status, 303, 'nor in place of a cookie')
+    t.equal(status, 303, 'a token is no session cookie')
   }
 })
 
-t.test('a forged host reaches no link and no redirect', async (t) => {
+t.test('a forged host appears in no link and no redirect', async (t) => {
   const { server, visitor } = await setUp(t)
   await server.createRepository('alice/rocket')
   await visitor.signIn('alice')

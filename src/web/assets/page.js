@@ -1,4 +1,4 @@
-// Pages work without this; it only makes them more convenient.
+// Pages work without this script; it adds convenience.
 for (const button of document.querySelectorAll('[data-copy]')) {
   const source = document.getElementById(button.dataset.copy)
   button.hidden = false
@@ -7,13 +7,13 @@ for (const button of document.querySelectorAll('[data-copy]')) {
   })
 }
 
-/** Copies an element's text, or leaves it selected, ready to be copied by hand. */
+/** Copies an element's text. Where that fails, leaves it selected for manual copying. */
 async function copy(source) {
   try {
     await navigator.clipboard.writeText(source.textContent)
     return true
   } catch {
-    // Over plain http there is no clipboard; the older command needs a selection, but no https.
+    // The clipboard requires https. The older command needs a selection instead.
     window.getSelection().selectAllChildren(source)
     return document.execCommand('copy')
   }

@@ -1,42 +1,42 @@
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Html } from './layout.ts'
-import type { Turns } from './turns.ts'
+import type { PageScheduler } from './page-scheduler.ts'
 
-/** Characters of a page that are made in one step. */
+/** Characters of a page rendered in one step. */
 const SLICE = 64 * 1024
 
 /**
- * Sends a page as it is made. A short one goes out as a whole; of a long one the client gets a part, and no more of it
- * is made until the client has read that, so that no page is ever in memory as a whole.
+ * Sends a page while it is rendered. A short page is sent at once. A long page is rendered slice by slice as the client
+ * reads it, so that it is never in memory as a whole.
  */
-export async function sendPieces(
+export async function streamPage(
   request: FastifyRequest,
   reply: FastifyReply,
-  pieces: AsyncIterable<Html>,
-  turns: Turns,
+  chunks: AsyncIterable<Html>,
+  scheduler: PageScheduler,
 ): Promise<FastifyReply> {
-  const slices = slicesOf(pieces, () => turns.next(request))
+  const slices = slicesOf(chunks, () => scheduler.step(request))
   const first = await slices.next()
   reply.type('text/html; charset=utf-8')
   if (first.done) return reply.send(first.value)
-  // Of an answer to HEAD nothing but the headers is sent.
+  // The answer to HEAD has headers only.
   return reply.send(Readable.from(request.method === 'HEAD' ? [] : resume(first.value, slices)))
 }
 
-/** Yields the text in slices, each in a turn of its own, and returns the last one. */
+/** Yields the text in slices, each rendered in its own step, and returns the last one. */
 async function* slicesOf(
-  pieces: AsyncIterable<Html>,
-  nextTurn: () => Promise<void>,
+  chunks: AsyncIterable<Html>,
+  nextStep: () => Promise<void>,
 ): AsyncGenerator<string, string> {
   let text = ''
-  await nextTurn()
-  for await (const piece of pieces) {
-    text += piece
+  await nextStep()
+  for await (const chunk of chunks) {
+    text += chunk
     if (text.length < SLICE) continue
     yield text
     text = ''
-    await nextTurn()
+    await nextStep()
   }
   return text
 }

@@ -1,0 +1,44 @@
+import type { FastifyRequest } from 'fastify'
+import { FairQueue, type FairQueueLimits } from '../util/fair-queue.ts'
+
+/** Limits of requests that wait to start; further ones are refused. Times are in milliseconds. */
+const START: FairQueueLimits = {
+  places: 1,
+  placesPerClient: 1,
+  waiting: 1_000,
+  waitingPerClient: 250,
+  timeout: 10_000,
+}
+/** Limits of pages that have started: none is refused half-way in favour of a later one. */
+const STEP: FairQueueLimits = {
+  ...START,
+  waiting: Number.POSITIVE_INFINITY,
+  waitingPerClient: Number.POSITIVE_INFINITY,
+  timeout: 60_000,
+}
+
+/** Waits for the request's turn. @throws QueueFull; the reason of the request's signal when the client has disconnected */
+type Wait = (request: FastifyRequest) => Promise<void>
+
+export interface PageScheduler {
+  /** Waits until a page may start. */
+  start: Wait
+  /** Waits until a started page may run its next step. */
+  step: Wait
+}
+
+/**
+ * Divides the rendering of pages into steps. Each iteration of the event loop starts one page and runs one step of another,
+ * however many pages are requested, so that API requests wait for two steps at most. Client addresses take turns.
+ *
+ * A step is the work of a page up to the next `await` that outlasts the current iteration of the event loop. It should
+ * take a few milliseconds at most.
+ */
+export function createPageScheduler(): PageScheduler {
+  const [starts, steps] = [new FairQueue(START), new FairQueue(STEP)]
+  const wait = async (queue: FairQueue, request: FastifyRequest) => {
+    const release = await queue.enter(request.client.address, request.signal)
+    setImmediate(release)
+  }
+  return { start: (request) => wait(starts, request), step: (request) => wait(steps, request) }
+}
