@@ -5,10 +5,10 @@ import { schemas } from '../../generated/schemas.ts'
 import type { Caller } from '../auth/access-policy.ts'
 import type { Authorizer } from '../auth/authorizer.ts'
 import { readCredential, type SchemeReader } from '../auth/credential.ts'
-import { ServiceError } from '../errors.ts'
 import type { CommitLookup } from '../git/commit-lookup.ts'
 import { asServiceError, sendError } from '../hooks/error-replies.ts'
 import { recheckAccess } from '../hooks/recheck-access.ts'
+import { connectionSignal } from '../http/connection-signal.ts'
 import { headerValues } from '../http/header-values.ts'
 import type { Store } from '../store/store.ts'
 import type { StatusState } from '../store/tables.ts'
@@ -63,11 +63,7 @@ export async function api(app: FastifyInstance, options: ApiOptions): Promise<vo
   }
 
   async function admit(request: OperationRequest): Promise<void> {
-    try {
-      request.release = await large.enter(request.client.address, request.signal)
-    } catch (cause) {
-      throw new ServiceError('unavailable', undefined, { cause })
-    }
+    request.release = await large.enter(request.client.address, connectionSignal(request.raw.socket))
   }
 
   app.addHook('onRequest', (_request, reply, done) => {

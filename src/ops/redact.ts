@@ -5,7 +5,7 @@ const REDACTED = '[redacted]'
 const SECRET_NAME =
   /^[\w-]*(?:authorization|cookie|csrf|password|password_?hash|secret|token|database_?url|connection_?string)$/i
 /** Personal access tokens. */
-const TOKEN = /\bcst_[0-9A-Za-z]+/g
+const TOKEN = /cst_[0-9A-Za-z]+/g
 const SCHEME = /\b(?:bearer|basic|token)$/i
 const CREDENTIAL = /^[\w.~+/=-]{16,}/
 /** The part of a URL after the user name, up to the last `@`. */

@@ -5,6 +5,7 @@ import { ServiceError } from '../errors.ts'
 import type { CommitLookup } from '../git/commit-lookup.ts'
 import type { Commit, CommitLog } from '../git/log.ts'
 import { recheckAccess } from '../hooks/recheck-access.ts'
+import { connectionSignal } from '../http/connection-signal.ts'
 import { isName, isOwnerName, isReserved } from '../store/names.ts'
 import type { ListedRepository } from '../store/repository-listing.ts'
 import type { StatusRow } from '../store/statuses.ts'
@@ -89,7 +90,8 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
   app.get<RepositoryRoute>('/:owner/:repo', async (request, reply) => {
     const repository = await findRepository(request, reply)
     if (!repository) return reply
-    const log = await commitLog.newest(repository, request.client.address, request.signal)
+    const signal = connectionSignal(request.raw.socket)
+    const log = await commitLog.newest(repository, request.client.address, signal)
     const rows = await countStatuses(request, repository.id, log)
     const origin = publicUrl ?? request.client.origin
     const title = `${repository.owner}/${repository.name}`

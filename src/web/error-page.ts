@@ -1,7 +1,7 @@
 import { STATUS_CODES } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { html } from 'hono/html'
-import { ServiceError, statusOf } from '../errors.ts'
+import { statusOf } from '../errors.ts'
 import { applyErrorHeaders, asServiceError, sendError } from '../hooks/error-replies.ts'
 import { WrongMethod } from '../hooks/unknown-paths.ts'
 import { renderPage } from './layout.ts'
@@ -21,9 +21,7 @@ export type SendErrorPage = (
 export function createErrorPageSender(sessionAuth: SessionAuth): SendErrorPage {
   return async (cause, request, reply) => {
     if (!wantsPage(cause, request)) return sendError(reply, cause, '')
-    // The client has disconnected: nobody receives this answer, and there is nothing to log.
-    const isGone = cause !== undefined && cause === request.signal.reason
-    const error = isGone ? new ServiceError('malformed_request') : asServiceError(cause)
+    const error = asServiceError(cause)
     applyErrorHeaders(reply, error)
     setSecurityHeaders(request, reply)
     const visitor = request.visitor ?? (await sessionAuth.identify(request, reply).catch(() => ANONYMOUS))

@@ -1,4 +1,5 @@
 import type { FastifyRequest } from 'fastify'
+import { connectionSignal } from '../http/connection-signal.ts'
 import { FairQueue, type FairQueueLimits } from '../util/fair-queue.ts'
 
 /** Limits of requests that wait to start; further ones are refused. Times are in milliseconds. */
@@ -17,7 +18,7 @@ const STEP: FairQueueLimits = {
   timeout: 60_000,
 }
 
-/** Waits for the request's turn. @throws QueueFull; the reason of the request's signal when the client has disconnected */
+/** Waits for the request's turn. @throws QueueFull; ServiceError `malformed_request` when the client has disconnected */
 type Wait = (request: FastifyRequest) => Promise<void>
 
 export interface PageScheduler {
@@ -37,7 +38,7 @@ export interface PageScheduler {
 export function createPageScheduler(): PageScheduler {
   const [starts, steps] = [new FairQueue(START), new FairQueue(STEP)]
   const wait = async (queue: FairQueue, request: FastifyRequest) => {
-    const release = await queue.enter(request.client.address, request.signal)
+    const release = await queue.enter(request.client.address, connectionSignal(request.raw.socket))
     setImmediate(release)
   }
   return { start: (request) => wait(starts, request), step: (request) => wait(steps, request) }

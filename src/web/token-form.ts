@@ -38,8 +38,10 @@ export function readTokenForm(
 function readExpiry(form: TokenForm, now: number): number | null {
   if (form.expiry === 'none') return null
   if (form.expiry === 'date') {
-    const moment = /^\d{4}-\d{2}-\d{2}$/.test(form.date) ? Date.parse(`${form.date}T00:00:00Z`) : Number.NaN
-    if (Number.isNaN(moment)) form.errors.date = 'Choose the expiry date.'
+    const moment = Date.parse(`${form.date}T00:00:00Z`)
+    // Date.parse reads February 31 as March 3.
+    const isDate = !Number.isNaN(moment) && new Date(moment).toISOString().startsWith(`${form.date}T`)
+    if (!isDate) form.errors.date = 'Choose the expiry date.'
     else if (moment <= now) form.errors.date = 'Choose a date in the future.'
     return moment
   }

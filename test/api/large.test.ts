@@ -1,6 +1,11 @@
+import { once } from 'node:events'
+import { get } from 'node:http'
+import { Writable } from 'node:stream'
 import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import type { AppOptions } from '../../src/app.ts'
 import { etagOf } from '../../src/http/etag.ts'
+import { createLogger } from '../../src/ops/logger.ts'
 import { databases, type TestDatabase } from '../helpers/databases.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { drain, fillCommit } from '../helpers/large-commit.ts'
@@ -10,8 +15,8 @@ import { startServer } from '../helpers/server.ts'
 /** Milliseconds of CPU time: about four times what a slice takes, and half of what an answer takes without slices. */
 const MOST = 100
 
-async function setUp(t: Test, database: TestDatabase) {
-  const server = await startServer(t, { database, verifyReplies: false })
+async function setUp(t: Test, database: TestDatabase, options: Partial<AppOptions> = {}) {
+  const server = await startServer(t, { database, verifyReplies: false, ...options })
   const repository = await server.createRepository('acme/rocket')
   const { id } = await server.store.repositories.get('acme', 'rocket')
   const [sha = ''] = repository.commits
@@ -32,6 +37,27 @@ for (const database of databases) {
     const stretch = await longestStretch(instance)
     for (const { length } of answers) t.ok(length > 19_000_000, `${length} bytes`)
     t.ok(stretch < MOST, `${stretch} ms`)
+  })
+
+  t.test(`${database.name}: a client that disconnects while it waits is no error`, async (t) => {
+    const lines: string[] = []
+    const destination = new Writable({
+      write(chunk, _encoding, done) {
+        lines.push(String(chunk))
+        done()
+      },
+    })
+    const { server, id, sha, read } = await setUp(t, database, { logger: createLogger('warn', destination) })
+    await fillCommit(server.options, { repositoryId: id, sha, kind: 'emoji' })
+    const path = `/api/v1/repos/acme/rocket/commits/${sha}/statuses`
+    for (let round = 0; round < 3; round++) {
+      const clients = Array.from({ length: 10 }, () => get(server.url + path, { agent: false }))
+      for (const client of clients) client.on('error', () => {})
+      await Promise.race(clients.map((client) => once(client, 'response')))
+      for (const client of clients) client.destroy()
+    }
+    t.equal((await read()).status, 200)
+    t.same(lines, [])
   })
 
   t.test(`${database.name}: an answer built in slices has the same bytes`, async (t) => {

@@ -31,6 +31,7 @@ t.test('redacts secrets at any depth', async (t) => {
     password_hash: '$argon2id$secrethash',
     text: `somebody sent ${token} and Bearer aaaaaaaaaaaaaaaaaaaaaaaaaaa`,
     url: 'postgres://alice:hunter3@db.example.org:5432/statuses',
+    path: `/alice/rocket/Bearer%20${token}`,
     command:
       'git -c http.extraHeader="Authorization: Bearer  aaaaaaaaaaaaaaaa" fetch https://x:hunter4@5@example.org/',
   }
