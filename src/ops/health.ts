@@ -3,17 +3,17 @@ import { ServiceError } from '../errors.ts'
 import { sendError } from '../hooks/error-replies.ts'
 
 export interface HealthOptions {
-  /** Fails where the database cannot be read, or stores nothing. */
+  /** Rejects if the database cannot be read or written. */
   database(): Promise<void>
-  /** Fails where git cannot be run. */
+  /** Rejects if git cannot be run. */
   git(): Promise<void>
-  /** Fails where the server cannot write in its folder of repositories. */
+  /** Rejects if the folder of repositories cannot be written. */
   repositories(): Promise<void>
 }
 
-/** Milliseconds for which one check answers everybody: it writes to the database, and anybody may ask. */
-const FRESH = 1_000
-/** Milliseconds for which a git that could be run counts as there. */
+/** Milliseconds for which the result of a check is reused: it writes to the database, and anyone may call it. */
+const INTERVAL = 1_000
+/** Milliseconds for which a successful check of git is reused. */
 const GIT_MAX_AGE = 60_000
 
 /**
@@ -42,7 +42,7 @@ export async function health(app: FastifyInstance, options: HealthOptions): Prom
   })
 }
 
-/** Waits for `part`. Where it fails, throws an error that says so. */
+/** Waits for `part`. @throws ServiceError that names the problem if it rejects */
 async function require(part: Promise<void>, problem: string): Promise<void> {
   try {
     await part
@@ -51,8 +51,8 @@ async function require(part: Promise<void>, problem: string): Promise<void> {
   }
 }
 
-/** Runs `work` at most once in so many milliseconds. Calls in between get the outcome of the latest run. */
-function atMostEvery(milliseconds: number, work: () => Promise<void>): () => Promise<void> {
+/** Runs `work` at most once in so many milliseconds. Calls in between return the outcome of the latest run. */
+function throttle(milliseconds: number, work: () => Promise<void>): () => Promise<void> {
   let startedAt = Number.NEGATIVE_INFINITY
   let running = false
   let latest = Promise.resolve()

@@ -20,7 +20,7 @@ export function commandRows(): string[] {
 }
 
 /** Returns each command of the program with the words that call it. */
-export function leaves(command: Command, path: string[] = []): { path: string[]; command: Command }[] {
+function leaves(command: Command, path: string[] = []): { path: string[]; command: Command }[] {
   if (command.commands.length === 0) return [{ path, command }]
   return command.commands.flatMap((child) => leaves(child, [...path, child.name()]))
 }

@@ -56,7 +56,8 @@ async function startInstance(port: number, databaseUrl: string): Promise<ChildPr
 
 /** The operator's guide's configuration, but for the ports, and without TLS. */
 async function startNginx(port: number, instances: readonly number[]): Promise<ChildProcess> {
-  const [, shipped = ''] = /```nginx\n([\s\S]*?)```/.exec(readFileSync(join(root, 'src/ops/README.md'), 'utf8')) ?? []
+  const [, shipped = ''] =
+    /```nginx\n([\s\S]*?)```/.exec(readFileSync(join(root, 'src/ops/README.md'), 'utf8')) ?? []
   const site = shipped
     .replace('    server 127.0.0.1:3000 fail_timeout=2s;\n', () =>
       instances.map((instance) => `    server 127.0.0.1:${instance} fail_timeout=2s;\n`).join(''),
