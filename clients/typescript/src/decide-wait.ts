@@ -69,7 +69,8 @@ export function decideWait(
   const failed = counted.filter(({ state }) => state === 'failure' || state === 'error')
   if (failed.length > 0) return decide('failure', failed)
 
-  const pending = counted.filter(({ state }) => state === 'pending')
+  // `pending`, and any state that a later version of the contract adds.
+  const pending = counted.filter(({ state }) => state !== 'success')
   if (counted.length > 0 && pending.length === 0 && missing.length === 0) {
     const unasked = counted.filter(({ context }) => !require.includes(context))
     const unsettled = Math.max(0, ...unasked.map((status) => settle - age(status)))
