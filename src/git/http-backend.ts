@@ -89,7 +89,7 @@ export class HttpBackend {
     this.#child = child
     this.input = child.stdin
     this.#timer = setTimeout(() => this.stop(new BackendTimeout('git took too long')), timeout)
-    // Avoids unhandled rejections when nobody awaits these.
+    // Avoids unhandled rejections if no caller awaits these.
     for (const { promise } of [this.#begun, this.#bufferFull, this.#failed]) promise.catch(() => {})
     this.#output.on('error', () => {})
 
