@@ -1,4 +1,4 @@
-import type { Scenario } from './scenario.ts'
+import { comparisonsOf, type Scenario } from './scenario.ts'
 
 /**
  * Checks that a baseline answers a read with the same bytes as ours, wherever both get the same request.
@@ -6,13 +6,15 @@ import type { Scenario } from './scenario.ts'
  * @param onError called for each difference
  */
 export async function compareAnswers(scenarios: Scenario[], onError: (text: string) => void): Promise<void> {
-  for (const { name, against, ...ours } of scenarios) {
-    const theirs = scenarios.find((other) => other.name === against?.name)
+  const pairs = scenarios.flatMap((ours) =>
+    comparisonsOf(ours).map(({ name }) => ({ ours, theirs: scenarios.find((other) => other.name === name) })),
+  )
+  for (const { ours, theirs } of pairs) {
     const [mine] = ours.requests
     const same = theirs?.requests[0]?.path.endsWith(mine?.path ?? '') && mine?.method === 'GET'
     if (!theirs || !same || !ours.statuses.includes(200)) continue
     if ((await firstBody(ours)) !== (await firstBody(theirs)))
-      onError(`${name}: ${theirs.name} answers with different bytes`)
+      onError(`${ours.name}: ${theirs.name} answers with different bytes`)
   }
 }
 

@@ -4,16 +4,17 @@ import { measure } from './measure.ts'
 import { measureMemory } from './memory.ts'
 import { postgresScenarios } from './postgres-scenarios.ts'
 import type { ServerProcess } from './processes.ts'
-import { readScenarios } from './read-scenarios.ts'
+import { rawAnswers, readScenarios } from './read-scenarios.ts'
 import { reportScenarios } from './report-scenarios.ts'
 import { read } from './requests.ts'
 import type { Row } from './row.ts'
-import type { Scenario } from './scenario.ts'
+import { comparisonsOf, type Scenario } from './scenario.ts'
 import {
   minimalArgs,
   ourCommand,
   type Served,
   serve,
+  startHttpBaseline,
   startPostgresBaseline,
   startSqliteBaseline,
 } from './servers.ts'
@@ -68,8 +69,9 @@ export async function measureAll(bench: Bench): Promise<Row[]> {
     const baseline = await started(startSqliteBaseline(main.sqlite.fixture))
     const postgresBaseline = await started(startPostgresBaseline(main.postgres.fixture))
     const etag = await etagOf(main.sqlite)
+    const raw = await started(startHttpBaseline(await rawAnswers(main.sqlite, etag)))
     const scenarios = [
-      ...readScenarios(main.sqlite, baseline, etag),
+      ...readScenarios(main.sqlite, { baseline, raw }, etag),
       ...reportScenarios(main.sqlite, baseline),
       ...(small ? sizeScenarios(small.sqlite, SMALL) : []),
       ...sizeScenarios(main.sqlite, size, small && SMALL),
@@ -97,7 +99,9 @@ async function etagOf({ fixture, server }: Served): Promise<string> {
 /** Returns the scenarios whose names match, and their baselines. */
 function select(scenarios: Scenario[], only: RegExp): Scenario[] {
   const named = scenarios.filter(({ name }) => only.test(name))
-  const names = new Set(named.flatMap(({ name, against }) => [name, against?.name]))
+  const names = new Set(
+    named.flatMap((scenario) => [scenario.name, ...comparisonsOf(scenario).map(({ name }) => name)]),
+  )
   return scenarios.filter(({ name }) => names.has(name))
 }
 

@@ -1,6 +1,6 @@
 import { putLoad } from './load-generator.ts'
 import { median, type Row, spreadOf } from './row.ts'
-import type { Scenario } from './scenario.ts'
+import { comparisonsOf, type Scenario } from './scenario.ts'
 
 const CONNECTIONS = 32
 /** Seconds of load before the measurement, for the JIT compilers of both sides. */
@@ -33,11 +33,10 @@ export async function measure(scenarios: Scenario[], measurement: Measurement): 
     for (const scenario of scenarios)
       samples.get(scenario.name)?.push(await once(scenario, { seconds, onError, signal }))
 
-  return scenarios.map(({ name, against }) => {
+  return scenarios.flatMap(({ name, against = [] }) => {
     const mine = samples.get(name) ?? []
     const medianOf = (key: keyof Sample, samples = mine) => median(samples.map((sample) => sample[key]))
-    const theirs = samples.get(against?.name ?? '')
-    return {
+    const row: Row = {
       name,
       value: medianOf('rate'),
       unit: 'requests/s',
@@ -46,14 +45,14 @@ export async function measure(scenarios: Scenario[], measurement: Measurement): 
       p99: medianOf('p99'),
       cpu: medianOf('cpu'),
       busy: medianOf('busy'),
-      ...(against &&
-        theirs && {
-          against: against.name,
-          ratio: medianOf('rate') / medianOf('rate', theirs),
-          cpuRatio: medianOf('cpu', theirs) / medianOf('cpu'),
-          ...(against.target && { target: against.target }),
-        }),
     }
+    const compared = comparisonsOf({ against }).flatMap(({ name: other, ...rest }): Row[] => {
+      const theirs = samples.get(other)
+      const ratio = medianOf('rate') / medianOf('rate', theirs)
+      const cpuRatio = medianOf('cpu', theirs) / medianOf('cpu')
+      return theirs ? [{ ...row, against: other, ratio, cpuRatio, ...rest }] : []
+    })
+    return compared.length > 0 ? compared : [row]
   })
 }
 

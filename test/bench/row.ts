@@ -21,14 +21,17 @@ export interface Row {
   /** Ratio of processor time per request: the ratio if nothing but the server were slow. */
   cpuRatio?: number
   target?: Target
+  /** The target is one of `cpuRatio`. */
+  byCpu?: true
 }
 
 /** Processors kept busy from which on the server, not the load generator, was the bottleneck. */
 const BUSY = 0.9
 
 /** Tells whether a target is met; `by CPU` where the ratio falls short only because the server was not busy. */
-export function isReached({ ratio, cpuRatio, busy = 1, target }: Row): 'yes' | 'by CPU' | 'no' | '' {
+export function isReached({ ratio, cpuRatio, busy = 1, target, byCpu }: Row): 'yes' | 'by CPU' | 'no' | '' {
   if (target === undefined || ratio === undefined) return ''
+  if (byCpu) return meets(cpuRatio ?? Number.NaN, target) ? 'yes' : 'no'
   if (meets(ratio, target)) return 'yes'
   return busy < BUSY && cpuRatio !== undefined && meets(cpuRatio, target) ? 'by CPU' : 'no'
 }

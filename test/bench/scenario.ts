@@ -13,6 +13,17 @@ export interface Scenario {
   connections?: number
   /** Starts a concurrent activity. Returns a function that stops it and returns an error message if it failed. */
   meanwhile?: () => Promise<() => Promise<string | undefined>>
-  /** The baseline and the target ratio. */
-  against?: { name: string; target?: Target }
+  against?: Comparison | Comparison[]
+}
+
+/** A baseline, and the target of the ratio to it. */
+export interface Comparison {
+  name: string
+  target?: Target
+  /** The target is one of processor time per request, not of requests per second. */
+  byCpu?: true
+}
+
+export function comparisonsOf({ against = [] }: Pick<Scenario, 'against'>): Comparison[] {
+  return [against].flat()
 }

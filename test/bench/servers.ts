@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { readFileSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { databaseUrl, execute } from '../helpers/databases.ts'
+import type { PreparedAnswer } from './baseline-http.ts'
 import { createFixture, type Fixture } from './fixture.ts'
 import { type ServerProcess, startProcess } from './processes.ts'
 import { report } from './requests.ts'
@@ -68,6 +69,11 @@ export function minimalArgs(fixture: Fixture): string[] {
 export function startSqliteBaseline(fixture: Fixture): Promise<ServerProcess> {
   const args = [databaseFile(fixture), JSON.stringify(fixture.repositories)]
   return startProcess([join(import.meta.dirname, 'baseline-sqlite.ts'), ...args])
+}
+
+/** Starts the baseline without a framework; see `baseline-http.ts`. */
+export function startHttpBaseline(answers: Record<string, PreparedAnswer>): Promise<ServerProcess> {
+  return startProcess([join(import.meta.dirname, 'baseline-http.ts'), JSON.stringify(answers)])
 }
 
 /** Starts the baseline on PostgreSQL; see `baseline-postgres.ts`. */
