@@ -3,6 +3,7 @@ import { resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Test } from 'tap'
 import type { StoreOptions } from '../../src/store/store.ts'
+import { ENV, minimalEnvironment, withoutTap } from './process.ts'
 import { callerOf, type TestServer } from './server.ts'
 
 /** A server in its own process. */
@@ -16,7 +17,7 @@ export interface Instance extends Pick<TestServer, 'call' | 'report' | 'read'> {
 /**
  * Starts a process that serves the database on a free port. The teardown kills it.
  *
- * @param nodeOptions arguments of node. NODE_OPTIONS is removed, since tap's would intercept signals
+ * @param nodeOptions arguments of node.
  */
 export async function startInstance(
   t: Pick<Test, 'teardown'>,
@@ -25,9 +26,9 @@ export async function startInstance(
   nodeOptions: readonly string[] = [],
 ): Promise<Instance> {
   const server = resolve(import.meta.dirname, '../../src/server.ts')
-  const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, ...nodeOptions, server], {
+  const child = spawn(ENV, [...withoutTap, process.execPath, ...nodeOptions, server], {
     env: {
-      PATH: process.env.PATH,
+      ...minimalEnvironment(),
       DATA_DIR: dataDir,
       ...(databaseUrl && { DATABASE_URL: databaseUrl }),
       PORT: '0',
