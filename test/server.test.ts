@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { request } from 'node:http'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -149,6 +149,12 @@ t.test('after kill -9 under load every acknowledged report is stored', async (t)
 t.test('exits with an error on start', async (t) => {
   const file = join(dataFolder(t), 'file')
   writeFileSync(file, '')
+  const [other, damaged] = [dataFolder(t), dataFolder(t)]
+  writeFileSync(join(other, 'commit-status.db'), 'x'.repeat(10_000))
+  await (await openStore({ dataDir: damaged })).close()
+  // Everything but the first page, which has the header.
+  const database = readFileSync(join(damaged, 'commit-status.db'))
+  writeFileSync(join(damaged, 'commit-status.db'), database.fill('x', 4096))
   const taken = createServer().listen(0, '127.0.0.1')
   t.teardown(() => taken.close())
   await once(taken, 'listening')
@@ -158,7 +164,24 @@ t.test('exits with an error on start', async (t) => {
     ['a wrong value', { PORT: 'x' }, /^PORT must be a whole number; got "x"\n$/],
     ['an invalid host', { HOST: 'host.invalid' }, /^HOST: .*host\.invalid/],
     ['a port in use', { PORT: port }, new RegExp(`^PORT: .*${port}`)],
-    ['a data directory that is a file', { DATA_DIR: file }, /^DATA_DIR: .*file/],
+    ['a data directory that is a file', { DATA_DIR: file }, /^DATA_DIR: .*\/file is not a folder\n$/],
+    ['one below a file', { DATA_DIR: `${file}/data` }, /^DATA_DIR: .*\/file is not a folder\n$/],
+    [
+      'one that cannot be created',
+      { DATA_DIR: '/proc/x' },
+      /^DATA_DIR: .* \/proc\/x cannot be created: no such/,
+    ],
+    [
+      'one that is no place for files',
+      { DATA_DIR: '/proc' },
+      /^DATA_DIR: \/proc\/commit-status\.db: .*CANTOPEN/,
+    ],
+    [
+      'another file',
+      { DATA_DIR: other },
+      /^DATA_DIR: .*\/commit-status\.db: .*NOTADB: the file is not a database/,
+    ],
+    ['a damaged database', { DATA_DIR: damaged }, /^DATA_DIR: .*\/commit-status\.db: .*CORRUPT: .* damaged/],
   ] as const
   await Promise.all(
     rows.map(async ([what, environment, message]) => {
@@ -174,6 +197,28 @@ t.test('exits with an error on start', async (t) => {
       t.equal(server.stdout(), '')
     }),
   )
+})
+
+t.test('a full disk stops the start with one sentence, and so every command', async (t) => {
+  for (const [index, bytes] of [0, 4096, 20_000].entries()) {
+    const DATA_DIR = join(dataFolder(t), `${index}`)
+    for (const args of [['src/server.ts'], ['src/cli/main.ts', 'migrate']]) {
+      // Files can get no larger than that, which SQLite reports like a full disk.
+      // Without tap's hooks, which write files too.
+      const limited = ['-u', 'NODE_OPTIONS', 'prlimit', `--fsize=${bytes}`, process.execPath, ...args]
+      const failed = startProcess(t, 'env', limited, {
+        DATA_DIR,
+        PORT: '0',
+        LOG_LEVEL: 'silent',
+      })
+      t.equal(await failed.ended, 1, `${args.at(-1)}, ${bytes}`)
+      t.match(
+        failed.stderr(),
+        /^(DATA_DIR|error): \/.*\/commit-status\.db: SQLite: SQLITE_(FULL|IOERR\w*): the disk .*\n$/,
+      )
+      t.equal(failed.stderr().trim().split('\n').length, 1, 'one line')
+    }
+  }
 })
 
 t.test('the server and commands that need git refuse to start with a git without core.fsync', async (t) => {

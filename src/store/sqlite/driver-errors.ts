@@ -5,7 +5,7 @@ import { ForeignKeyViolation, StoreUnavailable } from '../engine.ts'
 /** What result codes mean to an administrator, by primary code. */
 const MEANINGS: Record<string, string> = {
   FULL: 'the disk is full',
-  IOERR: 'the disk reported an error',
+  IOERR: 'the disk reported an error, or is full',
   READONLY: 'the database or its folder cannot be written',
   CANTOPEN: 'the database or a file beside it cannot be opened',
   BUSY: 'another process has kept the database locked for too long',
