@@ -8,7 +8,7 @@ export class RepositoryUnavailable extends Error {
   override readonly name = 'RepositoryUnavailable'
 }
 
-const { R_OK, X_OK } = constants
+const { R_OK, W_OK, X_OK } = constants
 /** Names of the folders of loose objects. */
 export const FAN_OUT = /^[0-9a-f]{2}$/
 const PACK_FILE = /^(?:pack-[0-9a-f]+\.(?:idx|pack)|multi-pack-index)$/
@@ -36,6 +36,20 @@ export async function checkRepositoryFiles(path: string, known?: string): Promis
     return state
   } catch (error) {
     throw unavailable(path, error)
+  }
+}
+
+/**
+ * Makes sure that a push could write to the repository.
+ *
+ * @throws RepositoryUnavailable with the system's reason
+ */
+export async function checkWritable(path: string): Promise<void> {
+  try {
+    for (const name of ['', 'objects', 'refs']) await access(join(path, name), W_OK | X_OK)
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new RepositoryUnavailable(`the repository ${path} cannot be written: ${reason}`, { cause: error })
   }
 }
 

@@ -2,6 +2,7 @@ import { setTimeout } from 'node:timers/promises'
 import type { CommitLookup } from '../git/commit-lookup.ts'
 import { gitDirOf } from '../git/git-dir.ts'
 import { inspectRepository, NotARepository, RepositoryUnavailable } from '../git/repository.ts'
+import { checkWritable } from '../git/repository-health.ts'
 import type { Repository } from '../store/repositories.ts'
 import type { Store } from '../store/store.ts'
 import { nowInSeconds } from '../store/time.ts'
@@ -60,6 +61,7 @@ export async function checkAll(
     try {
       await inspectRepository(repository.path)
       await gitDirOf(repository)
+      await checkWritable(repository.path)
       if (commits) await checkCommits(store, lookup, repository, prune, result)
     } catch (error) {
       if (!(error instanceof NotARepository || error instanceof RepositoryUnavailable)) throw error

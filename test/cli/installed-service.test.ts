@@ -1,5 +1,5 @@
-import { spawn } from 'node:child_process'
-import { chownSync, existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import Sqlite from 'better-sqlite3'
 import t from 'tap'
@@ -157,6 +157,29 @@ t.test('asks for a password at a terminal, without showing it', async (t) => {
   const created = await enter('a good password\r', 'a good password\r')
   t.equal(created.code, 0, created.shown)
   t.notMatch(differing.shown + created.shown, /a good password|another/)
+})
+
+t.test('check finds a repository that the service cannot write', async (t) => {
+  const folder = temporaryFolder(t)
+  const DATA_DIR = join(folder, 'data')
+  const created = await runCli(['repo', 'create', 'alice/rocket'], { DATA_DIR })
+  const path = created.stdout.trim()
+  const isRoot = process.geteuid?.() === 0
+  const account = isRoot ? { uid: 65_533, gid: 65_533 } : {}
+  if (isRoot) {
+    execFileSync('chown', ['--recursive', '65533:65533', folder])
+    chownSync(join(path, 'refs'), 0, 0)
+  }
+  chmodSync(join(path, 'refs'), 0o555)
+  t.teardown(() => chmodSync(join(path, 'refs'), 0o755))
+  // Without tap's hooks, which write files that this account cannot.
+  const check = spawnSync('env', ['-u', 'NODE_OPTIONS', process.execPath, 'src/cli/main.ts', 'check'], {
+    env: { PATH: process.env.PATH, DATA_DIR },
+    encoding: 'utf8',
+    ...account,
+  })
+  t.match(check.stdout, /^repository alice\/rocket: the repository .* cannot be written: EACCES: .*refs'\n$/)
+  t.match(check, { status: 1, stderr: /^error: found 1 problem\n$/ })
 })
 
 t.test('--version', async (t) => {

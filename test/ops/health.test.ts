@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs'
+import { rmSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
@@ -79,6 +79,24 @@ t.test('is not ready without a git that supports core.fsync', async (t) => {
   process.env.PATH = folder
   t.equal((await app.inject('/readyz')).statusCode, 503)
   process.env.PATH = PATH
+  await until(200, app)
+})
+
+t.test('is not ready while its folder of repositories cannot be written', async (t) => {
+  const dataDir = temporaryFolder(t)
+  const store = await openStore({ dataDir })
+  const app = await buildApp({ store, lookup: openCommitLookup() })
+  t.teardown(async () => {
+    await app.close()
+    await store.close()
+  })
+  t.equal((await app.inject('/readyz')).statusCode, 200, 'before the first repository')
+  // For every account: a file that cannot be entered.
+  writeFileSync(join(dataDir, 'repositories'), '')
+  t.match((await until(503, app)).json(), {
+    error: /^Not ready: the folder of repositories cannot be written/,
+  })
+  rmSync(join(dataDir, 'repositories'))
   await until(200, app)
 })
 
