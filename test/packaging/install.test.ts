@@ -64,6 +64,11 @@ t.test('what is packed can be installed into an empty folder, and serves with it
     t.equal((await fetch(url + path)).status, 200, path)
   }
 
+  const { version } = JSON.parse(readFileSync('package.json', 'utf8'))
+  for (const program of ['commit-status-server', 'commit-status-admin']) {
+    const { stdout } = await run(bin(program), ['--version'], { env: environment })
+    t.equal(stdout, `${version}\n`, `${program} --version`)
+  }
   await admin('user', 'create', 'alice')
   await admin('repo', 'create', 'alice/rocket')
   const { stdout: token } = await admin('token', 'create', 'alice')
@@ -94,7 +99,9 @@ t.test('the server takes no arguments', async (t) => {
   const serve = run(process.execPath, [file, 'user', 'list'])
   const { code, stderr } = await serve.then(() => t.fail('it ran'), Object)
   t.equal(code, 2)
-  const usage = /takes no arguments[\s\S]*\n {2}DATA_DIR\n[\s\S]*administered by/
+  const usage =
+    /^Usage: commit-status-server[\s\S]*\n {2}PORT +port to listen on[^\n]*\n +\(default: 3000\)\n[\s\S]*\nAdminister it/m
+  t.match(stderr, /^commit-status-server takes no argument "user"\n/)
   t.match(stderr, usage)
   t.match(await run(process.execPath, [file, '--help']), { stdout: usage, stderr: '' })
 })

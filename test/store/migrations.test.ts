@@ -1,9 +1,16 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
+import Sqlite from 'better-sqlite3'
 import { type Test, test } from 'tap'
 import { openStore, type StoreOptions } from '../../src/store/store.ts'
-import { createPostgresDatabase, temporaryFolder } from '../helpers/databases.ts'
+import {
+  createPostgresDatabase,
+  databases,
+  execute,
+  openTestStore,
+  temporaryFolder,
+} from '../helpers/databases.ts'
 
 const empty = [
   { name: 'SQLite', create: async (t: Test): Promise<StoreOptions> => ({ dataDir: temporaryFolder(t) }) },
@@ -59,5 +66,46 @@ test('migrations', async (t) => {
       killed?.child.kill('SIGKILL')
       t.equal(await waiting?.line(), '{"users":[]}')
     })
+  }
+})
+
+for (const database of databases) {
+  test(`${database.name}: refuses a database that a newer version has migrated`, async (t) => {
+    const { store, options } = await openTestStore(t, database)
+    await store.engine.kysely
+      .insertInto('schema_migrations')
+      .values([
+        { name: '999-later', applied_at: 0 },
+        { name: '998-late', applied_at: 0 },
+      ])
+      .execute()
+    await t.rejects(openStore(options), {
+      name: 'UnknownSchema',
+      message: /^\S+: a newer version has migrated .* does not know 998-late, 999-later\. Install /,
+    })
+  })
+}
+
+test('refuses a database of another program', async (t) => {
+  const rails = 'create table schema_migrations (version text primary key)'
+  const users = 'create table users (email text)'
+  const books = 'create table books (title text)'
+  for (const [statement, table] of [
+    [rails, 'schema_migrations'],
+    [users, 'users'],
+    [books, 'books'],
+  ] as const) {
+    const dataDir = temporaryFolder(t)
+    const other = new Sqlite(join(dataDir, 'commit-status.db'))
+    other.exec(statement)
+    other.close()
+    const message = new RegExp(`: the database belongs to another program: it holds ${table}\\. `)
+    await t.rejects(openStore({ dataDir }), { name: 'UnknownSchema', message }, `SQLite: ${table}`)
+
+    const databaseUrl = await createPostgresDatabase(t)
+    await execute(databaseUrl, statement, 'create schema other', 'create table other.tokens (id text)')
+    const opened = openStore({ dataDir, databaseUrl, poolSize: 1 })
+    if (statement === books) await (await opened).close()
+    else await t.rejects(opened, { name: 'UnknownSchema', message }, `PostgreSQL: ${table}`)
   }
 })
