@@ -35,12 +35,12 @@ async function serve(): Promise<void> {
   logger.info({ version, node: process.versions.node }, 'starting')
   const gitChecked = checkGit().catch((error: unknown) => error)
   const store = await openStore(config).catch((error: unknown) => {
-    throw startFault(config.databaseUrl ? 'DATABASE_URL' : 'DATA_DIR', error)
+    throw startError(config.databaseUrl ? 'DATABASE_URL' : 'DATA_DIR', error)
   })
-  const gitFault = await gitChecked
-  if (gitFault instanceof GitTooOld) throw gitFault
+  const gitError = await gitChecked
+  if (gitError instanceof GitTooOld) throw gitError
   // Until git can be run, `/readyz` answers 503.
-  if (gitFault) logger.error({ err: gitFault }, 'commits cannot be looked up')
+  if (gitError) logger.error({ err: gitError }, 'commits cannot be looked up')
   await hintAtFirstUser(store, logger)
   const exposed = await findExposed(config.dataDir)
   if (exposed)
@@ -70,22 +70,23 @@ async function serve(): Promise<void> {
 
   await app.listen({ host, port, listenTextResolver: () => 'listening' }).catch((error: unknown) => {
     const code = error instanceof Error && 'code' in error ? error.code : undefined
-    throw startFault(code === 'EADDRINUSE' || code === 'EACCES' ? 'PORT' : 'HOST', error)
+    throw startError(code === 'EADDRINUSE' || code === 'EACCES' ? 'PORT' : 'HOST', error)
   })
   const address = app.server.address()
   const listening = typeof address === 'object' && address ? address.port : port
   process.stdout.write(`Listening on http://${host.includes(':') ? `[${host}]` : host}:${listening}\n`)
 }
 
-/** Names the variable that an error of the system or the database comes from. Other errors are bugs: returned as they are. */
-function startFault(variable: string, error: unknown): unknown {
-  const fromOutside =
+/** Returns an error of the system or the database with the name of the variable that it comes from. Other errors are bugs. */
+function startError(variable: string, error: unknown): unknown {
+  const isExpected =
     error instanceof StoreUnavailable ||
     error instanceof UnknownSchema ||
     (error instanceof Error && 'syscall' in error)
-  return fromOutside ? new ConfigError(`${variable}: ${error.message}`, { cause: error }) : error
+  return isExpected ? new ConfigError(`${variable}: ${error.message}`, { cause: error }) : error
 }
 
+/** Logs how to create the first user where there is none. */
 async function hintAtFirstUser(store: Store, logger: { info(text: string): void }): Promise<void> {
   if (await store.users.any()) return
   logger.info(
@@ -93,14 +94,10 @@ async function hintAtFirstUser(store: Store, logger: { info(text: string): void 
   )
 }
 
+/** Prints an error and exits: one sentence for an expected error, the stack for a bug. */
 function fail(error: unknown): never {
-  const isExpected =
-    error instanceof ConfigError ||
-    error instanceof StoreUnavailable ||
-    error instanceof UnknownSchema ||
-    error instanceof GitTooOld
-  const text =
-    error instanceof Error && !isExpected ? error.stack : String(isExpected ? error.message : error)
+  const isExpected = error instanceof ConfigError || error instanceof GitTooOld
+  const text = error instanceof Error ? (isExpected ? error.message : error.stack) : String(error)
   process.stderr.write(`${text}\n`)
   process.exit(1)
 }

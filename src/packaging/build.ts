@@ -4,9 +4,9 @@ import { resolve } from 'node:path'
 import { shrinkwrap } from './shrinkwrap.ts'
 
 /**
- * Builds the package that is published into `dist`, which `npm pack ./dist` then packs: the compiled programs with all
- * that they import, in the same folders as here, since Node.js strips no types below `node_modules`; the files that they
- * read; and a package.json and a shrinkwrap of its own, without workspaces and packages for development.
+ * Builds the published package in `dist`, for `npm pack ./dist`: the compiled programs with everything that they import, in the
+ * same folders as here, since Node.js strips no types below `node_modules`; the files that they read; the documents for
+ * operators; and its own package.json and shrinkwrap, without workspaces and development packages.
  */
 const root = resolve(import.meta.dirname, '../..')
 const target = resolve(root, 'dist')
@@ -18,7 +18,10 @@ execFileSync(resolve(root, 'node_modules/.bin/tsc'), ['-p', import.meta.dirname]
 })
 const files = [
   'LICENSE',
+  'CHANGELOG.md',
   'README.md',
+  'src/ops/README.md',
+  'src/web/screenshot.png',
   'openapi.yaml',
   'src/web/assets',
   'clients/shell/commit-status',

@@ -3,9 +3,8 @@ import { existsSync, renameSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 
 /**
- * Packs the typed client for `/assets/commit-status-client.tgz`, so that a job can install the version that belongs to the
- * server. Runs after `npm ci` and before the server itself is packed, never on a request. The same sources give the same
- * bytes.
+ * Packs the typed client for `/assets/commit-status-client.tgz`, so that a job can install the version that matches the server.
+ * Runs after `npm ci` and before the server itself is packed, never on a request. The same sources give the same bytes.
  */
 const root = resolve(import.meta.dirname, '../..')
 const folder = join(root, 'clients/typescript')
@@ -22,6 +21,6 @@ if (existsSync(join(root, 'node_modules/.bin/tsc'))) {
   })
   renameSync(join(folder, `commit-status-client-${version}.tgz`), target)
 } else {
-  // Installed without the packages for development: the server answers 404 and says how to build it.
+  // Without development packages, the server answers 404 and says how to build the client.
   process.stderr.write('The client package is not built, since TypeScript is not installed.\n')
 }

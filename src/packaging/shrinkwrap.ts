@@ -1,4 +1,4 @@
-/** An entry of a lock file, as far as it is used here. */
+/** An entry of a lock file: the keys that are used here. */
 interface LockedPackage {
   dependencies?: Record<string, string>
   optionalDependencies?: Record<string, string>

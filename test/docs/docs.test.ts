@@ -2,7 +2,7 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { appendFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseEnv } from 'node:util'
-import t from 'tap'
+import tap, { type Test } from 'tap'
 import { parse } from 'yaml'
 import { describeVariables, readConfig } from '../../src/config.ts'
 import { entries, isObject, type Json, object, text } from '../contract/json.ts'
@@ -12,12 +12,16 @@ import { codeBlocks, createMachine, type Machine, readDocument } from './machine
 import { commandRows, variableRows } from './tables.ts'
 
 const GUIDE = 'src/ops/README.md'
-/** As it is written, with its references. */
+// Each of these mostly waits for processes.
+tap.jobs = 4
+const test = (name: string, work: (t: Test) => Promise<void>) => tap.test(name, { buffered: true }, work)
+
+/** The contract as it is written, with its references. */
 const document = object(parse(readDocument('openapi.yaml')), 'openapi.yaml')
 const defaultOf = (name: string) => describeVariables().find((row) => row.name === name)?.default ?? ''
 const tableAfter = (guide: string, head: string) => guide.split(head)[1]?.split('\n\n')[0]?.split('\n')
 
-t.test('README: its commands lead to a first report', async (t) => {
+test('README: its commands lead to a first report', async (t) => {
   const machine = await createMachine(t)
   execFileSync('git', ['init', '--quiet', '--initial-branch=main', '.'], { cwd: machine.folder })
   const author = ['-c', 'user.name=A', '-c', 'user.email=a@example.org']
@@ -33,7 +37,7 @@ t.test('README: its commands lead to a first report', async (t) => {
   t.match(JSON.parse(answer), { state: 'success', statuses: [{ description: '412 tests passed' }] })
 })
 
-t.test('openapi.yaml: its curl lines report and read', async (t) => {
+test('openapi.yaml: its curl lines report and read', async (t) => {
   const server = await startServer(t)
   const [sha = ''] = (await server.createRepository('acme/rocket')).commits
   const machine = await createMachine(t)
@@ -46,7 +50,7 @@ t.test('openapi.yaml: its curl lines report and read', async (t) => {
   t.match(outputs, [{ context: 'ci/build', state: 'success' }, { statuses: [{ context: 'ci/build' }] }])
 })
 
-t.test('openapi.yaml: every number in its prose is that of the schema, or of the server', async (t) => {
+test('openapi.yaml: every number in its prose is that of the schema, or of the server', async (t) => {
   const { parameters, requestBody, schemas } = numbersInContract()
   const found: Record<string, string[]> = {}
   collectNumbers(document, '', found)
@@ -66,7 +70,7 @@ t.test('openapi.yaml: every number in its prose is that of the schema, or of the
   t.equal((await withHeaders(16 * 1024)).status, 431, 'headers over 16 KiB')
 })
 
-t.test("operator's guide: variables and commands are those of the programs", async (t) => {
+test("operator's guide: variables and commands are those of the programs", async (t) => {
   const guide = readDocument(GUIDE)
   t.strictSame(tableAfter(guide, '| variable | default | meaning |\n| --- | --- | --- |\n'), variableRows())
   t.strictSame(tableAfter(guide, '| command | meaning |\n| --- | --- |\n'), commandRows())
@@ -87,7 +91,7 @@ t.test("operator's guide: variables and commands are those of the programs", asy
   }
 })
 
-t.test("operator's guide: every block of code runs, or is valid", async (t) => {
+test("operator's guide: every block of code runs, or is valid", async (t) => {
   const machine = await createMachine(t)
   const guide = readDocument(GUIDE)
   const checks: Record<string, (code: string) => unknown> = {

@@ -220,6 +220,10 @@ try {
   await revocationHolds()
   gitPassesThrough()
   await nothingIsLost()
+  const tooLarge = await report('large', 'x'.repeat(200_000))
+  assert.equal(tooLarge.status, 413)
+  text(object(await tooLarge.json(), 'the answer').error, 'error')
+  print("nginx's own 413 as JSON")
   await Promise.all(
     instances.map(async (instance) => {
       const exited = once(instance, 'exit')
