@@ -108,7 +108,8 @@ t.test('the docs show every operation and every error', async (t) => {
     'keys of the generator are not shown',
   )
   const text = await page.locator('.information-container').textContent()
-  for (const status of [400, 404, 405, 408, 414, 417, 431, 500]) t.ok(text?.includes(`${status}`), `${status}`)
+  for (const status of [400, 404, 405, 408, 414, 417, 431, 500])
+    t.ok(text?.includes(`${status}`), `${status}`)
 })
 
 function at(holder: JsonObject, key: string): JsonObject {
