@@ -6,9 +6,10 @@ import { join } from 'node:path'
 import { createRandom } from '../helpers/random.ts'
 import type { Cut, Ignores, Names } from './power-cuts/disk.ts'
 import { Recording } from './power-cuts/recording.ts'
-import { requireStrace, type Traced } from './power-cuts/trace.ts'
+import type { Traced } from './power-cuts/trace.ts'
 import { Verifier } from './power-cuts/verify.ts'
 import { record } from './power-cuts/workload.ts'
+import { requireProgram } from './require-program.ts'
 
 /**
  * Replays power cuts. A server, its git children and the command line run under strace, while clients push, report,
@@ -76,7 +77,7 @@ const CONTROLS: Control[] = [
 const print = (line: string) => process.stdout.write(`${line}\n`)
 const seconds = () => `${(performance.now() / 1000).toFixed(0)} s`
 
-requireStrace()
+requireProgram('strace')
 const base = realpathSync(mkdtempSync(join(tmpdir(), 'power-cuts-')))
 process.on('exit', (code) => {
   if (code === 0) rmSync(base, { recursive: true, force: true })

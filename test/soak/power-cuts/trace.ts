@@ -1,4 +1,4 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
@@ -39,29 +39,6 @@ const EPOCH = Math.floor(Date.now() / 1000)
 /** The time at this moment, as in `Traced`. */
 export function now(): number {
   return (Date.now() - EPOCH * 1000) * 1e6
-}
-
-/** Makes sure that strace is installed: with apt-get if possible. @throws Error that says what is missing */
-export function requireStrace(): void {
-  try {
-    execFileSync('strace', ['--version'], { stdio: 'ignore' })
-    return
-  } catch {
-    // Not installed.
-  }
-  process.stderr.write('strace is missing; trying "apt-get install strace"\n')
-  try {
-    for (const args of [
-      ['update', '-qq'],
-      ['install', '-qq', '-y', '--no-install-recommends', 'strace'],
-    ])
-      execFileSync('apt-get', args, { stdio: ['ignore', 'ignore', 'inherit'] })
-    execFileSync('strace', ['--version'], { stdio: 'ignore' })
-  } catch (cause) {
-    throw new Error('strace is missing and could not be installed: install it to record system calls', {
-      cause,
-    })
-  }
 }
 
 /** Starts a program whose system calls, and those of all processes that it starts, are recorded in `folder`. */

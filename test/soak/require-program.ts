@@ -1,0 +1,30 @@
+import { execFileSync } from 'node:child_process'
+
+/**
+ * Makes sure that a program is installed, with apt-get if possible.
+ *
+ * @param packageName of Debian, which has the program
+ * @throws Error that says what is missing
+ */
+export function requireProgram(program: string, packageName = program): void {
+  if (isInstalled(program)) return
+  process.stderr.write(`${program} is missing; trying "apt-get install ${packageName}"\n`)
+  try {
+    for (const args of [
+      ['update', '-qq'],
+      ['install', '-qq', '-y', '--no-install-recommends', packageName],
+    ])
+      execFileSync('apt-get', args, { stdio: ['ignore', 'ignore', 'inherit'] })
+  } catch (cause) {
+    throw new Error(`${program} is missing and could not be installed: install it first`, { cause })
+  }
+}
+
+function isInstalled(program: string): boolean {
+  try {
+    execFileSync('which', [program], { stdio: 'ignore' })
+    return true
+  } catch {
+    return false
+  }
+}
