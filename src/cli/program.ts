@@ -18,7 +18,7 @@ export function createProgram(environment: NodeJS.ProcessEnv): Command {
     .description('Administers the commit status server, also while it is running.')
     .option(
       '--env-file <file>',
-      'read the variables of the service from a file; those that are set already win',
+      'read the variables of the service from a file; variables that are already set take precedence',
     )
     .version(version, '--version', 'print the version')
     .exitOverride()

@@ -1,6 +1,6 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { appendFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { appendFileSync, existsSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { parseEnv } from 'node:util'
 import tap, { type Test } from 'tap'
 import { parse } from 'yaml'
@@ -68,6 +68,19 @@ test('openapi.yaml: every number in its prose is that of the schema, or of the s
   const withHeaders = (bytes: number) => server.call('GET', '/healthz', { headers: { x: 'x'.repeat(bytes) } })
   t.equal((await withHeaders(15 * 1024)).status, 200)
   t.equal((await withHeaders(16 * 1024)).status, 431, 'headers over 16 KiB')
+})
+
+test('every file that a document names exists', async (t) => {
+  for (const document of ['README.md', GUIDE, 'src/README.md', '.github/CONTRIBUTING.md']) {
+    const text = readDocument(document)
+    const named = [...text.matchAll(/`((?:test|src|clients|generated)\/[\w./-]+)`/g)].map(
+      ([, path = '']) => path,
+    )
+    const linked = [...text.matchAll(/\]\(([^)#:]+)\)/g)].map(([, path = '']) =>
+      join(dirname(document), path),
+    )
+    for (const path of [...named, ...linked]) t.ok(existsSync(path), `${document}: ${path}`)
+  }
 })
 
 test("operator's guide: variables and commands are those of the programs", async (t) => {
