@@ -15,7 +15,7 @@ import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import tap, { type Test } from 'tap'
 import { parse } from 'yaml'
-import { variables } from '../../src/config.ts'
+import { describeVariables } from '../../src/config.ts'
 import { execute } from '../helpers/databases.ts'
 import { git } from '../helpers/git.ts'
 import { startPostgres } from '../helpers/postgres-server.ts'
@@ -294,6 +294,7 @@ tap.test('two instances serve as in the compose file', async (t) => {
   const data = makeVolume(t, image)
   const containers = await Promise.all(
     Object.values(servers).map(({ environment }, index) => {
+      const variables = describeVariables().map(({ name }) => name)
       const known = Object.keys(environment).filter((name) => !variables.includes(name))
       t.same(known, [], 'only variables that the server reads')
       const address = new URL(postgres.url)
