@@ -9,6 +9,7 @@ import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { Client } from 'pg'
 
 const run = promisify(execFile)
 
@@ -18,7 +19,11 @@ export interface PostgresServer {
   url: string
   /** Stops the server immediately, as a crash does, and restarts it on the same files. */
   crash(): Promise<void>
-  /** Stops the server and removes its files. */
+  /** Ends the server: at once, as a crash does, or with all that it has written sent to its standby. */
+  end(how: 'crash' | 'shutdown'): Promise<void>
+  /** Starts a server that replicates this one, until it is promoted. */
+  startStandby(): Promise<PostgresServer>
+  /** Stops the server if it is running, and removes its files. */
   stop(): Promise<void>
 }
 
@@ -57,6 +62,20 @@ export async function startPostgres(): Promise<PostgresServer> {
     options,
   )
   rmSync(passwordFile)
+  return serve({ folder, programs, data, password, options })
+}
+
+/** A folder with a database in it, and how programs are run on it. */
+interface DataFolder {
+  folder: string
+  programs: string
+  data: string
+  password: string
+  options: { uid?: number; gid?: number; cwd: string; env: NodeJS.ProcessEnv }
+}
+
+async function serve(place: DataFolder): Promise<PostgresServer> {
+  const { folder, programs, data, password, options } = place
   const port = await freePort()
   const settings = Object.entries({
     listen_addresses: '127.0.0.1',
@@ -76,7 +95,7 @@ export async function startPostgres(): Promise<PostgresServer> {
     const { promise, resolve, reject } = Promise.withResolvers<ChildProcess>()
     createInterface(server.stderr).on('line', (line) => {
       log.push(line)
-      if (line.includes('database system is ready to accept connections')) resolve(server)
+      if (/database system is ready to accept (read-only )?connections/.test(line)) resolve(server)
     })
     server.on('exit', () => reject(new Error(`PostgreSQL ended:\n${log.join('\n')}`)))
     return promise
@@ -84,23 +103,57 @@ export async function startPostgres(): Promise<PostgresServer> {
 
   /** SIGQUIT: an immediate shutdown; SIGINT: a fast one. */
   async function end(signal: 'SIGQUIT' | 'SIGINT'): Promise<void> {
+    if (server.exitCode !== null) return
     const exited = once(server, 'exit')
     server.kill(signal)
     await exited
   }
 
   let server = await start()
+  const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`
   return {
-    url: `postgres://postgres:${password}@127.0.0.1:${port}/postgres`,
+    url,
     async crash() {
       await end('SIGQUIT')
       server = await start()
     },
+    end: (how) => end(how === 'crash' ? 'SIGQUIT' : 'SIGINT'),
+    startStandby: async () => serve(await copyData(place, url, port)),
     async stop() {
       await end('SIGINT')
       rmSync(folder, { recursive: true, force: true })
     },
   }
+}
+
+/** Copies the files of a running server, which may be writing, and makes them those of a standby. */
+async function copyData(place: DataFolder, url: string, port: number): Promise<DataFolder> {
+  const folder = mkdtempSync(join(tmpdir(), 'postgres-'))
+  chmodSync(folder, 0o755)
+  const data = join(folder, 'data')
+  const programs = place.options.uid === undefined ? place.programs : copyPrograms(folder)
+  const client = new Client({ connectionString: url })
+  await client.connect()
+  try {
+    await client.query(`select pg_backup_start('standby', fast => true)`)
+    await run('cp', ['--archive', place.data, data])
+    const { rows } = await client.query('select labelfile from pg_backup_stop(wait_for_archive => false)')
+    const files = {
+      backup_label: rows[0].labelfile,
+      'standby.signal': '',
+      // Instead of what was set on the primary by "alter system".
+      'postgresql.auto.conf': `primary_conninfo = 'host=127.0.0.1 port=${port} user=postgres password=${place.password}'\n`,
+    }
+    const { uid, gid } = place.options
+    for (const [name, text] of Object.entries(files)) {
+      writeFileSync(join(data, name), text)
+      if (uid !== undefined && gid !== undefined) chownSync(join(data, name), uid, gid)
+    }
+    rmSync(join(data, 'postmaster.pid'))
+  } finally {
+    await client.end()
+  }
+  return { ...place, folder, programs, data, options: { ...place.options, cwd: folder } }
 }
 
 /** Returns the account that PostgreSQL runs as when the tests run as root. */

@@ -2,7 +2,7 @@ import type { PostgresCursor, PostgresPool, PostgresPoolClient, PostgresQueryRes
 import { type ClientBase, Pool, type PoolClient, type QueryConfig, type QueryResult, types } from 'pg'
 import { FairQueue, QueueFull } from '../../util/fair-queue.ts'
 import { type PoolFigures, StoreUnavailable } from '../engine.ts'
-import { isLost, translateError } from './driver-errors.ts'
+import { isLost, isTimeout, translateError } from './driver-errors.ts'
 
 /** Milliseconds to wait for a free connection, and to open a new one. */
 const CONNECT_TIMEOUT = 3_000
@@ -181,6 +181,9 @@ export class Session implements PostgresPoolClient {
       if (isLost(error)) {
         this.#error = error
         this.#events.onLost()
+      } else if (isTimeout(error)) {
+        // Replaced by a new one, which leads to the server that the address leads to now.
+        this.#error = error
       }
       throw error
     }

@@ -11,6 +11,8 @@ const UNAVAILABLE = /^(08|28|3D|53|57|58|25006|25P03|55P03|XX001|XX002)/
 const LOST = /^(08|57P|25006|25P03)/
 /** Of these, the ones of a disk that is full or broken. */
 const DISK = /^(53100|58030)/
+/** Canceled by a time limit. */
+const TIMED_OUT = '57014'
 /** Conflicts with a concurrent transaction: this one was rolled back, and running it again may succeed. */
 const CONFLICT = /^(40001|40P01)/
 /** Maximum number of attempts after conflicts. */
@@ -34,6 +36,14 @@ export function translateError(error: unknown): unknown {
 export function isLost(error: unknown): boolean {
   const code = sqlStateOf(error)
   return code === undefined ? isConnectionError(error) : LOST.test(code)
+}
+
+/**
+ * Returns whether the statement ran into a time limit. The connection works, but may lead to a former primary that was cut
+ * off: there, commits wait for a standby without end, and other statements wait for the locks that they hold.
+ */
+export function isTimeout(error: unknown): boolean {
+  return sqlStateOf(error) === TIMED_OUT
 }
 
 /** Returns whether an error from `translateError` says that the disk is full or broken. */

@@ -98,13 +98,19 @@ test('runs a statement again after a deadlock', async (t) => {
   t.equal((await store.statuses.list(created.id, SHA)).length, 1)
 })
 
-test('waiting for a lock ends with an error, and the connection stays usable', async (t) => {
+test('waiting for a lock ends with an error, and the connection is replaced', async (t) => {
   const { store, url, created, report } = await openRepository(t)
   await report('ci')
   const client = await openClient(t, url)
   await client.query('begin')
   await client.query('select * from statuses for update')
-  await t.rejects(report('ci'), AWAY)
+  const waiting = report('ci').catch((error: unknown) => error)
+  await untilBlocked(client)
+  const activity = `select pid from pg_stat_activity where datname = current_database()`
+  const [session] = await execute(url, `${activity} and wait_event_type = 'Lock'`)
+  t.match(await waiting, AWAY)
+  // On a former primary that was cut off, locks are held by commits that wait for a standby without end.
+  while ((await execute(url, `${activity} and pid = ${session?.pid}`)).length > 0);
   t.equal((await store.statuses.list(created.id, SHA)).length, 1, 'reads do not wait')
   await client.query('rollback')
   t.match(await report('ci'), { context: 'ci' })

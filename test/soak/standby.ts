@@ -1,0 +1,153 @@
+import { once } from 'node:events'
+import { connect, createServer, type Socket } from 'node:net'
+import { setTimeout } from 'node:timers/promises'
+import tap, { type Test } from 'tap'
+import { execute, type TestDatabase } from '../helpers/databases.ts'
+import { startInstance } from '../helpers/instance.ts'
+import { type PostgresServer, startPostgres } from '../helpers/postgres-server.ts'
+import { startServer } from '../helpers/server.ts'
+
+/**
+ * Three instances on a PostgreSQL server with a standby, under load. The standby is promoted after the primary has
+ * crashed, was cut off, or was shut down, and gets a standby of its own for the next round. Both settings of
+ * `synchronous_commit` are those that the operator's guide names.
+ */
+const ROUNDS = [
+  { primary: 'crashes', commit: 'on' },
+  // It goes on running, and instances that are connected to it stay so.
+  { primary: 'is cut off', commit: 'on' },
+  { primary: 'crashes', commit: 'remote_apply' },
+  { primary: 'is cut off', commit: 'remote_apply' },
+  { primary: 'is shut down', commit: 'on' },
+] as const
+const WRITERS = 8
+const COMMITS = 100
+/** Milliseconds of load before each fault. */
+const LOAD = 3_000
+/** Milliseconds. The server gives up a statement after 4 s. */
+const RECOVERY = 15_000
+
+tap.setTimeout(600_000)
+
+/** An address that leads to the primary, as that of a proxy or of a virtual IP does. */
+async function openAddress(t: Test, primary: string) {
+  let target = new URL(primary)
+  const sockets = new Set<Socket>()
+  const server = createServer((client) => {
+    const upstream = connect(Number(target.port), target.hostname)
+    client.pipe(upstream).pipe(client)
+    for (const socket of [client, upstream]) {
+      sockets.add(socket)
+      socket
+        .on('error', () => {})
+        .on('close', () => {
+          sockets.delete(socket)
+          client.destroy()
+          upstream.destroy()
+        })
+    }
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  const address = server.address()
+  const url = new URL(primary)
+  url.port = typeof address === 'object' ? String(address?.port) : ''
+  return {
+    url: url.href,
+    /** Leads new connections elsewhere. Open ones stay where they are. */
+    leadTo(other: string) {
+      target = new URL(other)
+    },
+  }
+}
+
+/** Makes the primary wait for the standby with each commit, and waits until the standby has all that it did not wait for. */
+async function makeSynchronous(primary: PostgresServer, commit: string): Promise<void> {
+  await execute(
+    primary.url,
+    `alter system set synchronous_commit = '${commit}'`,
+    `alter system set synchronous_standby_names = '*'`,
+    'select pg_reload_conf()',
+  )
+  await until(primary.url, `select from pg_stat_replication where sync_state = 'sync'`)
+  const [row] = await execute(primary.url, 'select pg_current_wal_flush_lsn() as lsn')
+  await until(primary.url, `select from pg_stat_replication where flush_lsn >= '${row?.lsn}'`)
+}
+
+/** Waits until a query gives a row. */
+async function until(url: string, query: string): Promise<void> {
+  while ((await execute(url, query)).length === 0) await setTimeout(50)
+}
+
+tap.test('no acknowledged report is lost when a standby is promoted', async (t) => {
+  let primary = await startPostgres()
+  t.teardown(() => primary.stop())
+  const address = await openAddress(t, primary.url)
+  const database: TestDatabase = {
+    name: 'PostgreSQL',
+    create: async () => ({ dataDir: t.testdir(), databaseUrl: address.url }),
+  }
+  const { options, ...admin } = await startServer(t, { database })
+  const token = await admin.createToken('acme')
+  const { commits } = await admin.createRepository('acme/repo', { commits: COMMITS })
+  const [sha = ''] = commits
+  const instances = await Promise.all([0, 1, 2].map(() => startInstance(t, options)))
+
+  const acknowledged = new Set<string>()
+  const statuses: Record<string, number> = {}
+  let stopped = false
+  /** Reports a new context each time, so that each acknowledged report can be looked for. */
+  async function write(worker: number): Promise<void> {
+    for (let index = 0; !stopped; index++) {
+      const instance = instances[index % instances.length]
+      if (!instance) throw new Error('no instance')
+      const context = `${worker}/${index}`
+      const commit = commits[index % COMMITS] ?? ''
+      const { status } = await instance.report('acme/repo', commit, { state: 'success', context }, token)
+      statuses[status] = (statuses[status] ?? 0) + 1
+      if (status === 201) acknowledged.add(context)
+    }
+  }
+  const load = Array.from({ length: WRITERS }, (_, worker) => write(worker))
+
+  for (const { primary: fault, commit } of ROUNDS) {
+    const standby = await primary.startStandby()
+    await makeSynchronous(primary, commit)
+    await setTimeout(LOAD)
+    const began = performance.now()
+    const before = acknowledged.size
+    if (fault !== 'is cut off') await primary.end(fault === 'crashes' ? 'crash' : 'shutdown')
+    await execute(standby.url, 'select pg_promote()')
+    address.leadTo(standby.url)
+    const probe = { state: 'success', context: 'probe' }
+    for (const { report } of instances) while ((await report('acme/repo', sha, probe, token)).status !== 201);
+    const recovery = performance.now() - began
+    // Connections of the load to a primary that was cut off have ended by now.
+    await setTimeout(5_000)
+    const expected = [...acknowledged]
+    const stored = new Set(
+      (await execute(standby.url, 'select context from statuses')).map(({ context }) => context),
+    )
+    const lost = expected.filter((context) => !stored.has(context))
+    t.same(lost, [], `the primary ${fault}, synchronous_commit = ${commit}: nothing acknowledged is lost`)
+    t.ok(
+      expected.length > before,
+      `${before} reports were acknowledged before, ${expected.length - before} after`,
+    )
+    t.ok(recovery < RECOVERY, `reports are stored again after ${Math.round(recovery)} ms`)
+    await primary.end('crash')
+    await primary.stop()
+    primary = standby
+  }
+  stopped = true
+  await Promise.all(load)
+
+  t.comment(`answers by status: ${JSON.stringify(statuses)}`)
+  t.same(
+    Object.keys(statuses).filter((status) => !['201', '503'].includes(status)),
+    [],
+  )
+})
