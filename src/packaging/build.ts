@@ -21,6 +21,7 @@ const files = [
   'CHANGELOG.md',
   'README.md',
   'src/ops/README.md',
+  'src/ops/partitioning.sql',
   'src/web/screenshot.png',
   'openapi.yaml',
   'src/web/assets',

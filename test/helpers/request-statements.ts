@@ -1,0 +1,123 @@
+import { createHash } from 'node:crypto'
+import type { KyselyPlugin } from 'kysely'
+import { removeCommits } from '../../src/maintenance/prune.ts'
+import type { Engine } from '../../src/store/engine.ts'
+import { type Store, storeOver } from '../../src/store/store.ts'
+
+const REPOSITORIES = 1_000
+const USERS = 2_000
+/** Contexts of each commit. */
+export const CONTEXTS = 10
+export const shaOf = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 40)
+
+/** Returns statements that fill a database. The dialects differ in `numbers` and `hex`. */
+export function filling(
+  count: number,
+  numbers: (name: string, count: number) => string,
+  hex: (text: string) => string,
+): string[] {
+  const commits = count / REPOSITORIES / CONTEXTS
+  return [
+    `insert into users (name, name_key, created_at)
+      select 'user' || n, 'user' || n, 1 from ${numbers('u', USERS)}`,
+    `insert into repositories (owner, owner_key, name, name_key, visibility, object_format, created_at)
+      select 'user' || n, 'user' || n, 'repo', 'repo', case when n % 2 = 0 then 'public' else 'private' end, 'sha1', 1
+      from ${numbers('r', REPOSITORIES)}`,
+    `insert into collaborators (repository_id, user_id, permission)
+      select r.n, u.n, 'read' from ${numbers('r', REPOSITORIES)}, ${numbers('u', 5)}`,
+    `insert into tokens (id, user_id, name, prefix, hash, scopes, created_at)
+      select 'token' || n, n, 'ci', 'cst_', 'hash' || n, 'repo', 1 from ${numbers('u', USERS)}`,
+    `insert into sessions (hash, user_id, created_at, seen_at)
+      select 'session' || n, n, 4000000000, 4000000000 from ${numbers('u', USERS)}`,
+    `insert into auth_failures (address, failures, ends_at)
+      select '192.0.2.' || n, 1, ${Date.now() + 200_000} from ${numbers('a', 5_000)}`,
+    `insert into statuses (repository_id, sha, context, id, state, created_at, updated_at)
+      select r.n, ${hex("r.n || '/' || c.n")}, 'context ' || x.n, '0190b2c4-7b1e-7000-8000-000000000000', 'success', 1, 1
+      from ${numbers('r', REPOSITORIES)}, ${numbers('c', commits)}, ${numbers('x', CONTEXTS)}
+      order by 1, 2, 3`,
+    'analyze',
+  ]
+}
+
+interface Statement {
+  sql: string
+  values: readonly unknown[]
+}
+
+/** Returns a store that records every statement. */
+export function recording(engine: Engine): { store: Store; statements: Statement[] } {
+  const statements: Statement[] = []
+  const recorder: KyselyPlugin = {
+    transformQuery({ node, queryId }) {
+      const { sql, parameters } = engine.kysely.getExecutor().compileQuery(node, queryId)
+      statements.push({ sql, values: parameters })
+      return node
+    },
+    transformResult: async ({ result }) => result,
+  }
+  const store = storeOver(
+    {
+      ...engine,
+      kysely: engine.kysely.withPlugin(recorder),
+      read(query, params) {
+        statements.push({ sql: query.sql, values: query.bind(params) })
+        return engine.read(query, params)
+      },
+      write(query, params, ...rest) {
+        statements.push({ sql: query.sql, values: query.bind(params) })
+        return engine.write(query, params, ...rest)
+      },
+      writeLimited(write, params, group) {
+        for (const { sql, bind } of [write.count, write.upsert, write.replace])
+          statements.push({ sql, values: bind(params) })
+        // Another context, because the statement is explained after the report is stored.
+        const { sql, bind } = write.upsertWithin
+        const added = { ...params, context: 'never reported', limit: write.limit }
+        statements.push({ sql, values: bind(added) })
+        return engine.writeLimited(write, params, group)
+      },
+    },
+    '/nonexistent',
+  )
+  return { store, statements }
+}
+
+const SHA = shaOf('500/5')
+const NEW_SHA = shaOf('new')
+const report = {
+  repositoryId: 500,
+  context: 'context 3',
+  state: 'failure',
+  description: null,
+  targetUrl: null,
+} as const
+
+/** What requests read and write, by purpose. */
+export const requests: Record<string, (store: Store) => Promise<unknown>> = {
+  authorization: (store) => store.access.look('192.0.2.7', 'hash77', 'user500', 'repo'),
+  'a first report': (store) => store.statuses.report({ ...report, sha: NEW_SHA }),
+  'another report': (store) => store.statuses.report({ ...report, sha: SHA }),
+  'whether a commit has statuses': (store) => store.statuses.any(500, SHA),
+  'whether a new commit has statuses': (store) => store.statuses.any(500, 'f'.repeat(40)),
+  'all statuses of a commit': (store) => store.statuses.list(500, SHA),
+  'counts of a commit': (store) => store.statuses.counts(500, SHA),
+  'some statuses of a commit': (store) => store.statuses.listPart(500, SHA, 'context 3', 100),
+  'a failure': (store) => store.failures.count('192.0.2.9', { limit: 30, window: 300 }),
+  'a reservation and its release': async (store) => {
+    const reservation = await store.failures.reserve('192.0.2.10', { limit: 30, window: 300 })
+    await reservation?.release()
+  },
+  'a budget': (store) => store.failures.find('192.0.2.9'),
+  'last use of a token': (store) => store.tokens.touch(new Map([['token9', 5]])),
+  'a session': (store) => store.sessions.use('session9'),
+  'a repository on a page': (store) => store.listing.find(7, 'user500', 'repo'),
+  'a batch of pruning': (store) => removeCommits(store.engine, 500, [SHA, NEW_SHA], 1),
+  'a user signing in': (store) => store.users.find('user9'),
+}
+
+/** Returns statements that fill a PostgreSQL database with `count` statuses. */
+export function postgresFilling(count: number): string[] {
+  const numbers = (name: string, count: number) => `generate_series(1, ${count}) as ${name}(n)`
+  const hex = (text: string) => `left(encode(sha256(convert_to(${text}, 'UTF8')), 'hex'), 40)`
+  return filling(count, numbers, hex)
+}
