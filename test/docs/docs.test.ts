@@ -2,6 +2,7 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { appendFileSync, existsSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { parseEnv } from 'node:util'
+import { Client } from 'pg'
 import tap, { type Test } from 'tap'
 import { parse } from 'yaml'
 import { describeVariables, readConfig } from '../../src/config.ts'
@@ -93,6 +94,9 @@ test("operator's guide: variables and commands are those of the programs", async
     'COPY_TO_DATABASE_URL',
     'NODE_ENV',
     'BASE_URL',
+    // Not variables of the environment.
+    'ON_ERROR_STOP',
+    'O_EXCL',
   ]
   for (const path of [GUIDE, 'README.md', 'src/README.md', 'openapi.yaml']) {
     const names = readDocument(path).match(/\b[A-Z]+(_[A-Z]+)+\b/g) ?? []
@@ -139,6 +143,15 @@ test("operator's guide: every block of code runs, or is valid", async (t) => {
         await machine.sh(`${command.replaceAll('\\%', '%')}; ls ${machine.folder}/backups`),
         /^\d\.backup$/m,
       )
+    },
+    async postgresql(code) {
+      const client = new Client({ connectionString: process.env.TEST_DATABASE_URL })
+      await client.connect()
+      for (const [, name = ''] of code.matchAll(/^(\w+) = /gm)) {
+        const { rowCount } = await client.query('select from pg_settings where name = $1', [name])
+        t.equal(rowCount, 1, name)
+      }
+      await client.end()
     },
     async yaml(code) {
       const headers = { authorization: `Bearer ${/Bearer ([\w-]+)/.exec(guide)?.[1]}` }

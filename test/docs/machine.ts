@@ -44,6 +44,9 @@ daemon-reload) ;;
 "enable --now commit-status"|"start commit-status"|"restart commit-status") service start;;
 "stop commit-status") service stop;;
 *) exit 1;; esac`,
+  // The soaks `container` and `partitions` run the real ones.
+  docker: `case "$1" in build) [ -e "$ROOT/$3" ];; run|exec) ;; *) exit 1;; esac`,
+  psql: `[ "$1 $2 $3 $4" = "--no-psqlrc --set ON_ERROR_STOP=1 --file" ] && [ -e "$ROOT/src/ops/$5" ]`,
   npm: `case "$*" in
 ci|test) ;;
 start) service start;;
