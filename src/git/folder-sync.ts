@@ -12,7 +12,10 @@ const TIMESTAMP_RESOLUTION = 2_000
 const LIMIT = 50_000
 /** The state in which each folder was last synced. */
 const synced = new Map<string, string>()
-/** Syncing blocks threads that all file access of this process shares. */
+/**
+ * Syncing blocks threads that all file access of this process shares. Repositories take turns folder by folder, so that one
+ * with any number of folders does not delay pushes to the others.
+ */
 const inTurn = limitConcurrency(2)
 
 /**
@@ -30,19 +33,17 @@ const inTurn = limitConcurrency(2)
  * @param path absolute path of the git directory
  * @throws RepositoryUnavailable if a folder cannot be synced
  */
-export function syncFolders(path: string): Promise<void> {
-  return inTurn(async () => {
-    try {
-      for await (const folder of foldersOf(path)) {
-        await syncWhenChanged(folder).catch((error) => {
-          // The folder was removed meanwhile, for example with the last branch in it.
-          if (!isMissing(error)) throw error
-        })
-      }
-    } catch (error) {
-      throw unavailable(path, error)
+export async function syncFolders(path: string): Promise<void> {
+  try {
+    for await (const folder of foldersOf(path)) {
+      await inTurn(() => syncWhenChanged(folder)).catch((error) => {
+        // The folder was removed meanwhile, for example with the last branch in it.
+        if (!isMissing(error)) throw error
+      })
     }
-  })
+  } catch (error) {
+    throw unavailable(path, error)
+  }
 }
 
 async function* foldersOf(path: string): AsyncGenerator<string> {

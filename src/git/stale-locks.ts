@@ -1,4 +1,4 @@
-import { rm, stat } from 'node:fs/promises'
+import { lstat, rm } from 'node:fs/promises'
 import { uptime } from 'node:os'
 import { join } from 'node:path'
 import { isMissing } from '../util/missing.ts'
@@ -19,6 +19,8 @@ const LOCKS = [
  * Removes lock files on a repository's refs that a power cut or a killed git has left behind. git never removes them and
  * would refuse every push to such a branch.
  *
+ * Links are not followed, because the owner of an imported repository can set them.
+ *
  * A lock is stale if it is older than the last start of this machine or than ten minutes.
  *
  * @param path absolute path of the git directory
@@ -31,6 +33,8 @@ export async function removeStaleLocks(path: string, gitDir = path): Promise<voi
     for (const folder of new Set([path, gitDir])) {
       for (const name of LOCKS) await removeOlder(join(folder, name), oldest)
     }
+    // A link may lead to any folder, whose locks are not git's.
+    if (!(await lstat(join(path, 'refs'))).isDirectory()) return
     // The name of a ref cannot end in `.lock` (git-check-ref-format(1)).
     for await (const { path: file, isFolder } of walk(join(path, 'refs'))) {
       if (!isFolder && file.endsWith('.lock')) await removeOlder(file, oldest)
@@ -42,7 +46,7 @@ export async function removeStaleLocks(path: string, gitDir = path): Promise<voi
 
 async function removeOlder(file: string, oldest: number): Promise<void> {
   try {
-    if ((await stat(file)).mtimeMs < oldest) await rm(file)
+    if ((await lstat(file)).mtimeMs < oldest) await rm(file)
   } catch (error) {
     if (!isMissing(error)) throw error
   }

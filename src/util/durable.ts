@@ -1,3 +1,4 @@
+import { constants } from 'node:fs'
 import { mkdir, open, readdir, rename, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 
@@ -8,7 +9,8 @@ import { dirname, join } from 'node:path'
  * @throws the system's error
  */
 export async function syncPath(path: string): Promise<void> {
-  const handle = await open(path, 'r')
+  // Does not block on a pipe, which others may have put at this path.
+  const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
   try {
     await handle.sync()
   } catch (error) {

@@ -1,6 +1,21 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync, readdirSync, realpathSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  closeSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { gitDirOf } from '../../src/git/git-dir.ts'
 import { inspectRepository } from '../../src/git/repository.ts'
@@ -142,4 +157,43 @@ t.test('a stale lock of a killed git does not block the next push', async (t) =>
   const options = { authorization: basic('x', token) }
   await git(clone, ['push', '--quiet', 'origin', 'HEAD:main'], options)
   t.equal(await git(bare, ['rev-parse', 'main']), await git(clone, ['rev-parse', 'HEAD']))
+})
+
+t.test('pipes in place of folders block no push to other repositories', async (t) => {
+  const { server, token, path } = await setUp(t)
+  const pipe = join(path, 'objects', 'ab')
+  rmSync(pipe, { recursive: true, force: true })
+  execFileSync('mkfifo', [pipe])
+  chmodSync(pipe, 0o777)
+  // Opens both ends, which lets go of everything that waits for the other one.
+  t.teardown(() => closeSync(openSync(pipe, constants.O_RDWR | constants.O_NONBLOCK)))
+  const headers = { authorization: basic('x', token) }
+  const refs = Array.from({ length: 4 }, () =>
+    fetch(`${server.url}/owner/r.git/info/refs?service=git-receive-pack`, { headers })
+      .then((response) => response.text())
+      .catch(() => ''),
+  )
+  await Promise.race([Promise.all(refs), setTimeout(1_000)])
+
+  await server.createRepository('owner/other')
+  const clone = join(workFolder(t), 'other')
+  await git('/', ['clone', '--quiet', `${server.url}/owner/other.git`, clone])
+  await commit(clone)
+  const pushed = tryGit(clone, ['push', 'origin', 'HEAD:topic'], { authorization: basic('x', token) })
+  t.equal(await Promise.race([pushed.then(({ code }) => code), setTimeout(20_000, 'no answer')]), 0)
+  t.equal(await Promise.race([Promise.all(refs).then(() => 'answers'), setTimeout(20_000)]), 'answers')
+})
+
+t.test('lock files outside of the repository are kept', async (t) => {
+  const { path, push, clone } = await setUp(t)
+  const elsewhere = realpathSync(workFolder(t))
+  renameSync(join(path, 'refs'), join(elsewhere, 'refs'))
+  symlinkSync(join(elsewhere, 'refs'), join(path, 'refs'))
+  mkdirSync(join(elsewhere, 'refs', 'project'))
+  const lock = join(elsewhere, 'refs', 'project', 'Cargo.lock')
+  writeFileSync(lock, '')
+  utimesSync(lock, 1, 1)
+  await commit(clone)
+  await push('HEAD:topic')
+  t.ok(existsSync(lock))
 })
