@@ -43,6 +43,20 @@ export class DatabaseFiles {
   }
 
   #find(): StoreUnavailable | undefined {
+    try {
+      return this.#compare()
+    } catch (error) {
+      // The folder cannot be entered, a link leads nowhere, or the disk reports an error.
+      const reason = error instanceof Error ? error.message : String(error)
+      return new StoreUnavailable(
+        `SQLite: ${this.#file} cannot be checked: ${reason}. Nothing can be stored until that is mended`,
+        { cause: error },
+      )
+    }
+  }
+
+  /** @throws the system's error */
+  #compare(): StoreUnavailable | undefined {
     // The first transaction creates the other two, before the first check. They exist until the last connection is closed.
     for (const path of [this.#file, `${this.#file}-wal`, `${this.#file}-shm`]) {
       const found = statSync(path, { throwIfNoEntry: false })
@@ -63,11 +77,11 @@ export class DatabaseFiles {
 
   /** Saves acknowledged reports that are only in the open log, unless another log was created under its name. */
   #save(): void {
-    const [database, log] = [this.#file, `${this.#file}-wal`].map((path) =>
-      statSync(path, { throwIfNoEntry: false }),
-    )
-    if (log || database?.ino !== this.#opened.get(this.#file)?.ino) return
     try {
+      const [database, log] = [this.#file, `${this.#file}-wal`].map((path) =>
+        statSync(path, { throwIfNoEntry: false }),
+      )
+      if (log || database?.ino !== this.#opened.get(this.#file)?.ino) return
       this.#saveLog()
     } catch {
       // The log is still open, and SQLite saves it when the server stops.

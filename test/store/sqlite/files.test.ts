@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { copyFileSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { copyFileSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
@@ -48,6 +48,20 @@ t.test('does not acknowledge reports in a deleted file', async (t) => {
   t.equal((await report(instance, 'after')).status, 201, 'after the file is back')
   await untilStatus(200, () => instance.call('GET', '/readyz'))
   t.equal((await instance.read('acme/rocket', sha)).status, 200)
+})
+
+t.test('a path that cannot be checked counts as deleted', async (t) => {
+  const { file, instance, report, sha } = await setUp(t)
+  const moved = `${file}.away`
+  renameSync(file, moved)
+  symlinkSync(file, file)
+  t.equal((await report(instance, 'new')).status, 503)
+  await untilStatus(503, () => instance.call('GET', '/readyz'))
+  t.equal((await instance.read('acme/rocket', sha)).status, 503)
+  t.match(instance.log.join('\n'), /commit-status\.db cannot be checked: ELOOP/)
+  rmSync(file)
+  renameSync(moved, file)
+  t.equal((await report(instance, 'after')).status, 201)
 })
 
 for (const suffix of ['-wal', '-shm']) {
