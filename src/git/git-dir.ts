@@ -133,7 +133,8 @@ async function makeView(path: string): Promise<View> {
   const text = formatSettings(settings.filter(isWanted)) + (hasLogs ? '' : NO_LOGS)
   await put(gitDir, 'HEAD', (draft) => writeFile(draft, head))
   await put(gitDir, 'config', (draft) => writeFile(draft, text, 'latin1'))
-  stamps.set(join(gitDir, 'config'), (await fileState(join(gitDir, 'config'))).stamp)
+  // A program that cleans /tmp may remove single files and links of the view, which changes its folder.
+  for (const file of [gitDir, join(gitDir, 'config')]) stamps.set(file, (await fileState(file)).stamp)
   return { gitDir, stamps, reusable, madeAt: performance.now() }
 }
 

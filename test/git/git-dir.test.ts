@@ -323,6 +323,9 @@ t.test('a view is rebuilt only after a change', async (t) => {
     'rebuilt after the folder was removed from /tmp',
   )
   t.equal(count(), before + 1)
+  rmSync(join(await gitDirOf({ path }), 'objects'))
+  t.ok(existsSync(join(await gitDirOf({ path }), 'objects')), 'rebuilt after a link was removed')
+  t.equal(count(), before + 2)
 })
 
 t.test('a change that keeps size and modification time is detected', async (t) => {
