@@ -51,6 +51,8 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
   const listener = servePipelinedInTurn((request, response) => {
     if (isClosing(request.socket)) return
     const error = findRequestError(request)
+    // It is unclear where a request that is not HTTP ends.
+    if (error === 'malformed_request') response.shouldKeepAlive = false
     if (error) answer(response, error)
     else handle(request, response)
   })
@@ -110,6 +112,9 @@ function parserErrorCode(error: NodeJS.ErrnoException): ErrorCode {
 /** Finds errors that Fastify's router does not reject. */
 function findRequestError(request: IncomingMessage): ErrorCode | null {
   if (request.httpVersionMajor !== 1) return 'malformed_request'
+  // RFC 9112, 6.1.
+  if (request.httpVersion === '1.0' && request.headers['transfer-encoding'] !== undefined)
+    return 'malformed_request'
   if (request.headers.host === undefined && request.httpVersion === '1.1') return 'host_missing'
   // RFC 9112, 3.2.
   if (headerValues(request.rawHeaders, 'host').length > 1) return 'malformed_request'
