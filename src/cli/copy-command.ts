@@ -2,6 +2,7 @@ import type { Command } from 'commander'
 import { readDatabaseUrl } from '../config.ts'
 import { copyStore } from '../maintenance/copy/copy.ts'
 import { openStore } from '../store/store.ts'
+import { warnOfExposed } from './exposed-warning.ts'
 import { showProgress } from './progress.ts'
 import { UsageError } from './usage-error.ts'
 import type { Settings } from './with-store.ts'
@@ -25,6 +26,7 @@ the server with DATABASE_URL set to the new database and the same DATA_DIR, wher
         )
       // Makes sure that there is something to copy: the copy itself would create an empty database.
       await (await openStore({ ...config, patient: true, create: false })).close()
+      await warnOfExposed(config.dataDir)
       const progress = showProgress()
       await copyStore(config, target, ({ phase, table, done, total }) =>
         progress(`${phase} ${table}`, done, total),

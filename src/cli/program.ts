@@ -22,7 +22,7 @@ export function createProgram(environment: NodeJS.ProcessEnv): Command {
     )
     .version(version, '--version', 'print the version')
     .exitOverride()
-    .showHelpAfterError('(--help says more)')
+    .showHelpAfterError('(see --help)')
     .configureOutput({ writeOut: (text) => process.stdout.write(text) })
   const settings = () => readSettings(program, environment)
   const withStore = withStoreOf(settings)

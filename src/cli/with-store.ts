@@ -22,7 +22,6 @@ export async function readSettings(program: Command, environment: NodeJS.Process
   const all = readEnvironment(program.opts<{ envFile?: string }>().envFile, environment)
   const config = readConfig(all)
   checkAccount(config.dataDir)
-  await warnOfExposed(config.dataDir)
   return { environment: all, config }
 }
 
@@ -32,6 +31,8 @@ export function withStoreOf(settings: () => Promise<Settings>): WithStore {
     const { config } = await settings()
     const store = await openStore({ ...config, patient: true, create })
     try {
+      // Not before the database is open: a folder that is not the server's must keep its modes.
+      await warnOfExposed(config.dataDir)
       await work(store, config)
     } finally {
       await store.close()

@@ -1,5 +1,15 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
-import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import Sqlite from 'better-sqlite3'
 import t from 'tap'
@@ -70,6 +80,43 @@ t.test('reads the environment file of the service', async (t) => {
     code: 2,
     stderr: /^error: --env-file: ENOENT: .*commit-status\.env\.x'\n$/,
   })
+})
+
+t.test('node leaves the options of a command to the command', async (t) => {
+  const folder = temporaryFolder(t)
+  const missing = join(folder, 'missing.env')
+  const expected = /^error: --env-file: ENOENT: .*missing\.env'\n$/
+  const scripted = spawnSync('npm', ['run', '--silent', 'cli', '--', '--env-file', missing, 'user', 'list'], {
+    encoding: 'utf8',
+  })
+  t.equal(scripted.status, 2, 'npm run cli')
+  t.match(scripted.stderr.split('\n').slice(-2).join('\n'), expected)
+
+  mkdirSync(join(folder, 'src/bin'), { recursive: true })
+  mkdirSync(join(folder, 'bin'))
+  mkdirSync(join(folder, 'node_modules/node-linux-test/bin'), { recursive: true })
+  symlinkSync(process.execPath, join(folder, 'node_modules/node-linux-test/bin/node'))
+  writeFileSync(
+    join(folder, 'src/bin/PROGRAM.js'),
+    `await import(${JSON.stringify(`${process.cwd()}/src/cli/main.ts`)})`,
+  )
+  writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
+  copyFileSync('src/packaging/launcher', join(folder, 'bin/PROGRAM'))
+  const launched = spawnSync('sh', [join(folder, 'bin/PROGRAM'), '--env-file', missing, 'user', 'list'], {
+    encoding: 'utf8',
+  })
+  t.equal(launched.status, 2, 'the launcher of the package')
+  t.match(launched.stderr, expected)
+})
+
+t.test('a folder without a database gets no advice about its modes', async (t) => {
+  const folder = temporaryFolder(t)
+  chmodSync(folder, 0o755)
+  writeFileSync(join(folder, 'of-somebody-else'), '')
+  const { code, stderr } = await runCli(['user', 'list'], { DATA_DIR: folder })
+  t.equal(code, 1)
+  t.match(stderr, /^error: there is no database at /)
+  t.notMatch(stderr, /chmod/)
 })
 
 t.test("root does not write into another account's data directory", async (t) => {
