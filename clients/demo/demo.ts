@@ -50,7 +50,7 @@ try {
     printCommit(title, sha, body)
   }
 
-  say(`The repository demo/rocket has ${setup.commits.length} commits. A CI job begins to check them …`)
+  say(`The repository demo/rocket has ${setup.commits.length} commits. A CI job starts checking them …`)
   for (const sha of [first, second]) {
     for (const context of ['ci/build', 'ci/lint', 'ci/test'])
       await report(sha, context, 'pending', 'Under way')
@@ -84,7 +84,7 @@ In a browser:
 `)
 
   if (!values.once) {
-    say('The server goes on until you press Ctrl-C.')
+    say('The server runs until you press Ctrl-C.')
     await server.stopped
   }
 } finally {
