@@ -1,3 +1,5 @@
+import type { Status } from '../index.ts'
+import { matchesPattern } from '../pattern.ts'
 import { oneCommit, parse } from './arguments.ts'
 import { describeResult } from './describe-wait.ts'
 import { parseDuration } from './duration.ts'
@@ -33,15 +35,20 @@ export async function wait(args: string[], env: NodeJS.ProcessEnv): Promise<numb
   const { client, ...commit } = await findTarget({ ...values, sha, 'target-url': '' }, env)
   if (patterns.length === 0) say('without --require, only contexts that have been reported so far count')
   const progress = showProgress(process.stderr)
+  /** Leaves out the statuses that `--only` ignores. */
+  const counted = <T extends { statuses: Status[] }>(read: T): T => {
+    const counts = ({ context }: Status) => patterns.some((pattern) => matchesPattern(pattern, context))
+    return rules.only ? { ...read, statuses: read.statuses.filter(counts) } : read
+  }
   const result = await client
-    .waitForState(commit, { ...rules, onChange: progress.update })
+    .waitForState(commit, { ...rules, onChange: (read) => progress.update(counted(read)) })
     .finally(progress.end)
   if (result.outcome === 'unanswered') {
     say(`cannot read the statuses: ${result.answer.body.error}`)
     return exitCodeOf(result.answer)
   }
   const { outcome, time: _time, ...rest } = result
-  print(values.json ? JSON.stringify({ outcome, ...rest }) : `${outcome}: ${describeResult(result)}`)
+  print(values.json ? JSON.stringify({ outcome, ...rest }) : `${outcome}: ${describeResult(counted(result))}`)
   return exitCodes[outcome]
 }
 

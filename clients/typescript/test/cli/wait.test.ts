@@ -16,7 +16,7 @@ t.test('exit codes', async (t) => {
     [[failed], 1, /^failure: 1 failure, 1 pending; failed: a\n$/],
     [[failed, '--require', 'a', 'c'], 1, /^failure: .*; failed: a; not reported: c\n$/],
     [[failed, '--require', 'b', ...short], 1, /^failure: .*; failed: a\n$/],
-    [[failed, '--require', 'b', '--only', ...short], 3, /^pending: .*; pending: b \(\d.* s\)\n$/],
+    [[failed, '--require', 'b', '--only', ...short], 3, /^pending: 1 pending; pending: b \(\d.* s\)\n$/],
     [['--require', 'a', 'c*', ...short, pending], 4, /^missing: 1 pending; not reported: c\*\n$/],
     [['--require', 'a', '--sha', pending, ...short], 3, /^pending: 1 pending; pending: a/],
     [['--require', 'a', '--stalled', '0s', '--sha', pending], 3, /^stalled: 1 pending; stalled: a \(/],
@@ -42,6 +42,10 @@ t.test('exit codes', async (t) => {
     away,
   ).finished
   t.match(await unreachable, { code: 5, stderr: /ECONNREFUSED/ })
+  const ignoring = ['wait', '--repo', 'acme/rocket', pending, '--only', '--require', 'c', ...short]
+  const ignored = await commandLine(t, ignoring, { env }).finished
+  t.match(ignored, { code: 4, stdout: /^missing: nothing has reported; not reported: c\n$/ })
+  t.notMatch(ignored.stderr, /waiting for a/, 'not for a context that --only ignores')
   const json = await commandLine(t, ['wait', '--repo', 'acme/rocket', failed, '--json'], { env }).finished
   t.match(JSON.parse(json.stdout), {
     outcome: 'failure',
