@@ -3,12 +3,14 @@ import { buildApp } from './app.ts'
 import { ConfigError, describeVariables, readConfig } from './config.ts'
 import { openCommitLookup } from './git/commit-lookup.ts'
 import { checkGit, GitTooOld } from './git/git-version.ts'
+import { checkAccount } from './ops/account.ts'
 import { createLogger } from './ops/logger.ts'
 import { stopServing } from './ops/stop.ts'
 import { adminCommand, version } from './runtime.ts'
 import { StoreUnavailable } from './store/engine.ts'
 import { findExposed } from './store/exposed-files.ts'
 import { UnknownSchema } from './store/migrations.ts'
+import { RuleViolation } from './store/rule-violation.ts'
 import { openStore, type Store } from './store/store.ts'
 
 /** Everything is set by the environment. */
@@ -31,6 +33,11 @@ process.umask(0o077)
 
 async function serve(): Promise<void> {
   const config = readConfig(process.env)
+  try {
+    checkAccount(config.dataDir, 'commit-status-server')
+  } catch (error) {
+    throw startError('DATA_DIR', error)
+  }
   const logger = createLogger(config.logLevel)
   logger.info({ version, node: process.versions.node }, 'starting')
   const gitChecked = checkGit().catch((error: unknown) => error)
@@ -82,6 +89,7 @@ function startError(variable: string, error: unknown): unknown {
   const isExpected =
     error instanceof StoreUnavailable ||
     error instanceof UnknownSchema ||
+    error instanceof RuleViolation ||
     (error instanceof Error && 'syscall' in error)
   return isExpected ? new ConfigError(`${variable}: ${error.message}`, { cause: error }) : error
 }

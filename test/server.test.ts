@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { request } from 'node:http'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -160,6 +160,10 @@ t.test('exits with an error on start', async (t) => {
   await once(taken, 'listening')
   const address = taken.address()
   const port = typeof address === 'object' && address ? String(address.port) : ''
+  const foreign = dataFolder(t)
+  const isRoot = process.geteuid?.() === 0
+  if (isRoot) chownSync(foreign, 65_533, 65_533)
+  else chmodSync(foreign, 0o500)
   const rows = [
     ['a wrong value', { PORT: 'x' }, /^PORT must be a whole number; got "x"\n$/],
     ['an invalid host', { HOST: 'host.invalid' }, /^HOST: .*host\.invalid/],
@@ -174,12 +178,17 @@ t.test('exits with an error on start', async (t) => {
     [
       'one that is no place for files',
       { DATA_DIR: '/proc' },
-      /^DATA_DIR: \/proc\/commit-status\.db: .*CANTOPEN/,
+      /^DATA_DIR: \/proc(\/commit-status\.db: .*CANTOPEN| belongs to the account root)/,
     ],
     [
       'another file',
       { DATA_DIR: other },
       /^DATA_DIR: .*\/commit-status\.db: .*NOTADB: the file is not a database/,
+    ],
+    [
+      isRoot ? 'one of another account' : 'one that cannot be written',
+      { DATA_DIR: foreign },
+      isRoot ? /^DATA_DIR: .* sudo -u '#65533' commit-status-server\n$/ : /^DATA_DIR: .*CANTOPEN/,
     ],
     ['a damaged database', { DATA_DIR: damaged }, /^DATA_DIR: .*\/commit-status\.db: .*CORRUPT: .* damaged/],
   ] as const

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { type Config, readConfig } from '../config.ts'
+import { checkAccount } from '../ops/account.ts'
 import { openStore, type Store } from '../store/store.ts'
-import { checkAccount } from './account.ts'
 import { readEnvironment } from './environment-file.ts'
 import { warnOfExposed } from './exposed-warning.ts'
 
@@ -21,7 +21,7 @@ export interface Settings {
 export async function readSettings(program: Command, environment: NodeJS.ProcessEnv): Promise<Settings> {
   const all = readEnvironment(program.opts<{ envFile?: string }>().envFile, environment)
   const config = readConfig(all)
-  checkAccount(config.dataDir)
+  checkAccount(config.dataDir, 'commit-status-admin …')
   return { environment: all, config }
 }
 

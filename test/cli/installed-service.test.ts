@@ -13,7 +13,7 @@ import {
 import { join } from 'node:path'
 import Sqlite from 'better-sqlite3'
 import t from 'tap'
-import { checkAccount } from '../../src/cli/account.ts'
+import { checkAccount } from '../../src/ops/account.ts'
 import { openStore } from '../../src/store/store.ts'
 import { runCli } from '../helpers/cli.ts'
 import { createPostgresDatabase, temporaryFolder } from '../helpers/databases.ts'
@@ -125,12 +125,12 @@ t.test("root does not write into another account's data directory", async (t) =>
   const isRoot = process.geteuid?.() === 0
   if (isRoot) chownSync(folder, 65_533, 65_533)
   const owner = statSync(folder).uid
-  t.throws(() => checkAccount(folder, 0), {
+  t.throws(() => checkAccount(folder, 'it', 0), {
     name: 'RuleViolation',
-    message: /^\/\S+ belongs to the account \S+, and root would .*: sudo -u \S+ commit-status-admin …$/,
+    message: /^\/\S+ belongs to the account \S+, and root would .*: sudo -u \S+ it$/,
   })
-  t.doesNotThrow(() => checkAccount(folder, owner), 'its own')
-  t.doesNotThrow(() => checkAccount(join(folder, 'none'), 0), 'a directory that is still to be created')
+  t.doesNotThrow(() => checkAccount(folder, 'it', owner), 'its own')
+  t.doesNotThrow(() => checkAccount(join(folder, 'none'), 'it', 0), 'a directory that is still to be created')
   if (!isRoot) return
   const refused = await runCli(['user', 'create', 'alice'], { DATA_DIR: folder })
   t.match(refused, { code: 1, stderr: /sudo -u '#65533' commit-status-admin/ })

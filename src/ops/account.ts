@@ -5,10 +5,11 @@ import { RuleViolation } from '../store/rule-violation.ts'
  * Makes sure that the server can use what this process writes in the data directory. Root must not work in the directory
  * of another account: it would leave files there that the service cannot write.
  *
+ * @param command to run as the other account, for the message
  * @param self id of the account that this process runs as
  * @throws RuleViolation that names the account to use
  */
-export function checkAccount(dataDir: string, self = process.geteuid?.()): void {
+export function checkAccount(dataDir: string, command: string, self = process.geteuid?.()): void {
   const stats = statSync(dataDir, { throwIfNoEntry: false })
   if (!stats || stats.uid === self) return
   if (self !== 0 && canWrite(dataDir)) return
@@ -17,7 +18,7 @@ export function checkAccount(dataDir: string, self = process.geteuid?.()): void 
     self === 0 ? 'root would leave files there that it cannot write' : 'this account cannot write there'
   throw new RuleViolation(
     `${dataDir} belongs to the account ${name ?? stats.uid}, and ${problem}. ` +
-      `Run the command as that account: sudo -u ${name ?? `'#${stats.uid}'`} commit-status-admin …`,
+      `Run it as that account: sudo -u ${name ?? `'#${stats.uid}'`} ${command}`,
   )
 }
 
