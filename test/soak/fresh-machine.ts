@@ -1,0 +1,107 @@
+import { execFileSync, spawn } from 'node:child_process'
+import { copyFileSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { homedir, tmpdir } from 'node:os'
+import { basename, join, resolve } from 'node:path'
+import tap, { type Test } from 'tap'
+import { codeBlocks, readDocument } from '../docs/machine.ts'
+import { requireProgram } from './require-program.ts'
+
+/**
+ * Installs the packed server on a Debian of its own, with Debian's Node.js 18, npm and git, by the lines of the operator's
+ * guide, and sends the first report by those of the README. The root folder is made by debootstrap. There is no systemd in
+ * it: what the unit says is run by hand. Wants to be root.
+ */
+const SUITE = 'bookworm'
+const PACKAGES = ['nodejs', 'npm', 'git', 'curl', 'sudo', 'ca-certificates']
+const root = resolve(import.meta.dirname, '../..')
+const guide = codeBlocks(readDocument('src/ops/README.md'))
+const readme = codeBlocks(readDocument('README.md'))
+
+tap.setTimeout(1_500_000)
+requireProgram('debootstrap')
+
+/** Returns the block of code that contains the text. */
+function block(blocks: ReturnType<typeof codeBlocks>, text: string): string {
+  const found = blocks.find(({ code }) => code.includes(text))
+  if (!found) throw new Error(`there is no block of code with "${text}"`)
+  return found.code
+}
+
+function run(command: string, ...args: string[]): string {
+  return execFileSync(command, args, {
+    cwd: root,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'inherit'],
+  }).trim()
+}
+
+/** Makes the machine. @returns its root folder */
+function makeMachine(t: Test): string {
+  const machine = mkdtempSync(join(tmpdir(), 'fresh-machine-'))
+  t.teardown(() => {
+    execFileSync('umount', [join(machine, 'proc')])
+    rmSync(machine, { recursive: true, force: true })
+  })
+  run('debootstrap', '--variant=minbase', `--include=${PACKAGES.join(',')}`, SUITE, machine)
+  run('mount', '-t', 'proc', 'proc', join(machine, 'proc'))
+  // How this machine reaches the registry of npm.
+  for (const file of ['/etc/resolv.conf', '/etc/hosts']) copyFileSync(file, join(machine, file))
+  const certificates = process.env.NODE_EXTRA_CA_CERTS
+  if (certificates) copyFileSync(certificates, join(machine, 'etc/ssl/machine.crt'))
+  const settings = join(homedir(), '.npmrc')
+  if (existsSync(settings)) copyFileSync(settings, join(machine, 'root/.npmrc'))
+  const packed = run('npm', 'run', '--silent', 'package').split('\n').at(-1) ?? ''
+  copyFileSync(join(root, packed), join(machine, 'root', basename(packed)))
+  return machine
+}
+
+const ENVIRONMENT = {
+  ...process.env,
+  PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+  HOME: '/root',
+  TMPDIR: '/tmp',
+  ...(process.env.NODE_EXTRA_CA_CERTS && { NODE_EXTRA_CA_CERTS: '/etc/ssl/machine.crt' }),
+}
+
+tap.test('a fresh Debian goes from the packed file to a first report', async (t) => {
+  const machine = makeMachine(t)
+  const sh = (lines: string) =>
+    execFileSync('chroot', [machine, 'bash', '-euc', `cd /root\n${lines}`], {
+      encoding: 'utf8',
+      env: ENVIRONMENT,
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+  t.match(sh('node --version'), /^v18\./)
+  t.match(sh('node --version; npm --version; git --version'), /git version 2/)
+
+  sh(block(guide, 'npm install --global'))
+  const unit = block(guide, '[Service]')
+  const [, program = ''] = /^ExecStart=(.*)$/m.exec(unit) ?? []
+  t.ok(existsSync(join(machine, program)), program)
+  writeFileSync(join(machine, 'etc/commit-status.env'), block(guide, 'METRICS_TOKEN='))
+
+  const [, account = ''] = /^User=(.*)$/m.exec(unit) ?? []
+  const start = `set -a; . /etc/commit-status.env; exec setpriv --reuid=${account} --regid=${account} --clear-groups --reset-env \\
+    env $(grep -v '^#' /etc/commit-status.env) NODE_ENV=production ${program}`
+  const server = spawn('chroot', [machine, 'bash', '-euc', start], {
+    env: ENVIRONMENT,
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
+  const ended = new Promise((end) => server.once('exit', (code, signal) => end(code ?? signal)))
+  t.teardown(() => server.kill('SIGKILL'))
+  sh('until curl --silent --fail http://127.0.0.1:3000/healthz; do sleep 0.2; done')
+  t.match(sh(block(guide, 'curl --fail http://127.0.0.1:3000/readyz').split('\n').at(-2) ?? ''), /ready/)
+
+  const users = block(guide, 'admin repo create alice/rocket')
+  const report = block(readme, 'curl -X POST').split('\n').slice(1).join('\n')
+  const answer = sh(`${users.replace('admin token create', 'TOKEN=$(admin token create').trimEnd()})
+    printf '#!/bin/sh\\necho "$TOKEN"\\n' > /root/askpass; chmod +x /root/askpass; export TOKEN GIT_ASKPASS=/root/askpass
+    git init --quiet rocket; cd rocket
+    git -c user.name=alice -c user.email=alice@example.org commit --quiet --allow-empty --message first
+    ${report}`)
+  t.match(answer, /"state":"success".*"context":"ci\/build"/)
+  t.comment(answer.trim().split('\n').at(-1))
+
+  server.kill('SIGTERM')
+  t.equal(await ended, 0, 'SIGTERM stops the server')
+})
