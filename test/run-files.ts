@@ -1,8 +1,9 @@
 import t from 'tap'
 
 /**
- * Runs test files, three at a time, since many of them wait most of the time, as subtests of one tap test. Node runs TypeScript itself: started by tap's own command,
- * each file would first load tap's loader for TypeScript, which takes more time than most tests.
+ * Runs test files as subtests of one tap test: three at a time, because many of them mostly wait. Node runs TypeScript
+ * itself. Tap's own command would first load its loader for TypeScript into each process, which takes longer than most
+ * tests.
  */
 const [, , ...files] = process.argv
 t.jobs = 3

@@ -12,7 +12,7 @@ import { readContract } from './spec.ts'
 import { storeAdministration } from './store-administration.ts'
 
 const contract = await readContract(contractFile)
-const RUNS = 25
+const RUNS = 12
 const FAILURES = 5_000
 
 for (const database of databases) {
