@@ -42,8 +42,8 @@ export async function sendWithRetry(
     const budget = Math.min(timeout, left())
     const { answer, retry } = await sendOnce(send, budget, signal)
     signal?.throwIfAborted()
-    // An attempt that the deadline cut short says less than the one before it.
-    if (previous && answer.status === 0 && budget < timeout && left() <= 0) return previous
+    // An attempt that the deadline cut short says less than the one before it. Timers round down to milliseconds.
+    if (previous && answer.status === 0 && budget < timeout && left() < 1) return previous
     previous = answer
     breaker.record(answer)
     const delay = backoff(index)
