@@ -14,9 +14,6 @@ import { startProcess } from './helpers/process.ts'
 // The usual umask of a shell, which lets everybody read. The processes under test inherit it.
 process.umask(0o022)
 
-// The tests mostly wait for processes.
-t.jobs = databases.length
-
 /** Returns the octal mode of everything in a folder. */
 function modesIn(folder: string): Record<string, string> {
   const names = readdirSync(folder, { recursive: true, encoding: 'utf8' }).sort()
