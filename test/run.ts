@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { globSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { prepareDatabases } from './helpers/prepare-databases.ts'
@@ -10,13 +10,14 @@ import { prepareDatabases } from './helpers/prepare-databases.ts'
  */
 const root = resolve(import.meta.dirname, '..')
 const [, , ...named] = process.argv
-const files = named.length > 0 ? named : ['test/**/*.test.ts', 'clients/**/*.test.ts']
+const all = ['test/**/*.test.ts', 'clients/*/test/**/*.test.ts']
+const files = named.length > 0 ? named : globSync(all, { cwd: root, exclude: ['**/node_modules'] }).sort()
 const databases = await prepareDatabases()
 // Compiles each module once for all test files and the programs that they start.
 const compileCache = mkdtempSync(join(tmpdir(), 'compile-cache-'))
-const tap = spawn(resolve(root, 'node_modules/.bin/tap'), ['--reporter=tap', ...files], {
+const tap = spawn(process.execPath, [join(import.meta.dirname, 'run-files.ts'), ...files], {
   cwd: root,
-  env: { ...process.env, ...databases.environment, NODE_COMPILE_CACHE: compileCache },
+  env: { ...process.env, ...databases.environment, NODE_COMPILE_CACHE: compileCache, TAP_TIMEOUT: '120' },
   stdio: ['ignore', 'pipe', 'inherit'],
 })
 // A signal stops tap; its `close` handler then removes the databases.
