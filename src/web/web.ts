@@ -9,6 +9,7 @@ import { docs } from './docs.ts'
 import type { SendErrorPage } from './error-page.ts'
 import { files } from './files.ts'
 import { createPageScheduler } from './page-scheduler.ts'
+import { repositoryPages } from './repository-pages.ts'
 import { setSecurityHeaders } from './security-headers.ts'
 import type { SessionAuth, Visitor } from './session-auth.ts'
 import { signIn } from './sign-in.ts'
@@ -67,6 +68,7 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
     await pages.register(signIn, pageOptions)
     await pages.register(tokenPages, pageOptions)
     await pages.register(docs)
+    await pages.register(repositoryPages, pageOptions)
     await pages.register(commitPages, pageOptions)
   })
 }
