@@ -1,5 +1,6 @@
 import { html } from 'hono/html'
 import type { Html } from './layout.ts'
+import { copyButton } from './text.ts'
 
 /** Renders commands for CI jobs, ready to copy. @param origin the public origin */
 export function ciLines(origin: string): Html {
@@ -9,8 +10,8 @@ COMMIT_STATUS_URL=${origin} sh commit-status run --context ci/test -- make test`
   commit-status run --context ci/test -- npm test`
   return html`<p>In a CI job, with the token in <code>COMMIT_STATUS_TOKEN</code>:</p>
   <div class="copy"><pre id="ci-shell" tabindex="0">${shell}</pre>
-    <button type="button" data-copy="ci-shell" hidden>Copy</button></div>
+    ${copyButton('ci-shell', 'the commands')}</div>
   <p>With Node.js:</p>
   <div class="copy"><pre id="ci-node" tabindex="0">${node}</pre>
-    <button type="button" data-copy="ci-node" hidden>Copy</button></div>`
+    ${copyButton('ci-node', 'the command')}</div>`
 }

@@ -37,7 +37,7 @@ export function createErrorPageSender(sessionAuth: SessionAuth): SendErrorPage {
   }
 }
 
-const ANONYMOUS: Visitor = { user: null, csrfToken: () => '' }
+const ANONYMOUS: Visitor = { user: null, path: '/', csrfToken: () => '' }
 
 function wantsPage(error: unknown, request: FastifyRequest): boolean {
   if (error instanceof WrongMethod) return error.onPage

@@ -44,7 +44,7 @@ ${head ?? ''}
   <nav aria-label="Site">
     <a class="brand" href="/"><img src="/assets/icon.svg" alt="" width="24" height="24">Commit Status</a>
     <a href="/docs">API docs</a>
-    ${visitor.user ? signedIn(visitor) : html`<a class="end" href="/login">Sign in</a>`}
+    ${visitor.user ? signedIn(visitor) : html`<a class="end" href="${signInPath(visitor)}">Sign in</a>`}
   </nav>
 </header>
 ${wide ? html`<div id="content" class="wide">` : html`<main id="content">`}`
@@ -53,6 +53,12 @@ ${wide ? html`<div id="content" class="wide">` : html`<main id="content">`}`
 </body>
 </html>
 `
+}
+
+/** Returns the path of the sign-in page that returns to the visitor's page. */
+function signInPath({ path }: Visitor): string {
+  if (path === '/' || path.startsWith('/login')) return path === '/' ? '/login' : path
+  return `/login?next=${encodeURIComponent(path)}`
 }
 
 function signedIn(visitor: Visitor): Html {

@@ -10,6 +10,8 @@ import type { Store } from '../store/store.ts'
 export interface Visitor {
   /** null when not signed in. */
   user: SessionUser | null
+  /** Path of the page, to which sign-in returns; `/` if the request was not a GET. */
+  path: string
   /** Returns a token for the forms of this page, bound to the visitor's cookie. */
   csrfToken(): string
 }
@@ -63,6 +65,7 @@ export function createSessionAuth(sessions: Store['sessions'], publicUrl: string
       const user = secret === undefined ? undefined : await sessions.use(hash(secret))
       return {
         user: user ?? null,
+        path: request.method === 'GET' || request.method === 'HEAD' ? request.url : '/',
         csrfToken() {
           secret ??= issueCookie(request, reply)
           return csrf.create(secret)

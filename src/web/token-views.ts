@@ -5,6 +5,7 @@ import type { TokenInfo } from '../store/tokens.ts'
 import { ciLines } from './ci-lines.ts'
 import { csrfField, type Html, time } from './layout.ts'
 import type { Visitor } from './session-auth.ts'
+import { copyButton, shownText } from './text.ts'
 import { EXPIRY_DAYS, type TokenForm } from './token-form.ts'
 
 /** The content of `/settings/tokens`. */
@@ -35,13 +36,13 @@ const EMPTY = html`<p class="empty">You have no tokens. Create one below, then a
 
 function createdView({ secret, name, example, origin }: NonNullable<TokensView['created']>): Html {
   return html`<section class="card created" aria-labelledby="created" role="status">
-  <h2 id="created">Token “${name}” created</h2>
+  <h2 id="created">Token “${shownText(name)}” created</h2>
   <p>Copy the token now. It will not be shown again.</p>
   <div class="copy"><code id="secret" tabindex="0">${secret}</code>
-    <button type="button" data-copy="secret" hidden>Copy</button></div>
+    ${copyButton('secret', 'the token')}</div>
   <p>Try it:</p>
   <div class="copy"><pre id="example" tabindex="0">${example}</pre>
-    <button type="button" data-copy="example" hidden>Copy</button></div>
+    ${copyButton('example', 'the example')}</div>
   ${ciLines(origin)}
 </section>`
 }
@@ -56,7 +57,7 @@ function tokenTable(tokens: TokenInfo[], now: number): Html {
 
 function tokenRow(token: TokenInfo, now: number): Html {
   return html`<tr>
-  <th scope="row">${token.name}</th>
+  <th scope="row">${shownText(token.name)}</th>
   <td data-column="Token"><code>${token.prefix}…</code></td>
   <td data-column="Scope">${token.scopes || html`<span class="faint">none</span>`}</td>
   <td data-column="Created">${time(formatTime(token.created_at))}</td>
@@ -119,7 +120,7 @@ function fieldError(field: string, message: string | undefined): Html | '' {
 /** Renders the confirmation before a token is revoked. */
 export function revokeView(visitor: Visitor, token: TokenInfo): Html {
   return html`<div class="card narrow">
-  <h1>Revoke “${token.name}”?</h1>
+  <h1>Revoke “${shownText(token.name)}”?</h1>
   <p>The token <code>${token.prefix}…</code> stops working immediately in every job that uses it. This cannot be undone.</p>
   <form method="post" action="/settings/tokens/${token.id}/revoke">
     ${csrfField(visitor)}

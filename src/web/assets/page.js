@@ -4,6 +4,8 @@ for (const button of document.querySelectorAll('[data-copy]')) {
   button.hidden = false
   button.addEventListener('click', async () => {
     button.textContent = (await copy(source)) ? 'Copied' : 'Press Ctrl+C'
+    // The label would hide the result from screen readers.
+    button.removeAttribute('aria-label')
   })
 }
 
@@ -28,3 +30,26 @@ for (const part of document.querySelectorAll('[data-shown-for]')) {
   choice.addEventListener('change', update)
   update()
 }
+
+const UNITS = [
+  ['year', 365 * 86_400],
+  ['month', 30 * 86_400],
+  ['day', 86_400],
+  ['hour', 3_600],
+  ['minute', 60],
+]
+
+/** Brings the ages of the page up to date. They read as those that the server renders, see `age` in text.ts. */
+function updateAges() {
+  for (const time of document.querySelectorAll('time[data-age]')) {
+    const seconds = (Date.now() - Date.parse(time.dateTime)) / 1000
+    const [unit, length] = UNITS.find(([, length]) => seconds >= length) ?? ['second', 1]
+    const count = Math.floor(seconds / length)
+    const text = seconds < 60 ? 'just now' : `${count} ${unit}${count === 1 ? '' : 's'} ago`
+    if (time.textContent !== text) time.textContent = text
+  }
+}
+
+updateAges()
+setInterval(updateAges, 30_000)
+document.addEventListener('ages', updateAges)

@@ -1,0 +1,87 @@
+import { html } from 'hono/html'
+import type { Html } from './layout.ts'
+
+/**
+ * Characters that are invisible or change how other text is shown: control characters, the marks that set the direction of
+ * text, separators of lines and paragraphs, and spaces without width.
+ */
+const HIDDEN = /[\p{Cc}\p{Bidi_Control}\u2028\u2029\u200b\u2060\ufeff]/gu
+/** The same, without the line breaks and tabs that a message of several lines consists of. */
+const HIDDEN_IN_LINES = /[^\P{Cc}\n\t]|[\p{Bidi_Control}\u2028\u2029\u200b\u2060\ufeff]/gu
+
+/** Returns text in which control and formatting characters are replaced by visible symbols, for titles and attributes. */
+export function visibleText(text: string): string {
+  return text.replace(HIDDEN, symbolOf)
+}
+
+/** Renders text from outside. Its direction does not affect the text around it, and no character of it is invisible. */
+export function shownText(text: string): Html {
+  return html`<bdi>${visibleText(text)}</bdi>`
+}
+
+/** Renders text of several lines from outside, as `shownText`. Place it where white space is kept. */
+export function shownLines(text: string): Html {
+  const lines = text.replaceAll('\r\n', '\n').replace(HIDDEN_IN_LINES, symbolOf)
+  return html`<div dir="auto" class="lines">${lines}</div>`
+}
+
+/** Renders text from outside, and only its beginning if it is long: the rest is shown when the visitor opens it. */
+export function cutText(text: string, length: number): Html {
+  if (text.length <= length) return shownText(text)
+  const start = text.slice(
+    0,
+    text.isWellFormed() && !text.slice(0, length).isWellFormed() ? length - 1 : length,
+  )
+  return html`<details class="long"><summary>${shownText(start)}<span aria-hidden="true">…</span>
+  <span class="more">Show all</span></summary>${shownText(text.slice(start.length))}</details>`
+}
+
+/** Returns a picture of a control character, or the number of any other character: `␀`, `[U+202E]`. */
+function symbolOf(character: string): string {
+  const code = character.charCodeAt(0)
+  if (code < 0x20) return String.fromCharCode(0x2400 + code)
+  if (code === 0x7f) return '\u2421'
+  return `[U+${code.toString(16).toUpperCase().padStart(4, '0')}]`
+}
+
+const UNITS = [
+  ['year', 365 * 86_400],
+  ['month', 30 * 86_400],
+  ['day', 86_400],
+  ['hour', 3_600],
+  ['minute', 60],
+] as const
+
+/** Returns a duration in its largest unit, rounded down: `3 hours`. @param seconds negative counts as none */
+export function inWords(seconds: number): string {
+  const [unit, length] = UNITS.find(([, length]) => seconds >= length) ?? ['second', 1]
+  const count = Math.max(Math.floor(seconds / length), 0)
+  return `${count} ${unit}${count === 1 ? '' : 's'}`
+}
+
+/**
+ * Renders how long ago something happened, with the exact time in `datetime` and `title`. The script of the pages keeps it
+ * up to date.
+ *
+ * @param iso ISO 8601, UTC
+ * @param now milliseconds since the epoch; null: renders the exact time, for answers that must not change as time passes
+ */
+export function age(iso: string, now: number | null = Date.now()): Html {
+  const exact = `${iso.slice(0, 10)} ${iso.slice(11, 19)} UTC`
+  const text = now === null ? exact : inAge((now - Date.parse(iso)) / 1000)
+  return html`<time datetime="${iso}" title="${exact}" data-age>${text}</time>`
+}
+
+function inAge(seconds: number): string {
+  return seconds < 60 ? 'just now' : `${inWords(seconds)} ago`
+}
+
+/**
+ * Renders a button that copies the text of an element. Without JavaScript it stays hidden.
+ *
+ * @param id of the element
+ * @param what names the text for screen readers
+ */
+export function copyButton(id: string, what: string): Html {
+  return html`<button type="button" class="quiet" data-copy="${id}" aria-label="Copy ${what}" hidden>Copy</button>`
+}

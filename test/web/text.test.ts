@@ -1,0 +1,66 @@
+import t from 'tap'
+import { age, cutText, inWords, shownLines, shownText, visibleText } from '../../src/web/text.ts'
+import { startServer } from '../helpers/server.ts'
+import { createAccount, openVisitor, PASSWORD } from '../helpers/visitor.ts'
+
+t.test('characters that could disguise text are shown', async (t) => {
+  for (let code = 0; code <= 0x1f; code++)
+    t.equal(visibleText(String.fromCharCode(code)), String.fromCharCode(0x2400 + code))
+  t.equal(visibleText('\x7f'), '\u2421')
+  for (const code of [0x80, 0x85, 0x9f, 0x200e, 0x202a, 0x202e, 0x2028, 0x2066, 0x2069, 0x200b, 0xfeff]) {
+    const number = code.toString(16).toUpperCase().padStart(4, '0')
+    t.equal(visibleText(`a${String.fromCharCode(code)}b`), `a[U+${number}]b`)
+  }
+  for (const plain of ['ci/build', 'größe', 'בנייה', '构建', '👩‍👩‍👧 ok', 'a\u200cb'])
+    t.equal(visibleText(plain), plain)
+})
+
+t.test('text from outside is escaped and isolated', async (t) => {
+  t.equal(String(shownText('<b>\u202e"')), '<bdi>&lt;b&gt;[U+202E]&quot;</bdi>')
+  t.equal(
+    String(shownLines('a\r\n\tb\x1b\u2067')),
+    '<div dir="auto" class="lines">a\n\tb\u241b[U+2067]</div>',
+  )
+})
+
+t.test('long text is cut between characters, and nothing of it is lost', async (t) => {
+  t.equal(String(cutText('short', 5)), '<bdi>short</bdi>')
+  const shown = String(cutText('ab😀cd', 3))
+  t.match(shown, '<summary><bdi>ab</bdi>')
+  t.match(shown, '</summary><bdi>😀cd</bdi></details>')
+})
+
+t.test('ages are relative, with the exact time', async (t) => {
+  const words: Record<number, string> = {
+    [-5]: '0 seconds',
+    59: '59 seconds',
+    60: '1 minute',
+    7199: '1 hour',
+    7200: '2 hours',
+    86400: '1 day',
+    [45 * 86_400]: '1 month',
+    [800 * 86_400]: '2 years',
+  }
+  for (const [seconds, expected] of Object.entries(words)) t.equal(inWords(Number(seconds)), expected)
+  const time = '2026-01-02T03:04:05Z'
+  const exact = '<time datetime="2026-01-02T03:04:05Z" title="2026-01-02 03:04:05 UTC" data-age>'
+  t.equal(String(age(time, Date.parse(time) + 180_000)), `${exact}3 minutes ago</time>`)
+  t.equal(String(age(time, Date.parse(time) - 180_000)), `${exact}just now</time>`, 'another clock is ahead')
+  t.equal(String(age(time, null)), `${exact}2026-01-02 03:04:05 UTC</time>`)
+})
+
+t.test('"Sign in" returns to the page it was on', async (t) => {
+  const server = await startServer(t)
+  await createAccount(server, 'alice')
+  await server.createRepository('alice/rocket')
+  const visitor = openVisitor(server.url)
+  const linkOf = async (path: string) =>
+    /<a class="end" href="([^"]+)">Sign in</.exec((await visitor.get(path)).body)?.[1]
+  t.equal(await linkOf('/'), '/login')
+  t.equal(await linkOf('/alice/rocket?ref=a%26b'), '/login?next=%2Falice%2Frocket%3Fref%3Da%2526b')
+  t.equal(await linkOf('/login?next=/docs'), '/login?next=/docs', 'and keeps it on the sign-in page')
+  const form = await visitor.get('/login?next=%2Falice%2Frocket%3Fref%3Da%2526b')
+  t.match(form.body, 'name="next" value="/alice/rocket?ref=a%26b"')
+  const signedIn = await visitor.signIn('alice', PASSWORD, '/alice/rocket?ref=a%26b')
+  t.equal(signedIn.headers.get('location'), '/alice/rocket?ref=a%26b')
+})
