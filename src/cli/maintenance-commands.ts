@@ -27,7 +27,7 @@ export function addMaintenanceCommands(program: Command, withStore: WithStore): 
     .addHelpText(
       'after',
       `
-The backup is a snapshot of users, repositories, access, tokens (as hashes) and statuses. You can restore it into SQLite
+The backup is a snapshot of users, repositories, access, tokens (as hashes), the audit log and statuses. You can restore it into SQLite
 or PostgreSQL. It does not contain the repositories: after this command, copy their folders below DATA_DIR.`,
     )
     .action((file: string) =>

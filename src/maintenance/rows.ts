@@ -23,6 +23,7 @@ const tables = {
   tokens: ['id'],
   sessions: ['hash'],
   auth_failures: ['address'],
+  audit_events: ['id'],
   statuses: ['repository_id', 'sha', 'context'],
 } as const satisfies {
   [Table in Exclude<keyof Tables, 'schema_migrations'>]: readonly (keyof Tables[Table])[]

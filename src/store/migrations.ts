@@ -76,6 +76,29 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
     `alter table auth_failures add column reserved ${integer} not null default 0`,
     `alter table auth_failures add column reserved_until ${integer} not null default 0`,
   ],
+  '004-accounts': ({ serial, integer, text }) => [
+    `alter table users add column locked_at ${integer}`,
+    `alter table sessions add column address ${text}`,
+    `alter table sessions add column user_agent ${text}`,
+    `create table audit_events (
+      id ${serial},
+      time ${integer} not null,
+      actor ${text} not null check (actor in ('administrator', 'anonymous', 'user')),
+      user_id ${integer},
+      user_name ${text},
+      user_key ${text},
+      token_id ${text},
+      token_name ${text},
+      address ${text},
+      action ${text} not null,
+      object ${text} not null,
+      repository_key ${text},
+      details ${text} not null
+    )`,
+    'create index audit_events_by_time on audit_events (time, id)',
+    'create index audit_events_by_user on audit_events (user_key, time, id)',
+    'create index audit_events_by_repository on audit_events (repository_key, time, id)',
+  ],
 }
 
 /** The database has a schema that this version cannot use. The message says why, and what to do. */
@@ -142,6 +165,7 @@ const ownTables: Record<keyof Tables, true> = {
   statuses: true,
   sessions: true,
   auth_failures: true,
+  audit_events: true,
   schema_migrations: true,
 }
 

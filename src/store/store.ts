@@ -2,6 +2,8 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'pg-connection-string'
 import { accessStore } from './access.ts'
+import { type AuditLine, createAudit } from './audit.ts'
+import { auditLog } from './audit-log.ts'
 import { type Engine, type PoolFigures, StoreUnavailable } from './engine.ts'
 import { failureStore } from './failures.ts'
 import { appliedMigrations, migrate, UnknownSchema } from './migrations.ts'
@@ -28,6 +30,8 @@ export interface StoreOptions {
   patient?: boolean
   /** Whether to create a database that does not exist; true by default. */
   create?: boolean
+  /** Receives each audit event of this process after it has been committed. */
+  onEvent?: (line: AuditLine) => void
 }
 
 /** There is no database, and it should not be created. The message says where. */
@@ -53,7 +57,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
 }
 
 async function openAndMigrate(options: StoreOptions, place: string): Promise<Store> {
-  const { create = true, dataDir, databaseUrl, maxContexts } = options
+  const { create = true, dataDir, databaseUrl, maxContexts, onEvent } = options
   // Opening a database would create it.
   if (!create && !databaseUrl && !existsSync(place)) throw new NoDatabase(`there is no database at ${place}`)
   const engine = await openEngine(options)
@@ -61,7 +65,7 @@ async function openAndMigrate(options: StoreOptions, place: string): Promise<Sto
     if (!create && (await appliedMigrations(engine.kysely)).size === 0)
       throw new NoDatabase(`${place} is empty: it is not a database of the server`)
     await migrate(engine)
-    return storeOver(engine, join(dataDir, 'repositories'), maxContexts)
+    return storeOver(engine, join(dataDir, 'repositories'), maxContexts, onEvent)
   } catch (error) {
     // On a full disk, closing fails too. The first error names the reason.
     await engine.close().catch(() => {})
@@ -96,7 +100,13 @@ export async function openEngine(options: StoreOptions): Promise<Engine> {
 const MAX_CONTEXTS = 2_000
 
 /** Returns everything that the server does with a database. @param repositories folder of the repositories that it creates */
-export function storeOver(engine: Engine, repositories: string, maxContexts = MAX_CONTEXTS) {
+export function storeOver(
+  engine: Engine,
+  repositories: string,
+  maxContexts = MAX_CONTEXTS,
+  onEvent: (line: AuditLine) => void = () => {},
+) {
+  const audit = createAudit(engine, onEvent)
   const anyMigration = prepare<object>()(() =>
     engine.kysely.selectFrom('schema_migrations').select('name').limit(1),
   )
@@ -110,6 +120,8 @@ export function storeOver(engine: Engine, repositories: string, maxContexts = MA
     sessions: sessionStore(engine),
     failures: failureStore(engine),
     access: accessStore(engine, repositories),
+    audit,
+    auditLog: auditLog(engine, audit),
     listing: repositoryListing(engine, repositories),
     migrate: () => migrate(engine),
     /** Checks that the database can be read and written. @throws StoreUnavailable otherwise */

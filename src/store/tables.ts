@@ -10,6 +10,7 @@ export interface Tables {
   statuses: StatusesTable
   sessions: SessionsTable
   auth_failures: AuthFailuresTable
+  audit_events: AuditEventsTable
   schema_migrations: MigrationsTable
 }
 
@@ -21,6 +22,8 @@ interface UsersTable {
   name_key: string
   /** null for a user who cannot sign in and only uses tokens. */
   password_hash: string | null
+  /** Seconds since the epoch; null unless the user is locked: then tokens, sessions and password do not work. */
+  locked_at: number | null
   /** Seconds since the epoch, as every `created_at`. */
   created_at: number
 }
@@ -86,6 +89,9 @@ interface SessionsTable {
   created_at: number
   /** Seconds since the epoch, with the resolution of `sessions.ts`. */
   seen_at: number
+  /** The client's address and `User-Agent` at `seen_at`; null for a session of an earlier version. */
+  address: string | null
+  user_agent: string | null
 }
 
 interface AuthFailuresTable {
@@ -99,6 +105,31 @@ interface AuthFailuresTable {
   reserved: Generated<number>
   /** Milliseconds since the epoch, by the database's clock. */
   reserved_until: Generated<number>
+}
+
+/** Has no foreign keys: events outlive what they name. */
+interface AuditEventsTable {
+  /** Never used again once deleted. */
+  id: Generated<number>
+  /** Milliseconds since the epoch. */
+  time: number
+  actor: 'administrator' | 'anonymous' | 'user'
+  /** The user who did it or, if nobody was signed in, whom it concerns. */
+  user_id: number | null
+  user_name: string | null
+  /** `user_name` in lower case, by which events are found. */
+  user_key: string | null
+  /** The token with which it was done. */
+  token_id: string | null
+  token_name: string | null
+  /** The client's address in the form of `auth/address.ts`. */
+  address: string | null
+  action: string
+  object: string
+  /** OWNER/NAME in lower case, by which events are found. */
+  repository_key: string | null
+  /** A JSON object. */
+  details: string
 }
 
 interface MigrationsTable {

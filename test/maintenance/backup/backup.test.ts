@@ -5,6 +5,7 @@ import t, { type Test } from 'tap'
 import { restoreBackup } from '../../../src/maintenance/backup/restore.ts'
 import { writeBackup } from '../../../src/maintenance/backup/write.ts'
 import { checkIntegrity } from '../../../src/maintenance/integrity.ts'
+import { ADMINISTRATOR, recordEvent } from '../../../src/store/audit.ts'
 import { openStore, type Store } from '../../../src/store/store.ts'
 import { databases, openTestStore, sqlite, temporaryFolder } from '../../helpers/databases.ts'
 import { startProcess } from '../../helpers/process.ts'
@@ -46,6 +47,12 @@ async function fill(store: Store): Promise<number> {
   await store.tokens.create({ ...token, hash: 'h2', expiresAt: null })
   await store.sessions.create('session', alice.id)
   await store.failures.count('192.0.2.1', { limit: 30, window: 60 })
+  await recordEvent(store.engine.kysely, {
+    by: ADMINISTRATOR,
+    action: 'user.locked',
+    user: alice,
+    details: { sessions: 1 },
+  })
   await Promise.all(
     Array.from({ length: 634 }, (_, index) => report(store, id, { context: `context ${index}` })),
   )
@@ -71,6 +78,7 @@ async function contentOf(store: Store) {
     repositories,
     tokens,
     statuses,
+    events: await store.auditLog.after(0, {}, 10),
     token: access.token,
     permission: access.repository?.permission,
   }

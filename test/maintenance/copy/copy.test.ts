@@ -1,9 +1,19 @@
 import { test } from 'tap'
 import { type CopyProgress, copyStore } from '../../../src/maintenance/copy/copy.ts'
+import { ADMINISTRATOR, recordEvent } from '../../../src/store/audit.ts'
 import { openStore, type Store } from '../../../src/store/store.ts'
 import { createPostgresDatabase, databases, execute, openTestStore, sqlite } from '../../helpers/databases.ts'
 
-const TABLES = ['users', 'repositories', 'collaborators', 'tokens', 'sessions', 'auth_failures', 'statuses']
+const TABLES = [
+  'users',
+  'repositories',
+  'collaborators',
+  'tokens',
+  'sessions',
+  'auth_failures',
+  'audit_events',
+  'statuses',
+]
 const SHA = 'a'.repeat(40)
 
 for (const database of databases) {
@@ -27,6 +37,7 @@ for (const database of databases) {
       t.same(await copied.tokens.list(user?.id ?? 0), await store.tokens.list(user?.id ?? 0))
     }
     t.same(await copied.repositories.list(), await store.repositories.list())
+    t.same(await copied.auditLog.after(0, {}, 10), await store.auditLog.after(0, {}, 10))
     const { id } = await store.repositories.get('alice', 'one')
     const statuses = await copied.statuses.list(id, SHA)
     t.equal(statuses.length, 1_200)
@@ -148,6 +159,12 @@ async function fill(store: Store): Promise<void> {
   await store.tokens.create({ ...token, hash: 'hash' })
   await store.sessions.create('session', bob.id)
   await store.failures.count('192.0.2.1', { limit: 30, window: 300 })
+  await recordEvent(store.engine.kysely, {
+    by: ADMINISTRATOR,
+    action: 'user.locked',
+    user: alice,
+    details: { sessions: 1 },
+  })
   const contexts = Array.from({ length: 1_199 }, (_, index) => `context ${index}`)
   await Promise.all(
     contexts.map((context) => store.statuses.report({ ...status(one.id), context, state: 'success' })),

@@ -1,0 +1,112 @@
+import { type Selectable, sql } from 'kysely'
+import { type Audit, type AuditLine, lineOf } from './audit.ts'
+import type { Engine } from './engine.ts'
+import { nameKey } from './names.ts'
+import type { Tables } from './tables.ts'
+
+/** Which events to list. */
+export interface AuditFilter {
+  /** Milliseconds since the epoch. */
+  since?: number | undefined
+  /** Events of this user, and of earlier users of that name. */
+  user?: string | undefined
+  /** Events of the repository OWNER/NAME. */
+  repository?: string | undefined
+}
+
+type Row = Selectable<Tables['audit_events']>
+
+/** Rows that are read or deleted at a time. */
+const BATCH = 1_000
+
+/**
+ * Returns functions that read the audit log. Events are ordered by time. They are never changed, and only `prune` removes
+ * any. They have no foreign keys, so they outlive the users, tokens and repositories that they name.
+ */
+export function auditLog({ kysely }: Engine, audit: Audit) {
+  const matching = ({ since, user, repository }: AuditFilter) => {
+    let query = kysely.selectFrom('audit_events').selectAll()
+    if (since !== undefined) query = query.where('time', '>=', since)
+    if (user !== undefined) query = query.where('user_key', '=', nameKey(user))
+    if (repository !== undefined) query = query.where('repository_key', '=', nameKey(repository))
+    return query
+  }
+
+  return {
+    /** Yields the events in batches, oldest first. */
+    async *list(filter: AuditFilter): AsyncGenerator<AuditLine[]> {
+      const query = matching(filter).orderBy('time').orderBy('id').limit(BATCH)
+      for (let last: Row | undefined; ; ) {
+        const after: Row | undefined = last
+        const rows = await (after
+          ? query.where(sql<boolean>`(time, id) > (${after.time}, ${after.id})`)
+          : query
+        ).execute()
+        last = rows.at(-1)
+        if (!last) return
+        yield rows.map(lineOf)
+      }
+    },
+
+    /** Returns a user's latest events, newest first. @param before from an earlier page: the time and id of its last event */
+    async latest(
+      user: { id: number; name: string },
+      count: number,
+      before?: { time: number; id: number },
+    ): Promise<(AuditLine & { id: number })[]> {
+      let query = kysely
+        .selectFrom('audit_events')
+        .selectAll()
+        .where('user_key', '=', nameKey(user.name))
+        .where('user_id', '=', user.id)
+      if (before) query = query.where(sql<boolean>`(time, id) < (${before.time}, ${before.id})`)
+      const rows = await query.orderBy('time', 'desc').orderBy('id', 'desc').limit(count).execute()
+      return rows.map((row) => ({ ...lineOf(row), id: row.id }))
+    },
+
+    /** Returns the highest id of an event; 0 if there is none. */
+    async lastId(): Promise<number> {
+      const { id } = await kysely
+        .selectFrom('audit_events')
+        .select((eb) => eb.fn.max('id').as('id'))
+        .executeTakeFirstOrThrow()
+      return id ?? 0
+    },
+
+    /** Returns up to `limit` events with ids above `id`, ordered by id. */
+    async after(id: number, filter: AuditFilter, limit: number): Promise<(AuditLine & { id: number })[]> {
+      const rows = await matching(filter).where('id', '>', id).orderBy('id').limit(limit).execute()
+      return rows.map((row) => ({ ...lineOf(row), id: row.id }))
+    },
+
+    /** Removes events before a time and records that. @param before milliseconds since the epoch @returns how many */
+    async prune(before: number, onBatch: () => Promise<void> = async () => {}): Promise<number> {
+      let removed = 0
+      for (;;) {
+        const count = await audit.transaction(async (db, record) => {
+          const { numDeletedRows } = await db
+            .deleteFrom('audit_events')
+            .where('id', 'in', (eb) =>
+              eb
+                .selectFrom('audit_events')
+                .select('id')
+                .where('time', '<', before)
+                .orderBy('time')
+                .limit(BATCH),
+            )
+            .executeTakeFirstOrThrow()
+          if (removed === 0 && numDeletedRows > 0n)
+            await record({
+              by: { kind: 'administrator' },
+              action: 'audit.pruned',
+              details: { before: new Date(before).toISOString() },
+            })
+          return Number(numDeletedRows)
+        })
+        removed += count
+        if (count < BATCH) return removed
+        await onBatch()
+      }
+    },
+  }
+}

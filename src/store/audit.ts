@@ -1,0 +1,203 @@
+import type { Kysely, Selectable, Transaction } from 'kysely'
+import type { Engine } from './engine.ts'
+import { nameKey } from './names.ts'
+import type { Tables } from './tables.ts'
+
+/** Who did something. */
+export type Actor =
+  /** Whoever runs the administrator's command line. */
+  | { kind: 'administrator' }
+  /** A client without an identity. */
+  | { kind: 'anonymous'; address: string }
+  /** A signed-in user, or a user's token. `address` is in the form of `auth/address.ts`. */
+  | { kind: 'user'; user: NamedUser; token?: { id: string; name: string }; address: string }
+
+interface NamedUser {
+  id: number
+  name: string
+}
+
+/** The actor of the administrator's command line. */
+export const ADMINISTRATOR: Actor = { kind: 'administrator' }
+
+/** A move of a ref: `old` is all zeros for a new ref, `new` for a deleted one. */
+interface RefUpdate {
+  ref: string
+  old: string
+  new: string
+}
+
+/** Actions on a user. `user` may be omitted if the actor is that user. */
+interface UserActions {
+  'user.created': { password: boolean }
+  'user.locked': { sessions: number }
+  'user.unlocked': object
+  /** What was deleted with the user; the new owner of the user's repositories. */
+  'user.deleted': { tokens: number; sessions: number; transferred_to?: string }
+  /** How many sessions it ended, and how many tokens still work. */
+  'password.set': { sessions: number; tokens: number }
+  'sign-in': object
+  'sign-out': object
+  'session.ended': { sessions: number }
+}
+
+/** Actions on a user's token. The object is the token's name. */
+interface TokenActions {
+  'token.created': { id: string; scopes: string[]; expires_at: string | null; [limit: string]: Json }
+  'token.revoked': { id: string }
+}
+
+/** Actions on a repository. The object is its name, OWNER/NAME. */
+interface RepositoryActions {
+  'repository.created': { visibility: string; object_format: string }
+  'repository.imported': { visibility: string; object_format: string; path: string }
+  'repository.deleted': object
+  /** `from` is the name before; the object is the name since then. */
+  'repository.transferred': { from: string }
+  'repository.visibility': { visibility: string }
+  'repository.access': { user: string; access: string }
+  'rule.set': { branches: string; [field: string]: Json }
+  'rule.removed': { branches: string; [field: string]: Json }
+  'rule.bypassed': { ref: string; [field: string]: Json }
+  'status.deleted': { sha: string; context: string }
+  /** The updates that git accepted: the first ones, and how many `more`. `interrupted`: git was stopped meanwhile. */
+  push: { updates: RefUpdate[]; more?: number; interrupted?: true }
+}
+
+/** Actions on a client's address. */
+interface AddressActions {
+  /** `after`: what the failure that spent the budget was an attempt at. */
+  'address.blocked': { failures: number; window: number; after: string }
+  'address.lifted': object
+}
+
+interface LogActions {
+  /** Events before this time were removed. */
+  'audit.pruned': { before: string }
+}
+
+type Json = string | number | boolean | null | Json[] | { [name: string]: Json }
+type EventsOf<Actions, Object> = {
+  [Action in keyof Actions]: { by: Actor; action: Action; details: Actions[Action] } & Object
+}[keyof Actions]
+
+/** Something that matters to the security of accounts and repositories. Never contains a secret. */
+export type AuditEvent =
+  | EventsOf<UserActions, { user: NamedUser }>
+  | EventsOf<TokenActions, { token: string; user: NamedUser }>
+  /** `user`: whose access it changes. */
+  | EventsOf<RepositoryActions, { repository: string; user?: NamedUser }>
+  | EventsOf<AddressActions, { object: string; user?: NamedUser }>
+  | EventsOf<LogActions, object>
+
+/** A stored event as it is printed and logged. No field is a secret, and none has the name of one (`ops/redact.ts`). */
+export interface AuditLine {
+  /** UTC with milliseconds. */
+  time: string
+  actor: Actor['kind']
+  /** The user who did it or, if nobody was signed in, whom it concerns. */
+  user: string | null
+  token_id: string | null
+  token_name: string | null
+  address: string | null
+  action: string
+  object: string
+  details: Record<string, Json>
+}
+
+type Row = Selectable<Tables['audit_events']>
+
+/** Maximum length of a text in an event, in code points. */
+const MAX_TEXT = 255
+/** Maximum length of the details in JSON, in characters. */
+const MAX_DETAILS = 32 * 1024
+
+/**
+ * Stores an event. Call it in the transaction of the action, so that there is one if and only if there is the other.
+ *
+ * @returns the event as it is to be logged once the transaction has been committed
+ */
+export async function recordEvent(db: Kysely<Tables>, event: AuditEvent): Promise<AuditLine> {
+  const { by, action } = event
+  const user = by.kind === 'user' ? by.user : 'user' in event ? event.user : undefined
+  const token = by.kind === 'user' ? by.token : undefined
+  const repository = 'repository' in event ? event.repository : undefined
+  const row = {
+    time: Date.now(),
+    actor: by.kind,
+    user_id: user?.id ?? null,
+    user_name: user?.name ?? null,
+    user_key: user === undefined ? null : nameKey(user.name),
+    token_id: token?.id ?? null,
+    token_name: token === undefined ? null : bounded(token.name),
+    address: by.kind === 'administrator' ? null : by.address,
+    action,
+    object: bounded(objectOf(event)),
+    repository_key: repository === undefined ? null : nameKey(repository),
+    details: detailsOf(event),
+  }
+  await db.insertInto('audit_events').values(row).execute()
+  return lineOf(row)
+}
+
+function objectOf(event: AuditEvent): string {
+  if ('repository' in event) return event.repository
+  if ('token' in event) return event.token
+  if ('object' in event) return event.object
+  return 'user' in event ? event.user.name : 'audit log'
+}
+
+/** Returns the details in JSON. Texts are cut to `MAX_TEXT`; PostgreSQL stores no U+0000, which JSON escapes. */
+function detailsOf({ details }: AuditEvent): string {
+  const text = JSON.stringify(details, (_name, value) => (typeof value === 'string' ? bounded(value) : value))
+  return text.length <= MAX_DETAILS ? text : JSON.stringify({ omitted: `${text.length} characters` })
+}
+
+function bounded(text: string): string {
+  const points = [...text.slice(0, 2 * (MAX_TEXT + 1)).toWellFormed()]
+  const cut = points.length > MAX_TEXT ? `${points.slice(0, MAX_TEXT - 1).join('')}…` : points.join('')
+  return cut.replaceAll('\0', '\ufffd')
+}
+
+/** Returns a stored event as it is printed and logged. */
+export function lineOf(row: Omit<Row, 'id'>): AuditLine {
+  return {
+    time: new Date(row.time).toISOString(),
+    actor: row.actor,
+    user: row.user_name,
+    token_id: row.token_id,
+    token_name: row.token_name,
+    address: row.address,
+    action: row.action,
+    object: row.object,
+    // Only `recordEvent` writes this column.
+    details: JSON.parse(row.details) as AuditLine['details'],
+  }
+}
+
+/** Runs actions that are recorded. */
+export interface Audit {
+  /**
+   * Runs `work` in a transaction. `record` stores an event in it. Once the transaction has been committed, its events are
+   * passed to the server's log.
+   */
+  transaction<T>(
+    work: (db: Transaction<Tables>, record: (event: AuditEvent) => Promise<void>) => Promise<T>,
+  ): Promise<T>
+}
+
+/** @param onEvent receives each event after it has been committed */
+export function createAudit({ kysely }: Engine, onEvent: (line: AuditLine) => void): Audit {
+  return {
+    async transaction(work) {
+      const lines: AuditLine[] = []
+      const done = await kysely.transaction().execute((db) =>
+        work(db, async (event) => {
+          lines.push(await recordEvent(db, event))
+        }),
+      )
+      for (const line of lines) onEvent(line)
+      return done
+    },
+  }
+}

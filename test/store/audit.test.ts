@@ -1,0 +1,134 @@
+import { test } from 'tap'
+import { type Actor, ADMINISTRATOR, type AuditEvent, type AuditLine } from '../../src/store/audit.ts'
+import type { AuditFilter } from '../../src/store/audit-log.ts'
+import type { Store } from '../../src/store/store.ts'
+import { databases, openTestStore } from '../helpers/databases.ts'
+
+const alice = { id: 1, name: 'Alice' }
+const bob = { id: 2, name: 'bob' }
+const address = '192.0.2.1'
+const ci: Actor = { kind: 'user', user: bob, token: { id: 'f00d', name: 'CI' }, address }
+
+const locked: AuditEvent = { by: ADMINISTRATOR, action: 'user.locked', user: alice, details: { sessions: 2 } }
+const pushed: AuditEvent = {
+  by: ci,
+  action: 'push',
+  repository: 'Acme/Rocket',
+  details: { updates: [{ ref: 'refs/heads/main', old: '0'.repeat(40), new: 'a'.repeat(40) }] },
+}
+
+async function record(store: Store, ...events: AuditEvent[]): Promise<void> {
+  await store.audit.transaction(async (_db, record) => {
+    for (const event of events) await record(event)
+  })
+}
+
+async function list(store: Store, filter: AuditFilter = {}): Promise<AuditLine[]> {
+  const lines: AuditLine[] = []
+  for await (const batch of store.auditLog.list(filter)) lines.push(...batch)
+  return lines
+}
+
+for (const database of databases) {
+  test(database.name, async (t) => {
+    t.test('stores who did what, from where and when', async (t) => {
+      t.capture(Date, 'now', () => 1_700_000_000_123)
+      const logged: AuditLine[] = []
+      const { store } = await openTestStore(t, database, { onEvent: (line) => logged.push(line) })
+      await record(store, locked, pushed)
+      const lines = await list(store)
+      t.same(lines, [
+        {
+          time: '2023-11-14T22:13:20.123Z',
+          actor: 'administrator',
+          user: 'Alice',
+          token_id: null,
+          token_name: null,
+          address: null,
+          action: 'user.locked',
+          object: 'Alice',
+          details: { sessions: 2 },
+        },
+        {
+          time: '2023-11-14T22:13:20.123Z',
+          actor: 'user',
+          user: 'bob',
+          token_id: 'f00d',
+          token_name: 'CI',
+          address,
+          action: 'push',
+          object: 'Acme/Rocket',
+          details: pushed.details,
+        },
+      ])
+      t.same(logged, lines, 'the same lines are logged')
+    })
+
+    t.test('an event exists if and only if its transaction was committed', async (t) => {
+      const logged: AuditLine[] = []
+      const { store } = await openTestStore(t, database, { onEvent: (line) => logged.push(line) })
+      const failed = store.audit.transaction(async (_db, record) => {
+        await record(locked)
+        throw new Error('changed my mind')
+      })
+      await t.rejects(failed, { message: 'changed my mind' })
+      t.same([await list(store), logged], [[], []])
+    })
+
+    t.test('finds events by time, user and repository', async (t) => {
+      const { store } = await openTestStore(t, database)
+      let now = 1_000
+      t.capture(Date, 'now', () => now)
+      await record(store, locked)
+      now = 2_000
+      await record(store, pushed)
+      const actions = async (filter: AuditFilter) => (await list(store, filter)).map(({ action }) => action)
+      t.same(await actions({ since: 2_000 }), ['push'])
+      t.same(await actions({ user: 'aLICE' }), ['user.locked'])
+      t.same(await actions({ user: 'bob', since: 2_001 }), [])
+      t.same(await actions({ repository: 'ACME/rocket' }), ['push'])
+      t.same(await actions({ repository: 'acme/rocket', user: 'alice' }), [])
+    })
+
+    t.test("a user's latest events are not those of an earlier user of that name", async (t) => {
+      const { store } = await openTestStore(t, database)
+      const events = [1, 2, 3].map((sessions) => ({ ...locked, details: { sessions } }) as const)
+      await record(store, ...events, { ...locked, user: { id: 9, name: 'Alice' } })
+      const [third, second] = await store.auditLog.latest(alice, 2)
+      t.match([third, second], [{ details: { sessions: 3 } }, { details: { sessions: 2 } }])
+      const before = { time: Date.parse(second?.time ?? ''), id: second?.id ?? 0 }
+      t.match(await store.auditLog.latest(alice, 2, before), [{ details: { sessions: 1 } }])
+    })
+
+    t.test('reads and prunes more events than one batch, and records that', async (t) => {
+      const { store } = await openTestStore(t, database)
+      let now = 1_000
+      t.capture(Date, 'now', () => now)
+      await record(store, ...Array.from({ length: 1_500 }, () => locked))
+      now = 5_000
+      await record(store, pushed)
+      t.equal((await list(store)).length, 1_501)
+      t.equal(await store.auditLog.prune(5_000), 1_500)
+      t.match(await list(store), [
+        { action: 'push' },
+        { action: 'audit.pruned', actor: 'administrator', details: { before: '1970-01-01T00:00:05.000Z' } },
+      ])
+      t.equal(await store.auditLog.prune(5_000), 0)
+      t.equal((await list(store)).length, 2, 'what removes nothing is no event')
+    })
+
+    t.test('the size of an event is bounded, and any text can be stored', async (t) => {
+      const { store } = await openTestStore(t, database)
+      const name = `\0\ud800${'🚀'.repeat(300)}`
+      const updates = Array.from({ length: 1_000 }, () => ({ ref: name, old: '0', new: '1' }))
+      const details = { id: 'f00d', scopes: [], expires_at: null }
+      await record(
+        store,
+        { by: ci, action: 'token.created', token: name, user: bob, details },
+        { by: ci, action: 'push', repository: 'acme/rocket', details: { updates } },
+      )
+      const shown = `\ufffd\ufffd${'🚀'.repeat(252)}…`
+      t.match(await list(store), [{ object: shown, details }, { details: { omitted: /^\d+ characters$/ } }])
+    })
+  })
+}
