@@ -4,6 +4,7 @@ import { addBlockedCommands } from './blocked-commands.ts'
 import { addCopyCommand } from './copy-command.ts'
 import { addMaintenanceCommands } from './maintenance-commands.ts'
 import { addRepositoryCommands } from './repository-commands.ts'
+import { addRuleCommands } from './rule-commands.ts'
 import { addTokenCommands } from './token-commands.ts'
 import { addUserCommands } from './user-commands.ts'
 import { readSettings, withStoreOf } from './with-store.ts'
@@ -28,6 +29,7 @@ export function createProgram(environment: NodeJS.ProcessEnv): Command {
   const withStore = withStoreOf(settings)
   addUserCommands(program, withStore)
   addRepositoryCommands(program, withStore)
+  addRuleCommands(program, withStore)
   addTokenCommands(program, withStore)
   addBlockedCommands(program, withStore)
   addCopyCommand(program, settings)

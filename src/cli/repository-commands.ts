@@ -31,7 +31,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
     )
     .action((fullName: string, options: { private?: boolean; objectFormat: ObjectFormat }) =>
       withStore(async (store, { dataDir }) => {
-        const { owner, name } = split(fullName)
+        const { owner, name } = splitFullName(fullName)
         await checkGit()
         // Created under another name and moved when its row is stored, so that no row is without its repository on disk.
         const draft = join(dataDir, 'repositories', `new-${randomBytes(8).toString('hex')}.git`)
@@ -56,7 +56,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
     .option('--private', 'only the owner and users with access can see it')
     .action((fullName: string, path: string, options: { private?: boolean }) =>
       withStore(async (store) => {
-        const { owner, name } = split(fullName)
+        const { owner, name } = splitFullName(fullName)
         await checkGit()
         const found = await inspectRepository(resolve(callerFolder(), path))
         // Throws if the configuration is refused.
@@ -95,7 +95,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
     .description('delete a repository and its statuses; the files of an imported one stay')
     .action((fullName: string) =>
       withStore(async (store) => {
-        const { owner, name } = split(fullName)
+        const { owner, name } = splitFullName(fullName)
         const deleted = await store.repositories.delete(owner, name)
         if (deleted.managed) await rm(deleted.path, { recursive: true, force: true })
       }),
@@ -108,7 +108,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
     .description('make a repository public, or visible only to users with access')
     .action((fullName: string, visibility: Visibility) =>
       withStore((store) => {
-        const { owner, name } = split(fullName)
+        const { owner, name } = splitFullName(fullName)
         return store.repositories.setVisibility(owner, name, visibility)
       }),
     )
@@ -121,7 +121,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
     .description('give a user access to a repository, or remove it')
     .action((fullName: string, userName: string, permission: Permission | 'none') =>
       withStore(async (store) => {
-        const { owner, name } = split(fullName)
+        const { owner, name } = splitFullName(fullName)
         const user = await store.users.find(userName)
         if (!user) throw new RuleViolation(`there is no user "${userName}"`)
         await store.repositories.setAccess(owner, name, user.id, permission === 'none' ? null : permission)
@@ -129,7 +129,8 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
     )
 }
 
-function split(fullName: string): { owner: string; name: string } {
+/** Returns the parts of OWNER/NAME. @throws UsageError */
+export function splitFullName(fullName: string): { owner: string; name: string } {
   const [owner, name, ...rest] = fullName.split('/')
   if (!owner || !name || rest.length > 0)
     throw new UsageError(`"${fullName}" is not the name of a repository (expected OWNER/NAME)`)

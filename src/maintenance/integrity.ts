@@ -1,6 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import { schemas } from '../../generated/schemas.ts'
 import type { Engine } from '../store/engine.ts'
+import { readRequired } from '../store/rules.ts'
 import type { Tables } from '../store/tables.ts'
 import { attempt, messageOf, readableRows } from './readable-rows.ts'
 import { countRows, keyedTables, type OnRows, type Row } from './rows.ts'
@@ -14,6 +15,9 @@ const REFERENCES = [
   { table: 'collaborators', column: 'user_id', parents: 'users' },
   { table: 'tokens', column: 'user_id', parents: 'users' },
   { table: 'sessions', column: 'user_id', parents: 'users' },
+  { table: 'branch_rules', column: 'repository_id', parents: 'repositories' },
+  { table: 'branch_rule_bypasses', column: 'rule_id', parents: 'branch_rules' },
+  { table: 'branch_rule_bypasses', column: 'user_id', parents: 'users' },
   { table: 'statuses', column: 'repository_id', parents: 'repositories' },
 ] as const
 
@@ -77,6 +81,7 @@ async function readAll(db: Kysely<Tables>, found: IntegrityResult, onRows: OnRow
     for await (const rows of readableRows(db, table, BATCH, damage)) {
       if (table.name === 'statuses')
         found.findings.push(...rows.flatMap((row) => statusFindings(row, lengths)))
+      if (table.name === 'branch_rules') found.findings.push(...rows.flatMap(ruleFindings))
       done += rows.length
       onRows(table.name, done, total)
     }
@@ -129,4 +134,12 @@ function statusFindings(row: Row, lengths: Map<unknown, number | undefined> | un
   if (context === '') wrong.push('its context is empty')
   if (Number(created_at) > Number(updated_at)) wrong.push('it was updated before it was created')
   return wrong.map((what) => `status ${JSON.stringify([repository_id, sha, context])}: ${what}`)
+}
+
+/** Returns what is wrong with a stored branch rule. A rule that cannot be read refuses every push to its branches. */
+function ruleFindings({ repository_id, branch_pattern, required }: Row): string[] {
+  if (readRequired(String(required)) !== null) return []
+  return [
+    `branch rule ${JSON.stringify([repository_id, branch_pattern])}: its required patterns cannot be read; set the rule again`,
+  ]
 }

@@ -24,6 +24,8 @@ const tables = {
   sessions: ['hash'],
   auth_failures: ['address'],
   audit_events: ['id'],
+  branch_rules: ['id'],
+  branch_rule_bypasses: ['rule_id', 'user_id'],
   statuses: ['repository_id', 'sha', 'context'],
 } as const satisfies {
   [Table in Exclude<keyof Tables, 'schema_migrations'>]: readonly (keyof Tables[Table])[]

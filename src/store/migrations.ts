@@ -99,6 +99,22 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
     'create index audit_events_by_user on audit_events (user_key, time, id)',
     'create index audit_events_by_repository on audit_events (repository_key, time, id)',
   ],
+  '005-branch-rules': ({ serial, integer, text, clustered }) => [
+    `create table branch_rules (
+      id ${serial},
+      repository_id ${integer} not null references repositories (id) on delete cascade,
+      branch_pattern ${text} not null,
+      required ${text} not null,
+      created_at ${integer} not null,
+      unique (repository_id, branch_pattern)
+    )`,
+    `create table branch_rule_bypasses (
+      rule_id ${integer} not null references branch_rules (id) on delete cascade,
+      user_id ${integer} not null references users (id) on delete cascade,
+      primary key (rule_id, user_id)
+    )${clustered}`,
+    'create index branch_rule_bypasses_by_user on branch_rule_bypasses (user_id)',
+  ],
 }
 
 /** The database has a schema that this version cannot use. The message says why, and what to do. */
@@ -166,6 +182,8 @@ const ownTables: Record<keyof Tables, true> = {
   sessions: true,
   auth_failures: true,
   audit_events: true,
+  branch_rules: true,
+  branch_rule_bypasses: true,
   schema_migrations: true,
 }
 

@@ -10,6 +10,7 @@ import { appliedMigrations, migrate, UnknownSchema } from './migrations.ts'
 import { prepare } from './prepared.ts'
 import { repositoryStore } from './repositories.ts'
 import { repositoryListing } from './repository-listing.ts'
+import { ruleStore } from './rules.ts'
 import { sessionStore } from './sessions.ts'
 import { statusStore } from './statuses.ts'
 import { tokenStore } from './tokens.ts'
@@ -116,6 +117,7 @@ export function storeOver(
     users: userStore(engine),
     repositories: repositoryStore(engine, repositories),
     tokens: tokenStore(engine),
+    rules: ruleStore(engine),
     statuses: statusStore(engine, maxContexts),
     sessions: sessionStore(engine),
     failures: failureStore(engine),

@@ -11,6 +11,8 @@ export interface Tables {
   sessions: SessionsTable
   auth_failures: AuthFailuresTable
   audit_events: AuditEventsTable
+  branch_rules: BranchRulesTable
+  branch_rule_bypasses: BranchRuleBypassesTable
   schema_migrations: MigrationsTable
 }
 
@@ -130,6 +132,22 @@ interface AuditEventsTable {
   repository_key: string | null
   /** A JSON object. */
   details: string
+}
+
+interface BranchRulesTable {
+  id: Generated<number>
+  repository_id: number
+  /** Matches names of branches without `refs/heads/`. At most one rule of a repository has it. */
+  branch_pattern: string
+  /** The patterns of required contexts: a JSON array of strings. */
+  required: string
+  created_at: number
+}
+
+/** Users who may push to the rule's branches without its checks. */
+interface BranchRuleBypassesTable {
+  rule_id: number
+  user_id: number
 }
 
 interface MigrationsTable {

@@ -236,6 +236,46 @@ t.test('tokens', async (t) => {
   await refused(2, /is not a time \(expected/, 'token', 'create', 'ada', '--expires', 'soon')
 })
 
+t.test('required checks of branches', async (t) => {
+  const { cli, done, refused, list } = await setUp(t)
+  await done('user', 'create', 'Ada')
+  await done('repo', 'create', 'ada/rocket')
+  t.match(await cli('rule', 'list'), { code: 0, stdout: '', stderr: /no rules/ })
+  const set = ['rule', 'set', 'Ada/Rocket', 'release/*']
+  await done(...set, '--require', 'ci/*', 'lint', '--bypass', 'ADA')
+  await done('rule', 'set', 'ada/rocket', 'main', '--require', 'lint', '--require', 'ci/test')
+  const release = {
+    repository: 'ada/rocket',
+    branch: 'release/*',
+    require: ['ci/*', 'lint'],
+    bypass: ['Ada'],
+  }
+  t.same(await list('rule', 'list'), [
+    { repository: 'ada/rocket', branch: 'main', require: ['lint', 'ci/test'], bypass: [] },
+    release,
+  ])
+  t.match(
+    await done('rule', 'list', 'ada/rocket'),
+    /^REPOSITORY +BRANCH +REQUIRE +BYPASS\n.* main +lint ci\/test +-\n/,
+  )
+  await refused(2, /--require/, ...set)
+  await refused(1, /no user "bob"/, ...set, '--require', 'ci', '--bypass', 'bob')
+  await refused(
+    1,
+    /leave out "refs\/heads\/"/,
+    'rule',
+    'set',
+    'ada/rocket',
+    'refs/heads/x',
+    '--require',
+    'ci',
+  )
+  await refused(1, /no repository ada\/none/, 'rule', 'list', 'ada/none')
+  await refused(1, /no rule for the branch pattern "x"/, 'rule', 'remove', 'ada/rocket', 'x')
+  await done('rule', 'remove', 'ada/rocket', 'main')
+  t.same(await list('rule', 'list', 'ada/rocket'), [release])
+})
+
 t.test('usage', async (t) => {
   const { cli, refused } = await setUp(t)
   await refused(2, /^Usage: .*\n[\s\S]*user/)

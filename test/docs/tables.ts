@@ -44,7 +44,8 @@ function usageOf(option: Option): string {
 }
 
 function argumentOf(argument: Argument): string {
-  return argument.argChoices?.join('|') ?? argument.name().toUpperCase()
+  const text = argument.argChoices?.join('|') ?? argument.name().toUpperCase()
+  return argument.required ? text : `[${text}]`
 }
 
 function cell(text: string): string {

@@ -31,6 +31,10 @@ export function filling(
       select 'session' || n, n, 4000000000, 4000000000 from ${numbers('u', USERS)}`,
     `insert into auth_failures (address, failures, ends_at)
       select '192.0.2.' || n, 1, ${Date.now() + 200_000} from ${numbers('a', 5_000)}`,
+    `insert into branch_rules (repository_id, branch_pattern, required, created_at)
+      select r.n, 'release-' || u.n, '["ci/*"]', 1 from ${numbers('r', REPOSITORIES)}, ${numbers('u', 5)}`,
+    `insert into branch_rule_bypasses (rule_id, user_id)
+      select r.n, u.n from ${numbers('r', 5 * REPOSITORIES)}, ${numbers('u', 3)}`,
     `insert into statuses (repository_id, sha, context, id, state, created_at, updated_at)
       select r.n, ${hex("r.n || '/' || c.n")}, 'context ' || x.n, '0190b2c4-7b1e-7000-8000-000000000000', 'success', 1, 1
       from ${numbers('r', REPOSITORIES)}, ${numbers('c', commits)}, ${numbers('x', CONTEXTS)}
@@ -102,6 +106,8 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
   'all statuses of a commit': (store) => store.statuses.list(500, SHA),
   'counts of a commit': (store) => store.statuses.counts(500, SHA),
   'some statuses of a commit': (store) => store.statuses.listPart(500, SHA, 'context 3', 100),
+  'the rules of a branch': (store) => store.rules.requiredPatterns(500, 'release-3'),
+  'who may bypass the rules of a branch': (store) => store.rules.bypasses(500, 'release-3', 2),
   'a failure': (store) => store.failures.count('192.0.2.9', { limit: 30, window: 300 }),
   'a reservation and its release': async (store) => {
     const reservation = await store.failures.reserve('192.0.2.10', { limit: 30, window: 300 })

@@ -45,6 +45,11 @@ async function fill(store: Store): Promise<number> {
   const token = { userId: alice.id, name: 'CI', prefix: 'cst_1', scopes: ['repo'] }
   await store.tokens.create({ ...token, hash: 'h1', expiresAt: 1_999_999_999_999 })
   await store.tokens.create({ ...token, hash: 'h2', expiresAt: null })
+  await store.rules.set(id, {
+    branchPattern: 'release/*',
+    required: ['ci/*', 'é "\\\u2028 🚀'],
+    bypassUserIds: [alice.id, bob.id],
+  })
   await store.sessions.create('session', alice.id)
   await store.failures.count('192.0.2.1', { limit: 30, window: 60 })
   await recordEvent(store.engine.kysely, {
@@ -72,6 +77,7 @@ async function contentOf(store: Store) {
   )
   const tokens = await Promise.all(users.map(({ id }) => store.tokens.list(id)))
   const statuses = await Promise.all(repositories.map(({ id }) => store.statuses.list(id, SHA)))
+  const rules = await Promise.all(repositories.map(({ id }) => store.rules.list(id)))
   const access = await store.access.look(null, 'h1', 'alice', 'rocket')
   return {
     users,
@@ -79,6 +85,7 @@ async function contentOf(store: Store) {
     tokens,
     statuses,
     events: await store.auditLog.after(0, {}, 10),
+    rules,
     token: access.token,
     permission: access.repository?.permission,
   }

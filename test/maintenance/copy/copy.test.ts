@@ -5,14 +5,8 @@ import { openStore, type Store } from '../../../src/store/store.ts'
 import { createPostgresDatabase, databases, execute, openTestStore, sqlite } from '../../helpers/databases.ts'
 
 const TABLES = [
-  'users',
-  'repositories',
-  'collaborators',
-  'tokens',
-  'sessions',
-  'auth_failures',
-  'audit_events',
-  'statuses',
+  ...['users', 'repositories', 'collaborators', 'tokens', 'sessions', 'auth_failures'],
+  ...['audit_events', 'branch_rules', 'branch_rule_bypasses', 'statuses'],
 ]
 const SHA = 'a'.repeat(40)
 
@@ -42,6 +36,9 @@ for (const database of databases) {
     const statuses = await copied.statuses.list(id, SHA)
     t.equal(statuses.length, 1_200)
     t.same(statuses, await store.statuses.list(id, SHA))
+    const rules = await copied.rules.list(id)
+    t.equal(rules.length, 1)
+    t.same(rules, await store.rules.list(id))
 
     await copyStore(options, target, () => {})
     t.same(await copied.statuses.list(id, SHA), statuses, 'unchanged')
@@ -157,6 +154,7 @@ async function fill(store: Store): Promise<void> {
     expiresAt: 4e12,
   }
   await store.tokens.create({ ...token, hash: 'hash' })
+  await store.rules.set(one.id, { branchPattern: 'main', required: ['ci/*', 'é'], bypassUserIds: [bob.id] })
   await store.sessions.create('session', bob.id)
   await store.failures.count('192.0.2.1', { limit: 30, window: 300 })
   await recordEvent(store.engine.kysely, {

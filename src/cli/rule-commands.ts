@@ -1,0 +1,74 @@
+import type { Command } from 'commander'
+import { RuleViolation } from '../store/rule-violation.ts'
+import type { Store } from '../store/store.ts'
+import { printList } from './output.ts'
+import { splitFullName } from './repository-commands.ts'
+import type { WithStore } from './with-store.ts'
+
+export function addRuleCommands(program: Command, withStore: WithStore): void {
+  const rule = program.command('rule').description('manage the required checks of branches')
+
+  rule
+    .command('set')
+    .argument('<owner/name>')
+    .argument('<branch-pattern>')
+    .description('require checks on branches; replaces the rule with the same pattern')
+    .requiredOption(
+      '--require <pattern...>',
+      'contexts that must have reported success; * stands for any characters',
+    )
+    .option('--bypass <user...>', 'who may push to these branches without the checks')
+    .action((fullName: string, branchPattern: string, options: { require: string[]; bypass?: string[] }) =>
+      withStore(async (store) => {
+        const { owner, name } = splitFullName(fullName)
+        const { id } = await store.repositories.get(owner, name)
+        const bypassUserIds = await userIds(store, options.bypass ?? [])
+        await store.rules.set(id, { branchPattern, required: options.require, bypassUserIds })
+      }),
+    )
+
+  rule
+    .command('list')
+    .argument('[owner/name]')
+    .description('list the rules of one repository, or of all')
+    .option('--json', 'print one JSON array')
+    .action((fullName: string | undefined, options: { json?: boolean }) =>
+      withStore(async (store) => {
+        const rows: Record<string, string | string[]>[] = []
+        for (const { id, owner, name } of await repositories(store, fullName)) {
+          for (const { branchPattern, required, bypass } of await store.rules.list(id))
+            rows.push({ repository: `${owner}/${name}`, branch: branchPattern, require: required, bypass })
+        }
+        printList(rows, options.json, 'There are no rules.')
+      }),
+    )
+
+  rule
+    .command('remove')
+    .argument('<owner/name>')
+    .argument('<branch-pattern>')
+    .description('remove the rule with this pattern')
+    .action((fullName: string, branchPattern: string) =>
+      withStore(async (store) => {
+        const { owner, name } = splitFullName(fullName)
+        const { id } = await store.repositories.get(owner, name)
+        await store.rules.remove(id, branchPattern)
+      }),
+    )
+}
+
+async function repositories(store: Store, fullName: string | undefined) {
+  if (fullName === undefined) return store.repositories.list()
+  const { owner, name } = splitFullName(fullName)
+  return [await store.repositories.get(owner, name)]
+}
+
+async function userIds(store: Store, names: readonly string[]): Promise<number[]> {
+  return Promise.all(
+    names.map(async (name) => {
+      const user = await store.users.find(name)
+      if (!user) throw new RuleViolation(`there is no user "${name}"`)
+      return user.id
+    }),
+  )
+}

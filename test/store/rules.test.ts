@@ -1,0 +1,78 @@
+import { test } from 'tap'
+import { databases, openTestStore } from '../helpers/databases.ts'
+
+const violation = (message: string | RegExp) => ({ name: 'RuleViolation', message })
+
+for (const database of databases) {
+  test(database.name, async (t) => {
+    const { store } = await openTestStore(t, database)
+    const { rules } = store
+    const [alice, bob] = [await store.users.create('alice'), await store.users.create('Bob')]
+    const create = (name: string) =>
+      store.repositories.create({ owner: 'alice', name, visibility: 'public', objectFormat: 'sha1' })
+    const { id } = await create('rocket')
+    const other = await create('other')
+    const set = (branchPattern: string, required: string[], bypassUserIds: number[] = []) =>
+      rules.set(id, { branchPattern, required, bypassUserIds })
+
+    t.same([await rules.list(id), await rules.any(id), await rules.matches(id, 'main')], [[], false, false])
+    t.same(await rules.requiredPatterns(id, 'main'), [])
+    t.notOk(await rules.bypasses(id, 'main', alice.id), 'there is nothing to bypass')
+
+    await set('release/*', ['deploy', 'ci/*'], [bob.id, alice.id, bob.id])
+    await set('release/2', ['ci/*', 'lint', 'lint'], [alice.id])
+    await rules.set(other.id, { branchPattern: '*', required: ['other'], bypassUserIds: [] })
+    t.same(await rules.list(id), [
+      { branchPattern: 'release/*', required: ['deploy', 'ci/*'], bypass: ['alice', 'Bob'] },
+      { branchPattern: 'release/2', required: ['ci/*', 'lint'], bypass: ['alice'] },
+    ])
+    t.same(await rules.requiredPatterns(id, 'release/1/x'), ['deploy', 'ci/*'])
+    t.same(await rules.requiredPatterns(id, 'release/2'), ['deploy', 'ci/*', 'lint'], 'all rules together')
+    for (const name of ['release', 'Release/2', 'release-2', 'x/release/2', 'refs/heads/release/2'])
+      t.same([await rules.requiredPatterns(id, name), await rules.matches(id, name)], [[], false], name)
+    t.same(
+      [await rules.bypasses(id, 'release/2', alice.id), await rules.bypasses(id, 'release/2', bob.id)],
+      [true, false],
+      'a user must be named by every rule',
+    )
+    t.ok(await rules.bypasses(id, 'release/1', bob.id))
+
+    await set('release/*', ['e2e'])
+    t.same(await rules.requiredPatterns(id, 'release/1'), ['e2e'], 'replaces the rule at once')
+    t.notOk(await rules.bypasses(id, 'release/1', bob.id))
+    await rules.remove(id, 'release/2')
+    t.notOk(await rules.bypasses(id, 'release/2', alice.id))
+    await t.rejects(rules.remove(id, 'release/2'), violation(/no rule for the branch pattern "release\/2"/))
+
+    t.comment('limits')
+    const many = Array.from({ length: 21 }, (_, index) => `ci/${index}`)
+    await set('🚀'.repeat(255), many.slice(1))
+    await t.rejects(set('a'.repeat(256), ['ci']), violation(/256 characters long; at most 255/))
+    await t.rejects(set('main', many), violation(/21 required patterns; at most 20/))
+    await t.rejects(set('main', []), violation(/at least one/))
+    await t.rejects(set('main', ['']), violation(/empty/))
+    await t.rejects(set('main', ['a\0']), violation(/character/))
+    await t.rejects(set('main', ['\ud800']), violation(/character/))
+    await t.rejects(set('refs/heads/main', ['ci']), violation(/leave out "refs\/heads\/"/))
+    await t.rejects(
+      set(
+        'main',
+        ['ci'],
+        Array.from({ length: 21 }, (_, index) => index),
+      ),
+      violation(/21 users/),
+    )
+    for (let index = (await rules.list(id)).length; index < 100; index++) await set(`b${index}`, ['ci'])
+    await t.rejects(set('one more', ['ci']), violation(/100 rules/))
+    t.equal((await rules.list(id)).length, 100)
+    await set('b50', ['lint'])
+    t.same(await rules.requiredPatterns(id, 'b50'), ['lint'], 'a rule can still be replaced')
+
+    await set('b50', ['lint'], [bob.id])
+    await store.users.delete('bob')
+    t.notOk(await rules.bypasses(id, 'b50', bob.id))
+    await store.repositories.delete('alice', 'rocket')
+    t.same([await rules.list(id), await rules.any(id)], [[], false])
+    t.ok(await rules.any(other.id))
+  })
+}
