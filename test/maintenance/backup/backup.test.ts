@@ -210,10 +210,12 @@ for (const database of databases) {
     await fill(store)
     const folder = temporaryFolder(t)
     const file = join(folder, 'statuses.backup')
+    const continueFile = join(temporaryFolder(t), 'continue')
     const begin = async () => {
-      const program = resolve('test/maintenance/fixtures/stopped-backup.ts')
-      const running = startProcess(t, process.execPath, [program, JSON.stringify({ options, file })])
-      await running.printed(/stopped/)
+      const program = resolve('test/maintenance/fixtures/paused-backup.ts')
+      const input = JSON.stringify({ options, file, continueFile })
+      const running = startProcess(t, process.execPath, [program, input])
+      await running.printed(/paused/)
       return running
     }
     const killed = await begin()
@@ -235,7 +237,7 @@ for (const database of databases) {
     )
     t.equal(left.length, 1, 'keeps the draft of the running backup')
     t.ok(left[0]?.includes(`-${running.child.pid}-`))
-    running.child.kill('SIGCONT')
+    writeFileSync(continueFile, '')
     t.equal(await running.ended, 0, running.stderr())
     t.equal(readdirSync(folder).length, others.length + 2)
     const { store: restored } = await openTestStore(t, sqlite)
