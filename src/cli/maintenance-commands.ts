@@ -89,13 +89,13 @@ or PostgreSQL. It does not contain the repositories: after this command, copy th
     .option('--dry-run', 'only count what would be removed')
     .action(({ olderThan, dryRun = false }: { olderThan: string; dryRun?: boolean }) => {
       const before = Math.floor((Date.now() - parseDuration(olderThan)) / 1000)
-      const verb = dryRun ? 'would remove' : 'removed'
+      const verb = dryRun ? 'to be removed' : 'removed'
       return withStore(async (store) => {
         const progress = showCount()
         let [commits, statuses] = [0, 0]
         const say = (last: boolean) =>
           progress(
-            `Checked ${commits.toLocaleString('en')} commits, ${verb} ${statuses.toLocaleString('en')} statuses.`,
+            `Commits checked: ${commits.toLocaleString('en')}. Statuses ${verb}: ${statuses.toLocaleString('en')}.`,
             last,
           )
         const onCommits = (...counts: [number, number]) => {

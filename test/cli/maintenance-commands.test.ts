@@ -48,11 +48,11 @@ t.test('backs up, restores, checks and prunes', async (t) => {
   }
   t.equal((await runCliProcess(there, 'prune')).code, 2)
   const prune = await runCliProcess(there, 'prune', '--older-than', '365d')
-  t.same([prune.code, prune.stdout, prune.stderr], [0, '', 'Checked 1 commits, removed 0 statuses.\n'])
+  t.same([prune.code, prune.stdout, prune.stderr], [0, '', 'Commits checked: 1. Statuses removed: 0.\n'])
   // Until the clock has left the second of the report.
   await setTimeout(1_100)
   const wouldPrune = await runCliProcess(there, 'prune', '--older-than', '1s', '--dry-run')
-  t.same([wouldPrune.code, wouldPrune.stderr], [0, 'Checked 1 commits, would remove 1 statuses.\n'])
+  t.same([wouldPrune.code, wouldPrune.stderr], [0, 'Commits checked: 1. Statuses to be removed: 1.\n'])
   const restored = await openStore({ dataDir: there.DATA_DIR })
   t.teardown(() => restored.close())
   t.equal((await restored.statuses.list(id, sha)).length, 1)

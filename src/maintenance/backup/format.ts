@@ -34,7 +34,7 @@ export const VERSION = 1
 /** Parses the first line. @throws RuleViolation unless this version can restore the backup */
 export function readHeader(line: string): BackupHeader {
   const { format, version, created_at, migrations } = parse<BackupHeader>(line)
-  if (format !== FORMAT) throw new RuleViolation('the file is not a backup of a commit status server')
+  if (format !== FORMAT) throw new RuleViolation('it is not a backup of a commit status server')
   if (version !== VERSION || !migrations || !created_at)
     throw new RuleViolation(`the backup has the format version ${version}, but this server reads ${VERSION}`)
   return { format, version, created_at, migrations }

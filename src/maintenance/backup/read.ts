@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { pipeline } from 'node:stream/promises'
+import { getSystemErrorMessage } from 'node:util'
 import { createGunzip } from 'node:zlib'
 import { RuleViolation } from '../../store/rule-violation.ts'
 import { type BackupHeader, type BackupRows, damaged, readHeader, readPart } from './format.ts'
@@ -16,7 +17,7 @@ export interface BackupReader {
  * reader received may be damaged.
  *
  * @returns the highest id that each table with numbered rows ever gave out
- * @throws RuleViolation if the file is not a backup, damaged or incomplete; the system error if it cannot be read
+ * @throws RuleViolation, which names the file, if it cannot be read, is not a backup, damaged or incomplete
  */
 export async function readBackup(file: string, reader: BackupReader): Promise<Record<string, number>> {
   const hash = createHash('sha256')
@@ -46,12 +47,21 @@ export async function readBackup(file: string, reader: BackupReader): Promise<Re
     await pipeline(createReadStream(file), createGunzip(), async (chunks) => {
       for await (const line of linesOf(chunks)) await take(line)
     })
+    if (!lastIds) throw damaged()
+    return lastIds
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-    throw code.startsWith('Z_') ? damaged(error) : error
+    throw withFile(file, error)
   }
-  if (!lastIds) throw damaged()
-  return lastIds
+}
+
+/** Returns an error of the content or of the system as one that names the file; other errors as they are. */
+function withFile(file: string, error: unknown): unknown {
+  if (error instanceof RuleViolation) return new RuleViolation(`${file}: ${error.message}`, { cause: error })
+  if (!(error instanceof Error && 'code' in error)) return error
+  if (String(error.code).startsWith('Z_')) return withFile(file, damaged(error))
+  if (!('syscall' in error && (error.syscall === 'open' || error.syscall === 'read'))) return error
+  const reason = 'errno' in error ? getSystemErrorMessage(Number(error.errno)) : error.message
+  return new RuleViolation(`${file} cannot be read: ${reason}`, { cause: error })
 }
 
 /** Yields lines that end with LF. Other line separators are valid within JSON strings. */

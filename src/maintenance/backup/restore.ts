@@ -11,8 +11,8 @@ import { durableTables } from './write.ts'
 /**
  * Restores a backup of either kind of database into an empty database, in one transaction.
  *
- * @throws RuleViolation if the database is not empty, or if the file is not a backup, damaged or written by a newer
- * version; the system error if it cannot be read; StoreUnavailable
+ * @throws RuleViolation if the database is not empty, or if the file cannot be read, is not a backup, damaged or written
+ * by a newer version; StoreUnavailable
  */
 export async function restoreBackup(engine: Engine, file: string, onRows: OnRows): Promise<void> {
   // Reads the whole file first, to find damage before hours are spent on the rows before it.

@@ -169,7 +169,7 @@ t.test('rejects files that are not complete backups, and leaves the database emp
   const wrong: [string, Buffer, RegExp][] = [
     ['empty', Buffer.alloc(0), /damaged/],
     ['something else', Buffer.from('select 1'), /damaged/],
-    ['another gzip', gzipSync('{}\n'), /not a backup/],
+    ['another gzip', gzipSync('{}\n'), /: it is not a backup/],
     ['cut off', packed.subarray(0, -100), /damaged/],
     ['without its end', pack(lines.slice(0, -1)), /damaged/],
     ['without a line', pack(lines.toSpliced(2, 1)), /damaged/],
@@ -198,7 +198,14 @@ t.test('rejects files that are not complete backups, and leaves the database emp
     await t.rejects(restoreBackup(empty.engine, damagedFile, quiet), { name: 'RuleViolation', message }, name)
     t.equal(await empty.users.any(), false, `${name}: still empty`)
   }
-  await t.rejects(restoreBackup(empty.engine, '/nonexistent/file', quiet), { code: 'ENOENT' })
+  await t.rejects(restoreBackup(empty.engine, '/nonexistent/file', quiet), {
+    name: 'RuleViolation',
+    message: '/nonexistent/file cannot be read: no such file or directory',
+  })
+  await t.rejects(restoreBackup(empty.engine, '/tmp', quiet), {
+    name: 'RuleViolation',
+    message: /^\/tmp cannot be read: illegal operation on a directory$/,
+  })
   await t.rejects(writeBackup(store.engine, '/nonexistent/file', quiet), { code: 'ENOENT' })
   await restoreBackup(empty.engine, file, quiet)
   t.same(await contentOf(empty), await contentOf(store))
