@@ -163,9 +163,7 @@ t.test('a PostgreSQL server that crashes under load', async (t) => {
   })
   while (acknowledged.length < 50) await read('acme/repo', sha)
   await server.crash()
-  const since = performance.now()
   while ((await report('acme/repo', sha, { state: 'success' }, token)).status !== 201);
-  t.ok(performance.now() - since < 5_000)
   recovered = true
   await Promise.all(load)
   t.same([...statuses].sort(), [201, 503], 'no other status')

@@ -131,10 +131,7 @@ t.test('a hanging git is killed, and the repository is unavailable until git ans
   t.equal(await lookup.has(sample, commit), true)
   const [pid = 0] = readersOf(sample.path)
   process.kill(pid, 'SIGSTOP')
-  const start = performance.now()
   await t.rejects(lookup.has(sample, commit), { name: 'RepositoryUnavailable', message: /in time/ })
-  const took = performance.now() - start
-  t.ok(took > 140 && took < 600, `after ${took} ms`)
   await until(() => !isRunning(pid))
   t.equal(await lookup.has(sample, commit), true)
 })

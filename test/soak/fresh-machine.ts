@@ -1,8 +1,9 @@
 import { execFileSync, spawn } from 'node:child_process'
-import { copyFileSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, copyFileSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { homedir, tmpdir } from 'node:os'
 import { basename, join, resolve } from 'node:path'
 import tap, { type Test } from 'tap'
+import { npmEnvironment } from '../../clients/typescript/test/helpers/package.ts'
 import { codeBlocks, readDocument } from '../docs/machine.ts'
 import { requireProgram } from './require-program.ts'
 
@@ -38,14 +39,16 @@ function run(command: string, ...args: string[]): string {
 /** Makes the machine. @returns its root folder */
 function makeMachine(t: Test): string {
   const machine = mkdtempSync(join(tmpdir(), 'fresh-machine-'))
-  t.teardown(() => {
-    execFileSync('umount', [join(machine, 'proc')])
-    rmSync(machine, { recursive: true, force: true })
-  })
-  run('debootstrap', '--variant=minbase', `--include=${PACKAGES.join(',')}`, SUITE, machine)
+  t.teardown(() => rmSync(machine, { recursive: true, force: true }))
+  // The service's account must reach its root folder.
+  chmodSync(machine, 0o755)
+  run('debootstrap', '--variant=minbase', SUITE, machine)
   run('mount', '-t', 'proc', 'proc', join(machine, 'proc'))
+  t.teardown(() => run('umount', join(machine, 'proc')))
   // How this machine reaches the registry of npm.
   for (const file of ['/etc/resolv.conf', '/etc/hosts']) copyFileSync(file, join(machine, file))
+  // debootstrap cannot put what npm needs in order.
+  run('chroot', machine, 'apt-get', 'install', '--quiet', '--yes', '--no-install-recommends', ...PACKAGES)
   const certificates = process.env.NODE_EXTRA_CA_CERTS
   if (certificates) copyFileSync(certificates, join(machine, 'etc/ssl/machine.crt'))
   const settings = join(homedir(), '.npmrc')
@@ -56,7 +59,7 @@ function makeMachine(t: Test): string {
 }
 
 const ENVIRONMENT = {
-  ...process.env,
+  ...npmEnvironment(),
   PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
   HOME: '/root',
   TMPDIR: '/tmp',
@@ -89,7 +92,7 @@ tap.test('a fresh Debian goes from the packed file to a first report', async (t)
   })
   const ended = new Promise((end) => server.once('exit', (code, signal) => end(code ?? signal)))
   t.teardown(() => server.kill('SIGKILL'))
-  sh('until curl --silent --fail http://127.0.0.1:3000/healthz; do sleep 0.2; done')
+  sh('timeout 30 sh -c "until curl --silent --fail http://127.0.0.1:3000/healthz; do sleep 0.2; done"')
   t.match(sh(block(guide, 'curl --fail http://127.0.0.1:3000/readyz').split('\n').at(-2) ?? ''), /ready/)
 
   const users = block(guide, 'admin repo create alice/rocket')
