@@ -156,7 +156,10 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The token lacks the `repo` scope, or the caller may only read and tried to write. */
+        /**
+         * @description The token lacks the `repo` scope, or is limited to other repositories or contexts, or the caller may only read and
+         *     tried to write.
+         */
         Forbidden: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];

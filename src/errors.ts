@@ -40,6 +40,12 @@ const table = {
     403,
     'You have read access to this repository but not write access. Ask its owner for write access.',
   ],
+  token_excludes_repository: [
+    403,
+    'This token is limited to other repositories. Use a token that includes this repository.',
+  ],
+  token_excludes_push: [403, 'This token may not push. Use a token that may, or fetch without pushing.'],
+  token_excludes_context: [403, 'This token may not report this context.'],
   path_unknown: [404, 'This path does not exist. The API is documented under /docs.'],
   repository_unknown: [404, 'The repository does not exist, or you do not have access to it.'],
   token_unknown: [404, 'You have no such token. It may already have been revoked.'],

@@ -3,6 +3,7 @@ import type { components } from '../../generated/schema.ts'
 import type { Caller } from '../auth/access-policy.ts'
 import { combinedState } from '../domain/combined-state.ts'
 import { commitsOf } from '../domain/commits.ts'
+import { checkContext } from '../domain/context-limits.ts'
 import { ServiceError } from '../errors.ts'
 import type { CommitLookup } from '../git/commit-lookup.ts'
 import type { StatusRow } from '../store/statuses.ts'
@@ -32,8 +33,9 @@ export function createHandlers(
 ): Handlers<ApiCaller> {
   const commits = commitsOf(statuses, lookup)
   return {
-    async reportStatus({ params, body }, { repository }) {
+    async reportStatus({ params, body }, { repository, token }) {
       const sha = commits.fullId(repository, params.sha)
+      checkContext(token?.limits.contexts ?? null, body.context)
       if (!(await commits.has(repository, sha))) throw new ServiceError('commit_unknown')
       const row = await statuses.report({
         repositoryId: repository.id,
@@ -42,6 +44,7 @@ export function createHandlers(
         state: body.state,
         description: body.description ?? null,
         targetUrl: body.target_url ?? null,
+        reporterId: token?.reporterId ?? null,
       })
       if (!row) throw new ServiceError('repository_unknown')
       onReported(row.state)

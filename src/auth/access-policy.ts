@@ -6,12 +6,14 @@ import type { Access, RepositoryAccess } from '../store/access.ts'
 export interface Requirement {
   access: 'read' | 'write'
   scopes: readonly Scope[]
+  /** Whether it pushes with git. */
+  push?: boolean
 }
 
 /** A caller that passed the access policy. */
 export interface Caller {
   /** null for an anonymous caller. */
-  token: { id: string; userId: number } | null
+  token: Pick<NonNullable<Access['token']>, 'id' | 'userId' | 'limits' | 'reporterId'> | null
   repository: RepositoryAccess
 }
 
@@ -35,8 +37,13 @@ export function applyAccessPolicy(
       throw new ServiceError('scope_missing')
   }
   if (repository === null) throw new ServiceError(anonymous ? 'credential_missing' : 'repository_unknown')
-  if (requirement.access === 'write' && anonymous) throw new ServiceError('credential_missing')
-  if (requirement.access === 'write' && repository.permission !== 'write') throw new ServiceError('read_only')
+  if (requirement.access === 'write') {
+    if (token === null) throw new ServiceError('credential_missing')
+    const { repositories, push } = token.limits
+    if (repositories?.includes(repository.id) === false) throw new ServiceError('token_excludes_repository')
+    if (repository.permission !== 'write') throw new ServiceError('read_only')
+    if (requirement.push && !push) throw new ServiceError('token_excludes_push')
+  }
   return { token, repository }
 }
 

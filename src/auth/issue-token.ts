@@ -1,4 +1,5 @@
 import type { Store } from '../store/store.ts'
+import type { TokenLimits } from '../store/token-limits.ts'
 import type { TokenInfo } from '../store/tokens.ts'
 import { createToken, hashToken, tokenPrefix } from './token.ts'
 
@@ -8,6 +9,8 @@ export interface TokenRequest {
   scopes: string[]
   /** Milliseconds since the epoch; null: never expires. */
   expiresAt: number | null
+  /** Default: it may do what its user may. */
+  limits?: TokenLimits
 }
 
 /** Creates a token. Returns the only copy of the secret: the database stores a hash. */

@@ -1,6 +1,8 @@
+type Cell = string | boolean | readonly string[] | null
+
 /** Prints a list to stdout: one JSON array for scripts, or aligned columns for people. */
 export function printList(
-  rows: readonly Record<string, string | string[] | null>[],
+  rows: readonly Record<string, Cell>[],
   json: boolean | undefined,
   empty: string,
 ): void {
@@ -31,8 +33,11 @@ export function printList(
   }
 }
 
-function cellOf(value: string | string[] | null | undefined): string {
-  return [value ?? []].flat().join(' ') || '-'
+function cellOf(value: Cell | undefined): string {
+  if (typeof value === 'boolean') return value ? 'yes' : 'no'
+  const text = [value ?? []].flat().join(' ') || '-'
+  // Contexts and names come from others: they must not send control characters to the terminal.
+  return text.replace(/\p{Cc}/gu, '\ufffd')
 }
 
 /** Prints one line to stdout. */

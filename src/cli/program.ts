@@ -5,6 +5,7 @@ import { addCopyCommand } from './copy-command.ts'
 import { addMaintenanceCommands } from './maintenance-commands.ts'
 import { addRepositoryCommands } from './repository-commands.ts'
 import { addRuleCommands } from './rule-commands.ts'
+import { addStatusCommands } from './status-commands.ts'
 import { addTokenCommands } from './token-commands.ts'
 import { addUserCommands } from './user-commands.ts'
 import { readSettings, withStoreOf } from './with-store.ts'
@@ -31,6 +32,7 @@ export function createProgram(environment: NodeJS.ProcessEnv): Command {
   addRepositoryCommands(program, withStore)
   addRuleCommands(program, withStore)
   addTokenCommands(program, withStore)
+  addStatusCommands(program, withStore)
   addBlockedCommands(program, withStore)
   addCopyCommand(program, settings)
   addMaintenanceCommands(program, withStore)

@@ -7,6 +7,7 @@ import { formatTime } from '../store/time.ts'
 import type { User } from '../store/users.ts'
 import { parseExpiry } from './expiry.ts'
 import { print, printList } from './output.ts'
+import { splitFullName } from './repository-commands.ts'
 import type { WithStore } from './with-store.ts'
 
 export function addTokenCommands(program: Command, withStore: WithStore): void {
@@ -19,14 +20,29 @@ export function addTokenCommands(program: Command, withStore: WithStore): void {
     .option('--name <name>', 'name shown in lists', 'command line')
     .option('--no-scopes', 'omit the scope "repo", which the API requires')
     .option('--expires <when>', 'duration (90d), date, or date-time with Z or an offset')
-    .action((userName: string, options: { name: string; scopes: boolean; expires?: string }) => {
+    .option(
+      '--repo <owner/name...>',
+      'limit the token to repositories; it gives no more access than its user has',
+    )
+    .option(
+      '--context <pattern...>',
+      'limit it to reports of contexts that match; * matches any characters, / included',
+    )
+    .option('--no-push', 'allow git fetch but not git push')
+    .action((userName: string, options: CreateOptions) => {
       const expiresAt = options.expires === undefined ? null : parseExpiry(options.expires, Date.now())
+      const contexts = options.context ?? null
       return withStore(async (store) => {
         const { secret } = await issueToken(store.tokens, {
           userId: (await findUser(store, userName)).id,
           name: options.name,
           scopes: options.scopes ? [scopes.repo] : [],
           expiresAt,
+          limits: {
+            repositories: options.repo ? await repositoryIds(store, options.repo) : null,
+            contexts,
+            push: options.push,
+          },
         })
         print(secret)
       })
@@ -48,6 +64,10 @@ export function addTokenCommands(program: Command, withStore: WithStore): void {
           created_at: formatTime(row.created_at),
           expires_at: row.expires_at === null ? null : new Date(row.expires_at).toISOString(),
           last_used_at: row.last_used_at === null ? null : formatTime(row.last_used_at),
+          // In the table an empty list would look like no limit.
+          repositories: row.repositories?.length === 0 && !options.json ? 'none' : row.repositories,
+          contexts: row.contexts,
+          push: row.push,
         }))
         printList(rows, options.json, 'There are no tokens.')
       }),
@@ -58,6 +78,24 @@ export function addTokenCommands(program: Command, withStore: WithStore): void {
     .argument('<id>')
     .description('revoke a token; it is refused from the next request on')
     .action((id: string) => withStore((store) => store.tokens.revoke(id)))
+}
+
+interface CreateOptions {
+  name: string
+  scopes: boolean
+  expires?: string
+  repo?: string[]
+  context?: string[]
+  push: boolean
+}
+
+async function repositoryIds(store: Store, fullNames: readonly string[]): Promise<number[]> {
+  const ids = new Set<number>()
+  for (const fullName of fullNames) {
+    const { owner, name } = splitFullName(fullName)
+    ids.add((await store.repositories.get(owner, name)).id)
+  }
+  return [...ids]
 }
 
 async function findUser(store: Store, name: string): Promise<User> {

@@ -1,26 +1,28 @@
 import { ServiceError } from '../errors.ts'
 import type { CommitLookup } from '../git/commit-lookup.ts'
-import { commitIdLength } from '../git/repository.ts'
+import { commitIdLength, type ObjectFormat } from '../git/repository.ts'
 import type { RepositoryAccess } from '../store/access.ts'
 import type { Store } from '../store/store.ts'
+
+/**
+ * Returns the id in lower case, as it is stored.
+ *
+ * @throws ServiceError `field_invalid` unless it is a full id in the repository's object format
+ */
+export function fullCommitId(format: ObjectFormat, sha: string): string {
+  const length = commitIdLength(format)
+  if (!/^[0-9a-f]+$/i.test(sha)) throw new ServiceError('field_invalid', 'sha must consist of hex digits')
+  if (sha.length === length) return sha.toLowerCase()
+  throw new ServiceError(
+    'field_invalid',
+    `sha is ${sha.length} hex digits long; the commit ids of this repository have ${length}`,
+  )
+}
 
 /** Returns functions that look up commits of a repository, by stored statuses and in git. */
 export function commitsOf(statuses: Store['statuses'], lookup: CommitLookup) {
   return {
-    /**
-     * Returns the id in lower case, as it is stored.
-     *
-     * @throws ServiceError `field_invalid` unless it is a full id in the repository's object format
-     */
-    fullId(repository: RepositoryAccess, sha: string): string {
-      const length = commitIdLength(repository.objectFormat)
-      if (!/^[0-9a-f]+$/i.test(sha)) throw new ServiceError('field_invalid', 'sha must consist of hex digits')
-      if (sha.length === length) return sha.toLowerCase()
-      throw new ServiceError(
-        'field_invalid',
-        `sha is ${sha.length} hex digits long; the commit ids of this repository have ${length}`,
-      )
-    },
+    fullId: ({ objectFormat }: RepositoryAccess, sha: string) => fullCommitId(objectFormat, sha),
 
     /**
      * Returns whether the commit has statuses or git has it. A commit with statuses stays known after git's garbage

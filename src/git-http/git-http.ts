@@ -68,7 +68,12 @@ function createAuthorize(authorizer: Authorizer): Authorize {
   return async (request, { owner, name }, access) => {
     const credential = readCredential(headerValues(request.raw.rawHeaders, 'authorization'), readers)
     const attempt = { credential, address: request.client.address }
-    const { repository } = await authorizer.authorize(attempt, owner, name, { access, scopes: [scopes.repo] })
+    const { repository } = await authorizer.authorize(attempt, owner, name, {
+      access,
+      scopes: [scopes.repo],
+      // Only a push needs write access here.
+      push: access === 'write',
+    })
     return repository
   }
 }

@@ -1,7 +1,7 @@
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { schemas } from '../../generated/schemas.ts'
 import type { Engine } from '../store/engine.ts'
-import { readRequired } from '../store/rules.ts'
+import { readPatterns } from '../store/patterns.ts'
 import type { Tables } from '../store/tables.ts'
 import { attempt, messageOf, readableRows } from './readable-rows.ts'
 import { countRows, keyedTables, type OnRows, type Row } from './rows.ts'
@@ -9,8 +9,11 @@ import { countRows, keyedTables, type OnRows, type Row } from './rows.ts'
 /** Rows read at a time. */
 const BATCH = 1_000
 
-/** Foreign keys: the column of each table, and the table that it refers to. */
-const REFERENCES = [
+/**
+ * References: the column of each table, and the table that it refers to. An orphaned row is useless, except where
+ * only the reference is lost: `clears`.
+ */
+const REFERENCES: readonly Reference[] = [
   { table: 'collaborators', column: 'repository_id', parents: 'repositories' },
   { table: 'collaborators', column: 'user_id', parents: 'users' },
   { table: 'tokens', column: 'user_id', parents: 'users' },
@@ -19,7 +22,16 @@ const REFERENCES = [
   { table: 'branch_rule_bypasses', column: 'rule_id', parents: 'branch_rules' },
   { table: 'branch_rule_bypasses', column: 'user_id', parents: 'users' },
   { table: 'statuses', column: 'repository_id', parents: 'repositories' },
-] as const
+  { table: 'tokens', column: 'reporter_id', parents: 'reporters', clears: true },
+  { table: 'statuses', column: 'reporter_id', parents: 'reporters', clears: true },
+]
+
+interface Reference {
+  table: keyof Tables
+  column: string
+  parents: keyof Tables
+  clears?: boolean
+}
 
 const STATES = new Set<unknown>(schemas.State.enum)
 const ID_LENGTHS: Record<string, number> = { sha1: 40, sha256: 64 }
@@ -81,6 +93,7 @@ async function readAll(db: Kysely<Tables>, found: IntegrityResult, onRows: OnRow
     for await (const rows of readableRows(db, table, BATCH, damage)) {
       if (table.name === 'statuses')
         found.findings.push(...rows.flatMap((row) => statusFindings(row, lengths)))
+      if (table.name === 'tokens') found.findings.push(...rows.flatMap(tokenFindings))
       if (table.name === 'branch_rules') found.findings.push(...rows.flatMap(ruleFindings))
       done += rows.length
       onRows(table.name, done, total)
@@ -88,29 +101,38 @@ async function readAll(db: Kysely<Tables>, found: IntegrityResult, onRows: OnRow
   }
 }
 
-/** Removes rows that refer to a missing row. @returns one sentence for each problem that this solved */
+/**
+ * Removes rows that refer to a missing row, or only the reference where the row is of use without it.
+ *
+ * @returns one sentence for each problem that this solved
+ */
 export async function removeOrphans({ kysely }: Engine): Promise<string[]> {
   return kysely.transaction().execute(async (db) => {
     const found: string[] = []
     for (const reference of REFERENCES) {
       const orphans = await findOrphans(db, reference)
       if (orphans.length === 0) continue
-      const { table, column, parents } = reference
-      await sql`delete from ${sql.table(table)}
-        where ${sql.ref(column)} not in (select id from ${sql.table(parents)})`.execute(db)
-      found.push(...orphans)
+      const { table, column, clears = false } = reference
+      const remove = clears
+        ? sql`update ${sql.table(table)} set ${sql.ref(column)} = null`
+        : sql`delete from ${sql.table(table)}`
+      await sql`${remove} where ${isOrphaned(reference)}`.execute(db)
+      found.push(...orphans.map((text) => (clears ? `${text} (the rows are kept without it)` : text)))
     }
     return found
   })
 }
 
-async function findOrphans(
-  db: Kysely<Tables>,
-  { table, column, parents }: (typeof REFERENCES)[number],
-): Promise<string[]> {
+function isOrphaned({ column, parents }: Reference): RawBuilder<boolean> {
+  // Without the first condition, null would not be in an empty table.
+  return sql`${sql.ref(column)} is not null and ${sql.ref(column)} not in (select id from ${sql.table(parents)})`
+}
+
+async function findOrphans(db: Kysely<Tables>, reference: Reference): Promise<string[]> {
+  const { table, column, parents } = reference
   const { rows } = await sql<{ parent: number; rows: number }>`
     select ${sql.ref(column)} as parent, count(*) as rows from ${sql.table(table)}
-    where ${sql.ref(column)} not in (select id from ${sql.table(parents)})
+    where ${isOrphaned(reference)}
     group by ${sql.ref(column)} order by ${sql.ref(column)}`.execute(db)
   return rows.map(
     ({ parent, rows }) => `${table}: ${rows} rows with the ${column} ${parent}, which is not in ${parents}`,
@@ -136,9 +158,17 @@ function statusFindings(row: Row, lengths: Map<unknown, number | undefined> | un
   return wrong.map((what) => `status ${JSON.stringify([repository_id, sha, context])}: ${what}`)
 }
 
+/** Returns what is wrong with the limits of a token. Limits that cannot be read allow nothing. */
+function tokenFindings({ id, repositories, contexts }: Row): string[] {
+  const readable =
+    (repositories === null || /^ (?:\d+ )*$/.test(String(repositories))) &&
+    (contexts === null || readPatterns(String(contexts)) !== null)
+  return readable ? [] : [`token ${id}: its limits cannot be read; revoke it, and create another one`]
+}
+
 /** Returns what is wrong with a stored branch rule. A rule that cannot be read refuses every push to its branches. */
 function ruleFindings({ repository_id, branch_pattern, required }: Row): string[] {
-  if (readRequired(String(required)) !== null) return []
+  if (readPatterns(String(required)) !== null) return []
   return [
     `branch rule ${JSON.stringify([repository_id, branch_pattern])}: its required patterns cannot be read; set the rule again`,
   ]

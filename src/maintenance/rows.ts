@@ -20,6 +20,7 @@ const tables = {
   users: ['id'],
   repositories: ['id'],
   collaborators: ['repository_id', 'user_id'],
+  reporters: ['id'],
   tokens: ['id'],
   sessions: ['hash'],
   auth_failures: ['address'],

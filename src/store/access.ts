@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { memoizeByObject } from '../util/memoize-by-object.ts'
 import type { Engine } from './engine.ts'
 import { accessKey, type Failures, failureColumns } from './failures.ts'
@@ -6,6 +6,7 @@ import { isName, isOwnerName, nameKey } from './names.ts'
 import { prepare } from './prepared.ts'
 import { repositoryPath } from './repositories.ts'
 import type { Permission } from './tables.ts'
+import { limitColumns, NO_LIMITS, readLimits, type TokenLimits } from './token-limits.ts'
 
 /** What the database knows of a caller and a repository. */
 export interface Access {
@@ -18,6 +19,9 @@ export interface Access {
     scopes: string[]
     expiresAt: number | null
     lastUsedAt: number | null
+    limits: TokenLimits
+    /** Stored with its reports. */
+    reporterId: number | null
   } | null
   /** null: no such repository, or none that the caller may read. Nothing here tells the two apart. */
   repository: RepositoryAccess | null
@@ -30,23 +34,38 @@ export interface RepositoryAccess {
   path: string
   /** Whether its files are in the server's own folder. */
   managed: boolean
-  /** What the token's user was given, or has as the owner; null: may read because the repository is public. */
+  /**
+   * What the token's user was given, or has as the owner, if the token is not limited to other repositories; null: may
+   * read because the repository is public.
+   */
   permission: Permission | null
 }
 
-/** Whether the row of `users`, null for an anonymous caller, may read the repository that `collaborators` is joined to. */
-export const mayRead = sql<boolean>`(repositories.visibility = 'public' or collaborators.permission is not null
-  or users.name_key = repositories.owner_key)`
-
 /**
- * The same, and the repository is the one that was named, not one that was read in its place. One expression of all
- * columns, so that a database can decide only when it has read all of them, and look nothing up by it.
+ * Returns what the row of `users`, null for an anonymous caller, may do with the repository that `collaborators` is joined
+ * to.
+ *
+ * @param included whether the caller's credential gives access to the repository, if the user has any
  */
-export const mayReadNamed = sql<boolean>`case when ${mayRead} then repositories.id - coalesce(named.id, 0) end = 0`
+export function accessRules(included: RawBuilder<boolean> = sql`true`) {
+  const mayRead = sql<boolean>`(repositories.visibility = 'public' or ${included}
+    and (collaborators.permission is not null or users.name_key = repositories.owner_key))`
+  return {
+    mayRead,
+    /**
+     * The same, and the repository is the one that was named, not one that was read in its place. One expression of all
+     * columns, so that a database can decide only when it has read all of them, and look nothing up by it.
+     */
+    mayReadNamed: sql<boolean>`case when ${mayRead} then repositories.id - coalesce(named.id, 0) end = 0`,
+    permission: sql<Permission | null>`case when ${included} then
+      case when users.name_key = repositories.owner_key then 'write' else collaborators.permission end end`,
+  }
+}
 
-/** What that user may do with it. */
-export const permission = sql<Permission | null>`case when users.name_key = repositories.owner_key then 'write'
-  else collaborators.permission end`
+/** Whether the repository is one to which the token is limited. Decided in SQL, so that others are like missing ones. */
+const included = sql<boolean>`(tokens.repositories is null
+  or tokens.repositories like '% ' || repositories.id || ' %')`
+const { mayReadNamed, permission } = accessRules(included)
 
 /**
  * Who asks for which repository with what right, in one statement.
@@ -100,6 +119,8 @@ export function accessStore(engine: Engine, folder: string) {
           'tokens.scopes',
           'tokens.expires_at',
           'tokens.last_used_at',
+          ...limitColumns.map((column) => `tokens.${column}` as const),
+          'tokens.reporter_id',
           'repositories.id as repository_id',
           'repositories.object_format',
           'repositories.path',
@@ -148,6 +169,10 @@ interface Row {
   scopes: string | null
   expires_at: number | null
   last_used_at: number | null
+  repositories: string | null
+  contexts: string | null
+  push: number | null
+  reporter_id: number | null
   repository_id: number | null
   object_format: 'sha1' | 'sha256' | null
   path: string | null
@@ -171,7 +196,14 @@ function tokenOf(row: Row): Access['token'] {
     scopes: row.scopes ? row.scopes.split(' ') : [],
     expiresAt: row.expires_at,
     lastUsedAt: row.last_used_at,
+    limits: limitsOf(row),
+    reporterId: row.reporter_id,
   }
+}
+
+function limitsOf({ repositories, contexts, push }: Row): TokenLimits {
+  const isLimited = repositories !== null || contexts !== null || push === 0
+  return isLimited ? readLimits({ repositories, contexts, push: push ?? 0 }) : NO_LIMITS
 }
 
 function repositoryOf(row: Row, folder: string): Access['repository'] {

@@ -2,6 +2,15 @@ import { type Kysely, sql, type TableMetadata } from 'kysely'
 import type { DialectSql, Engine } from './engine.ts'
 import type { Tables } from './tables.ts'
 
+/** Statements that add a reporter for each token without one: of an older version, or restored from its backup. */
+export const addMissingReporters = [
+  `insert into reporters (user_name, token_id, token_name)
+    select users.name, tokens.id, tokens.name from tokens join users on users.id = tokens.user_id
+    where tokens.reporter_id is null and tokens.id not in (select token_id from reporters) order by tokens.created_at, tokens.id`,
+  `update tokens set reporter_id = (select reporters.id from reporters where reporters.token_id = tokens.id)
+    where reporter_id is null`,
+]
+
 /** Migrations in the order in which they are applied. Never change a released one; add another. */
 const migrations: Record<string, (dialect: DialectSql) => string[]> = {
   '001-initial': ({ serial, integer, text, clustered }) => [
@@ -75,6 +84,21 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
   '002-auth-reservations': ({ integer }) => [
     `alter table auth_failures add column reserved ${integer} not null default 0`,
     `alter table auth_failures add column reserved_until ${integer} not null default 0`,
+  ],
+  '003-token-limits': ({ serial, integer, text }) => [
+    `create table reporters (
+      id ${serial},
+      user_name ${text} not null,
+      token_id ${text} not null unique,
+      token_name ${text} not null
+    )`,
+    `alter table tokens add column repositories ${text}`,
+    `alter table tokens add column contexts ${text}`,
+    `alter table tokens add column push ${integer} not null default 1`,
+    `alter table tokens add column reporter_id ${integer} references reporters (id)`,
+    ...addMissingReporters,
+    // Not a foreign key: on PostgreSQL each report would lock the row of its reporter. Rows of reporters are never deleted.
+    `alter table statuses add column reporter_id ${integer}`,
   ],
   '004-accounts': ({ serial, integer, text }) => [
     `alter table users add column locked_at ${integer}`,
@@ -177,6 +201,7 @@ const ownTables: Record<keyof Tables, true> = {
   users: true,
   repositories: true,
   collaborators: true,
+  reporters: true,
   tokens: true,
   statuses: true,
   sessions: true,

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { mayRead, mayReadNamed, permission } from './access.ts'
+import { accessRules } from './access.ts'
 import type { Engine } from './engine.ts'
 import { nameKey } from './names.ts'
 import { prepare } from './prepared.ts'
@@ -19,6 +19,8 @@ export interface ListedRepository {
   /** null if it is visible only because it is public. */
   permission: Permission | null
 }
+
+const { mayRead, mayReadNamed, permission } = accessRules()
 
 type Row = Omit<ListedRepository, 'path' | 'managed'> & { path: string | null }
 

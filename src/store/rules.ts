@@ -2,6 +2,7 @@ import type { Kysely } from 'kysely'
 import { memoizeByObject } from '../util/memoize-by-object.ts'
 import { matchesPattern } from '../util/pattern.ts'
 import type { Engine } from './engine.ts'
+import { checkPattern, checkPatterns, readPatterns } from './patterns.ts'
 import { prepare } from './prepared.ts'
 import { RuleViolation } from './rule-violation.ts'
 import type { Tables } from './tables.ts'
@@ -23,10 +24,8 @@ export interface NewBranchRule {
   bypassUserIds: readonly number[]
 }
 
-/** Limits of the rules of a repository. Patterns are counted in code points. */
+/** Limits of the rules of a repository. */
 const MAX_RULES = 100
-const MAX_PATTERNS = 20
-const MAX_PATTERN_LENGTH = 255
 const MAX_BYPASSES = 20
 
 /**
@@ -51,7 +50,7 @@ export function ruleStore(engine: Engine) {
       .where('branch_rule_bypasses.user_id', '=', p.userId),
   )
   const requiredOf = memoizeByObject((row: { branch_pattern: string; required: string }): string[] => {
-    const required = readRequired(row.required)
+    const required = readPatterns(row.required)
     if (required === null) throw new Error(`the rule for ${row.branch_pattern} cannot be read`)
     return required
   })
@@ -161,17 +160,6 @@ export function ruleStore(engine: Engine) {
   }
 }
 
-/** Returns the patterns in a stored JSON array; null if it is not one. */
-export function readRequired(text: string): string[] | null {
-  try {
-    const value: unknown = JSON.parse(text)
-    if (!Array.isArray(value) || value.length === 0) return null
-    return value.every((item): item is string => typeof item === 'string') ? value : null
-  } catch {
-    return null
-  }
-}
-
 /** Returns the rule without duplicates. @throws RuleViolation if it breaks a limit */
 function checked({ branchPattern, required, bypassUserIds }: NewBranchRule): NewBranchRule {
   if (branchPattern.startsWith('refs/heads/'))
@@ -182,26 +170,13 @@ function checked({ branchPattern, required, bypassUserIds }: NewBranchRule): New
     bypassUserIds: [...new Set(bypassUserIds)],
   }
   checkPattern('branch pattern', branchPattern)
-  for (const pattern of rule.required) checkPattern('required pattern', pattern)
+  checkPatterns('required pattern', rule.required)
   if (rule.required.length === 0) throw new RuleViolation('a rule requires at least one pattern')
-  if (rule.required.length > MAX_PATTERNS)
-    throw new RuleViolation(`${rule.required.length} required patterns; at most ${MAX_PATTERNS} are allowed`)
   if (rule.bypassUserIds.length > MAX_BYPASSES)
     throw new RuleViolation(
       `${rule.bypassUserIds.length} users who may bypass; at most ${MAX_BYPASSES} are allowed`,
     )
   return rule
-}
-
-function checkPattern(what: string, pattern: string): void {
-  const length = [...pattern].length
-  if (length === 0) throw new RuleViolation(`the ${what} is empty`)
-  if (length > MAX_PATTERN_LENGTH)
-    throw new RuleViolation(
-      `the ${what} is ${length} characters long; at most ${MAX_PATTERN_LENGTH} are allowed`,
-    )
-  if (!pattern.isWellFormed() || pattern.includes('\0'))
-    throw new RuleViolation(`the ${what} contains a character that no name can have`)
 }
 
 async function checkCount(db: Kysely<Tables>, repositoryId: number): Promise<void> {

@@ -3,6 +3,7 @@ import { schemas } from '../../generated/schemas.ts'
 import { type Engine, ForeignKeyViolation, type LimitedWrite } from './engine.ts'
 import { newId } from './ids.ts'
 import { prepare } from './prepared.ts'
+import { RuleViolation } from './rule-violation.ts'
 import type { StatusState, Tables } from './tables.ts'
 import { nowInSeconds } from './time.ts'
 
@@ -18,6 +19,12 @@ export interface StatusRow {
   updated_at: number
 }
 
+/** A status with the names of the user and the token of its latest report; null if it is older than their record. */
+export interface ReportedStatus extends StatusRow {
+  reporter_user: string | null
+  reporter_token: string | null
+}
+
 export interface Report {
   repositoryId: number
   sha: string
@@ -25,6 +32,8 @@ export interface Report {
   state: StatusState
   description: string | null
   targetUrl: string | null
+  /** The `reporter_id` of the token that sent it. */
+  reporterId?: number | null
 }
 
 /** Names a commit whose statuses are asked for. */
@@ -60,12 +69,13 @@ export class TooManyContexts extends Error {
 }
 
 interface ReportValues extends Report {
+  reporterId: number | null
   /** Of the status, if it is a new one. */
   id: string
   now: number
 }
 
-const stored = ['repository_id', ...columns] as const
+const stored = ['repository_id', ...columns, 'reporter_id'] as const
 
 /** The columns of a new status. */
 function rowOf(report: ReportValues) {
@@ -79,6 +89,7 @@ function rowOf(report: ReportValues) {
     target_url: report.targetUrl,
     created_at: report.now,
     updated_at: report.now,
+    reporter_id: report.reporterId,
   }
 }
 
@@ -110,6 +121,7 @@ export function statusStore(engine: Engine, maxContexts: number) {
       description: (eb) => eb.ref('excluded.description'),
       target_url: (eb) => eb.ref('excluded.target_url'),
       updated_at: later(sql.ref('excluded.updated_at')),
+      reporter_id: (eb) => eb.ref('excluded.reporter_id'),
     })
 
   const upsert = prepare<ReportValues>()((p) =>
@@ -140,6 +152,7 @@ export function statusStore(engine: Engine, maxContexts: number) {
         description: p.description,
         target_url: p.targetUrl,
         updated_at: later(p.now),
+        reporter_id: p.reporterId,
       })
       .where('repository_id', '=', p.repositoryId)
       .where('sha', '=', p.sha)
@@ -173,7 +186,9 @@ export function statusStore(engine: Engine, maxContexts: number) {
   const part = prepare<{ repositoryId: number; sha: string; after: string; limit: number }>()((p) =>
     kysely
       .selectFrom('statuses')
-      .select(columns)
+      .leftJoin('reporters', 'reporters.id', 'statuses.reporter_id')
+      .select(columns.map((column) => `statuses.${column}` as const))
+      .select(['reporters.user_name as reporter_user', 'reporters.token_name as reporter_token'])
       .where('repository_id', '=', p.repositoryId)
       .where('sha', '=', p.sha)
       .where('context', '>', p.after)
@@ -205,7 +220,7 @@ export function statusStore(engine: Engine, maxContexts: number) {
      */
     async report(report: Report): Promise<StatusRow | undefined> {
       const { repositoryId, sha, context, state, description, targetUrl } = report
-      const values = { ...report, id: newId(), now: nowInSeconds() }
+      const values = { ...report, reporterId: report.reporterId ?? null, id: newId(), now: nowInSeconds() }
       const group = keyOf(repositoryId, sha)
       const row = await engine.writeLimited(write, values, group).catch((error: unknown) => {
         // One deleted meanwhile leaves nothing behind.
@@ -231,12 +246,12 @@ export function statusStore(engine: Engine, maxContexts: number) {
     },
 
     /**
-     * The next statuses of a commit, ordered by the code points of `context`. What was read before may be out of date
-     * by then.
+     * The next statuses of a commit with their reporters, ordered by the code points of `context`. What was read before
+     * may be out of date by then.
      *
      * @param after a context; those behind it are read. Empty: from the first one on
      */
-    listPart(repositoryId: number, sha: string, after: string, limit: number): Promise<StatusRow[]> {
+    listPart(repositoryId: number, sha: string, after: string, limit: number): Promise<ReportedStatus[]> {
       return engine.read(part, { repositoryId, sha, after, limit })
     },
 
@@ -251,9 +266,26 @@ export function statusStore(engine: Engine, maxContexts: number) {
       return counts
     },
 
+    /**
+     * Removes the status of a context. The next read in every process is without it.
+     *
+     * @throws RuleViolation if nothing was reported for the context
+     */
+    async delete(repositoryId: number, sha: string, context: string): Promise<void> {
+      // On Kysely's connection, whose commits clear the caches, since `any` and the number of contexts change too.
+      const deleted = await kysely
+        .deleteFrom('statuses')
+        .where('repository_id', '=', repositoryId)
+        .where('sha', '=', sha)
+        .where('context', '=', context)
+        .returning('context')
+        .executeTakeFirst()
+      if (!deleted) throw new RuleViolation(`the commit ${sha} has no status of the context "${context}"`)
+    },
+
     /** Returns whether anything has been reported on the commit. */
     async any(repositoryId: number, sha: string): Promise<boolean> {
-      // A key of its own, which no report invalidates: only a deletion, which invalidates everything, removes all statuses.
+      // A key of its own, which no report invalidates: only a deletion, which clears the cache, removes all statuses.
       const cache = { key: `any ${repositoryId} ${sha}`, cacheable: (rows: unknown[]) => rows.length > 0 }
       return (await engine.read(any, { repositoryId, sha }, cache)).length > 0
     },

@@ -6,6 +6,7 @@ export interface Tables {
   users: UsersTable
   repositories: RepositoriesTable
   collaborators: CollaboratorsTable
+  reporters: ReportersTable
   tokens: TokensTable
   statuses: StatusesTable
   sessions: SessionsTable
@@ -54,6 +55,14 @@ interface CollaboratorsTable {
   permission: Permission
 }
 
+/** Who reported: one row for each token. It keeps the names of users and tokens that are gone, and is never deleted. */
+interface ReportersTable {
+  id: Generated<number>
+  user_name: string
+  token_id: string
+  token_name: string
+}
+
 interface TokensTable {
   id: string
   user_id: number
@@ -69,6 +78,14 @@ interface TokensTable {
   expires_at: number | null
   /** Seconds since the epoch. */
   last_used_at: number | null
+  /** Ids of the only repositories to which it gives access, each between spaces; null: all of its user's. */
+  repositories: string | null
+  /** Patterns of the only contexts that it may report, as a JSON array; null: all. */
+  contexts: string | null
+  /** Whether it may push: 0 or 1. */
+  push: Generated<number>
+  /** Stored with its reports. */
+  reporter_id: number | null
 }
 
 interface StatusesTable {
@@ -82,6 +99,8 @@ interface StatusesTable {
   target_url: string | null
   created_at: number
   updated_at: number
+  /** Who sent the latest report; null if it is older than this column. */
+  reporter_id: number | null
 }
 
 interface SessionsTable {

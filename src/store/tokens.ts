@@ -1,12 +1,19 @@
 import { randomBytes } from 'node:crypto'
-import { type Selectable, sql } from 'kysely'
+import { type Kysely, type Selectable, sql } from 'kysely'
 import type { Engine } from './engine.ts'
+import { checkPatterns } from './patterns.ts'
 import { RuleViolation } from './rule-violation.ts'
 import type { Tables } from './tables.ts'
 import { nowInSeconds } from './time.ts'
+import { limitColumns, NO_LIMITS, readLimits, storedLimits, type TokenLimits } from './token-limits.ts'
 
-/** A token as shown to its owner. */
-export type TokenInfo = Omit<Selectable<Tables['tokens']>, 'hash' | 'user_id'>
+/** A token as shown to its owner. Its limits are those of `TokenLimits`. */
+export interface TokenInfo extends Pick<Selectable<Tables['tokens']>, (typeof shown)[number]> {
+  /** OWNER/NAME of each repository that still exists. */
+  repositories: string[] | null
+  contexts: readonly string[] | null
+  push: boolean
+}
 
 const shown = ['id', 'name', 'prefix', 'scopes', 'created_at', 'expires_at', 'last_used_at'] as const
 
@@ -18,38 +25,66 @@ export interface NewToken {
   scopes: string[]
   /** Milliseconds since the epoch; null if it does not expire. */
   expiresAt: number | null
+  /** By default it may do what its user may. */
+  limits?: TokenLimits
 }
 
 /** Returns functions that manage personal access tokens. Only a hash of a token is stored. */
 export function tokenStore({ kysely, dialect }: Engine) {
   return {
-    create(token: NewToken): Promise<TokenInfo> {
-      return kysely
-        .insertInto('tokens')
-        .values({
-          id: randomBytes(8).toString('hex'),
-          user_id: token.userId,
-          name: token.name,
-          prefix: token.prefix,
-          hash: token.hash,
-          scopes: token.scopes.join(' '),
-          created_at: nowInSeconds(),
-          expires_at: token.expiresAt,
-          last_used_at: null,
-        })
-        .returning(shown)
-        .executeTakeFirstOrThrow()
+    /** @throws RuleViolation if a pattern is invalid, or if the user was deleted */
+    async create(token: NewToken): Promise<TokenInfo> {
+      checkPatterns('context pattern', token.limits?.contexts ?? [])
+      return kysely.transaction().execute(async (trx) => {
+        const id = randomBytes(8).toString('hex')
+        const reporter = await trx
+          .insertInto('reporters')
+          .columns(['user_name', 'token_id', 'token_name'])
+          .expression((eb) =>
+            eb
+              .selectFrom('users')
+              .select((users) => [
+                'name',
+                users.val(id).as('token_id'),
+                users.val(token.name).as('token_name'),
+              ])
+              .where('id', '=', token.userId),
+          )
+          .returning('id')
+          .executeTakeFirst()
+        if (!reporter) throw new RuleViolation('the user of the token was deleted')
+        const row = await trx
+          .insertInto('tokens')
+          .values({
+            id,
+            user_id: token.userId,
+            name: token.name,
+            prefix: token.prefix,
+            hash: token.hash,
+            scopes: token.scopes.join(' '),
+            created_at: nowInSeconds(),
+            expires_at: token.expiresAt,
+            last_used_at: null,
+            ...storedLimits(token.limits ?? NO_LIMITS),
+            reporter_id: reporter.id,
+          })
+          .returning([...shown, ...limitColumns])
+          .executeTakeFirstOrThrow()
+        return asShown(row, await repositoryNames(trx, [row]))
+      })
     },
 
     /** Returns a user's tokens, newest first. */
-    list(userId: number): Promise<TokenInfo[]> {
-      return kysely
+    async list(userId: number): Promise<TokenInfo[]> {
+      const rows = await kysely
         .selectFrom('tokens')
-        .select(shown)
+        .select([...shown, ...limitColumns])
         .where('user_id', '=', userId)
         .orderBy('created_at', 'desc')
         .orderBy('id')
         .execute()
+      const names = await repositoryNames(kysely, rows)
+      return rows.map((row) => asShown(row, names))
     },
 
     /**
@@ -76,5 +111,32 @@ export function tokenStore({ kysely, dialect }: Engine) {
         .where('id', 'in', [...uses.keys()])
         .execute()
     },
+  }
+}
+
+type ShownRow = Pick<Selectable<Tables['tokens']>, (typeof shown)[number] | (typeof limitColumns)[number]>
+
+/** Returns the names of the repositories to which tokens are limited, by id. Those that were deleted are missing. */
+async function repositoryNames(
+  db: Kysely<Tables>,
+  rows: readonly ShownRow[],
+): Promise<ReadonlyMap<number, string>> {
+  const ids = new Set(rows.flatMap((row) => readLimits(row).repositories ?? []))
+  if (ids.size === 0) return new Map()
+  const found = await db
+    .selectFrom('repositories')
+    .select(['id', 'owner', 'name'])
+    .where('id', 'in', [...ids])
+    .execute()
+  return new Map(found.map(({ id, owner, name }) => [id, `${owner}/${name}`]))
+}
+
+function asShown(row: ShownRow, names: ReadonlyMap<number, string>): TokenInfo {
+  const { repositories, contexts, push } = readLimits(row)
+  return {
+    ...row,
+    repositories: repositories === null ? null : repositories.flatMap((id) => names.get(id) ?? []).sort(),
+    contexts,
+    push,
   }
 }

@@ -2,6 +2,7 @@ import t from 'tap'
 import { applyAccessPolicy, isExpired, type Requirement } from '../../src/auth/access-policy.ts'
 import { ServiceError } from '../../src/errors.ts'
 import type { Access } from '../../src/store/access.ts'
+import { NO_LIMITS } from '../../src/store/token-limits.ts'
 
 const now = 1_800_000_000_000
 const write: Requirement = { access: 'write', scopes: ['repo'] }
@@ -31,7 +32,16 @@ function errorCode(
     token:
       token === null || token === 'anonymous'
         ? null
-        : { id: 'x', userId: 1, scopes: ['repo'], expiresAt: null, lastUsedAt: null, ...token },
+        : {
+            id: 'x',
+            userId: 1,
+            scopes: ['repo'],
+            expiresAt: null,
+            lastUsedAt: null,
+            limits: NO_LIMITS,
+            reporterId: null,
+            ...token,
+          },
     repository: repository && {
       id: 1,
       objectFormat: 'sha1',

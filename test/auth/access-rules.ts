@@ -12,6 +12,10 @@ export const CALLERS = [
   'reader',
   'writer',
   'owner',
+  // The owner, by a token that is limited: to another repository, to fetching, to contexts that are not reported here.
+  'limited elsewhere',
+  'without push',
+  'without context',
 ] as const
 export const WAYS = ['Bearer', 'token', 'Basic user', 'Basic password', 'cookie'] as const
 export const REPOSITORIES = ['public', 'private', 'missing'] as const
@@ -24,6 +28,9 @@ type Interface = 'api' | 'git' | 'page'
 /** Returns the expected status of a request. */
 export type Expectation = (caller: Caller, way: Way, repository: Repository) => number
 
+/** The limited token that may write there. */
+const LIMITED_IN = { api: 'without push', git: 'without context' } as const
+
 /** Applies part 5 of the contract. @param success status when access is granted */
 export function contractRules(target: 'api' | 'git', access: 'read' | 'write', success: number): Expectation {
   return (presented, way, repository) => {
@@ -31,8 +38,10 @@ export function contractRules(target: 'api' | 'git', access: 'read' | 'write', s
     if (caller === 'unknown' || caller === 'expired' || caller === 'revoked') return 401
     if (caller === 'without scope') return 403
     if (!canRead(caller, repository)) return caller === 'anonymous' ? 401 : 404
-    if (access === 'read' || caller === 'writer' || caller === 'owner') return success
-    return caller === 'anonymous' ? 401 : 403
+    if (access === 'read') return success
+    if (caller === 'anonymous') return 401
+    const mayWrite = caller === 'writer' || caller === 'owner' || caller === LIMITED_IN[target]
+    return mayWrite ? success : 403
   }
 }
 
@@ -55,7 +64,7 @@ export function always(status: number): Expectation {
 
 function canRead(caller: Caller, repository: Repository): boolean {
   if (repository === 'missing') return false
-  return repository === 'public' || caller === 'reader' || caller === 'writer' || caller === 'owner'
+  return repository === 'public' || !['anonymous', 'stranger', 'limited elsewhere'].includes(caller)
 }
 
 function recognizedAs(target: Interface, caller: Caller, way: Way): Caller {
@@ -63,8 +72,8 @@ function recognizedAs(target: Interface, caller: Caller, way: Way): Caller {
   if (target === 'page') {
     const ended = caller === 'unknown' || caller === 'expired' || caller === 'revoked'
     if (way !== 'cookie' || ended) return 'anonymous'
-    // A session has no scopes; this caller's session is the owner's.
-    return caller === 'without scope' ? 'owner' : caller
+    // A session has no scopes and no limits; these callers' sessions are the owner's.
+    return caller === 'stranger' || caller === 'reader' || caller === 'writer' ? caller : 'owner'
   }
   if (way === 'cookie') return 'anonymous'
   return target === 'api' && way.startsWith('Basic') ? 'unknown' : caller

@@ -5,6 +5,7 @@ import { text } from 'node:stream/consumers'
 import type { FastifyInstance, RouteOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import { createToken } from '../../src/auth/token.ts'
+import type { TokenLimits } from '../../src/store/token-limits.ts'
 import { startServer } from '../helpers/server.ts'
 import {
   always,
@@ -116,11 +117,24 @@ t.test('every combination of caller, credential form, repository and route', asy
     t.test(route, async (t) => {
       const [method = ''] = route.split(' ')
       for (const sample of samples) {
+        await compareMethods(t, method, sample)
         for (const caller of CALLERS) {
           for (const way of WAYS) await compare(t, method, sample, caller, way)
         }
       }
     })
+  }
+
+  /** No token can do more with another method. */
+  async function compareMethods(t: Test, method: string, sample: Sample) {
+    for (const other of ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
+      if (other === method || (other === 'HEAD' && method === 'GET') || hasRoute(other, sample.path)) continue
+      const path = sample.path.replace('{repo}', 'private')
+      for (const caller of ['without push', 'without context', 'limited elsewhere'] as const) {
+        const { status } = await ask(other, path, present(caller, 'Bearer'))
+        t.equal(status, 405, `${other} · ${caller}`)
+      }
+    }
   }
 
   async function compare(t: Test, method: string, sample: Sample, caller: Caller, way: Way) {
@@ -145,6 +159,14 @@ t.test('every combination of caller, credential form, repository and route', asy
       t.equal(alike[0], alike[1], `private and missing look the same · ${caller} · ${way}`)
   }
 })
+
+/** Returns whether a route of the method has a sample with this path. */
+function hasRoute(method: string, path: string): boolean {
+  const own = Object.entries(ROUTES).filter(([route]) =>
+    route.startsWith(`${method === 'HEAD' ? 'GET' : method} `),
+  )
+  return own.some(([, samples]) => samples.some((sample) => sample.path === path))
+}
 
 async function setUp(t: Test) {
   const routes = new Set<string>()
@@ -181,6 +203,13 @@ async function setUp(t: Test) {
     }
   }
 
+  await server.createRepository('acme/elsewhere', { private: true, commits: 0 })
+  const elsewhere = await store.repositories.get('acme', 'elsewhere')
+  const limits: Partial<Record<Caller, Partial<TokenLimits>>> = {
+    'limited elsewhere': { repositories: [elsewhere.id] },
+    'without push': { push: false },
+    'without context': { contexts: ['ci/*'] },
+  }
   const credentials = new Map<Caller, { token: string; session: string }>()
   for (const caller of CALLERS) {
     if (caller === 'anonymous') continue
@@ -196,6 +225,7 @@ async function setUp(t: Test) {
     const token = await server.createToken(user, {
       scopes: caller === 'without scope' ? [] : ['repo'],
       ...(caller === 'expired' && { expiresAt: Date.now() - 1 }),
+      ...(caller in limits && { limits: limits[caller] ?? {} }),
     })
     const tokens = await store.tokens.list(await server.createUser(user))
     const [{ id } = { id: '' }] = tokens.filter(({ prefix }) => token.startsWith(prefix))

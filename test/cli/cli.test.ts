@@ -216,8 +216,10 @@ t.test('tokens', async (t) => {
 
   const tokens = await list('token', 'list', 'Ada')
   const [ci] = tokens.filter(({ name }: { name: string }) => name === 'CI')
-  t.same(Object.keys(ci), ['id', 'name', 'prefix', 'scopes', 'created_at', 'expires_at', 'last_used_at'])
-  t.match(ci, { prefix: token.slice(0, 10), scopes: ['repo'], last_used_at: null })
+  const shown = ['id', 'name', 'prefix', 'scopes', 'created_at', 'expires_at', 'last_used_at']
+  t.same(Object.keys(ci), [...shown, 'repositories', 'contexts', 'push'])
+  const unlimited = { repositories: null, contexts: null, push: true }
+  t.match(ci, { prefix: token.slice(0, 10), scopes: ['repo'], last_used_at: null, ...unlimited })
   t.ok(Math.abs(Date.parse(ci.expires_at) - Date.now() - 90 * 86_400_000) < 60_000)
   const [other] = tokens.filter(({ name }: { name: string }) => name !== 'CI')
   t.match(other, { scopes: [], expires_at: null })
@@ -274,6 +276,56 @@ t.test('required checks of branches', async (t) => {
   await refused(1, /no rule for the branch pattern "x"/, 'rule', 'remove', 'ada/rocket', 'x')
   await done('rule', 'remove', 'ada/rocket', 'main')
   t.same(await list('rule', 'list', 'ada/rocket'), [release])
+})
+
+t.test('limited tokens, and who reported', async (t) => {
+  const { server, cli, done, refused, list } = await setUp(t)
+  const path = await done('repo', 'create', 'ada/rocket')
+  const [sha = ''] = pushCommits(path, 1)
+  await done('repo', 'create', 'ada/probe', '--private')
+  await done('user', 'create', 'ada', '--own-existing')
+  const create = ['token', 'create', 'ada', '--name', 'CI'] as const
+  const limits = [
+    '--repo',
+    'ADA/rocket',
+    'ada/probe',
+    '--repo',
+    'ada/rocket',
+    '--context',
+    'ci/*',
+    'a\u001bb',
+  ] as const
+  const token = await done(...create, ...limits, '--no-push')
+  t.match(await list('token', 'list', 'ada'), [
+    { repositories: ['ada/probe', 'ada/rocket'], contexts: ['ci/*', 'a\u001bb'], push: false },
+  ])
+  t.match(await done('token', 'list', 'ada'), /PUSH\n.* ada\/probe ada\/rocket +ci\/\* a\ufffdb +no$/)
+  for (const name of ['probe', 'rocket']) {
+    if (name === 'rocket') {
+      t.equal(
+        (await server.report('ada/rocket', sha, { state: 'failure', context: 'ci/x' }, token)).status,
+        201,
+      )
+      const [reported, ...others] = await list('status', 'list', 'ada/rocket', sha.toUpperCase())
+      t.match(reported, { context: 'ci/x', state: 'failure', description: null, user: 'ada', token: 'CI' })
+      t.same(others, [])
+      t.match(await done('status', 'list', 'ada/rocket', sha), /TOKEN\nci\/x +failure +\S+Z +ada +CI$/)
+      await refused(1, /no status of the context "ci\/y"/, 'status', 'delete', 'ada/rocket', sha, 'ci/y')
+      await done('status', 'delete', 'ada/rocket', sha, 'ci/x')
+      t.match((await server.read('ada/rocket', sha)).json, { state: null, statuses: [] })
+      t.match(await cli('status', 'list', 'ada/rocket', sha), { code: 0, stdout: '', stderr: /no statuses/ })
+      await refused(1, /sha is 7 hex digits long/, 'status', 'list', 'ada/rocket', sha.slice(0, 7))
+    }
+    await done('repo', 'delete', `ada/${name}`)
+  }
+  t.match(await list('token', 'list', 'ada'), [{ repositories: [] }])
+  t.match(await done('token', 'list', 'ada'), / none +ci/, 'not like a token without limits')
+  await refused(1, /no repository ada\/x/, ...create, '--repo', 'ada/x')
+  await refused(2, /expected OWNER\/NAME/, ...create, '--repo', 'x')
+  await refused(1, /at most 255/, ...create, '--context', 'x'.repeat(256))
+  await refused(1, /the context pattern is empty/, ...create, '--context', '')
+  await refused(1, /at most 20/, ...create, '--context', ...Array.from({ length: 21 }, () => '*'))
+  await refused(1, /no name can have/, ...create, '--context', 'a\0')
 })
 
 t.test('usage', async (t) => {

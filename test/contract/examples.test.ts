@@ -29,6 +29,8 @@ t.test('examples of errors equal the messages of the server', async (t) => {
   const token = await server.createToken('acme')
   const stranger = await server.createToken('stranger')
   const scopeless = await server.createToken('acme', { scopes: [] })
+  const elsewhere = await server.createToken('acme', { limits: { repositories: [0] } })
+  const ci = await server.createToken('acme', { limits: { contexts: ['ci/*', 'build'] } })
   const [good, unknown] = [{ state: 'success' }, 'f'.repeat(40)]
   const headers = { 'content-type': 'text/plain' }
   const report = `/api/v1/repos/acme/rocket/statuses/${sha}`
@@ -43,6 +45,8 @@ t.test('examples of errors equal the messages of the server', async (t) => {
     badToken: server.report('acme/rocket', sha, good, 'unknown'),
     noScope: server.report('acme/rocket', sha, good, scopeless),
     readOnly: server.report('acme/rocket', sha, good, stranger),
+    otherRepositories: server.report('acme/rocket', sha, good, elsewhere),
+    otherContexts: server.report('acme/rocket', sha, { ...good, context: 'deploy' }, ci),
     noRepository: server.report('acme/missing', sha, good, token),
     noCommit: server.report('acme/rocket', unknown, good, token),
     tooLarge: server.call('POST', report, { token, body: ' '.repeat(16_385) }),

@@ -25,8 +25,10 @@ export function filling(
       from ${numbers('r', REPOSITORIES)}`,
     `insert into collaborators (repository_id, user_id, permission)
       select r.n, u.n, 'read' from ${numbers('r', REPOSITORIES)}, ${numbers('u', 5)}`,
-    `insert into tokens (id, user_id, name, prefix, hash, scopes, created_at)
-      select 'token' || n, n, 'ci', 'cst_', 'hash' || n, 'repo', 1 from ${numbers('u', USERS)}`,
+    `insert into reporters (user_name, token_id, token_name)
+      select 'user' || n, 'token' || n, 'ci' from ${numbers('u', USERS)}`,
+    `insert into tokens (id, user_id, name, prefix, hash, scopes, created_at, reporter_id, repositories)
+      select 'token' || n, n, 'ci', 'cst_', 'hash' || n, 'repo', 1, n, case when n = 499 then ' 500 ' end from ${numbers('u', USERS)}`,
     `insert into sessions (hash, user_id, created_at, seen_at)
       select 'session' || n, n, 4000000000, 4000000000 from ${numbers('u', USERS)}`,
     `insert into auth_failures (address, failures, ends_at)
@@ -35,8 +37,8 @@ export function filling(
       select r.n, 'release-' || u.n, '["ci/*"]', 1 from ${numbers('r', REPOSITORIES)}, ${numbers('u', 5)}`,
     `insert into branch_rule_bypasses (rule_id, user_id)
       select r.n, u.n from ${numbers('r', 5 * REPOSITORIES)}, ${numbers('u', 3)}`,
-    `insert into statuses (repository_id, sha, context, id, state, created_at, updated_at)
-      select r.n, ${hex("r.n || '/' || c.n")}, 'context ' || x.n, '0190b2c4-7b1e-7000-8000-000000000000', 'success', 1, 1
+    `insert into statuses (repository_id, sha, context, id, state, created_at, updated_at, reporter_id)
+      select r.n, ${hex("r.n || '/' || c.n")}, 'context ' || x.n, '0190b2c4-7b1e-7000-8000-000000000000', 'success', 1, 1, r.n
       from ${numbers('r', REPOSITORIES)}, ${numbers('c', commits)}, ${numbers('x', CONTEXTS)}
       order by 1, 2, 3`,
     'analyze',
@@ -99,6 +101,7 @@ const report = {
 /** What requests read and write, by purpose. */
 export const requests: Record<string, (store: Store) => Promise<unknown>> = {
   authorization: (store) => store.access.look('192.0.2.7', 'hash77', 'user500', 'repo'),
+  'authorization of a limited token': (store) => store.access.look('192.0.2.7', 'hash499', 'user499', 'repo'),
   'a first report': (store) => store.statuses.report({ ...report, sha: NEW_SHA }),
   'another report': (store) => store.statuses.report({ ...report, sha: SHA }),
   'whether a commit has statuses': (store) => store.statuses.any(500, SHA),

@@ -6,6 +6,7 @@ import { createToken, hashToken, tokenPrefix } from '../../src/auth/token.ts'
 import { openCommitLookup } from '../../src/git/commit-lookup.ts'
 import { createBareRepository, type ObjectFormat } from '../../src/git/repository.ts'
 import type { Store, StoreOptions } from '../../src/store/store.ts'
+import { NO_LIMITS, type TokenLimits } from '../../src/store/token-limits.ts'
 import { type Answer, checkAnswer } from './contract.ts'
 import { openTestStore, sqlite, type TestDatabase } from './databases.ts'
 import { pushCommits } from './git.ts'
@@ -24,7 +25,10 @@ export interface TestServer {
   read(fullName: string, sha: string, token?: string, headers?: Record<string, string>): Promise<JsonAnswer>
   createUser(name: string): Promise<number>
   /** Creates a token, and its user if necessary. */
-  createToken(user: string, options?: { scopes?: string[]; expiresAt?: number }): Promise<string>
+  createToken(
+    user: string,
+    options?: { name?: string; scopes?: string[]; expiresAt?: number; limits?: Partial<TokenLimits> },
+  ): Promise<string>
   /** Creates a repository with commits and returns its path and their ids. */
   createRepository(
     fullName: string,
@@ -123,15 +127,16 @@ function testServer(parts: Pick<TestServer, 'url' | 'dataDir' | 'store' | 'app' 
     ...parts,
     ...callerOf(url),
     createUser,
-    async createToken(user, { scopes = ['repo'], expiresAt } = {}) {
+    async createToken(user, { name = 'test', scopes = ['repo'], expiresAt, limits } = {}) {
       const token = createToken()
       await store.tokens.create({
         userId: await createUser(user),
-        name: 'test',
+        name,
         prefix: tokenPrefix(token),
         hash: hashToken(token),
         scopes,
         expiresAt: expiresAt ?? null,
+        limits: { ...NO_LIMITS, ...limits },
       })
       return token
     },

@@ -125,9 +125,14 @@ t.test('PostgreSQL: the same steps for a private repository and a missing one', 
     const nodes = flatten(rows[0]['QUERY PLAN'][0].Plan)
     return nodes.map((node) => [node['Relation Name'], node['Actual Loops'], node['Index Searches']])
   }
-  // Repositories with odd ids are private, and user 8 is not a collaborator of any.
-  for (const hash of [null, 'hash8']) {
-    const look = (name: string) => steps(() => store.access.look('192.0.2.7', hash, 'user501', name))
+  // Repositories with odd ids are private, and user 8 is not a collaborator of any. The token of user 500, the owner of
+  // a repository, is limited to others.
+  for (const [hash, owner] of [
+    [null, 'user501'],
+    ['hash8', 'user501'],
+    ['hash499', 'user499'],
+  ] as const) {
+    const look = (name: string) => steps(() => store.access.look('192.0.2.7', hash, owner, name))
     t.same(await look('repo'), await look('none'), `${hash}`)
   }
   for (const userId of [null, 8]) {

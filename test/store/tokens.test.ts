@@ -19,6 +19,9 @@ for (const database of databases) {
         created_at: 1_700_000_000,
         expires_at: 1_800_000_000_123,
         last_used_at: null,
+        repositories: null,
+        contexts: null,
+        push: true,
       })
       now += 1_000
       const second = await store.tokens.create({ ...token, hash: '2', scopes: [], expiresAt: null })

@@ -47,6 +47,16 @@ for (const file of readdirSync(folder)) {
     t.match(json.statuses?.[0], { description: '412 tests passed', created_at: '2026-01-01T00:00:00Z' })
     const report = await server.report('acme/rocket', SHA, { state: 'failure', context: 'ci/lint' }, token)
     t.match(report, { status: 201, json: { created_at: '2026-01-01T00:00:00Z' } })
+    const { id } = await server.store.repositories.get('acme', 'rocket')
+    const statuses = await server.store.statuses.listPart(id, SHA, '', 10)
+    t.same(
+      statuses.map((row) => [row.reporter_user, row.reporter_token]),
+      [
+        [null, null],
+        ['Alice', 'CI'],
+      ],
+      'tokens from before have a reporter, and their reports from before do not',
+    )
     t.equal((await server.read('acme/rocket', SHA)).status, 401, 'still private')
     t.same(
       (await server.store.users.list()).map(({ id, name }) => [id, name]),

@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 import type { Engine } from '../../store/engine.ts'
-import { appliedMigrations } from '../../store/migrations.ts'
+import { addMissingReporters, appliedMigrations } from '../../store/migrations.ts'
 import { RuleViolation } from '../../store/rule-violation.ts'
 import type { Tables } from '../../store/tables.ts'
 import type { OnRows } from '../rows.ts'
@@ -35,6 +35,8 @@ export async function restoreBackup(engine: Engine, file: string, onRows: OnRows
     for (const { name, numbered } of durableTables) {
       if (numbered) await engine.setLastId(db, name, lastIds[name] ?? 0)
     }
+    // Tokens in a backup of an older version have none.
+    for (const statement of addMissingReporters) await sql.raw(statement).execute(db)
   })
 }
 

@@ -5,7 +5,7 @@ import { openStore, type Store } from '../../../src/store/store.ts'
 import { createPostgresDatabase, databases, execute, openTestStore, sqlite } from '../../helpers/databases.ts'
 
 const TABLES = [
-  ...['users', 'repositories', 'collaborators', 'tokens', 'sessions', 'auth_failures'],
+  ...['users', 'repositories', 'collaborators', 'reporters', 'tokens', 'sessions', 'auth_failures'],
   ...['audit_events', 'branch_rules', 'branch_rule_bypasses', 'statuses'],
 ]
 const SHA = 'a'.repeat(40)
