@@ -1,3 +1,4 @@
+import type { Actor } from '../store/audit.ts'
 import type { Store } from '../store/store.ts'
 import type { TokenLimits } from '../store/token-limits.ts'
 import type { TokenInfo } from '../store/tokens.ts'
@@ -17,8 +18,9 @@ export interface TokenRequest {
 export async function issueToken(
   tokens: Store['tokens'],
   request: TokenRequest,
+  by: Actor,
 ): Promise<{ secret: string; token: TokenInfo }> {
   const secret = createToken()
-  const token = await tokens.create({ ...request, prefix: tokenPrefix(secret), hash: hashToken(secret) })
+  const token = await tokens.create({ ...request, prefix: tokenPrefix(secret), hash: hashToken(secret) }, by)
   return { secret, token }
 }

@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import { scopes } from '../../generated/operations.ts'
 import { issueToken } from '../auth/issue-token.ts'
+import { ADMINISTRATOR } from '../store/audit.ts'
 import { RuleViolation } from '../store/rule-violation.ts'
 import type { Store } from '../store/store.ts'
 import { formatTime } from '../store/time.ts'
@@ -33,7 +34,7 @@ export function addTokenCommands(program: Command, withStore: WithStore): void {
       const expiresAt = options.expires === undefined ? null : parseExpiry(options.expires, Date.now())
       const contexts = options.context ?? null
       return withStore(async (store) => {
-        const { secret } = await issueToken(store.tokens, {
+        const request = {
           userId: (await findUser(store, userName)).id,
           name: options.name,
           scopes: options.scopes ? [scopes.repo] : [],
@@ -43,7 +44,8 @@ export function addTokenCommands(program: Command, withStore: WithStore): void {
             contexts,
             push: options.push,
           },
-        })
+        }
+        const { secret } = await issueToken(store.tokens, request, ADMINISTRATOR)
         print(secret)
       })
     })

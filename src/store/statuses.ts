@@ -1,5 +1,6 @@
 import { type OnConflictBuilder, sql } from 'kysely'
 import { schemas } from '../../generated/schemas.ts'
+import { ADMINISTRATOR, type Audit } from './audit.ts'
 import { type Engine, ForeignKeyViolation, type LimitedWrite } from './engine.ts'
 import { newId } from './ids.ts'
 import { prepare } from './prepared.ts'
@@ -103,7 +104,7 @@ function keyOf(repositoryId: number, sha: string): string {
  *
  * @param maxContexts contexts that a commit may have
  */
-export function statusStore(engine: Engine, maxContexts: number) {
+export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
   const { kysely, dialect } = engine
   // All else that a status consists of was sent with the report.
   const decided = ['id', 'created_at', 'updated_at'] as const
@@ -273,14 +274,28 @@ export function statusStore(engine: Engine, maxContexts: number) {
      */
     async delete(repositoryId: number, sha: string, context: string): Promise<void> {
       // On Kysely's connection, whose commits clear the caches, since `any` and the number of contexts change too.
-      const deleted = await kysely
-        .deleteFrom('statuses')
-        .where('repository_id', '=', repositoryId)
-        .where('sha', '=', sha)
-        .where('context', '=', context)
-        .returning('context')
-        .executeTakeFirst()
-      if (!deleted) throw new RuleViolation(`the commit ${sha} has no status of the context "${context}"`)
+      await audit.transaction(async (db, record) => {
+        const deleted = await db
+          .deleteFrom('statuses')
+          .where('repository_id', '=', repositoryId)
+          .where('sha', '=', sha)
+          .where('context', '=', context)
+          .returning('context')
+          .executeTakeFirst()
+        const repository = await db
+          .selectFrom('repositories')
+          .select(['owner', 'name'])
+          .where('id', '=', repositoryId)
+          .executeTakeFirst()
+        if (!deleted || !repository)
+          throw new RuleViolation(`the commit ${sha} has no status of the context "${context}"`)
+        await record({
+          by: ADMINISTRATOR,
+          action: 'status.deleted',
+          repository: `${repository.owner}/${repository.name}`,
+          details: { sha, context },
+        })
+      })
     },
 
     /** Returns whether anything has been reported on the commit. */

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { type Kysely, type Selectable, sql } from 'kysely'
+import { type Actor, ADMINISTRATOR, type Audit } from './audit.ts'
 import type { Engine } from './engine.ts'
 import { checkPatterns } from './patterns.ts'
 import { RuleViolation } from './rule-violation.ts'
@@ -30,34 +31,26 @@ export interface NewToken {
 }
 
 /** Returns functions that manage personal access tokens. Only a hash of a token is stored. */
-export function tokenStore({ kysely, dialect }: Engine) {
+export function tokenStore({ kysely, dialect }: Engine, audit: Audit) {
   return {
-    /** @throws RuleViolation if a pattern is invalid, or if the user was deleted */
-    async create(token: NewToken): Promise<TokenInfo> {
-      checkPatterns('context pattern', token.limits?.contexts ?? [])
-      return kysely.transaction().execute(async (trx) => {
+    /** @throws RuleViolation if a pattern is invalid, or if there is no such user */
+    async create(token: NewToken, by: Actor = ADMINISTRATOR): Promise<TokenInfo> {
+      const limits = token.limits ?? NO_LIMITS
+      checkPatterns('context pattern', limits.contexts ?? [])
+      return audit.transaction(async (db, record) => {
+        const user = await findUser(db, token.userId)
+        if (!user) throw new RuleViolation('the user was deleted')
         const id = randomBytes(8).toString('hex')
-        const reporter = await trx
+        const reporter = await db
           .insertInto('reporters')
-          .columns(['user_name', 'token_id', 'token_name'])
-          .expression((eb) =>
-            eb
-              .selectFrom('users')
-              .select((users) => [
-                'name',
-                users.val(id).as('token_id'),
-                users.val(token.name).as('token_name'),
-              ])
-              .where('id', '=', token.userId),
-          )
+          .values({ user_name: user.name, token_id: id, token_name: token.name })
           .returning('id')
-          .executeTakeFirst()
-        if (!reporter) throw new RuleViolation('the user of the token was deleted')
-        const row = await trx
+          .executeTakeFirstOrThrow()
+        const row = await db
           .insertInto('tokens')
           .values({
             id,
-            user_id: token.userId,
+            user_id: user.id,
             name: token.name,
             prefix: token.prefix,
             hash: token.hash,
@@ -65,12 +58,22 @@ export function tokenStore({ kysely, dialect }: Engine) {
             created_at: nowInSeconds(),
             expires_at: token.expiresAt,
             last_used_at: null,
-            ...storedLimits(token.limits ?? NO_LIMITS),
+            ...storedLimits(limits),
             reporter_id: reporter.id,
           })
           .returning([...shown, ...limitColumns])
           .executeTakeFirstOrThrow()
-        return asShown(row, await repositoryNames(trx, [row]))
+        const created = asShown(row, await repositoryNames(db, [row]))
+        const details = {
+          id,
+          scopes: token.scopes,
+          expires_at: token.expiresAt === null ? null : new Date(token.expiresAt).toISOString(),
+          ...(created.repositories && { repositories: created.repositories }),
+          ...(created.contexts && { contexts: [...created.contexts] }),
+          ...(!created.push && { push: false }),
+        }
+        await record({ by, action: 'token.created', token: created.name, user, details })
+        return created
       })
     },
 
@@ -139,4 +142,8 @@ function asShown(row: ShownRow, names: ReadonlyMap<number, string>): TokenInfo {
     contexts,
     push,
   }
+}
+
+function findUser(db: Kysely<Tables>, id: number): Promise<{ id: number; name: string } | undefined> {
+  return db.selectFrom('users').select(['id', 'name']).where('id', '=', id).executeTakeFirst()
 }

@@ -3,7 +3,7 @@ import { combinedState, presentStates } from '../domain/combined-state.ts'
 import { commitsOf } from '../domain/commits.ts'
 import { ServiceError } from '../errors.ts'
 import type { CommitLookup } from '../git/commit-lookup.ts'
-import type { StatusRow } from '../store/statuses.ts'
+import type { ReportedStatus } from '../store/statuses.ts'
 import type { Store } from '../store/store.ts'
 import { commitView } from './commit-views.ts'
 import type { SendErrorPage } from './error-page.ts'
@@ -53,8 +53,8 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
   async function* allStatuses(
     repositoryId: number,
     sha: string,
-    part: StatusRow[],
-  ): AsyncGenerator<StatusRow> {
+    part: ReportedStatus[],
+  ): AsyncGenerator<ReportedStatus> {
     for (;;) {
       yield* part
       const last = part.at(-1)

@@ -3,9 +3,11 @@ import { scopes } from '../../generated/operations.ts'
 import { issueToken } from '../auth/issue-token.ts'
 import { ServiceError } from '../errors.ts'
 import type { CommitLog } from '../git/log.ts'
+import type { ListedRepository } from '../store/repository-listing.ts'
 import { RuleViolation } from '../store/rule-violation.ts'
 import type { SessionUser } from '../store/sessions.ts'
 import type { Store } from '../store/store.ts'
+import type { TokenLimits } from '../store/token-limits.ts'
 import type { TokenInfo } from '../store/tokens.ts'
 import { renderPage } from './layout.ts'
 import { EMPTY_FORM, readTokenForm } from './token-form.ts'
@@ -17,6 +19,8 @@ interface TokenPagesOptions {
   publicUrl: string | null
 }
 
+/** Most repositories that the form offers. */
+const CHOICES = 500
 /** Number of repositories to search for a commit for the example. */
 const EXAMPLES = 10
 
@@ -35,8 +39,9 @@ export async function tokenPages(
     reply: FastifyReply,
     view: Pick<TokensView, 'form' | 'created'>,
   ): Promise<FastifyReply> => {
-    const tokens = await store.tokens.list(userOf(request).id)
-    const content = tokensView({ visitor: request.visitor, tokens, now: Date.now(), ...view })
+    const { id } = userOf(request)
+    const [tokens, repositories] = [await store.tokens.list(id), await store.listing.writable(id, CHOICES)]
+    const content = tokensView({ visitor: request.visitor, tokens, repositories, now: Date.now(), ...view })
     const text = await renderPage({ title: 'Personal access tokens', visitor: request.visitor }, content)
     return reply.type('text/html; charset=utf-8').send(text)
   }
@@ -45,17 +50,17 @@ export async function tokenPages(
 
   app.post('/settings/tokens', async (request, reply) => {
     const user = userOf(request)
-    const { form, expiresAt } = readTokenForm(request.form, Date.now())
+    const repositories = await store.listing.writable(user.id, CHOICES)
+    const { form, expiresAt, limits } = readTokenForm(request.form, Date.now(), repositories)
     if (Object.keys(form.errors).length > 0) return send(request, reply.code(422), { form })
     const granted = form.repoScope ? [scopes.repo] : []
-    const { secret } = await issueToken(store.tokens, {
-      userId: user.id,
-      name: form.name,
-      scopes: granted,
-      expiresAt,
-    })
+    const { secret } = await issueToken(
+      store.tokens,
+      { userId: user.id, name: form.name, scopes: granted, expiresAt, limits },
+      { kind: 'user', user, address: request.client.address },
+    )
     const origin = publicUrl ?? request.client.origin
-    const example = await exampleFor(request, user, secret)
+    const example = await exampleFor(request, repositories, limits, secret)
     return send(request, reply, { form: EMPTY_FORM, created: { secret, name: form.name, example, origin } })
   })
 
@@ -82,14 +87,25 @@ export async function tokenPages(
   }
 
   /** Returns a command that reports a status, on a commit that the user can report on if there is one. */
-  async function exampleFor(request: FastifyRequest, user: SessionUser, secret: string): Promise<string> {
+  async function exampleFor(
+    request: FastifyRequest,
+    repositories: readonly ListedRepository[],
+    limits: TokenLimits,
+    secret: string,
+  ): Promise<string> {
+    const body = JSON.stringify({
+      state: 'success',
+      context: limits.contexts?.[0]?.replaceAll('*', 'hello') ?? 'hello',
+      description: 'Reported by hand',
+    })
     const origin = publicUrl ?? request.client.origin
     const report = (path: string) =>
       `curl -X POST ${origin}/api/v1/repos/${path} \\
   -H "Authorization: Bearer ${secret}" \\
   -H "Content-Type: application/json" \\
-  -d '{"state": "success", "context": "hello", "description": "Reported by hand"}'`
-    for (const repository of await store.listing.writable(user.id, EXAMPLES)) {
+  -d '${body.replaceAll("'", "'\\''")}'`
+    const included = repositories.filter(({ id }) => limits.repositories?.includes(id) !== false)
+    for (const repository of included.slice(0, EXAMPLES)) {
       const [commit] = await commitLog.newest(repository, request.client.address).catch(() => [])
       if (commit) return report(`${repository.owner}/${repository.name}/statuses/${commit.sha}`)
     }

@@ -1,5 +1,6 @@
 import { html } from 'hono/html'
 import { isExpired } from '../auth/access-policy.ts'
+import type { ListedRepository } from '../store/repository-listing.ts'
 import { formatTime } from '../store/time.ts'
 import type { TokenInfo } from '../store/tokens.ts'
 import { ciLines } from './ci-lines.ts'
@@ -12,13 +13,15 @@ import { EXPIRY_DAYS, type TokenForm } from './token-form.ts'
 export interface TokensView {
   visitor: Visitor
   tokens: TokenInfo[]
+  /** To which a new token can be limited. */
+  repositories: readonly ListedRepository[]
   form: TokenForm
   /** The token just created, with a command that uses it. */
   created?: { secret: string; name: string; example: string; origin: string }
   now: number
 }
 
-export function tokensView({ visitor, tokens, form, created, now }: TokensView): Html {
+export function tokensView({ visitor, tokens, repositories, form, created, now }: TokensView): Html {
   return html`<h1>Personal access tokens</h1>
 <p class="lead">Use tokens to authenticate CI jobs, scripts and git.</p>
 ${created ? createdView(created) : ''}
@@ -28,7 +31,7 @@ ${created ? createdView(created) : ''}
 </section>
 <section class="card" aria-labelledby="new">
   <h2 id="new">New token</h2>
-  ${newTokenForm(visitor, form)}
+  ${newTokenForm(visitor, repositories, form)}
 </section>`
 }
 
@@ -49,7 +52,7 @@ function createdView({ secret, name, example, origin }: NonNullable<TokensView['
 
 function tokenTable(tokens: TokenInfo[], now: number): Html {
   return html`<div class="scroll" tabindex="0" role="group" aria-labelledby="yours"><table>
-  <thead><tr><th scope="col">Name</th><th scope="col">Token</th><th scope="col">Scope</th><th scope="col">Created</th>
+  <thead><tr><th scope="col">Name</th><th scope="col">Token</th><th scope="col">Scope</th><th scope="col">Limits</th><th scope="col">Created</th>
     <th scope="col">Expires</th><th scope="col">Last used</th><th scope="col"><span class="sr">Actions</span></th></tr></thead>
   <tbody>${tokens.map((token) => tokenRow(token, now))}</tbody>
 </table></div>`
@@ -60,11 +63,22 @@ function tokenRow(token: TokenInfo, now: number): Html {
   <th scope="row">${shownText(token.name)}</th>
   <td data-column="Token"><code>${token.prefix}…</code></td>
   <td data-column="Scope">${token.scopes || html`<span class="faint">none</span>`}</td>
+  <td data-column="Limits">${tokenLimits(token)}</td>
   <td data-column="Created">${time(formatTime(token.created_at))}</td>
   <td data-column="Expires">${expiry(token.expires_at, now)}</td>
   <td data-column="Last used">${token.last_used_at === null ? html`<span class="faint">never</span>` : time(formatTime(token.last_used_at))}</td>
   <td class="action"><a class="danger" href="/settings/tokens/${token.id}/revoke">Revoke<span class="sr"> ${token.name}</span></a></td>
 </tr>`
+}
+
+function tokenLimits({ repositories, contexts, push }: TokenInfo): Html {
+  const limits = [
+    ...(repositories?.length === 0 ? [html`<li>no repository: all were deleted</li>`] : []),
+    ...(repositories ?? []).map((name) => html`<li>${name}</li>`),
+    ...(contexts ?? []).map((pattern) => html`<li>contexts <code>${shownText(pattern)}</code></li>`),
+    ...(push ? [] : [html`<li>no push</li>`]),
+  ]
+  return limits.length > 0 ? html`<ul class="limits">${limits}</ul>` : html`<span class="faint">none</span>`
 }
 
 function expiry(expiresAt: number | null, now: number): Html {
@@ -73,7 +87,11 @@ function expiry(expiresAt: number | null, now: number): Html {
   return isExpired(expiresAt, now) ? html`${moment} <span class="badge failure">expired</span>` : moment
 }
 
-function newTokenForm(visitor: Visitor, { name, repoScope, expiry, date, errors }: TokenForm): Html {
+function newTokenForm(
+  visitor: Visitor,
+  repositories: readonly ListedRepository[],
+  { name, repoScope, push, repositories: chosen, contexts, expiry, date, errors }: TokenForm,
+): Html {
   const choices = [
     ...EXPIRY_DAYS.map((days) => [String(days), `in ${days} days`]),
     ['date', 'on a date'],
@@ -93,7 +111,27 @@ function newTokenForm(visitor: Visitor, { name, repoScope, expiry, date, errors 
     <label class="check"><input type="checkbox" name="scope" value="repo" ${repoScope ? 'checked' : ''}
       aria-describedby="scope-hint"> <code>repo</code></label>
     <p class="hint" id="scope-hint">Read and report statuses, fetch and push, with your own permissions.</p>
+    <label class="check"><input type="checkbox" name="push" value="yes" ${push ? 'checked' : ''}> allow <code>git push</code></label>
   </fieldset>
+  <fieldset class="field" aria-describedby="repositories-hint${errors.repositories ? ' repositories-error' : ''}">
+    <legend>Repositories</legend>
+    ${
+      repositories.length === 0
+        ? html`<p class="empty">There is no repository that you can write to.</p>`
+        : html`<div class="choices">${repositories.map((repository) => repositoryChoice(repository, chosen))}</div>`
+    }
+    <p class="hint" id="repositories-hint">Check those that the token is for. Without a choice it is for all that you have access to.</p>
+    ${fieldError('repositories', errors.repositories)}
+  </fieldset>
+  <div class="field">
+    <label for="contexts">Contexts</label>
+    <textarea id="contexts" name="contexts" rows="3" autocomplete="off" spellcheck="false"
+      aria-describedby="contexts-hint${errors.contexts ? ' contexts-error' : ''}" ${errors.contexts ? html`aria-invalid="true" autofocus` : ''}>
+${contexts}</textarea>
+    <p class="hint" id="contexts-hint">Patterns of the contexts that it may report, one a line, for example <code>ci/*</code>.
+      <code>*</code> stands for any characters. Empty: all.</p>
+    ${fieldError('contexts', errors.contexts)}
+  </div>
   <div class="field row">
     <div>
       <label for="expiry">Expires</label>
@@ -111,6 +149,10 @@ function newTokenForm(visitor: Visitor, { name, repoScope, expiry, date, errors 
   </div>
   <button type="submit">Create token</button>
 </form>`
+}
+
+function repositoryChoice({ id, owner, name }: ListedRepository, chosen: ReadonlySet<number>): Html {
+  return html`<label class="check"><input type="checkbox" name="repository" value="${id}" ${chosen.has(id) ? 'checked' : ''}> ${owner}/${name}</label>`
 }
 
 function fieldError(field: string, message: string | undefined): Html | '' {

@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import t from 'tap'
 import { issueToken } from '../../src/auth/issue-token.ts'
 import { createToken } from '../../src/auth/token.ts'
+import { ADMINISTRATOR } from '../../src/store/audit.ts'
 import { openEngine } from '../../src/store/store.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
 import { startInstance } from '../helpers/instance.ts'
@@ -20,7 +21,7 @@ for (const database of databases) {
     const { store, options } = await openTestStore(t, database)
     const userId = await createAccount({ store }, 'alice')
     const request = { userId, name: 'CI', scopes: ['repo'], expiresAt: null }
-    const { secret: token } = await issueToken(store.tokens, request)
+    const { secret: token } = await issueToken(store.tokens, request, ADMINISTRATOR)
     const budget = {
       AUTH_FAILURE_LIMIT: String(LIMIT),
       AUTH_FAILURE_WINDOW: String(WINDOW),

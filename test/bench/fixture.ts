@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { issueToken } from '../../src/auth/issue-token.ts'
 import { createBareRepository } from '../../src/git/repository.ts'
+import { ADMINISTRATOR } from '../../src/store/audit.ts'
 import { openStore, type Store, type StoreOptions } from '../../src/store/store.ts'
 import { importCommits } from '../helpers/git.ts'
 import { CONTEXTS, fill } from './fill.ts'
@@ -95,7 +96,7 @@ export async function createFixture(size: number, databaseUrl?: string): Promise
 async function createTokens(store: Store): Promise<string[]> {
   const { id: userId } = await store.users.create('alice')
   const request = { userId, name: 'bench', scopes: ['repo'], expiresAt: null }
-  const issued = Array.from({ length: TOKENS }, () => issueToken(store.tokens, request))
+  const issued = Array.from({ length: TOKENS }, () => issueToken(store.tokens, request, ADMINISTRATOR))
   return (await Promise.all(issued)).map(({ secret }) => secret)
 }
 

@@ -155,8 +155,12 @@ t.test('fields of bodies and log lines are processed in linear time', async (t) 
   const functions: Record<string, (value: string) => unknown> = {
     localPath: (value) => [localPath(`/${value}`), localPath(`/a?${value}`)],
     readTokenForm: (value) => [
-      readTokenForm(new URLSearchParams({ name: value, date: value, expiry: 'date' }), 0),
-      readTokenForm(new URLSearchParams({ name: `a${value}b` }), 0),
+      readTokenForm(
+        new URLSearchParams({ name: value, date: value, expiry: 'date', contexts: value }),
+        0,
+        [],
+      ),
+      readTokenForm(new URLSearchParams({ name: `a${value}b` }), 0, []),
     ],
     isHttpUrl: (value) => [
       isHttpUrl(value),

@@ -5,7 +5,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Sqlite from 'better-sqlite3'
 import { issueToken } from '../../src/auth/issue-token.ts'
+import { ADMINISTRATOR } from '../../src/store/audit.ts'
 import { openStore, type StoreOptions } from '../../src/store/store.ts'
+import { NO_LIMITS } from '../../src/store/token-limits.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { KeepAliveClient, requestBytes } from '../helpers/keep-alive.ts'
 import { startPostgres } from '../helpers/postgres-server.ts'
@@ -44,31 +46,44 @@ function byGroup<T>(make: (group: keyof ByGroup<T>) => T): ByGroup<T> {
   return { private: make('private'), missing: make('missing'), control: make('control') }
 }
 
-/** What is asked for, and the headers by which a signed-in caller without access does. */
-function requestsOf(token: string, cookie: string) {
-  const bearer = { authorization: `Bearer ${token}` }
-  const basic = { authorization: `Basic ${Buffer.from(`x:${token}`).toString('base64')}` }
+interface Credentials {
+  /** Of a user without access. */
+  token: string
+  /** Of the owner of the repositories, limited to another one. */
+  limited: string
+  cookie: string
+}
+
+/** What is asked for, and the headers by which a signed-in caller and a limited token without access do. */
+function requestsOf({ token, limited, cookie }: Credentials) {
+  const bearer = (secret: string) => ({ authorization: `Bearer ${secret}` })
+  const basic = (secret: string) => ({
+    authorization: `Basic ${Buffer.from(`x:${secret}`).toString('base64')}`,
+  })
   const report = JSON.stringify({ state: 'success' })
   const api = (name: string) => `/api/v1/repos/acme/${name}`
   return [
     {
       what: 'API read',
       anonymous: 401,
-      signedIn: bearer,
+      signedIn: bearer(token),
+      limited: bearer(limited),
       bytes: (name: string, headers: Headers) =>
         requestBytes('GET', `${api(name)}/commits/${SHA}/statuses`, headers),
     },
     {
       what: 'API report',
       anonymous: 401,
-      signedIn: bearer,
+      signedIn: bearer(token),
+      limited: bearer(limited),
       bytes: (name: string, headers: Headers) =>
         requestBytes('POST', `${api(name)}/statuses/${SHA}`, headers, report),
     },
     {
       what: 'git fetch',
       anonymous: 401,
-      signedIn: basic,
+      signedIn: basic(token),
+      limited: basic(limited),
       bytes: (name: string, headers: Headers) =>
         requestBytes('GET', `/acme/${name}.git/info/refs?service=git-upload-pack`, headers),
     },
@@ -76,6 +91,7 @@ function requestsOf(token: string, cookie: string) {
       what: 'page',
       anonymous: 303,
       signedIn: { cookie: `session=${cookie}` },
+      limited: null,
       bytes: (name: string, headers: Headers) => requestBytes('GET', `/acme/${name}`, headers),
     },
   ]
@@ -85,15 +101,25 @@ function requestsOf(token: string, cookie: string) {
 async function prepare(options: StoreOptions) {
   const store = await openStore(options)
   const { id: userId } = await store.users.create('stranger')
-  const token = await issueToken(store.tokens, { userId, name: '', scopes: ['repo'], expiresAt: null })
+  const request = { userId, name: '', scopes: ['repo'], expiresAt: null }
+  const token = await issueToken(store.tokens, request, ADMINISTRATOR)
   const cookie = randomBytes(32).toString('base64url')
   await store.sessions.create(createHash('sha256').update(cookie).digest('hex'), userId)
   const names = byGroup(() => Array.from({ length: NAMES }, () => randomBytes(8).toString('hex')))
   for (const name of names.private) {
     await store.repositories.create({ owner: 'acme', name, visibility: 'private', objectFormat: 'sha1' })
   }
+  const owner = await store.users.create('acme', { ownExisting: true })
+  const another = await store.repositories.create({
+    owner: 'acme',
+    name: 'another',
+    visibility: 'private',
+    objectFormat: 'sha1',
+  })
+  const limits = { ...NO_LIMITS, repositories: [another.id] }
+  const limited = await issueToken(store.tokens, { ...request, userId: owner.id, limits }, ADMINISTRATOR)
   await store.close()
-  return { names, token: token.secret, cookie }
+  return { names, credentials: { token: token.secret, limited: limited.secret, cookie } }
 }
 
 /** Sends requests of all groups in random order. @returns microseconds */
@@ -160,14 +186,16 @@ function compare(name: string, times: ByGroup<number[]>): boolean {
 
 /** @param modes what is done before each request, by name */
 async function measure(name: string, options: StoreOptions, modes: Map<string, () => void>): Promise<void> {
-  const { names, token, cookie } = await prepare(options)
+  const { names, credentials } = await prepare(options)
   const { url } = await startInstance({ teardown: (end: () => unknown) => void ends.unshift(end) }, options)
   const client = await KeepAliveClient.open(url)
-  for (const { what, anonymous, signedIn, bytes } of requestsOf(token, cookie)) {
+  for (const { what, anonymous, signedIn, limited, bytes } of requestsOf(credentials)) {
     for (const [caller, headers, status] of [
       ['anonymous', {}, anonymous],
       ['no access', signedIn, 404],
+      ['limited token', limited, 404],
     ] as const) {
+      if (headers === null) continue
       const requests = byGroup((group) => names[group].map((repository) => bytes(repository, headers)))
       for (const [mode, before] of modes) {
         const attempt = async () =>

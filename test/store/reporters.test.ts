@@ -73,6 +73,11 @@ for (const database of databases) {
         { status: 201 },
         'there is room for another context',
       )
+      for await (const events of store.auditLog.list({ repository: 'ACME/repo' }))
+        t.match(
+          events.filter(({ action }) => action === 'status.deleted'),
+          [{ actor: 'administrator', object: 'acme/repo', details: { sha, context: 'c' } }],
+        )
       await t.rejects(store.statuses.delete(id, sha, 'c'), { name: 'RuleViolation', message: /"c"/ })
       for (const context of ['a', 'b', 'd']) await store.statuses.delete(id, sha, context)
       t.same(

@@ -227,3 +227,49 @@ t.test('text that PostgreSQL cannot store is no server error', async (t) => {
   t.equal((await visitor.get('/a%00/b')).status, 404)
   t.equal((await visitor.get('/alice/rocket/commits/%00')).status, 422)
 })
+
+t.test('a limited token by the form, and who reported on the page of a commit', async (t) => {
+  const { server, visitor, anonymous, commits } = await setUp(t)
+  const [sha = ''] = commits
+  const { store } = server
+  const { id } = await store.repositories.get('alice', 'rocket')
+  const form = { name: "alice's <CI>", scope: 'repo', expiry: 'none' }
+  const submit = (fields: Record<string, string>) =>
+    visitor.submit('/settings/tokens', '/settings/tokens', { ...form, ...fields })
+
+  const page = await visitor.get('/settings/tokens')
+  t.match(page.body, new RegExp(`name="repository" value="${id}" > alice/rocket<`))
+  t.notMatch(page.body, 'bob/secret', 'only those that the user can write to')
+  const secret = await store.repositories.get('bob', 'secret')
+  const other = await submit({ repository: String(secret.id), contexts: 'ci/*' })
+  t.equal(other.status, 422)
+  t.match(other.body, /can no longer write/)
+  t.match(other.body, />\nci\/\*<\/textarea>/, 'keeps what was entered')
+  t.same(await store.tokens.list(await server.createUser('alice')), [])
+
+  const created = await submit({ repository: String(id), contexts: "it's <b>/*\r\n" })
+  t.equal(created.status, 200)
+  const limits = /<ul class="limits">(.*?)<\/ul>/s.exec(created.body)?.[1] ?? ''
+  t.match(limits, /<li>alice\/rocket<\/li>.*it&#39;s &lt;b&gt;\/\*.*<li>no push<\/li>/s)
+  t.match(
+    created.body,
+    /it&#39;\\&#39;&#39;s &lt;b&gt;\/hello/,
+    'the example is a context that it may report',
+  )
+  const token = /<code id="secret"[^>]*>([^<]+)</.exec(created.body)?.[1] ?? ''
+  const report = (context: string) => server.report('alice/rocket', sha, { state: 'success', context }, token)
+  t.equal((await report("it's <b>/hello")).status, 201)
+  t.equal((await report('other')).status, 403)
+
+  const commit = `/alice/rocket/commits/${sha}`
+  t.match((await visitor.get(commit)).body, /by alice, token .*alice&#39;s &lt;CI&gt;/)
+  const seen = (await anonymous.get(commit)).body
+  t.match(seen, /by alice</)
+  t.notMatch(seen, '&lt;CI&gt;', 'names of tokens are for those who may write')
+  for await (const events of store.auditLog.list({ user: 'alice' }))
+    t.match(events.filter(({ action }) => action === 'token.created').at(-1), {
+      user: 'alice',
+      object: "alice's <CI>",
+      details: { repositories: ['alice/rocket'], contexts: ["it's <b>/*"], push: false },
+    })
+})

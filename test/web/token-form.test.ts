@@ -7,6 +7,7 @@ function read(fields: Record<string, string>) {
   const { form, expiresAt } = readTokenForm(
     new URLSearchParams({ name: 'CI', expiry: 'date', ...fields }),
     NOW,
+    [{ id: 1 }, { id: 2 }],
   )
   return { errors: form.errors, expiresAt }
 }
@@ -40,4 +41,25 @@ t.test('names', async (t) => {
   ] as const)
     t.same(read({ name, expiry: 'none' }).errors, { name: error })
   t.same(read({ name: '\u{1F680}'.repeat(100), expiry: 'none' }).errors, {})
+})
+
+t.test('limits', async (t) => {
+  const readLimits = (fields: string) =>
+    readTokenForm(new URLSearchParams(`name=CI&expiry=none&${fields}`), NOW, [{ id: 1 }, { id: 2 }])
+  t.same(readLimits('push=yes').limits, { repositories: null, contexts: null, push: true })
+  t.same(
+    readLimits('repository=2&repository=1&repository=2&contexts=ci%2F*%0D%0A%0D%0A%20a b%0D%0A').limits,
+    {
+      repositories: [2, 1],
+      contexts: ['ci/*', 'a b'],
+      push: false,
+    },
+  )
+  for (const choice of ['3', '', 'x', '1e0x', '1&repository=3'])
+    t.match(readLimits(`repository=${choice}`).form.errors, { repositories: /no longer write/ }, choice)
+  t.match(readLimits(`contexts=${'x'.repeat(256)}`).form.errors, {
+    contexts: 'The context pattern is 256 characters long; at most 255 are allowed.',
+  })
+  t.match(readLimits(`contexts=${'a%0A'.repeat(21)}`).form.errors, { contexts: /at most 20 are allowed/ })
+  t.same(readLimits(`contexts=${'a%0A'.repeat(20)}`).form.errors, {})
 })

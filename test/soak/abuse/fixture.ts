@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { issueToken } from '../../../src/auth/issue-token.ts'
 import { hashPassword } from '../../../src/auth/password.ts'
 import { createBareRepository } from '../../../src/git/repository.ts'
+import { ADMINISTRATOR } from '../../../src/store/audit.ts'
 import { openStore, type Store } from '../../../src/store/store.ts'
 import { git, pushCommits } from '../../helpers/git.ts'
 import { startInstance } from '../../helpers/instance.ts'
@@ -75,7 +76,7 @@ export async function createFixture(): Promise<Fixture> {
 async function createUser(store: Store, name: string): Promise<string> {
   const { id } = await store.users.create(name, { passwordHash: await hashPassword(PASSWORD) })
   const request = { userId: id, name: 'soak', scopes: ['repo'], expiresAt: null }
-  return (await issueToken(store.tokens, request)).secret
+  return (await issueToken(store.tokens, request, ADMINISTRATOR)).secret
 }
 
 /** A public repository with commits, the last of which adds a file of random bytes. Returns the ids of the others. */

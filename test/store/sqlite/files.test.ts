@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { issueToken } from '../../../src/auth/issue-token.ts'
+import { ADMINISTRATOR } from '../../../src/store/audit.ts'
 import { openTestStore, sqlite } from '../../helpers/databases.ts'
 import { type Instance, startInstance } from '../../helpers/instance.ts'
 import { startServer } from '../../helpers/server.ts'
@@ -100,8 +101,8 @@ t.test('commands do not acknowledge anything either', async (t) => {
   const repository = { owner: 'alice', name: 'rocket', visibility: 'public', objectFormat: 'sha1' } as const
   await t.rejects(store.repositories.create(repository), AWAY, 'a transaction')
   const request = { userId, name: 'ci', scopes: ['repo'], expiresAt: null }
-  await t.rejects(issueToken(store.tokens, request), AWAY)
+  await t.rejects(issueToken(store.tokens, request, ADMINISTRATOR), AWAY)
   await t.rejects(store.users.list(), AWAY, 'a read')
   renameSync(`${file}.away`, file)
-  t.equal((await issueToken(store.tokens, request)).token.name, 'ci')
+  t.equal((await issueToken(store.tokens, request, ADMINISTRATOR)).token.name, 'ci')
 })
