@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { gunzipSync, gzipSync } from 'node:zlib'
@@ -44,7 +45,8 @@ async function fill(store: Store): Promise<number> {
   await store.repositories.setAccess('alice', 'rocket', bob.id, 'read')
   const token = { userId: alice.id, name: 'CI', prefix: 'cst_1', scopes: ['repo'] }
   await store.tokens.create({ ...token, hash: 'h1', expiresAt: 1_999_999_999_999 })
-  await store.tokens.create({ ...token, hash: 'h2', expiresAt: null })
+  const limits = { repositories: [id], contexts: ['ci/*', '🚀'], push: false }
+  await store.tokens.create({ ...token, hash: 'h2', expiresAt: null, limits })
   await store.rules.set(id, {
     branchPattern: 'release/*',
     required: ['ci/*', 'é "\\\u2028 🚀'],
@@ -63,7 +65,8 @@ async function fill(store: Store): Promise<number> {
   )
   const description = 'line\u2028separator \u2029 \r\n "quoted" \\ 🚀 e\u0301 \ufeff'
   await report(store, id, { context: '🚀', description, targetUrl: 'https://example.org/' })
-  await report(store, id, { context: 'empty', description: '' })
+  const { token: reporter } = await store.access.look(null, 'h1', 'alice', 'rocket')
+  await report(store, id, { context: 'empty', description: '', reporterId: reporter?.reporterId })
   // Makes the highest id that was given out one of a deleted row.
   await create('deleted')
   await store.repositories.delete('alice', 'deleted')
@@ -76,7 +79,9 @@ async function contentOf(store: Store) {
     row.managed ? { ...row, path: '' } : row,
   )
   const tokens = await Promise.all(users.map(({ id }) => store.tokens.list(id)))
-  const statuses = await Promise.all(repositories.map(({ id }) => store.statuses.list(id, SHA)))
+  const statuses = await Promise.all(
+    repositories.map(({ id }) => store.statuses.listPart(id, SHA, '', 1_000)),
+  )
   const rules = await Promise.all(repositories.map(({ id }) => store.rules.list(id)))
   const access = await store.access.look(null, 'h1', 'alice', 'rocket')
   return {
@@ -157,6 +162,51 @@ for (const from of databases) {
     )
   })
 }
+
+t.test('a backup of a version without reporters gives the tokens theirs', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const id = await fill(store)
+  const file = await backup(t, store)
+  const added = ['repositories', 'contexts', 'push', 'reporter_id']
+  const parts = gunzipSync(readFileSync(file))
+    .toString('utf8')
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+  const end = parts.pop()
+  const older = parts
+    .filter(({ table }) => table !== 'reporters')
+    .map(({ columns, rows, ...part }) => {
+      if (!columns) return part
+      const isKept = (_value: unknown, index: number) => !added.includes(columns[index])
+      return {
+        ...part,
+        columns: columns.filter(isKept),
+        rows: rows.map((row: unknown[]) => row.filter(isKept)),
+      }
+    })
+  delete end.counts.reporters
+  const text = older.map((part) => `${JSON.stringify(part)}\n`).join('')
+  const sha256 = createHash('sha256').update(text).digest('hex')
+  writeFileSync(file, gzipSync(`${text}${JSON.stringify({ ...end, sha256 })}\n`))
+
+  for (const database of databases) {
+    const { store: restored } = await openTestStore(t, database)
+    await restoreBackup(restored.engine, file, quiet)
+    const { token } = await restored.access.look(null, 'h2', 'alice', 'rocket')
+    await report(restored, id, { context: 'empty', reporterId: token?.reporterId })
+    const rows = await restored.statuses.listPart(id, SHA, 'context 98', 10)
+    t.same(
+      rows.map((row) => [row.context, row.reporter_user, row.reporter_token]),
+      [
+        ['context 99', null, null],
+        ['empty', 'Alice', 'CI'],
+        ['🚀', null, null],
+      ],
+      database.name,
+    )
+  }
+})
 
 t.test('rejects files that are not complete backups, and leaves the database empty', async (t) => {
   const { store } = await openTestStore(t, sqlite)
