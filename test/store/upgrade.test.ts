@@ -40,8 +40,14 @@ for (const file of readdirSync(folder)) {
     await createBareRepository(path, 'sha1')
     const options = await load(t, sql.replace('/srv/git/rocket.git', path), dialect)
     const kind = dialect === 'postgres' ? postgres : sqlite
+    const files = async () =>
+      options.databaseUrl
+        ? execute(options.databaseUrl, `select pg_relation_filenode('statuses') as file`)
+        : null
+    const before = await files()
     const server = await startServer(t, { database: { ...kind, create: async () => options } })
 
+    t.same(await files(), before, 'does not rewrite the largest table')
     const { json } = await server.read('acme/rocket', SHA, token)
     t.same([json.state, json.statuses?.length], ['pending', 2])
     t.match(json.statuses?.[0], { description: '412 tests passed', created_at: '2026-01-01T00:00:00Z' })
