@@ -1,6 +1,6 @@
 // Written by `npm run generate` from openapi.yaml. Do not edit.
 
-import type { components } from './schema.ts'
+import type { components, paths } from './schema.ts'
 
 /** A success that the contract declares. */
 export interface Reply<Status extends number, Body extends object | null> {
@@ -9,6 +9,8 @@ export interface Reply<Status extends number, Body extends object | null> {
   body: Body | (() => Body)
   /** An object that stays the same as long as the body does. The encoded body is cached by it. */
   source?: object
+  /** Called instead of sending 304, where the caller has this body already: waits for another one and returns it. */
+  later?(): Promise<Reply<Status, Body>>
 }
 
 export interface ReportStatusRequest {
@@ -34,6 +36,18 @@ export interface ListStatusesRequest {
 export type ListStatusesReply =
   | Reply<200, components['schemas']['CommitStatuses']>
 
+export interface GetVerdictRequest {
+  params: {
+    owner: components['schemas']['Name']
+    repo: components['schemas']['Name']
+    sha: components['schemas']['CommitId']
+  }
+  query: NonNullable<paths['/api/v1/repos/{owner}/{repo}/commits/{sha}/verdict']['get']['parameters']['query']> & Required<Pick<NonNullable<paths['/api/v1/repos/{owner}/{repo}/commits/{sha}/verdict']['get']['parameters']['query']>, 'wait'>>
+}
+
+export type GetVerdictReply =
+  | Reply<200, components['schemas']['CommitVerdict']> & { headers?: Required<Pick<paths['/api/v1/repos/{owner}/{repo}/commits/{sha}/verdict']['get']['responses'][200]['headers'], never>> & Partial<Pick<paths['/api/v1/repos/{owner}/{repo}/commits/{sha}/verdict']['get']['responses'][200]['headers'], 'Retry-After'>> }
+
 /**
  * All operations of the contract. A handler returns a success and throws every error. `Context` describes the caller.
  */
@@ -43,6 +57,9 @@ export interface Handlers<Context> {
 
   /** Read the statuses of a commit: `GET /api/v1/repos/{owner}/{repo}/commits/{sha}/statuses` */
   listStatuses(request: ListStatusesRequest, context: Context): Promise<ListStatusesReply>
+
+  /** Decide whether a commit has passed its required checks: `GET /api/v1/repos/{owner}/{repo}/commits/{sha}/verdict` */
+  getVerdict(request: GetVerdictRequest, context: Context): Promise<GetVerdictReply>
 }
 
 /** The parts of a request, validated by the operation's schemas. */
@@ -55,6 +72,7 @@ export interface ValidatedRequest {
 /** A success of any operation. */
 export interface AnyReply extends Reply<number, object | null> {
   headers?: Readonly<Record<string, string | number | boolean | undefined>>
+  later?(): Promise<AnyReply>
 }
 
 /** Calls the handler of one operation. */
@@ -68,5 +86,6 @@ export function callsTo<Context>(handlers: Handlers<Context>): Record<keyof Hand
   return {
     reportStatus: (request, context) => handlers.reportStatus(request as ReportStatusRequest, context),
     listStatuses: (request, context) => handlers.listStatuses(request as ListStatusesRequest, context),
+    getVerdict: (request, context) => handlers.getVerdict(request as GetVerdictRequest, context),
   }
 }

@@ -137,5 +137,117 @@ export const operations = {
       }
     },
     "headers": {}
+  },
+  "getVerdict": {
+    "method": "GET",
+    "path": "/api/v1/repos/{owner}/{repo}/commits/{sha}/verdict",
+    "url": "/api/v1/repos/:owner/:repo/commits/:sha/verdict",
+    "access": "read",
+    "anonymous": true,
+    "schemes": [
+      "bearerToken",
+      "accessToken"
+    ],
+    "scopes": [
+      "repo"
+    ],
+    "params": {
+      "type": "object",
+      "required": [
+        "owner",
+        "repo",
+        "sha"
+      ],
+      "properties": {
+        "owner": {
+          "$ref": "Name#"
+        },
+        "repo": {
+          "$ref": "Name#"
+        },
+        "sha": {
+          "$ref": "CommitId#"
+        }
+      }
+    },
+    "query": {
+      "type": "object",
+      "required": [],
+      "properties": {
+        "require": {
+          "type": "array",
+          "maxItems": 50,
+          "items": {
+            "type": "string",
+            "description": "Pattern of contexts, 1 to 255 characters. `*` stands for any characters, `/` included; everything else matches\nexactly, and the whole context must match.\n",
+            "minLength": 1,
+            "pattern": "^[^\\x00]*$",
+            "x-well-formed": true,
+            "x-rule": "must not contain U+0000 or a lone surrogate",
+            "examples": [
+              "ci/*"
+            ],
+            "maxLength": 255
+          }
+        },
+        "branch": {
+          "type": "string",
+          "description": "Name of a branch without `refs/heads/`, 1 to 255 characters.",
+          "minLength": 1,
+          "pattern": "^[^\\x00]*$",
+          "x-well-formed": true,
+          "x-rule": "must not contain U+0000 or a lone surrogate",
+          "examples": [
+            "main"
+          ],
+          "maxLength": 255
+        },
+        "wait": {
+          "type": "integer",
+          "minimum": 0,
+          "maximum": 25,
+          "default": 0
+        }
+      }
+    },
+    "body": null,
+    "bodyLimit": 0,
+    "replies": {
+      "200": {
+        "$ref": "CommitVerdict#"
+      },
+      "304": null,
+      "401": {
+        "$ref": "Error#"
+      },
+      "403": {
+        "$ref": "Error#"
+      },
+      "404": {
+        "$ref": "Error#"
+      },
+      "422": {
+        "$ref": "Error#"
+      },
+      "429": {
+        "$ref": "Error#"
+      },
+      "503": {
+        "$ref": "Error#"
+      }
+    },
+    "headers": {
+      "200": {
+        "type": "object",
+        "required": [],
+        "properties": {
+          "Retry-After": {
+            "type": "string",
+            "pattern": "^[1-9][0-9]*$"
+          }
+        },
+        "additionalProperties": false
+      }
+    }
   }
 } as const

@@ -180,6 +180,112 @@ export const schemas = {
       }
     }
   },
+  "ContextPattern": {
+    "$id": "ContextPattern",
+    "type": "string",
+    "description": "Pattern of contexts, 1 to 255 characters. `*` stands for any characters, `/` included; everything else matches\nexactly, and the whole context must match.\n",
+    "minLength": 1,
+    "pattern": "^[^\\x00]*$",
+    "x-well-formed": true,
+    "x-rule": "must not contain U+0000 or a lone surrogate",
+    "examples": [
+      "ci/*"
+    ],
+    "maxLength": 255
+  },
+  "Branch": {
+    "$id": "Branch",
+    "type": "string",
+    "description": "Name of a branch without `refs/heads/`, 1 to 255 characters.",
+    "minLength": 1,
+    "pattern": "^[^\\x00]*$",
+    "x-well-formed": true,
+    "x-rule": "must not contain U+0000 or a lone surrogate",
+    "examples": [
+      "main"
+    ],
+    "maxLength": 255
+  },
+  "CommitVerdict": {
+    "$id": "CommitVerdict",
+    "type": "object",
+    "description": "Whether a commit has passed its required checks.",
+    "additionalProperties": false,
+    "required": [
+      "verdict",
+      "state",
+      "required"
+    ],
+    "properties": {
+      "verdict": {
+        "type": "string",
+        "description": "The verdict on the required contexts; on all contexts if no pattern is required.",
+        "enum": [
+          "pending",
+          "success",
+          "failure"
+        ]
+      },
+      "state": {
+        "type": [
+          "string",
+          "null"
+        ],
+        "title": "CombinedState",
+        "enum": [
+          "pending",
+          "success",
+          "failure",
+          null
+        ],
+        "description": "The combined state of all contexts of the commit, required or not; `null` when there are none."
+      },
+      "required": {
+        "type": "array",
+        "description": "The required patterns, each once: those of `require` as sent, then those of rules.",
+        "items": {
+          "$ref": "RequiredPattern#"
+        }
+      }
+    }
+  },
+  "RequiredPattern": {
+    "$id": "RequiredPattern",
+    "type": "object",
+    "description": "How a required pattern stands.",
+    "additionalProperties": false,
+    "required": [
+      "pattern",
+      "state",
+      "contexts"
+    ],
+    "properties": {
+      "pattern": {
+        "$ref": "ContextPattern#"
+      },
+      "state": {
+        "type": [
+          "string",
+          "null"
+        ],
+        "title": "CombinedState",
+        "enum": [
+          "pending",
+          "success",
+          "failure",
+          null
+        ],
+        "description": "The combined state of the contexts that the pattern matches; `null` when it matches none."
+      },
+      "contexts": {
+        "type": "array",
+        "description": "The reported contexts that the pattern matches, ordered by code points.",
+        "items": {
+          "$ref": "Context#"
+        }
+      }
+    }
+  },
   "Timestamp": {
     "$id": "Timestamp",
     "type": "string",

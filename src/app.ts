@@ -6,6 +6,7 @@ import Fastify, {
   LogController,
 } from 'fastify'
 import { api } from './api/api.ts'
+import { Waiters, type WaitLimits } from './api/waiters.ts'
 import type { TrustedProxies } from './auth/address.ts'
 import { createAuthorizer } from './auth/authorizer.ts'
 import { type BudgetOptions, createBudget } from './auth/budget.ts'
@@ -44,6 +45,8 @@ export interface AppOptions {
   publicUrl?: string | null
   /** The token that `/metrics` requires. Without it, nothing is measured and the page does not exist. */
   metricsToken?: string | null
+  /** Limits of requests that wait for a change. Default: those of `Waiters`. */
+  waits?: Partial<WaitLimits>
   /** Event loop delay above which requests get 503, in milliseconds. Default: 1,000. */
   maxEventLoopDelay?: number
   /** Whether to check every API answer against the contract before sending it. */
@@ -77,12 +80,14 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
 
   addErrorLog(app)
 
+  const waiters = new Waiters((commits) => store.statuses.contents(commits), options.waits)
   const limits = options.budget ?? DEFAULT_BUDGET
   const metrics = options.metricsToken
     ? createMetrics({
         blockedAddresses: () => store.failures.countBlocked(limits),
         lookupProcesses: () => lookup.size,
         databasePool: () => store.pool(),
+        waitingRequests: () => waiters.size,
       })
     : undefined
   const budget = createBudget(store.failures, limits, {
@@ -118,7 +123,11 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     store,
     lookup,
     authorizer,
-    onReported: (state) => metrics?.statusReported(state),
+    waiters,
+    onReported(commit, state) {
+      metrics?.statusReported(state)
+      waiters.reported(commit)
+    },
     bodyTimeout: timeouts.body,
     verifyReplies: options.verifyReplies ?? false,
   })

@@ -11,7 +11,6 @@ import { recheckAccess } from '../hooks/recheck-access.ts'
 import { connectionSignal } from '../http/connection-signal.ts'
 import { headerValues } from '../http/header-values.ts'
 import type { Store } from '../store/store.ts'
-import type { StatusState } from '../store/tables.ts'
 import { FairQueue } from '../util/fair-queue.ts'
 import {
   bindOperations,
@@ -20,14 +19,16 @@ import {
   type OperationRequest,
   type PathParameters,
 } from './bind.ts'
-import { type ApiCaller, createHandlers } from './handlers.ts'
+import { type ApiCaller, createHandlers, type OnReported } from './handlers.ts'
+import type { Waiters } from './waiters.ts'
 
 export interface ApiOptions {
   store: Store
   lookup: CommitLookup
   authorizer: Authorizer
-  /** Called for every stored report. */
-  onReported(state: StatusState): void
+  /** Requests that wait for a change of a commit. The API closes them when the app is closed. */
+  waiters: Waiters
+  onReported: OnReported
   /** How long a body may take to arrive, in milliseconds. */
   bodyTimeout: number
   /** Whether to check every answer against the contract before sending it. */
@@ -47,7 +48,7 @@ const LARGE_ANSWERS = { places: 2, placesPerClient: 1, waiting: 400, waitingPerC
 
 /** Registers the Commit Status JSON API: the generated operations, bound to their handlers. */
 export async function api(app: FastifyInstance, options: ApiOptions): Promise<void> {
-  const { authorizer } = options
+  const { authorizer, waiters } = options
   const large = new FairQueue(LARGE_ANSWERS)
   // A child logger per request costs more than all logging here: errors are logged with the request's id instead.
   app.setChildLoggerFactory((logger) => logger)
@@ -63,9 +64,22 @@ export async function api(app: FastifyInstance, options: ApiOptions): Promise<vo
   }
 
   async function admit(request: OperationRequest): Promise<void> {
-    request.release = await large.enter(request.client.address, connectionSignal(request.raw.socket))
+    if (request.release === null)
+      request.release = await large.enter(request.client.address, connectionSignal(request.raw.socket))
   }
 
+  async function callerOf(request: OperationRequest, operation: Operation): Promise<ApiCaller> {
+    return {
+      ...(await authorize(request, operation)),
+      admit: () => admit(request),
+      wait: (commit, wait) =>
+        waiters.wait(commit, wait, request.client.address, connectionSignal(request.raw.socket)),
+      again: () => callerOf(request, operation),
+    }
+  }
+
+  // Requests that wait would otherwise delay the end of the server.
+  app.addHook('preClose', async () => waiters.close())
   app.addHook('onRequest', (_request, reply, done) => {
     reply.header('vary', 'Authorization')
     done()
@@ -83,10 +97,7 @@ export async function api(app: FastifyInstance, options: ApiOptions): Promise<vo
     schemas,
     calls: callsTo(createHandlers(options.store, options.lookup, options.onReported)),
     schemes: Object.keys(schemes),
-    authorize: async (request, operation) => ({
-      ...(await authorize(request, operation)),
-      admit: () => admit(request),
-    }),
+    authorize: callerOf,
     bodyTimeout: options.bodyTimeout,
     verifyReplies: options.verifyReplies,
   })

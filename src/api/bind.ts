@@ -122,7 +122,7 @@ function bindOperation<Context>(
   binding: Binding<Context>,
   bound: BoundOperation<Context>,
 ): void {
-  const { id, operation, call, readQuery, verify } = bound
+  const { id, operation, call, readQuery } = bound
   const replies = Object.entries(operation.replies).filter(([, schema]) => schema !== null)
 
   app.route<{ Params: PathParameters }>({
@@ -157,13 +157,17 @@ function bindOperation<Context>(
         // Set by the hook above from this binding's `authorize`.
         const context = request.context as Context
         const answer = await call({ params: request.params, query, body: request.body }, context)
-        verify(answer)
         return await send(request, reply, bound, answer)
       } finally {
-        request.release?.()
+        release(request)
       }
     },
   })
+}
+
+function release(request: OperationRequest): void {
+  request.release?.()
+  request.release = null
 }
 
 function hasEmptyValue(params: PathParameters): boolean {
@@ -173,16 +177,23 @@ function hasEmptyValue(params: PathParameters): boolean {
 
 /** Sends the reply of a handler. @throws Error for a status that the operation does not declare as a success */
 async function send(
-  request: FastifyRequest,
+  request: OperationRequest,
   reply: FastifyReply,
-  { operation, encode }: Pick<BoundOperation<unknown>, 'operation' | 'encode'>,
+  bound: Pick<BoundOperation<unknown>, 'operation' | 'encode' | 'verify'>,
   answer: AnyReply,
 ): Promise<FastifyReply> {
-  const { status, headers } = answer
+  const { operation, encode, verify } = bound
+  const { status, headers, later } = answer
+  verify(answer)
   if (operation.replies[status] === undefined || status >= 300) throw new Error(`${status} is not declared`)
   const isRevalidated = status === 200 && 304 in operation.replies
   // Comes first: an error thrown here must not carry the headers of a success.
   const content = isRevalidated ? await revalidate(request, reply, answer, encode) : null
+  if (content?.payload === null && later) {
+    release(request)
+    // Not awaited here: while the request waits, nothing holds the answer.
+    return later().then((next) => send(request, reply, bound, next))
+  }
   reply.code(content?.payload === null ? 304 : status).header('cache-control', 'private, no-cache')
   // Like body fields, undeclared headers never leave the server.
   for (const name in operation.headers[status]?.properties) {

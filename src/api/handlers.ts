@@ -6,33 +6,48 @@ import { commitsOf } from '../domain/commits.ts'
 import { checkContext } from '../domain/context-limits.ts'
 import { ServiceError } from '../errors.ts'
 import type { CommitLookup } from '../git/commit-lookup.ts'
-import type { StatusRow } from '../store/statuses.ts'
+import type { CommitKey, StatusRow } from '../store/statuses.ts'
 import type { Store } from '../store/store.ts'
 import type { StatusState } from '../store/tables.ts'
 import { formatTime } from '../store/time.ts'
+import { createGetVerdict } from './get-verdict.ts'
+import type { Wait } from './waiters.ts'
 
 /** The caller of an operation. */
 export interface ApiCaller extends Caller {
   /**
-   * Waits for permission to build a large answer. The request holds it until the answer is serialized.
+   * Waits for permission to build a large answer. The request holds it until the answer is serialized. Does nothing if it
+   * has it.
    *
    * @throws ServiceError `unavailable` when too many requests wait, or for too long
    */
   admit(): Promise<void>
+  /**
+   * Waits as `Waiters.wait`.
+   *
+   * @throws ServiceError `malformed_request` when the client disconnects
+   */
+  wait(commit: CommitKey, options: Wait): Promise<boolean>
+  /** Authorizes the caller once more. @throws as a new request would */
+  again(): Promise<ApiCaller>
 }
+
+/** Called after each stored report. */
+export type OnReported = (commit: CommitKey, state: StatusState) => void
 
 /**
  * Creates the handlers of the contract's operations. The caller is already authorized and the request validated.
- *
- * @param onReported called for every stored report
  */
 export function createHandlers(
-  { statuses }: Store,
+  store: Store,
   lookup: CommitLookup,
-  onReported: (state: StatusState) => void,
+  onReported: OnReported,
 ): Handlers<ApiCaller> {
+  const { statuses } = store
   const commits = commitsOf(statuses, lookup)
   return {
+    getVerdict: createGetVerdict(store, commits),
+
     async reportStatus({ params, body }, { repository, token }) {
       const sha = commits.fullId(repository, params.sha)
       checkContext(token?.limits.contexts ?? null, body.context)
@@ -47,7 +62,7 @@ export function createHandlers(
         reporterId: token?.reporterId ?? null,
       })
       if (!row) throw new ServiceError('repository_unknown')
-      onReported(row.state)
+      onReported({ repositoryId: repository.id, sha }, row.state)
       return respond(201, toStatus(row))
     },
 

@@ -29,6 +29,8 @@ export interface Reply<Status extends number, Body extends object | null> {
   body: Body | (() => Body)
   /** An object that stays the same as long as the body does. The encoded body is cached by it. */
   source?: object
+  /** Called instead of sending 304, where the caller has this body already: waits for another one and returns it. */
+  later?(): Promise<Reply<Status, Body>>
 }
 
 ${text}
@@ -48,6 +50,7 @@ export interface ValidatedRequest {
 /** A success of any operation. */
 export interface AnyReply extends Reply<number, object | null> {
   headers?: Readonly<Record<string, string | number | boolean | undefined>>
+  later?(): Promise<AnyReply>
 }
 
 /** Calls the handler of one operation. */

@@ -1,3 +1,4 @@
+import { Ajv2020 } from 'ajv/dist/2020.js'
 import { type JsonObject, object, refuseUnknown, resolve, SpecError, text } from './document.ts'
 import { checkSchema, inlined } from './keywords.ts'
 
@@ -40,6 +41,7 @@ export function readParameters(
     if (parameter.in === 'path') parameters.path.push({ name, required, schema })
     else if (parameter.in === 'query') {
       checkQueryType(schemas, schema, `${where}: parameter ${name}`)
+      checkDefault(schemas, { name, required, schema }, where)
       parameters.query.push({ name, required, schema })
     } else if (parameter.in !== 'header' || name.toLowerCase() !== IF_NONE_MATCH || required) {
       throw new SpecError(
@@ -64,10 +66,28 @@ function checkQueryType(
   }
 }
 
+/** Checks the default, which the server fills in before it validates: an invalid one would fail every request without it. */
+function checkDefault(
+  schemas: Readonly<Record<string, JsonObject>>,
+  { name, required, schema }: Parameter,
+  where: string,
+): void {
+  const { default: value, ...rules } = inlined(schemas, schema)
+  if (value === undefined) return
+  if (required) throw new SpecError(`${where}: parameter ${name} is required, so it cannot have a default`)
+  const items = rules.items && inlined(schemas, object(rules.items, name))
+  const ajv = new Ajv2020({ strict: false, validateFormats: false })
+  if (!ajv.validate({ ...rules, ...(items && { items }) }, value))
+    throw new SpecError(
+      `${where}: parameter ${name}: the default ${ajv.errorsText(ajv.errors, { dataVar: '' }).trim()}`,
+    )
+}
+
 /** Checks that names are unique, because the client takes all parameters and the body in one object. */
 function checkNames(parameters: readonly Parameter[], where: string): void {
   const names = parameters.map(({ name }) => name)
   for (const [index, name] of names.entries()) {
+    if (name === '__proto__') throw new SpecError(`${where}: a parameter cannot be called __proto__`)
     if (name === 'body') throw new SpecError(`${where}: a parameter cannot be called body`)
     if (names.indexOf(name) !== index) throw new SpecError(`${where}: two parameters are called ${name}`)
   }

@@ -107,6 +107,8 @@ export interface DialectSql {
   now: string
   /** The same at the moment of its evaluation, which may come after a wait for a lock. */
   clock: string
+  /** Functions for JSON: the elements of an array as rows with a column `value`, an array of values, an array of rows. */
+  json: { elements: string; array: string; aggregate: string }
 }
 
 /** A row refers to another one that is not there, or no longer. Nothing was written. */

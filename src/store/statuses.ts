@@ -38,7 +38,12 @@ export interface Report {
 }
 
 /** Names a commit whose statuses are asked for. */
-type CommitKey = Pick<Report, 'repositoryId' | 'sha'>
+export type CommitKey = Pick<Report, 'repositoryId' | 'sha'>
+
+/** The contexts of a commit with their states, as JSON. */
+export interface CommitContents extends CommitKey {
+  contents: string | null
+}
 
 /** Statuses that are read and answered at once, however large each of them is: that takes some milliseconds. */
 const FEW = 256
@@ -209,6 +214,27 @@ export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
       .where('sha', '=', p.sha),
   )
 
+  const json = engine.dialect.json
+  const contents = prepare<{ commits: string }>()((p) =>
+    kysely.selectFrom(sql<{ value: unknown }>`${sql.raw(json.elements)}(${p.commits})`.as('asked')).select([
+      sql<number>`cast(asked.value ->> 0 as bigint)`.as('repositoryId'),
+      sql<string>`asked.value ->> 1`.as('sha'),
+      (eb) =>
+        eb
+          .selectFrom('statuses')
+          .select(
+            sql<
+              string | null
+            >`cast(${sql.raw(json.aggregate)}(${sql.raw(json.array)}(context, state) order by context) as text)`.as(
+              'contents',
+            ),
+          )
+          .whereRef('repository_id', '=', sql`cast(asked.value ->> 0 as bigint)`)
+          .whereRef('sha', '=', sql`asked.value ->> 1`)
+          .as('contents'),
+    ]),
+  )
+
   const any = prepare<CommitKey>()((p) => contextsOf(p).limit(1))
 
   return {
@@ -296,6 +322,15 @@ export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
           details: { sha, context },
         })
       })
+    },
+
+    /**
+     * Returns the contexts of each commit with their states, as JSON that is equal while they are: an array of pairs,
+     * ordered by the code points of the context; null for none. One statement for all commits.
+     */
+    contents(commits: readonly CommitKey[]): Promise<CommitContents[]> {
+      const asked = commits.map(({ repositoryId, sha }) => [repositoryId, sha])
+      return engine.read(contents, { commits: JSON.stringify(asked) })
     },
 
     /** Returns whether anything has been reported on the commit. */

@@ -119,7 +119,8 @@ export function headersOf(raw: readonly string[]): Headers {
   return headers
 }
 
-function queryOf(query: Query): string {
+/** Returns a query as text, with its question mark; empty for none. */
+export function queryOf(query: Query): string {
   const pairs = Object.entries(query).flatMap(([name, values]) =>
     [values].flat().map((value) => [name, value]),
   )

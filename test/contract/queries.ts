@@ -1,13 +1,16 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
-import type { Query } from './client.ts'
+import { type Query, queryOf as textOf } from './client.ts'
 import { commitsOf, pathParams } from './fixture.ts'
 import { type Json, type JsonObject, object, typesOf } from './json.ts'
 import { ILL_FORMED, wrongValues } from './mutations.ts'
 import { assertNames } from './refusals.ts'
 import { type Check, expectStatus, holds } from './run.ts'
 import type { Operation, Parameter } from './spec.ts'
-import { valid } from './values.ts'
+import { bound, valid } from './values.ts'
+
+/** Longest query in characters: longer URLs may be answered 414 or 431 (info.description). */
+const LONGEST = 12_000
 
 /** Valid query parameters are accepted, each broken rule is rejected by name, and unknown parameters are ignored. */
 export const queries: Check = {
@@ -47,7 +50,7 @@ function validQueries(operation: Operation): fc.Arbitrary<Query> {
   const parameters = queryOf(operation)
   const values = parameters.map(({ name, schema }) => [name, valid(schema).map(asText)] as const)
   const requiredKeys = parameters.filter(({ required }) => required).map(({ name }) => name)
-  return fc.record(Object.fromEntries(values), { requiredKeys, noNullPrototype: true })
+  return fc.record(Object.fromEntries(values), { requiredKeys, noNullPrototype: true }).filter(isShort)
 }
 
 /** Returns invalid queries for every rule of an operation's query parameters. */
@@ -63,7 +66,8 @@ export function brokenQueries(
       field: name,
       broken: fc
         .tuple(validQueries(operation), values)
-        .map(([query, value]): Query => ({ ...query, [name]: value })),
+        .map(([query, value]): Query => ({ ...query, [name]: value }))
+        .filter(isShort),
     }))
     const missing = validQueries(operation).map((query) =>
       Object.fromEntries(Object.entries(query).filter(([key]) => key !== name)),
@@ -92,12 +96,15 @@ function wrongTexts(schema: JsonObject): Rule[] {
 
 function wrongArrays(schema: JsonObject): Rule[] {
   const items = object(schema.items, 'items')
-  const tooMany = wrongValues(schema).filter(([rule]) => rule === 'too many items')
+  const count = bound(schema.maxItems, 0) + 1
+  const tooMany = valid(items)
+    .filter((item) => isShort({ item: Array(count).fill(String(item)) }))
+    .map((item) => Array<string>(count).fill(String(item)))
   return [
     ...wrongTexts(items).map(
       ([rule, values]): Rule => [`items: ${rule}`, values.map((value) => [String(value)])],
     ),
-    ...tooMany.map(([rule, values]): Rule => [rule, values.map(asText)]),
+    ...(schema.maxItems === undefined ? [] : [['too many items', tooMany] satisfies Rule]),
   ]
 }
 
@@ -107,6 +114,10 @@ function repeated(schema: JsonObject): Rule {
 
 function isWrittenAs(schema: JsonObject, text: string): boolean {
   return typesOf(schema).some((type) => type !== 'string' && /^-?\d+$/.test(text) && type !== 'boolean')
+}
+
+function isShort(query: Query): boolean {
+  return textOf(query).length <= LONGEST
 }
 
 function asText(value: Json): string | string[] {

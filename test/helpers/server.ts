@@ -50,7 +50,7 @@ type Schemas = components['schemas']
  * compared them.
  */
 export type JsonBody = Partial<
-  Omit<Schemas['Status'] & Schemas['CommitStatuses'] & Schemas['Error'], 'state'>
+  Omit<Schemas['Status'] & Schemas['CommitStatuses'] & Schemas['CommitVerdict'] & Schemas['Error'], 'state'>
 > & {
   state?: Schemas['Status']['state'] | Schemas['CommitStatuses']['state']
 }

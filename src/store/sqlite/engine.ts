@@ -23,6 +23,7 @@ const dialect: DialectSql = {
   greatest: 'max',
   now: NOW,
   clock: NOW,
+  json: { elements: 'json_each', array: 'json_array', aggregate: 'json_group_array' },
 }
 
 /** Most findings of an integrity check. */

@@ -42,6 +42,20 @@ export type ListStatusesResult =
   | Result<503, paths['/api/v1/repos/{owner}/{repo}/commits/{sha}/statuses']['get']['responses'][503]['content']['application/json']>
   | Unanswered
 
+/** Path and query parameters. */
+export type GetVerdictInput = paths['/api/v1/repos/{owner}/{repo}/commits/{sha}/verdict']['get']['parameters']['path'] & NonNullable<paths['/api/v1/repos/{owner}/{repo}/commits/{sha}/verdict']['get']['parameters']['query']>
+
+export type GetVerdictResult =
+  | Result<200, paths['/api/v1/repos/{owner}/{repo}/commits/{sha}/verdict']['get']['responses'][200]['content']['application/json']>
+  | Result<304, undefined>
+  | Result<401, paths['/api/v1/repos/{owner}/{repo}/commits/{sha}/verdict']['get']['responses'][401]['content']['application/json']>
+  | Result<403, paths['/api/v1/repos/{owner}/{repo}/commits/{sha}/verdict']['get']['responses'][403]['content']['application/json']>
+  | Result<404, paths['/api/v1/repos/{owner}/{repo}/commits/{sha}/verdict']['get']['responses'][404]['content']['application/json']>
+  | Result<422, paths['/api/v1/repos/{owner}/{repo}/commits/{sha}/verdict']['get']['responses'][422]['content']['application/json']>
+  | Result<429, paths['/api/v1/repos/{owner}/{repo}/commits/{sha}/verdict']['get']['responses'][429]['content']['application/json']>
+  | Result<503, paths['/api/v1/repos/{owner}/{repo}/commits/{sha}/verdict']['get']['responses'][503]['content']['application/json']>
+  | Unanswered
+
 /** All operations of the contract. */
 export interface Operations<Options> {
   /** Report a status. */
@@ -49,6 +63,9 @@ export interface Operations<Options> {
 
   /** Read the statuses of a commit. */
   listStatuses(input: ListStatusesInput, options?: Options): Promise<ListStatusesResult>
+
+  /** Decide whether a commit has passed its required checks. */
+  getVerdict(input: GetVerdictInput, options?: Options): Promise<GetVerdictResult>
 }
 
 /** Describes an operation, as needed to send requests to it. */
@@ -130,6 +147,29 @@ export const operations = {
     "replacesBy": null,
     "maxLength": {},
     "values": {}
+  },
+  "getVerdict": {
+    "method": "GET",
+    "path": "/api/v1/repos/{owner}/{repo}/commits/{sha}/verdict",
+    "query": [
+      "require",
+      "branch",
+      "wait"
+    ],
+    "statuses": [
+      200,
+      304,
+      401,
+      403,
+      404,
+      422,
+      429,
+      503
+    ],
+    "repeatable": true,
+    "replacesBy": null,
+    "maxLength": {},
+    "values": {}
   }
 } as const satisfies Record<string, Operation>
 
@@ -140,5 +180,6 @@ export function operationsOver<Options>(
   return {
     reportStatus: ({ body, ...parameters }, options) => call(operations.reportStatus, { parameters, body }, options),
     listStatuses: (parameters, options) => call(operations.listStatuses, { parameters }, options),
+    getVerdict: (parameters, options) => call(operations.getVerdict, { parameters }, options),
   }
 }

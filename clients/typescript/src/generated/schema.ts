@@ -47,6 +47,38 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/repos/{owner}/{repo}/commits/{sha}/verdict": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Decide whether a commit has passed its required checks
+         * @description Returns one verdict on the commit. Patterns of contexts say which checks are required: those of `require`, and
+         *     those of all rules that match `branch`.
+         *
+         *     1. `failure`: a required context is `failure` or `error`.
+         *     2. `pending`: a required context is `pending`, or a pattern matches no reported context.
+         *     3. `success`: otherwise.
+         *
+         *     Without any pattern all contexts count, and a commit without statuses is `pending`.
+         *
+         *     To wait for a change, send the `ETag` of the last answer as `If-None-Match` together with `wait`: the server
+         *     holds its answer until a report changes it, or until the time is over and the answer is `304`. It checks
+         *     the caller's access and the rules again before it answers. A server that already holds too many requests answers at once,
+         *     with `Retry-After`: send the next request with `wait` after that time.
+         */
+        get: operations["getVerdict"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -117,6 +149,37 @@ export interface components {
             state: ("pending" | "success" | "failure") | null;
             /** @description Ordered by the code points of `context`. */
             statuses: components["schemas"]["Status"][];
+        };
+        /**
+         * @description Pattern of contexts, 1 to 255 characters. `*` stands for any characters, `/` included; everything else matches
+         *     exactly, and the whole context must match.
+         * @example ci/*
+         */
+        ContextPattern: string;
+        /**
+         * @description Name of a branch without `refs/heads/`, 1 to 255 characters.
+         * @example main
+         */
+        Branch: string;
+        /** @description Whether a commit has passed its required checks. */
+        CommitVerdict: {
+            /**
+             * @description The verdict on the required contexts; on all contexts if no pattern is required.
+             * @enum {string}
+             */
+            verdict: "pending" | "success" | "failure";
+            /** @description The combined state of all contexts of the commit, required or not; `null` when there are none. */
+            state: ("pending" | "success" | "failure") | null;
+            /** @description The required patterns, each once: those of `require` as sent, then those of rules. */
+            required: components["schemas"]["RequiredPattern"][];
+        };
+        /** @description How a required pattern stands. */
+        RequiredPattern: {
+            pattern: components["schemas"]["ContextPattern"];
+            /** @description The combined state of the contexts that the pattern matches; `null` when it matches none. */
+            state: ("pending" | "success" | "failure") | null;
+            /** @description The reported contexts that the pattern matches, ordered by code points. */
+            contexts: components["schemas"]["Context"][];
         };
         /**
          * Format: date-time
@@ -301,6 +364,12 @@ export interface components {
          */
         "Retry-After": string;
         /**
+         * @description Sent when the answer was not held although `wait` asked for it, because the server holds too many: seconds to wait
+         *     before the next request with `wait`.
+         * @example 5
+         */
+        "Not-Held": string;
+        /**
          * @description The scheme to authenticate with.
          * @example Bearer realm="commit-status"
          */
@@ -420,6 +489,96 @@ export interface operations {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
                     "Cache-Control": components["headers"]["Cache-Control"];
                     Vary: components["headers"]["Vary"];
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["UnprocessableContent"];
+            429: components["responses"]["TooManyRequests"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    getVerdict: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Patterns of required contexts, one for each repetition of the parameter. `*` stands for any characters, `/`
+                 *     included; a pattern matches the whole context.
+                 * @example [
+                 *       "ci/*",
+                 *       "lint"
+                 *     ]
+                 */
+                require?: components["schemas"]["ContextPattern"][];
+                /**
+                 * @description Name of a branch. The patterns of all rules that match it are required too. A branch without a rule adds
+                 *     nothing.
+                 * @example main
+                 */
+                branch?: components["schemas"]["Branch"];
+                /**
+                 * @description How many seconds the server may hold an answer that has not changed since the one whose `ETag` is in
+                 *     `If-None-Match`. Without that header the answer comes at once.
+                 * @example 0
+                 */
+                wait?: number;
+            };
+            header?: {
+                /**
+                 * @description The `ETag` of an earlier answer, a list of them, or `*`. If one of them is current, the answer is `304`.
+                 * @example W/"3xWn1Qm0uYk5c1c3Jb2k0g"
+                 */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+            };
+            path: {
+                /**
+                 * @description Owner of the repository, matched without regard to ASCII case. An invalid name is answered like a missing
+                 *     repository.
+                 * @example acme
+                 */
+                owner: components["parameters"]["Owner"];
+                /**
+                 * @description Name of the repository, matched without regard to ASCII case. An invalid name is answered like a missing
+                 *     repository.
+                 * @example rocket
+                 */
+                repo: components["parameters"]["Repo"];
+                /**
+                 * @description Full commit id, 40 hex digits, or 64 in a SHA-256 repository, in upper or lower case. An abbreviated id is
+                 *     invalid (`422`).
+                 * @example 2c26b46b68ffc68ff99b453c1d30413413422d70
+                 */
+                sha: components["parameters"]["Sha"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The verdict, and how each required pattern stands. */
+            200: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    Vary: components["headers"]["Vary"];
+                    "Retry-After": components["headers"]["Not-Held"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CommitVerdict"];
+                };
+            };
+            /** @description The verdict has not changed since the answer whose `ETag` is in `If-None-Match`. No body. */
+            304: {
+                headers: {
+                    ETag: components["headers"]["ETag"];
+                    "X-Request-Id": components["headers"]["X-Request-Id"];
+                    "Cache-Control": components["headers"]["Cache-Control"];
+                    Vary: components["headers"]["Vary"];
+                    "Retry-After": components["headers"]["Not-Held"];
                     [name: string]: unknown;
                 };
                 content?: never;

@@ -1,0 +1,227 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { ReportedContext } from '../domain/verdict.ts'
+import type { CommitContents, CommitKey } from '../store/statuses.ts'
+
+/*
+ * A request waits until the contexts of a commit, with their states, have changed in a way that matters to it:
+ *
+ *   wait() ──▶ waiting ──▶ look: has it changed? ──▶ yes: wait() resolves, and the request is answered
+ *                 ▲             │
+ *                 └──── no ─────┘
+ *
+ * A look is one query for all commits that are waited for. There is one
+ * - every second, for reports that other processes store, and for whatever else changes statuses;
+ * - at once when this process has stored a report, for the commits of such reports alone.
+ *
+ * Contents are compared, since `updated_at` has whole seconds: two reports of one second are told apart. A waiter's first
+ * look asks it in any case, so that nothing is missed that changed between its own read and the look. A look costs time in
+ * proportion to the contexts of all waited commits. They are bounded, and looks take at most a twentieth of the time.
+ */
+
+/** Milliseconds between two looks. */
+const INTERVAL = 1_000
+/** Least pause after a look, in multiples of its duration. */
+const REST = 20
+
+/** Bounds of one process. */
+export interface WaitLimits {
+  /** Waiting requests. */
+  total: number
+  /** Waiting requests of one client address. */
+  perClient: number
+  /** Contexts of all commits that are waited for, together. */
+  contexts: number
+}
+
+const DEFAULT_WAIT_LIMITS: WaitLimits = { total: 1_000, perClient: 100, contexts: 50_000 }
+
+/** What a request waits for. */
+export interface Wait {
+  /** When the wait ends, by `performance.now()`. */
+  until: number
+  /** How many contexts the commit has. */
+  contexts: number
+  /** Returns whether the request has something else to answer. */
+  hasChanged(reported: readonly ReportedContext[]): boolean
+}
+
+interface Waiter {
+  hasChanged: Wait['hasChanged']
+  /** The contents of its last look. */
+  seen: string | null | undefined
+  end(error?: unknown): void
+}
+
+interface WaitedCommit {
+  key: CommitKey
+  waiters: Set<Waiter>
+  /** Counted against the limit. */
+  contexts: number
+  /** As of the last look. */
+  contents: string | null | undefined
+}
+
+/** The requests of this process that wait for a change of a commit. */
+export class Waiters {
+  readonly #read: (commits: readonly CommitKey[]) => Promise<CommitContents[]>
+  readonly #limits: WaitLimits
+  readonly #commits = new Map<string, WaitedCommit>()
+  readonly #perClient = new Map<string, number>()
+  /** Commits with a report that has not been looked at. */
+  readonly #reported = new Set<WaitedCommit>()
+  #isLookingAtReported = false
+  #isPolling = false
+  #isClosed = false
+  #size = 0
+  #contexts = 0
+
+  /** @param read returns the contents of commits, with one query */
+  constructor(
+    read: (commits: readonly CommitKey[]) => Promise<CommitContents[]>,
+    limits: Partial<WaitLimits> = {},
+  ) {
+    this.#read = read
+    this.#limits = { ...DEFAULT_WAIT_LIMITS, ...limits }
+  }
+
+  /** Number of waiting requests. */
+  get size(): number {
+    return this.#size
+  }
+
+  /**
+   * Waits for a change of a commit, for the end of the wait, or until the server stops.
+   *
+   * @param signal aborts when the client disconnects
+   * @returns false at once if too many requests wait, or the server stops
+   * @throws the signal's reason; the error of a look, such as StoreUnavailable
+   */
+  async wait(key: CommitKey, wait: Wait, client: string, signal: AbortSignal): Promise<boolean> {
+    signal.throwIfAborted()
+    const known = this.#commits.get(nameOf(key))
+    if (this.#isClosed || !this.#hasRoom(client, known ? 0 : wait.contexts)) return false
+    const commit = known ?? this.#add(key, wait.contexts)
+    this.#count(client, 1)
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const waiter: Waiter = {
+      hasChanged: wait.hasChanged,
+      seen: undefined,
+      end: (error) => (error === undefined ? resolve() : reject(error)),
+    }
+    const disconnect = () => reject(signal.reason)
+    const timer = setTimeout(resolve, wait.until - performance.now())
+    signal.addEventListener('abort', disconnect)
+    commit.waiters.add(waiter)
+    if (!this.#isPolling) void this.#poll()
+    try {
+      await promise
+      return true
+    } finally {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', disconnect)
+      this.#count(client, -1)
+      commit.waiters.delete(waiter)
+      if (commit.waiters.size === 0) this.#remove(commit)
+    }
+  }
+
+  /** Looks at a commit that this process has stored a report of. */
+  reported(key: CommitKey): void {
+    if (this.#size === 0) return
+    const commit = this.#commits.get(nameOf(key))
+    if (commit === undefined) return
+    this.#reported.add(commit)
+    if (!this.#isLookingAtReported) void this.#lookAtReported()
+  }
+
+  /** Ends all waits, and lets none begin. */
+  close(): void {
+    this.#isClosed = true
+    for (const { waiters } of this.#commits.values()) for (const waiter of waiters) waiter.end()
+  }
+
+  async #lookAtReported(): Promise<void> {
+    this.#isLookingAtReported = true
+    while (this.#reported.size > 0) {
+      const commits = [...this.#reported]
+      this.#reported.clear()
+      await this.#look(commits)
+    }
+    this.#isLookingAtReported = false
+  }
+
+  async #poll(): Promise<void> {
+    this.#isPolling = true
+    let pause = INTERVAL
+    while (this.#size > 0) {
+      // Waiting requests have connections, which keep the process running.
+      await sleep(pause, undefined, { ref: false })
+      const start = performance.now()
+      await this.#look([...this.#commits.values()])
+      pause = Math.max(INTERVAL, REST * (performance.now() - start))
+    }
+    this.#isPolling = false
+  }
+
+  /** Ends the waits for which a commit has changed. If the commits cannot be read, it ends all their waits with the error. */
+  async #look(commits: readonly WaitedCommit[]): Promise<void> {
+    if (commits.length === 0) return
+    try {
+      for (const { contents, ...key } of await this.#read(commits.map(({ key }) => key))) {
+        const commit = this.#commits.get(nameOf(key))
+        if (commit) endChanged(commit, contents)
+      }
+    } catch (error) {
+      for (const { waiters } of commits) for (const waiter of waiters) waiter.end(error)
+    }
+  }
+
+  #hasRoom(client: string, contexts: number): boolean {
+    const { total, perClient, contexts: most } = this.#limits
+    const isFull = this.#size >= total || (this.#perClient.get(client) ?? 0) >= perClient
+    return !isFull && this.#contexts + contexts <= most
+  }
+
+  #count(client: string, change: 1 | -1): void {
+    this.#size += change
+    const count = (this.#perClient.get(client) ?? 0) + change
+    if (count > 0) this.#perClient.set(client, count)
+    else this.#perClient.delete(client)
+  }
+
+  #add(key: CommitKey, contexts: number): WaitedCommit {
+    const commit: WaitedCommit = { key, waiters: new Set(), contexts, contents: undefined }
+    this.#commits.set(nameOf(key), commit)
+    this.#contexts += contexts
+    return commit
+  }
+
+  #remove(commit: WaitedCommit): void {
+    this.#contexts -= commit.contexts
+    this.#commits.delete(nameOf(commit.key))
+    this.#reported.delete(commit)
+  }
+}
+
+/** Ends the waits of a commit that its contents concern. Asks each of them once about the same contents. */
+function endChanged(commit: WaitedCommit, contents: string | null): void {
+  // Comparing a text with itself takes no time.
+  if (commit.contents !== contents) commit.contents = contents
+  let reported: ReportedContext[] | undefined
+  for (const waiter of commit.waiters) {
+    if (waiter.seen === commit.contents) continue
+    waiter.seen = commit.contents
+    reported ??= parse(contents)
+    if (waiter.hasChanged(reported)) waiter.end()
+  }
+}
+
+function parse(contents: string | null): ReportedContext[] {
+  // As written by the statement of `contents`, from columns of these types.
+  const pairs: [ReportedContext['context'], ReportedContext['state']][] = JSON.parse(contents ?? '[]')
+  return pairs.map(([context, state]) => ({ context, state }))
+}
+
+function nameOf({ repositoryId, sha }: CommitKey): string {
+  return `${repositoryId} ${sha}`
+}

@@ -1,0 +1,34 @@
+import type { components } from '../../generated/schema.ts'
+import { combinedState } from './combined-state.ts'
+import { matchesPattern } from './pattern.ts'
+
+export type CommitVerdict = components['schemas']['CommitVerdict']
+/** What a verdict depends on. */
+export type ReportedContext = Pick<components['schemas']['Status'], 'context' | 'state'>
+
+/**
+ * Decides whether a commit has passed its required checks. The first rule that holds wins:
+ *
+ * 1. A required context is `failure` or `error`: `failure`.
+ * 2. A required context is `pending`, or a pattern matches none: `pending`.
+ * 3. Otherwise `success`.
+ *
+ * Without patterns all contexts are required, and there must be one.
+ *
+ * @param reported ordered by the code points of `context`
+ * @param patterns without duplicates
+ */
+export function verdictOf(reported: readonly ReportedContext[], patterns: readonly string[]): CommitVerdict {
+  const state = stateOf(reported)
+  const required = patterns.map((pattern) => {
+    const matching = reported.filter(({ context }) => matchesPattern(pattern, context))
+    return { pattern, state: stateOf(matching), contexts: matching.map(({ context }) => context) }
+  })
+  const states = patterns.length === 0 ? [state] : required.map((pattern) => pattern.state)
+  // Whatever has not been reported is as good as pending.
+  return { verdict: combinedState(states.map((known) => known ?? 'pending')) ?? 'pending', state, required }
+}
+
+function stateOf(reported: readonly ReportedContext[]) {
+  return combinedState(reported.map(({ state }) => state))
+}
