@@ -1,7 +1,7 @@
 /** The longest delay of a timer, in milliseconds; a longer one would end at once. */
 export const LONGEST_TIMER = 2 ** 31 - 1
 
-/** Resolves after so many milliseconds, or as soon as one of the signals is aborted. Never rejects. */
+/** Resolves after so many milliseconds, at once for less than none, or as soon as one of the signals is aborted. Never rejects. */
 export function sleep(milliseconds: number, ...signals: (AbortSignal | undefined)[]): Promise<void> {
   return new Promise((resolve) => {
     function end() {
@@ -9,7 +9,7 @@ export function sleep(milliseconds: number, ...signals: (AbortSignal | undefined
       for (const signal of signals) signal?.removeEventListener('abort', end)
       resolve()
     }
-    const timer = setTimeout(end, Math.min(milliseconds, LONGEST_TIMER))
+    const timer = setTimeout(end, Math.max(0, Math.min(milliseconds, LONGEST_TIMER)))
     for (const signal of signals) signal?.addEventListener('abort', end)
     if (signals.some((signal) => signal?.aborted)) end()
   })

@@ -1,14 +1,19 @@
+import { retryAfter } from './backoff.ts'
 import { type Decision, decideWait } from './decide-wait.ts'
 import type { ListStatusesInput, ListStatusesResult, Operations } from './generated/operations.ts'
 import type { components } from './generated/schema.ts'
 import { sleep } from './sleep.ts'
 
 type CommitStatuses = components['schemas']['CommitStatuses']
-type Read = Operations<{
-  signal?: AbortSignal | undefined
-  totalTimeout?: number | undefined
-  ifNoneMatch?: string | undefined
-}>['listStatuses']
+type Calls = Pick<
+  Operations<{
+    signal?: AbortSignal | undefined
+    timeout?: number | undefined
+    totalTimeout?: number | undefined
+    ifNoneMatch?: string | undefined
+  }>,
+  'listStatuses' | 'getVerdict'
+>
 
 /** What to wait for. Times are in milliseconds. */
 export interface WaitOptions {
@@ -25,7 +30,10 @@ export interface WaitOptions {
   stalled?: number | undefined
   /** Longest time to wait; 600,000 by default. */
   timeout?: number | undefined
-  /** First pause between two reads; 1,000 by default. It grows while nothing changes, to 10 times. */
+  /**
+   * Shortest time between two reads, 1,000 by default. With a service that cannot tell when something changes it grows to
+   * 10 times that while nothing does.
+   */
   interval?: number | undefined
   /** Ends the wait, which then rejects with the signal's reason. */
   signal?: AbortSignal | undefined
@@ -70,14 +78,22 @@ const READ_TIMEOUT = 30_000
 /** The read at the timeout may take this long. */
 const LAST_READ_TIMEOUT = 5_000
 
-/** Creates `waitForState` from the read operation. It polls with the `ETag` of the last answer. */
-export function createWaitForState({ listStatuses }: { listStatuses: Read }): WaitForState {
+/** How long the service may hold an answer, in seconds (contract, `wait`), and how long the answer may then take. */
+const LONGEST_HOLD = 25
+const GRACE = 5
+
+/**
+ * Creates `waitForState`. It reads with the `ETag` of the last answer, and decides over what it read. Between two reads it
+ * asks the service to hold an answer until the verdict changes. Where that fails, it polls.
+ */
+export function createWaitForState({ listStatuses, getVerdict }: Calls): WaitForState {
   return async (input, options = {}) => {
     const { timeout = 600_000, interval = 1_000, signal, onChange } = options
     const { require = [], only = false, settle = 10_000, stalled } = options
     if (only && require.length === 0) throw new TypeError('"only" needs at least one pattern in "require"')
     const deadline = performance.now() + timeout
     const left = () => deadline - performance.now()
+    let verdict: { etag: string | undefined } | undefined = { etag: undefined }
     let known: { etag: string | undefined; body: CommitStatuses } | undefined
     for (let pause = interval; ; pause = Math.min(pause * 1.5, interval * 10)) {
       const totalTimeout = Math.min(READ_TIMEOUT, Math.max(left(), LAST_READ_TIMEOUT))
@@ -93,9 +109,23 @@ export function createWaitForState({ listStatuses }: { listStatuses: Read }): Wa
       const progress = { ...known.body, missing: decision.missing, time }
       if (answer.status === 200) onChange?.(progress)
       if (isFinal(decision)) return { ...progress, outcome: decision.outcome, decisive: decision.decisive }
+      const start = performance.now()
+      const end = start + Math.min(Math.max(decision.changesIn, interval), left())
       // Between three quarters of the pause and all of it, so that many waiting jobs spread.
-      const jittered = pause * (0.75 + Math.random() / 4)
-      await sleep(Math.min(jittered, Math.max(decision.changesIn, interval), left()), signal)
+      let next = start + pause * (0.75 + Math.random() / 4)
+      // Leaves a second for the way of the answer.
+      const wait = Math.min(LONGEST_HOLD, Math.floor((end - start) / 1_000) - 1)
+      if (verdict && wait > 0) {
+        const totalTimeout = Math.min((wait + GRACE) * 1_000, end - start)
+        const call = { signal, timeout: totalTimeout, totalTimeout, ifNoneMatch: verdict.etag }
+        const { status, headers } = await getVerdict({ ...input, require: [...require], wait }, call)
+        if (status === 200) {
+          verdict = { etag: headers.get('etag') ?? undefined }
+          next = start + interval
+        } else if (![304, 429, 503].includes(status)) verdict = undefined
+        next = Math.max(next, performance.now() + (retryAfter(headers) ?? 0) * 1_000)
+      }
+      await sleep(Math.min(next, end) - performance.now(), signal)
       signal?.throwIfAborted()
     }
   }

@@ -92,3 +92,48 @@ t.test('its pauses grow while nothing changes', async (t) => {
   await client.waitForState(commit, { interval: 10, timeout: 1_000 })
   t.ok(proxy.passages.length < 30, `${proxy.passages.length} reads in a second; 100 without growing`)
 })
+
+t.test('between two reads the service holds an answer until something changes', async (t) => {
+  const { server, proxy, token, commit } = await startService(t)
+  const client = createClient({ baseUrl: proxy.url, token })
+  const held = () => proxy.passages.filter(({ url }) => url.includes('/verdict?'))
+  const start = performance.now()
+  const late = await client.waitForState(commit, { require: ['ci/*', 'x'], timeout: 3_000 })
+  t.match(late, { outcome: 'missing', missing: ['ci/*', 'x'] })
+  t.ok(performance.now() - start < 10_000, 'never past the timeout')
+  t.match(held()[0]?.url, /\/verdict\?require=ci.{1,3}\*&require=x&wait=1$/)
+  t.equal(held()[0]?.headers['if-none-match'], undefined)
+
+  const seen = proxy.passages.length
+  const waiting = client.waitForState(commit, { require: ['x'], settle: 0 })
+  await proxy.reached(seen + 4)
+  await server.report('acme/rocket', commit.sha, { context: 'x', state: 'success' }, token)
+  t.match(await waiting, { outcome: 'success' })
+  t.equal(proxy.passages.length, seen + 5, 'one read after the held answer')
+  t.match(held().at(-1), { url: /wait=25$/, headers: { 'if-none-match': /^W\// } })
+})
+
+t.test('it polls where the service cannot hold answers', async (t) => {
+  const { server, proxy, token, commit, again } = await startService(t, { commits: 2 })
+  const client = createClient({ baseUrl: proxy.url, token })
+  proxy.plan('pass', { status: 404 })
+  const waiting = client.waitForState(commit, { require: ['x'], interval: 20 })
+  await proxy.reached(6)
+  await server.report('acme/rocket', commit.sha, { context: 'x', state: 'success' }, token)
+  t.match(await waiting, { outcome: 'success' })
+  t.equal(proxy.passages.filter(({ url }) => url.includes('/verdict')).length, 1)
+
+  // A service that holds too many already says when to ask again.
+  const second = await again()
+  const { proxy: full } = second
+  full.plan('pass', 'pass', 'pass', { status: 304, headers: { 'retry-after': '1' } })
+  const patient = createClient({ baseUrl: full.url, token }).waitForState(second.commit, {
+    require: ['x'],
+    interval: 20,
+  })
+  await full.reached(5)
+  const [, , , refused, next] = full.passages
+  t.ok((next?.at ?? 0) - (refused?.at ?? 0) > 990)
+  await server.report('acme/rocket', second.commit.sha, { context: 'x', state: 'success' }, token)
+  t.match(await patient, { outcome: 'success' })
+})
