@@ -80,7 +80,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
 
   addErrorLog(app)
 
-  const waiters = new Waiters((commits) => store.statuses.contents(commits), options.waits)
+  const waiters = new Waiters(store.statuses, options.waits)
   const limits = options.budget ?? DEFAULT_BUDGET
   const metrics = options.metricsToken
     ? createMetrics({

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ReportedContext } from '../domain/verdict.ts'
-import type { CommitContents, CommitKey } from '../store/statuses.ts'
+import type { CommitKey } from '../store/statuses.ts'
+import type { Store } from '../store/store.ts'
 
 /*
  * A request waits until the contexts of a commit, with their states, have changed in a way that matters to it:
@@ -12,6 +13,8 @@ import type { CommitContents, CommitKey } from '../store/statuses.ts'
  * A look is one query for all commits that are waited for. There is one
  * - every second, for reports that other processes store, and for whatever else changes statuses;
  * - at once when this process has stored a report, for the commits of such reports alone.
+ * Where the database tells that nobody else has changed it, the look of each second leaves out the commits whose waiters
+ * have all had their first look.
  *
  * Contents are compared, since `updated_at` has whole seconds: two reports of one second are told apart. A waiter's first
  * look asks it in any case, so that nothing is missed that changed between its own read and the look. A look costs time in
@@ -45,6 +48,9 @@ export interface Wait {
   hasChanged(reported: readonly ReportedContext[]): boolean
 }
 
+/** What waits need of the store. */
+type Source = Pick<Store['statuses'], 'contents' | 'foreignChanges'>
+
 interface Waiter {
   hasChanged: Wait['hasChanged']
   /** The contents of its last look. */
@@ -63,24 +69,22 @@ interface WaitedCommit {
 
 /** The requests of this process that wait for a change of a commit. */
 export class Waiters {
-  readonly #read: (commits: readonly CommitKey[]) => Promise<CommitContents[]>
+  readonly #source: Source
   readonly #limits: WaitLimits
   readonly #commits = new Map<string, WaitedCommit>()
   readonly #perClient = new Map<string, number>()
   /** Commits with a report that has not been looked at. */
   readonly #reported = new Set<WaitedCommit>()
+  /** As of the last look at all commits. */
+  #foreignChanges: unknown
   #isLookingAtReported = false
   #isPolling = false
   #isClosed = false
   #size = 0
   #contexts = 0
 
-  /** @param read returns the contents of commits, with one query */
-  constructor(
-    read: (commits: readonly CommitKey[]) => Promise<CommitContents[]>,
-    limits: Partial<WaitLimits> = {},
-  ) {
-    this.#read = read
+  constructor(source: Source, limits: Partial<WaitLimits> = {}) {
+    this.#source = source
     this.#limits = { ...DEFAULT_WAIT_LIMITS, ...limits }
   }
 
@@ -109,7 +113,7 @@ export class Waiters {
       end: (error) => (error === undefined ? resolve() : reject(error)),
     }
     const disconnect = () => reject(signal.reason)
-    const timer = setTimeout(resolve, wait.until - performance.now())
+    const timer = setTimeout(resolve, Math.max(0, wait.until - performance.now()))
     signal.addEventListener('abort', disconnect)
     commit.waiters.add(waiter)
     if (!this.#isPolling) void this.#poll()
@@ -137,7 +141,7 @@ export class Waiters {
   /** Ends all waits, and lets none begin. */
   close(): void {
     this.#isClosed = true
-    for (const { waiters } of this.#commits.values()) for (const waiter of waiters) waiter.end()
+    endAll(this.#commits.values())
   }
 
   async #lookAtReported(): Promise<void> {
@@ -157,22 +161,34 @@ export class Waiters {
       // Waiting requests have connections, which keep the process running.
       await sleep(pause, undefined, { ref: false })
       const start = performance.now()
-      await this.#look([...this.#commits.values()])
+      await this.#lookAtAll()
       pause = Math.max(INTERVAL, REST * (performance.now() - start))
     }
     this.#isPolling = false
+  }
+
+  async #lookAtAll(): Promise<void> {
+    const commits = [...this.#commits.values()]
+    try {
+      const before = this.#foreignChanges
+      this.#foreignChanges = this.#source.foreignChanges()
+      const isUnchanged = before !== undefined && before === this.#foreignChanges
+      await this.#look(isUnchanged ? commits.filter(hasNewWaiter) : commits)
+    } catch (error) {
+      endAll(commits, error)
+    }
   }
 
   /** Ends the waits for which a commit has changed. If the commits cannot be read, it ends all their waits with the error. */
   async #look(commits: readonly WaitedCommit[]): Promise<void> {
     if (commits.length === 0) return
     try {
-      for (const { contents, ...key } of await this.#read(commits.map(({ key }) => key))) {
+      for (const { contents, ...key } of await this.#source.contents(commits.map(({ key }) => key))) {
         const commit = this.#commits.get(nameOf(key))
         if (commit) endChanged(commit, contents)
       }
     } catch (error) {
-      for (const { waiters } of commits) for (const waiter of waiters) waiter.end(error)
+      endAll(commits, error)
     }
   }
 
@@ -201,6 +217,15 @@ export class Waiters {
     this.#commits.delete(nameOf(commit.key))
     this.#reported.delete(commit)
   }
+}
+
+function endAll(commits: Iterable<WaitedCommit>, error?: unknown): void {
+  for (const { waiters } of commits) for (const waiter of waiters) waiter.end(error)
+}
+
+function hasNewWaiter({ waiters }: WaitedCommit): boolean {
+  for (const { seen } of waiters) if (seen === undefined) return true
+  return false
 }
 
 /** Ends the waits of a commit that its contents concern. Asks each of them once about the same contents. */

@@ -44,6 +44,11 @@ export interface Engine {
     params: Params,
     group: string,
   ): Promise<Row | null>
+  /**
+   * Returns a value that changes whenever something other than `write` and `writeLimited` of this engine has changed the
+   * database. Only where this costs next to nothing.
+   */
+  foreignChanges?(): unknown
   /** Writes something tiny that changes nothing, and waits until it is on disk. @throws StoreUnavailable */
   probe(): Promise<void>
   /** Runs `work` while no other process migrates, in one transaction. */

@@ -333,6 +333,9 @@ export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
       return engine.read(contents, { commits: JSON.stringify(asked) })
     },
 
+    /** As `foreignChanges` of the engine; undefined if it cannot tell. */
+    foreignChanges: (): unknown => engine.foreignChanges?.(),
+
     /** Returns whether anything has been reported on the commit. */
     async any(repositoryId: number, sha: string): Promise<boolean> {
       // A key of its own, which no report invalidates: only a deletion, which clears the cache, removes all statuses.
