@@ -2,9 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { AppOptions } from '../../src/app.ts'
 import { stopServing } from '../../src/ops/stop.ts'
-import { databases, type TestDatabase } from '../helpers/databases.ts'
+import { databases, postgres, type TestDatabase } from '../helpers/databases.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { startServer } from '../helpers/server.ts'
+import { openTcpProxy } from '../helpers/tcp-proxy.ts'
 
 const METRICS_TOKEN = 'metrics-of-this-test'
 const REPO = 'acme/rocket'
@@ -97,6 +98,36 @@ for (const database of databases) {
         })
         t.equal(answer.status, status)
       }
+    })
+
+    t.test('a branch adds the patterns of its rules', async (t) => {
+      const { server, report, ask } = await setUp(t, database)
+      const { id } = await server.store.repositories.get('acme', 'rocket')
+      const require = (branchPattern: string, ...required: string[]) =>
+        server.store.rules.set(id, { branchPattern, required, bypassUserIds: [] })
+      await require('main', 'lint', 'ci/*')
+      await report('ci/build', 'success')
+      t.equal((await ask('?branch=docs')).json.verdict, 'success', 'no rule matches it')
+      const held = await ask('?branch=main&require=ci/build')
+      t.same(held.json, {
+        verdict: 'pending',
+        state: 'success',
+        required: [
+          { pattern: 'ci/build', state: 'success', contexts: ['ci/build'] },
+          { pattern: 'lint', state: null, contexts: [] },
+          { pattern: 'ci/*', state: 'success', contexts: ['ci/build'] },
+        ],
+      })
+      await report('lint', 'success')
+      const passed = await ask('?branch=main')
+      t.equal(passed.json.verdict, 'success')
+      const waiting = ask('?branch=main&wait=1', { 'if-none-match': passed.headers.get('etag') ?? '' })
+      await require('ma*', 'docs')
+      t.equal(
+        (await waiting).json.verdict,
+        'pending',
+        'a new rule counts at the end of the wait at the latest',
+      )
     })
 
     t.test('a broken parameter is named', async (t) => {
@@ -246,3 +277,19 @@ for (const database of databases) {
     })
   })
 }
+
+t.test('PostgreSQL: requests that wait get 503 while the database is away', async (t) => {
+  const create: TestDatabase['create'] = async (t) => {
+    const options = await postgres.create(t)
+    proxy = await openTcpProxy(t, options.databaseUrl ?? '')
+    return { ...options, databaseUrl: proxy.url }
+  }
+  let proxy: Awaited<ReturnType<typeof openTcpProxy>> | undefined
+  const { ask, hold } = await setUp(t, { name: 'PostgreSQL', create })
+  const { answer } = await hold()
+  proxy?.freeze()
+  const { status, headers } = await answer
+  t.equal(status, 503)
+  t.ok(headers.has('retry-after'))
+  t.equal((await ask()).status, 200, 'afterwards')
+})

@@ -15,7 +15,7 @@ const ADDRESSES = 10
 const CONTEXTS = 10
 /** Longest wait of a request, and for how long the processor's time is measured, in seconds. */
 const WAIT = 25
-const MEASURED = 50
+const MEASURED = 25
 /** Share of a core while nothing changes, and MiB of memory. */
 const MOST_CPU = 0.02
 const MOST_MEMORY = 50
