@@ -138,6 +138,36 @@ t.test('handlers set the headers that the contract declares', async (t) => {
   t.notOk('x-secret' in leaked.headers || 'set-cookie' in leaked.headers, 'no other headers')
 })
 
+t.test('a later answer takes the place of 304', async (t) => {
+  const headers = { 'X-Total-Count': 0 }
+  const answer = (parcels: object[], later?: () => Promise<Answer>): Answer => ({
+    status: 200,
+    body: parcels,
+    headers,
+    ...(later && { later }),
+  })
+  const answers: Answer[] = []
+  let asked = 0
+  const later = async () => {
+    asked++
+    return answers.shift() ?? answer([])
+  }
+  const app = await bindParcels(t, {
+    handlers: { ...parcelHandlers(), listParcels: async () => answer([], later) },
+  })
+  const { headers: first } = await app.inject(PARCELS)
+  const known = { url: PARCELS, headers: { 'if-none-match': String(first.etag) } }
+  t.equal((await app.inject({ ...known, headers: { 'if-none-match': 'W/"other"' } })).statusCode, 200)
+  t.equal(asked, 0, 'not asked for where the caller has another answer, or none')
+  t.equal((await app.inject(known)).statusCode, 304, 'the same, and no later one')
+  answers.push(answer([], later), answer([parcel], later))
+  const changed = await app.inject(known)
+  t.same([changed.statusCode, changed.json()], [200, [parcel]])
+  t.equal(asked, 3)
+  answers.push({ status: 200, body: [{ wrong: 1 }], headers })
+  t.equal((await app.inject(known)).statusCode, 500, 'it is checked as every answer')
+})
+
 t.test('refuses to start', async (t) => {
   await t.rejects(
     bindParcels(t, { calls: { sendParcel: async () => ({ status: 202, body: {} }) } }),

@@ -6,6 +6,7 @@ import { queries } from './queries.ts'
 import { parameters, refusals } from './refusals.ts'
 import { acceptance, allOfUnicode } from './reports.ts'
 import type { Check } from './run.ts'
+import { verdicts } from './verdicts.ts'
 
 /** All checks except the one that locks the run out. */
 export const checks: readonly Check[] = [
@@ -15,6 +16,7 @@ export const checks: readonly Check[] = [
   refusals,
   parameters,
   queries,
+  verdicts,
   history,
   allOfUnicode,
   abuse,

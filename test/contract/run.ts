@@ -33,7 +33,7 @@ export function holds<T>(
 }
 
 /** @throws Error when the contract has no such operation */
-function operationCalled(run: Pick<Run, 'client'>, id: string): Operation {
+export function operationCalled(run: Pick<Run, 'client'>, id: string): Operation {
   const operation = run.client.contract.operations.find((candidate) => candidate.id === id)
   if (!operation) throw new Error(`the contract has no operation ${id}`)
   return operation

@@ -14,3 +14,4 @@ export type { WaitForState, WaitOptions, WaitProgress, WaitResult } from './wait
 export type Status = components['schemas']['Status']
 export type StatusReport = components['schemas']['StatusReport']
 export type CommitStatuses = components['schemas']['CommitStatuses']
+export type CommitVerdict = components['schemas']['CommitVerdict']

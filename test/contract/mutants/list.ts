@@ -49,6 +49,16 @@ export const mutants: Readonly<Record<string, readonly Edit[]>> = {
       return `${remember}((${initializerOf(object, 'statuses')})[0]?.sha, ${state.getText()})`
     }),
   ],
+  'a required check that has not reported counts as passed': [
+    node('src/domain', (fallback) =>
+      ts.isBinaryExpression(fallback) &&
+      fallback.operatorToken.kind === ts.SyntaxKind.QuestionQuestionToken &&
+      ts.isIdentifier(fallback.left) &&
+      isText(fallback.right, 'pending')
+        ? `${fallback.left.getText()} ?? 'success'`
+        : undefined,
+    ),
+  ],
   'an error is no JSON': [
     call('src/hooks', 'stringify', ({ arguments: [body] }) =>
       body && ts.isObjectLiteralExpression(body) && hasProperties(body, 'error')
