@@ -18,13 +18,13 @@ import type { Store } from '../store/store.ts'
  *
  * Contents are compared, since `updated_at` has whole seconds: two reports of one second are told apart. A waiter's first
  * look asks it in any case, so that nothing is missed that changed between its own read and the look. A look costs time in
- * proportion to the contexts of all waited commits. They are bounded, and looks take at most a twentieth of the time.
+ * proportion to the contexts of all waited commits. They are bounded, and looks take at most a fifth of the time.
  */
 
 /** Milliseconds between two looks. */
 const INTERVAL = 1_000
 /** Least pause after a look, in multiples of its duration. */
-const REST = 20
+const REST = 4
 
 /** Bounds of one process. */
 export interface WaitLimits {

@@ -214,23 +214,28 @@ export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
       .where('sha', '=', p.sha),
   )
 
-  const json = engine.dialect.json
+  const { elements, array, aggregate } = engine.dialect.json
   const contents = prepare<{ commits: string }>()((p) =>
-    kysely.selectFrom(sql<{ value: unknown }>`${sql.raw(json.elements)}(${p.commits})`.as('asked')).select([
+    kysely.selectFrom(sql<{ value: unknown }>`${sql.raw(elements)}(${p.commits})`.as('asked')).select([
       sql<number>`cast(asked.value ->> 0 as bigint)`.as('repositoryId'),
       sql<string>`asked.value ->> 1`.as('sha'),
       (eb) =>
         eb
-          .selectFrom('statuses')
+          .selectFrom((db) =>
+            // A subquery in the order of the index. Within the aggregate, `order by` would sort once more.
+            db
+              .selectFrom('statuses')
+              .select(['context', 'state'])
+              .whereRef('repository_id', '=', sql`cast(asked.value ->> 0 as bigint)`)
+              .whereRef('sha', '=', sql`asked.value ->> 1`)
+              .orderBy('context')
+              .as('contexts'),
+          )
           .select(
-            sql<
-              string | null
-            >`cast(${sql.raw(json.aggregate)}(${sql.raw(json.array)}(context, state) order by context) as text)`.as(
+            sql<string | null>`cast(${sql.raw(aggregate)}(${sql.raw(array)}(context, state)) as text)`.as(
               'contents',
             ),
           )
-          .whereRef('repository_id', '=', sql`cast(asked.value ->> 0 as bigint)`)
-          .whereRef('sha', '=', sql`asked.value ->> 1`)
           .as('contents'),
     ]),
   )

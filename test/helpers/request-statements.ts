@@ -108,6 +108,8 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
   'whether a new commit has statuses': (store) => store.statuses.any(500, 'f'.repeat(40)),
   'all statuses of a commit': (store) => store.statuses.list(500, SHA),
   'counts of a commit': (store) => store.statuses.counts(500, SHA),
+  'the contents of waited commits': (store) =>
+    store.statuses.contents([SHA, NEW_SHA].map((sha) => ({ repositoryId: 500, sha }))),
   'some statuses of a commit': (store) => store.statuses.listPart(500, SHA, 'context 3', 100),
   'the rules of a branch': (store) => store.rules.requiredPatterns(500, 'release-3'),
   'who may bypass the rules of a branch': (store) => store.rules.bypasses(500, 'release-3', 2),

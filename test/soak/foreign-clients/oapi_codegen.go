@@ -41,6 +41,11 @@ func main() {
 	again, err := client.ListStatusesWithResponse(ctx, owner, repo, sha, &api.ListStatusesParams{IfNoneMatch: &etag})
 	check(err == nil && again.StatusCode() == 304, err)
 
+	require := []api.ContextPattern{"*", "none"}
+	verdict, err := client.GetVerdictWithResponse(ctx, owner, repo, sha, &api.GetVerdictParams{Require: &require})
+	check(err == nil && verdict.JSON200 != nil, err)
+	check(verdict.JSON200.Verdict == "pending" && verdict.JSON200.Required[0].Contexts[0] == name, verdict.JSON200)
+
 	missing, err := client.ListStatusesWithResponse(ctx, owner, repo, strings.Repeat("0", 40), nil)
 	check(err == nil && missing.JSON404 != nil, err)
 	check(strings.Contains(missing.JSON404.Error, "commit"), missing.JSON404)

@@ -50,6 +50,13 @@ func main() {
 	_, ok = list(commit).(*api.ListStatusesNotModified)
 	check(ok, "no 304")
 
+	decided, err := client.GetVerdict(ctx, api.GetVerdictParams{
+		Owner: owner, Repo: repo, Sha: sha, Require: []api.ContextPattern{"*", "none"},
+	})
+	check(err == nil, err)
+	verdict, ok := decided.(*api.CommitVerdictHeaders)
+	check(ok && verdict.Response.Verdict == "pending" && len(verdict.Response.Required[0].Contexts) == 1, decided)
+
 	commit = api.ListStatusesParams{Owner: owner, Repo: repo, Sha: api.CommitId(strings.Repeat("0", 40))}
 	missing, ok := list(commit).(*api.NotFoundHeaders)
 	check(ok && strings.Contains(missing.Response.Error, "commit"), missing)

@@ -34,6 +34,10 @@ func main() {
 	_, response, _ = statuses.ListStatuses(ctx, owner, repo, sha).IfNoneMatch(response.Header.Get("ETag")).Execute()
 	check(response.StatusCode == 304, response)
 
+	verdict, _, err := statuses.GetVerdict(ctx, owner, repo, sha).Require([]string{"*", "none"}).Wait(1).Execute()
+	check(err == nil, err)
+	check(verdict.Verdict == "pending" && verdict.Required[0].Contexts[0] == name, verdict)
+
 	_, response, err = statuses.ListStatuses(ctx, owner, repo, strings.Repeat("0", 40)).Execute()
 	check(response.StatusCode == 404, err)
 }

@@ -18,6 +18,8 @@ with api.ApiClient(bearer) as one, api.ApiClient(token) as other:
     assert stored.context == CONTEXT and stored.description is None, stored
     after = api.StatusesApi(other).list_statuses_with_http_info(OWNER, REPO, SHA)
     assert after.data.state == "success" and [status.id for status in after.data.statuses] == [stored.id], after
+    verdict = api.StatusesApi(other).get_verdict(OWNER, REPO, SHA, require=["*", "none"], wait=1)
+    assert verdict.verdict == "pending" and verdict.required[0].contexts == [CONTEXT], verdict
     try:
         api.StatusesApi(other).list_statuses(OWNER, REPO, "0" * 40)
         raise AssertionError("an unknown commit was found")
