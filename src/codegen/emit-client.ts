@@ -41,6 +41,8 @@ export interface Operation {
   query: readonly string[]
   /** Status codes that the contract declares. */
   statuses: readonly number[]
+  /** Fields that every successful response has. */
+  required: readonly string[]
   /** Whether the same request may be sent twice: it is idempotent. */
   repeatable: boolean
   /** Requests to one path with the same value of this field replace each other; \`otherwise\` is its default. */
@@ -99,11 +101,18 @@ function row({ schemas }: Spec, { id, method, path, parameters, body, replies, r
     path,
     query: parameters.query.map(({ name }) => name),
     statuses: replies.map(({ status }) => status),
+    required: requiredOf(schemas, replies),
     repeatable: replacesBy !== null || ['GET', 'PUT', 'DELETE'].includes(method),
     replacesBy: replacesBy && { field: replacesBy, otherwise: defaultOf(id, replacesBy, fields) },
     maxLength: Object.fromEntries(limits.map(([name, field]) => [name, field.maxLength])),
     values: Object.fromEntries(choices.map(([name, field]) => [name, list(field.enum)])),
   }
+}
+
+function requiredOf(schemas: Spec['schemas'], replies: Operation['replies']): string[] {
+  const success = replies.find(({ status, schema }) => status < 300 && schema !== null)
+  const required = success?.schema ? inlined(schemas, success.schema).required : undefined
+  return required === undefined ? [] : list(required).map(String)
 }
 
 function defaultOf(id: string, name: string, fields: Record<string, JsonObject>): string {

@@ -1,6 +1,6 @@
 import type { components } from '../../generated/schema.ts'
+import { matchesPattern } from '../util/pattern.ts'
 import { combinedState } from './combined-state.ts'
-import { matchesPattern } from './pattern.ts'
 
 export type CommitVerdict = components['schemas']['CommitVerdict']
 /** What a verdict depends on. */

@@ -3,7 +3,7 @@ import type { Answer } from './transport.ts'
 
 /** Holds back the requests of one client that earlier answers have made pointless. */
 export interface CircuitBreaker {
-  /** Returns the 401 or 403 after which the client sends nothing more, or null. */
+  /** Returns the 401 after which the client sends nothing more, or null. */
   refusal(): Answer | null
   /** Returns the 429 or 503 whose `Retry-After` has not passed yet and the milliseconds that remain, or null. */
   pause(): { answer: Answer; milliseconds: number } | null
@@ -18,7 +18,7 @@ const SPREAD = 250
  * Creates the circuit breaker of one client.
  *
  * A token that was refused is not sent again: repeated failures would block the address for everybody behind it.
- * Without a token a 401 only says that this one repository needs one.
+ * Without a token a 401 only says that this one repository needs one. A 403 is not counted, and may concern one context.
  *
  * @param token whether requests carry a token
  */
@@ -32,7 +32,7 @@ export function createCircuitBreaker({ token }: { token: boolean }): CircuitBrea
       return pause && milliseconds > 0 ? { answer: pause.answer, milliseconds } : null
     },
     record(answer) {
-      if (token && (answer.status === 401 || answer.status === 403)) refusal ??= answer
+      if (token && answer.status === 401) refusal ??= answer
       const seconds = answer.status === 429 || answer.status === 503 ? retryAfter(answer.headers) : null
       if (seconds !== null && seconds > 0) {
         const until = performance.now() + seconds * 1_000 + Math.random() * SPREAD

@@ -46,7 +46,7 @@ export const defaultTimes = { timeout: 10_000, totalTimeout: 30_000 }
  * A method never rejects, except with the reason of the caller's own signal. Each outcome is a result with a status of
  * the contract, or with status 0 when the service was not reached or something else answered. Network errors, 429 (after
  * its `Retry-After`), 502, 503 and 504 are retried. Reports of one context are sent in the order of the calls, and an
- * earlier one is not retried once a later one waits. After a 401 or 403 a client with a token sends nothing more.
+ * earlier one is not retried once a later one waits. After a 401 a client with a token sends nothing more.
  *
  * @throws TypeError for a malformed base URL or token; the message contains neither
  */

@@ -117,8 +117,9 @@ function readAnswer(
   if (declared && status === 304) return { status, body: undefined, headers }
   // Failures come parsed where they are JSON; successes as text.
   const body = response.ok ? parseJson(content) : content
-  const isObject = typeof body === 'object' && body !== null
-  if (declared && isObject) return { status, body, headers }
+  const fields = response.ok ? operation.required : []
+  const isExpected = typeof body === 'object' && body !== null && fields.every((name) => name in body)
+  if (declared && isExpected) return { status, body, headers }
   const message = describe(response, body)
   return declared && status >= 400
     ? { status, body: { error: message }, headers }

@@ -76,6 +76,8 @@ export interface Operation {
   query: readonly string[]
   /** Status codes that the contract declares. */
   statuses: readonly number[]
+  /** Fields that every successful response has. */
+  required: readonly string[]
   /** Whether the same request may be sent twice: it is idempotent. */
   repeatable: boolean
   /** Requests to one path with the same value of this field replace each other; `otherwise` is its default. */
@@ -110,6 +112,16 @@ export const operations = {
       429,
       503
     ],
+    "required": [
+      "id",
+      "sha",
+      "context",
+      "state",
+      "description",
+      "target_url",
+      "created_at",
+      "updated_at"
+    ],
     "repeatable": true,
     "replacesBy": {
       "field": "context",
@@ -143,6 +155,10 @@ export const operations = {
       429,
       503
     ],
+    "required": [
+      "state",
+      "statuses"
+    ],
     "repeatable": true,
     "replacesBy": null,
     "maxLength": {},
@@ -165,6 +181,11 @@ export const operations = {
       422,
       429,
       503
+    ],
+    "required": [
+      "verdict",
+      "state",
+      "required"
     ],
     "repeatable": true,
     "replacesBy": null,
