@@ -106,7 +106,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, _payload, done) => done(null))
   const publicUrl = options.publicUrl ?? null
-  const sessionAuth = createSessionAuth(store.sessions, publicUrl)
+  const sessionAuth = createSessionAuth(store, publicUrl)
   const sendErrorPage = createErrorPageSender(sessionAuth)
   app.setErrorHandler(sendErrorPage)
   app.addHook('onRequest', (request, reply, done) => {

@@ -7,6 +7,7 @@ import { checkAccount } from './ops/account.ts'
 import { createLogger } from './ops/logger.ts'
 import { stopServing } from './ops/stop.ts'
 import { adminCommand, version } from './runtime.ts'
+import type { AuditLine } from './store/audit.ts'
 import { StoreUnavailable } from './store/engine.ts'
 import { findExposed } from './store/exposed-files.ts'
 import { UnknownSchema } from './store/migrations.ts'
@@ -41,7 +42,8 @@ async function serve(): Promise<void> {
   const logger = createLogger(config.logLevel)
   logger.info({ version, node: process.versions.node }, 'starting')
   const gitChecked = checkGit().catch((error: unknown) => error)
-  const store = await openStore(config).catch((error: unknown) => {
+  const onEvent = (event: AuditLine) => logger.info({ event }, 'audit')
+  const store = await openStore({ ...config, onEvent }).catch((error: unknown) => {
     throw startError(config.databaseUrl ? 'DATABASE_URL' : 'DATA_DIR', error)
   })
   const gitError = await gitChecked

@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises'
 import { ServiceError } from '../errors.ts'
-import { type Failures, RESERVATION_LIFETIME } from '../store/failures.ts'
+import { type FailedAttempt, type Failures, RESERVATION_LIFETIME } from '../store/failures.ts'
 import type { Store } from '../store/store.ts'
 import { FairQueue, QueueFull } from '../util/fair-queue.ts'
 
@@ -30,12 +30,18 @@ export interface Budget {
    * that checks such a secret must call this.
    *
    * @param compare returns null when the secret is wrong, which counts as a failure
+   * @param failed returns what it was an attempt at; called when the secret is wrong
    * @param signal cancels the wait when the client has disconnected
    * @returns what `compare` returned
    * @throws ServiceError `blocked` or `authentication_busy` without a comparison; any error from `compare`, which does
    * not count as a failure
    */
-  attempt<T>(address: string, compare: () => Promise<T | null>, signal?: AbortSignal): Promise<T | null>
+  attempt<T>(
+    address: string,
+    compare: () => Promise<T | null>,
+    failed: () => FailedAttempt,
+    signal?: AbortSignal,
+  ): Promise<T | null>
 }
 
 /** The budget of an address is spent. */
@@ -155,9 +161,9 @@ export function createBudget(
       counted(address, await runQueued(address, () => retryForRoom(address, since, count)))
     },
 
-    attempt(address, compare, signal) {
+    attempt(address, compare, failed, signal) {
       const since = performance.now()
-      const count = () => failures.count(address, limits)
+      const count = () => failures.count(address, limits, failed())
       const work = async () => {
         const reservation = await retryForRoom(address, since, () => failures.reserve(address, limits))
         const right = await compare().catch(async (error) => {
@@ -167,7 +173,10 @@ export function createBudget(
         })
         if (right !== null) await reservation.release()
         else
-          counted(address, (await persist(reservation.fail)) ?? (await retryForRoom(address, since, count)))
+          counted(
+            address,
+            (await persist(() => reservation.fail(failed()))) ?? (await retryForRoom(address, since, count)),
+          )
         return right
       }
       return runQueued(address, work, signal)

@@ -1,5 +1,6 @@
 import { type Argon2Parameters, argon2, randomBytes, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
+import type { User } from '../store/users.ts'
 import { limitConcurrency } from '../util/limit-concurrency.ts'
 
 const derive = promisify(argon2)
@@ -14,7 +15,6 @@ const HASH_BYTES = 32
  */
 const limited = limitConcurrency(2)
 
-export const MIN_PASSWORD_LENGTH = 8
 export const MAX_PASSWORD_BYTES = 1024
 
 /** Hashes a password for storage: `$argon2id$v=19$m=…,t=…,p=…$salt$hash`. */
@@ -29,7 +29,7 @@ export async function hashPassword(password: string): Promise<string> {
  *
  * @param stored null when there is no such user or the user has no password
  */
-export async function verifyPassword(password: string, stored: string | null): Promise<boolean> {
+async function verifyPassword(password: string, stored: string | null): Promise<boolean> {
   const form = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([\w+/-]+)\$([\w+/-]+)$/
   const [, memory, passes, parallelism, salt = '', hash = ''] = form.exec(stored ?? DUMMY) ?? []
   const expected = Buffer.from(hash, 'base64')
@@ -42,6 +42,16 @@ export async function verifyPassword(password: string, stored: string | null): P
     parallelism: Number(parallelism),
   })
   return timingSafeEqual(actual, expected) && stored !== null
+}
+
+/**
+ * Returns the user if the password is right. Takes the same time, and gives the same result as a wrong password, if there is
+ * no such user or the user is locked.
+ */
+export async function authenticate(user: User | undefined, password: string): Promise<User | null> {
+  const possible = Buffer.byteLength(password) <= MAX_PASSWORD_BYTES
+  const right = await verifyPassword(possible ? password : '', user?.password_hash ?? null)
+  return user && user.locked_at === null && right && possible ? user : null
 }
 
 /** Compared against when there is no stored hash. Random, so no known password matches it. */

@@ -7,7 +7,7 @@ export function printList(
   empty: string,
 ): void {
   if (json) {
-    print(JSON.stringify(rows, null, 2))
+    print(jsonText(rows, 2))
     return
   }
   const [first] = rows
@@ -35,9 +35,30 @@ export function printList(
 
 function cellOf(value: Cell | undefined): string {
   if (typeof value === 'boolean') return value ? 'yes' : 'no'
-  const text = [value ?? []].flat().join(' ') || '-'
-  // Contexts and names come from others: they must not send control characters to the terminal.
-  return text.replace(/\p{Cc}/gu, '\ufffd')
+  return printable([value ?? []].flat().join(' ')) || '-'
+}
+
+/** Replaces control characters and those that reorder text: names and headers come from clients. */
+export function printable(text: string): string {
+  return text.replace(/[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu, '\ufffd')
+}
+
+/** Returns JSON without the characters that `printable` replaces: they are escaped. */
+export function jsonText(value: unknown, indent?: number): string {
+  return JSON.stringify(value, null, indent).replace(
+    /[\x7f-\x9f\p{Zl}\p{Zp}\p{Bidi_Control}]/gu,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
+}
+
+/** Returns a number with its noun: `1 session`, `2 sessions`. */
+export function count(number: number, one: string, many = `${one}s`): string {
+  return `${number.toLocaleString('en')} ${number === 1 ? one : many}`
+}
+
+/** Prints a sentence to stderr. */
+export function say(text: string): void {
+  process.stderr.write(`${text}\n`)
 }
 
 /** Prints one line to stdout. */

@@ -1,5 +1,6 @@
 import { Command } from 'commander'
 import { version } from '../runtime.ts'
+import { addAuditCommands } from './audit-commands.ts'
 import { addBlockedCommands } from './blocked-commands.ts'
 import { addCopyCommand } from './copy-command.ts'
 import { addMaintenanceCommands } from './maintenance-commands.ts'
@@ -34,6 +35,7 @@ export function createProgram(environment: NodeJS.ProcessEnv): Command {
   addTokenCommands(program, withStore)
   addStatusCommands(program, withStore)
   addBlockedCommands(program, withStore)
+  addAuditCommands(program, withStore)
   addCopyCommand(program, settings)
   addMaintenanceCommands(program, withStore)
   program

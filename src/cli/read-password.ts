@@ -1,25 +1,19 @@
 import { createInterface, type Interface } from 'node:readline'
 import { Writable } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import { MAX_PASSWORD_BYTES, MIN_PASSWORD_LENGTH } from '../auth/password.ts'
+import { checkNewPassword } from '../auth/password-rules.ts'
 import { RuleViolation } from '../store/rule-violation.ts'
 
 /**
  * Reads a password from standard input. At a terminal, asks for it twice and does not show it. Otherwise takes the first
  * line, so that `echo` and a file with a final line end both work.
  *
- * @throws RuleViolation where it breaks the rules for passwords, or the two differ
+ * @param userName the user whose password it will be
+ * @throws RuleViolation if it breaks the rules for passwords, or if the two differ
  */
-export async function readPassword(): Promise<string> {
+export async function readNewPassword(userName: string): Promise<string> {
   const password = process.stdin.isTTY ? await askTwice() : await readFirstLine()
-  const length = [...password].length
-  if (length < MIN_PASSWORD_LENGTH)
-    throw new RuleViolation(
-      `the password is ${length} characters long; at least ${MIN_PASSWORD_LENGTH} are required`,
-    )
-  const bytes = Buffer.byteLength(password)
-  if (bytes > MAX_PASSWORD_BYTES)
-    throw new RuleViolation(`the password is ${bytes} bytes long; at most ${MAX_PASSWORD_BYTES} are allowed`)
+  await checkNewPassword(password, userName)
   return password
 }
 

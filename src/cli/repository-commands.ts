@@ -5,8 +5,9 @@ import { Argument, type Command, Option } from 'commander'
 import { gitDirOf } from '../git/git-dir.ts'
 import { checkGit } from '../git/git-version.ts'
 import { createBareRepository, inspectRepository, type ObjectFormat } from '../git/repository.ts'
-import { RuleViolation } from '../store/rule-violation.ts'
+import type { Store } from '../store/store.ts'
 import type { Permission, Visibility } from '../store/tables.ts'
+import { formatTime } from '../store/time.ts'
 import { renameDurably } from '../util/durable.ts'
 import { callerFolder } from './caller-folder.ts'
 import { print, printList } from './output.ts'
@@ -116,20 +117,40 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
   repo
     .command('access')
     .argument('<owner/name>')
-    .argument('<user>')
-    .addArgument(new Argument('<permission>').choices(['read', 'write', 'none']))
-    .description('give a user access to a repository, or remove it')
-    .action((fullName: string, userName: string, permission: Permission | 'none') =>
-      withStore(async (store) => {
+    .argument('[user]')
+    .addArgument(new Argument('[permission]').choices(['read', 'write', 'none']))
+    .description('list who has access to a repository and why; with a user, give or remove access')
+    .option('--json', 'print the list as one JSON array')
+    .action(
+      (
+        fullName: string,
+        userName: string | undefined,
+        permission: Permission | 'none' | undefined,
+        options: { json?: boolean },
+      ) => {
         const { owner, name } = splitFullName(fullName)
-        const user = await store.users.find(userName)
-        if (!user) throw new RuleViolation(`there is no user "${userName}"`)
-        await store.repositories.setAccess(owner, name, user.id, permission === 'none' ? null : permission)
-      }),
+        if (userName === undefined) return withStore((store) => listAccess(store, owner, name, options.json))
+        if (permission === undefined)
+          throw new UsageError(`which access should "${userName}" have? Add read, write or none`)
+        return withStore(async (store) => {
+          const { id } = await store.users.get(userName)
+          await store.repositories.setAccess(owner, name, id, permission === 'none' ? null : permission)
+        })
+      },
     )
 }
 
-/** Returns the parts of OWNER/NAME. @throws UsageError */
+async function listAccess(store: Store, owner: string, name: string, json?: boolean): Promise<void> {
+  const rows = (await store.repositories.access(owner, name)).map((entry) => ({
+    user: entry.user ?? 'everyone',
+    access: entry.permission,
+    reason: entry.reason,
+    locked_at: entry.lockedAt === null ? null : formatTime(entry.lockedAt),
+  }))
+  printList(rows, json, 'Nobody has access.')
+}
+
+/** Splits OWNER/NAME. @throws UsageError for anything else */
 export function splitFullName(fullName: string): { owner: string; name: string } {
   const [owner, name, ...rest] = fullName.split('/')
   if (!owner || !name || rest.length > 0)

@@ -2,10 +2,8 @@ import type { Command } from 'commander'
 import { scopes } from '../../generated/operations.ts'
 import { issueToken } from '../auth/issue-token.ts'
 import { ADMINISTRATOR } from '../store/audit.ts'
-import { RuleViolation } from '../store/rule-violation.ts'
 import type { Store } from '../store/store.ts'
 import { formatTime } from '../store/time.ts'
-import type { User } from '../store/users.ts'
 import { parseExpiry } from './expiry.ts'
 import { print, printList } from './output.ts'
 import { splitFullName } from './repository-commands.ts'
@@ -35,7 +33,7 @@ export function addTokenCommands(program: Command, withStore: WithStore): void {
       const contexts = options.context ?? null
       return withStore(async (store) => {
         const request = {
-          userId: (await findUser(store, userName)).id,
+          userId: (await store.users.get(userName)).id,
           name: options.name,
           scopes: options.scopes ? [scopes.repo] : [],
           expiresAt,
@@ -57,7 +55,7 @@ export function addTokenCommands(program: Command, withStore: WithStore): void {
     .option('--json', 'print one JSON array')
     .action((userName: string, options: { json?: boolean }) =>
       withStore(async (store) => {
-        const tokens = await store.tokens.list((await findUser(store, userName)).id)
+        const tokens = await store.tokens.list((await store.users.get(userName)).id)
         const rows = tokens.map((row) => ({
           id: row.id,
           name: row.name,
@@ -98,10 +96,4 @@ async function repositoryIds(store: Store, fullNames: readonly string[]): Promis
     ids.add((await store.repositories.get(owner, name)).id)
   }
   return [...ids]
-}
-
-async function findUser(store: Store, name: string): Promise<User> {
-  const user = await store.users.find(name)
-  if (!user) throw new RuleViolation(`there is no user "${name}"`)
-  return user
 }

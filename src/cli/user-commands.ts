@@ -1,9 +1,15 @@
 import type { Command } from 'commander'
 import { hashPassword } from '../auth/password.ts'
+import { ADMINISTRATOR } from '../store/audit.ts'
+import { RuleViolation } from '../store/rule-violation.ts'
 import { formatTime } from '../store/time.ts'
-import { printList } from './output.ts'
-import { readPassword } from './read-password.ts'
+import { count, printList, say } from './output.ts'
+import { readNewPassword } from './read-password.ts'
+import { UsageError } from './usage-error.ts'
 import type { WithStore } from './with-store.ts'
+
+/** Maximum number of sessions to list. */
+const MAX_SESSIONS = 1_000
 
 export function addUserCommands(program: Command, withStore: WithStore): void {
   const user = program.command('user').description('manage users: people and machines that own tokens')
@@ -20,7 +26,9 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
     .action((name: string, options: { passwordStdin?: boolean; ownExisting?: boolean }) =>
       withStore(
         async (store) => {
-          const passwordHash = options.passwordStdin ? await hashPassword(await readPassword()) : undefined
+          const passwordHash = options.passwordStdin
+            ? await hashPassword(await readNewPassword(name))
+            : undefined
           const ownExisting = options.ownExisting ?? false
           await store.users.create(name, { ownExisting, ...(passwordHash && { passwordHash }) })
         },
@@ -35,8 +43,86 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
     .action((options: { json?: boolean }) =>
       withStore(async (store) => {
         const users = await store.users.list()
-        const rows = users.map(({ name, created_at }) => ({ name, created_at: formatTime(created_at) }))
+        const rows = users.map(({ name, created_at, locked_at }) => ({
+          name,
+          created_at: formatTime(created_at),
+          locked_at: locked_at === null ? null : formatTime(locked_at),
+        }))
         printList(rows, options.json, 'There are no users.')
+      }),
+    )
+
+  user
+    .command('password')
+    .argument('<name>')
+    .description("set a user's password, and end the user's sessions; tokens keep working")
+    .option('--password-stdin', 'read the password from a pipe or file instead of asking for it')
+    .action((name: string, options: { passwordStdin?: boolean }) => {
+      const isTerminal = process.stdin.isTTY ?? false
+      if (options.passwordStdin && isTerminal)
+        throw new UsageError(
+          '--password-stdin: standard input is a terminal; leave the option out to be asked',
+        )
+      if (!options.passwordStdin && !isTerminal)
+        throw new UsageError('standard input is not a terminal; pass the password with --password-stdin')
+      return withStore(async (store) => {
+        const found = await store.users.get(name)
+        const passwordHash = await hashPassword(await readNewPassword(found.name))
+        const changed = await store.users.setPassword(found, passwordHash, ADMINISTRATOR)
+        if (!changed)
+          throw new RuleViolation(`the password of "${name}" was changed meanwhile; run the command again`)
+        const { sessions, tokens } = changed
+        say(
+          `Ended ${count(sessions, 'session')}. ${count(tokens, 'token')} of ${found.name} still ${tokens === 1 ? 'works' : 'work'}.`,
+        )
+      })
+    })
+
+  user
+    .command('lock')
+    .argument('<name>')
+    .description("refuse a user's password and tokens from the next request on, and end the user's sessions")
+    .action((name: string) =>
+      withStore(async (store) => {
+        const sessions = await store.users.lock(name)
+        if (sessions === null) say('The user is locked already.')
+        else say(`Ended ${count(sessions, 'session')}. Tokens and password are refused until "user unlock".`)
+      }),
+    )
+
+  user
+    .command('unlock')
+    .argument('<name>')
+    .description("accept a user's password and tokens again")
+    .action((name: string) =>
+      withStore(async (store) => {
+        const tokens = await store.users.unlock(name)
+        if (tokens === null) say('The user is not locked.')
+        else say(`${count(tokens, 'token')} can be used again.`)
+      }),
+    )
+
+  user
+    .command('sessions')
+    .argument('<name>')
+    .description("list a user's sessions: the browsers that are signed in")
+    .option('--end', 'end all of them instead')
+    .option('--json', 'print one JSON array')
+    .action((name: string, options: { end?: boolean; json?: boolean }) =>
+      withStore(async (store) => {
+        const found = await store.users.get(name)
+        if (options.end) {
+          say(`Ended ${count(await store.sessions.endAll(found, ADMINISTRATOR), 'session')}.`)
+          return
+        }
+        const rows = (await store.sessions.list(found.id, MAX_SESSIONS)).map((session) => ({
+          id: session.id,
+          created_at: formatTime(session.created_at),
+          last_seen_at: formatTime(session.seen_at),
+          address: session.address,
+          user_agent: session.user_agent,
+        }))
+        printList(rows, options.json, 'There are no sessions.')
       }),
     )
 
@@ -44,5 +130,12 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
     .command('delete')
     .argument('<name>')
     .description("delete a user with the user's tokens, sessions and access; statuses stay")
-    .action((name: string) => withStore((store) => store.users.delete(name)))
+    .option('--transfer-to <other>', "give the user's repositories to another user first")
+    .action((name: string, options: { transferTo?: string }) =>
+      withStore(async (store) => {
+        const moved = await store.users.delete(name, options.transferTo)
+        if (moved > 0)
+          say(`${options.transferTo} now owns ${count(moved, 'more repository', 'more repositories')}.`)
+      }),
+    )
 }

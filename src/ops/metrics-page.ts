@@ -34,7 +34,11 @@ export async function metricsPage(app: FastifyInstance, options: MetricsPageOpti
         throw new ServiceError(credential.code, WRONG)
       }
       const actual = digest(credential.value)
-      const right = await budget.attempt(address, async () => timingSafeEqual(actual, expected) || null)
+      const right = await budget.attempt(
+        address,
+        async () => timingSafeEqual(actual, expected) || null,
+        () => ({ at: 'metrics' }),
+      )
       if (!right) throw new ServiceError('credential_unknown', WRONG)
     },
     async handler(_request, reply) {

@@ -12,10 +12,12 @@ import { limitColumns, NO_LIMITS, readLimits, type TokenLimits } from './token-l
 export interface Access {
   /** The address's failure budget; null: nothing failed lately. */
   failures: Failures | null
-  /** null: no token of this hash. Expired ones are here. */
+  /** null: no token of this hash, or its user is locked. Expired ones are here. */
   token: {
     id: string
+    name: string
     userId: number
+    userName: string
     scopes: string[]
     expiresAt: number | null
     lastUsedAt: number | null
@@ -98,7 +100,9 @@ export function accessStore(engine: Engine, folder: string) {
           join.onRef('auth_failures.address', '=', 'asked.address').on('auth_failures.ends_at', '>', now),
         )
         .leftJoin('tokens', 'tokens.hash', 'asked.hash')
-        .leftJoin('users', 'users.id', 'tokens.user_id')
+        .leftJoin('users', (join) =>
+          join.onRef('users.id', '=', 'tokens.user_id').on('users.locked_at', 'is', null),
+        )
         .leftJoin('repositories as named', (join) =>
           join.onRef('named.owner_key', '=', 'asked.owner').onRef('named.name_key', '=', 'asked.name'),
         )
@@ -115,7 +119,9 @@ export function accessStore(engine: Engine, folder: string) {
         .select([
           ...failureColumns(engine.dialect),
           'tokens.id as token_id',
-          'tokens.user_id',
+          'tokens.name as token_name',
+          'users.id as user_id',
+          'users.name as user_name',
           'tokens.scopes',
           'tokens.expires_at',
           'tokens.last_used_at',
@@ -165,7 +171,10 @@ interface Row {
   failures: number | null
   ends_in: number | null
   token_id: string | null
+  token_name: string | null
+  /** null if the user is locked: then the rest of the row is that of an unknown token. */
   user_id: number | null
+  user_name: string | null
   scopes: string | null
   expires_at: number | null
   last_used_at: number | null
@@ -189,10 +198,13 @@ function failuresOf({ failures, ends_in }: Row): Access['failures'] {
 }
 
 function tokenOf(row: Row): Access['token'] {
-  if (row.token_id === null || row.user_id === null) return null
+  const { token_id, token_name, user_id, user_name } = row
+  if (token_id === null || token_name === null || user_id === null || user_name === null) return null
   return {
-    id: row.token_id,
-    userId: row.user_id,
+    id: token_id,
+    name: token_name,
+    userId: user_id,
+    userName: user_name,
     scopes: row.scopes ? row.scopes.split(' ') : [],
     expiresAt: row.expires_at,
     lastUsedAt: row.last_used_at,

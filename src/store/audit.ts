@@ -60,8 +60,8 @@ interface RepositoryActions {
   'rule.removed': { branches: string; [field: string]: Json }
   'rule.bypassed': { ref: string; [field: string]: Json }
   'status.deleted': { sha: string; context: string }
-  /** The updates that git accepted: the first ones, and how many `more`. `interrupted`: git was stopped meanwhile. */
-  push: { updates: RefUpdate[]; more?: number; interrupted?: true }
+  /** The updates that git made: the first ones, and how many `more`. `unreported`: git ended without reporting them. */
+  push: { updates: RefUpdate[]; more?: number; unreported?: true }
 }
 
 /** Actions on a client's address. */
@@ -92,6 +92,7 @@ export type AuditEvent =
 
 /** A stored event as it is printed and logged. No field is a secret, and none has the name of one (`ops/redact.ts`). */
 export interface AuditLine {
+  id: number
   /** UTC with milliseconds. */
   time: string
   actor: Actor['kind']
@@ -136,8 +137,8 @@ export async function recordEvent(db: Kysely<Tables>, event: AuditEvent): Promis
     repository_key: repository === undefined ? null : nameKey(repository),
     details: detailsOf(event),
   }
-  await db.insertInto('audit_events').values(row).execute()
-  return lineOf(row)
+  const { id } = await db.insertInto('audit_events').values(row).returning('id').executeTakeFirstOrThrow()
+  return lineOf({ id, ...row })
 }
 
 function objectOf(event: AuditEvent): string {
@@ -160,8 +161,9 @@ function bounded(text: string): string {
 }
 
 /** Returns a stored event as it is printed and logged. */
-export function lineOf(row: Omit<Row, 'id'>): AuditLine {
+export function lineOf(row: Row): AuditLine {
   return {
+    id: row.id,
     time: new Date(row.time).toISOString(),
     actor: row.actor,
     user: row.user_name,

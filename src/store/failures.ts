@@ -1,6 +1,8 @@
-import { sql } from 'kysely'
+import { type Kysely, sql } from 'kysely'
+import { ADMINISTRATOR, type Audit } from './audit.ts'
 import type { DialectSql, Engine } from './engine.ts'
 import { prepare } from './prepared.ts'
+import type { Tables } from './tables.ts'
 
 /** Failed attempts of one address in its current window. */
 export interface Failures {
@@ -17,10 +19,17 @@ export interface FailureLimits {
   window: number
 }
 
+/** What a failed attempt was an attempt at. */
+export interface FailedAttempt {
+  at: 'token' | 'sign-in' | 'password' | 'metrics'
+  /** The existing user whose password was tried. */
+  user?: { id: number; name: string } | undefined
+}
+
 /** A place in an address's budget, held while a secret is compared. */
 export interface Reservation {
   /** Turns the reservation into a failure. @returns null: it has expired, and the budget has no room left */
-  fail(): Promise<Failures | null>
+  fail(attempt: FailedAttempt): Promise<Failures | null>
   /** Gives the place back. */
   release(): Promise<void>
 }
@@ -75,7 +84,7 @@ export function failureColumns(dialect: DialectSql) {
  * process can therefore take up room for longer than that, but only while other attempts still find room: without room
  * no attempt extends it.
  */
-export function failureStore(engine: Engine) {
+export function failureStore(engine: Engine, audit: Audit) {
   const { kysely, dialect } = engine
   const now = sql<number>`${sql.raw(dialect.now)}`
   // Where a statement compares times that another one may have written while it waited for the row's lock.
@@ -100,8 +109,8 @@ export function failureStore(engine: Engine) {
   const given = (returned: number) => sql<number>`${sql.raw(dialect.greatest)}(${reserved} - ${returned}, 0)`
 
   // The window begins with the first failure, and a later one does not lengthen it.
-  const count = prepare<FailureLimits & { address: string; returned: number }>()((p) =>
-    kysely
+  const countOn = (db: Kysely<Tables>, p: FailureLimits & { address: string; returned: number }) =>
+    db
       .insertInto('auth_failures')
       .values({ address: p.address, failures: 1, ends_at: sql<number>`${now} + ${p.window}` })
       .onConflict((conflict) =>
@@ -115,8 +124,8 @@ export function failureStore(engine: Engine) {
           })
           .where(sql<boolean>`${failures(p.window)} + ${given(p.returned)} < ${p.limit}`),
       )
-      .returning(failureColumns(dialect)),
-  )
+      .returning(failureColumns(dialect))
+  const count = prepare<FailureLimits & { address: string; returned: number }>()((p) => countOn(kysely, p))
 
   const reserve = prepare<FailureLimits & { address: string }>()((p) =>
     kysely
@@ -184,13 +193,31 @@ export function failureStore(engine: Engine) {
     })
   }
 
+  /** Counts a failure. The one that spends the budget is counted in a transaction with the event of that. */
   async function countFailure(
     address: string,
     limits: FailureLimits,
+    attempt: FailedAttempt,
     returned: 0 | 1,
   ): Promise<Failures | null> {
-    const params = { address, returned, ...inMilliseconds(limits) }
-    const [row] = await engine.write(count, params, accessKey(address))
+    const { limit, window } = inMilliseconds(limits)
+    const params = { address, returned, window }
+    const [before] =
+      limit > 1 ? await engine.write(count, { ...params, limit: limit - 1 }, accessKey(address)) : []
+    const row =
+      before ??
+      (await audit.transaction(async (db, record) => {
+        const last = await countOn(db, { ...params, limit }).executeTakeFirst()
+        if (last?.failures !== limit) return last
+        await record({
+          by: { kind: 'anonymous', address },
+          action: 'address.blocked',
+          object: address,
+          ...(attempt.user && { user: attempt.user }),
+          details: { failures: limit, window: limits.window, after: attempt.at },
+        })
+        return last
+      }))
     if (!row) return null
     if (row.failures === 1 && returned === 0) await added(limits)
     return { failures: row.failures, endsIn: row.ends_in }
@@ -208,7 +235,8 @@ export function failureStore(engine: Engine) {
      *
      * @returns null: failures and reservations leave no room, and nothing was counted
      */
-    count: (address: string, limits: FailureLimits) => countFailure(address, limits, 0),
+    count: (address: string, limits: FailureLimits, attempt: FailedAttempt = { at: 'token' }) =>
+      countFailure(address, limits, attempt, 0),
 
     /**
      * Reserves a place in the address's budget, atomically.
@@ -223,7 +251,7 @@ export function failureStore(engine: Engine) {
       // Once it has expired, the place may belong to another attempt.
       const isHeld = () => performance.now() - since < RESERVATION_LIFETIME
       return {
-        fail: () => countFailure(address, limits, isHeld() ? 1 : 0),
+        fail: (attempt) => countFailure(address, limits, attempt, isHeld() ? 1 : 0),
         async release() {
           if (isHeld()) await engine.write(release, { address }, accessKey(address))
         },
@@ -263,15 +291,19 @@ export function failureStore(engine: Engine) {
     },
 
     /** Forgets the address's failures; attempts under way keep their places. @returns whether there were any failures */
-    async lift(address: string): Promise<boolean> {
-      const lifted = await kysely
-        .updateTable('auth_failures')
-        .set({ failures: 0, ends_at: now })
-        .where('address', '=', address)
-        .where('failures', '>', 0)
-        .returning('address')
-        .execute()
-      return lifted.length > 0
+    lift(address: string): Promise<boolean> {
+      return audit.transaction(async (db, record) => {
+        const lifted = await db
+          .updateTable('auth_failures')
+          .set({ failures: 0, ends_at: now })
+          .where('address', '=', address)
+          .where('failures', '>', 0)
+          .returning('address')
+          .executeTakeFirst()
+        if (!lifted) return false
+        await record({ by: ADMINISTRATOR, action: 'address.lifted', object: address, details: {} })
+        return true
+      })
     },
   }
 }

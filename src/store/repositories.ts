@@ -1,8 +1,9 @@
 import { constants, lstatSync } from 'node:fs'
 import { access, readdir, realpath } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Selectable } from 'kysely'
+import type { Kysely, Selectable } from 'kysely'
 import { emptyWhenMissing } from '../util/missing.ts'
+import { ADMINISTRATOR, type Audit, type AuditEvent } from './audit.ts'
 import type { Engine } from './engine.ts'
 import { isName, isOwnerName, NAME_RULE, nameKey, OWNER_NAME_RULE } from './names.ts'
 import { RuleViolation } from './rule-violation.ts'
@@ -21,16 +22,34 @@ export interface NewRepository {
   path?: string
 }
 
+/** Who has access to a repository. */
+export interface RepositoryAccessEntry {
+  /** null for everyone. */
+  user: string | null
+  permission: Permission
+  /** Owns it, was granted access, or anyone may read it because it is public. */
+  reason: 'owner' | 'granted' | 'public'
+  /** When the user was locked, in seconds since the epoch; null: not locked. A locked user has no access meanwhile. */
+  lockedAt: number | null
+}
+
+/** Maximum number of repositories that a message names. */
+const MAX_LISTED = 10
+
 /** Returns functions that manage repositories and the access of users to them. */
-export function repositoryStore({ kysely }: Engine, folder: string) {
+export function repositoryStore({ kysely }: Engine, folder: string, audit: Audit) {
   const located = (row: Selectable<Tables['repositories']>): Repository => ({
     ...row,
     path: repositoryPath(folder, row),
     managed: row.path === null,
   })
 
-  const find = async (owner: string, name: string): Promise<Repository | undefined> => {
-    const row = await kysely
+  const find = async (
+    owner: string,
+    name: string,
+    db: Kysely<Tables> = kysely,
+  ): Promise<Repository | undefined> => {
+    const row = await db
       .selectFrom('repositories')
       .selectAll()
       .where('owner_key', '=', nameKey(owner))
@@ -40,15 +59,15 @@ export function repositoryStore({ kysely }: Engine, folder: string) {
   }
 
   /** Returns a repository. @throws RuleViolation if it does not exist */
-  const get = async (owner: string, name: string): Promise<Repository> => {
-    const repository = await find(owner, name)
+  const get = async (owner: string, name: string, db: Kysely<Tables> = kysely): Promise<Repository> => {
+    const repository = await find(owner, name, db)
     if (!repository) throw new RuleViolation(`there is no repository ${owner}/${name}`)
     return repository
   }
 
   return {
-    find,
-    get,
+    find: (owner: string, name: string) => find(owner, name),
+    get: (owner: string, name: string) => get(owner, name),
 
     /**
      * Creates a repository. Skips ids whose folder exists, because its content may still be needed: an interrupted
@@ -73,9 +92,9 @@ export function repositoryStore({ kysely }: Engine, folder: string) {
         path: repository.path ?? null,
         created_at: nowInSeconds(),
       }
-      return kysely.transaction().execute(async (trx) => {
+      return audit.transaction(async (db, record) => {
         for (;;) {
-          const row = await trx
+          const row = await db
             .insertInto('repositories')
             .values(values)
             .onConflict((conflict) => conflict.columns(['owner_key', 'name_key']).doNothing())
@@ -84,11 +103,12 @@ export function repositoryStore({ kysely }: Engine, folder: string) {
           if (!row) throw new RuleViolation(`there is already a repository ${owner}/${name}`)
           const created = located(row)
           if (!created.managed || !lstatSync(created.path, { throwIfNoEntry: false })) {
+            await record(creationOf(created))
             await place?.(created.path)
             return created
           }
           // The next row gets another id.
-          await trx.deleteFrom('repositories').where('id', '=', row.id).execute()
+          await db.deleteFrom('repositories').where('id', '=', row.id).execute()
         }
       })
     },
@@ -129,40 +149,158 @@ export function repositoryStore({ kysely }: Engine, folder: string) {
     },
 
     /** Deletes a repository with its statuses and collaborators. The caller removes the files. */
-    async delete(owner: string, name: string): Promise<Repository> {
-      const repository = await get(owner, name)
-      await kysely.deleteFrom('repositories').where('id', '=', repository.id).execute()
-      return repository
+    delete(owner: string, name: string): Promise<Repository> {
+      return audit.transaction(async (db, record) => {
+        const repository = await get(owner, name, db)
+        await db.deleteFrom('repositories').where('id', '=', repository.id).execute()
+        await record({
+          by: ADMINISTRATOR,
+          action: 'repository.deleted',
+          repository: fullNameOf(repository),
+          details: {},
+        })
+        return repository
+      })
     },
 
-    async setVisibility(owner: string, name: string, visibility: Visibility): Promise<void> {
-      const { id } = await get(owner, name)
-      await kysely.updateTable('repositories').set({ visibility }).where('id', '=', id).execute()
+    setVisibility(owner: string, name: string, visibility: Visibility): Promise<void> {
+      return audit.transaction(async (db, record) => {
+        const repository = await get(owner, name, db)
+        if (repository.visibility === visibility) return
+        await db.updateTable('repositories').set({ visibility }).where('id', '=', repository.id).execute()
+        await record({
+          by: ADMINISTRATOR,
+          action: 'repository.visibility',
+          repository: fullNameOf(repository),
+          details: { visibility },
+        })
+      })
     },
 
     /** Sets a user's access. @param permission null to remove it */
-    async setAccess(
-      owner: string,
-      name: string,
-      userId: number,
-      permission: Permission | null,
-    ): Promise<void> {
-      const { id } = await get(owner, name)
-      if (permission === null) {
-        await kysely
-          .deleteFrom('collaborators')
-          .where('repository_id', '=', id)
-          .where('user_id', '=', userId)
-          .execute()
-        return
-      }
-      await kysely
-        .insertInto('collaborators')
-        .values({ repository_id: id, user_id: userId, permission })
-        .onConflict((conflict) => conflict.columns(['repository_id', 'user_id']).doUpdateSet({ permission }))
+    setAccess(owner: string, name: string, userId: number, permission: Permission | null): Promise<void> {
+      return audit.transaction(async (db, record) => {
+        const repository = await get(owner, name, db)
+        const user = await db
+          .selectFrom('users')
+          .select(['id', 'name'])
+          .where('id', '=', userId)
+          .executeTakeFirst()
+        if (!user) throw new RuleViolation('the user was deleted')
+        const key = { repository_id: repository.id, user_id: user.id }
+        const before = await db
+          .selectFrom('collaborators')
+          .select('permission')
+          .where('repository_id', '=', key.repository_id)
+          .where('user_id', '=', key.user_id)
+          .executeTakeFirst()
+        if ((before?.permission ?? null) === permission) return
+        if (permission === null) {
+          await db
+            .deleteFrom('collaborators')
+            .where('repository_id', '=', key.repository_id)
+            .where('user_id', '=', key.user_id)
+            .execute()
+        } else {
+          await db
+            .insertInto('collaborators')
+            .values({ ...key, permission })
+            .onConflict((conflict) =>
+              conflict.columns(['repository_id', 'user_id']).doUpdateSet({ permission }),
+            )
+            .execute()
+        }
+        await record({
+          by: ADMINISTRATOR,
+          action: 'repository.access',
+          repository: fullNameOf(repository),
+          user,
+          details: { user: user.name, access: permission ?? 'none' },
+        })
+      })
+    },
+
+    /** Returns who has access to a repository, and why. The owner comes first. */
+    async access(owner: string, name: string): Promise<RepositoryAccessEntry[]> {
+      const repository = await get(owner, name)
+      const everyone = { user: null, permission: 'read', reason: 'public', lockedAt: null } as const
+      const owners = await kysely
+        .selectFrom('users')
+        .select(['name', 'locked_at'])
+        .where('name_key', '=', repository.owner_key)
         .execute()
+      const collaborators = await kysely
+        .selectFrom('collaborators')
+        .innerJoin('users', 'users.id', 'collaborators.user_id')
+        .select(['users.name', 'users.locked_at', 'collaborators.permission'])
+        .where('collaborators.repository_id', '=', repository.id)
+        .where('users.name_key', '<>', repository.owner_key)
+        .orderBy('users.name_key')
+        .execute()
+      return [
+        ...owners.map(
+          ({ name, locked_at }) =>
+            ({ user: name, permission: 'write', reason: 'owner', lockedAt: locked_at }) as const,
+        ),
+        ...collaborators.map(
+          ({ name, locked_at, permission }) =>
+            ({ user: name, permission, reason: 'granted', lockedAt: locked_at }) as const,
+        ),
+        ...(repository.visibility === 'public' ? [everyone] : []),
+      ]
     },
   }
+}
+
+/**
+ * Gives all repositories of an owner to another one.
+ *
+ * @returns the names before and since
+ * @throws RuleViolation if the new owner has repositories of the same names, which it lists
+ */
+export async function moveRepositories(
+  db: Kysely<Tables>,
+  from: string,
+  to: string,
+): Promise<{ from: string; to: string }[]> {
+  const taken = await db
+    .selectFrom('repositories as moved')
+    .innerJoin('repositories as taken', 'taken.name_key', 'moved.name_key')
+    .select(['taken.owner', 'taken.name'])
+    .where('moved.owner_key', '=', nameKey(from))
+    .where('taken.owner_key', '=', nameKey(to))
+    .orderBy('taken.name_key')
+    .execute()
+  if (taken.length > 0) {
+    const names = taken.slice(0, MAX_LISTED).map(fullNameOf).join(', ')
+    const more = taken.length > MAX_LISTED ? ` and ${taken.length - MAX_LISTED} more` : ''
+    throw new RuleViolation(`"${to}" already owns ${names}${more}; delete those first. Nothing was changed`)
+  }
+  const moving = await db
+    .selectFrom('repositories')
+    .select(['owner', 'name'])
+    .where('owner_key', '=', nameKey(from))
+    .orderBy('name_key')
+    .execute()
+  await db
+    .updateTable('repositories')
+    .set({ owner: to, owner_key: nameKey(to) })
+    .where('owner_key', '=', nameKey(from))
+    .execute()
+  return moving.map(({ owner, name }) => ({ from: `${owner}/${name}`, to: `${to}/${name}` }))
+}
+
+/** Returns the event of a repository that was created or imported. */
+function creationOf(repository: Repository): AuditEvent {
+  const { visibility, object_format, path, managed } = repository
+  const event = { by: ADMINISTRATOR, repository: fullNameOf(repository) }
+  return managed
+    ? { ...event, action: 'repository.created', details: { visibility, object_format } }
+    : { ...event, action: 'repository.imported', details: { visibility, object_format, path } }
+}
+
+function fullNameOf({ owner, name }: { owner: string; name: string }): string {
+  return `${owner}/${name}`
 }
 
 /** Returns the folder of a repository's files. Created ones are named by id, so that paths contain no client input. */

@@ -1,34 +1,118 @@
+import { type Kysely, sql } from 'kysely'
+import type { Actor, Audit } from './audit.ts'
 import type { Engine } from './engine.ts'
+import type { Tables } from './tables.ts'
 import { nowInSeconds } from './time.ts'
+import type { User } from './users.ts'
 
 /** Seconds after which a session ends: without a request, and at the latest. */
 const IDLE = 7 * 24 * 3600
 const ABSOLUTE = 30 * 24 * 3600
 /** Minimum number of seconds between updates of `seen_at`. */
 const RESOLUTION = 300
+/** Length of a session's id: the first digits of its hash, 64 bits. */
+const ID_LENGTH = 16
 
 export interface SessionUser {
   id: number
   name: string
 }
 
+/** The browser that sends a request. */
+export interface SessionClient {
+  /** In the form of `auth/address.ts`. */
+  address: string
+  /** Its `User-Agent`, of bounded length. */
+  userAgent: string | null
+}
+
+/** A session as shown to its user. Times are in seconds since the epoch. */
+export interface SessionInfo {
+  id: string
+  created_at: number
+  seen_at: number
+  /** null for a session of an earlier version, until it is used. */
+  address: string | null
+  user_agent: string | null
+}
+
+/** Returns the id under which a session is listed. */
+export function sessionId(hash: string): string {
+  return hash.slice(0, ID_LENGTH)
+}
+
 /** Returns functions that manage sessions of browsers. Only a hash of the cookie is stored, which cannot be used to sign in. */
-export function sessionStore({ kysely }: Engine) {
-  return {
-    async create(hash: string, userId: number): Promise<void> {
-      const now = nowInSeconds()
-      await kysely
+export function sessionStore({ kysely }: Engine, audit: Audit) {
+  const id = sql<string>`substr(sessions.hash, 1, ${sql.lit(ID_LENGTH)})`
+  const sessionsOf = (userId: number, now: number) =>
+    kysely
+      .selectFrom('sessions')
+      .where('user_id', '=', userId)
+      .where('seen_at', '>', now - IDLE)
+      .where('created_at', '>', now - ABSOLUTE)
+
+  /** Ends the sessions of a user to which `which` applies. @returns how many */
+  const endWhere = (user: SessionUser, by: Actor, which: ReturnType<typeof sql<boolean>>): Promise<number> =>
+    audit.transaction(async (db, record) => {
+      const { numDeletedRows } = await db
         .deleteFrom('sessions')
-        .where((eb) => eb.or([eb('seen_at', '<=', now - IDLE), eb('created_at', '<=', now - ABSOLUTE)]))
-        .execute()
-      await kysely
-        .insertInto('sessions')
-        .values({ hash, user_id: userId, created_at: now, seen_at: now })
-        .execute()
+        .where('user_id', '=', user.id)
+        .where(which)
+        .executeTakeFirstOrThrow()
+      const sessions = Number(numDeletedRows)
+      if (sessions > 0) await record({ by, action: 'session.ended', user, details: { sessions } })
+      return sessions
+    })
+
+  return {
+    /**
+     * Starts a session and removes those that have expired.
+     *
+     * @param user as read when the password was compared
+     * @param replaces hash of the session that the browser had before, which ends
+     * @returns false, without a session, if the password was changed or the user locked or deleted meanwhile
+     */
+    create(hash: string, user: User, client: SessionClient, replaces?: string): Promise<boolean> {
+      const now = nowInSeconds()
+      return audit.transaction(async (db, record) => {
+        // An update, because it locks the row on PostgreSQL: what ends sessions of the user comes before or after.
+        const found = await db
+          .updateTable('users')
+          .set({ password_hash: user.password_hash })
+          .where('id', '=', user.id)
+          .where('password_hash', 'is not distinct from', user.password_hash)
+          .where('locked_at', 'is', null)
+          .returning('id')
+          .executeTakeFirst()
+        if (!found) return false
+        await db
+          .deleteFrom('sessions')
+          .where((eb) => eb.or([eb('seen_at', '<=', now - IDLE), eb('created_at', '<=', now - ABSOLUTE)]))
+          .execute()
+        const before = await deleteSession(db, replaces ?? '')
+        if (before) {
+          const by = { kind: 'user', user: before, address: client.address } as const
+          await record({ by, action: 'session.ended', user: before, details: { sessions: 1 } })
+        }
+        await db
+          .insertInto('sessions')
+          .values({
+            hash,
+            user_id: user.id,
+            created_at: now,
+            seen_at: now,
+            address: client.address,
+            user_agent: client.userAgent,
+          })
+          .execute()
+        const by = { kind: 'user', user, address: client.address } as const
+        await record({ by, action: 'sign-in', user, details: {} })
+        return true
+      })
     },
 
-    /** Returns the user of a session and records its use; undefined if the session has ended. */
-    async use(hash: string): Promise<SessionUser | undefined> {
+    /** Returns the user of a session and records its use; undefined if the session has ended or the user is locked. */
+    async use(hash: string, client: SessionClient): Promise<SessionUser | undefined> {
       const now = nowInSeconds()
       const session = await kysely
         .selectFrom('sessions')
@@ -37,15 +121,52 @@ export function sessionStore({ kysely }: Engine) {
         .where('sessions.hash', '=', hash)
         .where('sessions.seen_at', '>', now - IDLE)
         .where('sessions.created_at', '>', now - ABSOLUTE)
+        .where('users.locked_at', 'is', null)
         .executeTakeFirst()
       if (session && now - session.seen_at >= RESOLUTION) {
-        await kysely.updateTable('sessions').set({ seen_at: now }).where('hash', '=', hash).execute()
+        await kysely
+          .updateTable('sessions')
+          .set({ seen_at: now, address: client.address, user_agent: client.userAgent })
+          .where('hash', '=', hash)
+          .execute()
       }
       return session && { id: session.id, name: session.name }
     },
 
-    async end(hash: string): Promise<void> {
-      await kysely.deleteFrom('sessions').where('hash', '=', hash).execute()
+    /** Returns up to `count` sessions of a user, the last used one first. */
+    list(userId: number, count: number): Promise<SessionInfo[]> {
+      return sessionsOf(userId, nowInSeconds())
+        .select([id.as('id'), 'created_at', 'seen_at', 'address', 'user_agent'])
+        .orderBy('seen_at', 'desc')
+        .orderBy('hash')
+        .limit(count)
+        .execute()
     },
+
+    /** Ends the session that its own browser signs out of. */
+    signOut(hash: string, address: string): Promise<void> {
+      return audit.transaction(async (db, record) => {
+        const user = await deleteSession(db, hash)
+        if (user) await record({ by: { kind: 'user', user, address }, action: 'sign-out', user, details: {} })
+      })
+    },
+
+    /** Ends one session of a user, by the id under which it is listed. */
+    end: (user: SessionUser, which: string, by: Actor) => endWhere(user, by, sql<boolean>`${id} = ${which}`),
+
+    /** Ends all sessions of a user, except one by its hash. */
+    endAll: (user: SessionUser, by: Actor, except = '') =>
+      endWhere(user, by, sql<boolean>`sessions.hash <> ${except}`),
   }
+}
+
+/** Deletes a session. @returns its user; undefined if there is no such session */
+async function deleteSession(db: Kysely<Tables>, hash: string): Promise<SessionUser | undefined> {
+  const deleted = await db
+    .deleteFrom('sessions')
+    .where('hash', '=', hash)
+    .returning('user_id')
+    .executeTakeFirst()
+  if (!deleted) return undefined
+  return db.selectFrom('users').select(['id', 'name']).where('id', '=', deleted.user_id).executeTakeFirst()
 }

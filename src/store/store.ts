@@ -114,13 +114,13 @@ export function storeOver(
   return {
     /** For maintenance, which works on tables. */
     engine,
-    users: userStore(engine),
-    repositories: repositoryStore(engine, repositories),
+    users: userStore(engine, audit),
+    repositories: repositoryStore(engine, repositories, audit),
     tokens: tokenStore(engine, audit),
     rules: ruleStore(engine),
     statuses: statusStore(engine, audit, maxContexts),
-    sessions: sessionStore(engine),
-    failures: failureStore(engine),
+    sessions: sessionStore(engine, audit),
+    failures: failureStore(engine, audit),
     access: accessStore(engine, repositories),
     audit,
     auditLog: auditLog(engine, audit),

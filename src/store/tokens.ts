@@ -93,14 +93,18 @@ export function tokenStore({ kysely, dialect }: Engine, audit: Audit) {
     /**
      * Deletes a token. Takes effect at the next request, in every process.
      *
-     * @param userId restricts it to tokens of this user
+     * @param by a user can only revoke own tokens
      * @throws RuleViolation if there is no such token
      */
-    async revoke(id: string, userId?: number): Promise<void> {
-      let query = kysely.deleteFrom('tokens').where('id', '=', id)
-      if (userId !== undefined) query = query.where('user_id', '=', userId)
-      const deleted = await query.returning('id').executeTakeFirst()
-      if (!deleted) throw new RuleViolation(`there is no token ${id}`)
+    revoke(id: string, by: Actor = ADMINISTRATOR): Promise<void> {
+      return audit.transaction(async (db, record) => {
+        let query = db.deleteFrom('tokens').where('id', '=', id)
+        if (by.kind === 'user') query = query.where('user_id', '=', by.user.id)
+        const deleted = await query.returning(['name', 'user_id']).executeTakeFirst()
+        const user = deleted && (await findUser(db, deleted.user_id))
+        if (!user) throw new RuleViolation(`there is no token ${id}`)
+        await record({ by, action: 'token.revoked', token: deleted.name, user, details: { id } })
+      })
     },
 
     /** Records the last use of tokens. @param uses seconds since the epoch by token id */

@@ -1,15 +1,38 @@
 import type { Kysely, Selectable } from 'kysely'
+import { type Actor, ADMINISTRATOR, type Audit } from './audit.ts'
 import type { Engine } from './engine.ts'
 import { isOwnerName, nameKey, OWNER_NAME_RULE } from './names.ts'
+import { moveRepositories } from './repositories.ts'
 import { RuleViolation } from './rule-violation.ts'
 import type { Tables } from './tables.ts'
 import { nowInSeconds } from './time.ts'
 
 export type User = Selectable<Tables['users']>
 
+/** What a new password ended and what it left. */
+export interface PasswordChange {
+  /** Sessions that it ended. */
+  sessions: number
+  /** Tokens of the user, which still work. */
+  tokens: number
+}
+
 /** Returns functions that manage users: people and machines that own tokens. */
-export function userStore({ kysely }: Engine) {
+export function userStore({ kysely }: Engine, audit: Audit) {
+  const find = (name: string, db: Kysely<Tables> = kysely): Promise<User | undefined> =>
+    db.selectFrom('users').selectAll().where('name_key', '=', nameKey(name)).executeTakeFirst()
+
+  /** Returns a user. @throws RuleViolation if there is none of this name */
+  const get = async (name: string, db: Kysely<Tables> = kysely): Promise<User> => {
+    const user = await find(name, db)
+    if (!user) throw new RuleViolation(`there is no user "${name}"`)
+    return user
+  }
+
   return {
+    find: (name: string) => find(name),
+    get: (name: string) => get(name),
+
     /**
      * Creates a user.
      *
@@ -22,8 +45,8 @@ export function userStore({ kysely }: Engine) {
     ): Promise<User> {
       if (!isOwnerName(name))
         throw new RuleViolation(`"${name}" is not a valid user name: ${OWNER_NAME_RULE}`)
-      return kysely.transaction().execute(async (trx) => {
-        const user = await trx
+      return audit.transaction(async (db, record) => {
+        const user = await db
           .insertInto('users')
           .values({
             name,
@@ -35,17 +58,15 @@ export function userStore({ kysely }: Engine) {
           .returningAll()
           .executeTakeFirst()
         if (!user) throw new RuleViolation(`there is already a user "${name}"`)
-        if (!options.ownExisting && (await ownsRepositories(trx, name))) {
+        if (!options.ownExisting && (await ownsRepositories(db, name))) {
           throw new RuleViolation(
             `"${name}" already owns repositories, which the user could write to; allow this with --own-existing`,
           )
         }
+        const details = { password: user.password_hash !== null }
+        await record({ by: ADMINISTRATOR, action: 'user.created', user, details })
         return user
       })
-    },
-
-    find(name: string): Promise<User | undefined> {
-      return kysely.selectFrom('users').selectAll().where('name_key', '=', nameKey(name)).executeTakeFirst()
     },
 
     async any(): Promise<boolean> {
@@ -57,22 +78,126 @@ export function userStore({ kysely }: Engine) {
     },
 
     /**
-     * Deletes a user with all tokens, sessions and permissions. Statuses stay.
+     * Sets a password and ends the user's sessions, in every process from the next request on. Tokens keep working.
      *
-     * @throws RuleViolation if there is no such user, or while the user owns repositories, which the next user of that
-     * name would inherit
+     * @param user as read before; for a change by the user, when the current password was compared
+     * @param keep the session that continues, under a new hash: a stolen cookie does not
+     * @returns null, and changes nothing, if the user's password was changed meanwhile
      */
-    delete(name: string): Promise<void> {
-      return kysely.transaction().execute(async (trx) => {
-        if (await ownsRepositories(trx, name)) {
-          throw new RuleViolation(`"${name}" owns repositories; delete those first`)
-        }
-        const deleted = await trx
-          .deleteFrom('users')
-          .where('name_key', '=', nameKey(name))
+    setPassword(
+      user: User,
+      passwordHash: string,
+      by: Actor,
+      keep?: { hash: string; newHash: string },
+    ): Promise<PasswordChange | null> {
+      return audit.transaction(async (db, record) => {
+        const changed = await db
+          .updateTable('users')
+          .set({ password_hash: passwordHash })
+          .where('id', '=', user.id)
+          .where('password_hash', 'is not distinct from', user.password_hash)
           .returning('id')
           .executeTakeFirst()
-        if (!deleted) throw new RuleViolation(`there is no user "${name}"`)
+        if (!changed) return null
+        const { numDeletedRows } = await db
+          .deleteFrom('sessions')
+          .where('user_id', '=', user.id)
+          .where('hash', '<>', keep?.hash ?? '')
+          .executeTakeFirstOrThrow()
+        if (keep) {
+          await db
+            .updateTable('sessions')
+            .set({ hash: keep.newHash })
+            .where('user_id', '=', user.id)
+            .where('hash', '=', keep.hash)
+            .execute()
+        }
+        const details = { sessions: Number(numDeletedRows), tokens: await countTokens(db, user.id) }
+        await record({ by, action: 'password.set', user, details })
+        return details
+      })
+    },
+
+    /**
+     * Locks a user: from the next request on, in every process, tokens and password are refused as if there was no such
+     * user. Ends the sessions.
+     *
+     * @returns how many sessions; null if the user is locked already
+     * @throws RuleViolation if there is no such user
+     */
+    lock(name: string): Promise<number | null> {
+      return audit.transaction(async (db, record) => {
+        const user = await get(name, db)
+        const locked = await db
+          .updateTable('users')
+          .set({ locked_at: nowInSeconds() })
+          .where('id', '=', user.id)
+          .where('locked_at', 'is', null)
+          .returning('id')
+          .executeTakeFirst()
+        if (!locked) return null
+        const sessions = await deleteSessions(db, user.id)
+        await record({ by: ADMINISTRATOR, action: 'user.locked', user, details: { sessions } })
+        return sessions
+      })
+    },
+
+    /**
+     * Unlocks a user. Tokens work again; sessions are gone.
+     *
+     * @returns how many tokens the user has; null if the user is not locked
+     * @throws RuleViolation if there is no such user
+     */
+    unlock(name: string): Promise<number | null> {
+      return audit.transaction(async (db, record) => {
+        const user = await get(name, db)
+        const unlocked = await db
+          .updateTable('users')
+          .set({ locked_at: null })
+          .where('id', '=', user.id)
+          .where('locked_at', 'is not', null)
+          .returning('id')
+          .executeTakeFirst()
+        if (!unlocked) return null
+        await record({ by: ADMINISTRATOR, action: 'user.unlocked', user, details: {} })
+        return countTokens(db, user.id)
+      })
+    },
+
+    /**
+     * Deletes a user with all tokens, sessions and permissions. Statuses stay.
+     *
+     * @param transferTo the user who gets the repositories
+     * @returns how many repositories were transferred
+     * @throws RuleViolation, and changes nothing, if there is no such user; while the user owns repositories, which the next
+     * user of that name would inherit, without `transferTo`; if that user already has one of the same name
+     */
+    delete(name: string, transferTo?: string): Promise<number> {
+      return audit.transaction(async (db, record) => {
+        const user = await get(name, db)
+        const heir = transferTo === undefined ? undefined : await get(transferTo, db)
+        if (heir?.id === user.id)
+          throw new RuleViolation(`"${name}" cannot keep the repositories; name another user`)
+        const moved = heir ? await moveRepositories(db, user.name, heir.name) : []
+        for (const { from, to } of moved)
+          await record({
+            by: ADMINISTRATOR,
+            action: 'repository.transferred',
+            repository: to,
+            ...(heir && { user: heir }),
+            details: { from },
+          })
+        if (await ownsRepositories(db, name)) {
+          throw new RuleViolation(
+            `"${name}" owns repositories; delete those first, or give them to another user with --transfer-to`,
+          )
+        }
+        const tokens = await countTokens(db, user.id)
+        const sessions = await deleteSessions(db, user.id)
+        await db.deleteFrom('users').where('id', '=', user.id).execute()
+        const details = { tokens, sessions, ...(heir && { transferred_to: heir.name }) }
+        await record({ by: ADMINISTRATOR, action: 'user.deleted', user, details })
+        return moved.length
       })
     },
   }
@@ -81,4 +206,22 @@ export function userStore({ kysely }: Engine) {
 async function ownsRepositories(db: Kysely<Tables>, name: string): Promise<boolean> {
   const owned = db.selectFrom('repositories').select('id').where('owner_key', '=', nameKey(name)).limit(1)
   return (await owned.executeTakeFirst()) !== undefined
+}
+
+/** Ends the sessions of a user. @returns how many */
+async function deleteSessions(db: Kysely<Tables>, userId: number): Promise<number> {
+  const { numDeletedRows } = await db
+    .deleteFrom('sessions')
+    .where('user_id', '=', userId)
+    .executeTakeFirstOrThrow()
+  return Number(numDeletedRows)
+}
+
+async function countTokens(db: Kysely<Tables>, userId: number): Promise<number> {
+  const { tokens } = await db
+    .selectFrom('tokens')
+    .select((eb) => eb.fn.countAll<number>().as('tokens'))
+    .where('user_id', '=', userId)
+    .executeTakeFirstOrThrow()
+  return Number(tokens)
 }

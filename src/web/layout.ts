@@ -63,6 +63,7 @@ function signInPath({ path }: Visitor): string {
 
 function signedIn(visitor: Visitor): Html {
   return html`<a href="/settings/tokens">Tokens</a>
+    <a href="/settings/account">Account</a>
     <form class="end" method="post" action="/logout">
       ${csrfField(visitor)}
       <span class="who">${visitor.user?.name}</span>

@@ -3,8 +3,10 @@ import Tokens from '@fastify/csrf'
 import { parseCookie, type SetCookie, stringifySetCookie } from 'cookie'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { ServiceError } from '../errors.ts'
-import type { SessionUser } from '../store/sessions.ts'
+import type { Actor } from '../store/audit.ts'
+import { type SessionClient, type SessionUser, sessionId } from '../store/sessions.ts'
 import type { Store } from '../store/store.ts'
+import type { PasswordChange, User } from '../store/users.ts'
 
 /** The visitor of a page. */
 export interface Visitor {
@@ -12,6 +14,8 @@ export interface Visitor {
   user: SessionUser | null
   /** Path of the page, to which sign-in returns; `/` if the request was not a GET. */
   path: string
+  /** The session of a signed-in visitor: its hash, and the id under which it is listed. */
+  session?: { hash: string; id: string }
   /** Returns a token for the forms of this page, bound to the visitor's cookie. */
   csrfToken(): string
 }
@@ -19,6 +23,8 @@ export interface Visitor {
 export type SessionAuth = ReturnType<typeof createSessionAuth>
 
 const csrf = Tokens()
+/** Characters of a `User-Agent` that are stored. Browsers send up to 200. */
+const MAX_USER_AGENT = 255
 
 /**
  * Authenticates visitors by session cookies. A cookie holds only a random secret. Before sign-in it binds forms to the
@@ -26,7 +32,10 @@ const csrf = Tokens()
  *
  * @param publicUrl the public origin; null for the origin of the request
  */
-export function createSessionAuth(sessions: Store['sessions'], publicUrl: string | null) {
+export function createSessionAuth(
+  { sessions, users }: Pick<Store, 'sessions' | 'users'>,
+  publicUrl: string | null,
+) {
   const isSecure = (request: FastifyRequest) => publicUrl?.startsWith('https:') ?? request.client.secure
   // With this prefix browsers reject cookies set by other subdomains or over plain http. It requires https.
   const cookieName = (request: FastifyRequest) => (isSecure(request) ? '__Host-session' : 'session')
@@ -53,7 +62,7 @@ export function createSessionAuth(sessions: Store['sessions'], publicUrl: string
     return cookie && /^[\w-]{43}$/.test(cookie) ? cookie : undefined
   }
   const issueCookie = (request: FastifyRequest, reply: FastifyReply) => {
-    const secret = randomBytes(32).toString('base64url')
+    const secret = createSecret()
     setCookie(request, reply, secret)
     return secret
   }
@@ -62,10 +71,11 @@ export function createSessionAuth(sessions: Store['sessions'], publicUrl: string
     /** Returns the visitor who sends the request. */
     async identify(request: FastifyRequest, reply: FastifyReply): Promise<Visitor> {
       let secret = readSessionCookie(request)
-      const user = secret === undefined ? undefined : await sessions.use(hash(secret))
+      const user = secret === undefined ? undefined : await sessions.use(hash(secret), clientOf(request))
+      if (secret !== undefined && user) return signedIn(request, user, secret)
       return {
-        user: user ?? null,
-        path: request.method === 'GET' || request.method === 'HEAD' ? request.url : '/',
+        user: null,
+        path: pathOf(request),
         csrfToken() {
           secret ??= issueCookie(request, reply)
           return csrf.create(secret)
@@ -79,20 +89,88 @@ export function createSessionAuth(sessions: Store['sessions'], publicUrl: string
       if (!secret || !csrf.verify(secret, form.get('csrf') ?? '')) throw new ServiceError('csrf_wrong')
     },
 
-    /** Starts a session with a new secret, against session fixation, and ends the previous one. */
-    async signIn(request: FastifyRequest, reply: FastifyReply, userId: number): Promise<void> {
+    /**
+     * Starts a session with a new secret, against session fixation, and ends the browser's previous one.
+     *
+     * @param user as read when the password was compared
+     * @returns false, without a session, if the password was changed or the user locked meanwhile
+     */
+    async signIn(request: FastifyRequest, reply: FastifyReply, user: User): Promise<boolean> {
       const before = readSessionCookie(request)
-      if (before) await sessions.end(hash(before))
-      await sessions.create(hash(issueCookie(request, reply)), userId)
+      const secret = createSecret()
+      const previous = before === undefined ? undefined : hash(before)
+      const started = await sessions.create(hash(secret), user, clientOf(request), previous)
+      if (started) setCookie(request, reply, secret)
+      return started
+    },
+
+    /**
+     * Sets the visitor's password, ends all other sessions of the user, and gives this one a new secret.
+     *
+     * @param user as read when the current password was compared
+     * @returns null, without a change, if the password was changed meanwhile
+     */
+    async setPassword(
+      request: FastifyRequest,
+      reply: FastifyReply,
+      user: User,
+      passwordHash: string,
+    ): Promise<PasswordChange | null> {
+      const { session } = request.visitor
+      const secret = createSecret()
+      const keep = session && { hash: session.hash, newHash: hash(secret) }
+      const changed = await users.setPassword(user, passwordHash, actorOf(request, user), keep)
+      if (changed) {
+        setCookie(request, reply, secret)
+        request.visitor = signedIn(request, user, secret)
+      }
+      return changed
     },
 
     /** Ends the visitor's session and deletes the cookie. */
     async signOut(request: FastifyRequest, reply: FastifyReply): Promise<void> {
       const secret = readSessionCookie(request)
-      if (secret) await sessions.end(hash(secret))
+      if (secret) await sessions.signOut(hash(secret), request.client.address)
       setCookie(request, reply, '', { maxAge: 0 })
     },
   }
+}
+
+function signedIn(request: FastifyRequest, { id, name }: SessionUser, secret: string): Visitor {
+  const sent = hash(secret)
+  return {
+    user: { id, name },
+    path: pathOf(request),
+    session: { hash: sent, id: sessionId(sent) },
+    csrfToken: () => csrf.create(secret),
+  }
+}
+
+/** Returns the path to which sign-in returns. */
+function pathOf({ method, url }: FastifyRequest): string {
+  return method === 'GET' || method === 'HEAD' ? url : '/'
+}
+
+/** Returns the signed-in visitor as the actor of an event. */
+export function actorOf(request: FastifyRequest, user: SessionUser): Actor {
+  return { kind: 'user', user, address: request.client.address }
+}
+
+/** Returns the signed-in visitor of a page that requires one. */
+export function userOf(request: FastifyRequest): SessionUser {
+  const { user } = request.visitor
+  if (!user)
+    throw new ServiceError('internal', undefined, { cause: new Error('the visitor is not signed in') })
+  return user
+}
+
+function clientOf({ client, headers }: FastifyRequest): SessionClient {
+  const userAgent = headers['user-agent']?.slice(0, MAX_USER_AGENT) ?? null
+  return { address: client.address, userAgent }
+}
+
+function createSecret(): string {
+  return randomBytes(32).toString('base64url')
 }
 
 function hash(secret: string): string {

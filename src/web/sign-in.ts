@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { html } from 'hono/html'
 import type { Budget } from '../auth/budget.ts'
-import { MAX_PASSWORD_BYTES, verifyPassword } from '../auth/password.ts'
+import { authenticate } from '../auth/password.ts'
 import { connectionSignal } from '../http/connection-signal.ts'
 import { isOwnerName } from '../store/names.ts'
 import type { Store } from '../store/store.ts'
@@ -37,13 +37,17 @@ export async function signIn(
       const name = request.form.get('name') ?? ''
       const password = request.form.get('password') ?? ''
       const next = localPath(request.form.get('next'))
-      const compare = () => authenticate(store, name, password)
-      const user = await budget.attempt(address, compare, connectionSignal(request.raw.socket))
-      if (user === null) {
+      let named: User | undefined
+      const compare = async () => {
+        named = isOwnerName(name) ? await store.users.find(name) : undefined
+        return authenticate(named, password)
+      }
+      const failed = () => ({ at: 'sign-in', user: named }) as const
+      const user = await budget.attempt(address, compare, failed, connectionSignal(request.raw.socket))
+      if (user === null || !(await sessionAuth.signIn(request, reply, user))) {
         reply.code(401)
         return sendForm(request, reply, { next, name, failed: true })
       }
-      await sessionAuth.signIn(request, reply, user.id)
       return reply.redirect(next, 303)
     },
   })
@@ -52,14 +56,6 @@ export async function signIn(
     await sessionAuth.signOut(request, reply)
     return reply.redirect('/', 303)
   })
-}
-
-/** Returns the user with this name and password, or null. Takes the same time for every name. */
-async function authenticate(store: Store, name: string, password: string): Promise<User | null> {
-  const user = isOwnerName(name) ? await store.users.find(name) : undefined
-  const possible = Buffer.byteLength(password) <= MAX_PASSWORD_BYTES
-  const right = await verifyPassword(possible ? password : '', user?.password_hash ?? null)
-  return user && right && possible ? user : null
 }
 
 async function sendForm(

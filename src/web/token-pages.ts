@@ -5,11 +5,11 @@ import { ServiceError } from '../errors.ts'
 import type { CommitLog } from '../git/log.ts'
 import type { ListedRepository } from '../store/repository-listing.ts'
 import { RuleViolation } from '../store/rule-violation.ts'
-import type { SessionUser } from '../store/sessions.ts'
 import type { Store } from '../store/store.ts'
 import type { TokenLimits } from '../store/token-limits.ts'
 import type { TokenInfo } from '../store/tokens.ts'
 import { renderPage } from './layout.ts'
+import { actorOf, userOf } from './session-auth.ts'
 import { EMPTY_FORM, readTokenForm } from './token-form.ts'
 import { revokeView, type TokensView, tokensView } from './token-views.ts'
 
@@ -57,7 +57,7 @@ export async function tokenPages(
     const { secret } = await issueToken(
       store.tokens,
       { userId: user.id, name: form.name, scopes: granted, expiresAt, limits },
-      { kind: 'user', user, address: request.client.address },
+      actorOf(request, user),
     )
     const origin = publicUrl ?? request.client.origin
     const example = await exampleFor(request, repositories, limits, secret)
@@ -72,7 +72,7 @@ export async function tokenPages(
 
   app.post<{ Params: { id: string } }>('/settings/tokens/:id/revoke', async (request, reply) => {
     const { id } = await tokenOf(request)
-    await store.tokens.revoke(id, userOf(request).id).catch((error: unknown) => {
+    await store.tokens.revoke(id, actorOf(request, userOf(request))).catch((error: unknown) => {
       // Revoked concurrently, which is the desired result.
       if (!(error instanceof RuleViolation)) throw error
     })
@@ -111,11 +111,4 @@ export async function tokenPages(
     }
     return report('OWNER/REPOSITORY/statuses/COMMIT')
   }
-}
-
-function userOf(request: FastifyRequest): SessionUser {
-  const { user } = request.visitor
-  if (!user)
-    throw new ServiceError('internal', undefined, { cause: new Error('the visitor is not signed in') })
-  return user
 }

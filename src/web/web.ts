@@ -4,6 +4,7 @@ import type { CommitLookup } from '../git/commit-lookup.ts'
 import { CommitLog } from '../git/log.ts'
 import { readForm } from '../http/body.ts'
 import type { Store } from '../store/store.ts'
+import { accountPages } from './account-pages.ts'
 import { commitPages } from './commit-pages.ts'
 import { docs } from './docs.ts'
 import type { SendErrorPage } from './error-page.ts'
@@ -67,6 +68,7 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
     })
     await pages.register(signIn, pageOptions)
     await pages.register(tokenPages, pageOptions)
+    await pages.register(accountPages, pageOptions)
     await pages.register(docs)
     await pages.register(repositoryPages, pageOptions)
     await pages.register(commitPages, pageOptions)

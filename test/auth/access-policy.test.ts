@@ -34,7 +34,9 @@ function errorCode(
         ? null
         : {
             id: 'x',
+            name: 'CI',
             userId: 1,
+            userName: 'alice',
             scopes: ['repo'],
             expiresAt: null,
             lastUsedAt: null,

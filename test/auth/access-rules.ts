@@ -7,6 +7,7 @@ export const CALLERS = [
   'unknown',
   'expired',
   'revoked',
+  'locked',
   'without scope',
   'stranger',
   'reader',
@@ -35,7 +36,7 @@ const LIMITED_IN = { api: 'without push', git: 'without context' } as const
 export function contractRules(target: 'api' | 'git', access: 'read' | 'write', success: number): Expectation {
   return (presented, way, repository) => {
     const caller = recognizedAs(target, presented, way)
-    if (caller === 'unknown' || caller === 'expired' || caller === 'revoked') return 401
+    if (isRefused(caller)) return 401
     if (caller === 'without scope') return 403
     if (!canRead(caller, repository)) return caller === 'anonymous' ? 401 : 404
     if (access === 'read') return success
@@ -67,11 +68,15 @@ function canRead(caller: Caller, repository: Repository): boolean {
   return repository === 'public' || !['anonymous', 'stranger', 'limited elsewhere'].includes(caller)
 }
 
+/** Returns whether the caller's token and session do not work. */
+function isRefused(caller: Caller): boolean {
+  return caller === 'unknown' || caller === 'expired' || caller === 'revoked' || caller === 'locked'
+}
+
 function recognizedAs(target: Interface, caller: Caller, way: Way): Caller {
   if (caller === 'anonymous') return caller
   if (target === 'page') {
-    const ended = caller === 'unknown' || caller === 'expired' || caller === 'revoked'
-    if (way !== 'cookie' || ended) return 'anonymous'
+    if (way !== 'cookie' || isRefused(caller)) return 'anonymous'
     // A session has no scopes and no limits; these callers' sessions are the owner's.
     return caller === 'stranger' || caller === 'reader' || caller === 'writer' ? caller : 'owner'
   }

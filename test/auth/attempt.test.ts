@@ -28,16 +28,19 @@ async function setUp(t: Test, database: TestDatabase, limit: number) {
   return { here, there, failures: store.failures, query, blocks: () => blocks }
 }
 
+const signIn = () => ({ at: 'sign-in' }) as const
+
 /** Starts an attempt whose comparison the test settles. */
 function hold(budget: Budget, address = A) {
   const { promise, resolve: settle, reject } = Promise.withResolvers<true | null>()
   const { promise: begun, resolve: begin } = Promise.withResolvers<void>()
   let compared = false
-  const outcome = budget.attempt(address, () => {
+  const compare = () => {
     compared = true
     begin()
     return promise
-  })
+  }
+  const outcome = budget.attempt(address, compare, signIn)
   outcome.catch(() => {})
   return { begun, outcome, settle, reject, isCompared: () => compared }
 }
@@ -55,12 +58,16 @@ for (const database of databases) {
         let right = 0
         const outcomes = await Promise.allSettled(
           Array.from({ length: 200 }, (_, index) =>
-            (index % 2 ? here : there).attempt(A, async () => {
-              await setTimeout(index % 3)
-              if (index % 10 === 0) right++
-              else wrong++
-              return index % 10 === 0 || null
-            }),
+            (index % 2 ? here : there).attempt(
+              A,
+              async () => {
+                await setTimeout(index % 3)
+                if (index % 10 === 0) right++
+                else wrong++
+                return index % 10 === 0 || null
+              },
+              signIn,
+            ),
           ),
         )
         t.equal(wrong, limit)
@@ -135,7 +142,7 @@ for (const database of databases) {
       broken.reject(new Error('broken'))
       await t.rejects(broken.outcome, { message: 'broken' })
       t.equal(await failures.find(A), null)
-      t.equal(await here.attempt(A, async () => true), true, 'its reservation was released')
+      t.equal(await here.attempt(A, async () => true, signIn), true, 'its reservation was released')
     })
 
     t.test('a failure is counted even if the database was unavailable at first', async (t) => {
@@ -155,7 +162,7 @@ for (const database of databases) {
       const first = hold(here)
       await first.begun
       const gone = new AbortController()
-      const waiting = here.attempt(A, async () => t.fail('cancelled'), gone.signal)
+      const waiting = here.attempt(A, async () => t.fail('cancelled'), signIn, gone.signal)
       gone.abort(new Error('gone'))
       await t.rejects(waiting, { message: 'gone' })
       first.settle(true)
@@ -168,9 +175,11 @@ for (const database of databases) {
       const now = Date.now()
       await query(`insert into auth_failures (address, failures, ends_at, reserved, reserved_until)
         values ('${A}', 0, ${now}, 1, ${now + 40_000}), ('${B}', 0, ${now}, 1, ${now + 1_500})`)
-      const late = [here, there, here].map((budget) => budget.attempt(A, async () => t.fail('no room')))
+      const late = [here, there, here].map((budget) =>
+        budget.attempt(A, async () => t.fail('no room'), signIn),
+      )
       const outcomes = Promise.allSettled(late)
-      t.equal(await here.attempt(B, async () => true), true)
+      t.equal(await here.attempt(B, async () => true, signIn), true)
       t.ok(Date.now() >= now + 1_500)
       t.match(
         await outcomes,

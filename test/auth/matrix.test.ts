@@ -7,6 +7,7 @@ import t, { type Test } from 'tap'
 import { createToken } from '../../src/auth/token.ts'
 import type { TokenLimits } from '../../src/store/token-limits.ts'
 import { startServer } from '../helpers/server.ts'
+import { insertSession } from '../helpers/sessions.ts'
 import {
   always,
   CALLERS,
@@ -81,6 +82,16 @@ const ROUTES: Record<string, Sample[]> = {
   'GET /settings/tokens/:id/revoke': [{ path: '/settings/tokens/0/revoke', expected: signedIn(404) }],
   'POST /settings/tokens/:id/revoke': [
     { path: '/settings/tokens/0/revoke', ...FORM, expected: signedIn(403) },
+  ],
+  'GET /settings/account': [{ path: '/settings/account', expected: signedIn(200) }],
+  'POST /settings/account/password': [
+    { path: '/settings/account/password', ...FORM, expected: signedIn(403) },
+  ],
+  'POST /settings/account/sessions/:id/end': [
+    { path: '/settings/account/sessions/0/end', ...FORM, expected: signedIn(403) },
+  ],
+  'POST /settings/account/sessions/end-others': [
+    { path: '/settings/account/sessions/end-others', ...FORM, expected: signedIn(403) },
   ],
   'POST /login': [{ path: '/login', ...FORM, expected: always(403) }],
   'POST /logout': [{ path: '/logout', ...FORM, expected: always(403) }],
@@ -197,6 +208,7 @@ async function setUp(t: Test) {
   for (const [user, permission] of [
     ['reader', 'read'],
     ['writer', 'write'],
+    ['locked', 'write'],
   ] as const) {
     for (const name of ['public', 'private']) {
       await store.repositories.setAccess('acme', name, await server.createUser(user), permission)
@@ -214,7 +226,9 @@ async function setUp(t: Test) {
   for (const caller of CALLERS) {
     if (caller === 'anonymous') continue
     // The other callers are the owner, so that only the credential can be wrong.
-    const user = caller === 'stranger' || caller === 'reader' || caller === 'writer' ? caller : 'acme'
+    const others: readonly Caller[] = ['stranger', 'reader', 'writer', 'locked']
+    const user = others.includes(caller) ? caller : 'acme'
+    if (caller === 'locked') await store.users.lock(user)
     credentials.set(caller, {
       token: caller === 'unknown' ? createToken() : await tokenOf(caller, user),
       session: await sessionOf(t, caller, await server.createUser(user)),
@@ -239,9 +253,9 @@ async function setUp(t: Test) {
     if (caller === 'unknown') return session
     const now = Date.now()
     const { restore } = t.capture(Date, 'now', () => (caller === 'expired' ? now - 8 * 24 * 3_600_000 : now))
-    await store.sessions.create(hash, userId)
+    await insertSession(store, hash, userId)
     restore()
-    if (caller === 'revoked') await store.sessions.end(hash)
+    if (caller === 'revoked') await store.sessions.signOut(hash, '127.0.0.1')
     return session
   }
 

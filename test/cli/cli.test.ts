@@ -39,8 +39,8 @@ t.test('users', async (t) => {
     ['Ada', 'bob'],
     'as created',
   )
-  t.same(Object.keys(users[0]), ['name', 'created_at'])
-  t.match(await done('user', 'list'), /^NAME +CREATED_AT\nAda +\d{4}-/, 'columns for people')
+  t.same(Object.keys(users[0]), ['name', 'created_at', 'locked_at'])
+  t.match(await done('user', 'list'), /^NAME +CREATED_AT +LOCKED_AT\nAda +\d{4}-/, 'columns for people')
   await refused(1, /already a user "ADA"/, 'user', 'create', 'ADA')
   await done('user', 'delete', 'ADA')
   await refused(1, /no user "Ada"/, 'user', 'delete', 'Ada')

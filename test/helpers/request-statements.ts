@@ -3,6 +3,7 @@ import type { KyselyPlugin } from 'kysely'
 import { removeCommits } from '../../src/maintenance/prune.ts'
 import type { Engine } from '../../src/store/engine.ts'
 import { type Store, storeOver } from '../../src/store/store.ts'
+import { BROWSER } from './sessions.ts'
 
 const REPOSITORIES = 1_000
 const USERS = 2_000
@@ -37,6 +38,10 @@ export function filling(
       select r.n, 'release-' || u.n, '["ci/*"]', 1 from ${numbers('r', REPOSITORIES)}, ${numbers('u', 5)}`,
     `insert into branch_rule_bypasses (rule_id, user_id)
       select r.n, u.n from ${numbers('r', 5 * REPOSITORIES)}, ${numbers('u', 3)}`,
+    `insert into audit_events (time, actor, user_id, user_name, user_key, action, object, repository_key, details)
+      select n, 'user', n % ${USERS}, 'User' || n % ${USERS}, 'user' || n % ${USERS}, 'push', 'x',
+        'user' || n % ${REPOSITORIES} || '/repo', '{}'
+      from ${numbers('e', 20_000)}`,
     `insert into statuses (repository_id, sha, context, id, state, created_at, updated_at, reporter_id)
       select r.n, ${hex("r.n || '/' || c.n")}, 'context ' || x.n, '0190b2c4-7b1e-7000-8000-000000000000', 'success', 1, 1, r.n
       from ${numbers('r', REPOSITORIES)}, ${numbers('c', commits)}, ${numbers('x', CONTEXTS)}
@@ -120,7 +125,12 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
   },
   'a budget': (store) => store.failures.find('192.0.2.9'),
   'last use of a token': (store) => store.tokens.touch(new Map([['token9', 5]])),
-  'a session': (store) => store.sessions.use('session9'),
+  'the events of a user': (store) =>
+    store.auditLog.latest({ id: 9, name: 'User9' }, 2, { time: 9_000, id: 9_000 }),
+  'the audit log of a repository': (store) => drain(store.auditLog.list({ repository: 'User9/repo' })),
+  'the audit log of a user': (store) => drain(store.auditLog.list({ user: 'USER9' })),
+  'the latest part of the audit log': (store) => drain(store.auditLog.list({ since: 19_990 })),
+  'a session': (store) => store.sessions.use('session9', BROWSER),
   'a repository on a page': (store) => store.listing.find(7, 'user500', 'repo'),
   'a batch of pruning': (store) => removeCommits(store.engine, 500, [SHA, NEW_SHA], 1),
   'a user signing in': (store) => store.users.find('user9'),
@@ -131,4 +141,8 @@ export function postgresFilling(count: number): string[] {
   const numbers = (name: string, count: number) => `generate_series(1, ${count}) as ${name}(n)`
   const hex = (text: string) => `left(encode(sha256(convert_to(${text}, 'UTF8')), 'hex'), 40)`
   return filling(count, numbers, hex)
+}
+
+async function drain(batches: AsyncIterable<unknown>): Promise<void> {
+  for await (const _batch of batches);
 }

@@ -11,6 +11,7 @@ import { NO_LIMITS } from '../../src/store/token-limits.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { KeepAliveClient, requestBytes } from '../helpers/keep-alive.ts'
 import { startPostgres } from '../helpers/postgres-server.ts'
+import { insertSession } from '../helpers/sessions.ts'
 
 /**
  * Measures whether the time of an answer tells a private repository from a missing one.
@@ -104,7 +105,7 @@ async function prepare(options: StoreOptions) {
   const request = { userId, name: '', scopes: ['repo'], expiresAt: null }
   const token = await issueToken(store.tokens, request, ADMINISTRATOR)
   const cookie = randomBytes(32).toString('base64url')
-  await store.sessions.create(createHash('sha256').update(cookie).digest('hex'), userId)
+  await insertSession(store, createHash('sha256').update(cookie).digest('hex'), userId)
   const names = byGroup(() => Array.from({ length: NAMES }, () => randomBytes(8).toString('hex')))
   for (const name of names.private) {
     await store.repositories.create({ owner: 'acme', name, visibility: 'private', objectFormat: 'sha1' })

@@ -3,6 +3,7 @@ import { type Actor, ADMINISTRATOR, type AuditEvent, type AuditLine } from '../.
 import type { AuditFilter } from '../../src/store/audit-log.ts'
 import type { Store } from '../../src/store/store.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
+import { listEvents } from '../helpers/events.ts'
 
 const alice = { id: 1, name: 'Alice' }
 const bob = { id: 2, name: 'bob' }
@@ -23,12 +24,6 @@ async function record(store: Store, ...events: AuditEvent[]): Promise<void> {
   })
 }
 
-async function list(store: Store, filter: AuditFilter = {}): Promise<AuditLine[]> {
-  const lines: AuditLine[] = []
-  for await (const batch of store.auditLog.list(filter)) lines.push(...batch)
-  return lines
-}
-
 for (const database of databases) {
   test(database.name, async (t) => {
     t.test('stores who did what, from where and when', async (t) => {
@@ -36,9 +31,10 @@ for (const database of databases) {
       const logged: AuditLine[] = []
       const { store } = await openTestStore(t, database, { onEvent: (line) => logged.push(line) })
       await record(store, locked, pushed)
-      const lines = await list(store)
+      const lines = await listEvents(store)
       t.same(lines, [
         {
+          id: 1,
           time: '2023-11-14T22:13:20.123Z',
           actor: 'administrator',
           user: 'Alice',
@@ -50,6 +46,7 @@ for (const database of databases) {
           details: { sessions: 2 },
         },
         {
+          id: 2,
           time: '2023-11-14T22:13:20.123Z',
           actor: 'user',
           user: 'bob',
@@ -72,7 +69,7 @@ for (const database of databases) {
         throw new Error('changed my mind')
       })
       await t.rejects(failed, { message: 'changed my mind' })
-      t.same([await list(store), logged], [[], []])
+      t.same([await listEvents(store), logged], [[], []])
     })
 
     t.test('finds events by time, user and repository', async (t) => {
@@ -82,7 +79,8 @@ for (const database of databases) {
       await record(store, locked)
       now = 2_000
       await record(store, pushed)
-      const actions = async (filter: AuditFilter) => (await list(store, filter)).map(({ action }) => action)
+      const actions = async (filter: AuditFilter) =>
+        (await listEvents(store, filter)).map(({ action }) => action)
       t.same(await actions({ since: 2_000 }), ['push'])
       t.same(await actions({ user: 'aLICE' }), ['user.locked'])
       t.same(await actions({ user: 'bob', since: 2_001 }), [])
@@ -107,14 +105,45 @@ for (const database of databases) {
       await record(store, ...Array.from({ length: 1_500 }, () => locked))
       now = 5_000
       await record(store, pushed)
-      t.equal((await list(store)).length, 1_501)
+      t.equal((await listEvents(store)).length, 1_501)
       t.equal(await store.auditLog.prune(5_000), 1_500)
-      t.match(await list(store), [
+      t.match(await listEvents(store), [
         { action: 'push' },
         { action: 'audit.pruned', actor: 'administrator', details: { before: '1970-01-01T00:00:05.000Z' } },
       ])
       t.equal(await store.auditLog.prune(5_000), 0)
-      t.equal((await list(store)).length, 2, 'what removes nothing is no event')
+      t.equal((await listEvents(store)).length, 2, 'what removes nothing is no event')
+    })
+
+    t.test('follows new events, also one that is committed after a later one', async (t) => {
+      const { store } = await openTestStore(t, database, { poolSize: 20 })
+      await record(store, locked)
+      const [recorded, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+      let late = Promise.resolve()
+      const steps = [
+        () => record(store, pushed),
+        async () => {
+          // SQLite commits one transaction after the other.
+          if (database.name === 'SQLite') return record(store, pushed)
+          late = store.audit.transaction(async (_db, record) => {
+            await record(pushed)
+            recorded.resolve()
+            await release.promise
+          })
+          await recorded.promise
+        },
+        () => record(store, locked),
+        async () => {
+          release.resolve()
+          await late
+        },
+      ]
+      const ids: number[] = []
+      for await (const lines of store.auditLog.follow({}, async () => steps.shift()?.())) {
+        ids.push(...lines.map(({ id }) => id))
+        if (ids.length === 4 || steps.length === 0) break
+      }
+      t.same(ids, database.name === 'SQLite' ? [1, 2, 3, 4] : [1, 2, 4, 3])
     })
 
     t.test('the size of an event is bounded, and any text can be stored', async (t) => {
@@ -128,7 +157,10 @@ for (const database of databases) {
         { by: ci, action: 'push', repository: 'acme/rocket', details: { updates } },
       )
       const shown = `\ufffd\ufffd${'🚀'.repeat(252)}…`
-      t.match(await list(store), [{ object: shown, details }, { details: { omitted: /^\d+ characters$/ } }])
+      t.match(await listEvents(store), [
+        { object: shown, details },
+        { details: { omitted: /^\d+ characters$/ } },
+      ])
     })
   })
 }

@@ -76,7 +76,7 @@ for (const database of databases) {
       t.match(await failures.find(A), { failures: 1 }, 'reservations are not failures')
       t.not(await failures.reserve(B, upTo(30)), null, 'another address has its own budget')
 
-      const outcomes = await Promise.all(granted.slice(9).map((one) => one.fail()))
+      const outcomes = await Promise.all(granted.slice(9).map((one) => one.fail({ at: 'sign-in' })))
       t.same(
         outcomes.map((one) => one?.failures).sort((a, b) => Number(a) - Number(b)),
         Array.from({ length: 20 }, (_, index) => index + 2),
@@ -97,7 +97,7 @@ for (const database of databases) {
       t.equal(await failures.find(A), null)
       t.not(await failures.reserve(A, upTo(2)), null, 'one place is free again')
       t.equal(await failures.reserve(A, upTo(2)), null, 'the other one is still reserved')
-      const failed = await reservation?.fail()
+      const failed = await reservation?.fail({ at: 'sign-in' })
       t.equal(failed?.failures, 1)
       t.ok(Number(failed?.endsIn) > 1000 * (WINDOW - 60), 'its window begins with this failure')
     })
@@ -122,7 +122,7 @@ for (const database of databases) {
         null,
         'an expired reservation does not release that of another attempt',
       )
-      t.equal(await reservation?.fail(), null, 'nor does it take its place as a failure')
+      t.equal(await reservation?.fail({ at: 'sign-in' }), null, 'nor does it take its place as a failure')
     })
 
     t.test('unblocking an address keeps its reservations', async (t) => {

@@ -1,41 +1,120 @@
 import { test } from 'tap'
+import { ADMINISTRATOR } from '../../src/store/audit.ts'
+import { sessionId } from '../../src/store/sessions.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
+import { listEvents } from '../helpers/events.ts'
+import { BROWSER, insertSession } from '../helpers/sessions.ts'
 
 const DAY = 24 * 3_600_000
+const PHONE = { address: '2001:db8::/64', userAgent: 'phone' }
 
 for (const database of databases) {
   test(database.name, async (t) => {
     const { store } = await openTestStore(t, database)
-    const { id } = await store.users.create('Alice')
+    const alice = await store.users.create('Alice', { passwordHash: 'hash' })
+    const bob = await store.users.create('bob')
     let now = 1_700_000_000_000
     t.capture(Date, 'now', () => now)
 
-    t.test('finds the user of a session until it is ended', async (t) => {
-      await store.sessions.create('one', id)
-      t.same(await store.sessions.use('one'), { id, name: 'Alice' })
-      t.equal(await store.sessions.use('ONE'), undefined)
-      await store.sessions.end('one')
-      t.equal(await store.sessions.use('one'), undefined)
+    t.test('finds the user of a session until it is signed out of', async (t) => {
+      t.equal(await store.sessions.create('one', alice, BROWSER), true)
+      t.same(await store.sessions.use('one', BROWSER), { id: alice.id, name: 'Alice' })
+      t.equal(await store.sessions.use('ONE', BROWSER), undefined)
+      await store.sessions.signOut('one', BROWSER.address)
+      t.equal(await store.sessions.use('one', BROWSER), undefined)
+      await store.sessions.signOut('one', BROWSER.address)
     })
 
     t.test('a session ends seven days after its last use', async (t) => {
-      await store.sessions.create('two', id)
+      await store.sessions.create('two', alice, BROWSER)
       now += 6 * DAY
-      t.ok(await store.sessions.use('two'))
+      t.ok(await store.sessions.use('two', BROWSER))
       now += 6 * DAY
-      t.ok(await store.sessions.use('two'))
+      t.ok(await store.sessions.use('two', BROWSER))
       now += 7 * DAY
-      t.equal(await store.sessions.use('two'), undefined)
+      t.equal(await store.sessions.use('two', BROWSER), undefined)
     })
 
     t.test('a session ends after thirty days even if it is used', async (t) => {
-      await store.sessions.create('three', id)
+      await store.sessions.create('three', alice, BROWSER)
       for (let day = 1; day < 30; day++) {
         now += DAY
-        t.ok(await store.sessions.use('three'))
+        t.ok(await store.sessions.use('three', BROWSER))
       }
       now += DAY
-      t.equal(await store.sessions.use('three'), undefined)
+      t.equal(await store.sessions.use('three', BROWSER), undefined)
     })
+
+    t.test('a new session of a browser replaces the previous one', async (t) => {
+      await store.sessions.create('before', alice, BROWSER)
+      await store.sessions.create('after', alice, BROWSER, 'before')
+      t.equal(await store.sessions.use('before', BROWSER), undefined)
+      t.ok(await store.sessions.use('after', BROWSER))
+      const events = (await listEvents(store)).sort((one, other) => one.id - other.id)
+      t.same(
+        events.slice(-2).map(({ action }) => action),
+        ['session.ended', 'sign-in'],
+      )
+      await store.sessions.endAll(alice, ADMINISTRATOR)
+    })
+
+    t.test('lists sessions with their latest address and browser, the last used one first', async (t) => {
+      await store.sessions.create('aaaaaaaaaaaaaaaaaaaa', alice, BROWSER)
+      await store.sessions.create('bbbbbbbbbbbbbbbbbbbb', alice, BROWSER)
+      await insertSession(store, 'cccccccccccccccccccc', bob.id)
+      const created_at = Math.floor(now / 1000)
+      now += 400_000
+      await store.sessions.use('aaaaaaaaaaaaaaaaaaaa', PHONE)
+      t.same(await store.sessions.list(alice.id, 10), [
+        {
+          id: 'aaaaaaaaaaaaaaaa',
+          created_at,
+          seen_at: created_at + 400,
+          address: PHONE.address,
+          user_agent: 'phone',
+        },
+        {
+          id: sessionId('bbbbbbbbbbbbbbbbbbbb'),
+          created_at,
+          seen_at: created_at,
+          address: BROWSER.address,
+          user_agent: BROWSER.userAgent,
+        },
+      ])
+      t.equal((await store.sessions.list(alice.id, 1)).length, 1)
+      now += 7 * DAY
+      t.same(await store.sessions.list(alice.id, 10), [], 'without those that have expired')
+      now -= 7 * DAY
+    })
+
+    t.test('ends one session of a user, all others, or all, and none of another user', async (t) => {
+      const left = async () => (await store.sessions.list(alice.id, 10)).map(({ id }) => id)
+      t.equal(await store.sessions.end(alice, sessionId('cccccccccccccccccccc'), ADMINISTRATOR), 0)
+      t.equal(await store.sessions.end(alice, sessionId('bbbbbbbbbbbbbbbbbbbb'), ADMINISTRATOR), 1)
+      t.same(await left(), ['aaaaaaaaaaaaaaaa'])
+      await store.sessions.create('dddddddddddddddddddd', alice, BROWSER)
+      t.equal(await store.sessions.endAll(alice, ADMINISTRATOR, 'dddddddddddddddddddd'), 1)
+      t.same(await left(), ['dddddddddddddddd'])
+      t.equal(await store.sessions.endAll(alice, ADMINISTRATOR), 1)
+      t.same(await left(), [])
+      t.equal((await store.sessions.list(bob.id, 10)).length, 1)
+    })
+
+    t.test(
+      'no session starts with a password that was changed, or of a user who was locked, meanwhile',
+      async (t) => {
+        const changed = await store.users.create('changed', { passwordHash: 'old' })
+        await store.users.setPassword(changed, 'new', ADMINISTRATOR)
+        t.equal(await store.sessions.create('s1', changed, BROWSER), false)
+        const locked = await store.users.create('locked', { passwordHash: 'hash' })
+        await store.users.lock('locked')
+        t.equal(await store.sessions.create('s2', locked, BROWSER), false)
+        await insertSession(store, 's3', locked.id)
+        t.equal(await store.sessions.use('s3', BROWSER), undefined, 'nor is one of a locked user accepted')
+        const deleted = await store.users.create('deleted', { passwordHash: 'hash' })
+        await store.users.delete('deleted')
+        t.equal(await store.sessions.create('s4', deleted, BROWSER), false)
+      },
+    )
   })
 }

@@ -36,9 +36,11 @@ for (const database of databases) {
       const bob = await store.users.create('bob')
       const token = { userId: alice.id, name: '', prefix: '', scopes: [], expiresAt: null }
       const { id } = await store.tokens.create({ ...token, hash: 'hash' })
-      await t.rejects(store.tokens.revoke(id, bob.id), { name: 'RuleViolation' })
+      await t.rejects(store.tokens.revoke(id, { kind: 'user', user: bob, address: '192.0.2.1' }), {
+        name: 'RuleViolation',
+      })
       t.match(await store.access.look(null, 'hash', 'a', 'b'), { token: { id } })
-      await store.tokens.revoke(id, alice.id)
+      await store.tokens.revoke(id, { kind: 'user', user: alice, address: '192.0.2.1' })
       t.match(await store.access.look(null, 'hash', 'a', 'b'), { token: null })
       await t.rejects(store.tokens.revoke(id), { name: 'RuleViolation', message: `there is no token ${id}` })
       t.same(await store.tokens.list(alice.id), [])

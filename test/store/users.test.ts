@@ -1,5 +1,6 @@
 import { test } from 'tap'
 import { databases, openTestStore } from '../helpers/databases.ts'
+import { BROWSER, insertSession } from '../helpers/sessions.ts'
 
 for (const database of databases) {
   test(database.name, async (t) => {
@@ -84,10 +85,10 @@ for (const database of databases) {
       await store.repositories.setAccess('acme', 'one', user.id, 'write')
       const token = { userId: user.id, name: 't', prefix: 'p', scopes: ['repo'], expiresAt: null }
       await store.tokens.create({ ...token, hash: 'hash' })
-      await store.sessions.create('session', user.id)
+      await insertSession(store, 'session', user.id)
       await store.users.delete('ALICE')
       t.match(await store.access.look(null, 'hash', 'acme', 'one'), { token: null })
-      t.equal(await store.sessions.use('session'), undefined)
+      t.equal(await store.sessions.use('session', BROWSER), undefined)
       const again = await store.users.create('alice')
       t.ok(again.id > user.id)
       await store.tokens.create({ ...token, userId: again.id, hash: 'hash' })

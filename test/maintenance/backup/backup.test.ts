@@ -9,7 +9,9 @@ import { checkIntegrity } from '../../../src/maintenance/integrity.ts'
 import { ADMINISTRATOR, recordEvent } from '../../../src/store/audit.ts'
 import { openStore, type Store } from '../../../src/store/store.ts'
 import { databases, openTestStore, sqlite, temporaryFolder } from '../../helpers/databases.ts'
+import { listEvents } from '../../helpers/events.ts'
 import { startProcess } from '../../helpers/process.ts'
+import { BROWSER, insertSession } from '../../helpers/sessions.ts'
 
 const SHA = 'a'.repeat(40)
 const quiet = () => {}
@@ -52,7 +54,7 @@ async function fill(store: Store): Promise<number> {
     required: ['ci/*', 'é "\\\u2028 🚀'],
     bypassUserIds: [alice.id, bob.id],
   })
-  await store.sessions.create('session', alice.id)
+  await insertSession(store, 'session', alice.id)
   await store.failures.count('192.0.2.1', { limit: 30, window: 60 })
   await recordEvent(store.engine.kysely, {
     by: ADMINISTRATOR,
@@ -89,7 +91,7 @@ async function contentOf(store: Store) {
     repositories,
     tokens,
     statuses,
-    events: await store.auditLog.after(0, {}, 10),
+    events: await listEvents(store),
     rules,
     token: access.token,
     permission: access.repository?.permission,
@@ -116,7 +118,7 @@ for (const from of databases) {
       t.same(await contentOf(restored), await contentOf(store))
       t.equal((await restored.statuses.list(repositoryId, SHA)).length, 636)
       t.same(await checkIntegrity(restored.engine, quiet), { findings: [], damaged: false })
-      t.equal(await restored.sessions.use('session'), undefined, 'without sessions')
+      t.equal(await restored.sessions.use('session', BROWSER), undefined, 'without sessions')
       t.equal(await restored.failures.find('192.0.2.1'), null, 'without failures')
 
       const newest = { owner: 'Alice', name: 'new', visibility: 'public', objectFormat: 'sha1' } as const

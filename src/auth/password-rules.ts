@@ -1,0 +1,42 @@
+import { RuleViolation } from '../store/rule-violation.ts'
+import { MAX_PASSWORD_BYTES } from './password.ts'
+
+export const MIN_PASSWORD_LENGTH = 8
+/** Number of most common passwords that are refused. */
+const COMMON = 10_000
+/** Shorter names are part of too many good passwords. */
+const MIN_NAME_LENGTH = 3
+
+let common: Promise<ReadonlySet<string>> | undefined
+
+/**
+ * Checks a new password by the rules of NIST SP 800-63B: length, and no value that attackers try first.
+ *
+ * @param userName the user whose password it will be
+ * @throws RuleViolation with the reason
+ */
+export async function checkNewPassword(password: string, userName: string): Promise<void> {
+  const length = [...password].length
+  if (length < MIN_PASSWORD_LENGTH)
+    throw new RuleViolation(
+      `the password is ${length} characters long; at least ${MIN_PASSWORD_LENGTH} are required`,
+    )
+  const bytes = Buffer.byteLength(password)
+  if (bytes > MAX_PASSWORD_BYTES)
+    throw new RuleViolation(`the password is ${bytes} bytes long; at most ${MAX_PASSWORD_BYTES} are allowed`)
+  const lower = password.toLowerCase()
+  if (userName.length >= MIN_NAME_LENGTH && lower.includes(userName.toLowerCase()))
+    throw new RuleViolation(`the password contains the user name "${userName}"; choose another one`)
+  common ??= loadCommonPasswords()
+  if ((await common).has(lower))
+    throw new RuleViolation(
+      `the password is one of the ${COMMON.toLocaleString('en')} most common ones, which attackers try first; choose another one`,
+    )
+}
+
+/** Loads the list when it is first needed: it takes 50 ms and some megabytes. */
+async function loadCommonPasswords(): Promise<ReadonlySet<string>> {
+  const { dictionary } = await import('@zxcvbn-ts/language-common')
+  // Sorted by frequency, in lower case.
+  return new Set(dictionary['passwords-common'].slice(0, COMMON))
+}

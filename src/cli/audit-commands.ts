@@ -1,0 +1,93 @@
+import { setTimeout } from 'node:timers/promises'
+import type { Command } from 'commander'
+import { describeDetails } from '../domain/event-details.ts'
+import type { AuditLine } from '../store/audit.ts'
+import type { AuditFilter } from '../store/audit-log.ts'
+import type { Store } from '../store/store.ts'
+import { parseDuration } from './expiry.ts'
+import { count, jsonText, print, printable, say } from './output.ts'
+import { splitFullName } from './repository-commands.ts'
+import type { WithStore } from './with-store.ts'
+
+/** Milliseconds between two looks for new events. */
+const POLL = 1_000
+
+interface ListOptions {
+  since?: string
+  user?: string
+  repo?: string
+  json?: boolean
+  follow?: boolean
+}
+
+export function addAuditCommands(program: Command, withStore: WithStore): void {
+  const audit = program.command('audit').description('read the audit log: security events, oldest first')
+
+  audit
+    .command('list')
+    .description('print events: time, actor, address, action, object, details')
+    .option('--since <duration>', 'only events of the last 7d, 12h …')
+    .option('--user <name>', 'only events of this user')
+    .option('--repo <owner/name>', 'only events of this repository')
+    .option('--json', 'print one JSON array; with --follow, one JSON object per line')
+    .option('--follow', 'go on with new events until interrupted')
+    .action((options: ListOptions) => {
+      const filter = filterOf(options)
+      // `audit list | head` ends early.
+      process.stdout.on('error', () => process.exit(0))
+      return withStore((store) =>
+        options.follow ? follow(store, filter, options) : list(store, filter, options),
+      )
+    })
+
+  audit
+    .command('prune')
+    .description('remove old events; nothing else removes any')
+    .requiredOption('--older-than <duration>', 'age of the events to remove, for example 400d')
+    .action(({ olderThan }: { olderThan: string }) => {
+      const before = Date.now() - parseDuration(olderThan)
+      return withStore(async (store) => say(`Removed ${count(await store.auditLog.prune(before), 'event')}.`))
+    })
+}
+
+function filterOf({ since, user, repo }: ListOptions): AuditFilter {
+  if (repo !== undefined) splitFullName(repo)
+  return {
+    since: since === undefined ? undefined : Date.now() - parseDuration(since),
+    user,
+    repository: repo,
+  }
+}
+
+/** Prints the events batch by batch, so that memory does not grow with the log. */
+async function list(store: Store, filter: AuditFilter, { json }: ListOptions): Promise<void> {
+  let separator = '['
+  for await (const lines of store.auditLog.list(filter)) {
+    for (const line of lines) {
+      if (!json) print(textOf(line))
+      else {
+        print(`${separator}${jsonText(line)}`)
+        separator = ','
+      }
+    }
+  }
+  if (json) print(separator === '[' ? '[]' : ']')
+}
+
+/** Prints events until the process is interrupted. */
+async function follow(store: Store, filter: AuditFilter, { json }: ListOptions): Promise<void> {
+  for await (const lines of store.auditLog.follow(filter, () => setTimeout(POLL)))
+    for (const line of lines) print(json ? jsonText(line) : textOf(line))
+}
+
+function textOf(line: AuditLine): string {
+  const { time, address, action, object } = line
+  const details = describeDetails(line)
+  const fields = [time, actorOf(line), address ?? '-', action, object, ...(details ? [details] : [])]
+  return printable(fields.join('  '))
+}
+
+function actorOf({ actor, user, token_name }: AuditLine): string {
+  if (actor !== 'user') return actor
+  return token_name === null ? `${user}` : `${user} (token ${token_name})`
+}

@@ -1,0 +1,29 @@
+import type { AuditLine } from '../store/audit.ts'
+
+/** Digits of an abbreviated commit id. */
+const ABBREVIATED = 10
+
+/**
+ * Returns the details of an event in one line: `sessions=2 tokens=1`; for a push its updates. Empty if there are none. May
+ * contain any character that a client sent.
+ */
+export function describeDetails({ action, details }: AuditLine): string {
+  const { updates, ...others } = details
+  const rest = Object.entries(others).map(([name, value]) => `${name}=${textOf(value)}`)
+  if (action !== 'push' || !Array.isArray(updates)) return rest.join(' ')
+  return [...updates.map(describeUpdate), ...rest].join(' ')
+}
+
+function describeUpdate(update: unknown): string {
+  if (typeof update !== 'object' || update === null) return textOf(update)
+  const { ref, old, new: next } = update as Record<string, unknown>
+  return `${ref}:${shorten(old)}..${shorten(next)}`
+}
+
+function shorten(id: unknown): string {
+  return String(id).slice(0, ABBREVIATED)
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value)
+}
