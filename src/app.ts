@@ -134,6 +134,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   await app.register(gitHttp, {
     authorizer,
     limits: { ...DEFAULT_GIT_LIMITS, ...options.git },
+    audit: store.audit,
     bodyTimeout: timeouts.body,
   })
   await app.register(health, {

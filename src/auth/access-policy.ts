@@ -13,7 +13,7 @@ export interface Requirement {
 /** A caller that passed the access policy. */
 export interface Caller {
   /** null for an anonymous caller. */
-  token: Pick<NonNullable<Access['token']>, 'id' | 'userId' | 'limits' | 'reporterId'> | null
+  token: Omit<NonNullable<Access['token']>, 'scopes' | 'expiresAt' | 'lastUsedAt'> | null
   repository: RepositoryAccess
 }
 

@@ -1,23 +1,26 @@
 import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { scopes } from '../../generated/operations.ts'
-import type { Requirement } from '../auth/access-policy.ts'
+import type { Caller, Requirement } from '../auth/access-policy.ts'
 import type { Authorizer } from '../auth/authorizer.ts'
 import { readCredential, type SchemeReader } from '../auth/credential.ts'
 import { ServiceError } from '../errors.ts'
 import { gitDirOf, type RepositoryFolder } from '../git/git-dir.ts'
-import type { BackendCall, GitService } from '../git/http-backend.ts'
+import type { GitService } from '../git/http-backend.ts'
 import { checkRepositoryFiles } from '../git/repository-health.ts'
 import { sendError } from '../hooks/error-replies.ts'
 import { recheckAccess } from '../hooks/recheck-access.ts'
 import { headerValues } from '../http/header-values.ts'
+import type { Audit } from '../store/audit.ts'
 import { readBasic } from './basic.ts'
 import { bodyLimit, checkGitBodyHeaders } from './body.ts'
-import { createGitServer, type GitLimits, type ServeGit } from './serve.ts'
+import { createPushRecorder, type Pusher } from './push-record.ts'
+import { createGitServer, type GitCall, type GitLimits, type ServeGit } from './serve.ts'
 
 export interface GitHttpOptions {
   authorizer: Authorizer
   limits: GitLimits
+  audit: Audit
   /** Milliseconds in which the body of a fetch must arrive. */
   bodyTimeout: number
 }
@@ -28,12 +31,8 @@ interface Target {
   name: string
 }
 
-/** Runs steps 2 to 6 of the order of checks and returns the repository. */
-type Authorize = (
-  request: FastifyRequest,
-  target: Target,
-  access: Requirement['access'],
-) => Promise<RepositoryFolder>
+/** Runs steps 2 to 6 of the order of checks. */
+type Authorize = (request: FastifyRequest, target: Target, access: Requirement['access']) => Promise<Caller>
 
 /** Sends git's answer to an authorized request. */
 type Answer = (
@@ -41,7 +40,7 @@ type Answer = (
   reply: FastifyReply,
   target: Target,
   repository: RepositoryFolder,
-  call: Pick<BackendCall, 'service' | 'step'>,
+  call: Omit<GitCall, 'protocol'>,
 ) => Promise<FastifyReply>
 
 const readers = new Map<string, SchemeReader>([
@@ -56,9 +55,13 @@ const SUFFIX = '.git'
 
 /** Serves git over HTTP at `/{owner}/{repo}.git`: the smart protocol (gitprotocol-http(5)), run by git itself. */
 export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Promise<void> {
-  const { authorizer, limits, bodyTimeout } = options
+  const { authorizer, limits, audit, bodyTimeout } = options
   const authorize = createAuthorize(authorizer)
-  const answer = createAnswer(createGitServer(limits, bodyTimeout), authorize)
+  const recorder = createPushRecorder(audit, (error, event) =>
+    app.log.error({ err: error, event }, 'cannot store the event of a push'),
+  )
+  app.addHook('onClose', () => recorder.idle())
+  const answer = createAnswer(createGitServer(limits, bodyTimeout, recorder), authorize)
   app.setErrorHandler(async (error, _request, reply) => sendError(reply, error, CHALLENGE))
   addRefs(app, authorize, answer)
   for (const service of SERVICES) addRpc(app, service, bodyLimit(service, limits.maxBytes), authorize, answer)
@@ -68,13 +71,12 @@ function createAuthorize(authorizer: Authorizer): Authorize {
   return async (request, { owner, name }, access) => {
     const credential = readCredential(headerValues(request.raw.rawHeaders, 'authorization'), readers)
     const attempt = { credential, address: request.client.address }
-    const { repository } = await authorizer.authorize(attempt, owner, name, {
+    return authorizer.authorize(attempt, owner, name, {
       access,
       scopes: [scopes.repo],
       // Only a push needs write access here.
       push: access === 'write',
     })
-    return repository
   }
 }
 
@@ -108,9 +110,9 @@ function addRefs(app: FastifyInstance, authorize: Authorize, answer: Answer): vo
     if (!repo.endsWith(SUFFIX)) return redirectToSuffix(reply, owner, repo, query)
     const target = { owner, name: repo.slice(0, -SUFFIX.length) }
     const service = serviceOf(query ?? '')
-    const repository = await authorize(request, target, accessTo(service))
+    const { repository } = await authorize(request, target, accessTo(service))
     if (service === null) throw new ServiceError('git_service_unknown')
-    return answer(request, reply, target, repository, { service, step: 'refs' })
+    return answer(request, reply, target, repository, { service, step: 'refs', pusher: null })
   })
 }
 
@@ -135,7 +137,7 @@ function addRpc(
   authorize: Authorize,
   answer: Answer,
 ): void {
-  const authorized = new WeakMap<FastifyRequest, RepositoryFolder>()
+  const authorized = new WeakMap<FastifyRequest, Caller>()
   app.post<{ Params: Target }>(`/:owner/:name([^]*)${SUFFIX}/${service}`, {
     // Before Fastify looks at the headers of the body.
     async onRequest(request) {
@@ -144,11 +146,32 @@ function addRpc(
       checkGitBodyHeaders(request.raw, service, maxBytes)
     },
     async handler(request, reply) {
-      const repository = authorized.get(request)
-      if (repository === undefined) throw new Error('the request was not authorized')
-      return answer(request, reply, request.params, repository, { service, step: 'rpc' })
+      const caller = authorized.get(request)
+      if (caller === undefined) throw new Error('the request was not authorized')
+      const pusher = service === 'git-receive-pack' ? pusherOf(request, request.params, caller) : null
+      return answer(request, reply, request.params, caller.repository, { service, step: 'rpc', pusher })
     },
   })
+}
+
+/** Returns who pushes, of a caller who may write. */
+function pusherOf(
+  { client }: FastifyRequest,
+  { owner, name }: Target,
+  { token, repository }: Caller,
+): Pusher {
+  if (token === null) throw new Error('an anonymous caller cannot push')
+  const { id, name: tokenName, userId, userName } = token
+  return {
+    by: {
+      kind: 'user',
+      user: { id: userId, name: userName },
+      token: { id, name: tokenName },
+      address: client.address,
+    },
+    repositoryId: repository.id,
+    repositoryName: `${owner}/${name}`,
+  }
 }
 
 function accessTo(service: GitService | null): Requirement['access'] {

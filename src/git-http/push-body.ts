@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Writable } from 'node:stream'
+import type { PushObserver } from '../git/push-observer.ts'
 import { tooLarge } from '../http/body.ts'
 import { ArrivingBody, type GitBody } from './body.ts'
 import { type MinimumRate, RateWatch } from './rate-watch.ts'
@@ -16,12 +17,14 @@ interface PushBodyLimits {
  *
  * `passTo` throws ServiceError `body_too_large`, `body_not_gzip`, and the same errors as this function.
  *
+ * @param observer receives the body, decompressed
  * @throws ServiceError `too_slow`, or `malformed_request` if the client disconnects
  */
 export async function openPushBody(
   request: IncomingMessage,
   response: ServerResponse,
   { bytes, minimumRate }: PushBodyLimits,
+  observer: PushObserver,
 ): Promise<GitBody> {
   const body = new ArrivingBody(request, response)
   const watch = new RateWatch(minimumRate, () => body.cutOff())
@@ -31,20 +34,21 @@ export async function openPushBody(
     lost: body.lost,
     async passTo(input) {
       watch.resume()
-      await body.pipe(gitInput(input, bytes, watch)).finally(() => watch.stop())
+      await body.pipe(gitInput(input, bytes, watch, observer)).finally(() => watch.stop())
     },
     discard() {},
   }
 }
 
 /** Returns a stream to git that pauses the watch while git has not read a chunk, because the client cannot send then. */
-function gitInput(input: Writable | null, limit: number, watch: RateWatch): Writable {
+function gitInput(input: Writable | null, limit: number, watch: RateWatch, observer: PushObserver): Writable {
   let length = 0
   let isRead = input !== null
   return new Writable({
     write(chunk: Buffer, _encoding, done) {
       length += chunk.length
       if (length > limit) return done(tooLarge(limit))
+      observer.request(chunk)
       watch.pause(chunk.length)
       const next = (error?: Error | null) => {
         if (error) isRead = false

@@ -3,6 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { ServiceError } from '../errors.ts'
 import { gitDirOf, type RepositoryFolder } from '../git/git-dir.ts'
 import { type BackendCall, BackendTimeout, HttpBackend } from '../git/http-backend.ts'
+import { PushObserver } from '../git/push-observer.ts'
 import { checkRepositoryFiles } from '../git/repository-health.ts'
 import { sharingUmask } from '../git/sharing.ts'
 import { connectionSignal } from '../http/connection-signal.ts'
@@ -12,6 +13,7 @@ import { bodyLimit, type GitBody, NO_BODY } from './body.ts'
 import { readFetchBody } from './fetch-body.ts'
 import { divideGitPlaces } from './places.ts'
 import { openPushBody } from './push-body.ts'
+import type { Pusher, PushRecorder } from './push-record.ts'
 import type { MinimumRate } from './rate-watch.ts'
 
 export interface GitLimits {
@@ -49,7 +51,10 @@ export type ServeGit = (
   call: GitCall,
 ) => Promise<Readable>
 
-type GitCall = Omit<BackendCall, 'path' | 'gitDir' | 'umask'>
+export type GitCall = Pick<BackendCall, 'service' | 'step' | 'protocol'> & {
+  /** null unless it is a push. */
+  pusher: Pusher | null
+}
 
 /**
  * Creates a function that runs git for requests, within `limits`. Only a client that has sent data holds a resource:
@@ -64,10 +69,11 @@ type GitCall = Omit<BackendCall, 'path' | 'gitDir' | 'umask'>
  * stopped.
  *
  * @param bodyTimeout milliseconds in which the body of a fetch must arrive
+ * @param recorder called when git has ended a push
  * @returns a function that throws ServiceError `git_busy`, `too_slow`, `unavailable`, the errors of the body, and
  * RepositoryUnavailable
  */
-export function createGitServer(limits: GitLimits, bodyTimeout: number): ServeGit {
+export function createGitServer(limits: GitLimits, bodyTimeout: number, recorder: PushRecorder): ServeGit {
   const places = divideGitPlaces(limits.maxChildren, limits.maxWait)
   const memory = new SharedBudget(limits.bodyMemory)
 
@@ -75,19 +81,20 @@ export function createGitServer(limits: GitLimits, bodyTimeout: number): ServeGi
     { raw, client }: FastifyRequest,
     reply: FastifyReply,
     { service, step }: GitCall,
+    observer: PushObserver | null,
   ): Promise<GitBody> {
     if (step === 'refs') return NO_BODY
     const bytes = bodyLimit(service, limits.maxBytes)
-    if (service === 'git-receive-pack')
-      return openPushBody(raw, reply.raw, { bytes, minimumRate: limits.minimumRate })
+    if (observer) return openPushBody(raw, reply.raw, { bytes, minimumRate: limits.minimumRate }, observer)
     return readFetchBody(raw, reply.raw, client.address, { bytes, timeout: bodyTimeout, memory })
   }
 
   async function start(
     request: FastifyRequest,
     repository: RepositoryFolder,
-    call: GitCall,
+    { pusher, ...call }: GitCall,
     body: GitBody,
+    observer: PushObserver | null,
   ): Promise<HttpBackend> {
     const { path, managed } = repository
     const connection = connectionSignal(request.raw.socket)
@@ -98,13 +105,18 @@ export function createGitServer(limits: GitLimits, bodyTimeout: number): ServeGi
       const gitDir = await gitDirOf(repository)
       const umask = managed ? undefined : await sharingUmask(path)
       gone.throwIfAborted()
-      const backend = new HttpBackend({ ...call, path, gitDir, umask }, limits.timeout, (end, complaint) => {
-        leave()
-        connection.removeEventListener('abort', stop)
-        const { service } = call
-        if (complaint !== '')
-          request.log.info({ service, path, end, complaint }, 'git wrote to standard error')
-      })
+      const backend = new HttpBackend(
+        { ...call, path, gitDir, umask, observer },
+        limits.timeout,
+        (end, complaint) => {
+          leave()
+          connection.removeEventListener('abort', stop)
+          const { service } = call
+          if (complaint !== '')
+            request.log.info({ service, path, end, complaint }, 'git wrote to standard error')
+          return pusher && observer ? recorder.record(pusher, gitDir, observer.result()) : undefined
+        },
+      )
       const stop = () => backend.stop(connection.reason)
       connection.addEventListener('abort', stop)
       return backend
@@ -115,9 +127,10 @@ export function createGitServer(limits: GitLimits, bodyTimeout: number): ServeGi
   }
 
   return async (request, reply, repository, call) => {
-    const body = await receive(request, reply, call)
+    const observer = call.pusher ? new PushObserver() : null
+    const body = await receive(request, reply, call, observer)
     try {
-      return await exchange(await start(request, repository, call, body), body)
+      return await exchange(await start(request, repository, call, body, observer), body)
     } catch (error) {
       body.discard()
       if (error instanceof QueueFull) throw new ServiceError('git_busy', undefined, { cause: error })

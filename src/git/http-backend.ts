@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { PassThrough, type Readable, type Transform, type Writable } from 'node:stream'
 import { gitEnvironment } from './environment.ts'
 import { syncFolders } from './folder-sync.ts'
+import type { PushObserver } from './push-observer.ts'
 import { unavailable } from './repository-health.ts'
 import { removeStaleLocks } from './stale-locks.ts'
 import { syncBeforeEnd, syncBeforeReport } from './synced-answer.ts'
@@ -22,6 +23,8 @@ export interface BackendCall {
   step: 'refs' | 'rpc'
   /** The client's `Git-Protocol` header. */
   protocol: string | undefined
+  /** Receives the body of git's answer to a push. */
+  observer: PushObserver | null
 }
 
 /** git exceeded its time-out. */
@@ -72,9 +75,14 @@ export class HttpBackend {
 
   /**
    * @param timeout milliseconds until all processes are stopped
-   * @param onClose called once, when all processes have ended; `complaint` is the end of git's standard error
+   * @param onClose called once, when all processes have ended; `complaint` is the end of git's standard error. The end of
+   * the answer waits for it
    */
-  constructor(call: BackendCall, timeout: number, onClose: (end: string, complaint: string) => void) {
+  constructor(
+    call: BackendCall,
+    timeout: number,
+    onClose: (end: string, complaint: string) => Promise<void> | undefined,
+  ) {
     this.#path = call.path
     this.#writes = call.service === 'git-receive-pack' && call.step === 'rpc'
     this.#output = outputOf(call)
@@ -98,11 +106,12 @@ export class HttpBackend {
       this.#closed = true
       clearTimeout(this.#timer)
       clearTimeout(this.#killer)
-      onClose(end, this.#complaint.trim())
+      const closed = onClose(end, this.#complaint.trim())
       const reason = this.#unavailable(end)
       // If git has begun an answer and exited by itself, the answer is complete, even if it has not been read yet.
       if (isCut || !this.#hasBegun) this.#failed.reject(reason)
       if (isCut) this.#output.destroy(reason)
+      else if (closed) closed.finally(() => this.#output.end())
       else this.#output.end()
     }
     // If the process cannot be started there is no `exit`; without free file descriptors no `close` and no streams either.
@@ -115,7 +124,7 @@ export class HttpBackend {
     child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
       this.#complaint = (this.#complaint + chunk).slice(-COMPLAINT_LENGTH)
     })
-    if (child.stdout) this.#readHead(child.stdout)
+    if (child.stdout) this.#readHead(child.stdout, call.observer)
   }
 
   /**
@@ -163,7 +172,7 @@ export class HttpBackend {
   }
 
   /** Reads the CGI header. The body of an error is discarded: it contains paths and advice for Apache. */
-  #readHead(stdout: Readable): void {
+  #readHead(stdout: Readable, observer: PushObserver | null): void {
     let head = Buffer.alloc(0)
     const read = (chunk: Buffer) => {
       head = Buffer.concat([head, chunk])
@@ -176,7 +185,12 @@ export class HttpBackend {
         this.#failed.reject(this.#unavailable(`git answered ${status ?? 'without a header'}`))
         return
       }
-      this.#output.write(head.subarray(end + 4))
+      const begin = head.subarray(end + 4)
+      observer?.answer(begin)
+      if (observer) stdout.on('data', (chunk: Buffer) => observer.answer(chunk))
+      // Stopped meanwhile: the rest is only observed.
+      if (this.#output.destroyed) return
+      this.#output.write(begin)
       stdout.on('pause', () => {
         // A stream also pauses at its end.
         if (!stdout.readableEnded) this.#bufferFull.resolve()

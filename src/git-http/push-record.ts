@@ -1,0 +1,94 @@
+import { setTimeout } from 'node:timers/promises'
+import type { PushResult } from '../git/push-observer.ts'
+import { readRefs } from '../git/refs.ts'
+import type { Actor, Audit } from '../store/audit.ts'
+
+/** Who pushes to which repository. */
+export interface Pusher {
+  by: Actor
+  repositoryId: number
+  /** OWNER/NAME as in the request. */
+  repositoryName: string
+}
+
+/** How long storing an event is retried while the database is unavailable, and how often, in milliseconds. */
+const WRITE_WAIT = 20_000
+const WRITE_RETRY = 500
+
+export interface PushRecorder {
+  /**
+   * Records what a push updated, once git has ended. Never rejects: the refs have moved, so a failure can only be logged.
+   *
+   * @param gitDir as returned by `gitDirOf`
+   */
+  record(pusher: Pusher, gitDir: string, result: PushResult): Promise<void>
+  /** Resolves when all events are stored. */
+  idle(): Promise<void>
+}
+
+/** @param onError receives an event that could not be stored, with the error */
+export function createPushRecorder(
+  audit: Audit,
+  onError: (error: unknown, event: object) => void,
+): PushRecorder {
+  const pending = new Set<Promise<void>>()
+
+  async function store({ by, repositoryId, repositoryName }: Pusher, result: PushResult): Promise<void> {
+    const { updates, more, unreported } = result
+    const details = { updates, ...(more > 0 && { more }), ...(unreported && ({ unreported } as const)) }
+    const since = performance.now()
+    for (;;) {
+      try {
+        await audit.transaction(async (db, record) => {
+          const row = await db
+            .selectFrom('repositories')
+            .select(['owner', 'name'])
+            .where('id', '=', repositoryId)
+            .executeTakeFirst()
+          const repository = row ? `${row.owner}/${row.name}` : repositoryName
+          await record({ by, action: 'push', repository, details })
+        })
+        return
+      } catch (error) {
+        if (performance.now() - since > WRITE_WAIT) return onError(error, { by, repositoryName, details })
+        await setTimeout(WRITE_RETRY)
+      }
+    }
+  }
+
+  async function recordResult(pusher: Pusher, gitDir: string, result: PushResult): Promise<void> {
+    const updated = result.unreported ? await findUpdated(gitDir, result) : result
+    if (updated.updates.length > 0 || updated.more > 0) await store(pusher, updated)
+  }
+
+  return {
+    record(pusher, gitDir, result) {
+      const recorded = recordResult(pusher, gitDir, result).finally(() => pending.delete(recorded))
+      pending.add(recorded)
+      return recorded
+    },
+    async idle() {
+      await Promise.all(pending)
+    },
+  }
+}
+
+/**
+ * Returns those updates of a push without a report that took effect, as far as the refs tell. If they cannot be read, returns
+ * all: an event too many is better than one too few.
+ */
+async function findUpdated(gitDir: string, result: PushResult): Promise<PushResult> {
+  const asked = result.updates.filter((update) => update.old !== update.new)
+  try {
+    const refs = await readRefs(
+      gitDir,
+      asked.map(({ ref }) => ref),
+    )
+    const updates = asked.filter((update) =>
+      /^0+$/.test(update.new) ? !refs.has(update.ref) : refs.get(update.ref) === update.new,
+    )
+    return { ...result, updates, more: updates.length > 0 ? result.more : 0 }
+  } catch {
+    return { ...result, updates: asked }
+  }
+}
