@@ -1,0 +1,125 @@
+import t, { type Test } from 'tap'
+import { ADMINISTRATOR } from '../../src/store/audit.ts'
+import { runCli } from '../helpers/cli.ts'
+import { openTestStore, sqlite } from '../helpers/databases.ts'
+import { listEvents } from '../helpers/events.ts'
+import { BROWSER } from '../helpers/sessions.ts'
+
+async function setUp(t: Test) {
+  const { store, options } = await openTestStore(t, sqlite)
+  const cli = (...args: string[]) => runCli(args, { DATA_DIR: options.dataDir })
+  const list = async (...args: string[]) => JSON.parse((await cli(...args, '--json')).stdout)
+  const create = (owner: string, name: string, visibility: 'public' | 'private' = 'private') =>
+    store.repositories.create({ owner, name, visibility, objectFormat: 'sha1' })
+  return { store, cli, list, create }
+}
+
+t.test('repo access lists who has access and why', async (t) => {
+  const { store, cli, list, create } = await setUp(t)
+  await create('acme', 'rocket')
+  t.same(await list('repo', 'access', 'acme/rocket'), [])
+  await store.users.create('Acme', { ownExisting: true })
+  for (const [name, permission] of [
+    ['zoe', 'read'],
+    ['bob', 'write'],
+    ['acme', 'read'],
+  ] as const) {
+    const { id } = (await store.users.find(name)) ?? (await store.users.create(name))
+    await store.repositories.setAccess('acme', 'rocket', id, permission)
+  }
+  await store.repositories.setVisibility('acme', 'rocket', 'public')
+  await store.users.lock('zoe')
+  t.match(await list('repo', 'access', 'ACME/rocket'), [
+    { user: 'Acme', access: 'write', reason: 'owner', locked_at: null },
+    { user: 'bob', access: 'write', reason: 'granted', locked_at: null },
+    { user: 'zoe', access: 'read', reason: 'granted', locked_at: /^\d{4}-/ },
+    { user: 'everyone', access: 'read', reason: 'public', locked_at: null },
+  ])
+  t.match(await cli('repo', 'access', 'acme/rocket', 'bob'), { code: 2, stderr: /read, write or none/ })
+  t.match(await cli('repo', 'access', 'acme/rocket', 'nobody', 'read'), {
+    code: 1,
+    stderr: /no user "nobody"/,
+  })
+  t.match(await cli('repo', 'access', 'acme/other'), { code: 1, stderr: /no repository acme\/other/ })
+})
+
+t.test('user delete --transfer-to moves all repositories, or none', async (t) => {
+  const { store, cli, create } = await setUp(t)
+  await store.users.create('alice')
+  await store.users.create('Bob')
+  for (const name of ['one', 'two', 'Three']) await create('alice', name)
+  await create('bob', 'THREE')
+  const names = async () => (await store.repositories.list()).map(({ owner, name }) => `${owner}/${name}`)
+  const before = [await names(), (await listEvents(store)).length]
+  const refused = async (message: RegExp, ...args: string[]) =>
+    t.match(await cli('user', 'delete', 'alice', ...args), { code: 1, stderr: message })
+  await refused(/owns repositories.*--transfer-to/)
+  await refused(
+    /"Bob" already owns bob\/THREE; delete those first. Nothing was changed/,
+    '--transfer-to',
+    'bob',
+  )
+  await refused(/name another user/, '--transfer-to', 'ALICE')
+  await refused(/no user "carol"/, '--transfer-to', 'carol')
+  t.same([await names(), (await listEvents(store)).length], before, 'nothing was changed')
+  await store.repositories.delete('bob', 'three')
+  const { id } = await store.repositories.get('alice', 'one')
+  t.match(await cli('user', 'delete', 'alice', '--transfer-to', 'bob'), {
+    code: 0,
+    stderr: /now owns 3 more repositories/,
+  })
+  t.same(await names(), ['Bob/one', 'Bob/Three', 'Bob/two'])
+  t.equal((await store.repositories.get('bob', 'one')).id, id, 'the files stay where they are')
+  t.equal(await store.users.find('alice'), undefined)
+})
+
+t.test('user sessions lists sessions, without control characters, and ends them', async (t) => {
+  const { store, cli, list } = await setUp(t)
+  const alice = await store.users.create('alice', { passwordHash: 'hash' })
+  await store.sessions.create('a'.repeat(64), alice, { ...BROWSER, userAgent: 'x\x1b[31m\u202e\x9b' })
+  const { stdout } = await cli('user', 'sessions', 'alice')
+  t.match(stdout, 'x\ufffd[31m\ufffd\ufffd')
+  t.notMatch(
+    (await cli('user', 'sessions', 'alice', '--json')).stdout.replaceAll('\n', ''),
+    /[\p{Cc}\u202e]/u,
+  )
+  t.match(await list('user', 'sessions', 'alice'), [
+    { id: 'a'.repeat(16), address: BROWSER.address, user_agent: 'x\x1b[31m\u202e\x9b' },
+  ])
+  t.match(await cli('user', 'sessions', 'alice', '--end'), { code: 0, stderr: /^Ended 1 session\.\n$/ })
+  t.same(await list('user', 'sessions', 'alice'), [])
+})
+
+t.test('user password refuses what is not a pipe, and passwords that break the rules', async (t) => {
+  const { store, cli } = await setUp(t)
+  await store.users.create('alice')
+  const terminal = process.stdin.isTTY
+  t.teardown(() => {
+    process.stdin.isTTY = terminal
+  })
+  process.stdin.isTTY = false
+  t.match(await cli('user', 'password', 'alice'), { code: 2, stderr: /with --password-stdin/ })
+  process.stdin.isTTY = true
+  t.match(await cli('user', 'password', 'alice', '--password-stdin'), { code: 2, stderr: /is a terminal/ })
+})
+
+t.test('audit prune removes old events only, and audit list checks its options', async (t) => {
+  const { store, cli } = await setUp(t)
+  const { restore } = t.capture(Date, 'now', () => 1_700_000_000_000)
+  await store.users.create('old')
+  restore()
+  await store.users.create('new')
+  await store.tokens.create(
+    { userId: 2, name: '\x1b]0;x\x07', prefix: '', hash: 'hash', scopes: [], expiresAt: null },
+    ADMINISTRATOR,
+  )
+  t.notMatch((await cli('audit', 'list')).stdout.replaceAll('\n', ''), /\p{Cc}/u)
+  t.match(await cli('audit', 'prune', '--older-than', '400d'), { code: 0, stderr: 'Removed 1 event.\n' })
+  t.same(
+    (await listEvents(store)).map(({ action, object }) => `${action} ${object}`),
+    ['user.created new', 'token.created \x1b]0;x\x07', 'audit.pruned audit log'],
+  )
+  t.match(await cli('audit', 'list', '--since', 'yesterday'), { code: 2, stderr: /is not a duration/ })
+  t.match(await cli('audit', 'list', '--repo', 'rocket'), { code: 2, stderr: /expected OWNER\/NAME/ })
+  t.match(await cli('audit', 'list', '--user', 'nobody', '--json'), { code: 0, stdout: '[]\n' })
+})
