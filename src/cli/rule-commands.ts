@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import { RuleViolation } from '../store/rule-violation.ts'
 import type { Store } from '../store/store.ts'
+import type { User } from '../store/users.ts'
 import { printList } from './output.ts'
 import { splitFullName } from './repository-commands.ts'
 import type { WithStore } from './with-store.ts'
@@ -21,9 +22,9 @@ export function addRuleCommands(program: Command, withStore: WithStore): void {
     .action((fullName: string, branchPattern: string, options: { require: string[]; bypass?: string[] }) =>
       withStore(async (store) => {
         const { owner, name } = splitFullName(fullName)
-        const { id } = await store.repositories.get(owner, name)
-        const bypassUserIds = await userIds(store, options.bypass ?? [])
-        await store.rules.set(id, { branchPattern, required: options.require, bypassUserIds })
+        const repository = await store.repositories.get(owner, name)
+        const bypass = await findUsers(store, options.bypass ?? [])
+        await store.rules.set(repository, { branchPattern, required: options.require, bypass })
       }),
     )
 
@@ -51,8 +52,7 @@ export function addRuleCommands(program: Command, withStore: WithStore): void {
     .action((fullName: string, branchPattern: string) =>
       withStore(async (store) => {
         const { owner, name } = splitFullName(fullName)
-        const { id } = await store.repositories.get(owner, name)
-        await store.rules.remove(id, branchPattern)
+        await store.rules.remove(await store.repositories.get(owner, name), branchPattern)
       }),
     )
 }
@@ -63,12 +63,12 @@ async function repositories(store: Store, fullName: string | undefined) {
   return [await store.repositories.get(owner, name)]
 }
 
-async function userIds(store: Store, names: readonly string[]): Promise<number[]> {
+async function findUsers(store: Store, names: readonly string[]): Promise<User[]> {
   return Promise.all(
     names.map(async (name) => {
       const user = await store.users.find(name)
       if (!user) throw new RuleViolation(`there is no user "${name}"`)
-      return user.id
+      return user
     }),
   )
 }

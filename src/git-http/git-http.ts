@@ -11,10 +11,11 @@ import { checkRepositoryFiles } from '../git/repository-health.ts'
 import { sendError } from '../hooks/error-replies.ts'
 import { recheckAccess } from '../hooks/recheck-access.ts'
 import { headerValues } from '../http/header-values.ts'
-import type { Audit } from '../store/audit.ts'
+import type { Audit, Pusher } from '../store/audit.ts'
 import { readBasic } from './basic.ts'
 import { bodyLimit, checkGitBodyHeaders } from './body.ts'
-import { createPushRecorder, type Pusher } from './push-record.ts'
+import type { OpenPushGate } from './push-gate.ts'
+import { createPushRecorder } from './push-record.ts'
 import { createGitServer, type GitCall, type GitLimits, type ServeGit } from './serve.ts'
 
 export interface GitHttpOptions {
@@ -23,6 +24,7 @@ export interface GitHttpOptions {
   audit: Audit
   /** Milliseconds in which the body of a fetch must arrive. */
   bodyTimeout: number
+  openGate: OpenPushGate
 }
 
 /** A repository as named in the path of a request. */
@@ -55,13 +57,13 @@ const SUFFIX = '.git'
 
 /** Serves git over HTTP at `/{owner}/{repo}.git`: the smart protocol (gitprotocol-http(5)), run by git itself. */
 export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Promise<void> {
-  const { authorizer, limits, audit, bodyTimeout } = options
+  const { authorizer, limits, audit, bodyTimeout, openGate } = options
   const authorize = createAuthorize(authorizer)
   const recorder = createPushRecorder(audit, (error, event) =>
     app.log.error({ err: error, event }, 'cannot store the event of a push'),
   )
   app.addHook('onClose', () => recorder.idle())
-  const answer = createAnswer(createGitServer(limits, bodyTimeout, recorder), authorize)
+  const answer = createAnswer(createGitServer(limits, bodyTimeout, openGate, recorder), authorize)
   app.setErrorHandler(async (error, _request, reply) => sendError(reply, error, CHALLENGE))
   addRefs(app, authorize, answer)
   for (const service of SERVICES) addRpc(app, service, bodyLimit(service, limits.maxBytes), authorize, answer)

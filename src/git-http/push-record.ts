@@ -1,15 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
 import type { PushResult } from '../git/push-observer.ts'
 import { readRefs } from '../git/refs.ts'
-import type { Actor, Audit } from '../store/audit.ts'
-
-/** Who pushes to which repository. */
-export interface Pusher {
-  by: Actor
-  repositoryId: number
-  /** OWNER/NAME as in the request. */
-  repositoryName: string
-}
+import type { Audit, Pusher } from '../store/audit.ts'
 
 /** How long storing an event is retried while the database is unavailable, and how often, in milliseconds. */
 const WRITE_WAIT = 20_000

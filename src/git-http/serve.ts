@@ -7,13 +7,15 @@ import { PushObserver } from '../git/push-observer.ts'
 import { checkRepositoryFiles } from '../git/repository-health.ts'
 import { sharingUmask } from '../git/sharing.ts'
 import { connectionSignal } from '../http/connection-signal.ts'
+import type { Pusher } from '../store/audit.ts'
 import { QueueFull } from '../util/fair-queue.ts'
 import { SharedBudget } from '../util/shared-budget.ts'
 import { bodyLimit, type GitBody, NO_BODY } from './body.ts'
 import { readFetchBody } from './fetch-body.ts'
 import { divideGitPlaces } from './places.ts'
 import { openPushBody } from './push-body.ts'
-import type { Pusher, PushRecorder } from './push-record.ts'
+import type { OpenPushGate } from './push-gate.ts'
+import type { PushRecorder } from './push-record.ts'
 import type { MinimumRate } from './rate-watch.ts'
 
 export interface GitLimits {
@@ -69,11 +71,17 @@ export type GitCall = Pick<BackendCall, 'service' | 'step' | 'protocol'> & {
  * stopped.
  *
  * @param bodyTimeout milliseconds in which the body of a fetch must arrive
+ * @param openGate called when git is about to be started for a push
  * @param recorder called when git has ended a push
  * @returns a function that throws ServiceError `git_busy`, `too_slow`, `unavailable`, the errors of the body, and
  * RepositoryUnavailable
  */
-export function createGitServer(limits: GitLimits, bodyTimeout: number, recorder: PushRecorder): ServeGit {
+export function createGitServer(
+  limits: GitLimits,
+  bodyTimeout: number,
+  openGate: OpenPushGate,
+  recorder: PushRecorder,
+): ServeGit {
   const places = divideGitPlaces(limits.maxChildren, limits.maxWait)
   const memory = new SharedBudget(limits.bodyMemory)
 
@@ -104,9 +112,10 @@ export function createGitServer(limits: GitLimits, bodyTimeout: number, recorder
       await checkRepositoryFiles(path)
       const gitDir = await gitDirOf(repository)
       const umask = managed ? undefined : await sharingUmask(path)
+      const gate = pusher && (await openGate(pusher))
       gone.throwIfAborted()
       const backend = new HttpBackend(
-        { ...call, path, gitDir, umask, observer },
+        { ...call, path, gitDir, umask, gate, observer },
         limits.timeout,
         (end, complaint) => {
           leave()

@@ -1,7 +1,8 @@
 /**
  * Settings of every call. They override a repository's own settings, which its owner controls.
  *
- * - Hooks are programs of anyone who can write to the repository, so none is run.
+ * - Hooks are programs of anyone who can write to the repository, so none is run. A push to a repository with branch rules
+ *   runs the server's own `proc-receive`: see `openHooksFolder`.
  * - `core.alternateRefsCommand` and `core.fsmonitor` name programs. git would also list an alternate's refs, which only
  *   save the client some bytes, under the configuration of that other repository. The list stays empty.
  * - A push never updates a work tree, where filters and `core.fsmonitor` would run.

@@ -1,7 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { type BigIntStats, constants, rmSync } from 'node:fs'
-import { lstat, mkdir, mkdtemp, open, readlink, rename, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { type BigIntStats, constants } from 'node:fs'
+import { mkdir, open, readlink, rename, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import {
   checkSettings,
@@ -12,6 +11,7 @@ import {
   textOf,
 } from './config-check.ts'
 import { fileState, statIfExists } from './file-state.ts'
+import { openPrivateFolder } from './private-folder.ts'
 import { unavailable } from './repository-health.ts'
 
 /** The location of a repository. */
@@ -62,7 +62,6 @@ interface View {
 }
 
 const views = new Map<string, Promise<View>>()
-let viewsFolder: Promise<string> | undefined
 
 /**
  * Returns the git directory to run git on. For an imported repository it is a view with the checked configuration, which
@@ -126,7 +125,7 @@ async function makeView(path: string): Promise<View> {
     if (changedAt > settledBefore) reusable = false
   }
 
-  const gitDir = join(await folderOfViews(), createHash('sha256').update(path).digest('hex').slice(0, 32))
+  const gitDir = join(await openPrivateFolder(), createHash('sha256').update(path).digest('hex').slice(0, 32))
   await mkdir(gitDir, { recursive: true })
   for (const name of LINKS) await put(gitDir, name, (draft) => symlink(join(path, name), draft))
   const hasLogs = (await statIfExists(join(path, 'logs'))) !== null
@@ -161,28 +160,6 @@ async function put(gitDir: string, name: string, write: (draft: string) => Promi
   const draft = join(gitDir, `${name}.${randomBytes(6).toString('hex')}`)
   await write(draft)
   await rename(draft, join(gitDir, name))
-}
-
-/** Returns a folder that no other account can enter. It is removed when the process ends. */
-async function folderOfViews(): Promise<string> {
-  const known = viewsFolder
-  const folder = await known?.catch(() => undefined)
-  if (folder !== undefined && (await isOwnFolder(folder))) return folder
-  // Another call may have created a folder meanwhile.
-  if (viewsFolder === known || viewsFolder === undefined) viewsFolder = createFolderOfViews()
-  return viewsFolder
-}
-
-/** Returns false if the folder was removed from /tmp; then another account may have taken its name. */
-async function isOwnFolder(folder: string): Promise<boolean> {
-  const stats = await lstat(folder).catch(() => null)
-  return stats?.isDirectory() === true && stats.uid === process.geteuid?.()
-}
-
-async function createFolderOfViews(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'commit-status-git-'))
-  process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
-  return folder
 }
 
 /** Returns the content of HEAD for a view. Early versions of git made it a symbolic link. */

@@ -1,7 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { PassThrough, type Readable, type Transform, type Writable } from 'node:stream'
+import { Duplex, PassThrough, type Readable, type Transform, type Writable } from 'node:stream'
 import { gitEnvironment } from './environment.ts'
 import { syncFolders } from './folder-sync.ts'
+import { HOOK_CHANNEL } from './hooks-folder.ts'
+import { type DecideRefs, serveProcReceive } from './proc-receive.ts'
 import type { PushObserver } from './push-observer.ts'
 import { unavailable } from './repository-health.ts'
 import { removeStaleLocks } from './stale-locks.ts'
@@ -23,8 +25,17 @@ export interface BackendCall {
   step: 'refs' | 'rpc'
   /** The client's `Git-Protocol` header. */
   protocol: string | undefined
+  /** Decides which refs a push may update. null: git updates all of them. */
+  gate: PushGate | null
   /** Receives the body of git's answer to a push. */
   observer: PushObserver | null
+}
+
+/** What stands between a push and the refs of a repository. */
+export interface PushGate {
+  /** A folder for `core.hooksPath`: see `openHooksFolder`. */
+  hooks: string
+  decide: DecideRefs
 }
 
 /** git exceeded its time-out. */
@@ -90,7 +101,12 @@ export class HttpBackend {
     const child: ChildProcess = spawn(command, args, {
       cwd: '/',
       env: backendEnvironment(call),
-      stdio: [call.step === 'rpc' ? 'pipe' : 'ignore', 'pipe', 'pipe'],
+      stdio: [
+        call.step === 'rpc' ? 'pipe' : 'ignore',
+        'pipe',
+        'pipe',
+        ...(call.gate ? ['pipe' as const] : []),
+      ],
       // Makes git the leader of a process group, so that a signal reaches all its children.
       detached: true,
     })
@@ -125,6 +141,8 @@ export class HttpBackend {
       this.#complaint = (this.#complaint + chunk).slice(-COMPLAINT_LENGTH)
     })
     if (child.stdout) this.#readHead(child.stdout, call.observer)
+    const channel = child.stdio[HOOK_CHANNEL]
+    if (call.gate && channel instanceof Duplex) serveProcReceive(channel, call.gitDir, call.gate.decide)
   }
 
   /**
@@ -225,11 +243,13 @@ function commandOf({ umask }: BackendCall): [command: string, args: string[]] {
   return ['/bin/sh', ['-c', 'umask "$0" && exec git http-backend', umask]]
 }
 
-function backendEnvironment({ gitDir, service, step, protocol }: BackendCall): Record<string, string> {
+function backendEnvironment({ gitDir, service, step, protocol, gate }: BackendCall): Record<string, string> {
   const settings = {
     ...SETTINGS,
     'http.uploadpack': String(service === 'git-upload-pack'),
     'http.receivepack': String(service === 'git-receive-pack'),
+    // A repository's own values can only add refs: git asks the hook about a ref when any value matches it.
+    ...(gate && { 'core.hooksPath': gate.hooks, 'receive.procReceiveRefs': 'refs' }),
   }
   const isRpc = step === 'rpc'
   return {

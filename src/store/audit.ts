@@ -17,6 +17,14 @@ interface NamedUser {
   name: string
 }
 
+/** Who pushes to which repository. */
+export interface Pusher {
+  by: Extract<Actor, { kind: 'user' }>
+  repositoryId: number
+  /** OWNER/NAME as in the request. */
+  repositoryName: string
+}
+
 /** The actor of the administrator's command line. */
 export const ADMINISTRATOR: Actor = { kind: 'administrator' }
 

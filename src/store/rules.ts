@@ -1,6 +1,7 @@
 import type { Kysely } from 'kysely'
 import { memoizeByObject } from '../util/memoize-by-object.ts'
 import { matchesPattern } from '../util/pattern.ts'
+import { ADMINISTRATOR, type Audit, type Pusher } from './audit.ts'
 import type { Engine } from './engine.ts'
 import { checkPattern, checkPatterns, readPatterns } from './patterns.ts'
 import { prepare } from './prepared.ts'
@@ -21,58 +22,73 @@ export interface BranchRule {
 export interface NewBranchRule {
   branchPattern: string
   required: readonly string[]
-  bypassUserIds: readonly number[]
+  bypass: readonly { id: number; name: string }[]
+}
+
+interface NamedRepository {
+  id: number
+  owner: string
+  name: string
 }
 
 /** Limits of the rules of a repository. */
 const MAX_RULES = 100
 const MAX_BYPASSES = 20
 
+/** A rule as it applies to a push. */
+export interface AppliedRule {
+  branchPattern: string
+  required: readonly string[]
+  bypassUserIds: ReadonlySet<number>
+}
+
+/** An update of a branch that its rules would have refused. */
+export interface Bypass {
+  ref: string
+  old: string
+  new: string
+  /** Why it would have been refused. */
+  reason: string
+}
+
 /**
  * Returns functions that manage the required checks of branches. All rules whose pattern matches a branch apply together,
  * so their order does not matter.
  */
-export function ruleStore(engine: Engine) {
+export function ruleStore(engine: Engine, audit: Audit) {
   const { kysely } = engine
-  const rulesOf = prepare<{ repositoryId: number }>()((p) =>
+  const ofRepository = prepare<{ repositoryId: number }>()((p) =>
     kysely
       .selectFrom('branch_rules')
-      .select(['id', 'branch_pattern', 'required'])
+      .leftJoin('branch_rule_bypasses', 'branch_rule_bypasses.rule_id', 'branch_rules.id')
+      .select(['branch_pattern', 'required', 'user_id'])
       .where('repository_id', '=', p.repositoryId)
       .orderBy('branch_pattern'),
   )
-  const bypassesOf = prepare<{ repositoryId: number; userId: number }>()((p) =>
-    kysely
-      .selectFrom('branch_rules')
-      .innerJoin('branch_rule_bypasses', 'branch_rule_bypasses.rule_id', 'branch_rules.id')
-      .select('branch_rules.id')
-      .where('branch_rules.repository_id', '=', p.repositoryId)
-      .where('branch_rule_bypasses.user_id', '=', p.userId),
+  const appliedRules = memoizeByObject((rows: RuleRow[]): AppliedRule[] =>
+    [...Map.groupBy(rows, (row) => row.branch_pattern).values()].map(appliedRule),
   )
-  const requiredOf = memoizeByObject((row: { branch_pattern: string; required: string }): string[] => {
-    const required = readPatterns(row.required)
-    if (required === null) throw new Error(`the rule for ${row.branch_pattern} cannot be read`)
-    return required
-  })
 
-  const matching = async (repositoryId: number, branch: string) => {
-    const rows = await engine.read(rulesOf, { repositoryId }, { key: `rules ${repositoryId}` })
-    return rows.filter((row) => matchesPattern(row.branch_pattern, branch))
-  }
+  /** Returns the rules of a repository. Returns the same array as before while the database is sure that nothing has changed. */
+  const load = async (repositoryId: number): Promise<readonly AppliedRule[]> =>
+    appliedRules(await engine.read(ofRepository, { repositoryId }, { key: `rules ${repositoryId}` }))
+  const loadFor = async (repositoryId: number, branch: string) => rulesFor(await load(repositoryId), branch)
 
   return {
+    load,
+
     /**
      * Stores a rule. Replaces the rule with the same branch pattern.
      *
      * @throws RuleViolation if it exceeds a limit or a pattern is invalid
      */
-    async set(repositoryId: number, rule: NewBranchRule): Promise<void> {
-      const { branchPattern, required, bypassUserIds } = checked(rule)
-      await kysely.transaction().execute(async (trx) => {
-        const row = await trx
+    async set({ id, owner, name }: NamedRepository, rule: NewBranchRule): Promise<void> {
+      const { branchPattern, required, bypass } = checked(rule)
+      await audit.transaction(async (db, record) => {
+        const row = await db
           .insertInto('branch_rules')
           .values({
-            repository_id: repositoryId,
+            repository_id: id,
             branch_pattern: branchPattern,
             required: JSON.stringify(required),
             created_at: nowInSeconds(),
@@ -84,59 +100,59 @@ export function ruleStore(engine: Engine) {
           )
           .returning('id')
           .executeTakeFirstOrThrow()
-        await checkCount(trx, repositoryId)
-        await trx.deleteFrom('branch_rule_bypasses').where('rule_id', '=', row.id).execute()
-        if (bypassUserIds.length === 0) return
-        await trx
-          .insertInto('branch_rule_bypasses')
-          .values(bypassUserIds.map((user_id) => ({ rule_id: row.id, user_id })))
-          .execute()
+        await checkCount(db, id)
+        await db.deleteFrom('branch_rule_bypasses').where('rule_id', '=', row.id).execute()
+        if (bypass.length > 0) {
+          const users = bypass.map((user) => ({ rule_id: row.id, user_id: user.id }))
+          await db.insertInto('branch_rule_bypasses').values(users).execute()
+        }
+        const details = {
+          branches: branchPattern,
+          required: [...required],
+          bypass: bypass.map((user) => user.name),
+        }
+        await record({ by: ADMINISTRATOR, action: 'rule.set', repository: `${owner}/${name}`, details })
       })
     },
 
     /** Returns the rules of a repository, ordered by the code points of their patterns. */
     async list(repositoryId: number): Promise<BranchRule[]> {
-      const rows = await kysely
-        .selectFrom('branch_rules')
-        .leftJoin('branch_rule_bypasses', 'branch_rule_bypasses.rule_id', 'branch_rules.id')
-        .leftJoin('users', 'users.id', 'branch_rule_bypasses.user_id')
-        .select(['branch_pattern', 'required', 'users.name as user'])
-        .where('repository_id', '=', repositoryId)
-        .orderBy('branch_pattern')
-        .orderBy('users.name_key')
-        .execute()
-      const rules = new Map<string, BranchRule>()
-      for (const row of rows) {
-        const rule = rules.get(row.branch_pattern) ?? {
-          branchPattern: row.branch_pattern,
-          required: requiredOf(row),
-          bypass: [],
-        }
-        if (row.user !== null) rule.bypass.push(row.user)
-        rules.set(row.branch_pattern, rule)
-      }
-      return [...rules.values()]
+      const rules = await load(repositoryId)
+      const ids = new Set(rules.flatMap(({ bypassUserIds }) => [...bypassUserIds]))
+      const users =
+        ids.size === 0
+          ? []
+          : await kysely
+              .selectFrom('users')
+              .select(['id', 'name'])
+              .where('id', 'in', [...ids])
+              .orderBy('name_key')
+              .execute()
+      return rules.map(({ branchPattern, required, bypassUserIds }) => ({
+        branchPattern,
+        required: [...required],
+        bypass: users.filter(({ id }) => bypassUserIds.has(id)).map(({ name }) => name),
+      }))
     },
 
     /** Removes a rule. @throws RuleViolation if no rule has the branch pattern */
-    async remove(repositoryId: number, branchPattern: string): Promise<void> {
-      const deleted = await kysely
-        .deleteFrom('branch_rules')
-        .where('repository_id', '=', repositoryId)
-        .where('branch_pattern', '=', branchPattern)
-        .returning('id')
-        .executeTakeFirst()
-      if (!deleted) throw new RuleViolation(`there is no rule for the branch pattern "${branchPattern}"`)
-    },
-
-    /** Returns whether the repository has a rule for any branch. */
-    async any(repositoryId: number): Promise<boolean> {
-      return (await engine.read(rulesOf, { repositoryId }, { key: `rules ${repositoryId}` })).length > 0
+    async remove({ id, owner, name }: NamedRepository, branchPattern: string): Promise<void> {
+      await audit.transaction(async (db, record) => {
+        const deleted = await db
+          .deleteFrom('branch_rules')
+          .where('repository_id', '=', id)
+          .where('branch_pattern', '=', branchPattern)
+          .returning('id')
+          .executeTakeFirst()
+        if (!deleted) throw new RuleViolation(`there is no rule for the branch pattern "${branchPattern}"`)
+        const details = { branches: branchPattern }
+        await record({ by: ADMINISTRATOR, action: 'rule.removed', repository: `${owner}/${name}`, details })
+      })
     },
 
     /** Returns whether a rule applies to the branch. @param branch its name without `refs/heads/` */
     async matches(repositoryId: number, branch: string): Promise<boolean> {
-      return (await matching(repositoryId, branch)).length > 0
+      return (await loadFor(repositoryId, branch)).length > 0
     },
 
     /**
@@ -146,36 +162,83 @@ export function ruleStore(engine: Engine) {
      * @param branch its name without `refs/heads/`
      */
     async requiredPatterns(repositoryId: number, branch: string): Promise<string[]> {
-      return [...new Set((await matching(repositoryId, branch)).flatMap(requiredOf))]
+      return requiredBy(await loadFor(repositoryId, branch))
     },
 
     /** Returns whether a user may bypass every rule that applies to the branch. False if no rule applies. */
     async bypasses(repositoryId: number, branch: string, userId: number): Promise<boolean> {
-      const rules = await matching(repositoryId, branch)
-      if (rules.length === 0) return false
-      const cache = { key: `rules ${repositoryId}`, variant: `bypassed by ${userId}` }
-      const bypassed = await engine.read(bypassesOf, { repositoryId, userId }, cache)
-      return rules.every((rule) => bypassed.some(({ id }) => id === rule.id))
+      return isBypassedBy(await loadFor(repositoryId, branch), userId)
+    },
+
+    /** Records updates that a user may make although rules refuse them. */
+    async recordBypasses(
+      { by, repositoryId, repositoryName }: Pusher,
+      bypasses: readonly Bypass[],
+    ): Promise<void> {
+      await audit.transaction(async (db, record) => {
+        const row = await db
+          .selectFrom('repositories')
+          .select(['owner', 'name'])
+          .where('id', '=', repositoryId)
+          .executeTakeFirst()
+        const repository = row ? `${row.owner}/${row.name}` : repositoryName
+        for (const details of bypasses) {
+          await record({
+            by,
+            action: 'rule.bypassed',
+            repository,
+            details: { ...details },
+          })
+        }
+      })
     },
   }
 }
 
+/** Returns the rules that apply to a branch. @param branch its name without `refs/heads/` */
+export function rulesFor(rules: readonly AppliedRule[], branch: string): AppliedRule[] {
+  return rules.filter(({ branchPattern }) => matchesPattern(branchPattern, branch))
+}
+
+/** Returns the patterns that any of the rules requires, without duplicates. */
+export function requiredBy(rules: readonly AppliedRule[]): string[] {
+  return [...new Set(rules.flatMap(({ required }) => required))]
+}
+
+/** Returns whether a user may bypass each of the rules. False if there are none. */
+export function isBypassedBy(rules: readonly AppliedRule[], userId: number): boolean {
+  return rules.length > 0 && rules.every(({ bypassUserIds }) => bypassUserIds.has(userId))
+}
+
+interface RuleRow {
+  branch_pattern: string
+  required: string
+  user_id: number | null
+}
+
+/** Returns the rule of rows that differ only in the user. @throws Error if it cannot be read */
+function appliedRule(rows: readonly RuleRow[]): AppliedRule {
+  const [{ branch_pattern: branchPattern, required: text } = { branch_pattern: '', required: '' }] = rows
+  const required = readPatterns(text)
+  if (required === null) throw new Error(`the rule for ${branchPattern} cannot be read`)
+  const userIds = rows.map(({ user_id }) => user_id).filter((id) => id !== null)
+  return { branchPattern, required, bypassUserIds: new Set(userIds) }
+}
+
 /** Returns the rule without duplicates. @throws RuleViolation if it breaks a limit */
-function checked({ branchPattern, required, bypassUserIds }: NewBranchRule): NewBranchRule {
+function checked({ branchPattern, required, bypass }: NewBranchRule): NewBranchRule {
   if (branchPattern.startsWith('refs/heads/'))
     throw new RuleViolation(`branch pattern "${branchPattern}": leave out "refs/heads/"`)
   const rule = {
     branchPattern,
     required: [...new Set(required)],
-    bypassUserIds: [...new Set(bypassUserIds)],
+    bypass: [...new Map(bypass.map((user) => [user.id, user])).values()],
   }
   checkPattern('branch pattern', branchPattern)
   checkPatterns('required pattern', rule.required)
   if (rule.required.length === 0) throw new RuleViolation('a rule requires at least one pattern')
-  if (rule.bypassUserIds.length > MAX_BYPASSES)
-    throw new RuleViolation(
-      `${rule.bypassUserIds.length} users who may bypass; at most ${MAX_BYPASSES} are allowed`,
-    )
+  if (rule.bypass.length > MAX_BYPASSES)
+    throw new RuleViolation(`${rule.bypass.length} users who may bypass; at most ${MAX_BYPASSES} are allowed`)
   return rule
 }
 

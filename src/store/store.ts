@@ -117,7 +117,7 @@ export function storeOver(
     users: userStore(engine, audit),
     repositories: repositoryStore(engine, repositories, audit),
     tokens: tokenStore(engine, audit),
-    rules: ruleStore(engine),
+    rules: ruleStore(engine, audit),
     statuses: statusStore(engine, audit, maxContexts),
     sessions: sessionStore(engine, audit),
     failures: failureStore(engine, audit),

@@ -117,7 +117,6 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
     store.statuses.contents([SHA, NEW_SHA].map((sha) => ({ repositoryId: 500, sha }))),
   'some statuses of a commit': (store) => store.statuses.listPart(500, SHA, 'context 3', 100),
   'the rules of a branch': (store) => store.rules.requiredPatterns(500, 'release-3'),
-  'who may bypass the rules of a branch': (store) => store.rules.bypasses(500, 'release-3', 2),
   'a failure': (store) => store.failures.count('192.0.2.9', { limit: 30, window: 300 }),
   'a reservation and its release': async (store) => {
     const reservation = await store.failures.reserve('192.0.2.10', { limit: 30, window: 300 })

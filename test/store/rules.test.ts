@@ -1,4 +1,5 @@
 import { test } from 'tap'
+import type { User } from '../../src/store/users.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
 
 const violation = (message: string | RegExp) => ({ name: 'RuleViolation', message })
@@ -10,18 +11,19 @@ for (const database of databases) {
     const [alice, bob] = [await store.users.create('alice'), await store.users.create('Bob')]
     const create = (name: string) =>
       store.repositories.create({ owner: 'alice', name, visibility: 'public', objectFormat: 'sha1' })
-    const { id } = await create('rocket')
+    const repository = await create('rocket')
+    const { id } = repository
     const other = await create('other')
-    const set = (branchPattern: string, required: string[], bypassUserIds: number[] = []) =>
-      rules.set(id, { branchPattern, required, bypassUserIds })
+    const set = (branchPattern: string, required: string[], bypass: User[] = []) =>
+      rules.set(repository, { branchPattern, required, bypass })
 
-    t.same([await rules.list(id), await rules.any(id), await rules.matches(id, 'main')], [[], false, false])
+    t.same([await rules.list(id), await rules.matches(id, 'main')], [[], false])
     t.same(await rules.requiredPatterns(id, 'main'), [])
     t.notOk(await rules.bypasses(id, 'main', alice.id), 'there is nothing to bypass')
 
-    await set('release/*', ['deploy', 'ci/*'], [bob.id, alice.id, bob.id])
-    await set('release/2', ['ci/*', 'lint', 'lint'], [alice.id])
-    await rules.set(other.id, { branchPattern: '*', required: ['other'], bypassUserIds: [] })
+    await set('release/*', ['deploy', 'ci/*'], [bob, alice, bob])
+    await set('release/2', ['ci/*', 'lint', 'lint'], [alice])
+    await rules.set(other, { branchPattern: '*', required: ['other'], bypass: [] })
     t.same(await rules.list(id), [
       { branchPattern: 'release/*', required: ['deploy', 'ci/*'], bypass: ['alice', 'Bob'] },
       { branchPattern: 'release/2', required: ['ci/*', 'lint'], bypass: ['alice'] },
@@ -40,9 +42,30 @@ for (const database of databases) {
     await set('release/*', ['e2e'])
     t.same(await rules.requiredPatterns(id, 'release/1'), ['e2e'], 'replaces the rule at once')
     t.notOk(await rules.bypasses(id, 'release/1', bob.id))
-    await rules.remove(id, 'release/2')
+    await rules.remove(repository, 'release/2')
     t.notOk(await rules.bypasses(id, 'release/2', alice.id))
-    await t.rejects(rules.remove(id, 'release/2'), violation(/no rule for the branch pattern "release\/2"/))
+    await t.rejects(
+      rules.remove(repository, 'release/2'),
+      violation(/no rule for the branch pattern "release\/2"/),
+    )
+
+    await rules.remove(repository, 'release/*')
+    const events = []
+    for await (const lines of store.auditLog.list({ repository: 'alice/rocket' })) events.push(...lines)
+    t.match(
+      events.filter(({ action }) => action.startsWith('rule.')),
+      [
+        {
+          actor: 'administrator',
+          action: 'rule.set',
+          details: { branches: 'release/*', required: ['deploy', 'ci/*'], bypass: ['Bob', 'alice'] },
+        },
+        { action: 'rule.set', details: { branches: 'release/2' } },
+        { action: 'rule.set', details: { branches: 'release/*', required: ['e2e'], bypass: [] } },
+        { action: 'rule.removed', details: { branches: 'release/2' } },
+        { action: 'rule.removed', details: { branches: 'release/*' } },
+      ],
+    )
 
     t.comment('limits')
     const many = Array.from({ length: 21 }, (_, index) => `ci/${index}`)
@@ -58,7 +81,7 @@ for (const database of databases) {
       set(
         'main',
         ['ci'],
-        Array.from({ length: 21 }, (_, index) => index),
+        Array.from({ length: 21 }, (_, id) => ({ ...bob, id })),
       ),
       violation(/21 users/),
     )
@@ -68,11 +91,11 @@ for (const database of databases) {
     await set('b50', ['lint'])
     t.same(await rules.requiredPatterns(id, 'b50'), ['lint'], 'a rule can still be replaced')
 
-    await set('b50', ['lint'], [bob.id])
+    await set('b50', ['lint'], [bob])
     await store.users.delete('bob')
     t.notOk(await rules.bypasses(id, 'b50', bob.id))
     await store.repositories.delete('alice', 'rocket')
-    t.same([await rules.list(id), await rules.any(id)], [[], false])
-    t.ok(await rules.any(other.id))
+    t.same(await rules.list(id), [])
+    t.ok(await rules.matches(other.id, 'main'))
   })
 }

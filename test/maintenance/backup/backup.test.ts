@@ -36,7 +36,8 @@ async function fill(store: Store): Promise<number> {
   await store.users.delete(gone.name)
   const create = (name: string) =>
     store.repositories.create({ owner: 'Alice', name, visibility: 'private', objectFormat: 'sha1' })
-  const { id } = await create('rocket')
+  const rocket = await create('rocket')
+  const { id } = rocket
   await store.repositories.create({
     owner: 'carol',
     name: 'imported',
@@ -49,10 +50,10 @@ async function fill(store: Store): Promise<number> {
   await store.tokens.create({ ...token, hash: 'h1', expiresAt: 1_999_999_999_999 })
   const limits = { repositories: [id], contexts: ['ci/*', '🚀'], push: false }
   await store.tokens.create({ ...token, hash: 'h2', expiresAt: null, limits })
-  await store.rules.set(id, {
+  await store.rules.set(rocket, {
     branchPattern: 'release/*',
     required: ['ci/*', 'é "\\\u2028 🚀'],
-    bypassUserIds: [alice.id, bob.id],
+    bypass: [alice, bob],
   })
   await insertSession(store, 'session', alice.id)
   await store.failures.count('192.0.2.1', { limit: 30, window: 60 })

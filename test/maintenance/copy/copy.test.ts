@@ -156,7 +156,7 @@ async function fill(store: Store): Promise<void> {
     expiresAt: 4e12,
   }
   await store.tokens.create({ ...token, hash: 'hash' })
-  await store.rules.set(one.id, { branchPattern: 'main', required: ['ci/*', 'é'], bypassUserIds: [bob.id] })
+  await store.rules.set(one, { branchPattern: 'main', required: ['ci/*', 'é'], bypass: [bob] })
   await insertSession(store, 'session', bob.id)
   await store.failures.count('192.0.2.1', { limit: 30, window: 300 })
   await recordEvent(store.engine.kysely, {
