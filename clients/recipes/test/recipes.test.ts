@@ -186,6 +186,95 @@ t.test('a bare repository mirrors every push', async (t) => {
   t.match(git(service.path, 'for-each-ref'), /refs\/changes\/01\/1\/1/)
 })
 
+t.test('a bare repository refuses what the rules of branches do not allow', async (t) => {
+  const service = await startService(t, { commits: 0 })
+  const { server, token } = service
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), 'gate-')))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  const settings = `COMMIT_STATUS_URL=${server.url}\nCOMMIT_STATUS_REPO=acme/rocket\nCOMMIT_STATUS_TOKEN=${token}\n`
+  writeFileSync(join(folder, 'env'), settings, { mode: 0o600 })
+  const cli = resolve(recipes, '../typescript/src/cli/main.ts')
+  const program = `#!/bin/sh\nexec ${process.execPath} ${cli} "$@"\n`
+  writeFileSync(join(folder, 'commit-status'), program, { mode: 0o755 })
+  const repository = await server.store.repositories.get('acme', 'rocket')
+  await server.store.rules.set(repository, { branchPattern: 'main', required: ['ci/*', 'lint'], bypass: [] })
+  git(folder, 'init', '--quiet', '--initial-branch=main', 'work')
+  const work = join(folder, 'work')
+  const commit = (message: string) => {
+    git(work, 'commit', '--quiet', '--allow-empty', '-m', message)
+    return git(work, 'rev-parse', 'HEAD')
+  }
+  const report = (sha: string, context: string, state: string) =>
+    server.report('acme/rocket', sha, { context, state }, token)
+
+  for (const hook of ['pre-receive', 'update']) {
+    const origin = join(folder, `${hook}.git`)
+    git(folder, 'init', '--quiet', '--bare', origin)
+    cpSync(join(recipes, 'post-receive'), join(origin, 'hooks/post-receive'))
+    cpSync(join(recipes, hook), join(origin, 'hooks', hook))
+    const push = (...args: string[]) =>
+      run('git', ['push', origin, ...args], {
+        cwd: work,
+        env: {
+          PATH: `${folder}:${process.env.PATH}`,
+          HOME: folder,
+          COMMIT_STATUS_ENV: join(folder, 'env'),
+          ...(hook === 'pre-receive' && { GL_REPO: 'acme/rocket' }),
+        },
+      }).then(
+        ({ stderr }) => stderr,
+        ({ stderr }) => stderr,
+      )
+    const tips = () => git(origin, 'for-each-ref', '--format=%(refname:short)')
+    const first = commit(`first of ${hook}`)
+    t.match(await push('HEAD:topic'), /new branch/, 'the first push to an empty repository')
+    t.match(await push('HEAD:main'), /main: ci\/\* has not reported, lint has not reported/)
+    await report(first, 'ci/test', 'success')
+    await report(first, 'lint', 'failure')
+    t.match(await push('HEAD:main'), /main: lint reported failure/)
+    await report(first, 'lint', 'success')
+    t.match(await push('HEAD:main'), /new branch/)
+    const next = commit(`next of ${hook}`)
+    const mixed = await push('HEAD:main', 'HEAD:other', 'HEAD:refs/tags/v1')
+    t.match(
+      mixed,
+      hook === 'update' ? /push it to another branch first/ : /main: ci\/\* has not reported, lint has not/,
+      'a new commit',
+    )
+    t.equal(tips(), hook === 'update' ? 'main\nother\ntopic\nv1' : 'main\ntopic')
+    await push('HEAD:topic')
+    await report(next, 'ci/test', 'success')
+    await report(next, 'lint', 'success')
+    t.match(await push(':main'), /main: a branch with required checks cannot be deleted/)
+    git(work, 'commit', '--quiet', '--amend', '--allow-empty', '-m', `other next of ${hook}`)
+    t.match(await push(`${next}:main`), /-> main/)
+    t.match(
+      await push('--force', 'HEAD:main'),
+      /main: a branch with required checks cannot be pushed to by force/,
+    )
+    t.equal(git(origin, 'rev-parse', 'main'), next)
+  }
+  writeFileSync(join(folder, 'env'), settings.replace(/\d+\n/, '1\n'))
+  const env = {
+    ...environment(service),
+    COMMIT_STATUS_URL: 'http://127.0.0.1:1',
+    COMMIT_STATUS_TIMEOUT: '1s',
+  }
+  const gate = [
+    'gate',
+    '--branch-rules',
+    '--repo',
+    'acme/rocket',
+    'refs/heads/main',
+    '0'.repeat(40),
+    'a'.repeat(40),
+  ]
+  const { code, stderr } = await run(process.execPath, [cli, ...gate], { cwd: folder, env }).catch(
+    (error) => error,
+  )
+  t.match([code, stderr], [1, /main: cannot read its rules/], 'refused while the server cannot be reached')
+})
+
 t.test('a deploy gate', async (t) => {
   const service = await first.again()
   const cwd = checkout(t, service)

@@ -4,6 +4,7 @@ import t from 'tap'
 import { LONGEST_PAUSE } from '../src/backoff.ts'
 import { parseDuration } from '../src/cli/duration.ts'
 import { exitCodes } from '../src/cli/exit-codes.ts'
+import { gateOptions } from '../src/cli/gate.ts'
 import { getOptions } from '../src/cli/get.ts'
 import { help } from '../src/cli/help.ts'
 import { reportOptions } from '../src/cli/report.ts'
@@ -16,7 +17,13 @@ import { RETRIED } from '../src/transport.ts'
 // The lines of its shell blocks are run by package.test.ts.
 const readme = readFileSync(resolve(import.meta.dirname, '../README.md'), 'utf8')
 const cli = resolve(import.meta.dirname, '../src/cli')
-const commands = { report: reportOptions, run: runOptions, get: getOptions, wait: waitOptions }
+const commands = {
+  report: reportOptions,
+  run: runOptions,
+  get: getOptions,
+  wait: waitOptions,
+  gate: gateOptions,
+}
 /** Options of npm, npx, node and the server's command line. */
 const FOREIGN = ['--eval', '--name', '--no', '--no-save', '--package', '--silent']
 

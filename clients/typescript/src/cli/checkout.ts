@@ -35,6 +35,16 @@ export function slugOf(address: string): string | undefined {
   return `${owner}/${name.replace(/\.git$/, '')}`
 }
 
+/** Returns the commit of any branch in the repository that a hook runs in; undefined if it is empty. */
+export function anyTip(): string | undefined {
+  return git('.', 'for-each-ref', '--count=1', '--format=%(objectname)', 'refs/heads')
+}
+
+/** Returns whether a commit is an ancestor of another one, in the repository that a hook runs in. */
+export function isAncestor(old: string, tip: string): boolean {
+  return git('.', 'merge-base', old, tip) === old
+}
+
 /** Checkouts in containers often belong to another user. Nothing that their configuration names is run here. */
 function git(cwd: string, ...args: string[]): string | undefined {
   try {

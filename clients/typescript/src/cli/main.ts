@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { readFileSync } from 'node:fs'
 import { exitCodes } from './exit-codes.ts'
+import { gate } from './gate.ts'
 import { get } from './get.ts'
 import { help } from './help.ts'
 import { report } from './report.ts'
@@ -14,6 +15,7 @@ const commands = new Map([
   ['run', run],
   ['get', get],
   ['wait', wait],
+  ['gate', gate],
 ])
 
 async function main([name, ...args]: string[]): Promise<number> {

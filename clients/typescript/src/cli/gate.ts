@@ -1,0 +1,71 @@
+import { readFileSync } from 'node:fs'
+import { parse } from './arguments.ts'
+import { anyTip, isAncestor } from './checkout.ts'
+import { exitCodes } from './exit-codes.ts'
+import { findTarget, targetOptions } from './target.ts'
+import { say } from './terminal.ts'
+import { UsageError } from './usage-error.ts'
+
+const { repo, url } = targetOptions
+export const gateOptions = { repo, url, 'branch-rules': { type: 'boolean' } } as const
+
+const NOTHING = /^0+$/
+const WORDS = { pending: 'is pending', failure: 'reported failure' }
+
+/** `commit-status gate`: a `pre-receive` or `update` hook that refuses updates which the rules of branches do not allow. */
+export async function gate(args: string[], env: NodeJS.ProcessEnv): Promise<number> {
+  const { values, positionals } = parse({ args, allowPositionals: true, options: gateOptions })
+  if (!values['branch-rules']) throw new UsageError('gate needs --branch-rules')
+  let exitCode: number = exitCodes.success
+  for (const [ref, old, tip] of updates(positionals)) {
+    const [, branch] = /^refs\/heads\/(.+)/s.exec(ref) ?? []
+    const reason = branch && (await reasonAgainst(branch, old, tip))
+    if (!reason) continue
+    say(`${branch}: ${reason}`)
+    exitCode = exitCodes.failure
+  }
+  return exitCode
+
+  async function reasonAgainst(branch: string, old: string, tip: string): Promise<string | undefined> {
+    const sha = NOTHING.test(tip) ? old : tip
+    const {
+      client,
+      targetUrl: _link,
+      ...commit
+    } = await findTarget({ ...values, sha, 'target-url': '' }, env)
+    let answer = await client.getVerdict({ ...commit, branch })
+    const isUnknown = answer.status === 404
+    if (isUnknown) {
+      // Any commit that the service knows tells the rules of the branch. The first push to an empty repository passes.
+      const known = anyTip()
+      if (known === undefined) return undefined
+      answer = await client.getVerdict({ ...commit, sha: known, branch })
+    }
+    if (answer.status !== 200) return `cannot read its rules: ${answer.body?.error ?? answer.status}`
+    const { required } = answer.body
+    if (required.length === 0) return undefined
+    if (sha !== tip) return 'a branch with required checks cannot be deleted'
+    if (!NOTHING.test(old) && !isAncestor(old, tip))
+      return 'a branch with required checks cannot be pushed to by force'
+    return required
+      .filter(({ state }) => isUnknown || state !== 'success')
+      .map(({ pattern, state, contexts: [first = pattern, ...others] }) =>
+        isUnknown || state === null || state === 'success'
+          ? `${pattern} has not reported`
+          : `${others.length === 0 ? first : pattern} ${WORDS[state]}`,
+      )
+      .join(', ')
+  }
+}
+
+/** Returns ref, old and new id of each update: the arguments of `update`, or the lines on stdin of `pre-receive`. */
+function updates(words: string[]): [ref: string, old: string, tip: string][] {
+  const [ref, old, tip, ...more] = words
+  if (ref && old && tip && more.length === 0) return [[ref, old, tip]]
+  if (ref) throw new UsageError(`expected REF OLD NEW or no arguments, got ${words.length}`)
+  return [...readFileSync(0, 'utf8').matchAll(/^(\S+) (\S+) (.+)$/gm)].map(([, old, tip, ref]) => [
+    ref ?? '',
+    old ?? '',
+    tip ?? '',
+  ])
+}
