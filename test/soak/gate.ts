@@ -1,0 +1,168 @@
+import assert from 'node:assert/strict'
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { createInterface } from 'node:readline'
+import { setTimeout } from 'node:timers/promises'
+import { createToken, hashToken, tokenPrefix } from '../../src/auth/token.ts'
+import { createBareRepository } from '../../src/git/repository.ts'
+import { openStore } from '../../src/store/store.ts'
+import { basic, commit, git, tryGit } from '../git-http/client.ts'
+
+/**
+ * Pushes to a branch with rules from many clients at once while reports come in, and kills the server in the middle of
+ * pushes. Shows that the branch only ever held commits that had been reported as `success`, that it only moved forward, and
+ * that no process of a hook is left behind.
+ */
+const ROUNDS = 12
+const CLIENTS = 8
+
+const folder = mkdtempSync(join(tmpdir(), 'soak-gate-'))
+const dataDir = join(folder, 'data')
+const print = (line: string) => process.stdout.write(`${line}\n`)
+
+async function startServer(): Promise<{ child: ChildProcess; url: string }> {
+  const child = spawn(process.execPath, [resolve(import.meta.dirname, '../../src/server.ts')], {
+    env: {
+      PATH: process.env.PATH,
+      TMPDIR: join(folder, 'tmp'),
+      DATA_DIR: dataDir,
+      PORT: '0',
+      LOG_LEVEL: 'error',
+    },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  assert(child.stdout)
+  for await (const line of createInterface({ input: child.stdout })) {
+    const [, url] = /^Listening on (.*)$/.exec(line) ?? []
+    if (url !== undefined) return { child, url }
+    print(line)
+  }
+  throw new Error('the server did not start')
+}
+
+/** Returns the processes of git and its hooks that work on the repository of this run. */
+function leftProcesses(): string[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .filter((pid) => {
+      try {
+        const environment = readFileSync(`/proc/${pid}/environ`, 'latin1')
+        return environment.includes('GIT_HTTP_EXPORT_ALL') && environment.includes(dataDir)
+      } catch {
+        return false
+      }
+    })
+}
+
+mkdirSync(join(folder, 'tmp'))
+const store = await openStore({ dataDir })
+let server: { child: ChildProcess; url: string } | undefined
+try {
+  const owner = await store.users.create('owner')
+  const token = createToken()
+  await store.tokens.create({
+    userId: owner.id,
+    name: 'soak',
+    prefix: tokenPrefix(token),
+    hash: hashToken(token),
+    scopes: ['repo'],
+    expiresAt: null,
+  })
+  const repository = await store.repositories.create(
+    { owner: 'owner', name: 'gate', visibility: 'private', objectFormat: 'sha1' },
+    (place) => createBareRepository(place, 'sha1'),
+  )
+  await store.rules.set(repository, { branchPattern: 'main', required: ['ci/*', 'lint'], bypass: [] })
+  // Every tip of the branch is on record.
+  await git(repository.path, ['config', 'core.logAllRefUpdates', 'always'])
+  const options = { authorization: basic('x', token) }
+  const checkout = join(folder, 'work')
+  await git(folder, ['init', '--quiet', '--initial-branch=base', checkout])
+  await commit(checkout)
+  const base = await git(checkout, ['rev-parse', 'HEAD'])
+  const report = (sha: string, context: string, state: 'success' | 'failure' | 'pending') =>
+    store.statuses.report({
+      repositoryId: repository.id,
+      sha,
+      context,
+      state,
+      description: null,
+      targetUrl: null,
+    })
+  /** Commits for which all required contexts were `success` at some time. */
+  const passed = new Set([base])
+  await report(base, 'ci/test', 'success')
+  await report(base, 'lint', 'success')
+
+  server = await startServer()
+  let [accepted, refused, cut] = [0, 0, 0]
+  let tip = base
+  const first = await tryGit(
+    checkout,
+    ['push', `${server.url}/owner/gate.git`, `${base}:refs/heads/main`],
+    options,
+  )
+  assert.equal(first.code, 0, first.stderr)
+  for (let round = 0; round < ROUNDS; round++) {
+    const kill = round % 3 === 2
+    const candidates = await Promise.all(
+      Array.from({ length: CLIENTS }, async (_, index) => {
+        const branch = `r${round}-${index}`
+        await git(checkout, ['branch', branch, index % 4 === 3 ? base : tip])
+        const worktree = join(folder, branch)
+        await git(folder, ['clone', '--quiet', '--branch', branch, checkout, worktree])
+        return { worktree, sha: await commit(worktree), good: index % 2 === 0 }
+      }),
+    )
+    const reports = candidates.map(async ({ sha, good }) => {
+      await setTimeout(Math.random() * 300)
+      await report(sha, 'ci/test', 'success')
+      // Before the report: once it is committed, the push may be accepted.
+      if (good) passed.add(sha)
+      await report(sha, 'lint', good ? 'success' : 'failure')
+      await report(sha, 'ci/other', good ? 'success' : 'pending')
+    })
+    const url = `${server.url}/owner/gate.git`
+    const pushes = candidates.map(async ({ worktree, sha }, index) => {
+      for (let attempt = 0; attempt < 3; attempt++) {
+        const refs = ['+HEAD:refs/heads/main', `HEAD:refs/heads/topic/${round}-${index}-${attempt}`]
+        const { code, stderr } = await tryGit(worktree, ['push', url, ...refs], options)
+        if (/\[remote rejected\]/.test(stderr)) refused++
+        else if (code === 0) accepted++
+        else cut++
+        assert(code !== 0 || passed.has(sha), `${sha} was accepted without its checks: ${stderr}`)
+      }
+    })
+    if (kill) {
+      await setTimeout(100 + Math.random() * 400)
+      server.child.kill('SIGKILL')
+      await once(server.child, 'close')
+    }
+    await Promise.all([...reports, ...pushes])
+    if (kill) server = await startServer()
+    tip = await git(repository.path, ['rev-parse', 'refs/heads/main'])
+    await git(checkout, ['fetch', '--quiet', repository.path, 'main'])
+    print(
+      `round ${round}: ${accepted} accepted, ${refused} refused, ${cut} cut off, main at ${tip.slice(0, 10)}`,
+    )
+  }
+  const tips = (await git(repository.path, ['reflog', 'show', '--format=%H', 'main'])).split('\n').reverse()
+  for (const [index, sha] of tips.entries()) {
+    assert(passed.has(sha), `${sha} got to main without its checks`)
+    const before = tips[index - 1]
+    if (before) execFileSync('git', ['-C', repository.path, 'merge-base', '--is-ancestor', before, sha])
+  }
+  assert(tips.length > 2 && refused > 0 && accepted > 0)
+  for (let wait = 0; leftProcesses().length > 0 && wait < 100; wait++) await setTimeout(100)
+  assert.deepEqual(leftProcesses(), [], 'no process of git or a hook is left')
+  server.child.kill('SIGTERM')
+  await once(server.child, 'close')
+  print(`main moved ${tips.length - 1} times, always forward to a commit that had passed`)
+} finally {
+  server?.child.kill('SIGKILL')
+  await store.close()
+  rmSync(folder, { recursive: true, force: true })
+}
