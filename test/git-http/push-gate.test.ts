@@ -1,10 +1,13 @@
-import { existsSync, writeFileSync } from 'node:fs'
+import { existsSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'tap'
+import { openHooksFolder } from '../../src/git/hooks-folder.ts'
+import { until } from '../git/sample-repository.ts'
 import { databases } from '../helpers/databases.ts'
 import { git as gitSync } from '../helpers/git.ts'
 import { startServer } from '../helpers/server.ts'
-import { basic, commit, createCheckout, git, tryGit, workFolder } from './client.ts'
+import { basic, commit, createCheckout, git, spawnGit, tryGit, workFolder } from './client.ts'
+import { backendsOf } from './raw.ts'
 
 const UNREPORTED = /! \[remote rejected\] \S+ -> main \(ci\/test has not reported\)/
 
@@ -266,6 +269,29 @@ for (const database of databases) {
       const many = Array.from({ length: 10_001 }, (_, index) => `${zero} ${next} refs/heads/b${index}`)
       t.match(await send(...many), /ng refs\/heads\/b10000 10001 refs in one push; at most 10000 are allowed/)
       t.equal(tip('b10000'), '')
+    })
+
+    t.test('git and its hook end with the client, and a removed hook is created again', async (t) => {
+      const { push, report, tip, checkout } = await setUp('gone')
+      await report('success')
+      const asked = Promise.withResolvers<void>()
+      const { list } = store.statuses
+      t.teardown(() => {
+        store.statuses.list = list
+      })
+      store.statuses.list = () => {
+        asked.resolve()
+        return new Promise(() => {})
+      }
+      const client = spawnGit(checkout, ['push', 'origin', 'HEAD:main'], { authorization, detached: true })
+      await asked.promise
+      t.not(backendsOf().length, 0)
+      process.kill(-(client.pid ?? 0), 'SIGKILL')
+      await until(() => backendsOf().length === 0)
+      t.equal(tip('main'), '')
+      store.statuses.list = list
+      rmSync(join(await openHooksFolder(), 'proc-receive'))
+      t.equal((await push('HEAD:main')).code, 0)
     })
 
     t.test('a failure refuses the push', async (t) => {

@@ -1,0 +1,39 @@
+import { test } from 'tap'
+import { requiredContexts } from '../../src/domain/required-contexts.ts'
+import { unmetChecks } from '../../src/domain/unmet-checks.ts'
+
+const rule = (branchPattern: string, ...required: string[]) => ({
+  branchPattern,
+  required,
+  bypassUserIds: new Set<number>(),
+})
+
+test('required contexts name the branches whose rules require them', async (t) => {
+  t.same(requiredContexts([], ['ci/test']), { reported: new Map(), missing: new Map() })
+  const rules = [rule('main', 'ci/*', 'ci/test', 'lint', 'e2e'), rule('release/*', 'ci/test', 'e2e')]
+  const { reported, missing } = requiredContexts(rules, ['ci/test', 'ci/mac', 'lint', 'docs'])
+  t.same(
+    [...reported],
+    [
+      ['ci/test', ['main', 'release/*']],
+      ['ci/mac', ['main']],
+      ['lint', ['main']],
+    ],
+  )
+  t.same([...missing], [['e2e', ['main', 'release/*']]])
+})
+
+test('unmet checks are named in one line', async (t) => {
+  const status = (context: string, state: 'pending' | 'success' | 'failure' | 'error') => ({ context, state })
+  const reported = [status('ci/mac', 'error'), status('ci/test', 'success'), status('docs', 'failure')]
+  t.equal(unmetChecks(reported, ['ci/test']), null)
+  t.equal(unmetChecks(reported, ['ci/*']), 'ci/mac reported error')
+  t.equal(unmetChecks(reported, ['lint', 'ci/*']), 'lint has not reported, ci/mac reported error')
+  t.equal(unmetChecks([], ['a\n\u202e\u001b[1m']), 'a\ufffd\ufffd\ufffd[1m has not reported')
+  t.equal(unmetChecks([], ['🚀'.repeat(255)]), `${'🚀'.repeat(99)}… has not reported`)
+  const many = ['a', 'b', 'c', 'd', 'e']
+  t.equal(
+    unmetChecks([status('c', 'pending')], many),
+    'a has not reported, b has not reported, d has not reported, and 2 more',
+  )
+})
