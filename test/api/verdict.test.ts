@@ -102,9 +102,9 @@ for (const database of databases) {
 
     t.test('a branch adds the patterns of its rules', async (t) => {
       const { server, report, ask } = await setUp(t, database)
-      const { id } = await server.store.repositories.get('acme', 'rocket')
+      const repository = await server.store.repositories.get('acme', 'rocket')
       const require = (branchPattern: string, ...required: string[]) =>
-        server.store.rules.set(id, { branchPattern, required, bypassUserIds: [] })
+        server.store.rules.set(repository, { branchPattern, required, bypass: [] })
       await require('main', 'lint', 'ci/*')
       await report('ci/build', 'success')
       t.equal((await ask('?branch=docs')).json.verdict, 'success', 'no rule matches it')
