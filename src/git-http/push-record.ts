@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises'
 import type { PushResult } from '../git/push-observer.ts'
-import { readRefs } from '../git/refs.ts'
+import { readRefIds } from '../git/ref-ids.ts'
 import type { Audit, Pusher } from '../store/audit.ts'
 
 /** How long storing an event is retried while the database is unavailable, and how often, in milliseconds. */
@@ -72,7 +72,7 @@ export function createPushRecorder(
 async function findUpdated(gitDir: string, result: PushResult): Promise<PushResult> {
   const asked = result.updates.filter((update) => update.old !== update.new)
   try {
-    const refs = await readRefs(
+    const refs = await readRefIds(
       gitDir,
       asked.map(({ ref }) => ref),
     )

@@ -1,10 +1,12 @@
-import { spawn } from 'node:child_process'
-import { gitEnvironment } from './environment.ts'
+import { RecordParser } from './record-parser.ts'
 import { RepositoryUnavailable } from './repository.ts'
+import { type GitTarget, runGit } from './run-git.ts'
 
 /** A commit for display. */
 export interface Commit {
   sha: string
+  /** At most 18 of them. */
+  parents: string[]
   author: string
   /** Author date, ISO 8601 in UTC; null if the commit has no valid date. */
   date: string | null
@@ -19,122 +21,48 @@ export interface LogLimits {
   timeout: number
 }
 
-/** git did not list the commits in time. */
-export class LogTimeout extends RepositoryUnavailable {}
-
-const FORMAT = ['%H', '%an', '%aI', '%s'].join('%x00')
+const FORMAT = ['%H', '%P', '%an', '%aI', '%s'].join('%x00')
 /** Maximum number of code points of an author or subject. Longer text is cut. */
 const TEXT_LENGTH = 300
-/** Bytes that hold one code point more than that. */
-const FIELD_LENGTH = 4 * (TEXT_LENGTH + 1)
-/** Maximum number of bytes read of git's output. Commits after that are left out. */
-const OUTPUT_LENGTH = 32 * 1024 * 1024
-const COMPLAINT_LENGTH = 2000
+const LIMITS = {
+  fields: 5,
+  /** Bytes that hold one code point more than that. */
+  fieldLength: 4 * (TEXT_LENGTH + 1),
+  outputLength: 32 * 1024 * 1024,
+}
+const FULL_ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/
 
 /**
- * Reads the newest commits of the branch that HEAD names. Returns an empty list if the branch has no commits.
+ * Reads commits in the order of `git log`: newest first, a commit never before its children unless clocks were wrong.
  *
- * Messages of any length can be pushed. git has no option to print a prefix of bounded size, so it prints the whole message
- * and the reader keeps the beginning of each field.
- *
- * @param repository `path` is its location, `gitDir` the directory that git is run on: see `gitDirOf`
+ * @param starts full ids of the commits to start from, or `HEAD`. Returns an empty list if HEAD is a branch without commits
  * @param signal kills git and rejects with its reason
- * @throws RepositoryUnavailable if the repository's files cannot be opened; LogTimeout
+ * @throws RepositoryUnavailable if the repository's files cannot be opened; GitTimeout
  */
 export async function readLog(
-  repository: { path: string; gitDir: string },
+  target: GitTarget,
+  starts: 'HEAD' | readonly string[],
   limits: LogLimits,
   signal?: AbortSignal,
 ): Promise<Commit[]> {
-  const { path, gitDir } = repository
-  const parser = new LogParser()
-  const deadline = AbortSignal.timeout(limits.timeout)
-  const { failure, complaint } = await runLog(gitDir, limits.count, parser, abortAny(deadline, signal))
-  signal?.throwIfAborted()
-  if (deadline.aborted) throw new LogTimeout(`git did not list the commits of ${path} in time`)
-  if (failure === undefined || parser.isFull) return parser.commits
-  if (/unknown revision|bad revision 'HEAD'|does not have any commits/.test(complaint)) return []
-  throw new RepositoryUnavailable(`git could not list the commits of ${path}: ${complaint || failure}`)
+  const parser = new RecordParser(LIMITS)
+  const form = ['log', '-z', '--no-show-signature', `--max-count=${limits.count}`, `--format=${FORMAT}`]
+  const args = [...form, ...(starts === 'HEAD' ? ['HEAD'] : starts), '--']
+  const { failure, complaint } = await runGit(target, args, parser, limits.timeout, signal)
+  if (failure === undefined || parser.isFull) return parser.records.map(toCommit)
+  if (starts === 'HEAD' && /unknown revision|bad revision 'HEAD'|does not have any commits/.test(complaint))
+    return []
+  throw new RepositoryUnavailable(`git could not list the commits of ${target.path}: ${complaint || failure}`)
 }
 
-function abortAny(deadline: AbortSignal, signal: AbortSignal | undefined): AbortSignal {
-  return signal === undefined ? deadline : AbortSignal.any([deadline, signal])
-}
-
-/** Runs `git log`. Returns the reason if git failed, and the end of its standard error. */
-function runLog(
-  gitDir: string,
-  count: number,
-  parser: LogParser,
-  signal: AbortSignal,
-): Promise<{ failure?: string; complaint: string }> {
-  return new Promise((resolve) => {
-    const form = ['-z', '--no-show-signature', `--max-count=${count}`, `--format=${FORMAT}`]
-    const child = spawn('git', ['--git-dir', gitDir, 'log', ...form, 'HEAD', '--'], {
-      cwd: '/',
-      // git reads a commit as a whole. Only a malicious commit is larger than this.
-      env: { ...gitEnvironment(gitDir), GIT_ALLOC_LIMIT: '256m' },
-      stdio: ['ignore', 'pipe', 'pipe'],
-      signal,
-      killSignal: 'SIGKILL',
-    })
-    let complaint = ''
-    child.on('error', (error) => {
-      // If the process cannot be started there is no `close`.
-      if (child.pid === undefined) resolve({ failure: error.message, complaint })
-    })
-    child.on('close', (code, killedBy) => {
-      resolve(code === 0 ? { complaint } : { failure: `it ended with ${killedBy ?? code}`, complaint })
-    })
-    child.stdout?.on('data', (chunk: Buffer) => {
-      parser.push(chunk)
-      if (parser.isFull) child.kill('SIGKILL')
-    })
-    child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
-      complaint = (complaint + chunk).slice(-COMPLAINT_LENGTH).trim()
-    })
-  })
-}
-
-/** Splits git's output into commits. Every field ends with NUL, which no field can contain. */
-class LogParser {
-  readonly commits: Commit[] = []
-  readonly #field = Buffer.alloc(FIELD_LENGTH)
-  /** Number of bytes kept of the current field. */
-  #length = 0
-  #fields: string[] = []
-  #received = 0
-
-  /** Whether the maximum number of bytes was read. */
-  get isFull(): boolean {
-    return this.#received >= OUTPUT_LENGTH
-  }
-
-  push(chunk: Buffer): void {
-    if (this.isFull) return
-    this.#received += chunk.length
-    let from = 0
-    for (let to = chunk.indexOf(0); to !== -1; to = chunk.indexOf(0, from)) {
-      this.#append(chunk, from, to)
-      this.#endField()
-      from = to + 1
-    }
-    this.#append(chunk, from, chunk.length)
-    // The subject is the last field, and its beginning was read.
-    if (this.isFull && this.#fields.length === 3) this.#endField()
-  }
-
-  #append(chunk: Buffer, from: number, to: number): void {
-    this.#length += chunk.copy(this.#field, this.#length, from, to)
-  }
-
-  #endField(): void {
-    this.#fields.push(cut(this.#field.toString('utf8', 0, this.#length)))
-    this.#length = 0
-    if (this.#fields.length < 4) return
-    const [sha = '', author = '', date = '', subject = ''] = this.#fields
-    this.commits.push({ sha, author, date: readDate(date), subject })
-    this.#fields = []
+function toCommit([sha = '', parents = '', author = '', date = '', subject = '']: string[]): Commit {
+  return {
+    sha,
+    // The last one may be cut.
+    parents: parents.split(' ').filter((parent) => FULL_ID.test(parent)),
+    author: cut(author),
+    date: readDate(date),
+    subject: cut(subject),
   }
 }
 
@@ -144,7 +72,8 @@ function cut(text: string): string {
   return points.length <= TEXT_LENGTH ? text : `${points.slice(0, TEXT_LENGTH - 1).join('')}…`
 }
 
-function readDate(text: string): string | null {
+/** Returns a date in UTC, or null if git printed none. @param text ISO 8601 */
+export function readDate(text: string): string | null {
   const moment = Date.parse(text)
   return Number.isNaN(moment) ? null : new Date(moment).toISOString()
 }

@@ -1,7 +1,9 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Budget } from '../auth/budget.ts'
 import type { CommitLookup } from '../git/commit-lookup.ts'
+import { createGitQueue } from '../git/git-queue.ts'
 import { CommitLog } from '../git/log.ts'
+import { RefLists } from '../git/refs.ts'
 import { readForm } from '../http/body.ts'
 import type { Store } from '../store/store.ts'
 import { accountPages } from './account-pages.ts'
@@ -44,7 +46,13 @@ const FORM_LIMIT = 64 * 1024
 export async function web(app: FastifyInstance, options: WebOptions): Promise<void> {
   const { sessionAuth } = options
   const scheduler = createPageScheduler()
-  const pageOptions = { ...options, scheduler, commitLog: new CommitLog() }
+  const gitQueue = createGitQueue()
+  const pageOptions = {
+    ...options,
+    scheduler,
+    commitLog: new CommitLog(gitQueue),
+    refs: new RefLists(gitQueue),
+  }
   app.setErrorHandler(options.sendErrorPage)
   app.addHook('onRequest', (request, reply, done) => {
     setSecurityHeaders(request, reply)

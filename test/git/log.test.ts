@@ -2,9 +2,10 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { createGitQueue } from '../../src/git/git-queue.ts'
 import { CommitLog } from '../../src/git/log.ts'
-import { LogTimeout } from '../../src/git/log-reader.ts'
 import { createBareRepository, RepositoryUnavailable } from '../../src/git/repository.ts'
+import { GitTimeout } from '../../src/git/run-git.ts'
 import { temporaryFolder } from '../helpers/databases.ts'
 import { git, importCommits, pushCommits, replaceGit } from '../helpers/git.ts'
 import { isRunning, until } from './sample-repository.ts'
@@ -31,7 +32,7 @@ function linkHead(path: string, ref: string): void {
 
 t.test('the newest commits of the branch that HEAD names come first', async (t) => {
   const path = await createRepository(t)
-  const log = new CommitLog({ count: 3 })
+  const log = new CommitLog(createGitQueue(), { count: 3 })
   t.same(await log.newest({ path, managed: true }, CLIENT), [], 'empty before the first push')
   const commits = pushCommits(path, 4)
   pushCommits(path, 1, 'other')
@@ -52,7 +53,7 @@ for (const managed of [true, false]) {
     `every change of the commit of HEAD takes effect at once, ${managed ? 'created' : 'imported'}`,
     async (t) => {
       const path = await createRepository(t)
-      const log = new CommitLog()
+      const log = new CommitLog(createGitQueue())
       const changes: Record<string, () => unknown> = {
         'a first push': () => commit(path, ['']),
         'a push': () => commit(path, ['']),
@@ -96,7 +97,7 @@ t.test('git runs once for concurrent calls, and a few processes at a time', asyn
   const folder = temporaryFolder(t)
   const runs = join(folder, 'runs')
   replaceGit(t, folder, `echo x >> ${runs}; exec "$git" "$@"`)
-  const log = new CommitLog()
+  const log = new CommitLog(createGitQueue())
   const ask = (client: string) =>
     Promise.all(
       Array.from({ length: 50 }, () =>
@@ -128,7 +129,7 @@ t.test('long names and subjects are cut', async (t) => {
     'several lines': `${'a\n'.repeat(400)}`,
   }
   const commits = commit(path, Object.values(texts))
-  const listed = await new CommitLog().newest({ path, managed: true }, CLIENT)
+  const listed = await new CommitLog(createGitQueue()).newest({ path, managed: true }, CLIENT)
   t.same(
     listed.map(({ sha }) => sha),
     commits.reverse(),
@@ -146,7 +147,7 @@ t.test('long names and subjects are cut', async (t) => {
     `tree ${tree}\nauthor ${'A'.repeat(100_000)} <a@b> 1 +0000\ncommitter C <c@d> 1 +0000\n\ns\n`,
   )
   git(path, 'update-ref', 'refs/heads/main', git(path, 'hash-object', '-t', 'commit', '-w', file))
-  const [{ author, subject } = { author: '', subject: '' }] = await new CommitLog().newest(
+  const [{ author, subject } = { author: '', subject: '' }] = await new CommitLog(createGitQueue()).newest(
     { path, managed: true },
     CLIENT,
   )
@@ -157,7 +158,7 @@ t.test('long names and subjects are cut', async (t) => {
 t.test('the amount of output read from git is bounded', async (t) => {
   const path = await createRepository(t)
   const commits = commit(path, ['old', 'x'.repeat(40_000_000), 'new'])
-  const listed = await new CommitLog().newest({ path, managed: true }, CLIENT)
+  const listed = await new CommitLog(createGitQueue()).newest({ path, managed: true }, CLIENT)
   t.same(
     listed.map(({ sha, subject }) => [sha, subject.length]),
     [
@@ -170,7 +171,7 @@ t.test('the amount of output read from git is bounded', async (t) => {
 t.test('commits with invalid dates and empty fields are listed', async (t) => {
   const folder = temporaryFolder(t)
   const path = await createRepository(t)
-  const log = new CommitLog()
+  const log = new CommitLog(createGitQueue())
   commit(path, [''])
   const tree = git(path, 'rev-parse', 'HEAD^{tree}')
   for (const author of ['A <a@b>', 'A <a@b> 999999999999 +0000', 'A <a@b> x +0000', '<> 1 +0000']) {
@@ -189,7 +190,7 @@ t.test(
   'a repository that is not there is unavailable, also when its commits were listed before',
   async (t) => {
     const path = await createRepository(t)
-    const log = new CommitLog()
+    const log = new CommitLog(createGitQueue())
     await t.rejects(
       log.newest({ path: join(path, 'none.git'), managed: true }, CLIENT),
       RepositoryUnavailable,
@@ -202,14 +203,17 @@ t.test(
     t.equal((await log.newest({ path, managed: true }, CLIENT)).length, 1)
     rmSync(join(path, 'objects'), { recursive: true })
     mkdirSync(join(path, 'objects'))
-    await t.rejects(new CommitLog().newest({ path, managed: true }, CLIENT), RepositoryUnavailable)
+    await t.rejects(
+      new CommitLog(createGitQueue()).newest({ path, managed: true }, CLIENT),
+      RepositoryUnavailable,
+    )
   },
 )
 
 t.test('pipes in place of files do not block', async (t) => {
   const path = await createRepository(t)
   commit(path, [''])
-  const log = new CommitLog({ timeout: 300 })
+  const log = new CommitLog(createGitQueue(), { timeout: 300 })
   for (const name of ['refs/heads/main', 'packed-refs', 'HEAD']) {
     rmSync(join(path, name), { force: true })
     execFileSync('sh', ['-c', 'mkfifo "$0"', join(path, name)])
@@ -226,7 +230,7 @@ t.test('git is killed when the caller aborts or when it takes too long', async (
   const started = () => (existsSync(pid) ? readFileSync(pid, 'utf8').trim().split('\n').map(Number) : [])
   writeFileSync(join(folder, 'slow'), '')
 
-  const log = new CommitLog({ timeout: 500 })
+  const log = new CommitLog(createGitQueue(), { timeout: 500 })
   const gone = new AbortController()
   const asked = log.newest({ path, managed: true }, CLIENT, gone.signal)
   await until(() => started().length === 1)
@@ -238,7 +242,7 @@ t.test('git is killed when the caller aborts or when it takes too long', async (
   const answers = await Promise.allSettled(
     ['a', 'a', 'b', 'c'].map((client) => log.newest({ path, managed: true }, client)),
   )
-  for (const answer of answers) t.ok(answer.status === 'rejected' && answer.reason instanceof LogTimeout)
+  for (const answer of answers) t.ok(answer.status === 'rejected' && answer.reason instanceof GitTimeout)
   const count = started().length
   for (const process of started()) await until(() => !isRunning(process))
   await t.rejects(log.newest({ path, managed: true }, 'd'), { message: /in time/ })

@@ -1,0 +1,138 @@
+import { readDate } from './log-reader.ts'
+import { RecordParser } from './record-parser.ts'
+import { RepositoryUnavailable } from './repository.ts'
+import { type GitTarget, runGit } from './run-git.ts'
+
+/** A branch, or a tag of a commit. */
+export interface Ref {
+  kind: 'branch' | 'tag'
+  /** What follows `refs/heads/` or `refs/tags/`. */
+  name: string
+  /** The commit. */
+  sha: string
+  /** Date of the commit or, if later, of the tag, ISO 8601 in UTC; null if it has no valid date. */
+  date: string | null
+}
+
+/** The branches and tags of a repository. */
+export interface Refs {
+  /** The branch that HEAD names, which need not exist; null if HEAD is a commit. */
+  defaultBranch: string | null
+  /** The commit of HEAD; null if there is none. */
+  head: string | null
+  /** The newest ones first. */
+  branches: readonly Ref[]
+  tags: readonly Ref[]
+  /** Whether there are more refs than these. */
+  more: boolean
+}
+
+const HEADS = 'refs/heads/'
+const TAGS = 'refs/tags/'
+const FORMAT = [
+  ...['%(objectname)', '%(objecttype)', '%(*objectname)', '%(*objecttype)'],
+  ...['%(creatordate:iso-strict)', '%(HEAD)', '%(refname)'],
+]
+  .map((field) => `${field}%00`)
+  .join('')
+const LIMITS = { fields: 7, fieldLength: 1024, outputLength: 16 * 1024 * 1024 }
+const FULL_ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/
+
+/**
+ * Reads the newest branches and tags.
+ *
+ * Ignores refs that do not lead to a commit, and names that are longer than a file system allows.
+ *
+ * @param limits `count` is the maximum number of refs, `timeout` milliseconds for each git process
+ * @throws RepositoryUnavailable if the repository's files cannot be opened; GitTimeout
+ */
+export async function readRefs(
+  target: GitTarget,
+  limits: { count: number; timeout: number },
+  signal?: AbortSignal,
+): Promise<Refs> {
+  const parser = new RecordParser(LIMITS)
+  const args = ['for-each-ref', '--sort=-creatordate', `--count=${limits.count + 1}`, `--format=${FORMAT}`]
+  const { failure, complaint } = await runGit(target, [...args, HEADS, TAGS], parser, limits.timeout, signal)
+  if (failure !== undefined && !parser.isFull)
+    throw new RepositoryUnavailable(`git could not list the refs of ${target.path}: ${complaint || failure}`)
+  const records = parser.records.slice(0, limits.count)
+  const refs = records.map(toRef).filter((ref) => ref !== null)
+  const current = records.find((fields) => fields[5] === '*')
+  const head = current && toRef(current)
+  return {
+    ...(head ? { defaultBranch: head.name, head: head.sha } : await readHeadOf(target, limits, signal)),
+    branches: refs.filter(({ kind }) => kind === 'branch'),
+    tags: refs.filter(({ kind }) => kind === 'tag'),
+    more: parser.isFull || parser.records.length > limits.count,
+  }
+}
+
+/**
+ * Finds a branch, or else a tag, of exactly this name.
+ *
+ * @param name anything a visitor may send: it is never taken for revision syntax, a pattern or an option
+ */
+export async function readRef(
+  target: GitTarget,
+  name: string,
+  timeout: number,
+  signal?: AbortSignal,
+): Promise<Ref | null> {
+  if (!isRefName(name)) return null
+  const parser = new RecordParser(LIMITS)
+  const names = [`${HEADS}${name}`, `${TAGS}${name}`]
+  const { failure, complaint } = await runGit(
+    target,
+    // Also lists refs in a folder of this name.
+    ['for-each-ref', '--count=1000', `--format=${FORMAT}`, ...names],
+    parser,
+    timeout,
+    signal,
+  )
+  if (failure !== undefined && !parser.isFull)
+    throw new RepositoryUnavailable(`git could not find a ref of ${target.path}: ${complaint || failure}`)
+  const found = parser.records.filter((fields) => names.includes(fields[6] ?? '')).map(toRef)
+  return found.find((ref) => ref?.kind === 'branch') ?? found.find((ref) => ref !== null) ?? null
+}
+
+/** Returns whether a branch or tag may have this name: git-check-ref-format(1). */
+export function isRefName(name: string): boolean {
+  return (
+    name !== '' &&
+    name !== '@' &&
+    Buffer.byteLength(name) < LIMITS.fieldLength - TAGS.length &&
+    !/[\0-\x20\x7f~^:?*[\\]|\.\.|@\{|\/\/|^[/-]|\/$|\.$/.test(name) &&
+    name.split('/').every((part) => !part.startsWith('.') && !part.endsWith('.lock'))
+  )
+}
+
+/** Returns where HEAD is if that is no branch with commits among those that were read. */
+async function readHeadOf(
+  target: GitTarget,
+  { timeout }: { timeout: number },
+  signal: AbortSignal | undefined,
+): Promise<Pick<Refs, 'defaultBranch' | 'head'>> {
+  const ask = async (...args: string[]) => {
+    const answer = new RecordParser({ fields: 1, fieldLength: LIMITS.fieldLength, outputLength: 4096 })
+    const { failure } = await runGit(target, args, answer, timeout, signal)
+    answer.push(Buffer.alloc(1))
+    return failure === undefined ? (answer.records[0]?.[0] ?? '').replace(/\n$/, '') : ''
+  }
+  const name = await ask('symbolic-ref', '--quiet', 'HEAD')
+  const sha = await ask('rev-parse', '--verify', '--quiet', 'HEAD^{commit}')
+  return {
+    defaultBranch: name.startsWith(HEADS) ? name.slice(HEADS.length) : null,
+    head: FULL_ID.test(sha) ? sha : null,
+  }
+}
+
+function toRef(fields: string[]): Ref | null {
+  const [sha = '', type = '', peeled = '', peeledType = '', date = '', , refname = ''] = fields
+  const kind = refname.startsWith(HEADS) ? 'branch' : 'tag'
+  // git ends each record by a newline, which is the start of the next one here.
+  const commit = type === 'commit' ? sha.trim() : peeledType === 'commit' ? peeled : ''
+  if (!FULL_ID.test(commit) || Buffer.byteLength(refname) >= LIMITS.fieldLength) return null
+  const name = refname.slice((kind === 'branch' ? HEADS : TAGS).length)
+  return { kind, name, sha: commit, date: readDate(date) }
+}

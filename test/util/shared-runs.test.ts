@@ -1,0 +1,82 @@
+import t from 'tap'
+import { SharedRuns } from '../../src/util/shared-runs.ts'
+
+function setUp() {
+  const runs = new SharedRuns<number>()
+  const started: { signal: AbortSignal; end(value: number): void }[] = []
+  const work = (signal: AbortSignal) => {
+    const { promise, resolve, reject } = Promise.withResolvers<number>()
+    signal.addEventListener('abort', () => reject(signal.reason))
+    started.push({ signal, end: resolve })
+    return promise
+  }
+  return { runs, started, work }
+}
+
+const turn = () => new Promise<void>((resolve) => setImmediate(resolve))
+
+t.test('callers at the same time share a run, and a key has its own', async (t) => {
+  const { runs, started, work } = setUp()
+  const answers = [runs.join('a', work), runs.join('a', work), runs.join('b', work)]
+  await turn()
+  t.equal(started.length, 2)
+  started[0]?.end(1)
+  started[1]?.end(2)
+  t.same(await Promise.all(answers), [1, 1, 2])
+  void runs.join('a', work)
+  await turn()
+  t.equal(started.length, 3, 'a later call begins a run of its own')
+})
+
+t.test('joinNext never joins a run that began before', async (t) => {
+  const { runs, started, work } = setUp()
+  const first = runs.joinNext('a', work)
+  await turn()
+  const later = [runs.joinNext('a', work), runs.joinNext('a', work)]
+  await turn()
+  t.equal(started.length, 1)
+  started[0]?.end(1)
+  t.equal(await first, 1)
+  await turn()
+  t.equal(started.length, 2, 'all later callers share the next run')
+  const latest = runs.joinNext('a', work)
+  started[1]?.end(2)
+  t.same(await Promise.all(later), [2, 2])
+  await turn()
+  started[2]?.end(3)
+  t.equal(await latest, 3)
+})
+
+t.test('a failed run fails for its callers only', async (t) => {
+  const { runs, started, work } = setUp()
+  const first = runs.joinNext('a', async () => {
+    await turn()
+    throw new Error('broken')
+  })
+  first.catch(() => {})
+  await Promise.resolve().then(() => {})
+  const next = runs.joinNext('a', work)
+  await t.rejects(first, { message: 'broken' })
+  await turn()
+  started[0]?.end(1)
+  t.equal(await next, 1)
+})
+
+t.test('a run is aborted when its last caller has aborted', async (t) => {
+  const { runs, started, work } = setUp()
+  const [one, other] = [new AbortController(), new AbortController()]
+  const answers = [runs.join('a', work, one.signal), runs.join('a', work, other.signal)]
+  await turn()
+  one.abort(new Error('one is gone'))
+  await t.rejects(async () => void (await answers[0]), { message: 'one is gone' })
+  t.equal(started[0]?.signal.aborted, false)
+  other.abort(new Error('the other is gone'))
+  await t.rejects(async () => void (await answers[1]), { message: 'the other is gone' })
+  t.equal(started[0]?.signal.aborted, true)
+
+  const again = runs.join('a', work)
+  await turn()
+  started[1]?.end(1)
+  t.equal(await again, 1, 'a later caller does not join an aborted run')
+  await t.rejects(runs.join('a', work, one.signal), { message: 'one is gone' })
+})
