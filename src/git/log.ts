@@ -13,7 +13,7 @@ const MAX_LISTS = 1_000
 /** Milliseconds for which a list is cached. Grafts and `shallow` can change it too, but rarely do. */
 const MAX_AGE = 60_000
 /** Maximum number of commits that a page starts from. */
-const MAX_STARTS = 40
+export const MAX_STARTS = 40
 
 /** A page of a history. */
 export interface History {

@@ -5,6 +5,8 @@ import type { Tables } from './tables.ts'
 /** One database, whatever its dialect. */
 export interface Engine {
   readonly dialect: DialectSql
+  /** Whether each statement is a round trip to a database server. */
+  readonly remote: boolean
   /** For everything that is not on the hot path. */
   readonly kysely: Kysely<Tables>
   /**

@@ -1,12 +1,14 @@
 import { type OnConflictBuilder, sql } from 'kysely'
-import { schemas } from '../../generated/schemas.ts'
 import { ADMINISTRATOR, type Audit } from './audit.ts'
 import { type Engine, ForeignKeyViolation, type LimitedWrite } from './engine.ts'
 import { newId } from './ids.ts'
 import { prepare } from './prepared.ts'
 import { RuleViolation } from './rule-violation.ts'
+import { type CommitKey, commitCacheKey, statusSummaries } from './status-summaries.ts'
 import type { StatusState, Tables } from './tables.ts'
 import { nowInSeconds } from './time.ts'
+
+export type { CommitKey }
 
 /** A status as stored; times in seconds since the epoch. */
 export interface StatusRow {
@@ -37,9 +39,6 @@ export interface Report {
   reporterId?: number | null
 }
 
-/** Names a commit whose statuses are asked for. */
-export type CommitKey = Pick<Report, 'repositoryId' | 'sha'>
-
 /** The contexts of a commit with their states, as JSON. */
 export interface CommitContents extends CommitKey {
   contents: string | null
@@ -58,9 +57,6 @@ const columns = [
   'created_at',
   'updated_at',
 ] as const
-
-/** How many statuses of a commit have which state. */
-export type StatusCounts = Record<StatusState, number>
 
 /** The commit has as many contexts as it may, so one more is not stored. */
 export class TooManyContexts extends Error {
@@ -97,11 +93,6 @@ function rowOf(report: ReportValues) {
     updated_at: report.now,
     reporter_id: report.reporterId,
   }
-}
-
-/** Names a commit's statuses where they are cached, and the lock under which contexts are added to it. */
-function keyOf(repositoryId: number, sha: string): string {
-  return `statuses ${repositoryId} ${sha}`
 }
 
 /**
@@ -202,18 +193,6 @@ export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
       .limit(p.limit),
   )
 
-  const count = prepare<CommitKey>()((p) =>
-    kysely
-      .selectFrom('statuses')
-      .select(({ fn }) =>
-        schemas.State.enum.map((state) =>
-          fn.count<number>('state').filterWhere('state', '=', state).as(state),
-        ),
-      )
-      .where('repository_id', '=', p.repositoryId)
-      .where('sha', '=', p.sha),
-  )
-
   const { elements, array, aggregate } = engine.dialect.json
   const contents = prepare<{ commits: string }>()((p) =>
     kysely.selectFrom(sql<{ value: unknown }>`${sql.raw(elements)}(${p.commits})`.as('asked')).select([
@@ -243,6 +222,8 @@ export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
   const any = prepare<CommitKey>()((p) => contextsOf(p).limit(1))
 
   return {
+    ...statusSummaries(engine),
+
     /**
      * Stores a report. The latest committed one wins; it keeps the `id` and `created_at` of the first, and
      * `updated_at` never goes back, even if the clock does.
@@ -253,7 +234,7 @@ export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
     async report(report: Report): Promise<StatusRow | undefined> {
       const { repositoryId, sha, context, state, description, targetUrl } = report
       const values = { ...report, reporterId: report.reporterId ?? null, id: newId(), now: nowInSeconds() }
-      const group = keyOf(repositoryId, sha)
+      const group = commitCacheKey({ repositoryId, sha })
       const row = await engine.writeLimited(write, values, group).catch((error: unknown) => {
         // One deleted meanwhile leaves nothing behind.
         if (error instanceof ForeignKeyViolation) return undefined
@@ -271,7 +252,7 @@ export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
      * @param admit awaited before many rows are read; not called when they are cached
      */
     async list(repositoryId: number, sha: string, admit?: () => Promise<void>): Promise<StatusRow[]> {
-      const key = keyOf(repositoryId, sha)
+      const key = commitCacheKey({ repositoryId, sha })
       const rows = await engine.read(ofCommit, { repositoryId, sha }, { key })
       if (rows.length <= FEW) return rows
       return engine.readLarge(ofLargeCommit, { repositoryId, sha }, key, admit)
@@ -285,17 +266,6 @@ export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
      */
     listPart(repositoryId: number, sha: string, after: string, limit: number): Promise<ReportedStatus[]> {
       return engine.read(part, { repositoryId, sha, after, limit })
-    },
-
-    /**
-     * Counts the statuses of a commit by state. One statement per commit: its result stays cached until the commit is
-     * reported on.
-     */
-    async counts(repositoryId: number, sha: string): Promise<StatusCounts> {
-      const cache = { key: keyOf(repositoryId, sha), variant: 'counts' }
-      const [counts] = await engine.read(count, { repositoryId, sha }, cache)
-      if (!counts) throw new Error('an aggregate without groups returns one row')
-      return counts
     },
 
     /**

@@ -14,6 +14,11 @@ export interface PageOptions {
   wide?: boolean
 }
 
+/** Returns the text of a template. */
+export async function renderText(content: Html): Promise<string> {
+  return String(await content)
+}
+
 /** Renders a page. Templates escape all values except other templates. */
 export async function renderPage(options: PageOptions, content: Html): Promise<string> {
   let text = ''

@@ -26,7 +26,12 @@ export interface PageScheduler {
   start: Wait
   /** Waits until a started page may run its next step. */
   step: Wait
+  /** Returns a function to call between pieces of work. It waits for the next step when this one has taken long enough. */
+  pace(request: FastifyRequest): () => Promise<void>
 }
+
+/** How long a step may take, in milliseconds. */
+const STEP_LENGTH = 2
 
 /**
  * Divides the rendering of pages into steps. Each iteration of the event loop starts one page and runs one step of another,
@@ -41,5 +46,16 @@ export function createPageScheduler(): PageScheduler {
     const release = await queue.enter(request.client.address, connectionSignal(request.raw.socket))
     setImmediate(release)
   }
-  return { start: (request) => wait(starts, request), step: (request) => wait(steps, request) }
+  return {
+    start: (request) => wait(starts, request),
+    step: (request) => wait(steps, request),
+    pace(request) {
+      let end = Number.NEGATIVE_INFINITY
+      return async () => {
+        if (performance.now() <= end) return
+        await wait(steps, request)
+        end = performance.now() + STEP_LENGTH
+      }
+    },
+  }
 }

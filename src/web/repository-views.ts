@@ -1,51 +1,63 @@
 import { html } from 'hono/html'
-import { combinedState, presentStates } from '../domain/combined-state.ts'
-import type { Commit } from '../git/log.ts'
+import type { Ref, Refs } from '../git/refs.ts'
 import type { ListedRepository } from '../store/repository-listing.ts'
-import type { StatusCounts } from '../store/statuses.ts'
+import type { StatusSummary } from '../store/status-summaries.ts'
 import { ciLines } from './ci-lines.ts'
-import { type Html, time } from './layout.ts'
-import type { Visitor } from './session-auth.ts'
+import { authorship, failedContexts, type SummarizedCommit, stateOf, subjectOf } from './commit-summary.ts'
+import type { Html } from './layout.ts'
 import { stateBadge } from './state-badge.ts'
+import { age, copyButton, shownText, visibleText } from './text.ts'
 
-/** Renders the start page. @param last the last repository of this page, if there are more */
-export function repositoriesView(
-  repositories: ListedRepository[],
-  visitor: Visitor,
-  last?: ListedRepository,
-): Html {
-  const empty = visitor.user
-    ? html`<p class="empty">You do not have access to any repositories. An administrator creates one with
-        <code>npm run cli -- repo create OWNER/NAME</code>.</p>`
-    : html`<p class="empty">There are no public repositories. <a href="/login">Sign in</a> to see yours.</p>`
-  return html`<h1>Repositories</h1>
-${repositories.length === 0 ? empty : html`<ul class="list">${repositories.map(repositoryItem)}</ul>`}
-${last ? html`<p><a href="/?after=${encodeURIComponent(`${last.owner}/${last.name}`)}">More repositories</a></p>` : ''}`
+/** A ref of which a page shows the commits. Its name is empty if it is HEAD without a branch. */
+export type ShownRef = Ref
+
+export interface RepositoryPage {
+  repository: ListedRepository
+  refs: Refs
+  /** null if there is nothing to show: HEAD is a branch without commits. */
+  ref: ShownRef | null
+  /** The newest commit of the ref, on the first page. */
+  tip: SummarizedCommit | undefined
+  branches: (Ref & { summary: StatusSummary })[]
+  commits: SummarizedCommit[]
+  /** What the next page comes after; null on the last page. */
+  older: readonly string[] | null
+  isFirstPage: boolean
+  origin: string
 }
 
-function repositoryItem({ owner, name, visibility }: ListedRepository): Html {
-  return html`<li><a href="/${owner}/${name}"><span class="faint">${owner} /</span> <strong>${name}</strong></a>
-  ${visibility === 'private' ? html`<span class="badge">private</span>` : ''}</li>`
+/** Branches that are shown before the others are unfolded. */
+const UNFOLDED = 6
+/** Branches and tags to choose from. Further ones are found by their names. */
+const CHOICES = 100
+
+/** Renders a repository: its branches with their states, and a page of the commits of one. */
+export function repositoryView(page: RepositoryPage): Html {
+  const { repository, refs, ref, commits, isFirstPage, origin } = page
+  const { permission } = repository
+  const isEmpty = refs.head === null && refs.branches.length === 0 && refs.tags.length === 0
+  return html`${heading(repository)}
+${
+  isEmpty
+    ? emptyView(page)
+    : html`${tipView(page)}
+<div class="columns">
+  ${refsView(page)}
+  <section class="history" aria-labelledby="commits">
+    <h2 id="commits">${isFirstPage ? 'Commits' : 'Older commits'}${ref?.name ? html` of ${shownText(ref.name)}` : ''}</h2>
+    ${
+      ref === null
+        ? unbornView(page)
+        : html`<ul class="list">${commits.map((commit) => commitItem(repository, commit))}</ul>
+    ${pager(page)}`
+    }
+  </section>
+  <section class="extras">
+    ${cloneView(repository, origin)}
+    ${badgeView(repository, ref, origin)}
+  </section>
+</div>`
 }
-
-/** A commit with the number of its statuses by state. */
-export type CountedCommit = Commit & { counts: StatusCounts }
-
-/** Renders a repository's newest commits with their combined states. */
-export function repositoryView(
-  repository: ListedRepository,
-  commits: readonly CountedCommit[],
-  origin: string,
-): Html {
-  const { owner, name, visibility, permission } = repository
-  const clone = `${origin}/${owner}/${name}.git`
-  const empty = html`<p class="empty">This repository is empty.
-    ${permission === 'write' ? html`Push your first commit: <code>git push ${clone} HEAD:main</code>` : ''}</p>`
-  return html`<h1><span class="faint">${owner} /</span> ${name}
-  ${visibility === 'private' ? html`<span class="badge">private</span>` : ''}</h1>
-<p class="lead">Clone: <code>git clone ${clone}</code></p>
-<h2>Newest commits</h2>
-${commits.length === 0 ? empty : html`<ul class="list">${commits.map((commit) => commitItem(repository, commit))}</ul>`}
 ${
   permission === 'write'
     ? html`<h2>Report from CI</h2>
@@ -54,15 +66,179 @@ ${
 }`
 }
 
-function commitItem(
-  { owner, name }: ListedRepository,
-  { sha, author, date, subject, counts }: CountedCommit,
-): Html {
+/** Renders the answer to a name that no branch or tag has. */
+export function unknownRefView(repository: ListedRepository, asked: string, suggestions: Ref[]): Html {
+  return html`${heading(repository)}
+<p class="empty">There is no branch or tag <strong>${shownText(asked)}</strong>.
+  <a href="${pathOf(repository)}">Show the default branch</a></p>
+${findForm(repository)}
+${
+  suggestions.length > 0
+    ? html`<h2>Names that contain it</h2>
+<ul class="list">${suggestions.map(
+        (ref) => html`<li class="ref"><a href="${refPath(repository, ref)}">${shownText(ref.name)}</a>
+  <span class="faint">${ref.kind === 'tag' ? 'tag · ' : ''}${ref.date ? age(ref.date) : ''}</span></li>`,
+      )}</ul>`
+    : ''
+}`
+}
+
+function heading(repository: ListedRepository): Html {
+  const { owner, name, visibility } = repository
+  return html`<h1><span class="faint">${owner} /</span> ${name}
+  ${visibility === 'private' ? html`<span class="badge">private</span>` : ''}</h1>`
+}
+
+/** Renders the answer to "is it green?" for the ref of the page. */
+function tipView({ repository, ref, tip }: RepositoryPage): Html | string {
+  if (!ref || !tip) return ''
+  const state = stateOf(tip.summary)
+  return html`<section class="tip ${state ?? 'unreported'}" aria-label="State of ${ref.name || 'HEAD'}">
+  <p>${stateBadge(state)} <strong>${shownText(ref.name || 'HEAD')}</strong>: ${sentenceOf(tip.summary)}</p>
+  <p class="faint"><a href="${commitPath(repository, tip)}">${subjectOf(tip.commit)}</a> · ${authorship(tip.commit)}
+    · <a href="${pathOf(repository)}/checks${refQuery(ref)}">When did it break?</a></p>
+</section>`
+}
+
+function sentenceOf(summary: StatusSummary): Html | string {
+  const { counts } = summary
+  const failed = counts.failure + counts.error
+  const total = failed + counts.pending + counts.success
+  const of = (count: number) => (count === total ? `all ${total}` : `${count} of ${total}`)
+  if (total === 0) return 'no checks have reported yet'
+  if (failed > 0)
+    return html`${of(failed)} failed: ${failedContexts(summary)}${counts.pending > 0 ? `; ${counts.pending} pending` : ''}`
+  return counts.pending > 0 ? `${of(counts.pending)} pending` : `${of(total)} passed`
+}
+
+/** Renders the choice of a branch or tag, and the newest branches with their states. */
+function refsView(page: RepositoryPage): Html {
+  const { repository, refs, branches, ref } = page
+  const item = (branch: RepositoryPage['branches'][number]) => {
+    const current = ref?.kind === 'branch' && ref.name === branch.name
+    return html`<li class="ref">${stateBadge(stateOf(branch.summary))}
+      <a href="${refPath(repository, branch)}"${current ? html` aria-current="page"` : ''}>${shownText(branch.name)}</a>
+      <span class="faint">${branch.name === refs.defaultBranch ? 'default · ' : ''}${branch.date ? age(branch.date) : ''}</span></li>`
+  }
+  const [shown, folded] = [branches.slice(0, UNFOLDED), branches.slice(UNFOLDED)]
+  const hidden = refs.branches.length - branches.length
+  return html`<nav class="refs" aria-label="Branches and tags">
+    ${chooser(page)}
+    ${refs.more || refs.branches.length > CHOICES || refs.tags.length > CHOICES ? findForm(repository) : ''}
+    <ul class="list">${shown.map(item)}</ul>
+    ${
+      folded.length > 0
+        ? html`<details><summary>${folded.length} more branches</summary>
+      <ul class="list">${folded.map(item)}</ul>
+      ${hidden > 0 ? html`<p class="hint">${refs.more ? 'Over ' : ''}${hidden.toLocaleString('en')} older branches are not listed. Find them by name.</p>` : ''}
+    </details>`
+        : ''
+    }
+  </nav>`
+}
+
+function chooser({ repository, refs, ref }: RepositoryPage): Html {
+  const named = (kind: Ref['kind'], list: readonly Ref[]) => {
+    const newest = list.slice(0, CHOICES)
+    const others =
+      ref?.name && ref.kind === kind && !newest.some(({ name }) => name === ref.name) ? [ref] : []
+    return [...others, ...newest]
+  }
+  const option = (choice: Ref) => {
+    const selected = ref?.kind === choice.kind && ref.name === choice.name
+    // A tag of the same name is named in full.
+    const isHidden = choice.kind === 'tag' && refs.branches.some(({ name }) => name === choice.name)
+    const value = isHidden ? `refs/tags/${choice.name}` : choice.name
+    return html`<option value="${value}"${selected ? html` selected` : ''}>${visibleText(choice.name)}</option>`
+  }
+  const group = (label: string, list: Ref[]) =>
+    list.length > 0 ? html`<optgroup label="${label}">${list.map(option)}</optgroup>` : ''
+  return html`<form class="choose" action="${pathOf(repository)}">
+    <label for="ref">Branch or tag</label>
+    <select id="ref" name="ref">${ref?.name ? '' : html`<option value="">HEAD</option>`}
+      ${group('Branches', named('branch', refs.branches))}${group('Tags', named('tag', refs.tags))}</select>
+    <button class="quiet" type="submit">Show</button>
+  </form>`
+}
+
+function findForm(repository: ListedRepository): Html {
+  return html`<form class="choose" role="search" action="${pathOf(repository)}">
+    <label for="find">Find a branch or tag</label>
+    <input id="find" name="ref" required autocomplete="off" spellcheck="false">
+    <button class="quiet" type="submit">Find</button>
+  </form>`
+}
+
+function commitItem(repository: ListedRepository, commit: SummarizedCommit): Html {
+  const { summary } = commit
+  const { counts } = summary
   const total = counts.pending + counts.success + counts.failure + counts.error
   return html`<li class="commit">
-  ${stateBadge(combinedState(presentStates(counts)))}
-  <a href="/${owner}/${name}/commits/${sha}">${subject || html`<em>no message</em>`}</a>
-  <span class="faint">${total > 0 ? `${counts.success} of ${total} passed · ` : ''}<code>${sha.slice(0, 10)}</code>
-    · ${author}${date ? html` · ${time(date)}` : ''}</span>
+  ${stateBadge(stateOf(summary))}
+  <a class="subject" href="${commitPath(repository, commit)}">${subjectOf(commit.commit)}</a>
+  <span class="faint">${summary.failed.length > 0 ? html`<span class="failed">Failed: ${failedContexts(summary)}</span> · ` : ''}${total > 0 ? `${counts.success} of ${total} passed · ` : ''}<code>${commit.commit.sha.slice(0, 10)}</code>
+    · ${authorship(commit.commit)}</span>
 </li>`
+}
+
+function pager({ repository, ref, older, isFirstPage }: RepositoryPage): Html | string {
+  if (older === null && isFirstPage) return ''
+  const query = ref?.name ? `${refQuery(ref)}&` : '?'
+  return html`<p class="pager">
+    ${isFirstPage ? '' : html`<a href="${pathOf(repository)}${ref?.name ? refQuery(ref) : ''}">Newest</a>`}
+    ${older ? html`<a rel="next" href="${pathOf(repository)}${query}after=${older.join(',')}">Older</a>` : html`<span class="faint">There are no older commits.</span>`}
+  </p>`
+}
+
+function cloneView({ owner, name }: ListedRepository, origin: string): Html {
+  return html`<h2>Clone</h2>
+    <div class="copy"><code id="clone">git clone ${origin}/${owner}/${name}.git</code>${copyButton('clone', 'the clone command')}</div>`
+}
+
+function badgeView(repository: ListedRepository, ref: ShownRef | null, origin: string): Html | string {
+  if (repository.visibility === 'private') return ''
+  const url = `${origin}${pathOf(repository)}`
+  const query = ref?.name ? refQuery(ref) : ''
+  const markdown = `[![Commit status](${url}/badge.svg${query})](${url}${query})`
+  return html`<h2>Badge</h2>
+    <p><img src="${pathOf(repository)}/badge.svg${query}" alt="Badge with the state of ${ref?.name || 'HEAD'}" height="20"></p>
+    <div class="copy"><code id="badge">${markdown}</code>${copyButton('badge', 'the Markdown of the badge')}</div>`
+}
+
+function emptyView({ repository, origin, refs }: RepositoryPage): Html {
+  const { owner, name, permission } = repository
+  const push = `git push ${origin}/${owner}/${name}.git HEAD:${refs.defaultBranch ?? 'main'}`
+  return html`<p class="empty">Nothing has been pushed yet.</p>
+  ${
+    permission === 'write'
+      ? html`<p>Push your first commit:</p>
+    <div class="copy"><code id="push">${push}</code>${copyButton('push', 'the push command')}</div>`
+      : ''
+  }
+  ${cloneView(repository, origin)}`
+}
+
+/** Renders why there are no commits although there are branches. */
+function unbornView({ refs, repository }: RepositoryPage): Html {
+  const { owner, name } = repository
+  return html`<p class="empty">The default branch <strong>${shownText(refs.defaultBranch ?? 'HEAD')}</strong> does not exist.
+    Choose a branch. An administrator sets the default branch with
+    <code>repo default-branch ${owner}/${name} BRANCH</code>.</p>`
+}
+
+function pathOf({ owner, name }: ListedRepository): string {
+  return `/${owner}/${name}`
+}
+
+function commitPath(repository: ListedRepository, { commit }: SummarizedCommit): string {
+  return `${pathOf(repository)}/commits/${commit.sha}`
+}
+
+function refPath(repository: ListedRepository, ref: Ref): string {
+  return `${pathOf(repository)}${refQuery(ref)}`
+}
+
+/** Returns the query of a ref. Slashes stay readable. */
+function refQuery({ name }: Ref): string {
+  return name === '' ? '' : `?ref=${encodeURIComponent(name).replaceAll('%2F', '/')}`
 }

@@ -7,12 +7,14 @@ import { RefLists } from '../git/refs.ts'
 import { readForm } from '../http/body.ts'
 import type { Store } from '../store/store.ts'
 import { accountPages } from './account-pages.ts'
+import { badge } from './badge.ts'
 import { commitPages } from './commit-pages.ts'
 import { docs } from './docs.ts'
 import type { SendErrorPage } from './error-page.ts'
 import { files } from './files.ts'
 import { createPageScheduler } from './page-scheduler.ts'
-import { repositoryPages } from './repository-pages.ts'
+import { repositoriesPage } from './repositories-page.ts'
+import { repositoryPage } from './repository-page.ts'
 import { setSecurityHeaders } from './security-headers.ts'
 import type { SessionAuth, Visitor } from './session-auth.ts'
 import { signIn } from './sign-in.ts'
@@ -50,6 +52,7 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
   const pageOptions = {
     ...options,
     scheduler,
+    heads: new CommitLog(gitQueue, { count: 1 }),
     commitLog: new CommitLog(gitQueue),
     refs: new RefLists(gitQueue),
   }
@@ -59,6 +62,7 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
     done()
   })
   await app.register(files)
+  await app.register(badge, pageOptions)
   await app.register(async (pages) => {
     pages.addHook('onRoute', (route) => {
       route.config = { ...route.config, page: true }
@@ -78,7 +82,8 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
     await pages.register(tokenPages, pageOptions)
     await pages.register(accountPages, pageOptions)
     await pages.register(docs)
-    await pages.register(repositoryPages, pageOptions)
+    await pages.register(repositoriesPage, pageOptions)
+    await pages.register(repositoryPage, pageOptions)
     await pages.register(commitPages, pageOptions)
   })
 }

@@ -23,7 +23,7 @@ const FLAGS = [
 ]
 
 /** Starts Chromium. The test's teardown closes it and removes its profile. */
-export async function openBrowser(t: Test) {
+export async function openBrowser(t: Pick<Test, 'teardown'>) {
   const { default: packed } = await import('@sparticuz/chromium')
   const executablePath = await packed.executablePath()
   const profile = mkdtempSync(join(tmpdir(), 'browser-'))

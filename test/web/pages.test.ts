@@ -168,7 +168,7 @@ t.test('pages are not cached, and assets are revalidated', async (t) => {
 
 t.test('the list of repositories is paged', async (t) => {
   const { server, anonymous, path } = await setUp(t)
-  for (let index = 0; index < 120; index++) {
+  for (let index = 0; index < 65; index++) {
     const name = `r${String(index).padStart(3, '0')}`
     await server.store.repositories.create({
       owner: 'many',
@@ -178,13 +178,15 @@ t.test('the list of repositories is paged', async (t) => {
       path,
     })
   }
-  const first = await anonymous.get('/')
-  t.equal(first.body.match(/<li>/g)?.length, 100)
-  t.notMatch(first.body, 'secret')
-  const [, more = ''] = /href="(\/\?after=[^"]+)"/.exec(first.body) ?? []
-  const second = await anonymous.get(more)
-  t.equal(second.body.match(/<li>/g)?.length, 21)
-  t.notMatch(second.body, 'More repositories')
+  const counts: number[] = []
+  let next: string | undefined = '/'
+  while (next !== undefined) {
+    const { body } = await anonymous.get(next)
+    t.notMatch(body, 'secret')
+    counts.push(body.match(/<li class="commit">/g)?.length ?? 0)
+    next = /href="(\/\?after=[^"]+)"/.exec(body)?.[1]
+  }
+  t.same(counts, [30, 30, 6])
   for (const after of ['', 'x', '%00/%00', 'a/b/c', 'a&after=b']) {
     t.equal((await anonymous.get(`/?after=${after}`)).status, 200, after)
   }

@@ -116,6 +116,7 @@ export function openPostgres({ url, poolSize, patient }: PostgresOptions): Engin
 
   return {
     dialect,
+    remote: true,
     kysely,
     read,
     // The driver parses rows as they arrive, so other work goes on in between.

@@ -72,6 +72,7 @@ export async function openSqlite(file: string): Promise<Engine> {
 
   return {
     dialect,
+    remote: false,
     kysely,
     read(query, params, cache) {
       const select = () => rowsOf(query, hot.prepare(query.sql).all(...query.bind(params)))

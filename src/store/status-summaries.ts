@@ -1,0 +1,156 @@
+import { sql } from 'kysely'
+import { schemas } from '../../generated/schemas.ts'
+import type { Engine } from './engine.ts'
+import { prepare } from './prepared.ts'
+import type { StatusState } from './tables.ts'
+
+/** How many statuses of a commit have which state. */
+export type StatusCounts = Record<StatusState, number>
+
+/** What lists of commits show of the statuses of a commit. */
+export interface StatusSummary {
+  counts: StatusCounts
+  /** The first contexts that failed, ordered by code points; at most `MAX_FAILED`. */
+  failed: readonly string[]
+}
+
+/** The summary of a commit without statuses. */
+export const NO_STATUSES: StatusSummary = {
+  counts: { pending: 0, success: 0, failure: 0, error: 0 },
+  failed: [],
+}
+
+/** A commit of a repository. */
+export interface CommitKey {
+  repositoryId: number
+  sha: string
+}
+
+const MAX_FAILED = 3
+const FAILED: readonly StatusState[] = ['failure', 'error']
+
+/** Names a commit's statuses where they are cached, and the lock under which contexts are added to it. */
+export function commitCacheKey({ repositoryId, sha }: CommitKey): string {
+  return `statuses ${repositoryId} ${sha}`
+}
+
+/** Returns functions that summarize the statuses of commits. */
+export function statusSummaries(engine: Engine) {
+  const { kysely } = engine
+  const countsOf = () =>
+    kysely
+      .selectFrom('statuses')
+      .select(({ fn }) =>
+        schemas.State.enum.map((state) =>
+          fn.count<number>('state').filterWhere('state', '=', state).as(state),
+        ),
+      )
+  const failedOf = () =>
+    kysely
+      .selectFrom('statuses')
+      .select('context')
+      .where('state', 'in', FAILED)
+      .orderBy('context')
+      .limit(MAX_FAILED)
+
+  const count = prepare<CommitKey>()((p) =>
+    countsOf().where('repository_id', '=', p.repositoryId).where('sha', '=', p.sha),
+  )
+  const failed = prepare<CommitKey>()((p) =>
+    failedOf().where('repository_id', '=', p.repositoryId).where('sha', '=', p.sha),
+  )
+  const state = prepare<CommitKey & { context: string }>()((p) =>
+    kysely
+      .selectFrom('statuses')
+      .select('state')
+      .where('repository_id', '=', p.repositoryId)
+      .where('sha', '=', p.sha)
+      .where('context', '=', p.context),
+  )
+  /** One row for each failed context of each commit, and one for a commit without. */
+  const all = prepare<{ commits: string }>()((p) =>
+    kysely
+      .selectFrom(
+        sql<{
+          n: number
+          repository_id: number
+          sha: string
+        }>`json_to_recordset(cast(${p.commits} as json))`.as<'asked'>(
+          sql`asked (n integer, repository_id bigint, sha text)`,
+        ),
+      )
+      .crossJoinLateral(
+        countsOf()
+          .whereRef('statuses.repository_id', '=', sql.ref('asked.repository_id'))
+          .whereRef('statuses.sha', '=', sql.ref('asked.sha'))
+          .as('counts'),
+      )
+      .leftJoinLateral(
+        failedOf()
+          .whereRef('statuses.repository_id', '=', sql.ref('asked.repository_id'))
+          .whereRef('statuses.sha', '=', sql.ref('asked.sha'))
+          // Otherwise the contexts of every commit would be read twice.
+          .where(sql<boolean>`counts.failure + counts.error > 0`)
+          .as('failed'),
+        (join) => join.onTrue(),
+      )
+      .select(['asked.n', 'failed.context'])
+      .select(schemas.State.enum.map((state) => `counts.${state}` as const))
+      .orderBy('asked.n')
+      .orderBy('failed.context'),
+  )
+
+  /**
+   * Counts the statuses of a commit by state. One statement per commit: its result stays cached until the commit is
+   * reported on.
+   */
+  async function counts(repositoryId: number, sha: string): Promise<StatusCounts> {
+    const cache = { key: commitCacheKey({ repositoryId, sha }), variant: 'counts' }
+    const [row] = await engine.read(count, { repositoryId, sha }, cache)
+    if (!row) throw new Error('an aggregate without groups returns one row')
+    return row
+  }
+
+  async function summary(commit: CommitKey): Promise<StatusSummary> {
+    const found = await counts(commit.repositoryId, commit.sha)
+    if (FAILED.every((state) => found[state] === 0)) return { counts: found, failed: [] }
+    const cache = { key: commitCacheKey(commit), variant: 'failed' }
+    const rows = await engine.read(failed, commit, cache)
+    return { counts: found, failed: rows.map(({ context }) => context) }
+  }
+
+  return {
+    counts,
+
+    /** Returns the state of one context of a commit; undefined if it has not been reported. */
+    async state(repositoryId: number, sha: string, context: string): Promise<StatusState | undefined> {
+      // No context contains it, and PostgreSQL refuses it.
+      if (context.includes('\0')) return undefined
+      return (await engine.read(state, { repositoryId, sha, context }))[0]?.state
+    },
+
+    /**
+     * Returns the summaries of commits, in their order. Where each statement is a round trip, there is one for all commits.
+     * Elsewhere there is one for each that is not cached, and a commit may have thousands of statuses.
+     *
+     * @param pause awaited before each of several statements
+     */
+    async summaries(commits: readonly CommitKey[], pause: () => Promise<void>): Promise<StatusSummary[]> {
+      if (commits.length === 0) return []
+      const summaries: StatusSummary[] = []
+      if (!engine.remote) {
+        for (const commit of commits) {
+          await pause()
+          summaries.push(await summary(commit))
+        }
+        return summaries
+      }
+      const asked = commits.map(({ repositoryId, sha }, n) => ({ n, repository_id: repositoryId, sha }))
+      for (const { n, context, ...counts } of await engine.read(all, { commits: JSON.stringify(asked) })) {
+        const known = summaries[n] ?? { counts, failed: [] }
+        summaries[n] = context === null ? known : { counts, failed: [...known.failed, context] }
+      }
+      return summaries
+    },
+  }
+}

@@ -1,0 +1,44 @@
+import { html } from 'hono/html'
+import { type CombinedState, combinedState, presentStates } from '../domain/combined-state.ts'
+import type { Commit } from '../git/log.ts'
+import type { StatusSummary } from '../store/status-summaries.ts'
+import type { Html } from './layout.ts'
+import { age, shownText, visibleText } from './text.ts'
+
+/** A commit in a list, with a summary of its statuses. */
+export interface SummarizedCommit {
+  commit: Commit
+  summary: StatusSummary
+}
+
+/** Returns the combined state of a commit, or null if nothing has been reported. */
+export function stateOf({ counts }: StatusSummary): CombinedState | null {
+  return combinedState(presentStates(counts))
+}
+
+/** Code points of a context's name in a list. */
+const NAME_LENGTH = 40
+
+/** Renders the names of the contexts that failed: three at most, then "and 4 more". */
+export function failedContexts({ counts, failed }: StatusSummary): Html {
+  const more = counts.failure + counts.error - failed.length
+  const names = failed.map((context, index) => html`${index > 0 ? ', ' : ''}${contextName(context)}`)
+  return html`${names}${more > 0 ? ` and ${more} more` : ''}`
+}
+
+function contextName(context: string): Html {
+  const points = Array.from(context)
+  if (points.length <= NAME_LENGTH) return shownText(context)
+  const start = points.slice(0, NAME_LENGTH - 1).join('')
+  return html`<span title="${visibleText(context)}">${shownText(`${start}…`)}</span>`
+}
+
+/** Renders the subject of a commit. */
+export function subjectOf({ subject }: Commit): Html {
+  return subject ? shownText(subject) : html`<em>no message</em>`
+}
+
+/** Renders who wrote a commit, and when. */
+export function authorship({ author, date }: Commit): Html {
+  return html`${shownText(author)}${date ? html` · ${age(date)}` : ''}`
+}

@@ -1,0 +1,132 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { ServiceError } from '../errors.ts'
+import type { CommitLookup } from '../git/commit-lookup.ts'
+import { type CommitLog, type History, MAX_STARTS } from '../git/log.ts'
+import type { Ref, RefLists, Refs } from '../git/refs.ts'
+import { connectionSignal } from '../http/connection-signal.ts'
+import type { ListedRepository } from '../store/repository-listing.ts'
+import { NO_STATUSES, type StatusSummary } from '../store/status-summaries.ts'
+import type { Store } from '../store/store.ts'
+import type { SendErrorPage } from './error-page.ts'
+import { type RepositoryRoute, repositoryFinder } from './find-repository.ts'
+import { renderChunks } from './layout.ts'
+import type { PageScheduler } from './page-scheduler.ts'
+import { repositoryView, type ShownRef, unknownRefView } from './repository-views.ts'
+import { streamPage } from './stream-page.ts'
+import { visibleText } from './text.ts'
+
+interface RepositoryPageOptions {
+  store: Store
+  lookup: CommitLookup
+  refs: RefLists
+  commitLog: CommitLog
+  scheduler: PageScheduler
+  sendErrorPage: SendErrorPage
+  publicUrl: string | null
+}
+
+interface Route extends RepositoryRoute {
+  Querystring: { ref?: string | string[]; after?: string | string[] }
+}
+
+/** Branches whose state is shown. */
+const BRANCHES = 30
+/** Suggestions for the name of a ref that does not exist. */
+const SUGGESTIONS = 50
+const EMPTY: History = { commits: [], after: null }
+
+/**
+ * Registers `/{owner}/{repo}`: the commits of a branch or tag (`ref`), limited to what the visitor may see. `after` is
+ * `History.after` of the previous page, separated by commas.
+ */
+export async function repositoryPage(app: FastifyInstance, options: RepositoryPageOptions): Promise<void> {
+  const { store, lookup, commitLog, scheduler } = options
+  const findRepository = repositoryFinder(app, options)
+
+  app.get<Route>('/:owner/:repo', async (request, reply) => {
+    const repository = await findRepository(request, reply)
+    if (!repository) return reply
+    const { visitor } = request
+    const visit = [request.client.address, connectionSignal(request.raw.socket)] as const
+    const name = `${repository.owner}/${repository.name}`
+    const refs = await options.refs.list(repository, ...visit)
+    const asked = firstOf(request.query.ref)
+    const ref = asked ? await options.refs.find(repository, refs, asked, ...visit) : defaultRef(refs)
+    if (asked && ref === null) {
+      const title = `${visibleText(asked)} · ${name}`
+      const content = unknownRefView(repository, asked, suggest(refs, asked))
+      return streamPage(request, reply.code(404), renderChunks({ title, visitor }, [content]), scheduler)
+    }
+
+    const after = await pageStart(repository, request.query.after)
+    const from = after ? { after } : ref && { first: ref.sha }
+    const history = from ? await commitLog.history(repository, from, ...visit) : EMPTY
+    const branches = shownBranches(refs, ref)
+    const shas = [...branches, ...(ref ? [ref] : []), ...history.commits].map(({ sha }) => sha)
+    const summaries = await summarize(request, repository, shas)
+    const summaryOf = (sha: string) => summaries.get(sha) ?? NO_STATUSES
+    const tip = ref && !after ? history.commits[0] : undefined
+    const content = repositoryView({
+      repository,
+      refs,
+      ref,
+      tip: tip && { commit: tip, summary: summaryOf(tip.sha) },
+      branches: branches.map((branch) => ({ ...branch, summary: summaryOf(branch.sha) })),
+      commits: history.commits.map((commit) => ({ commit, summary: summaryOf(commit.sha) })),
+      older: history.after,
+      isFirstPage: after === null,
+      origin: options.publicUrl ?? request.client.origin,
+    })
+    const title = asked && ref ? `${visibleText(ref.name)} · ${name}` : name
+    return streamPage(request, reply, renderChunks({ title, visitor }, [content]), scheduler)
+  })
+
+  /** Returns the commits that a page comes after, or null for the first page. @throws ServiceError `commit_unknown` */
+  async function pageStart(
+    repository: ListedRepository,
+    after: string | string[] | undefined,
+  ): Promise<string[] | null> {
+    const shas = firstOf(after).split(',').slice(0, MAX_STARTS)
+    if (shas[0] === '') return null
+    // Full ids only: git takes anything else for a revision.
+    const known = await Promise.all(shas.map((sha) => lookup.has(repository, sha)))
+    if (known.every(Boolean)) return shas
+    throw new ServiceError(
+      'commit_unknown',
+      'The commit that this page continues from does not exist in this repository.',
+    )
+  }
+
+  async function summarize(
+    request: FastifyRequest,
+    { id }: ListedRepository,
+    shas: readonly string[],
+  ): Promise<Map<string, StatusSummary>> {
+    const commits = [...new Set(shas)].map((sha) => ({ repositoryId: id, sha }))
+    const summaries = await store.statuses.summaries(commits, scheduler.pace(request))
+    return new Map(commits.map(({ sha }, index) => [sha, summaries[index] ?? NO_STATUSES]))
+  }
+}
+
+/** Returns what the page shows unless the visitor asks for a ref. Its name is empty if HEAD is a commit. */
+function defaultRef({ defaultBranch, head }: Refs): ShownRef | null {
+  return head === null ? null : { kind: 'branch', name: defaultBranch ?? '', sha: head, date: null }
+}
+
+/** Returns the default branch, the branch that is shown, and the newest other ones. */
+function shownBranches({ branches, defaultBranch }: Refs, shown: Ref | null): Ref[] {
+  const isFirst = ({ name }: Ref) => name === defaultBranch
+  const isShown = (ref: Ref) => shown?.kind === 'branch' && ref.name === shown.name && !isFirst(ref)
+  const first = [...branches.filter(isFirst), ...branches.filter(isShown)]
+  const others = branches.filter((ref) => !first.includes(ref)).slice(0, BRANCHES - first.length)
+  return [...first, ...others]
+}
+
+function suggest({ branches, tags }: Refs, asked: string): Ref[] {
+  const text = asked.toLowerCase()
+  return [...branches, ...tags].filter(({ name }) => name.toLowerCase().includes(text)).slice(0, SUGGESTIONS)
+}
+
+function firstOf(value: string | string[] | undefined): string {
+  return [value].flat()[0] ?? ''
+}
