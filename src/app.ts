@@ -13,7 +13,7 @@ import { type BudgetOptions, createBudget } from './auth/budget.ts'
 import type { CommitLookup } from './git/commit-lookup.ts'
 import { checkGit } from './git/git-version.ts'
 import { gitHttp } from './git-http/git-http.ts'
-import { createPushGate } from './git-http/push-gate.ts'
+import { createPushRules } from './git-http/push-rules.ts'
 import { DEFAULT_GIT_LIMITS, type GitLimits } from './git-http/serve.ts'
 import { resolveClientAddress } from './hooks/client.ts'
 import { addErrorLog } from './hooks/error-log.ts'
@@ -136,7 +136,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     authorizer,
     limits: { ...DEFAULT_GIT_LIMITS, ...options.git },
     audit: store.audit,
-    openGate: createPushGate(store, (error) => app.log.error({ err: error }, 'cannot check a push')),
+    rules: createPushRules(store, (error) => app.log.error({ err: error }, 'cannot check a push')),
     bodyTimeout: timeouts.body,
   })
   await app.register(health, {

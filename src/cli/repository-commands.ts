@@ -2,9 +2,12 @@ import { randomBytes } from 'node:crypto'
 import { rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { Argument, type Command, Option } from 'commander'
+import { setDefaultBranch } from '../git/default-branch.ts'
 import { gitDirOf } from '../git/git-dir.ts'
 import { checkGit } from '../git/git-version.ts'
+import { isRefName, readRef, readRefs } from '../git/refs-reader.ts'
 import { createBareRepository, inspectRepository, type ObjectFormat } from '../git/repository.ts'
+import { RuleViolation } from '../store/rule-violation.ts'
 import type { Store } from '../store/store.ts'
 import type { Permission, Visibility } from '../store/tables.ts'
 import { formatTime } from '../store/time.ts'
@@ -14,6 +17,10 @@ import { print, printList } from './output.ts'
 import { UsageError } from './usage-error.ts'
 import type { WithStore } from './with-store.ts'
 
+/** Milliseconds that git may take. */
+const GIT_TIMEOUT = 60_000
+/** Branches named in an error message. */
+const LISTED_BRANCHES = 10
 /** A first repository may come before the first start of the server. */
 const CREATE = { create: true }
 
@@ -87,6 +94,29 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
           }),
         )
         printList(rows, options.json, 'There are no repositories.')
+      }),
+    )
+
+  repo
+    .command('default-branch')
+    .argument('<owner/name>')
+    .argument('<branch>')
+    .description('set the branch that clones check out and pages show first')
+    .action((fullName: string, branch: string) =>
+      withStore(async (store) => {
+        const { owner, name } = splitFullName(fullName)
+        if (!isRefName(branch)) throw new UsageError(`"${branch}" is not a valid name of a branch`)
+        const { path, managed } = await store.repositories.get(owner, name)
+        const target = { path, gitDir: await gitDirOf({ path, managed }) }
+        const found = await readRef(target, branch, GIT_TIMEOUT)
+        const exists = found?.kind === 'branch'
+        const { branches } = await readRefs(target, { count: LISTED_BRANCHES, timeout: GIT_TIMEOUT })
+        if (!exists && branches.length > 0) {
+          const names = branches.map(({ name }) => name).join(', ')
+          throw new RuleViolation(`${owner}/${name} has no branch "${branch}". Its newest branches: ${names}`)
+        }
+        // The first push may be one to another branch.
+        await setDefaultBranch(target, branch, managed && !exists)
       }),
     )
 

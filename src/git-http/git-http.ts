@@ -14,8 +14,8 @@ import { headerValues } from '../http/header-values.ts'
 import type { Audit, Pusher } from '../store/audit.ts'
 import { readBasic } from './basic.ts'
 import { bodyLimit, checkGitBodyHeaders } from './body.ts'
-import type { OpenPushGate } from './push-gate.ts'
 import { createPushRecorder } from './push-record.ts'
+import type { PushRules } from './push-rules.ts'
 import { createGitServer, type GitCall, type GitLimits, type ServeGit } from './serve.ts'
 
 export interface GitHttpOptions {
@@ -24,7 +24,7 @@ export interface GitHttpOptions {
   audit: Audit
   /** Milliseconds in which the body of a fetch must arrive. */
   bodyTimeout: number
-  openGate: OpenPushGate
+  rules: PushRules
 }
 
 /** A repository as named in the path of a request. */
@@ -57,13 +57,13 @@ const SUFFIX = '.git'
 
 /** Serves git over HTTP at `/{owner}/{repo}.git`: the smart protocol (gitprotocol-http(5)), run by git itself. */
 export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Promise<void> {
-  const { authorizer, limits, audit, bodyTimeout, openGate } = options
+  const { authorizer, limits, audit, bodyTimeout, rules } = options
   const authorize = createAuthorize(authorizer)
   const recorder = createPushRecorder(audit, (error, event) =>
     app.log.error({ err: error, event }, 'cannot store the event of a push'),
   )
   app.addHook('onClose', () => recorder.idle())
-  const answer = createAnswer(createGitServer(limits, bodyTimeout, openGate, recorder), authorize)
+  const answer = createAnswer(createGitServer(limits, bodyTimeout, rules, recorder), authorize)
   app.setErrorHandler(async (error, _request, reply) => sendError(reply, error, CHALLENGE))
   addRefs(app, authorize, answer)
   for (const service of SERVICES) addRpc(app, service, bodyLimit(service, limits.maxBytes), authorize, answer)

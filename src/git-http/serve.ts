@@ -14,8 +14,8 @@ import { bodyLimit, type GitBody, NO_BODY } from './body.ts'
 import { readFetchBody } from './fetch-body.ts'
 import { divideGitPlaces } from './places.ts'
 import { openPushBody } from './push-body.ts'
-import type { OpenPushGate } from './push-gate.ts'
 import type { PushRecorder } from './push-record.ts'
+import type { PushRules } from './push-rules.ts'
 import type { MinimumRate } from './rate-watch.ts'
 
 export interface GitLimits {
@@ -71,7 +71,7 @@ export type GitCall = Pick<BackendCall, 'service' | 'step' | 'protocol'> & {
  * stopped.
  *
  * @param bodyTimeout milliseconds in which the body of a fetch must arrive
- * @param openGate called when git is about to be started for a push
+ * @param rules decide what a push may change
  * @param recorder called when git has ended a push
  * @returns a function that throws ServiceError `git_busy`, `too_slow`, `unavailable`, the errors of the body, and
  * RepositoryUnavailable
@@ -79,7 +79,7 @@ export type GitCall = Pick<BackendCall, 'service' | 'step' | 'protocol'> & {
 export function createGitServer(
   limits: GitLimits,
   bodyTimeout: number,
-  openGate: OpenPushGate,
+  rules: PushRules,
   recorder: PushRecorder,
 ): ServeGit {
   const places = divideGitPlaces(limits.maxChildren, limits.maxWait)
@@ -112,10 +112,11 @@ export function createGitServer(
       await checkRepositoryFiles(path)
       const gitDir = await gitDirOf(repository)
       const umask = managed ? undefined : await sharingUmask(path)
-      const gate = pusher && (await openGate(pusher))
+      const gate = pusher && (await rules.openGate(pusher))
+      const mayMoveHead = async (branch: string) => pusher !== null && rules.mayMoveHead(pusher, branch)
       gone.throwIfAborted()
       const backend = new HttpBackend(
-        { ...call, path, gitDir, umask, gate, observer },
+        { ...call, path, gitDir, umask, gate, mayMoveHead, observer },
         limits.timeout,
         (end, complaint) => {
           leave()

@@ -21,6 +21,8 @@ export function isAllowedKey(key: string): boolean {
 /** Sections that the server's git commands do not read, or that the environment of each call makes harmless. */
 const sections = new Set(
   [
+    // The server's own setting: see default-branch.ts.
+    'commitstatus',
     // Commands that work on a checkout or a terminal. The server runs none of them, so their aliases, editors, tools,
     // drivers and filters never start. `FIXED_SETTINGS` stops pushes from updating the work tree.
     'add advice alias am apply author blame branch browser checkout clean clone color column commit committer',

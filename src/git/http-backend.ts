@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { Duplex, PassThrough, type Readable, type Transform, type Writable } from 'node:stream'
+import { followFirstBranch } from './default-branch.ts'
 import { gitEnvironment } from './environment.ts'
 import { syncFolders } from './folder-sync.ts'
 import { HOOK_CHANNEL } from './hooks-folder.ts'
@@ -20,6 +21,8 @@ export interface BackendCall {
   gitDir: string
   /** Umask of the git process in octal digits: see `sharingUmask`. undefined: the umask of this process. */
   umask: string | undefined
+  /** Returns whether HEAD may leave this branch, which does not exist, for one that was pushed: see `followFirstBranch`. */
+  mayMoveHead(branch: string): Promise<boolean>
   service: GitService
   /** `refs`: the list of refs that a fetch or push begins with; `rpc`: the fetch or push itself, which takes input. */
   step: 'refs' | 'rpc'
@@ -227,9 +230,14 @@ export class HttpBackend {
 }
 
 /** Returns the stream for git's output. It delays everything that acknowledges a push until the push is on disk. */
-function outputOf({ path, gitDir, service, step }: BackendCall): Transform {
+function outputOf({ path, gitDir, mayMoveHead, service, step }: BackendCall): Transform {
   if (service === 'git-upload-pack') return new PassThrough({ highWaterMark: BUFFERED })
-  if (step === 'rpc') return syncBeforeReport(() => syncFolders(path))
+  if (step === 'rpc')
+    return syncBeforeReport(async () => {
+      // HEAD of an imported repository belongs to its owner.
+      if (gitDir === path) await followFirstBranch(path, mayMoveHead)
+      await syncFolders(path)
+    })
   return syncBeforeEnd(async () => {
     // Otherwise the push that follows would fail.
     await removeStaleLocks(path, gitDir)

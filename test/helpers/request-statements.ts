@@ -115,6 +115,15 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
   'counts of a commit': (store) => store.statuses.counts(500, SHA),
   'the contents of waited commits': (store) =>
     store.statuses.contents([SHA, NEW_SHA].map((sha) => ({ repositoryId: 500, sha }))),
+  'summaries of commits': (store) =>
+    store.statuses.summaries(
+      [
+        { repositoryId: 500, sha: SHA },
+        { repositoryId: 501, sha: NEW_SHA },
+      ],
+      async () => {},
+    ),
+  'the state of a context': (store) => store.statuses.state(500, SHA, 'context 3'),
   'some statuses of a commit': (store) => store.statuses.listPart(500, SHA, 'context 3', 100),
   'the rules of a branch': (store) => store.rules.requiredPatterns(500, 'release-3'),
   'a failure': (store) => store.failures.count('192.0.2.9', { limit: 30, window: 300 }),

@@ -76,6 +76,46 @@ for (const database of databases) {
       t.same(contexts, ordered)
     })
 
+    t.test('summarizes several commits: counts, and the first three contexts that failed', async (t) => {
+      const { store, id, report } = await openRepository(t, database)
+      const other = await createRepository(store, 'other')
+      const [silent, few] = ['b'.repeat(40), 'c'.repeat(40)]
+      for (const context of ['z', 'Z', 'a', '\u00E4', 'b']) await report(context, { state: 'failure' })
+      await report('c', { state: 'error' })
+      await report('d', { state: 'pending' })
+      await report('e')
+      await report('only', { sha: few, state: 'error' })
+      await report('elsewhere', { repositoryId: other.id, state: 'failure' })
+      const none = { pending: 0, success: 0, failure: 0, error: 0 }
+      const commits = [
+        { repositoryId: id, sha: few },
+        { repositoryId: id, sha: silent },
+        { repositoryId: id, sha: SHA },
+        { repositoryId: other.id, sha: SHA },
+        { repositoryId: other.id, sha: few },
+        { repositoryId: id, sha: SHA },
+      ]
+      const all = {
+        counts: { pending: 1, success: 1, failure: 5, error: 1 },
+        failed: ['Z', 'a', 'b'],
+      }
+      t.same(await store.statuses.summaries(commits, async () => {}), [
+        { counts: { ...none, error: 1 }, failed: ['only'] },
+        { counts: none, failed: [] },
+        all,
+        { counts: { ...none, failure: 1 }, failed: ['elsewhere'] },
+        { counts: none, failed: [] },
+        all,
+      ])
+      t.same(await store.statuses.summaries([], async () => {}), [])
+      await report('only', { sha: few })
+      const [summary] = await store.statuses.summaries(commits.slice(0, 1), async () => {})
+      t.same(summary, { counts: { ...none, success: 1 }, failed: [] }, 'a report takes effect at once')
+      t.equal(await store.statuses.state(id, few, 'only'), 'success')
+      for (const context of ['none', '', 'a\0b'])
+        t.equal(await store.statuses.state(id, few, context), undefined)
+    })
+
     t.test('a later report replaces the earlier one except for id and created_at', async (t) => {
       const { store, id, report } = await openRepository(t, database)
       let now = 1_700_000_000_999

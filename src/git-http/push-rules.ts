@@ -8,8 +8,13 @@ import { type AppliedRule, type Bypass, isBypassedBy, requiredBy, rulesFor } fro
 import type { Store } from '../store/store.ts'
 import { runInSlices } from '../util/run-in-slices.ts'
 
-/** Returns the gate for a push; null if the repository has no rules. */
-export type OpenPushGate = (pusher: Pusher) => Promise<PushGate | null>
+/** What the rules of branches say about pushes. */
+export interface PushRules {
+  /** Returns the gate for a push; null if the repository has no rules. */
+  openGate(pusher: Pusher): Promise<PushGate | null>
+  /** Returns whether HEAD may leave this branch, which does not exist, for one that was pushed. */
+  mayMoveHead(pusher: Pusher, branch: string): Promise<boolean>
+}
 
 /** An update of branches with rules. */
 interface RuledUpdate {
@@ -31,7 +36,7 @@ const TWICE = 'it was pushed more than once'
 const ATOMIC = 'the push is atomic, and another ref was refused'
 
 /**
- * Creates the gate for pushes to branches with rules. A branch moves to a commit only if all checks that it requires are met.
+ * Applies the rules of branches to pushes. A branch moves to a commit only if all checks that it requires are met.
  * It is not deleted, and moves only to descendants of its tip.
  *
  * The reports are read after everything that takes long, so that only git's own steps lie between the decision and the update
@@ -39,10 +44,10 @@ const ATOMIC = 'the push is atomic, and another ref was refused'
  *
  * @param onError receives the error for which a push was refused
  */
-export function createPushGate(
+export function createPushRules(
   { rules, statuses }: Pick<Store, 'rules' | 'statuses'>,
   onError: (error: unknown) => void,
-): OpenPushGate {
+): PushRules {
   /** Returns why a branch cannot move to the commit yet; null if it can. */
   async function unmet(repositoryId: number, sha: string, applying: AppliedRule[]): Promise<string | null> {
     return unmetChecks(await statuses.list(repositoryId, sha), requiredBy(applying))
@@ -71,16 +76,21 @@ export function createPushGate(
     return refused
   }
 
-  return async (pusher) => {
-    if ((await rules.load(pusher.repositoryId)).length === 0) return null
-    return {
-      hooks: await openHooksFolder(),
-      decide: (pushed) =>
-        decide(pusher, pushed).catch((error) => {
-          onError(error)
-          return refuseAll(pushed.updates, FAILED)
-        }),
-    }
+  return {
+    async openGate(pusher) {
+      if ((await rules.load(pusher.repositoryId)).length === 0) return null
+      return {
+        hooks: await openHooksFolder(),
+        decide: (pushed) =>
+          decide(pusher, pushed).catch((error) => {
+            onError(error)
+            return refuseAll(pushed.updates, FAILED)
+          }),
+      }
+    },
+    async mayMoveHead({ repositoryId }, branch) {
+      return !(await rules.matches(repositoryId, branch))
+    },
   }
 }
 

@@ -1,0 +1,126 @@
+import { execFile } from 'node:child_process'
+import { open, rename, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { syncPath } from '../util/durable.ts'
+import { gitEnvironment } from './environment.ts'
+import { fileState, statIfExists } from './file-state.ts'
+import { readHead } from './head.ts'
+import { readRefs } from './refs-reader.ts'
+import { unavailable } from './repository-health.ts'
+import type { GitTarget } from './run-git.ts'
+
+const run = promisify(execFile)
+
+const LIMITS = { count: 1_000, timeout: 10_000 }
+/** Setting of a repository: a branch without commits that an administrator has chosen, so that HEAD keeps it. */
+const CHOSEN = 'commitstatus.defaultbranch'
+
+/** Another process is changing HEAD. */
+export class HeadLocked extends Error {
+  override readonly name = 'HeadLocked'
+}
+
+/**
+ * Lets HEAD follow the first branch that is pushed: if HEAD names a branch that does not exist, HEAD is set to one that does.
+ * Otherwise a repository whose first branch is `master` would look empty, and clones of it would check out nothing.
+ *
+ * If several branches were pushed at once, it is `main`, else `master`, else the one with the newest commit. Call it before
+ * the repository's folders are synced.
+ *
+ * @param path absolute path of the git directory of a repository that the server created
+ * @param mayMove returns whether HEAD may leave the branch that it names
+ * @throws RepositoryUnavailable
+ */
+export async function followFirstBranch(
+  path: string,
+  mayMove: (from: string) => Promise<boolean>,
+): Promise<void> {
+  // The usual case costs two calls of `stat` and no process.
+  if (await isLooseRef(path)) return
+  const target = { path, gitDir: path }
+  const wanted = async () => {
+    const { defaultBranch, head, branches } = await readRefs(target, LIMITS)
+    if (head !== null || defaultBranch === null) return undefined
+    const names = branches.map(({ name }) => name)
+    const first = ['main', 'master'].find((name) => names.includes(name)) ?? names[0]
+    if (first === undefined || !(await mayMove(defaultBranch))) return undefined
+    return (await chosenBranch(target)) === defaultBranch ? undefined : first
+  }
+  if ((await wanted()) === undefined) return
+  try {
+    // Asked again under the lock: another push may have moved HEAD meanwhile.
+    await changeHead(target, wanted)
+  } catch (error) {
+    // The other push takes care of it.
+    if (!(error instanceof HeadLocked)) throw unavailable(path, error)
+  }
+}
+
+/**
+ * Sets the branch that HEAD names. It is on disk when this returns.
+ *
+ * @param branch a valid name
+ * @param keep HEAD does not follow the first branch that is pushed, although this one does not exist yet
+ * @throws HeadLocked; the system's error
+ */
+export async function setDefaultBranch(target: GitTarget, branch: string, keep: boolean): Promise<void> {
+  if (keep) {
+    await git(target, 'config', CHOSEN, branch)
+    await syncPath(join(target.path, 'config'))
+  }
+  await changeHead(target, async () => branch)
+  await syncPath(target.path)
+}
+
+/** Sets HEAD to the branch that `choose` returns under the lock of HEAD, unless it returns undefined. */
+async function changeHead(target: GitTarget, choose: () => Promise<string | undefined>): Promise<void> {
+  const { path } = target
+  // Its tables have a lock of their own, which git holds only while it writes.
+  if ((await statIfExists(join(path, 'reftable'))) !== null) {
+    const branch = await choose()
+    if (branch === undefined) return
+    await git(target, 'symbolic-ref', 'HEAD', `refs/heads/${branch}`)
+    return syncPath(join(path, 'reftable'))
+  }
+  const [head, lock] = [join(path, 'HEAD'), join(path, 'HEAD.lock')]
+  const { mode } = await stat(head)
+  // git locks HEAD by creating the same file.
+  const handle = await open(lock, 'wx', mode & 0o777).catch((error) => {
+    if (error.code === 'EEXIST') throw new HeadLocked(`another process is changing HEAD (${lock} exists)`)
+    throw error
+  })
+  let locked = true
+  try {
+    const branch = await choose()
+    if (branch === undefined) return
+    await handle.writeFile(`ref: refs/heads/${branch}\n`)
+    // git would not sync HEAD.
+    await handle.sync()
+    await rename(lock, head)
+    locked = false
+  } finally {
+    await handle.close()
+    if (locked) await rm(lock)
+  }
+}
+
+/** Returns whether HEAD leads to a ref with a file of its own. */
+async function isLooseRef(path: string): Promise<boolean> {
+  const last = (await readHead(path)).files.at(-1) ?? ''
+  if (last === join(path, 'HEAD')) return false
+  return (await fileState(last).catch(() => ({ stamp: '' }))).stamp !== ''
+}
+
+async function chosenBranch(target: GitTarget): Promise<string> {
+  const options = { env: gitEnvironment(target.gitDir), cwd: '/' }
+  // Fails if it is not set.
+  const found = await run('git', ['--git-dir', target.gitDir, 'config', '--get', CHOSEN], options).catch(
+    () => null,
+  )
+  return found?.stdout.trim() ?? ''
+}
+
+async function git({ gitDir }: GitTarget, ...args: string[]): Promise<void> {
+  await run('git', ['--git-dir', gitDir, ...args], { env: gitEnvironment(gitDir), cwd: '/' })
+}

@@ -1,0 +1,111 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { runCli } from '../helpers/cli.ts'
+import { importCommits } from '../helpers/git.ts'
+import { startServer } from '../helpers/server.ts'
+import { openVisitor } from '../helpers/visitor.ts'
+import { basic, createCheckout, git, tryGit, workFolder } from './client.ts'
+
+const server = await startServer(t)
+const token = await server.createToken('owner')
+const options = { authorization: basic(token, '') }
+
+async function setUp(t: Test, name: string) {
+  const { path } = await server.createRepository(`owner/${name}`, { commits: 0 })
+  const url = `${server.url}/owner/${name}.git`
+  const checkout = await createCheckout(t, url)
+  return {
+    path,
+    url,
+    checkout,
+    head: () => readFileSync(join(path, 'HEAD'), 'utf8').trim(),
+    push: (...refs: string[]) => tryGit(checkout, ['push', '--quiet', 'origin', ...refs], options),
+    cli: (branch: string) =>
+      runCli(['repo', 'default-branch', `owner/${name}`, branch], { DATA_DIR: server.dataDir }),
+  }
+}
+
+t.test('HEAD follows the first branch that is pushed, and only that', async (t) => {
+  const { path, url, head, push } = await setUp(t, 'first')
+  t.equal((await push('HEAD:refs/tags/v1')).code, 0)
+  t.equal(head(), 'ref: refs/heads/main', 'a tag is no branch')
+  t.equal((await push('HEAD:refs/heads/release/1')).code, 0)
+  t.equal(head(), 'ref: refs/heads/release/1')
+  t.equal((await push('HEAD:refs/heads/main', 'HEAD:refs/heads/master')).code, 0)
+  t.equal(head(), 'ref: refs/heads/release/1')
+  await git(path, ['pack-refs', '--all'])
+  t.equal((await push('HEAD:refs/heads/other')).code, 0)
+  t.equal(head(), 'ref: refs/heads/release/1', 'also when the branch is packed')
+
+  const folder = workFolder(t)
+  const cloned = await tryGit(folder, ['clone', '--quiet', url, 'clone'])
+  t.equal(cloned.stderr, '', 'a clone warns of nothing')
+  t.equal(await git(join(folder, 'clone'), ['branch', '--show-current']), 'release/1')
+  t.match((await openVisitor(server.url).get('/owner/first')).body, /Commits of <bdi>release\/1</)
+})
+
+t.test('of several branches, main and master come first', async (t) => {
+  const { head, push } = await setUp(t, 'several')
+  t.equal((await push('HEAD:refs/heads/a', 'HEAD:refs/heads/master', 'HEAD:refs/heads/z')).code, 0)
+  t.equal(head(), 'ref: refs/heads/master')
+})
+
+t.test('of pushes at the same time one is followed', async (t) => {
+  const { head, push } = await setUp(t, 'race')
+  const branches = ['a', 'b', 'c', 'd']
+  const pushes = await Promise.all(branches.map((name) => push(`HEAD:refs/heads/${name}`)))
+  t.same(
+    pushes.map(({ code }) => code),
+    [0, 0, 0, 0],
+  )
+  t.match(head(), /^ref: refs\/heads\/[abcd]$/)
+})
+
+t.test('an administrator sets the default branch', async (t) => {
+  const { path, head, push, cli } = await setUp(t, 'chosen')
+  t.match(await cli('trunk'), { code: 0, stdout: '' })
+  t.equal(head(), 'ref: refs/heads/trunk')
+  t.equal((await push('HEAD:refs/heads/feature')).code, 0)
+  t.equal(head(), 'ref: refs/heads/trunk', 'HEAD does not follow another branch')
+  const page = await openVisitor(server.url).get('/owner/chosen')
+  t.match(page.body, /default branch <strong><bdi>trunk<\/bdi><\/strong> does not exist/)
+  t.match(page.body, /href="\/owner\/chosen\?ref=feature"/)
+
+  t.match(await cli('none'), {
+    code: 1,
+    stderr: /owner\/chosen has no branch "none"\. Its newest branches: feature/,
+  })
+  for (const wrong of ['', '-x', 'a..b', 'HEAD^', 'a b', '@{-1}'])
+    t.match(await cli(wrong), { code: 2 }, wrong)
+  t.match(await cli('feature'), { code: 0 })
+  t.equal(head(), 'ref: refs/heads/feature')
+  writeFileSync(join(path, 'HEAD.lock'), '')
+  t.match(await cli('feature'), { code: 1, stderr: /another process is changing HEAD .*HEAD\.lock exists/ })
+})
+
+t.test('HEAD of an imported repository belongs to its owner', async (t) => {
+  const folder = workFolder(t)
+  await git(folder, ['init', '--quiet', '--bare', '--initial-branch=main', 'r.git'])
+  const path = join(folder, 'r.git')
+  const imported = {
+    owner: 'owner',
+    name: 'imported',
+    visibility: 'public',
+    objectFormat: 'sha1',
+    path,
+  } as const
+  await server.store.repositories.create(imported)
+  const checkout = await createCheckout(t, `${server.url}/owner/imported.git`)
+  t.equal((await tryGit(checkout, ['push', '--quiet', 'origin', 'HEAD:refs/heads/master'], options)).code, 0)
+  t.equal(await git(path, ['symbolic-ref', 'HEAD']), 'refs/heads/main')
+  const set = (branch: string) =>
+    runCli(['repo', 'default-branch', 'owner/imported', branch], { DATA_DIR: server.dataDir })
+  t.match(await set('master'), { code: 0 })
+  t.equal(await git(path, ['symbolic-ref', 'HEAD']), 'refs/heads/master')
+
+  const [sha = ''] = importCommits(path, 1)
+  await git(path, ['update-ref', 'refs/heads/next', sha])
+  t.match(await set('next'), { code: 0 })
+  t.equal(await git(path, ['rev-parse', 'HEAD']), sha)
+})
