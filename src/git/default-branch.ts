@@ -17,7 +17,7 @@ const LIMITS = { count: 1_000, timeout: 10_000 }
 const CHOSEN = 'commitstatus.defaultbranch'
 
 /** Another process is changing HEAD. */
-export class HeadLocked extends Error {
+class HeadLocked extends Error {
   override readonly name = 'HeadLocked'
 }
 

@@ -104,7 +104,7 @@ function sentenceOf(summary: StatusSummary): Html | string {
   const { counts } = summary
   const failed = counts.failure + counts.error
   const total = failed + counts.pending + counts.success
-  const of = (count: number) => (count === total ? `all ${total}` : `${count} of ${total}`)
+  const of = (count: number) => (count === total && total > 1 ? `all ${total}` : `${count} of ${total}`)
   if (total === 0) return 'no checks have reported yet'
   if (failed > 0)
     return html`${of(failed)} failed: ${failedContexts(summary)}${counts.pending > 0 ? `; ${counts.pending} pending` : ''}`

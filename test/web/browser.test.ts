@@ -11,7 +11,7 @@ import { createClient } from '../../clients/typescript/src/index.ts'
 import { tryGit } from '../git-http/client.ts'
 import { HOST, openBrowser } from '../helpers/browser.ts'
 import { temporaryFolder } from '../helpers/databases.ts'
-import { git } from '../helpers/git.ts'
+import { git, importCommits } from '../helpers/git.ts'
 import { startServer } from '../helpers/server.ts'
 import { createAccount, PASSWORD } from '../helpers/visitor.ts'
 
@@ -393,6 +393,7 @@ t.test('every page fits its window and is accessible', async (t) => {
       for (const path of [
         '/',
         '/alice/looks',
+        '/alice/looks?ref=none',
         '/alice/nothing',
         `/alice/looks/commits/${reported}`,
         `/alice/looks/commits/${silent}`,
@@ -403,6 +404,76 @@ t.test('every page fits its window and is accessible', async (t) => {
     })
   }
 })
+
+t.test(
+  'the first screen of a repository says what is green and what broke, with the keyboard alone',
+  async (t) => {
+    const { path } = await server.createRepository('alice/answers', { commits: 0 })
+    const token = await server.createToken('alice')
+    const commits = importCommits(path, 40)
+    const head = commits.at(-1) ?? ''
+    const old = commits[5] ?? ''
+    for (const [index, name] of ['main', 'mine', 'x/y', 'a', 'b', 'c', 'd', 'e', 'f'].entries())
+      git(path, 'update-ref', `refs/heads/${name}`, commits.at(-1 - index) ?? '')
+    git(path, 'update-ref', 'refs/heads/zz/old', old)
+    for (const context of ['ci/linux', 'ci/mac', 'ci/unit', 'ci/web', 'ci/win'])
+      await server.report('alice/answers', head, { context, state: 'failure' }, token)
+    await server.report(
+      'alice/answers',
+      commits.at(-2) ?? '',
+      { context: 'ci/unit', state: 'pending' },
+      token,
+    )
+    await server.report('alice/answers', old, { context: 'ci/unit', state: 'success' }, token)
+    for (const [width, height] of [
+      [1280, 860],
+      [390, 800],
+    ] as const) {
+      const { page } = await openPage(t, { viewport: { width, height }, javaScriptEnabled: false })
+      const inView = async (selector: string, text: RegExp) => {
+        const element = page.locator(selector).first()
+        t.match((await element.textContent())?.replace(/\s+/g, ' '), text)
+        const box = await element.boundingBox()
+        t.ok(
+          box && box.y + box.height <= height,
+          `${selector} ends at ${box && box.y + box.height} of ${height} px`,
+        )
+      }
+      await page.goto(`${url}/alice/answers`)
+      await inView('.tip', /failure main: all 5 failed: ci\/linux, ci\/mac, ci\/unit and 2 more Commit 39/)
+      await inView('.ref:has-text("mine")', /pending mine/)
+      await inView('h2#commits', /Commits of main/)
+      if (width > 1000) await inView('.history .commit', /Failed: ci\/linux, ci\/mac, ci\/unit and 2 more/)
+      await page.goto(url)
+      const start = page.locator('.commit', { hasText: 'answers' })
+      t.match(await start.textContent(), /failure\s+alice \/\s+answers\s+Failed: ci\/linux/)
+
+      const press = async (selector: string) => {
+        for (let presses = 0; presses < 60; presses++) {
+          if ((await page.locator(`${selector}:focus`).count()) > 0) return
+          await page.keyboard.press('Tab')
+        }
+        t.fail(`${selector} cannot be reached`)
+      }
+      await page.goto(`${url}/alice/answers`)
+      await press('#ref')
+      await page.keyboard.type('zz')
+      await page.keyboard.press('Tab')
+      await page.keyboard.press('Enter')
+      await page.waitForURL(`${url}/alice/answers?ref=zz%2Fold`)
+      await inView('.tip', /success zz\/old: 1 of 1 passed/)
+      await page.goto(`${url}/alice/answers`)
+      await press('.refs summary')
+      await page.keyboard.press('Enter')
+      t.ok(await page.locator('.ref:has-text("zz/old")').isVisible(), 'further branches unfold')
+      await press('a[rel=next]')
+      await page.keyboard.press('Enter')
+      await page.waitForURL(/after=/)
+      t.equal(await page.locator('.history .commit').count(), 10)
+      t.equal(await page.locator('a[rel=next]').count(), 0)
+    }
+  },
+)
 
 t.test('the API docs show the first operation on the first screen, and readable tables', async (t) => {
   for (const [width, height] of [

@@ -1,0 +1,280 @@
+import { rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { postgres, sqlite, type TestDatabase } from '../helpers/databases.ts'
+import { git, importCommits } from '../helpers/git.ts'
+import { startServer } from '../helpers/server.ts'
+import { createAccount, openVisitor } from '../helpers/visitor.ts'
+
+async function setUp(t: Test, database: TestDatabase = sqlite) {
+  const server = await startServer(t, { database })
+  await createAccount(server, 'alice')
+  const token = await server.createToken('alice')
+  const create = async (name: string, count: number, options = {}) => {
+    const { path } = await server.createRepository(`alice/${name}`, { commits: 0, ...options })
+    const commits = count > 0 ? importCommits(path, count, (index) => `Subject ${index} of ${name}`) : []
+    const set = (ref: string, sha = '') => git(path, 'update-ref', ref, sha)
+    if (count > 0) set('refs/heads/main', commits.at(-1))
+    const report = async (sha = '', states: Record<string, string>) => {
+      for (const [context, state] of Object.entries(states)) {
+        const { status } = await server.report(`alice/${name}`, sha, { context, state }, token)
+        t.equal(status, 201)
+      }
+    }
+    return { path, commits, set, report }
+  }
+  const visitor = openVisitor(server.url)
+  await visitor.signIn('alice')
+  return { server, create, visitor, anonymous: openVisitor(server.url) }
+}
+
+/** Returns the text of each element of a list, without markup. */
+function items(body: string, kind: 'commit' | 'ref'): string[] {
+  const found = body.match(new RegExp(`<li class="${kind}">.*?</li>`, 'gs')) ?? []
+  return found.map((item) => textOf(item))
+}
+
+function textOf(html: string): string {
+  return html
+    .replace(/<[^>]*>/g, '')
+    .replace(/\s+/g, ' ')
+    .trim()
+}
+
+for (const database of [sqlite, postgres]) {
+  t.test(`the start page shows the state of each default branch, ${database.name}`, async (t) => {
+    const { server, create, visitor, anonymous } = await setUp(t, database)
+    const green = await create('green', 2)
+    await green.report(green.commits[1], { 'ci/build': 'success' })
+    const red = await create('red', 2)
+    await red.report(red.commits[0], { 'ci/build': 'success' })
+    await red.report(red.commits[1], { a: 'failure', b: 'error', c: 'failure', d: 'failure', e: 'pending' })
+    await create('silent', 1)
+    await create('empty', 0)
+    const gone = await create('gone', 1)
+    await rm(gone.path, { recursive: true })
+    const damaged = await create('damaged', 1)
+    await writeFile(join(damaged.path, 'HEAD'), 'nonsense')
+    const hidden = await create('hidden', 1, { private: true })
+    await hidden.report(hidden.commits[0], { 'secret/context': 'failure' })
+
+    const { status, body } = await anonymous.get('/')
+    t.equal(status, 200)
+    const rows = items(body, 'commit')
+    t.equal(rows.length, 6)
+    t.match(rows[0], /^unavailable alice \/ damaged The files of this repository cannot be opened/)
+    t.equal(rows[1], 'empty alice / empty Nothing has been pushed yet.')
+    t.match(rows[2], /^unavailable alice \/ gone The files/)
+    t.match(rows[3], /^success alice \/ green Subject 1 of green · Test · \d+ years? ago$/)
+    t.match(rows[4], /^failure alice \/ red Failed: a, b, c and 1 more · Subject 1 of red · Test/)
+    t.match(rows[5], /^no status alice \/ silent Subject 0 of silent/)
+    t.notMatch(body, /hidden|secret/)
+    t.match(
+      items((await visitor.get('/')).body, 'commit')[4],
+      /^failure alice \/ hidden private Failed: secret/,
+    )
+    t.equal((await fetch(`${server.url}/alice/gone`)).status, 503)
+  })
+
+  t.test(`a repository page shows branches with states and failed contexts, ${database.name}`, async (t) => {
+    const { create, anonymous } = await setUp(t, database)
+    const { commits, set, report } = await create('rocket', 5)
+    const [first, second, third, fourth, fifth] = commits
+    set('refs/heads/feature/x', third)
+    set('refs/heads/old', first)
+    set('refs/tags/v1', second)
+    set('refs/tags/old', fourth)
+    await report(fifth, { 'ci/mac': 'failure', 'ci/unit': 'success', 'ci/win': 'pending' })
+    await report(third, { 'ci/unit': 'pending' })
+    await report(
+      first,
+      Object.fromEntries(['a', 'b', 'c', 'd', 'e', 'f', 'g'].map((name) => [name, 'failure'])),
+    )
+
+    const page = await anonymous.get('/alice/rocket')
+    t.equal(page.status, 200)
+    t.match(textOf(page.body), 'failure main: 1 of 3 failed: ci/mac; 1 pending Subject 4 of rocket · Test ·')
+    const branches = items(page.body, 'ref').map((text) => text.replace(/\d+ years? ago/, 'AGE'))
+    t.same(branches, ['failure main default · AGE', 'pending feature/x AGE', 'failure old AGE'])
+    const rows = items(page.body, 'commit')
+    t.equal(rows.length, 5)
+    t.match(
+      rows[0],
+      `failure Subject 4 of rocket Failed: ci/mac · 1 of 3 passed · ${fifth?.slice(0, 10)} · Test`,
+    )
+    t.match(rows[1], /^no status Subject 3/)
+    t.match(rows[4], 'Failed: a, b, c and 4 more · 0 of 7 passed')
+
+    const shown = async (query: string) => {
+      const { status, body } = await anonymous.get(`/alice/rocket?${query}`)
+      t.equal(status, 200, query)
+      const [, heading = ''] = /<h2 id="commits">(.*?)<\/h2>/.exec(body) ?? []
+      return [textOf(heading), items(body, 'commit').length]
+    }
+    t.same(await shown('ref=feature/x'), ['Commits of feature/x', 3])
+    t.same(await shown('ref=feature%2Fx'), ['Commits of feature/x', 3])
+    t.same(await shown('ref=v1'), ['Commits of v1', 2])
+    t.same(await shown('ref=old'), ['Commits of old', 1], 'a branch comes before a tag')
+    t.same(await shown('ref=refs/tags/old'), ['Commits of old', 4])
+    t.match(page.body, '<option value="refs/tags/old">old</option>', 'the tag can be chosen nonetheless')
+    t.same(await shown('ref='), ['Commits of main', 5])
+    t.same(await shown('ref=old&ref=main'), ['Commits of old', 1])
+
+    for (const unknown of [
+      'feature',
+      'OLD',
+      'main~1',
+      'HEAD',
+      '--all',
+      '%00',
+      'x%0A',
+      '<b>',
+      fifth ?? '',
+      ':/Subject',
+    ]) {
+      const { status, body } = await anonymous.get(`/alice/rocket?ref=${unknown}`)
+      t.equal(status, 404, unknown)
+      t.match(body, 'There is no branch or tag', unknown)
+      t.notMatch(body, '<b>', unknown)
+    }
+    const { body } = await anonymous.get('/alice/rocket?ref=FEAT')
+    t.same(
+      items(body, 'ref').map((text) => text.replace(/\d.*/, '')),
+      ['feature/x '],
+      'names that contain it',
+    )
+  })
+}
+
+t.test('older commits are reached page by page', async (t) => {
+  const { create, anonymous } = await setUp(t)
+  const { commits, path, set } = await create('long', 70)
+  set('refs/heads/a+b', commits[64])
+  const seen: string[] = []
+  let next: string | undefined = '/alice/long?ref=a%2Bb'
+  for (let pages = 1; next !== undefined && pages < 10; pages++) {
+    const { status, body } = await anonymous.get(next)
+    t.equal(status, 200)
+    t.equal(body.includes('aria-label="State of a+b"'), pages === 1)
+    seen.push(...[...body.matchAll(/commits\/(\w{40})">/g)].map(([, sha = '']) => sha))
+    next = /rel="next" href="([^"]+)"/.exec(body)?.[1]?.replaceAll('&amp;', '&')
+    if (next) t.match(next, /^\/alice\/long\?ref=a%2Bb&after=[0-9a-f]{40}$/)
+  }
+  t.same([...new Set(seen)], commits.slice(0, 65).reverse())
+
+  const [some = ''] = commits
+  const tree = git(path, 'rev-parse', 'main^{tree}')
+  for (const unknown of [
+    some.slice(0, 10),
+    `${some}~1`,
+    'main',
+    'HEAD',
+    tree,
+    'a'.repeat(40),
+    `${some},`,
+    `${some},x`,
+    '--all',
+    '%00',
+    'a'.repeat(64),
+  ])
+    t.equal((await anonymous.get(`/alice/long?after=${unknown}`)).status, 404, unknown)
+  const many = Array.from({ length: 100 }, () => some).join(',')
+  t.equal((await anonymous.get(`/alice/long?after=${many}`)).status, 200)
+  const last = await anonymous.get(`/alice/long?after=${some}`)
+  t.equal(last.status, 200)
+  t.match(last.body, 'There are no older commits.')
+})
+
+t.test('what was pushed and reported cannot disguise itself or make the page large', async (t) => {
+  const { create, anonymous } = await setUp(t)
+  const { path, report, set } = await create('hostile', 1)
+  const evil = '\u202Egnp.<b>"\u0007&amp;'
+  const commits = importCommits(path, 30, (index) => `${evil}${'&'.repeat(index === 3 ? 500_000 : 0)}`)
+  set('refs/heads/main', commits.at(-1))
+  set('refs/heads/\u202Egnp', commits[0])
+  const branches = Array.from(
+    { length: 300 },
+    (_, index) => `${commits[index % 30]} refs/heads/branch-${index}\n`,
+  )
+  await writeFile(join(path, 'packed-refs'), branches.join(''))
+  await report(commits.at(-1), { [evil]: 'failure', [`${'x'.repeat(200)}\u{1D41A}`]: 'error' })
+  for (const path of ['/', '/alice/hostile']) {
+    const { body } = await anonymous.get(path)
+    t.notMatch(body, /[\p{Bidi_Control}[\p{Cc}--\n]]/v, path)
+    t.match(body, '[U+202E]gnp.&lt;b&gt;&quot;\u2407&amp;amp;', path)
+    t.ok(body.length < 200_000, `${path}: ${body.length} characters`)
+  }
+  const { body } = await anonymous.get('/alice/hostile')
+  t.equal(items(body, 'ref').length, 30)
+  t.match(body, '272 older branches are not listed', 'the rest can be found')
+  t.match(body, 'id="find"')
+  t.equal((await anonymous.get('/alice/hostile?ref=branch-299')).status, 200)
+})
+
+t.test('a badge shows the state to everyone, and nothing of what is private', async (t) => {
+  const { create, visitor, anonymous, server } = await setUp(t)
+  const { commits, set, report } = await create('rocket', 2)
+  set('refs/heads/next', commits[0])
+  const evil = '"><script>\u202Eevil & co\u0001\uFFFF'
+  await report(commits[1], { 'ci/build': 'success', 'ci/mac': 'failure', [evil]: 'error' })
+  const hidden = await create('hidden', 1, { private: true })
+  await hidden.report(hidden.commits[0], { 'ci/build': 'success' })
+  await create('empty', 0)
+  const badge = (query = '', name = 'rocket', options = {}) =>
+    anonymous.get(`/alice/${name}/badge.svg${query}`, options)
+  const message = (body: string) => /<title>([^<]*)<\/title>/.exec(body)?.[1]
+
+  const { status, headers, body } = await badge()
+  t.equal(status, 200)
+  t.equal(message(body), 'checks: failure')
+  t.match(body, 'role="img" aria-label="checks: failure"')
+  t.equal(headers.get('content-type'), 'image/svg+xml; charset=utf-8')
+  t.equal(headers.get('cache-control'), 'public, max-age=60')
+  t.equal(headers.get('cross-origin-resource-policy'), 'cross-origin')
+  t.match(headers.get('content-security-policy'), /^default-src 'none';.*sandbox$/)
+  t.equal(headers.get('x-content-type-options'), 'nosniff')
+  t.equal(headers.get('vary'), null)
+  t.equal(headers.get('set-cookie'), null)
+  const etag = headers.get('etag') ?? ''
+  const unchanged = await badge('', 'rocket', { headers: { 'if-none-match': etag } })
+  t.same([unchanged.status, unchanged.body], [304, ''])
+  t.equal(unchanged.headers.get('cross-origin-resource-policy'), 'cross-origin')
+  t.equal((await anonymous.visit('HEAD', '/alice/rocket/badge.svg')).headers.get('etag'), etag)
+
+  t.equal(message((await badge('?ref=main&context=ci/build')).body), 'ci/build: success')
+  t.equal(message((await badge('?context=ci%2Fmac')).body), 'ci/mac: failure')
+  t.equal(message((await badge('?ref=next')).body), 'checks: no status')
+  const strange = (await badge(`?context=${encodeURIComponent(evil)}`)).body
+  t.equal(message(strange), '&quot;&gt;&lt;script&gt;[U+202E]evil &amp; co\u2401\uFFFD: error')
+  t.notMatch(strange, /<script|[\p{Bidi_Control}[\p{Cc}--\n]\uffff]/v)
+
+  const unknown = await badge('', 'none')
+  t.equal(unknown.status, 404)
+  t.equal(message(unknown.body), 'checks: unknown')
+  const same = (headers: Headers) =>
+    [...headers].filter(([name]) => name !== 'date' && name !== 'x-request-id')
+  const others: [query: string, name: string][] = [
+    ...['?ref=none', '?context=none', '?ref=main~1', '?ref=next&context=ci/build', '?context=%00'].map(
+      (query): [string, string] => [query, 'rocket'],
+    ),
+    ...['hidden', 'empty', '%00', '.git', 'x'.repeat(101)].map((name): [string, string] => ['', name]),
+    ['?ref=main&context=ci/build', 'hidden'],
+  ]
+  const cookie = visitor.cookieHeader()
+  const authorization = `Bearer ${await server.createToken('alice')}`
+  for (const [query, name] of others) {
+    const answer = await badge(query, name, { headers: { cookie, authorization, 'if-none-match': '*' } })
+    t.equal(answer.status, 404, name + query)
+    t.equal(answer.body, unknown.body)
+    t.same(same(answer.headers), same(unknown.headers))
+  }
+  t.equal((await anonymous.get('/assets/x/badge.svg')).status, 404)
+  t.equal((await anonymous.visit('POST', '/alice/rocket/badge.svg')).headers.get('allow'), 'GET, HEAD')
+
+  const page = await anonymous.get('/alice/rocket?ref=next')
+  t.match(
+    textOf(page.body),
+    `[![Commit status](${server.url}/alice/rocket/badge.svg?ref=next)](${server.url}/alice/rocket?ref=next)`,
+  )
+  t.notMatch((await visitor.get('/alice/hidden')).body, 'badge.svg', 'no badge for a private repository')
+})
