@@ -2,6 +2,7 @@ import { compareAnswers } from './compare-answers.ts'
 import { measureLookUps } from './look-ups.ts'
 import { measure } from './measure.ts'
 import { measureMemory } from './memory.ts'
+import { measurePages } from './pages.ts'
 import { postgresScenarios } from './postgres-scenarios.ts'
 import type { ServerProcess } from './processes.ts'
 import { rawAnswers, readScenarios } from './read-scenarios.ts'
@@ -82,6 +83,10 @@ export async function measureAll(bench: Bench): Promise<Row[]> {
     await compareAnswers(selected, bench.onError)
     const rows = await measure(selected, bench)
     if (only.test('git look-up')) rows.push(...(await measureLookUps(main.sqlite)))
+    if (only.test('pages')) {
+      rows.push(...(await measurePages(main.sqlite, 'SQLite', bench.onError)))
+      rows.push(...(await measurePages(main.postgres, 'PostgreSQL', bench.onError)))
+    }
     if (only.test('start')) rows.push(...(await measureStarts(startsOf(main, small), bench.rounds)))
     if (only.test('memory')) rows.push(...memoryOf(main), ...(await measureMemory(main.sqlite, bench.signal)))
     if (only.test('bytes')) rows.push(...bytesOf(main))

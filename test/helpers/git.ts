@@ -5,6 +5,8 @@ import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import type { Test } from 'tap'
 
+/** Bytes: the ids of a large repository. */
+const MAX_OUTPUT = 64 * 1024 * 1024
 const ENVIRONMENT = {
   PATH: process.env.PATH,
   HOME: '/nonexistent',
@@ -31,6 +33,7 @@ function gitWith(folder: string, input: string, ...args: string[]): string {
     encoding: 'utf8',
     input,
     stdio: ['pipe', 'pipe', 'pipe'],
+    maxBuffer: MAX_OUTPUT,
   }
   return execFileSync('git', args, options).trim()
 }

@@ -8,21 +8,26 @@ import { setTimeout } from 'node:timers/promises'
 import { createBareRepository } from '../../src/git/repository.ts'
 import { openStore } from '../../src/store/store.ts'
 import { git, importCommits } from '../helpers/git.ts'
-import { startInstance } from '../helpers/instance.ts'
+import { type Instance, startInstance } from '../helpers/instance.ts'
 import { KeepAliveClient, requestBytes } from '../helpers/keep-alive.ts'
+import { fillLargeRepository } from '../helpers/large-repository.ts'
+import { longestStretch, measured } from '../helpers/loop-stretch.ts'
 
 /**
  * Measures reads of the API, and pages of a visitor, while 50 loops of another address ask for pages as fast as they
- * can. The exit code is 1 when a request fails, or when 1 % of the reads take longer than 20 ms and than three times
- * what they take in the same run without the loops: on a busy machine they are slow anyway.
+ * can. The exit code is 1 when a request fails, when 1 % of the reads take longer than 20 ms and than three times
+ * what they take in the same run without the loops (on a busy machine they are slow anyway), or when the server blocks its
+ * event loop for 200 ms of processor time.
  */
 const LOOPS = 50
 const SECONDS = 6
 const MAX_P99 = 20
+const MAX_STRETCH = 200
 const VISITOR = '127.0.0.2'
 const REPOSITORIES = 200
 const CONTEXTS = 2_000
 const COMMITS = 30
+const LARGE = { commits: 100_000, branches: 2_000 }
 
 const folder = mkdtempSync(join(tmpdir(), 'soak-pages-'))
 const ends: (() => unknown)[] = [() => rmSync(folder, { recursive: true, force: true })]
@@ -88,14 +93,15 @@ async function ask(url: string, path: string, pause: number, signal: AbortSignal
   return { p50: at(0.5), p99: at(0.99), worst: times.at(-1) ?? Number.NaN, count: times.length }
 }
 
-/** @returns milliseconds that all but 1 % of the reads of the API take at most */
+/** @returns milliseconds that all but 1 % of the reads of the API take at most, and that the event loop was blocked */
 async function measure(
-  url: string,
+  instance: Instance,
   name: string,
   page: string,
   read: string,
   attack: string[],
-): Promise<number> {
+): Promise<{ p99: number; stretch: number }> {
+  const { url } = instance
   const stop = attack.length > 0 ? startLoops(url, attack) : undefined
   // For the compilers of both sides.
   if (stop) await setTimeout(1_500)
@@ -105,7 +111,9 @@ async function measure(
   for (const [what, { p50, p99, worst, count }] of Object.entries({ reads, pages }))
     print(`  ${count} ${what}: p50 ${p50.toFixed(1)}, p99 ${p99.toFixed(1)}, worst ${worst.toFixed(1)} ms`)
   if (stop) print(`  ${await stop()}`)
-  return reads.p99
+  const stretch = await longestStretch(instance)
+  print(`  the event loop was blocked for ${stretch} ms at most`)
+  return { p99: reads.p99, stretch }
 }
 
 /** Commits on the branch `main`. */
@@ -137,6 +145,9 @@ async function prepare() {
   for (const sha of all) await report(many.id, sha, CONTEXTS, '<é&'.repeat(341))
   const long = await create('long')
   commit(long.path, COMMITS, () => '&'.repeat(500_000))
+  const large = await create('large')
+  const history = await fillLargeRepository(large.path, LARGE.commits, LARGE.branches)
+  for (const sha of history.slice(0, COMMITS)) await report(large.id, sha, 10, '412 tests passed')
   const others = Array.from({ length: REPOSITORIES }, (_, index) => `other-${index}`)
   for (const name of others) commit((await create(name)).path, 3)
   await store.close()
@@ -146,7 +157,19 @@ async function prepare() {
     attacks: {
       'a repository': ['/acme/few'],
       [`${REPOSITORIES} repositories`]: others.map((name) => `/acme/${name}`),
-      'the list of repositories': ['/'],
+      'the list of repositories': ['/', '/?after=acme/other-150'],
+      [`a repository with ${LARGE.commits} commits and ${LARGE.branches} branches`]: [
+        ...[
+          '/acme/large',
+          '/acme/large?ref=team-3/topic-1983',
+          '/acme/large?ref=none',
+          '/acme/large/badge.svg',
+        ],
+      ],
+      'its old commits': Array.from(
+        { length: 500 },
+        (_, index) => `/acme/large?after=${history[LARGE.commits - 1 - 100 * index]}`,
+      ),
       [`a commit with ${CONTEXTS} contexts`]: [`/acme/many/commits/${all[0]}`],
       [`${COMMITS} commits with ${CONTEXTS} contexts each`]: ['/acme/many'],
       [`${COMMITS} commits with subjects of 500,000 characters`]: ['/acme/long'],
@@ -157,17 +180,18 @@ async function prepare() {
 async function measureAll(): Promise<void> {
   const { read, page, attacks } = await prepare()
   const teardown = (end: () => unknown) => void ends.unshift(end)
-  const { url, child } = await startInstance({ teardown }, { dataDir: folder })
-  const idle = [await measure(url, 'nobody else', page, read, [])]
-  const loaded: number[] = []
+  const instance = await startInstance({ teardown }, { dataDir: folder }, {}, measured)
+  const idle = [await measure(instance, 'nobody else', page, read, [])]
+  const loaded: (typeof idle)[number][] = []
   for (const [name, paths] of Object.entries(attacks)) {
-    loaded.push(await measure(url, name, page, read, paths))
+    loaded.push(await measure(instance, name, page, read, paths))
   }
-  idle.push(await measure(url, 'nobody else', page, read, []))
-  const [, peak] = /^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8')) ?? []
+  idle.push(await measure(instance, 'nobody else', page, read, []))
+  const [, peak] = /^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${instance.child.pid}/status`, 'utf8')) ?? []
   print(`the server's memory at its peak: ${Math.round(Number(peak) / 1024)} MiB`)
-  const limit = Math.max(MAX_P99, 3 * Math.max(...idle))
-  if (Math.max(...loaded) > limit) process.exitCode = 1
+  const slowest = (figures: typeof idle) => Math.max(...figures.map(({ p99 }) => p99))
+  if (slowest(loaded) > Math.max(MAX_P99, 3 * slowest(idle))) process.exitCode = 1
+  if (loaded.some(({ stretch }) => stretch > MAX_STRETCH)) process.exitCode = 1
 }
 
 const [, , , mode, url = '', ...paths] = process.argv
