@@ -18,12 +18,17 @@ const STEP: FairQueueLimits = {
   timeout: 60_000,
 }
 
+/** Limits of pages whose answer is being prepared: they may wait for git. */
+const PREPARE: FairQueueLimits = { ...START, places: 500, placesPerClient: 100 }
+
 /** Waits for the request's turn. @throws QueueFull; ServiceError `malformed_request` when the client has disconnected */
 type Wait = (request: FastifyRequest) => Promise<void>
 
 export interface PageScheduler {
   /** Waits until a page may start. */
   start: Wait
+  /** Waits for one of the places of pages in preparation. Returns a function that releases it; later calls do nothing. */
+  enter(request: FastifyRequest): Promise<() => void>
   /** Waits until a started page may run its next step. */
   step: Wait
   /** Returns a function to call between pieces of work. It waits for the next step when this one has taken long enough. */
@@ -41,13 +46,14 @@ const STEP_LENGTH = 2
  * take a few milliseconds at most.
  */
 export function createPageScheduler(): PageScheduler {
-  const [starts, steps] = [new FairQueue(START), new FairQueue(STEP)]
+  const [starts, steps, prepared] = [new FairQueue(START), new FairQueue(STEP), new FairQueue(PREPARE)]
   const wait = async (queue: FairQueue, request: FastifyRequest) => {
     const release = await queue.enter(request.client.address, connectionSignal(request.raw.socket))
     setImmediate(release)
   }
   return {
     start: (request) => wait(starts, request),
+    enter: (request) => prepared.enter(request.client.address, connectionSignal(request.raw.socket)),
     step: (request) => wait(steps, request),
     pace(request) {
       let end = Number.NEGATIVE_INFINITY

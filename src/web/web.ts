@@ -64,14 +64,22 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
   await app.register(files)
   await app.register(badge, pageOptions)
   await app.register(async (pages) => {
+    const prepared = new WeakMap<FastifyRequest, () => void>()
     pages.addHook('onRoute', (route) => {
       route.config = { ...route.config, page: true }
     })
     pages.addHook('onRequest', async (request, reply) => {
       reply.header('cache-control', 'no-store').header('vary', 'Cookie')
+      if (request.method === 'GET' || request.method === 'HEAD') {
+        const leave = await scheduler.enter(request)
+        prepared.set(request, leave)
+        // The client may leave before the page is sent.
+        reply.raw.once('close', leave)
+      }
       await scheduler.start(request)
       request.visitor = await sessionAuth.identify(request, reply)
     })
+    pages.addHook('onSend', async (request) => prepared.get(request)?.())
     // Runs before Fastify checks the content type: an unparsable one would become an internal error.
     pages.addHook('preParsing', async (request: FastifyRequest, reply: FastifyReply) => {
       if (request.method !== 'POST') return
