@@ -96,7 +96,7 @@ function tipView({ repository, ref, tip }: RepositoryPage): Html | string {
   return html`<section class="tip ${state ?? 'unreported'}" aria-label="State of ${ref.name || 'HEAD'}">
   <p>${stateBadge(state)} <strong>${shownText(ref.name || 'HEAD')}</strong>: ${sentenceOf(tip.summary)}</p>
   <p class="faint"><a href="${commitPath(repository, tip)}">${subjectOf(tip.commit)}</a> · ${authorship(tip.commit)}
-    · <a href="${pathOf(repository)}/checks${refQuery(ref)}">When did it break?</a></p>
+    · <a href="${pathOf(repository)}/checks${refQuery(ref)}">${state === 'failure' ? 'When did it break?' : 'All checks over time'}</a></p>
 </section>`
 }
 
