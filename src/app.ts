@@ -44,6 +44,8 @@ export interface AppOptions {
   trustedProxies?: TrustedProxies
   /** The public origin. Default: the origin of the request. */
   publicUrl?: string | null
+  /** Seconds after which pages call a pending check stalled. Default: 3,600. */
+  stalledAfter?: number
   /** The token that `/metrics` requires. Without it, nothing is measured and the page does not exist. */
   metricsToken?: string | null
   /** Limits of requests that wait for a change. Default: those of `Waiters`. */
@@ -55,6 +57,7 @@ export interface AppOptions {
 }
 
 const DEFAULT_BUDGET: BudgetOptions = { limit: 30, window: 300 }
+const STALLED_AFTER = 3_600
 const MAX_EVENT_LOOP_DELAY = 1_000
 /** Request ids are random, so that they do not reveal the number of requests. */
 const REQUEST_ID_BYTES = 12
@@ -154,6 +157,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     sessionAuth,
     sendErrorPage,
     publicUrl,
+    stalledAfter: options.stalledAfter ?? STALLED_AFTER,
     bodyTimeout: timeouts.body,
   })
   return app

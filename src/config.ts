@@ -5,6 +5,7 @@ import { parse } from 'pg-connection-string'
 import { parseCidr, type TrustedProxies } from './auth/address.ts'
 import type { BudgetOptions } from './auth/budget.ts'
 import type { GitLimits } from './git-http/serve.ts'
+import { durationOf } from './util/duration.ts'
 
 /** The server's settings. */
 export interface Config {
@@ -17,6 +18,8 @@ export interface Config {
   poolSize: number
   /** Largest number of contexts of a commit. */
   maxContexts: number
+  /** Seconds after which pages call a pending check stalled. */
+  stalledAfter: number
   /** The origin that people use; null: the origin of the request. */
   publicUrl: string | null
   trustedProxies: TrustedProxies
@@ -32,6 +35,7 @@ export class ConfigError extends Error {
   override name = 'ConfigError'
 }
 
+const MAX_DURATION = 3_650 * 86_400_000
 const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']
 
 /**
@@ -71,6 +75,12 @@ const variables = {
     maximum: 1_000_000_000,
     default: 2_000,
     meaning: 'contexts that a commit may have; a report that would add one more is answered 422',
+  },
+  STALLED_AFTER: {
+    type: 'string',
+    default: '1h',
+    meaning:
+      'time without a report after which pages call a pending check stalled: a number with s, m, h or d',
   },
   PUBLIC_URL: {
     type: 'string',
@@ -178,6 +188,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
     databaseUrl: readDatabaseUrl('DATABASE_URL', env.DATABASE_URL),
     poolSize: env.DATABASE_POOL,
     maxContexts: env.MAX_CONTEXTS,
+    stalledAfter: readDuration('STALLED_AFTER', env.STALLED_AFTER) / 1000,
     publicUrl: readOrigin(env.PUBLIC_URL),
     trustedProxies: readProxies(env.TRUSTED_PROXIES),
     budget: { limit: env.AUTH_FAILURE_LIMIT, window: env.AUTH_FAILURE_WINDOW },
@@ -243,6 +254,15 @@ function isDatabaseUrl(text: string): boolean {
   } catch {
     return false
   }
+}
+
+/** Returns milliseconds. @throws ConfigError unless `text` is a duration of at least a second and at most ten years */
+function readDuration(variable: string, text: string): number {
+  const duration = durationOf(text)
+  if (duration >= 1_000 && duration <= MAX_DURATION) return duration
+  throw new ConfigError(
+    `${variable} must be a duration such as 90s, 30m, 1h or 2d, at least 1s and at most 3650d; got "${text}"`,
+  )
 }
 
 function readOrigin(text: string): string | null {

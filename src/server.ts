@@ -58,8 +58,9 @@ async function serve(): Promise<void> {
       `Other accounts of this machine can open files of the server. Run: ${exposed.command}`,
     )
   const lookup = openCommitLookup()
-  const { host, port, budget, git, trustedProxies, publicUrl, metricsToken } = config
-  const app = await buildApp({ store, lookup, logger, budget, git, trustedProxies, publicUrl, metricsToken })
+  const { host, port, budget, git, trustedProxies, publicUrl, metricsToken, stalledAfter } = config
+  const limits = { budget, git, stalledAfter }
+  const app = await buildApp({ store, lookup, logger, ...limits, trustedProxies, publicUrl, metricsToken })
 
   const hurry = new AbortController()
   let stopping: Promise<void> | undefined

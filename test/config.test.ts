@@ -10,6 +10,7 @@ const wrong: Record<string, string[]> = {
   DATABASE_URL: ['x', 'mysql://localhost/x', 'http://user:secret@localhost', 'user:secret@localhost/x'],
   DATABASE_POOL: NO_COUNT,
   MAX_CONTEXTS: NO_COUNT,
+  STALLED_AFTER: ['0s', '0', '60', '1 h', '1w', '-1h', '1.5h', 'h', '3651d', '9'.repeat(400)],
   PUBLIC_URL: [
     'status.example.org',
     'https://status.example.org/path',
@@ -32,6 +33,7 @@ t.test('defaults', async (t) => {
     dataDir: resolve('data'),
     databaseUrl: null,
     maxContexts: 2_000,
+    stalledAfter: 3_600,
     publicUrl: null,
     trustedProxies: [],
     budget: { limit: 30, window: 300 },

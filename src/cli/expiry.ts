@@ -1,6 +1,6 @@
+import { durationOf } from '../util/duration.ts'
 import { UsageError } from './usage-error.ts'
 
-const UNITS: Record<string, number> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 const DATE = /^\d{4}-\d{2}-\d{2}$/
 const DATE_TIME = /^(\d{4}-\d{2}-\d{2})[Tt ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|z|[+-]\d{2}:?\d{2})$/
 
@@ -28,12 +28,6 @@ export function parseDuration(text: string): number {
   const duration = durationOf(text)
   if (!duration) throw new UsageError(`"${text}" is not a duration (expected for example 365d)`)
   return duration
-}
-
-/** Returns milliseconds; NaN where the text is not a duration. */
-function durationOf(text: string): number {
-  const [, amount, unit = ''] = /^(\d+)([smhd])$/.exec(text) ?? []
-  return Number(amount) * (UNITS[unit] ?? Number.NaN)
 }
 
 function parseMoment(text: string, now: number): number {

@@ -111,8 +111,12 @@ export function sessionStore({ kysely }: Engine, audit: Audit) {
       })
     },
 
-    /** Returns the user of a session and records its use; undefined if the session has ended or the user is locked. */
-    async use(hash: string, client: SessionClient): Promise<SessionUser | undefined> {
+    /**
+     * Returns the user of a session; undefined if the session has ended or the user is locked. Records the use of the session.
+     *
+     * @param extend false for requests that a page sends by itself: they are no use, and do not keep the session alive
+     */
+    async use(hash: string, client: SessionClient, extend = true): Promise<SessionUser | undefined> {
       const now = nowInSeconds()
       const session = await kysely
         .selectFrom('sessions')
@@ -123,7 +127,7 @@ export function sessionStore({ kysely }: Engine, audit: Audit) {
         .where('sessions.created_at', '>', now - ABSOLUTE)
         .where('users.locked_at', 'is', null)
         .executeTakeFirst()
-      if (session && now - session.seen_at >= RESOLUTION) {
+      if (extend && session && now - session.seen_at >= RESOLUTION) {
         await kysely
           .updateTable('sessions')
           .set({ seen_at: now, address: client.address, user_agent: client.userAgent })

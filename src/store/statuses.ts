@@ -219,6 +219,33 @@ export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
     ]),
   )
 
+  const partByState = prepare<
+    CommitKey & { one: StatusState; other: StatusState; after: string; limit: number }
+  >()((p) =>
+    kysely
+      .selectFrom('statuses')
+      .leftJoin('reporters', 'reporters.id', 'statuses.reporter_id')
+      .select(columns.map((column) => `statuses.${column}` as const))
+      .select(['reporters.user_name as reporter_user', 'reporters.token_name as reporter_token'])
+      .where('repository_id', '=', p.repositoryId)
+      .where('sha', '=', p.sha)
+      .where('state', 'in', [p.one, p.other])
+      .where('context', '>', p.after)
+      .orderBy('context')
+      .limit(p.limit),
+  )
+
+  const nextCommit = prepare<{ repositoryId: number; after: string; end: string }>()((p) =>
+    kysely
+      .selectFrom('statuses')
+      .select('sha')
+      .where('repository_id', '=', p.repositoryId)
+      .where('sha', '>', p.after)
+      .where('sha', '<', p.end)
+      .orderBy('sha')
+      .limit(1),
+  )
+
   const any = prepare<CommitKey>()((p) => contextsOf(p).limit(1))
 
   return {
@@ -266,6 +293,33 @@ export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
      */
     listPart(repositoryId: number, sha: string, after: string, limit: number): Promise<ReportedStatus[]> {
       return engine.read(part, { repositoryId, sha, after, limit })
+    },
+
+    /** Returns the next statuses of a commit that have one of the states. Otherwise as `listPart`. */
+    listPartByState(
+      { repositoryId, sha }: CommitKey,
+      [one, other = one]: readonly [StatusState, StatusState?],
+      after: string,
+      limit: number,
+    ): Promise<ReportedStatus[]> {
+      return engine.read(partByState, { repositoryId, sha, one, other, after, limit })
+    },
+
+    /**
+     * Returns the ids of commits with statuses that begin with `prefix`, in ascending order.
+     *
+     * @param prefix lower-case hex digits
+     */
+    async commitsWithPrefix(repositoryId: number, prefix: string, limit: number): Promise<string[]> {
+      const found: string[] = []
+      // Each step is one search of the index, however many statuses a commit has.
+      for (let after = prefix; found.length < limit; ) {
+        const [next] = await engine.read(nextCommit, { repositoryId, after, end: `${prefix}g` })
+        if (!next) break
+        found.push(next.sha)
+        after = next.sha
+      }
+      return found
     },
 
     /**

@@ -15,3 +15,17 @@ COMMIT_STATUS_URL=${origin} sh commit-status run --context ci/test -- make test`
   <div class="copy"><pre id="ci-node" tabindex="0">${node}</pre>
     ${copyButton('ci-node', 'the command')}</div>`
 }
+
+/**
+ * Returns a shell command that reports a status.
+ *
+ * @param path of the commit below `/repos/`
+ * @param token the token itself, or the shell variable that holds it
+ */
+export function reportCommand(origin: string, path: string, token: string, context = 'hello'): string {
+  const body = JSON.stringify({ state: 'success', context, description: 'Reported by hand' })
+  return `curl -X POST ${origin}/api/v1/repos/${path} \\
+  -H "Authorization: Bearer ${token}" \\
+  -H "Content-Type: application/json" \\
+  -d '${body.replaceAll("'", "'\\''")}'`
+}

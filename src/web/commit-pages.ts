@@ -1,65 +1,204 @@
-import type { FastifyInstance } from 'fastify'
-import { combinedState, presentStates } from '../domain/combined-state.ts'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { html } from 'hono/html'
 import { commitsOf } from '../domain/commits.ts'
 import { ServiceError } from '../errors.ts'
 import type { CommitLookup } from '../git/commit-lookup.ts'
-import type { ReportedStatus } from '../store/statuses.ts'
+import type { RefLists } from '../git/refs.ts'
+import { RepositoryUnavailable } from '../git/repository.ts'
+import type { Caller, Revisions } from '../git/revision.ts'
+import { connectionSignal } from '../http/connection-signal.ts'
+import { createEtag, matchesEtag } from '../http/etag.ts'
+import type { ListedRepository } from '../store/repository-listing.ts'
+import type { StatusCounts } from '../store/status-summaries.ts'
 import type { Store } from '../store/store.ts'
-import { commitView } from './commit-views.ts'
+import { nowInSeconds } from '../store/time.ts'
+import { candidatesView, commitView, liveRegion, tabTitle } from './commit-views.ts'
 import type { SendErrorPage } from './error-page.ts'
 import { repositoryFinder } from './find-repository.ts'
-import { renderChunks } from './layout.ts'
+import { type Html, renderChunks } from './layout.ts'
 import type { PageScheduler } from './page-scheduler.ts'
+import { type Named, resolveCommit } from './resolve-commit.ts'
+import { type FilterQuery, readFilter } from './status-filter.ts'
+import type { StatusList } from './status-sections.ts'
 import { streamPage } from './stream-page.ts'
+import { summarize } from './summary.ts'
 
 interface CommitPagesOptions {
   store: Store
   lookup: CommitLookup
+  refs: RefLists
+  revisions: Revisions
   scheduler: PageScheduler
   sendErrorPage: SendErrorPage
+  publicUrl: string | null
+  stalledAfter: number
 }
 
 /** Statuses read at a time. */
 const STATUSES = 100
 
 interface CommitRoute {
-  Params: { owner: string; repo: string; sha: string }
+  Params: { owner: string; repo: string; '*': string }
+  Querystring: FilterQuery
 }
 
-/** Registers `/{owner}/{repo}/commits/{sha}`, limited to what the visitor may see. */
+interface LiveRoute {
+  Params: { owner: string; repo: string; sha: string }
+  Querystring: FilterQuery
+}
+
+/** Registers `/{owner}/{repo}/commits/{sha}` and the part of it that it polls, limited to what the visitor may see. */
 export async function commitPages(app: FastifyInstance, options: CommitPagesOptions): Promise<void> {
-  const { store, scheduler } = options
+  const { store, refs, revisions, scheduler, publicUrl, stalledAfter } = options
   const commits = commitsOf(store.statuses, options.lookup)
   const findRepository = repositoryFinder(app, options)
 
-  app.get<CommitRoute>('/:owner/:repo/commits/:sha', async (request, reply) => {
+  app.get<CommitRoute>('/:owner/:repo/commits/*', async (request, reply) => {
+    const name = request.params['*']
+    // An empty segment is an unknown path, as everywhere.
+    if (name.split('/').includes('')) throw new ServiceError('path_unknown')
+    const repository = await findRepository(request, reply)
+    if (!repository) return reply
+    const caller = callerOf(request)
+    const found = await resolveCommit(
+      { commits, refs, revisions, statuses: store.statuses },
+      repository,
+      name,
+      caller,
+    )
+    if (found.kind === 'commit') return sendCommit(request, reply, repository, found.sha)
+    if (found.kind === 'ambiguous') return sendCandidates(request, reply, repository, found)
+    const query = request.url.includes('?') ? request.url.slice(request.url.indexOf('?')) : ''
+    return reply.redirect(`/${repository.owner}/${repository.name}/commits/${found.sha}${query}`, 303)
+  })
+
+  app.get<LiveRoute>('/:owner/:repo/live/:sha', { config: { polled: true } }, async (request, reply) => {
     if (request.params.sha === '') throw new ServiceError('path_unknown')
     const repository = await findRepository(request, reply)
     if (!repository) return reply
     const sha = commits.fullId(repository, request.params.sha)
-    const first = await store.statuses.listPart(repository.id, sha, '', STATUSES)
-    if (first.length === 0 && !(await commits.inGit(repository, sha)))
-      throw new ServiceError('commit_unknown')
-    const states =
-      first.length < STATUSES
-        ? first.map(({ state }) => state)
-        : presentStates(await store.statuses.counts(repository.id, sha))
-    const title = `${sha.slice(0, 10)} · ${repository.owner}/${repository.name}`
-    const content = commitView(repository, sha, combinedState(states), allStatuses(repository.id, sha, first))
-    return streamPage(request, reply, renderChunks({ title, visitor: request.visitor }, content), scheduler)
+    const counts = await countsOf(repository, sha)
+    const list = { ...listOf(request, repository, sha, counts), withAges: false }
+    // Computed before the answer is rendered, so the answer may be newer, and the next request finds that out.
+    const etag = await etagOf(list, request)
+    reply.header('cache-control', 'private, no-cache').header('etag', etag)
+    if (matchesEtag(request.headers['if-none-match'], etag)) return reply.code(304).send()
+    return streamPage(request, reply, liveRegion(repository, sha, list), scheduler)
   })
 
-  /** Yields all statuses of the commit, starting with `part`. Reads further ones on demand. */
-  async function* allStatuses(
-    repositoryId: number,
+  async function sendCommit(
+    request: FastifyRequest<CommitRoute>,
+    reply: FastifyReply,
+    repository: ListedRepository,
     sha: string,
-    part: ReportedStatus[],
-  ): AsyncGenerator<ReportedStatus> {
-    for (;;) {
-      yield* part
-      const last = part.at(-1)
-      if (part.length < STATUSES || last === undefined) return
-      part = await store.statuses.listPart(repositoryId, sha, last.context, STATUSES)
+  ): Promise<FastifyReply> {
+    const counts = await countsOf(repository, sha)
+    const { tab, icon } = tabOf(repository, sha, counts)
+    const content = commitView({
+      repository,
+      sha,
+      ...(await describe(request, repository, sha)),
+      statuses: listOf(request, repository, sha, counts),
+      origin: publicUrl ?? request.client.origin,
+    })
+    const { visitor } = request
+    const chunks = renderChunks({ title: tab, tab, icon, visitor, head: LIVE }, content)
+    return streamPage(request, reply, chunks, scheduler)
+  }
+
+  async function sendCandidates(
+    request: FastifyRequest<CommitRoute>,
+    reply: FastifyReply,
+    repository: ListedRepository,
+    { id, candidates, more }: Extract<Named, { kind: 'ambiguous' }>,
+  ): Promise<FastifyReply> {
+    const described = []
+    for (const sha of candidates) {
+      await scheduler.step(request)
+      described.push({ sha, details: (await describe(request, repository, sha)).details })
+    }
+    const title = `${id} · ${repository.owner}/${repository.name}`
+    const content = [candidatesView(repository, id, described, more)]
+    return streamPage(
+      request,
+      reply.code(300),
+      renderChunks({ title, visitor: request.visitor }, content),
+      scheduler,
+    )
+  }
+
+  /** Returns the counts of a commit's statuses. @throws ServiceError `commit_unknown`; RepositoryUnavailable */
+  async function countsOf(repository: ListedRepository, sha: string): Promise<StatusCounts> {
+    const counts = await store.statuses.counts(repository.id, sha)
+    const isKnown = Object.values(counts).some((count) => count > 0) || (await commits.inGit(repository, sha))
+    if (!isKnown) throw new ServiceError('commit_unknown')
+    return counts
+  }
+
+  /** Returns what git has of a commit. The statuses are shown even if its files cannot be opened. */
+  async function describe(request: FastifyRequest, repository: ListedRepository, sha: string) {
+    const caller = callerOf(request)
+    try {
+      const details = await revisions.describe(repository, sha, caller)
+      const { branches, tags } = await refs.list(repository, caller.client, caller.signal)
+      return { details, refs: [...branches, ...tags].filter((ref) => ref.sha === sha) }
+    } catch (error) {
+      if (!(error instanceof RepositoryUnavailable)) throw error
+      app.logError(request, new ServiceError('unavailable', undefined, { cause: error }))
+      return { details: null, refs: [] }
     }
   }
+
+  function listOf(
+    request: FastifyRequest<{ Querystring: FilterQuery }>,
+    { id, permission }: ListedRepository,
+    sha: string,
+    counts: StatusCounts,
+  ): StatusList {
+    const commit = { repositoryId: id, sha }
+    return {
+      counts,
+      permission,
+      filter: readFilter(request.query),
+      stalledBefore: nowInSeconds() - stalledAfter,
+      withAges: true,
+      async *read(states) {
+        let after = ''
+        for (;;) {
+          const part = await store.statuses.listPartByState(commit, states, after, STATUSES)
+          yield part
+          const last = part.at(-1)
+          if (part.length < STATUSES || last === undefined) return
+          after = last.context
+          await scheduler.step(request)
+        }
+      },
+    }
+  }
+
+  /** Returns a validator of all that the live region shows. Unlike the region, it is not rendered. */
+  async function etagOf(list: StatusList, request: FastifyRequest): Promise<string> {
+    const etag = createEtag()
+    const { filter, counts, permission, stalledBefore } = list
+    etag.update(Buffer.from(JSON.stringify([filter, counts, permission])))
+    for (const states of [['failure', 'error'], ['pending'], ['success']] as const) {
+      for await (const part of list.read(states)) {
+        await scheduler.step(request)
+        const stalled = part.map(({ state, updated_at }) => state === 'pending' && updated_at < stalledBefore)
+        etag.update(Buffer.from(JSON.stringify([part, stalled])))
+      }
+    }
+    return etag.end()
+  }
+}
+
+const LIVE = html`<script src="/assets/live.js" defer></script>` as Html
+
+function callerOf(request: FastifyRequest): Caller {
+  return { client: request.client.address, signal: connectionSignal(request.raw.socket) }
+}
+
+function tabOf({ name }: ListedRepository, sha: string, counts: StatusCounts) {
+  const { short, icon } = summarize(counts)
+  return { tab: tabTitle(name, sha, short), icon }
 }

@@ -39,6 +39,6 @@ export function subjectOf({ subject }: Commit): Html {
 }
 
 /** Renders who wrote a commit, and when. */
-export function authorship({ author, date }: Commit): Html {
+export function authorship({ author, date }: Pick<Commit, 'author' | 'date'>): Html {
   return html`${shownText(author)}${date ? html` · ${age(date)}` : ''}`
 }

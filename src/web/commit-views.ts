@@ -1,50 +1,173 @@
 import { html } from 'hono/html'
-import type { CombinedState } from '../domain/combined-state.ts'
-import { isHttpUrl } from '../domain/http-url.ts'
+import type { Ref } from '../git/refs.ts'
+import type { CommitDetails } from '../git/revision.ts'
 import type { ListedRepository } from '../store/repository-listing.ts'
-import type { ReportedStatus } from '../store/statuses.ts'
-import type { Permission } from '../store/tables.ts'
-import { formatTime } from '../store/time.ts'
-import { type Html, time } from './layout.ts'
-import { reporter } from './reporter.ts'
+import { reportCommand } from './ci-lines.ts'
+import { authorship } from './commit-summary.ts'
+import type { Html } from './layout.ts'
 import { stateBadge } from './state-badge.ts'
+import { filterQuery, isFiltered, type StatusFilter } from './status-filter.ts'
+import { type StatusList, statusSections } from './status-sections.ts'
+import { summarize } from './summary.ts'
+import { copyButton, shownBeginning, shownLines, shownText } from './text.ts'
 
-/** Renders all statuses of a commit in chunks, since there may be thousands. @param state null when there are none */
-export async function* commitView(
-  { owner, name, permission }: ListedRepository,
-  sha: string,
-  state: CombinedState | null,
-  statuses: AsyncIterable<ReportedStatus>,
-): AsyncGenerator<Html> {
-  yield html`<p class="crumbs"><a href="/${owner}/${name}">${owner} / ${name}</a></p>
-<h1>${stateBadge(state)} <span class="sr">Commit</span> <code class="sha">${sha}</code></h1>
+/** A commit as its page shows it. */
+export interface CommitView {
+  repository: ListedRepository
+  sha: string
+  /** undefined if git does not have the commit, null if the repository's files cannot be opened. */
+  details: CommitDetails | undefined | null
+  /** The branches and tags that point to the commit. */
+  refs: readonly Ref[]
+  statuses: StatusList
+  /** The public origin. */
+  origin: string
+}
+
+/** Characters of a subject in a heading. The message has the rest. */
+const SUBJECT = 200
+/** Branches and tags that are shown. */
+const REFS = 10
+/** Statuses from which on the page offers a filter. */
+const FILTERED_FROM = 10
+
+/** Renders a commit and all its statuses in chunks. */
+export async function* commitView(view: CommitView): AsyncGenerator<Html> {
+  const { repository, sha, details, statuses } = view
+  const { counts, filter } = statuses
+  const total = counts.failure + counts.error + counts.pending + counts.success
+  yield html`${crumbs(repository)}
+<h1>${details ? subject(details) : html`Commit <code>${shortId(sha)}</code>`}</h1>
+<div class="byline">
+  <span class="nowrap"><code id="sha" class="sha">${sha}</code> ${copyButton('sha', 'the commit id')}</span>
+  ${details ? byline(repository, details) : ''}
+  ${refLinks(repository, view.refs)}
+  ${details === undefined ? html`<span class="faint">no longer in git</span>` : ''}
+  ${details === null ? html`<span class="faint">The repository’s files cannot be opened at present.</span>` : ''}
+</div>
+${details && messageOf(details) !== '' ? messageView(details) : ''}
+${total >= FILTERED_FROM || isFiltered(filter) ? filterForm(filter) : ''}
 `
-  if (state === null) {
-    yield html`<p class="empty">No statuses have been reported for this commit.</p>`
-    return
-  }
-  yield html`<div class="scroll" tabindex="0" role="group" aria-label="Statuses"><table>
-  <thead><tr><th scope="col">State</th><th scope="col">Context</th><th scope="col">Description</th>
-    <th scope="col">First reported</th><th scope="col">Last reported</th></tr></thead>
-  <tbody>`
-  for await (const status of statuses) yield statusRow(status, permission)
-  yield html`</tbody>
-</table></div>`
+  yield* liveRegion(repository, sha, statuses)
+  if (total === 0) yield nothingReported(view)
 }
 
-function statusRow(status: ReportedStatus, permission: Permission | null): Html {
-  const { context, description } = status
-  return html`<tr>
-  <td>${stateBadge(status.state)}</td>
-  <th scope="row">${link(status.target_url, context)}</th>
-  <td>${description ?? ''}</td>
-  <td data-column="First reported">${time(formatTime(status.created_at))}</td>
-  <td data-column="Last reported">${time(formatTime(status.updated_at))} ${reporter(status, permission)}</td>
-</tr>`
+/** Renders the part of the page that changes when statuses are reported. The script of the page replaces it while checks are pending. */
+export async function* liveRegion(
+  { owner, name }: Pick<ListedRepository, 'owner' | 'name'>,
+  sha: string,
+  statuses: StatusList,
+): AsyncGenerator<Html> {
+  const { counts, filter } = statuses
+  const summary = summarize(counts)
+  const path = `/${owner}/${name}/live/${sha}${filterQuery(filter)}`
+  yield html`<div id="live" data-path="${path}" data-tab="${tabTitle(name, sha, summary.short)}" data-icon="${summary.icon}"
+  data-summary="${summary.text}" ${counts.pending > 0 ? 'data-pending' : ''}>
+<p class="summary" id="summary">${stateBadge(summary.state)} ${summary.text}</p>
+`
+  yield* statusSections(statuses)
+  yield html`</div>`
 }
 
-/** Renders a link. Checks the URL again, so that only http(s) URLs become links whatever the database holds. */
-function link(target: string | null, text: string): Html {
-  const href = target !== null && isHttpUrl(target) ? URL.parse(target)?.href : undefined
-  return href ? html`<a href="${href}" rel="noopener noreferrer nofollow">${text}</a>` : html`${text}`
+/** Returns the title of the browser's tab. @param state in a few words */
+export function tabTitle(repositoryName: string, sha: string, state: string): string {
+  return `${state} · ${repositoryName}@${shortId(sha)}`
+}
+
+function shortId(sha: string): string {
+  return sha.slice(0, 7)
+}
+
+function crumbs({ owner, name }: ListedRepository): Html {
+  return html`<p class="crumbs"><a href="/${owner}/${name}">${owner} / ${name}</a> · <a href="/${owner}/${name}/checks">Checks</a></p>`
+}
+
+/** Renders the subject of a commit, or that it has none. */
+function subject({ subject }: Pick<CommitDetails, 'subject'>): Html {
+  return subject === '' ? html`<em>no message</em>` : shownBeginning(subject, SUBJECT)
+}
+
+function byline(
+  { owner, name }: ListedRepository,
+  { author, date, parents, moreParents }: CommitDetails,
+): Html {
+  return html`<span>${authorship({ author, date })}</span>
+  <span class="faint">${parents.length === 0 ? 'no parents' : parents.length === 1 ? 'parent' : 'parents'}
+  ${parents.map((id) => html`<a href="/${owner}/${name}/commits/${id}"><code>${shortId(id)}</code></a> `)}${moreParents ? 'and more' : ''}</span>`
+}
+
+function refLinks({ owner, name }: ListedRepository, refs: readonly Ref[]): Html {
+  const more = refs.length - REFS
+  return html`${refs
+    .slice(0, REFS)
+    .map(
+      (ref) =>
+        html`<a class="ref-link" href="/${owner}/${name}?ref=${encodeURIComponent(ref.name)}"><span class="sr">${ref.kind} </span>${shownText(ref.name)}</a> `,
+    )}${more > 0 ? html`<span>and ${more} more</span>` : ''}`
+}
+
+/** Returns the part of the message that the heading does not show; all of it if the heading shows only a part of the subject. */
+function messageOf({ subject, body }: CommitDetails): string {
+  return subject.length > SUBJECT ? `${subject}\n\n${body}`.trim() : body
+}
+
+function messageView(details: CommitDetails): Html {
+  return html`<details class="message"><summary>Message</summary>
+${shownLines(messageOf(details))}${details.isCut ? html`<p class="faint">The rest of this message is too long to be shown.</p>` : ''}</details>`
+}
+
+function filterForm({ q, state }: StatusFilter): Html {
+  const choices = [
+    ['', 'all states'],
+    ['failure', 'failure'],
+    ['error', 'error'],
+    ['pending', 'pending'],
+    ['success', 'success'],
+  ]
+  return html`<form class="filter" role="search" aria-label="Checks">
+  <label class="sr" for="q">Context or description contains</label>
+  <input id="q" name="q" type="search" value="${q}" placeholder="Filter checks" maxlength="255" autocomplete="off">
+  <label class="sr" for="state">State</label>
+  <select id="state" name="state">${choices.map(
+    ([value, label]) =>
+      html`<option value="${value}" ${value === (state ?? '') ? 'selected' : ''}>${label}</option>`,
+  )}</select>
+  <button class="quiet" type="submit">Filter</button>
+  ${isFiltered({ q, state }) ? html`<a href="?">Clear</a>` : ''}
+</form>`
+}
+
+function nothingReported({ repository, sha, origin }: CommitView): Html {
+  const { owner, name, permission } = repository
+  const command = reportCommand(origin, `${owner}/${name}/statuses/${sha}`, '$COMMIT_STATUS_TOKEN')
+  return html`<p class="empty">No statuses have been reported for this commit.</p>
+${
+  permission === 'write'
+    ? html`<p>Report one with a <a href="/settings/tokens">token</a> in <code>COMMIT_STATUS_TOKEN</code>:</p>
+<div class="copy"><pre id="report" tabindex="0">${command}</pre>${copyButton('report', 'the command')}</div>`
+    : ''
+}`
+}
+
+/** A commit that a short id may mean. */
+export interface Candidate {
+  sha: string
+  details: CommitDetails | undefined | null
+}
+
+/** Renders the commits that an ambiguous short id may mean. */
+export function candidatesView(
+  repository: ListedRepository,
+  id: string,
+  candidates: Candidate[],
+  more: boolean,
+): Html {
+  const { owner, name } = repository
+  return html`${crumbs(repository)}
+<h1>Several commits begin with <code>${id}</code></h1>
+<ul class="list">${candidates.map(
+    ({ sha, details }) => html`<li><a href="/${owner}/${name}/commits/${sha}"><code>${sha}</code></a>
+  ${details ? html`<br>${subject(details)} <span class="faint">${authorship(details)}</span>` : ''}</li>`,
+  )}</ul>
+${more ? html`<p class="faint">There are more. Use a longer id.</p>` : ''}`
 }

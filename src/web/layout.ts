@@ -8,6 +8,10 @@ export type Html = ReturnType<typeof html>
 export interface PageOptions {
   title: string
   visitor: Visitor
+  /** Title of the browser's tab. Default: the title and the name of the site. */
+  tab?: string
+  /** Path of the tab's icon. */
+  icon?: string
   /** Additional elements of the head. */
   head?: Html
   /** Whether the page uses the full width of the window and renders its own `main` element. */
@@ -28,7 +32,7 @@ export async function renderPage(options: PageOptions, content: Html): Promise<s
 
 /** Renders a page chunk by chunk. */
 export async function* renderChunks(
-  { title, visitor, head, wide }: PageOptions,
+  { title, visitor, tab, icon = '/assets/icon.svg', head, wide }: PageOptions,
   content: Iterable<Html> | AsyncIterable<Html>,
 ): AsyncGenerator<Html> {
   yield html`<!doctype html>
@@ -37,9 +41,9 @@ export async function* renderChunks(
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>${title} · Commit Status</title>
+<title>${tab ?? `${title} · Commit Status`}</title>
 <link rel="stylesheet" href="/assets/style.css">
-<link rel="icon" href="/assets/icon.svg" type="image/svg+xml">
+<link rel="icon" href="${icon}" type="image/svg+xml">
 <script src="/assets/page.js" defer></script>
 ${head ?? ''}
 </head>

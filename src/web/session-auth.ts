@@ -8,6 +8,13 @@ import { type SessionClient, type SessionUser, sessionId } from '../store/sessio
 import type { Store } from '../store/store.ts'
 import type { PasswordChange, User } from '../store/users.ts'
 
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Pages request the route by themselves, at intervals. That does not extend the visitor's session. */
+    polled?: boolean
+  }
+}
+
 /** The visitor of a page. */
 export interface Visitor {
   /** null when not signed in. */
@@ -71,7 +78,9 @@ export function createSessionAuth(
     /** Returns the visitor who sends the request. */
     async identify(request: FastifyRequest, reply: FastifyReply): Promise<Visitor> {
       let secret = readSessionCookie(request)
-      const user = secret === undefined ? undefined : await sessions.use(hash(secret), clientOf(request))
+      const extend = !request.routeOptions.config.polled
+      const user =
+        secret === undefined ? undefined : await sessions.use(hash(secret), clientOf(request), extend)
       if (secret !== undefined && user) return signedIn(request, user, secret)
       return {
         user: null,

@@ -25,13 +25,20 @@ export function shownLines(text: string): Html {
   return html`<div dir="auto" class="lines">${lines}</div>`
 }
 
+/** Returns the beginning of text, without half a character at its end. */
+function beginningOf(text: string, length: number): string {
+  return text.slice(0, length).replace(/[\ud800-\udbff]$/, '')
+}
+
+/** Renders the beginning of text from outside, with an ellipsis if there is more. Show the rest elsewhere. */
+export function shownBeginning(text: string, length: number): Html {
+  return text.length <= length ? shownText(text) : shownText(`${beginningOf(text, length)}…`)
+}
+
 /** Renders text from outside, and only its beginning if it is long: the rest is shown when the visitor opens it. */
 export function cutText(text: string, length: number): Html {
   if (text.length <= length) return shownText(text)
-  const start = text.slice(
-    0,
-    text.isWellFormed() && !text.slice(0, length).isWellFormed() ? length - 1 : length,
-  )
+  const start = beginningOf(text, length)
   return html`<details class="long"><summary>${shownText(start)}<span aria-hidden="true">…</span>
   <span class="more">Show all</span></summary>${shownText(text.slice(start.length))}</details>`
 }
@@ -52,6 +59,9 @@ const UNITS = [
   ['minute', 60],
 ] as const
 
+/** Seconds by which the clock of another machine may be ahead. */
+const CLOCK_SKEW = 300
+
 /** Returns a duration in its largest unit, rounded down: `3 hours`. @param seconds negative counts as none */
 export function inWords(seconds: number): string {
   const [unit, length] = UNITS.find(([, length]) => seconds >= length) ?? ['second', 1]
@@ -68,13 +78,26 @@ export function inWords(seconds: number): string {
  */
 export function age(iso: string, now: number | null = Date.now()): Html {
   const exact = `${iso.slice(0, 10)} ${iso.slice(11, 19)} UTC`
-  const text = now === null ? exact : inAge((now - Date.parse(iso)) / 1000)
+  const seconds = now === null ? Number.NEGATIVE_INFINITY : (now - Date.parse(iso)) / 1000
+  // Other clocks are a little ahead. A commit can have any date.
+  const text = seconds < -CLOCK_SKEW ? exact : inAge(seconds)
   return html`<time datetime="${iso}" title="${exact}" data-age>${text}</time>`
 }
 
 function inAge(seconds: number): string {
   return seconds < 60 ? 'just now' : `${inWords(seconds)} ago`
 }
+
+/** Returns how long something took: `41 s`, `3 min 12 s`, `2 h 5 min`, `3 d 4 h`; empty for less than a second. */
+export function spent(seconds: number): string {
+  if (seconds < 60) return seconds < 1 ? '' : `${seconds} s`
+  const [large, small, length, unit] = SPANS.find(([, , length]) => seconds >= length) ?? MINUTES
+  const rest = Math.floor((seconds % length) / unit)
+  return `${Math.floor(seconds / length)} ${large}${rest > 0 ? ` ${rest} ${small}` : ''}`
+}
+
+const MINUTES = ['min', 's', 60, 1] as const
+const SPANS = [['d', 'h', 86_400, 3_600] as const, ['h', 'min', 3_600, 60] as const, MINUTES]
 
 /**
  * Renders a button that copies the text of an element. Without JavaScript it stays hidden.

@@ -8,6 +8,7 @@ import { RuleViolation } from '../store/rule-violation.ts'
 import type { Store } from '../store/store.ts'
 import type { TokenLimits } from '../store/token-limits.ts'
 import type { TokenInfo } from '../store/tokens.ts'
+import { reportCommand } from './ci-lines.ts'
 import { renderPage } from './layout.ts'
 import { actorOf, userOf } from './session-auth.ts'
 import { EMPTY_FORM, readTokenForm } from './token-form.ts'
@@ -93,17 +94,9 @@ export async function tokenPages(
     limits: TokenLimits,
     secret: string,
   ): Promise<string> {
-    const body = JSON.stringify({
-      state: 'success',
-      context: limits.contexts?.[0]?.replaceAll('*', 'hello') ?? 'hello',
-      description: 'Reported by hand',
-    })
     const origin = publicUrl ?? request.client.origin
-    const report = (path: string) =>
-      `curl -X POST ${origin}/api/v1/repos/${path} \\
-  -H "Authorization: Bearer ${secret}" \\
-  -H "Content-Type: application/json" \\
-  -d '${body.replaceAll("'", "'\\''")}'`
+    const context = limits.contexts?.[0]?.replaceAll('*', 'hello') ?? 'hello'
+    const report = (path: string) => reportCommand(origin, path, secret, context)
     const included = repositories.filter(({ id }) => limits.repositories?.includes(id) !== false)
     for (const repository of included.slice(0, EXAMPLES)) {
       const [commit] = await commitLog.newest(repository, request.client.address).catch(() => [])

@@ -4,6 +4,7 @@ import type { CommitLookup } from '../git/commit-lookup.ts'
 import { createGitQueue } from '../git/git-queue.ts'
 import { CommitLog } from '../git/log.ts'
 import { RefLists } from '../git/refs.ts'
+import { Revisions } from '../git/revision.ts'
 import { readForm } from '../http/body.ts'
 import type { Store } from '../store/store.ts'
 import { accountPages } from './account-pages.ts'
@@ -28,6 +29,8 @@ export interface WebOptions {
   sendErrorPage: SendErrorPage
   /** The public origin; null for the origin of the request. */
   publicUrl: string | null
+  /** Seconds after which a pending check is stalled. */
+  stalledAfter: number
   /** How long a form may take to arrive, in milliseconds. */
   bodyTimeout: number
 }
@@ -55,6 +58,7 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
     heads: new CommitLog(gitQueue, { count: 1 }),
     commitLog: new CommitLog(gitQueue),
     refs: new RefLists(gitQueue),
+    revisions: new Revisions(gitQueue, options.lookup),
   }
   app.setErrorHandler(options.sendErrorPage)
   app.addHook('onRequest', (request, reply, done) => {

@@ -124,8 +124,12 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
       async () => {},
     ),
   'the state of a context': (store) => store.statuses.state(500, SHA, 'context 3'),
-  'some statuses of a commit': (store) => store.statuses.listPart(500, SHA, 'context 3', 100),
   'the rules of a branch': (store) => store.rules.requiredPatterns(500, 'release-3'),
+  'some statuses of a commit': (store) => store.statuses.listPart(500, SHA, 'context 3', 100),
+  'some statuses of a state': (store) =>
+    store.statuses.listPartByState({ repositoryId: 500, sha: SHA }, ['failure', 'error'], 'context 3', 100),
+  'commits by the beginning of their ids': (store) =>
+    store.statuses.commitsWithPrefix(500, SHA.slice(0, 7), 20),
   'a failure': (store) => store.failures.count('192.0.2.9', { limit: 30, window: 300 }),
   'a reservation and its release': async (store) => {
     const reservation = await store.failures.reserve('192.0.2.10', { limit: 30, window: 300 })

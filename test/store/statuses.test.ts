@@ -3,8 +3,9 @@ import { resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { type Test, test } from 'tap'
 import { removeCommits } from '../../src/maintenance/prune.ts'
-import type { Report } from '../../src/store/statuses.ts'
+import type { Report, StatusRow } from '../../src/store/statuses.ts'
 import { openStore, type Store, type StoreOptions } from '../../src/store/store.ts'
+import type { StatusState } from '../../src/store/tables.ts'
 import { databases, openTestStore, type TestDatabase } from '../helpers/databases.ts'
 import type { Input } from './fixtures/report.ts'
 
@@ -311,17 +312,39 @@ for (const database of databases) {
       const contexts = ['a', 'B', 'é', 'z', '\u{1D41A}', '\uFF41', '_']
       for (const context of contexts) await report(context)
       await report('another', { sha: 'b'.repeat(40) })
+      for (const context of ['b', 'c']) await report(context, { state: 'failure' })
+      await report('d', { state: 'error' })
+      const of = (states: [StatusState, StatusState?], after: string) =>
+        store.statuses.listPartByState({ repositoryId: id, sha: SHA }, states, after, 3)
+      const names = (rows: StatusRow[]) => rows.map(({ context }) => context)
+      t.same(names(await of(['failure', 'error'], '')), ['b', 'c', 'd'])
+      t.same(names(await of(['failure', 'error'], 'b')), ['c', 'd'])
+      t.same(names(await of(['error'], '')), ['d'])
+      t.same(names(await of(['pending'], '')), [])
       const listed: string[] = []
       for (;;) {
-        const part = await store.statuses.listPart(id, SHA, listed.at(-1) ?? '', 3)
+        const part = await of(['success'], listed.at(-1) ?? '')
         if (part.length === 0) break
         listed.push(...part.map(({ context }) => context))
       }
       t.same(
         listed,
-        (await store.statuses.list(id, SHA)).map(({ context }) => context),
+        names(await store.statuses.list(id, SHA)).filter((context) => !/^[bcd]$/.test(context)),
       )
       t.equal(listed.length, contexts.length)
+    })
+
+    t.test('finds commits with statuses by the beginning of their ids', async (t) => {
+      const { store, id, report } = await openRepository(t, database)
+      const shas = ['0', '1', '9', 'a', 'f'].map((digit) => `abc1230${digit}`.padEnd(40, '0'))
+      for (const sha of [...shas, 'abc1231'.padEnd(40, '0'), 'abc122f'.padEnd(40, 'f')])
+        await report('ci', { sha })
+      await report('other', { sha: shas[0] ?? '' })
+      t.same(await store.statuses.commitsWithPrefix(id, 'abc1230', 20), shas)
+      t.same(await store.statuses.commitsWithPrefix(id, 'abc1230', 2), shas.slice(0, 2))
+      t.same(await store.statuses.commitsWithPrefix(id, 'abc1230f', 20), shas.slice(4))
+      t.same(await store.statuses.commitsWithPrefix(id, 'abc1232', 20), [])
+      t.same(await store.statuses.commitsWithPrefix(id + 1, 'abc1230', 20), [])
     })
 
     t.test('deleting a repository deletes its statuses, also concurrent ones', async (t) => {

@@ -63,6 +63,7 @@ t.test('a wrong method is 405 with Allow', async (t) => {
     '/settings/tokens/1/revoke': 'GET, HEAD, POST',
     '/docs': 'GET, HEAD',
     '/alice/rocket': 'GET, HEAD',
+    '/alice/rocket/commits/feature/x': 'GET, HEAD',
     '/bob/secret': 'GET, HEAD',
     '/no/body': 'GET, HEAD',
   }
@@ -87,6 +88,8 @@ t.test('HEAD is GET without the body', async (t) => {
     '/settings/tokens',
     '/alice/rocket',
     `/alice/rocket/commits/${commits[0]}`,
+    `/alice/rocket/live/${commits[0]}`,
+    '/alice/rocket/commits/main',
   ]
   for (const path of [...paths, '/bob/secret', '/openapi.yaml', '/assets/style.css']) {
     const [get, head] = [await visitor.get(path), await visitor.visit('HEAD', path)]

@@ -42,12 +42,19 @@ const UNITS = [
 /** Brings the ages of the page up to date. They read as those that the server renders, see `age` in text.ts. */
 function updateAges() {
   for (const time of document.querySelectorAll('time[data-age]')) {
-    const seconds = (Date.now() - Date.parse(time.dateTime)) / 1000
-    const [unit, length] = UNITS.find(([, length]) => seconds >= length) ?? ['second', 1]
-    const count = Math.floor(seconds / length)
-    const text = seconds < 60 ? 'just now' : `${count} ${unit}${count === 1 ? '' : 's'} ago`
+    const text = ageOf(time) ?? time.title
     if (time.textContent !== text) time.textContent = text
   }
+}
+
+/** Returns the age of a time, or nothing if it is in the future by more than clocks differ. */
+function ageOf(time) {
+  const seconds = (Date.now() - Date.parse(time.dateTime)) / 1000
+  if (seconds < -300) return
+  if (seconds < 60) return 'just now'
+  const [unit, length] = UNITS.find(([, length]) => seconds >= length)
+  const count = Math.floor(seconds / length)
+  return `${count} ${unit}${count === 1 ? '' : 's'} ago`
 }
 
 updateAges()

@@ -1,0 +1,60 @@
+import type { commitsOf } from '../domain/commits.ts'
+import { ServiceError } from '../errors.ts'
+import type { RefLists } from '../git/refs.ts'
+import { commitIdLength } from '../git/repository.ts'
+import { type Caller, isShortId, type Revisions } from '../git/revision.ts'
+import type { ListedRepository } from '../store/repository-listing.ts'
+import type { Store } from '../store/store.ts'
+
+/** What the last part of a commit's path names. */
+export type Named =
+  | { kind: 'commit'; sha: string }
+  /** A branch, a tag or a short id: the page of the commit is elsewhere. */
+  | { kind: 'other name'; sha: string }
+  | { kind: 'ambiguous'; id: string; candidates: string[]; more: boolean }
+
+/** Commits that are listed for an ambiguous id. */
+const CANDIDATES = 20
+
+interface Sources {
+  commits: ReturnType<typeof commitsOf>
+  refs: RefLists
+  revisions: Revisions
+  statuses: Store['statuses']
+}
+
+/**
+ * Finds the commit that a visitor names: by its full id, else by a branch, else by a tag, else by at least 7 digits of its id.
+ * A full id is never a name, even if there is no such commit.
+ *
+ * @throws ServiceError `field_invalid` if nothing has this name; RepositoryUnavailable
+ */
+export async function resolveCommit(
+  { commits, refs, revisions, statuses }: Sources,
+  repository: ListedRepository,
+  text: string,
+  caller: Caller,
+): Promise<Named> {
+  const isFull = text.length === commitIdLength(repository.objectFormat) && /^[0-9a-f]+$/i.test(text)
+  if (isFull) return { kind: 'commit', sha: commits.fullId(repository, text) }
+  const { branches, tags } = await refs.list(repository, caller.client, caller.signal)
+  const listed = [...branches, ...tags].find(({ name }) => name === text)
+  const ofRef = listed?.sha ?? (await revisions.ofRef(repository, text, caller))
+  if (ofRef !== undefined) return { kind: 'other name', sha: ofRef }
+  if (isShortId(text, repository.objectFormat)) {
+    const id = text.toLowerCase()
+    const [inGit, reported] = await Promise.all([
+      revisions.withPrefix(repository, id, caller),
+      statuses.commitsWithPrefix(repository.id, id, CANDIDATES + 1),
+    ])
+    const found = [...new Set([...inGit, ...reported])].sort()
+    const [sha] = found
+    if (sha !== undefined && found.length === 1) return { kind: 'other name', sha }
+    const candidates = found.slice(0, CANDIDATES)
+    if (sha !== undefined) return { kind: 'ambiguous', id, candidates, more: found.length > CANDIDATES }
+  }
+  throw new ServiceError(
+    'field_invalid',
+    'No commit, branch or tag of this repository has this name. Commit ids may be cut to 7 or more hex digits.',
+  )
+}

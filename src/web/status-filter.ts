@@ -1,0 +1,44 @@
+import { schemas } from '../../generated/schemas.ts'
+import type { StatusRow } from '../store/statuses.ts'
+import type { StatusState } from '../store/tables.ts'
+
+/** Which statuses of a commit a visitor wants to see. */
+export interface StatusFilter {
+  /** Text that the context or the description contains, in any case. Empty: any. */
+  q: string
+  /** null: any. */
+  state: StatusState | null
+}
+
+/** The query of a page with a filter. A parameter that is repeated becomes an array. */
+export interface FilterQuery {
+  q?: string | string[]
+  state?: string | string[]
+}
+
+const MAX_TEXT = 255
+
+/** Returns the filter that a query asks for. Ignores an unknown state. */
+export function readFilter(query: FilterQuery): StatusFilter {
+  const [q = ''] = [query.q ?? ''].flat()
+  const [wanted] = [query.state ?? ''].flat()
+  const state = schemas.State.enum.find((state) => state === wanted) ?? null
+  return { q: q.trim().slice(0, MAX_TEXT), state }
+}
+
+/** Returns whether the filter leaves anything out. */
+export function isFiltered({ q, state }: StatusFilter): boolean {
+  return q !== '' || state !== null
+}
+
+/** Returns the query string of a filter, with its question mark; empty if it leaves nothing out. */
+export function filterQuery({ q, state }: StatusFilter): string {
+  const query = new URLSearchParams({ ...(q !== '' && { q }), ...(state && { state }) }).toString()
+  return query && `?${query}`
+}
+
+/** Returns whether the text of a status matches. */
+export function matchesText({ context, description }: StatusRow, { q }: StatusFilter): boolean {
+  const wanted = q.toLowerCase()
+  return context.toLowerCase().includes(wanted) || (description ?? '').toLowerCase().includes(wanted)
+}

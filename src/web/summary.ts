@@ -1,0 +1,32 @@
+import type { StatusCounts } from '../store/status-summaries.ts'
+
+/** The state of a commit in a few words, for its page, the browser's tab and screen readers. */
+export interface Summary {
+  state: 'failure' | 'pending' | 'success' | null
+  /** All counts, the most important first: `1 failed, 1 pending, 7 passed`. */
+  text: string
+  /** The most important count with a symbol: `✗ 1 failed`. */
+  short: string
+  /** Path of an icon of the state. */
+  icon: string
+}
+
+const SYMBOLS = { failure: '✗', pending: '●', success: '✓' } as const
+
+/** Summarizes the statuses of a commit. An error counts as a failure, as in the combined state. */
+export function summarize({ failure, error, pending, success }: StatusCounts): Summary {
+  const counts = [
+    { state: 'failure', count: failure + error, word: 'failed' },
+    { state: 'pending', count: pending, word: 'pending' },
+    { state: 'success', count: success, word: 'passed' },
+  ] as const
+  const present = counts.filter(({ count }) => count > 0)
+  const [first] = present
+  if (!first) return { state: null, text: 'No status', short: 'no status', icon: '/assets/icon.svg' }
+  return {
+    state: first.state,
+    text: present.map(({ count, word }) => `${count} ${word}`).join(', '),
+    short: `${SYMBOLS[first.state]} ${first.count} ${first.word}`,
+    icon: `/assets/icon-${first.state}.svg`,
+  }
+}

@@ -1,0 +1,310 @@
+import { rename } from 'node:fs/promises'
+import { connect } from 'node:net'
+import { sql } from 'kysely'
+import t from 'tap'
+import { git, importCommits } from '../helpers/git.ts'
+import { startServer } from '../helpers/server.ts'
+import { createAccount, openVisitor } from '../helpers/visitor.ts'
+
+const server = await startServer(t, { stalledAfter: 3_600 })
+await createAccount(server, 'alice')
+await createAccount(server, 'eve')
+const anonymous = openVisitor(server.url)
+const alice = openVisitor(server.url)
+await alice.signIn('alice')
+let repositories = 0
+
+/** Creates a repository with three commits. */
+async function setUp() {
+  const name = `rocket-${++repositories}`
+  const { commits, path } = await server.createRepository(`alice/${name}`, { commits: 3 })
+  const { id } = await server.store.repositories.get('alice', name)
+  const report = (
+    sha: string,
+    context: string,
+    state: 'pending' | 'success' | 'failure' | 'error',
+    description: string | null = null,
+  ) => server.store.statuses.report({ repositoryId: id, sha, context, state, description, targetUrl: null })
+  const page = (rest: string) => `/alice/${name}/commits/${rest}`
+  return { name, path, commits, report, page }
+}
+
+t.test('short ids, branches and tags redirect to the full id', async (t) => {
+  const { path, commits, report, page } = await setUp()
+  const [first = '', second = '', third = ''] = commits
+  git(path, 'branch', 'feature/x-1', first)
+  git(path, 'branch', 'größe', second)
+  git(path, 'tag', '-a', 'v1', '-m', 'x', second)
+  git(path, 'tag', '-a', 'v1-again', '-m', 'x', 'v1')
+  git(path, 'tag', 'both', first)
+  git(path, 'branch', 'both', second)
+  git(path, 'tag', 'a-tree', `${first}^{tree}`)
+  git(path, 'branch', third.slice(0, 9), first)
+  git(path, 'update-ref', 'refs/heads/refs/heads/inner', first)
+  git(path, 'update-ref', 'refs/notes/hidden', first)
+  const expected: Record<string, string> = {
+    main: third,
+    'feature/x-1': first,
+    'feature%2Fx-1': first,
+    'gr%C3%B6%C3%9Fe': second,
+    v1: second,
+    'v1-again': second,
+    both: second,
+    'refs/heads/inner': first,
+    [third.slice(0, 9)]: first,
+    [third.slice(0, 10)]: third,
+    [second.slice(0, 12).toUpperCase()]: second,
+    [`${second.slice(0, 7)}?q=mac&state=failure`]: `${second}?q=mac&state=failure`,
+  }
+  for (const [name, sha] of Object.entries(expected)) {
+    const { status, headers } = await anonymous.get(page(name))
+    t.equal(status, 303, name)
+    t.equal(headers.get('location'), page(sha), name)
+  }
+  const reported = '1234567'.padEnd(40, 'a')
+  await report(reported, 'ci', 'success')
+  const known = await anonymous.get(page('12345670000'.slice(0, 7)))
+  t.equal(known.headers.get('location'), page(reported), 'an id that only statuses know')
+
+  const unknown = [
+    'inner',
+    'a-tree',
+    'hidden',
+    'refs/heads/main',
+    'heads/main',
+    'main/',
+    'HEAD',
+    second.slice(0, 6),
+  ]
+  for (const name of [
+    ...unknown,
+    'feature',
+    'mai?',
+    'ma%69*',
+    '0000000',
+    first.slice(0, 39).replace(/.$/, 'z'),
+  ])
+    t.match((await anonymous.get(page(name))).status, name === 'main/' ? 404 : 422, name)
+  t.equal((await anonymous.get(page('f'.repeat(40)))).status, 404)
+})
+
+t.test('visitors cannot supply revision syntax or options', async (t) => {
+  const { commits, page } = await setUp()
+  const { hostname, port } = new URL(server.url)
+  // A raw connection, because clients normalize paths.
+  const ask = (path: string) =>
+    new Promise<string>((resolve, reject) => {
+      const socket = connect(Number(port), hostname)
+      let text = ''
+      socket.setEncoding('latin1').on('data', (chunk) => {
+        text += chunk
+      })
+      socket.on('error', reject).on('close', () => resolve(text.slice(9, 12)))
+      socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`)
+    })
+  const first = commits[0] ?? ''
+  const attacks = [
+    ':/Commit',
+    ':/x',
+    '@',
+    '@{1}',
+    '@{-1}',
+    'main@{0}',
+    '-v',
+    '--help',
+    '--all',
+    '--batch',
+    '..',
+    '%2e%2e',
+  ]
+  const syntax = [
+    `${first}%5E%7Bcommit%7D`,
+    'a%5E%7Bcommit%7D',
+    'main%5E',
+    'main~1',
+    'main..v1',
+    'main:',
+    '%00',
+    'main%00',
+    '%0A',
+    'main%0a',
+  ]
+  for (const attack of [
+    ...attacks,
+    ...syntax,
+    'main.lock',
+    `${'x/'.repeat(2_000)}x`,
+    '%F0%9F%9A%80',
+    '*',
+    'm%5Bain',
+    '%5C',
+  ])
+    t.equal(await ask(page(attack)), '422', attack)
+})
+
+t.test('an ambiguous short id lists the commits that it may mean', async (t) => {
+  const { path, report, page } = await setUp()
+  const shas = importCommits(path, 3)
+  const [sha = ''] = shas
+  const prefix = sha.slice(0, 7)
+  const reported = `${prefix}${'0'.repeat(33)}`
+  await report(reported, 'ci', 'success')
+  const { status, body } = await anonymous.get(page(prefix))
+  t.equal(status, 300)
+  for (const candidate of [sha, reported]) t.match(body, `href="${page(candidate)}"`)
+  t.match(body, /Commit 0 of refs/, 'with its subject')
+  t.equal((await anonymous.get(page(sha.slice(0, 12)))).headers.get('location'), page(sha))
+  for (let index = 0; index < 30; index++)
+    await report(`${prefix}${String(index).padStart(33, '1')}`, 'ci', 'success')
+  const many = await anonymous.get(page(prefix))
+  t.equal(many.body.match(/<li>/g)?.length, 20)
+  t.match(many.body, 'There are more')
+})
+
+t.test('names are resolved after the access check', async (t) => {
+  const { commits } = await server.createRepository('alice/secret', { private: true })
+  const eve = openVisitor(server.url)
+  await eve.signIn('eve')
+  for (const name of ['main', 'nope', commits[0]?.slice(0, 7), commits[0], '--help']) {
+    for (const repository of ['secret', 'missing']) {
+      const path = `/alice/${repository}/commits/${name}`
+      t.equal((await eve.get(path)).status, 404, path)
+      t.equal((await anonymous.get(path)).headers.get('location'), `/login?next=${encodeURIComponent(path)}`)
+      for (const rest of [`live/${name}`])
+        t.equal((await eve.get(`/alice/${repository}/${rest}`)).status, 404, rest)
+    }
+  }
+})
+
+t.test('a commit is described, and failures come first', async (t) => {
+  const { name, path, commits, report, page } = await setUp()
+  const [parent = '', , tip = ''] = commits
+  const message = `Fix\u202e the \u0007bell\n\nBecause it rang.\n\tTwice.`
+  const sha = git(path, 'commit-tree', `${tip}^{tree}`, '-p', parent, '-p', tip, '-m', message)
+  git(path, 'branch', 'fix/bell', sha)
+  git(path, 'tag', 'v2', sha)
+  for (let index = 0; index < 30; index++) await report(sha, `pass ${index}`, 'success')
+  await report(sha, 'wait', 'pending')
+  await report(sha, 'ci/mac', 'failure', 'out of memory')
+  await report(sha, 'ci/abort', 'error')
+  const { body } = await anonymous.get(page(sha))
+  t.match(body, `<title>✗ 2 failed · ${name}@${sha.slice(0, 7)}</title>`)
+  t.match(body, 'href="/assets/icon-failure.svg"')
+  t.match(body, '<bdi>Fix[U+202E] the ␇bell</bdi>')
+  t.match(body, 'Because it rang.\n\tTwice.')
+  for (const id of [parent, tip]) t.match(body, `href="${page(id)}"`)
+  t.match(body, /branch <\/span><bdi>fix\/bell<\/bdi>/)
+  t.match(body, /tag <\/span><bdi>v2<\/bdi>/)
+  t.match(body, '2 failed, 1 pending, 30 passed')
+  const order = [...body.matchAll(/<th scope="row">(?:<[^>]+>)*([^<]+)</g)].map(([, context]) => context)
+  t.same(order.slice(0, 4), ['ci/abort', 'ci/mac', 'wait', 'pass 0'])
+  t.match(body, /<details class="section" id="passed" ?><summary>/, 'many passed checks are folded')
+
+  const few = await anonymous.get(page(`${sha}?state=pending`))
+  t.match(few.body, '<bdi>wait</bdi>')
+  t.notMatch(few.body, '<bdi>ci/mac</bdi>')
+  const found = await anonymous.get(page(`${sha}?q=MEMORY`))
+  t.match(found.body, '<bdi>ci/mac</bdi>')
+  t.notMatch(found.body, '<bdi>wait</bdi>')
+  t.match(found.body, 'value="MEMORY"')
+  t.match((await anonymous.get(page(`${sha}?q=nothing&q=x`))).body, 'No check matches the filter.')
+  t.match(
+    (await anonymous.get(page(`${sha}?q=%22%3E%3Cscript%3E&state=x`))).body,
+    'value="&quot;&gt;&lt;script&gt;"',
+  )
+
+  const silent = await alice.get(page(parent))
+  t.match(silent.body, new RegExp(`curl -X POST http://[^/]+/api/v1/repos/alice/${name}/statuses/${parent}`))
+  t.match(silent.body, `<title>no status · ${name}@`)
+  t.notMatch((await anonymous.get(page(parent))).body, 'curl', 'only for those who may report')
+  t.notMatch(silent.body, 'live.js?', 'no cache key')
+})
+
+t.test('the size of a message is bounded', async (t) => {
+  const { path, page } = await setUp()
+  const [sha = ''] = importCommits(path, 1, () => 'long '.repeat(100_000))
+  const { body } = await anonymous.get(page(sha))
+  t.ok(body.length < 64 * 1024, `${body.length} characters`)
+  t.match(body, '<bdi>long long')
+})
+
+t.test('a pending check without a recent report is stalled', async (t) => {
+  const { name, commits, report, page } = await setUp()
+  const [sha = ''] = commits
+  for (const context of ['fresh', 'old', 'done'])
+    await report(sha, context, context === 'done' ? 'success' : 'pending')
+  await server.store.engine.kysely
+    .updateTable('statuses')
+    .set((eb) => ({ updated_at: eb('updated_at', '-', 3_700), created_at: eb('created_at', '-', 4_000) }))
+    .where('context', '!=', 'fresh')
+    .execute()
+  const { body } = await anonymous.get(page(sha))
+  const row = (context: string) =>
+    body.split('<tr').find((text) => text.includes(`<bdi>${context}</bdi>`)) ?? ''
+  t.match(row('old'), /stalled<\/span>.*1 hour ago/s)
+  t.notMatch(row('fresh'), 'stalled')
+  t.notMatch(row('done'), 'stalled')
+  t.match(row('done'), '>5 min<', 'how long it took')
+  t.match((await server.read(`alice/${name}`, sha)).json, { state: 'pending' }, 'the state is the same')
+})
+
+t.test('a page asks for its changes', async (t) => {
+  const { name, commits, report } = await setUp()
+  const [sha = ''] = commits
+  const live = `/alice/${name}/live/${sha}`
+  await report(sha, 'ci/mac', 'pending')
+  const ask = (etag?: string | null, query = '') =>
+    alice.get(live + query, { headers: { ...(etag && { 'if-none-match': etag }) } })
+  const first = await ask()
+  t.equal(first.status, 200)
+  t.match(first.headers.get('etag'), /^W\//)
+  t.equal(first.headers.get('set-cookie'), null)
+  t.notMatch(first.body, /<form|csrf|ago<|just now/)
+  t.match(first.body, /<bdi>ci\/mac<\/bdi>/)
+  t.match(first.body, ' data-pending')
+  const same = await ask(first.headers.get('etag'))
+  t.same([same.status, same.body], [304, ''])
+  t.not((await ask(null, '?state=failure')).headers.get('etag'), first.headers.get('etag'))
+  await report(sha, 'ci/mac', 'pending', 'half done')
+  const second = await ask(first.headers.get('etag'))
+  t.equal(second.status, 200, 'a new description is a change')
+  await report(sha, 'ci/mac', 'failure')
+  const third = await ask(second.headers.get('etag'))
+  t.equal(third.status, 200)
+  t.notMatch(third.body, ' data-pending')
+  t.equal((await alice.get(`/alice/${name}/live/${'f'.repeat(40)}`)).status, 404)
+  t.equal((await alice.get(`/alice/${name}/live/main`)).status, 422)
+  t.equal((await openVisitor(server.url).get(live)).headers.get('set-cookie'), null)
+})
+
+t.test('polling does not extend a session', async (t) => {
+  const { name, commits, page } = await setUp()
+  const { kysely } = server.store.engine
+  const seen = async () => {
+    const { rows } = await sql<{ at: number }>`select max(seen_at) as at from sessions`.execute(kysely)
+    return rows[0]?.at ?? 0
+  }
+  await kysely
+    .updateTable('sessions')
+    .set((eb) => ({ seen_at: eb('seen_at', '-', 4_000) }))
+    .execute()
+  const before = await seen()
+  const { status } = await alice.get(`/alice/${name}/live/${commits[0]}`)
+  t.equal(status, 200)
+  t.equal(await seen(), before)
+  await alice.get(page(commits[0] ?? ''))
+  t.ok((await seen()) > before, 'a visit does')
+})
+
+t.test('statuses are shown when the files of a repository cannot be opened', async (t) => {
+  const { path, report, commits, page } = await setUp()
+  const [sha = '', silent = ''] = commits
+  await report(sha, 'ci/mac', 'failure')
+  await rename(path, `${path}.away`)
+  const { status, body } = await anonymous.get(page(sha))
+  t.equal(status, 200)
+  t.match(body, '<bdi>ci/mac</bdi>')
+  t.match(body, 'cannot be opened')
+  t.equal((await anonymous.get(page(silent))).status, 503)
+  t.equal((await anonymous.get(page('main'))).status, 503)
+})
