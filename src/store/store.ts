@@ -4,6 +4,7 @@ import { parse } from 'pg-connection-string'
 import { accessStore } from './access.ts'
 import { type AuditLine, createAudit } from './audit.ts'
 import { auditLog } from './audit-log.ts'
+import { checkMatrix } from './check-matrix.ts'
 import { type Engine, type PoolFigures, StoreUnavailable } from './engine.ts'
 import { failureStore } from './failures.ts'
 import { appliedMigrations, migrate, UnknownSchema } from './migrations.ts'
@@ -119,6 +120,7 @@ export function storeOver(
     tokens: tokenStore(engine, audit),
     rules: ruleStore(engine, audit),
     statuses: statusStore(engine, audit, maxContexts),
+    matrix: checkMatrix(engine),
     sessions: sessionStore(engine, audit),
     failures: failureStore(engine, audit),
     access: accessStore(engine, repositories),

@@ -74,7 +74,7 @@ export function tabTitle(repositoryName: string, sha: string, state: string): st
   return `${state} · ${repositoryName}@${shortId(sha)}`
 }
 
-function shortId(sha: string): string {
+export function shortId(sha: string): string {
   return sha.slice(0, 7)
 }
 

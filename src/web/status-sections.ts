@@ -105,7 +105,7 @@ function statusRow(status: ReportedStatus, { permission, stalledBefore, withAges
 }
 
 /** Renders a link. Checks the URL again, so that only http(s) URLs become links whatever the database holds. */
-function targetLink(target: string | null, content: Html): Html {
+export function targetLink(target: string | null, content: Html): Html {
   const href = target !== null && isHttpUrl(target) ? URL.parse(target)?.href : undefined
   return href ? html`<a href="${href}" rel="noopener noreferrer nofollow">${content}</a>` : content
 }

@@ -9,6 +9,7 @@ import { readForm } from '../http/body.ts'
 import type { Store } from '../store/store.ts'
 import { accountPages } from './account-pages.ts'
 import { badge } from './badge.ts'
+import { checksPage } from './checks-page.ts'
 import { commitPages } from './commit-pages.ts'
 import { docs } from './docs.ts'
 import type { SendErrorPage } from './error-page.ts'
@@ -97,5 +98,6 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
     await pages.register(repositoriesPage, pageOptions)
     await pages.register(repositoryPage, pageOptions)
     await pages.register(commitPages, pageOptions)
+    await pages.register(checksPage, pageOptions)
   })
 }

@@ -170,7 +170,7 @@ t.test('names are resolved after the access check', async (t) => {
       const path = `/alice/${repository}/commits/${name}`
       t.equal((await eve.get(path)).status, 404, path)
       t.equal((await anonymous.get(path)).headers.get('location'), `/login?next=${encodeURIComponent(path)}`)
-      for (const rest of [`live/${name}`])
+      for (const rest of [`checks?ref=${name}`, `live/${name}`])
         t.equal((await eve.get(`/alice/${repository}/${rest}`)).status, 404, rest)
     }
   }
@@ -307,4 +307,21 @@ t.test('statuses are shown when the files of a repository cannot be opened', asy
   t.match(body, 'cannot be opened')
   t.equal((await anonymous.get(page(silent))).status, 503)
   t.equal((await anonymous.get(page('main'))).status, 503)
+})
+
+t.test('the checks of a branch or tag', async (t) => {
+  const { name, path, commits, report } = await setUp()
+  git(path, 'tag', 'v1', commits[0] ?? '')
+  await report(commits[0] ?? '', 'ci/\u202emac', 'failure')
+  const checks = (query: string) => anonymous.get(`/alice/${name}/checks${query}`)
+  for (const query of ['', '?ref=', '?ref=main', '?ref=v1']) {
+    const { status, body } = await checks(query)
+    t.equal(status, 200, query)
+    t.match(body, '<bdi>ci/[U+202E]mac</bdi>')
+    t.match(body, `<code>${commits[0]?.slice(0, 7)}</code>`)
+  }
+  for (const wrong of ['nope', ':/Commit', '-v', '--all', '%00', 'main~1', commits[0] ?? ''])
+    t.equal((await checks(`?ref=${wrong}`)).status, 404, wrong)
+  await server.createRepository('alice/empty', { commits: 0 })
+  t.match((await anonymous.get('/alice/empty/checks')).body, 'No statuses have been reported')
 })

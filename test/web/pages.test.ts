@@ -64,6 +64,7 @@ t.test('a wrong method is 405 with Allow', async (t) => {
     '/docs': 'GET, HEAD',
     '/alice/rocket': 'GET, HEAD',
     '/alice/rocket/commits/feature/x': 'GET, HEAD',
+    '/alice/rocket/checks': 'GET, HEAD',
     '/bob/secret': 'GET, HEAD',
     '/no/body': 'GET, HEAD',
   }
@@ -90,6 +91,7 @@ t.test('HEAD is GET without the body', async (t) => {
     `/alice/rocket/commits/${commits[0]}`,
     `/alice/rocket/live/${commits[0]}`,
     '/alice/rocket/commits/main',
+    '/alice/rocket/checks',
   ]
   for (const path of [...paths, '/bob/secret', '/openapi.yaml', '/assets/style.css']) {
     const [get, head] = [await visitor.get(path), await visitor.visit('HEAD', path)]

@@ -1,0 +1,53 @@
+import type { FastifyInstance } from 'fastify'
+import { ServiceError } from '../errors.ts'
+import type { CommitLog } from '../git/log.ts'
+import type { RefLists } from '../git/refs.ts'
+import { connectionSignal } from '../http/connection-signal.ts'
+import { MATRIX_COMMITS } from '../store/check-matrix.ts'
+import type { Store } from '../store/store.ts'
+import { checksView } from './checks-views.ts'
+import type { SendErrorPage } from './error-page.ts'
+import { type RepositoryRoute, repositoryFinder } from './find-repository.ts'
+import { renderChunks } from './layout.ts'
+import type { PageScheduler } from './page-scheduler.ts'
+import { streamPage } from './stream-page.ts'
+import { visibleText } from './text.ts'
+
+interface ChecksPageOptions {
+  store: Store
+  commitLog: CommitLog
+  refs: RefLists
+  scheduler: PageScheduler
+  sendErrorPage: SendErrorPage
+}
+
+interface Route extends RepositoryRoute {
+  Querystring: { ref?: string | string[] }
+}
+
+/** Registers `/{owner}/{repo}/checks`: the checks of the newest commits of a branch or tag (`ref`). */
+export async function checksPage(app: FastifyInstance, options: ChecksPageOptions): Promise<void> {
+  const { store, commitLog, scheduler } = options
+  const findRepository = repositoryFinder(app, options)
+
+  app.get<Route>('/:owner/:repo/checks', async (request, reply) => {
+    const repository = await findRepository(request, reply)
+    if (!repository) return reply
+    const visit = [request.client.address, connectionSignal(request.raw.socket)] as const
+    const refs = await options.refs.list(repository, ...visit)
+    const [asked = ''] = [request.query.ref ?? ''].flat()
+    const found = asked === '' ? null : await options.refs.find(repository, refs, asked, ...visit)
+    if (asked !== '' && !found)
+      throw new ServiceError('commit_unknown', 'This repository has no branch or tag of this name.')
+    const first = found?.sha ?? refs.head
+    const history = first ? await commitLog.history(repository, { first }, ...visit) : { commits: [] }
+    const commits = history.commits.slice(0, MATRIX_COMMITS)
+    await scheduler.step(request)
+    const shas = commits.map(({ sha }) => sha)
+    const matrix = await store.matrix(repository.id, shas)
+    const ref = found?.name ?? refs.defaultBranch ?? ''
+    const title = `Checks of ${visibleText(ref)} · ${repository.owner}/${repository.name}`
+    const content = checksView({ repository, ref, commits, matrix })
+    return streamPage(request, reply, renderChunks({ title, visitor: request.visitor }, content), scheduler)
+  })
+}

@@ -1,0 +1,135 @@
+import { html } from 'hono/html'
+import type { Commit } from '../git/log.ts'
+import type { CheckMatrix, MatrixCell, MatrixColumn } from '../store/check-matrix.ts'
+import type { ListedRepository } from '../store/repository-listing.ts'
+import { formatTime } from '../store/time.ts'
+import { authorship } from './commit-summary.ts'
+import { shortId } from './commit-views.ts'
+import type { Html } from './layout.ts'
+import { targetLink } from './status-sections.ts'
+import { age, shownBeginning, shownText, visibleText } from './text.ts'
+
+/** The checks of the newest commits of a ref. */
+export interface ChecksView {
+  repository: ListedRepository
+  /** Name of the branch or tag; empty for a HEAD that is a commit. */
+  ref: string
+  commits: readonly Commit[]
+  matrix: CheckMatrix
+}
+
+/** Failing contexts that are described above the matrix. */
+const DESCRIBED = 5
+/** Characters of a subject. The page of the commit shows the rest. */
+const SUBJECT = 72
+
+/** Renders the matrix of checks in chunks: a row for each commit, a column for each context. */
+export async function* checksView({ repository, ref, commits, matrix }: ChecksView): AsyncGenerator<Html> {
+  const { owner, name } = repository
+  const failing = matrix.columns.filter((column) => column.failing)
+  yield html`<p class="crumbs"><a href="/${owner}/${name}">${owner} / ${name}</a></p>
+<h1>Checks${ref === '' ? '' : html` of ${shownText(ref)}`}</h1>
+`
+  if (matrix.columns.length === 0) {
+    yield html`<p class="empty">No statuses have been reported for the newest commits.</p>`
+    return
+  }
+  yield html`${failing.length > 0 ? failingView(repository, commits, failing) : html`<p class="lead">No check is failing.</p>`}
+<p class="faint" id="legend">The newest commit is first, and failing checks are on the left.${
+    matrix.omitted > 0
+      ? ` ${matrix.columns.length} checks are shown; ${matrix.omitted.toLocaleString('en')} more are left out.`
+      : ''
+  }</p>
+<div class="matrix" tabindex="0" role="group" aria-label="Checks by commit" aria-describedby="legend"><table>
+<thead>
+  <tr><th rowspan="2" scope="col">Commit</th>${groupsOf(matrix.columns).map(({ title, length }) =>
+    title === ''
+      ? html`<td colspan="${length}"></td>`
+      : html`<th scope="colgroup" colspan="${length}">${shownText(title)}</th>`,
+  )}</tr>
+  <tr>${matrix.columns.map(columnHead)}</tr>
+</thead>
+<tbody>
+`
+  for (const [index, commit] of commits.entries()) yield commitRow(repository, commit, index, matrix.columns)
+  yield html`</tbody></table></div>`
+}
+
+/** Renders since when contexts are failing. */
+function failingView(
+  { owner, name }: ListedRepository,
+  commits: readonly Commit[],
+  failing: readonly MatrixColumn[],
+): Html {
+  const item = (column: MatrixColumn) => {
+    const { first, length, neverPassed } = failingSince(column)
+    const commit = commits[first]
+    const count = `${length} ${length === 1 ? 'commit' : 'commits'}${neverPassed ? ', never passed here' : ''}`
+    return html`<li><span class="badge failure">failing</span> <strong>${shownText(column.context)}</strong> since
+      ${commit ? html`<a href="/${owner}/${name}/commits/${commit.sha}"><code>${shortId(commit.sha)}</code> ${shownBeginning(commit.subject, SUBJECT)}</a>${commit.date ? html`, ${age(commit.date)}` : ''}` : ''}
+      <span class="faint">(${count})</span></li>`
+  }
+  const more = failing.length - DESCRIBED
+  return html`<ul class="failing" aria-label="Failing checks">${failing.slice(0, DESCRIBED).map(item)}
+  ${more > 0 ? html`<li class="faint">and ${more} more in the first columns</li>` : ''}</ul>`
+}
+
+/**
+ * Returns the oldest commit of the failures that lead up to now. Commits on which the check has not completed count neither
+ * way.
+ *
+ * @returns `length` is the number of commits on which it failed; `neverPassed` is true if it passed on no commit of the matrix
+ * before, so an older commit may have broken it
+ */
+export function failingSince({ cells }: Pick<MatrixColumn, 'cells'>): {
+  first: number
+  length: number
+  neverPassed: boolean
+} {
+  let first = 0
+  let length = 0
+  for (const [index, cell] of cells.entries()) {
+    if (cell === undefined || cell.state === 'pending') continue
+    if (cell.state === 'success') return { first, length, neverPassed: false }
+    first = index
+    length++
+  }
+  return { first, length, neverPassed: true }
+}
+
+/** Returns runs of neighboring columns whose contexts begin alike, up to the first slash. */
+function groupsOf(columns: readonly MatrixColumn[]): { title: string; length: number }[] {
+  const groups: { title: string; length: number }[] = []
+  for (const { context } of columns) {
+    const title = context.includes('/') ? context.slice(0, context.indexOf('/')) : ''
+    const last = groups.at(-1)
+    if (last?.title === title) last.length++
+    else groups.push({ title, length: 1 })
+  }
+  return groups
+}
+
+function columnHead({ context }: MatrixColumn): Html {
+  const rest = context.slice(context.indexOf('/') + 1) || context
+  return html`<th scope="col" title="${visibleText(context)}"><span class="context">${shownText(rest)}</span></th>`
+}
+
+function commitRow(
+  { owner, name }: ListedRepository,
+  { sha, subject, author, date }: Commit,
+  index: number,
+  columns: readonly MatrixColumn[],
+): Html {
+  return html`<tr><th scope="row"><a href="/${owner}/${name}/commits/${sha}">${subject === '' ? shortId(sha) : shownBeginning(subject, SUBJECT)}</a>
+  <span class="faint"><code>${shortId(sha)}</code> <span class="who">${authorship({ author, date })}</span></span></th>${columns.map(
+    ({ context, cells }) => cellView(context, cells[index]),
+  )}</tr>
+`
+}
+
+function cellView(context: string, cell: MatrixCell | undefined): Html {
+  if (cell === undefined) return html`<td><span class="sr">no status</span></td>`
+  const title = `${visibleText(context)}: ${cell.state}, ${formatTime(cell.updatedAt).replace('T', ' ').replace('Z', ' UTC')}`
+  const content = html`<span class="cell" title="${title}">${cell.state}</span>`
+  return html`<td class="${cell.state}">${targetLink(cell.targetUrl, content)}</td>`
+}

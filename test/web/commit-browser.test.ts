@@ -1,0 +1,235 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import type { BrowserContextOptions, Page } from 'playwright-core'
+import t, { type Test } from 'tap'
+import { until } from '../git/sample-repository.ts'
+import { HOST, openBrowser } from '../helpers/browser.ts'
+import { git, pushCommits } from '../helpers/git.ts'
+import { startServer } from '../helpers/server.ts'
+
+const AXE = readFileSync(fileURLToPath(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
+
+const server = await startServer(t)
+const browser = await openBrowser(t)
+const url = server.url.replace('127.0.0.1', HOST)
+
+type State = 'pending' | 'success' | 'failure' | 'error'
+
+/** Creates a repository and returns its commits, the newest first, and a function that reports on them. */
+async function createRepository(name: string, count: number) {
+  const { path } = await server.createRepository(`alice/${name}`, { commits: 0 })
+  const commits = pushCommits(path, count).reverse()
+  const { id } = await server.store.repositories.get('alice', name)
+  const report = (sha: string, context: string, state: State, description: string | null = null) => {
+    const targetUrl = `https://ci.example.org/${encodeURIComponent(context)}`
+    return server.store.statuses.report({ repositoryId: id, sha, context, state, description, targetUrl })
+  }
+  return { path, commits, report, url: `${url}/alice/${name}` }
+}
+
+/** Opens a page. The test fails on console messages and script errors. */
+async function openPage(t: Test, options: BrowserContextOptions = {}): Promise<Page> {
+  const context = await browser.visitor(options)
+  t.teardown(() => context.close())
+  const page = await context.newPage()
+  const complaints: string[] = []
+  page.on('console', (message) => complaints.push(message.text()))
+  page.on('pageerror', (error) => complaints.push(error.message))
+  t.teardown(() => assert.deepEqual(complaints, []))
+  return page
+}
+
+const LOOKS: Record<string, BrowserContextOptions> = {
+  light: { colorScheme: 'light', viewport: { width: 1280, height: 860 } },
+  dark: { colorScheme: 'dark', viewport: { width: 1280, height: 860 } },
+  phone: { viewport: { width: 390, height: 800 }, isMobile: true, hasTouch: true },
+  'no JavaScript': { javaScriptEnabled: false, viewport: { width: 390, height: 800 } },
+}
+
+t.test('the first screen answers the questions of a visitor', async (t) => {
+  const { path, commits, report, url } = await createRepository('first-screen', 12)
+  const [tip = ''] = commits
+  for (let index = 0; index < 120; index++)
+    await report(tip, `ci/shard-${index}`, index === 77 ? 'failure' : index === 78 ? 'pending' : 'success')
+  for (const [index, sha] of commits.entries()) await report(sha, 'ci/mac', index < 5 ? 'failure' : 'success')
+  for (let index = 0; index < 60; index++) await report(commits[3] ?? '', `left/out-${index}`, 'success')
+  git(path, 'branch', 'feature/x', commits[7] ?? '')
+  const silent = commits[11] ?? ''
+  await report(silent, `${'long'.repeat(60)}\u202e`, 'pending', 'd'.repeat(1_000))
+
+  for (const [look, options] of Object.entries(LOOKS)) {
+    t.test(look, async (t) => {
+      const page = await openPage(t, { ...options, bypassCSP: true })
+      const height = options.viewport?.height ?? 0
+      const isOnFirstScreen = async (text: string) => {
+        const box = await page.getByText(text).first().boundingBox()
+        t.ok(box && box.y + box.height <= height, `${text} ends at ${box && box.y + box.height} px`)
+      }
+      const check = async (path: string) => {
+        await page.goto(url + path)
+        const [content = 0, window = 0] =
+          options.javaScriptEnabled === false
+            ? []
+            : await page.evaluate<number[]>(
+                '[document.scrollingElement.scrollWidth, document.scrollingElement.clientWidth]',
+              )
+        t.ok(content <= window, `${path}: ${content} px in a window of ${window} px`)
+        if (look !== 'light' && look !== 'dark') return
+        await page.evaluate(AXE)
+        // Only colors differ from the light look.
+        const rules = look === 'dark' ? "{ runOnly: ['color-contrast', 'link-in-text-block'] }" : '{}'
+        const { violations } = await page.evaluate<{ violations: Violation[] }>(`axe.run(${rules})`)
+        t.same(
+          violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target).join(' ')}`),
+          [],
+          path,
+        )
+      }
+
+      await check(`/commits/${tip}`)
+      t.equal(await page.title(), `✗ 2 failed · first-screen@${tip.slice(0, 7)}`)
+      for (const text of ['2 failed, 1 pending, 118 passed', 'ci/mac', 'ci/shard-77', 'ci/shard-78'])
+        await isOnFirstScreen(text)
+      t.equal(await page.isVisible('text=ci/shard-5'), false, 'passed checks are folded')
+      await page.fill('#q', 'shard-5')
+      await page.selectOption('#state', 'success')
+      await page.click('text=Filter')
+      await page.waitForURL('**?q=shard-5&state=success')
+      t.equal(await page.locator('tbody tr:visible').count(), 11)
+
+      await check('/checks')
+      const since = page.locator('.failing li').first()
+      t.match(
+        await since.textContent(),
+        new RegExp(`ci/mac since\\s+${commits[4]?.slice(0, 7)}.*5 commits`, 's'),
+      )
+      await isOnFirstScreen('ci/mac')
+      t.match(await page.textContent('#legend'), '50 checks are shown; 132 more are left out.')
+      t.equal(await page.locator('.matrix tbody tr').count(), 12)
+      t.equal(await page.locator('.matrix thead [scope=col]').count(), 51)
+      const firstColumn = await page.locator('.matrix tbody tr > :nth-child(2)').allTextContents()
+      t.same(firstColumn, [...Array(5).fill('failure'), ...Array(7).fill('success')])
+      t.equal(await page.getAttribute('.matrix td.failure a', 'href'), 'https://ci.example.org/ci%2Fmac')
+
+      await check('/checks?ref=feature%2Fx')
+      t.equal(await page.textContent('h1'), 'Checks of feature/x')
+      t.match(await page.textContent('.lead'), 'No check is failing.')
+      await check(`/commits/${silent}`)
+      t.match(await page.textContent('tbody th'), '[U+202E]')
+    })
+  }
+})
+
+t.test('a page is brought up to date while checks are pending', async (t) => {
+  const { commits, report, url } = await createRepository('live', 1)
+  const [sha = ''] = commits
+  for (let index = 0; index < 60; index++) await report(sha, `ci/job-${index}`, 'pending', 'waits')
+  const page = await openPage(t, LOOKS.light)
+  const answers: number[] = []
+  page.on('response', (response) => {
+    if (response.url().includes('/live/')) answers.push(response.status())
+  })
+  await page.clock.install()
+  await page.goto(`${url}/commits/${sha}`)
+  t.equal(await page.title(), `● 60 pending · live@${sha.slice(0, 7)}`)
+  /** Advances the clock of the page to its next request and returns the answer's status. */
+  const next = async () => {
+    const answer = page.waitForResponse(/\/live\//)
+    await page.clock.fastForward(60_000)
+    return (await answer).status()
+  }
+  t.same([await next(), await next()], [200, 304])
+
+  // The visitor reads row 40, has focused its link, and has selected a part of row 41.
+  const read = page.locator('tr', { hasText: 'ci/job-40' })
+  await read.scrollIntoViewIfNeeded()
+  await read.locator('a').focus()
+  await page.evaluate(`{
+    const [text] = [...document.querySelectorAll('tr')].filter((row) => row.textContent.includes('ci/job-41'))
+    getSelection().selectAllChildren(text.querySelector('bdi'))
+  }`)
+  const before = await read.boundingBox()
+  await report(sha, 'ci/job-0', 'failure', 'broken')
+  await report(sha, 'ci/job-1', 'failure', 'broken')
+  t.equal(await next(), 200)
+  await until(async () => (await page.title()).startsWith('✗ 2 failed'))
+  t.equal(await page.getAttribute('link[rel=icon]', 'href'), '/assets/icon-failure.svg')
+  t.equal(await page.textContent('p[role=status]'), '2 failed, 58 pending', 'announced')
+  t.equal(await page.textContent('#failed .count'), '2')
+  t.equal(await page.locator('#pending tbody tr').count(), 58)
+  const focus = () => page.evaluate<string>('document.activeElement.textContent')
+  const selection = () => page.evaluate<string>('getSelection().toString()')
+  t.equal(await focus(), 'ci/job-40')
+  t.equal(await selection(), 'ci/job-41')
+  const after = await read.boundingBox()
+  t.ok(before && after && Math.abs(before.y - after.y) < 2, `${before?.y} px, then ${after?.y} px`)
+
+  await report(sha, 'ci/job-40', 'success')
+  await report(sha, 'ci/job-41', 'success')
+  t.equal(await next(), 200)
+  await until(async () => (await page.locator('#passed tbody tr').count()) === 2)
+  t.same([await focus(), await selection()], ['ci/job-40', 'ci/job-41'], 'in rows that have moved')
+  t.match(
+    await page.textContent('#failed time'),
+    /^(just now|\d+ minutes? ago)$/,
+    'the script writes the ages',
+  )
+
+  t.test('not in a hidden tab', async (t) => {
+    const setHidden = (hidden: boolean) =>
+      page.evaluate(`Object.defineProperty(document, 'hidden', { configurable: true, value: ${hidden} })
+        document.dispatchEvent(new Event('visibilitychange'))`)
+    await setHidden(true)
+    const count = answers.length
+    await page.clock.fastForward(600_000)
+    t.equal(answers.length, count)
+    const answer = page.waitForResponse(/\/live\//)
+    await setHidden(false)
+    t.equal((await answer).status(), 304, 'at once when it is shown again')
+  })
+
+  t.test('not when the visitor may not see it any more', async (t) => {
+    const other = await openPage(t)
+    await other.clock.install()
+    await other.goto(`${url}/commits/${sha}`)
+    await server.store.repositories.setVisibility('alice', 'live', 'private')
+    await other.clock.fastForward(10_000)
+    await other.getByText('This page is no longer updated. Reload it.').waitFor()
+    t.equal((await other.context().cookies()).length, 0, 'without asking for the sign-in page')
+    await server.store.repositories.setVisibility('alice', 'live', 'public')
+  })
+
+  t.test('not when nothing is pending any more', async (t) => {
+    for (let index = 0; index < 60; index++) await report(sha, `ci/job-${index}`, 'success')
+    t.equal(await next(), 200)
+    await until(async () => (await page.title()).startsWith('✓ 60 passed'))
+    const count = answers.length
+    await page.clock.fastForward(600_000)
+    t.equal(answers.length, count)
+    t.equal(await page.locator('#failed').count(), 0)
+  })
+})
+
+t.test('the matrix can be read with the keyboard', async (t) => {
+  const { commits, report, url } = await createRepository('keys', 2)
+  for (let index = 0; index < 40; index++) await report(commits[0] ?? '', `ci/job-${index}`, 'success')
+  const page = await openPage(t, LOOKS.light)
+  await page.goto(`${url}/checks`)
+  for (let presses = 0; presses < 20; presses++) {
+    await page.keyboard.press('Tab')
+    if ((await page.locator('.matrix:focus').count()) > 0) break
+  }
+  const offset = () => page.evaluate<number>('document.querySelector(".matrix").scrollLeft')
+  t.equal(await offset(), 0)
+  await page.keyboard.press('ArrowRight')
+  await until(async () => (await offset()) > 0)
+  await page.keyboard.press('Tab')
+  await page.keyboard.press('Tab')
+  t.equal(await page.evaluate('document.activeElement.href'), 'https://ci.example.org/ci%2Fjob-0')
+})
+
+interface Violation {
+  id: string
+  nodes: { target: string[] }[]
+}
