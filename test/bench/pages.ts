@@ -56,6 +56,11 @@ export async function measurePages(
       name: `commit with ${MANY.toLocaleString('en')} contexts`,
       path: () => `/large/large/commits/${commits[30]}`,
     },
+    {
+      name: `changes of a commit with ${MANY.toLocaleString('en')} contexts`,
+      path: () => `/large/large/live/${commits[30]}`,
+    },
+    { name: 'checks', path: () => '/large/large/checks' },
     { name: 'badge', path: () => '/large/large/badge.svg' },
   ]
   const client = await KeepAliveClient.open(server.url)
