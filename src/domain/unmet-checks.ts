@@ -1,3 +1,4 @@
+import { combinedState } from './combined-state.ts'
 import { type ReportedContext, verdictOf } from './verdict.ts'
 
 /** Longest name in a reason, in code points, and the most reasons that are spelled out. */
@@ -5,7 +6,6 @@ const MAX_NAME = 100
 const MAX_REASONS = 3
 /** Characters that could change how a terminal shows the text around them. */
 const HIDDEN = /[\p{Cc}\p{Bidi_Control}\u2028\u2029\u200b\u2060\ufeff]/gu
-const WORDS = { success: '', pending: 'is pending', failure: 'reported failure', error: 'reported error' }
 
 /**
  * Says in one line why a commit does not meet required checks: `ci/test has not reported, lint is pending`. Returns null if
@@ -25,8 +25,8 @@ export function unmetChecks(
       .filter(({ state }) => state === null)
       .map(({ pattern }) => `${shown(pattern)} has not reported`),
     ...reported
-      .filter(({ context, state }) => state !== 'success' && contexts.has(context))
-      .map(({ context, state }) => `${shown(context)} ${WORDS[state]}`),
+      .filter(({ context, state }) => combinedState([state]) !== 'success' && contexts.has(context))
+      .map(({ context, state }) => `${shown(context)} ${state === 'pending' ? 'is' : 'reported'} ${state}`),
   ]
   const more = unmet.length - MAX_REASONS
   return unmet.slice(0, MAX_REASONS).join(', ') + (more > 0 ? `, and ${more} more` : '')

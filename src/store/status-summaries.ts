@@ -16,7 +16,8 @@ export interface StatusSummary {
 
 /** The summary of a commit without statuses. */
 export const NO_STATUSES: StatusSummary = {
-  counts: { pending: 0, success: 0, failure: 0, error: 0 },
+  // The contract's states are the keys of the counts.
+  counts: Object.fromEntries(schemas.State.enum.map((state) => [state, 0])) as StatusCounts,
   failed: [],
 }
 

@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { html } from 'hono/html'
+import { type CombinedState, combinedState } from '../domain/combined-state.ts'
 import { ServiceError } from '../errors.ts'
 import type { RefLists } from '../git/refs.ts'
 import { applyErrorHeaders, asServiceError } from '../hooks/error-replies.ts'
@@ -24,7 +25,7 @@ interface Route extends RepositoryRoute {
   Querystring: { ref?: string | string[]; context?: string | string[] }
 }
 
-type Message = StatusState | 'no status' | 'unknown' | 'unavailable'
+type Message = StatusState | keyof typeof NOTES
 
 /** Seconds for which caches may show a badge. */
 const MAX_AGE = 60
@@ -35,15 +36,9 @@ const LABEL_LENGTH = 40
 const POLICY = "default-src 'none'; frame-ancestors 'none'; sandbox"
 
 /** Colors on which white text is readable, on light and dark pages. */
-const COLORS: Record<Message, string> = {
-  success: '#1a7540',
-  failure: '#b3261e',
-  error: '#b3261e',
-  pending: '#8a5a00',
-  'no status': '#59636b',
-  unknown: '#59636b',
-  unavailable: '#59636b',
-}
+const COLORS: Record<CombinedState, string> = { success: '#1a7540', pending: '#8a5a00', failure: '#b3261e' }
+/** Messages that are no state, and their colors. */
+const NOTES = { 'no status': '#59636b', unknown: '#59636b', unavailable: '#59636b' } as const
 
 /**
  * Registers `/{owner}/{repo}/badge.svg`: the state of a branch or tag (`ref`; by default HEAD), or of one context on it.
@@ -115,10 +110,18 @@ function badgeView(label: string, message: Message) {
   return html`<svg xmlns="http://www.w3.org/2000/svg" width="${left + right}" height="20" viewBox="0 0 ${left + right} 20" role="img" aria-label="${full}: ${message}">
 <title>${full}: ${message}</title>
 <clipPath id="r"><rect width="${left + right}" height="20" rx="4"/></clipPath>
-<g clip-path="url(#r)"><rect width="${left}" height="20" fill="#3b4345"/><rect x="${left}" width="${right}" height="20" fill="${COLORS[message]}"/></g>
+<g clip-path="url(#r)"><rect width="${left}" height="20" fill="#3b4345"/><rect x="${left}" width="${right}" height="20" fill="${colorOf(message)}"/></g>
 <g fill="#fff" font-family="Verdana,DejaVu Sans,Geneva,sans-serif" font-size="11">${text(shown, 6, left)}${text(message, left + 6, right)}</g>
 </svg>
 `
+}
+
+function colorOf(message: Message): string {
+  return isNote(message) ? NOTES[message] : COLORS[combinedState([message]) ?? 'pending']
+}
+
+function isNote(message: Message): message is keyof typeof NOTES {
+  return message in NOTES
 }
 
 /** Returns the text with visible symbols for control characters, and without the characters that XML excludes. */

@@ -53,6 +53,9 @@ export const repositoryPage: Expectation = (presented, way, repository) => {
   return caller === 'anonymous' ? 303 : 404
 }
 
+/** Rules for what looks at no credential: a badge. */
+export const publicOnly: Expectation = (_presented, _way, repository) => (repository === 'public' ? 200 : 404)
+
 /** Rules for pages that require sign-in. @param status for signed-in users */
 export function signedIn(status: number): Expectation {
   return (presented, way) => (recognizedAs('page', presented, way) === 'anonymous' ? 303 : status)
