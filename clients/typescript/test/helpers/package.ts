@@ -1,7 +1,8 @@
 import { execFile } from 'node:child_process'
-import { cpSync, mkdirSync, writeFileSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { chmodSync, cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
+import type { Test } from 'tap'
 
 const root = resolve(import.meta.dirname, '../../../..')
 const client = join(root, 'clients/typescript')
@@ -49,6 +50,17 @@ export async function pack(folder: string): Promise<Packed> {
   }
 }
 
+/** Unpacks the package into `project`, as npm would install it, with this repository's copies of its dependencies. */
+export async function unpack(tarball: string, project: string): Promise<void> {
+  const place = join(project, 'node_modules/@commit-status/client')
+  mkdirSync(place, { recursive: true })
+  await execute(project, 'tar', ['-xzf', tarball, '-C', place, '--strip-components=1'])
+  chmodSync(join(place, 'dist/cli/main.js'), 0o755)
+  mkdirSync(join(project, 'node_modules/.bin'))
+  symlinkSync('../@commit-status/client/dist/cli/main.js', join(project, 'node_modules/.bin/commit-status'))
+  symlinkSync(join(root, 'node_modules'), join(dirname(project), 'node_modules'))
+}
+
 /** Installs Node 20 below a folder, locked by its hash, and gives the folder that holds `node`. */
 export async function installNode20(folder: string): Promise<string> {
   const place = join(folder, 'node-20')
@@ -86,4 +98,39 @@ export async function compileConsumer(
   writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions }))
   await execute(folder, process.execPath, [tsc, '-p', '.'])
   return folder
+}
+
+interface Installation {
+  /** A folder in which the package is installed. */
+  project: string
+  /** Folder of the `node` to run. */
+  node: string
+  /** Folders of compiled consumers. */
+  consumers: readonly string[]
+  url: string
+  token: string
+  commit: string
+}
+
+/** Reports, reads, waits and runs a command with an installed package: through its consumers and its command line. */
+export async function exercise(
+  t: Test,
+  { project, node, consumers, url, token, commit }: Installation,
+): Promise<void> {
+  const env = { PATH: `${node}:${process.env.PATH}`, COMMIT_STATUS_URL: url, COMMIT_STATUS_TOKEN: token }
+  const version = (await execute(project, 'node', ['--version'], env)).trim()
+  for (const consumer of consumers) {
+    const script = `const { exercise } = await import('${consumer}/consumer.js')
+      console.log(await exercise('${url}', process.env.COMMIT_STATUS_TOKEN, '${commit}'))`
+    const args = ['--input-type=module', '--eval', script]
+    t.equal(await execute(project, 'node', args, env), "[ 'success', 'true', 'success' ]\n")
+  }
+  const cli = (...args: string[]) => execute(project, 'node_modules/.bin/commit-status', args, env)
+  await cli('report', '--sha', commit, '--state', 'success', '--context', 'a')
+  t.equal(
+    await cli('run', '--sha', commit, '--context', 'b', '--', 'node', '-p', 'process.version'),
+    `${version}\n`,
+  )
+  t.match(await cli('get', commit), /^combined: success\nsuccess {2}a\nsuccess {2}b {9}passed in/)
+  t.equal(await cli('wait', commit, '--settle', '0s', '--require', 'a', 'b'), 'success: 3 success\n')
 }
