@@ -32,11 +32,12 @@ export function createGetVerdict({ statuses, rules }: Store, commits: CommitsOf)
     if (rows.length > MANY) await caller.admit()
     const body = verdictOf(rows, patterns)
     if (performance.now() >= until) return { status: 200, body }
-    // A large commit's patterns can list many contexts, so a waiting request does not keep the body.
+    // The body can be large, so a waiting request does not keep it.
     const known = digest(body)
     const wait = {
       until,
       contexts: rows.length,
+      comparisons: rows.length * patterns.length,
       hasChanged: (reported: Parameters<typeof verdictOf>[0]) =>
         digest(verdictOf(reported, patterns)) !== known,
     }
@@ -58,6 +59,9 @@ export function createGetVerdict({ statuses, rules }: Store, commits: CommitsOf)
   }
 }
 
-function digest(verdict: CommitVerdict): string {
-  return hash('sha1', JSON.stringify(verdict))
+/** Returns what changes if and only if the verdict does, for the same patterns: it names each matched context once. */
+function digest({ verdict, state, required }: CommitVerdict): string {
+  const contexts = new Set(required.flatMap((pattern) => pattern.contexts))
+  const states = required.map((pattern) => pattern.state)
+  return hash('sha1', JSON.stringify([verdict, state, states, [...contexts]]))
 }

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { ReportedContext } from '../domain/verdict.ts'
 import type { CommitKey } from '../store/statuses.ts'
 import type { Store } from '../store/store.ts'
+import { runInSlices } from '../util/run-in-slices.ts'
 
 /*
  * A request waits until the contexts of a commit, with their states, have changed in a way that matters to it:
@@ -18,7 +19,8 @@ import type { Store } from '../store/store.ts'
  *
  * Contents are compared, since `updated_at` has whole seconds: two reports of one second are told apart. A waiter's first
  * look asks it in any case, so that nothing is missed that changed between its own read and the look. A look costs time in
- * proportion to the contexts of all waited commits. They are bounded, and looks take at most a fifth of the time.
+ * proportion to the contexts of all waited commits, and to the comparisons of contexts with the patterns of all waiters.
+ * Both are bounded, waiters are asked in slices, and looks take at most a fifth of the time.
  */
 
 /** Milliseconds between two looks. */
@@ -34,9 +36,16 @@ export interface WaitLimits {
   perClient: number
   /** Contexts of all commits that are waited for, together. */
   contexts: number
+  /** Comparisons of a context with a pattern that all waiting requests need for an answer, together. */
+  comparisons: number
 }
 
-const DEFAULT_WAIT_LIMITS: WaitLimits = { total: 1_000, perClient: 100, contexts: 50_000 }
+const DEFAULT_WAIT_LIMITS: WaitLimits = {
+  total: 1_000,
+  perClient: 100,
+  contexts: 50_000,
+  comparisons: 2_000_000,
+}
 
 /** What a request waits for. */
 export interface Wait {
@@ -44,6 +53,8 @@ export interface Wait {
   until: number
   /** How many contexts the commit has. */
   contexts: number
+  /** How many contexts the request compares with patterns. */
+  comparisons: number
   /** Returns whether the request has something else to answer. */
   hasChanged(reported: readonly ReportedContext[]): boolean
 }
@@ -82,6 +93,7 @@ export class Waiters {
   #isClosed = false
   #size = 0
   #contexts = 0
+  #comparisons = 0
 
   constructor(source: Source, limits: Partial<WaitLimits> = {}) {
     this.#source = source
@@ -103,9 +115,10 @@ export class Waiters {
   async wait(key: CommitKey, wait: Wait, client: string, signal: AbortSignal): Promise<boolean> {
     signal.throwIfAborted()
     const known = this.#commits.get(nameOf(key))
-    if (this.#isClosed || !this.#hasRoom(client, known ? 0 : wait.contexts)) return false
+    if (this.#isClosed || !this.#hasRoom(client, known ? 0 : wait.contexts, wait.comparisons)) return false
     const commit = known ?? this.#add(key, wait.contexts)
     this.#count(client, 1)
+    this.#comparisons += wait.comparisons
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     const waiter: Waiter = {
       hasChanged: wait.hasChanged,
@@ -124,6 +137,7 @@ export class Waiters {
       clearTimeout(timer)
       signal.removeEventListener('abort', disconnect)
       this.#count(client, -1)
+      this.#comparisons -= wait.comparisons
       commit.waiters.delete(waiter)
       if (commit.waiters.size === 0) this.#remove(commit)
     }
@@ -185,17 +199,21 @@ export class Waiters {
     try {
       for (const { contents, ...key } of await this.#source.contents(commits.map(({ key }) => key))) {
         const commit = this.#commits.get(nameOf(key))
-        if (commit) endChanged(commit, contents)
+        if (commit) await endChanged(commit, contents)
       }
     } catch (error) {
       endAll(commits, error)
     }
   }
 
-  #hasRoom(client: string, contexts: number): boolean {
-    const { total, perClient, contexts: most } = this.#limits
-    const isFull = this.#size >= total || (this.#perClient.get(client) ?? 0) >= perClient
-    return !isFull && this.#contexts + contexts <= most
+  #hasRoom(client: string, contexts: number, comparisons: number): boolean {
+    const limits = this.#limits
+    return (
+      this.#size < limits.total &&
+      (this.#perClient.get(client) ?? 0) < limits.perClient &&
+      this.#contexts + contexts <= limits.contexts &&
+      this.#comparisons + comparisons <= limits.comparisons
+    )
   }
 
   #count(client: string, change: 1 | -1): void {
@@ -229,16 +247,20 @@ function hasNewWaiter({ waiters }: WaitedCommit): boolean {
 }
 
 /** Ends the waits of a commit that its contents concern. Asks each of them once about the same contents. */
-function endChanged(commit: WaitedCommit, contents: string | null): void {
+async function endChanged(commit: WaitedCommit, contents: string | null): Promise<void> {
   // Comparing a text with itself takes no time.
   if (commit.contents !== contents) commit.contents = contents
-  let reported: ReportedContext[] | undefined
-  for (const waiter of commit.waiters) {
-    if (waiter.seen === commit.contents) continue
-    waiter.seen = commit.contents
-    reported ??= parse(contents)
+  const current = commit.contents
+  const asked = [...commit.waiters].filter(({ seen }) => seen !== current)
+  if (asked.length === 0) return
+  const reported = parse(current)
+  await runInSlices(() => {
+    const waiter = asked.pop()
+    if (waiter === undefined) return false
+    waiter.seen = current
     if (waiter.hasChanged(reported)) waiter.end()
-  }
+    return asked.length > 0
+  })
 }
 
 function parse(contents: string | null): ReportedContext[] {

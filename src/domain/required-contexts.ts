@@ -1,5 +1,5 @@
 import type { AppliedRule } from '../store/rules.ts'
-import { matchesPattern } from '../util/pattern.ts'
+import { patternMatcher } from '../util/pattern.ts'
 
 /** What the rules of a repository say about the contexts of one commit, whichever branch it may get to. */
 export interface RequiredContexts {
@@ -24,7 +24,7 @@ export function requiredContexts(
     branches.set(name, [...new Set([...(branches.get(name) ?? []), branchPattern])])
   for (const { branchPattern, required } of rules) {
     for (const pattern of required) {
-      const matching = contexts.filter((context) => matchesPattern(pattern, context))
+      const matching = contexts.filter(patternMatcher(pattern))
       for (const context of matching) add(found.reported, context, branchPattern)
       if (matching.length === 0) add(found.missing, pattern, branchPattern)
     }

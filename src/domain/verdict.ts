@@ -1,5 +1,5 @@
 import type { components } from '../../generated/schema.ts'
-import { matchesPattern } from '../util/pattern.ts'
+import { patternMatcher } from '../util/pattern.ts'
 import { combinedState } from './combined-state.ts'
 
 export type CommitVerdict = components['schemas']['CommitVerdict']
@@ -21,7 +21,8 @@ export type ReportedContext = Pick<components['schemas']['Status'], 'context' | 
 export function verdictOf(reported: readonly ReportedContext[], patterns: readonly string[]): CommitVerdict {
   const state = stateOf(reported)
   const required = patterns.map((pattern) => {
-    const matching = reported.filter(({ context }) => matchesPattern(pattern, context))
+    const matches = patternMatcher(pattern)
+    const matching = reported.filter(({ context }) => matches(context))
     return { pattern, state: stateOf(matching), contexts: matching.map(({ context }) => context) }
   })
   const states = patterns.length === 0 ? [state] : required.map((pattern) => pattern.state)

@@ -229,7 +229,7 @@ for (const database of databases) {
 
     t.test('beyond the limits answers come at once', async (t) => {
       const { report, ask, hold, untilWaiting } = await setUp(t, database, {
-        waits: { perClient: 2, contexts: 3 },
+        waits: { perClient: 2, contexts: 3, comparisons: 5 },
       })
       const etag = (await ask()).headers.get('etag') ?? ''
       const held = [await hold(), await hold()]
@@ -245,7 +245,16 @@ for (const database of databases) {
       for (const { answer } of held) t.equal((await answer).status, 200)
       await untilWaiting(0)
 
-      for (const context of ['b', 'c', 'd']) await report(context, 'success')
+      const patterns = 'require=1&require=2&require=3&'
+      const compared = (await ask(`?${patterns}`)).headers.get('etag') ?? ''
+      const { answer } = await hold(`?${patterns}`)
+      const third = await ask(`?${patterns}wait=25`, { 'if-none-match': compared })
+      t.equal(third.headers.get('retry-after'), '5', 'comparisons of contexts with patterns')
+      await report('2', 'success')
+      t.equal((await answer).status, 200)
+      await untilWaiting(0)
+
+      for (const context of ['c', 'd']) await report(context, 'success')
       const large = (await ask()).headers.get('etag') ?? ''
       t.equal((await ask('?wait=25', { 'if-none-match': large })).headers.get('retry-after'), '5', 'contexts')
     })
