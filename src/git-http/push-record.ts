@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises'
 import type { PushResult } from '../git/push-observer.ts'
-import { readRefIds } from '../git/ref-ids.ts'
+import { readRefIds } from '../git/ref-graph.ts'
 import type { Audit, Pusher } from '../store/audit.ts'
 
 /** How long storing an event is retried while the database is unavailable, and how often, in milliseconds. */
@@ -76,9 +76,11 @@ async function findUpdated(gitDir: string, result: PushResult): Promise<PushResu
       gitDir,
       asked.map(({ ref }) => ref),
     )
-    const updates = asked.filter((update) =>
-      /^0+$/.test(update.new) ? !refs.has(update.ref) : refs.get(update.ref) === update.new,
-    )
+    const updates = asked.filter(({ ref, new: id }) => {
+      // git cannot be asked for a name that is not UTF-8.
+      if (ref.includes('\ufffd')) return true
+      return /^0+$/.test(id) ? !refs.has(ref) : refs.get(ref) === id
+    })
     return { ...result, updates, more: updates.length > 0 ? result.more : 0 }
   } catch {
     return { ...result, updates: asked }

@@ -1,16 +1,12 @@
-import { execFile } from 'node:child_process'
 import { open, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
 import { syncPath } from '../util/durable.ts'
-import { gitEnvironment } from './environment.ts'
+import { textOf } from './config-check.ts'
 import { fileState, statIfExists } from './file-state.ts'
 import { readHead } from './head.ts'
 import { readRefs } from './refs-reader.ts'
 import { unavailable } from './repository-health.ts'
-import type { GitTarget } from './run-git.ts'
-
-const run = promisify(execFile)
+import { type GitTarget, readGit } from './run-git.ts'
 
 const LIMITS = { count: 1_000, timeout: 10_000 }
 /** Setting of a repository: a branch without commits that an administrator has chosen, so that HEAD keeps it. */
@@ -66,7 +62,7 @@ export async function followFirstBranch(
  */
 export async function setDefaultBranch(target: GitTarget, branch: string, keep: boolean): Promise<void> {
   if (keep) {
-    await git(target, 'config', CHOSEN, branch)
+    await readGit(target.gitDir, ['config', CHOSEN, branch])
     await syncPath(join(target.path, 'config'))
   }
   await changeHead(target, async () => branch)
@@ -80,7 +76,7 @@ async function changeHead(target: GitTarget, choose: () => Promise<string | unde
   if ((await statIfExists(join(path, 'reftable'))) !== null) {
     const branch = await choose()
     if (branch === undefined) return
-    await git(target, 'symbolic-ref', 'HEAD', `refs/heads/${branch}`)
+    await readGit(target.gitDir, ['symbolic-ref', 'HEAD', `refs/heads/${branch}`])
     return syncPath(join(path, 'reftable'))
   }
   const [head, lock] = [join(path, 'HEAD'), join(path, 'HEAD.lock')]
@@ -112,15 +108,8 @@ async function isLooseRef(path: string): Promise<boolean> {
   return (await fileState(last).catch(() => ({ stamp: '' }))).stamp !== ''
 }
 
-async function chosenBranch(target: GitTarget): Promise<string> {
-  const options = { env: gitEnvironment(target.gitDir), cwd: '/' }
+async function chosenBranch({ gitDir }: GitTarget): Promise<string> {
   // Fails if it is not set.
-  const found = await run('git', ['--git-dir', target.gitDir, 'config', '--get', CHOSEN], options).catch(
-    () => null,
-  )
-  return found?.stdout.trim() ?? ''
-}
-
-async function git({ gitDir }: GitTarget, ...args: string[]): Promise<void> {
-  await run('git', ['--git-dir', gitDir, ...args], { env: gitEnvironment(gitDir), cwd: '/' })
+  const found = await readGit(gitDir, ['config', '--get', CHOSEN]).catch(() => '')
+  return textOf(found).trim()
 }

@@ -1,6 +1,7 @@
 import type { Duplex } from 'node:stream'
+import { PacketReader, packet } from './pkt-line.ts'
 
-/** One update that a push asks for. */
+/** One update of a push. */
 export interface RefUpdate {
   /** Its full name as git sent it. The bytes are decoded as Latin-1, because they may not be UTF-8. */
   ref: string
@@ -24,8 +25,6 @@ export interface PushedRefs {
 /** Decides which refs are not updated. Returns a reason for each of them. */
 export type DecideRefs = (pushed: PushedRefs) => Promise<Map<string, string>>
 
-const LENGTH_DIGITS = 4
-const MAX_PACKET = 65_520
 /** Bytes of all commands of a push. */
 const MAX_INPUT = 8 * 1024 * 1024
 const UPDATE = /^([0-9a-f]{40}|[0-9a-f]{64}) ([0-9a-f]{40}|[0-9a-f]{64}) (refs\/.+)$/s
@@ -47,26 +46,19 @@ const UNSAFE = /[^\x21-\x7e\x80-\xff]/
  */
 export function serveProcReceive(channel: Duplex, gitDir: string, decide: DecideRefs): void {
   const closed = new AbortController()
-  let input = Buffer.alloc(0)
-  let greeting: string | undefined
   const lines: string[] = []
+  let greeting: string | undefined
   let received = 0
-  let answered = false
 
-  /** Takes the complete packets at the start of the input. */
-  function take(): void {
-    while (!answered && input.length >= LENGTH_DIGITS) {
-      const length = Number.parseInt(input.toString('latin1', 0, LENGTH_DIGITS), 16)
-      const isFlush = length === 0
-      if (!isFlush && !(length >= LENGTH_DIGITS && length <= MAX_PACKET)) throw new Error('malformed packet')
-      if (input.length < length) return
-      const line = input.toString('latin1', LENGTH_DIGITS, Math.max(LENGTH_DIGITS, length)).replace(/\n$/, '')
-      input = input.subarray(isFlush ? LENGTH_DIGITS : length)
-      if (!isFlush) lines.push(line)
-      else if (greeting === undefined) greet(lines.splice(0))
-      else answer(greeting, lines)
+  const reader = new PacketReader((packet) => {
+    if (packet !== null) lines.push(packet.toString('latin1').replace(/\n$/, ''))
+    else if (greeting === undefined) greet(lines.splice(0))
+    else {
+      answer(greeting, lines)
+      return false
     }
-  }
+    return true
+  })
 
   function greet([first = '']: string[]): void {
     if (!/^version=1(?:\0|$)/.test(first)) throw new Error('unknown version of the protocol')
@@ -75,7 +67,6 @@ export function serveProcReceive(channel: Duplex, gitDir: string, decide: Decide
   }
 
   function answer(greeting: string, lines: readonly string[]): void {
-    answered = true
     const [, features = ''] = greeting.split('\0')
     const updates = lines.map(parseUpdate).filter((update) => update !== null)
     const pushed = { updates, atomic: features.split(' ').includes('atomic'), gitDir, signal: closed.signal }
@@ -87,11 +78,9 @@ export function serveProcReceive(channel: Duplex, gitDir: string, decide: Decide
 
   channel.on('data', (chunk: Buffer) => {
     received += chunk.length
-    if (answered) return
     try {
       if (received > MAX_INPUT) throw new Error('too many refs in one push')
-      input = Buffer.concat([input, chunk])
-      take()
+      reader.read(chunk)
     } catch (error) {
       channel.destroy(error instanceof Error ? error : new Error(String(error)))
     }
@@ -115,9 +104,4 @@ function reportOf(updates: readonly RefUpdate[], refused: ReadonlyMap<string, st
     return packet(`ng ${ref} ${Buffer.from(reason).toString('latin1')}`)
   })
   return Buffer.from(`${packets.join('')}0000`, 'latin1')
-}
-
-function packet(text: string): string {
-  const content = text.slice(0, MAX_PACKET - LENGTH_DIGITS)
-  return (content.length + LENGTH_DIGITS).toString(16).padStart(LENGTH_DIGITS, '0') + content
 }

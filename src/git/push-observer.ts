@@ -1,14 +1,10 @@
-/** A ref that a push moves: `old` is all zeros for a new ref, `new` for one that is deleted. */
-export interface PushedRef {
-  ref: string
-  old: string
-  new: string
-}
+import { PacketReader } from './pkt-line.ts'
+import type { RefUpdate } from './proc-receive.ts'
 
 /** The refs that git updated for a push. */
 export interface PushResult {
-  /** The first ones. */
-  updates: PushedRef[]
+  /** The first ones. Unlike in the protocol, names that are UTF-8 are decoded as such. */
+  updates: RefUpdate[]
   /** Number of further ones. */
   more: number
   /** Whether git ended without a report: then `updates` are those that the client asked for. */
@@ -33,8 +29,8 @@ const COMMAND = /^([0-9a-f]{40}|[0-9a-f]{64}) ([0-9a-f]{40}|[0-9a-f]{64}) ([^\0\
  * no report; then the result is marked as `unreported`.
  */
 export class PushObserver {
-  readonly #commands = new Map<string, PushedRef>()
-  readonly #updated: PushedRef[] = []
+  readonly #commands = new Map<string, RefUpdate>()
+  readonly #updated: RefUpdate[] = []
   readonly #request = new PacketReader((packet) => this.#takeCommand(packet))
   readonly #report = new PacketReader((packet) => this.#takeReport(packet))
   readonly #answer = new PacketReader((packet) => this.#takeAnswer(packet))
@@ -45,20 +41,18 @@ export class PushObserver {
 
   /** Takes the next bytes of the request, decompressed. */
   request(chunk: Buffer): void {
-    this.#request.read(chunk)
+    readPackets(this.#request, chunk)
   }
 
   /** Takes the next bytes of the body of git's answer. */
   answer(chunk: Buffer): void {
-    const reader = this.#capabilities.has('side-band-64k') ? this.#answer : this.#report
-    reader.read(chunk)
+    readPackets(this.#capabilities.has('side-band-64k') ? this.#answer : this.#report, chunk)
   }
 
   /** Returns what git updated. Call it when git has ended. */
   result(): PushResult {
     const known = this.#reported ? this.#updated : [...this.#commands.values()].slice(0, MAX_UPDATES)
     const total = this.#reported ? this.#accepted : this.#asked
-    // Refs are bytes; most are UTF-8.
     const updates = known.map((update) => ({ ...update, ref: Buffer.from(update.ref, 'latin1').toString() }))
     return { updates, more: total - updates.length, unreported: !this.#reported }
   }
@@ -99,45 +93,11 @@ export class PushObserver {
   }
 }
 
-const LENGTH_DIGITS = 4
-
-/** Splits a stream into packets (gitprotocol-common(5), "pkt-line format"). Holds at most one packet: 64 KiB. */
-class PacketReader {
-  readonly #take: (packet: Buffer | null) => boolean
-  #rest: Buffer = Buffer.alloc(0)
-  #ended = false
-
-  /** @param take receives the content of a packet, null for a flush packet; returns whether others follow */
-  constructor(take: (packet: Buffer | null) => boolean) {
-    this.#take = take
-  }
-
-  read(chunk: Buffer): void {
-    if (this.#ended) return
-    this.#rest = this.#rest.length > 0 ? Buffer.concat([this.#rest, chunk]) : chunk
-    while (this.#rest.length >= LENGTH_DIGITS) {
-      const digits = this.#rest.toString('latin1', 0, LENGTH_DIGITS)
-      const length = /^[0-9a-f]{4}$/i.test(digits) ? Number.parseInt(digits, 16) : -1
-      const isFlush = length === 0
-      // git ends at a malformed packet, too.
-      if (!isFlush && length < LENGTH_DIGITS) {
-        this.#end()
-        return
-      }
-      if (this.#rest.length < length) return
-      const goesOn = this.#take(isFlush ? null : this.#rest.subarray(LENGTH_DIGITS, length))
-      if (!goesOn) {
-        this.#end()
-        return
-      }
-      this.#rest = this.#rest.subarray(isFlush ? LENGTH_DIGITS : length)
-    }
-    // Not a part of the chunk, whose memory would be held.
-    this.#rest = Buffer.from(this.#rest)
-  }
-
-  #end(): void {
-    this.#ended = true
-    this.#rest = Buffer.alloc(0)
+/** Reads packets up to a malformed one, at which git ends too. */
+function readPackets(reader: PacketReader, chunk: Buffer): void {
+  try {
+    reader.read(chunk)
+  } catch {
+    // The reader ignores what follows.
   }
 }

@@ -1,9 +1,6 @@
-import { execFile } from 'node:child_process'
-import { promisify } from 'node:util'
-import { gitEnvironment } from './environment.ts'
+import { textOf } from './config-check.ts'
+import { readGit } from './run-git.ts'
 
-const run = promisify(execFile)
-const MAX_OUTPUT = 16 * 1024 * 1024
 const NOT_AN_ANCESTOR = 1
 
 /**
@@ -20,7 +17,7 @@ export async function isAncestor(
   signal: AbortSignal,
 ): Promise<boolean> {
   try {
-    await runGit(gitDir, ['merge-base', '--is-ancestor', old, id], signal)
+    await readGit(gitDir, ['merge-base', '--is-ancestor', old, id], signal)
     return true
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === NOT_AN_ANCESTOR) return false
@@ -38,7 +35,7 @@ export async function isAncestor(
  */
 export async function readSymbolicRefs(gitDir: string, signal: AbortSignal): Promise<Map<string, string>> {
   const format = '--format=%(if)%(symref)%(then)%(refname) %(symref)%(end)'
-  const output = await runGit(gitDir, ['for-each-ref', format], signal)
+  const output = await readGit(gitDir, ['for-each-ref', format], signal)
   const lines = output.split('\n').filter((line) => line !== '')
   return new Map(
     lines.map((line) => {
@@ -48,14 +45,20 @@ export async function readSymbolicRefs(gitDir: string, signal: AbortSignal): Pro
   )
 }
 
-async function runGit(gitDir: string, args: readonly string[], signal: AbortSignal): Promise<string> {
-  const { stdout } = await run('git', [`--git-dir=${gitDir}`, ...args], {
-    cwd: '/',
-    env: gitEnvironment(gitDir),
-    encoding: 'latin1',
-    maxBuffer: MAX_OUTPUT,
-    signal,
-    killSignal: 'SIGKILL',
-  })
-  return stdout
+/**
+ * Returns the object ids of refs by name, without those that do not exist.
+ *
+ * @param gitDir the git directory that git is run on: see `gitDirOf`
+ * @param names full names in UTF-8, at most a few dozen
+ * @throws git's error
+ */
+export async function readRefIds(gitDir: string, names: readonly string[]): Promise<Map<string, string>> {
+  const wanted = new Set(names.filter((name) => name.startsWith('refs/')))
+  if (wanted.size === 0) return new Map()
+  const args = ['for-each-ref', '--format=%(objectname) %(refname)', '--', ...wanted]
+  const refs = textOf(await readGit(gitDir, args))
+    .split('\n')
+    .map((line) => [line.slice(line.indexOf(' ') + 1), line.split(' ', 1)[0] ?? ''] as const)
+  // A name is also a pattern of the refs in a folder of that name.
+  return new Map(refs.filter(([name]) => wanted.has(name)))
 }

@@ -1,4 +1,5 @@
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
+import { promisify } from 'node:util'
 import { gitEnvironment } from './environment.ts'
 import { RepositoryUnavailable } from './repository-health.ts'
 
@@ -29,6 +30,35 @@ export interface GitEnd {
 export class GitTimeout extends RepositoryUnavailable {}
 
 const COMPLAINT_LENGTH = 2000
+/** Milliseconds and bytes of a command with little output. */
+const TIMEOUT = 10_000
+const MAX_OUTPUT = 16 * 1024 * 1024
+
+const execute = promisify(execFile)
+
+/**
+ * Returns what git prints, for commands that print little. It is decoded as Latin-1, because names of refs may not be UTF-8.
+ *
+ * @param gitDir the git directory that git is run on: see `gitDirOf`
+ * @param signal kills git
+ * @throws git's error
+ */
+export async function readGit(
+  gitDir: string,
+  args: readonly string[],
+  signal?: AbortSignal,
+): Promise<string> {
+  const { stdout } = await execute('git', [`--git-dir=${gitDir}`, ...args], {
+    cwd: '/',
+    env: gitEnvironment(gitDir),
+    encoding: 'latin1',
+    maxBuffer: MAX_OUTPUT,
+    timeout: TIMEOUT,
+    killSignal: 'SIGKILL',
+    ...(signal && { signal }),
+  })
+  return stdout
+}
 
 /**
  * Runs git and passes its output on.

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { sqlite } from '../helpers/databases.ts'
@@ -89,19 +90,26 @@ t.test('a client that asks for no report, or does not wait for it, leaves an eve
   const updates = [{ ref: 'refs/heads/one', old: id, new: NONE }]
   t.same((await pushes())[1]?.details, { updates, unreported: true })
 
+  const pack = Buffer.from('PACK\0\0\0\x02\0\0\0\0')
+  const command = Buffer.from(`${packet(`${NONE} ${id} refs/heads/\xfc\0object-format=sha1`)}0000`, 'latin1')
+  const bytes = beginRpc(url, 'git-receive-pack', authorization)
+  bytes.request.end(Buffer.concat([command, pack, createHash('sha1').update(pack).digest()]))
+  t.equal((await bytes.answer).status, 200)
+  t.match((await pushes())[2]?.details, { updates: [{ ref: 'refs/heads/\ufffd', new: id }] }, 'not UTF-8')
+
   // Refused, because the ref has another value.
   const wrong = beginRpc(url, 'git-receive-pack', authorization)
   wrong.request.end(`${packet(`${'1'.repeat(40)} ${NONE} refs/heads/main\0delete-refs`)}0000`)
   t.equal((await wrong.answer).status, 200)
-  t.equal((await pushes()).length, 2)
+  t.equal((await pushes()).length, 3)
 
   const gone = beginRpc(url, 'git-receive-pack', authorization)
   gone.answer.catch(() => {})
   const text = deletion('two', 'report-status')
   gone.request.setHeader('content-length', text.length)
   gone.request.write(text, () => gone.request.destroy())
-  for (let tries = 0; (await pushes()).length < 3 && tries < 100; tries++) await setTimeout(100)
+  for (let tries = 0; (await pushes()).length < 4 && tries < 100; tries++) await setTimeout(100)
   const refs = await git(process.cwd(), ['ls-remote', url, 'refs/heads/two'])
-  if (refs === '') t.match((await pushes())[2]?.details, { updates: [{ ref: 'refs/heads/two' }] })
-  else t.equal((await pushes()).length, 2, 'git was stopped before it updated the ref')
+  if (refs === '') t.match((await pushes())[3]?.details, { updates: [{ ref: 'refs/heads/two' }] })
+  else t.equal((await pushes()).length, 3, 'git was stopped before it updated the ref')
 })
