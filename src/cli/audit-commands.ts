@@ -4,8 +4,9 @@ import { describeDetails } from '../domain/event-details.ts'
 import type { AuditLine } from '../store/audit.ts'
 import type { AuditFilter } from '../store/audit-log.ts'
 import type { Store } from '../store/store.ts'
+import { replaceHidden } from '../util/hidden-characters.ts'
 import { parseDuration } from './expiry.ts'
-import { count, jsonText, print, printable, say } from './output.ts'
+import { count, jsonText, print, say } from './output.ts'
 import { splitFullName } from './repository-commands.ts'
 import type { WithStore } from './with-store.ts'
 
@@ -84,7 +85,7 @@ function textOf(line: AuditLine): string {
   const { time, address, action, object } = line
   const details = describeDetails(line)
   const fields = [time, actorOf(line), address ?? '-', action, object, ...(details ? [details] : [])]
-  return printable(fields.join('  '))
+  return replaceHidden(fields.join('  '))
 }
 
 function actorOf({ actor, user, token_name }: AuditLine): string {

@@ -1,3 +1,5 @@
+import { replaceHidden, replaceHiddenInLines } from '../util/hidden-characters.ts'
+
 type Cell = string | boolean | readonly string[] | null
 
 /** Prints a list to stdout: one JSON array for scripts, or aligned columns for people. */
@@ -35,18 +37,13 @@ export function printList(
 
 function cellOf(value: Cell | undefined): string {
   if (typeof value === 'boolean') return value ? 'yes' : 'no'
-  return printable([value ?? []].flat().join(' ')) || '-'
+  return replaceHidden([value ?? []].flat().join(' ')) || '-'
 }
 
-/** Replaces control characters and those that reorder text: names and headers come from clients. */
-export function printable(text: string): string {
-  return text.replace(/[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu, '\ufffd')
-}
-
-/** Returns JSON without the characters that `printable` replaces: they are escaped. */
+/** Returns JSON in which hidden characters are escaped. */
 export function jsonText(value: unknown, indent?: number): string {
-  return JSON.stringify(value, null, indent).replace(
-    /[\x7f-\x9f\p{Zl}\p{Zp}\p{Bidi_Control}]/gu,
+  return replaceHiddenInLines(
+    JSON.stringify(value, null, indent),
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
   )
 }

@@ -1,5 +1,6 @@
 import { CommanderError } from 'commander'
 import { NoDatabase } from '../store/store.ts'
+import { replaceHiddenInLines } from '../util/hidden-characters.ts'
 import { createProgram } from './program.ts'
 import { UsageError } from './usage-error.ts'
 
@@ -21,8 +22,8 @@ export async function run(args: readonly string[], environment: NodeJS.ProcessEn
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
     const message = error instanceof Error ? error.message : String(error)
     const hint = error instanceof NoDatabase ? `. ${NO_DATABASE}` : ''
-    // Names of files and keys may come from others: they must not send control characters to the terminal.
-    process.stderr.write(`error: ${message.replace(/[^\P{Cc}\n\t]/gu, '\ufffd')}${hint}\n`)
+    // Names of files and keys may come from others: they must not change what the terminal shows.
+    process.stderr.write(`error: ${replaceHiddenInLines(message)}${hint}\n`)
     return error instanceof UsageError ? 2 : 1
   }
 }

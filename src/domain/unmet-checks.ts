@@ -1,11 +1,10 @@
+import { replaceHidden } from '../util/hidden-characters.ts'
 import { combinedState } from './combined-state.ts'
 import { type ReportedContext, verdictOf } from './verdict.ts'
 
 /** Longest name in a reason, in code points, and the most reasons that are spelled out. */
 const MAX_NAME = 100
 const MAX_REASONS = 3
-/** Characters that could change how a terminal shows the text around them. */
-const HIDDEN = /[\p{Cc}\p{Bidi_Control}\u2028\u2029\u200b\u2060\ufeff]/gu
 
 /**
  * Says in one line why a commit does not meet required checks: `ci/test has not reported, lint is pending`. Returns null if
@@ -33,6 +32,6 @@ export function unmetChecks(
 }
 
 function shown(name: string): string {
-  const points = [...name.replace(HIDDEN, '\ufffd')]
+  const points = [...replaceHidden(name)]
   return points.length > MAX_NAME ? `${points.slice(0, MAX_NAME - 1).join('')}…` : points.join('')
 }

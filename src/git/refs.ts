@@ -127,7 +127,11 @@ export class RefLists {
   }
 }
 
-function sizeOf({ outcome }: List): number {
-  // An empty list takes some memory too.
-  return 10 + (outcome instanceof GitTimeout ? 0 : outcome.branches.length + outcome.tags.length)
+function sizeOf({ state, outcome }: List): number {
+  // An empty list takes some memory too, and so do the paths by which changes are noticed.
+  return (
+    10 +
+    state.paths.length +
+    (outcome instanceof GitTimeout ? 0 : outcome.branches.length + outcome.tags.length)
+  )
 }

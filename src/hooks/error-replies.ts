@@ -32,7 +32,8 @@ export function asServiceError(error: unknown): ServiceError {
 export function applyErrorHeaders(reply: FastifyReply, error: ServiceError): void {
   const status = statusOf(error.code)
   if (status >= 500) reply.server.logError(reply.request, error)
-  reply.code(status).header('cache-control', 'no-store')
+  // An answer that failed half-way may already have a validator.
+  reply.code(status).removeHeader('etag').header('cache-control', 'no-store')
   if (status === 503) reply.header('retry-after', RETRY_AFTER)
   if (error instanceof Blocked) reply.header('retry-after', error.retryAfter)
 }

@@ -7,6 +7,7 @@ import { RuleViolation } from '../store/rule-violation.ts'
 import type { Store } from '../store/store.ts'
 import { type AccountView, accountView, type PasswordErrors } from './account-views.ts'
 import { renderPage } from './layout.ts'
+import { firstOf, type Query } from './query.ts'
 import { actorOf, type SessionAuth, userOf } from './session-auth.ts'
 
 interface AccountPagesOptions {
@@ -52,8 +53,8 @@ export async function accountPages(
     return reply.type('text/html; charset=utf-8').send(text)
   }
 
-  app.get<{ Querystring: { before?: string | string[] } }>('/settings/account', (request, reply) =>
-    send(request, reply, {}, positionOf(request.query.before)),
+  app.get<{ Querystring: Query<'before'> }>('/settings/account', (request, reply) =>
+    send(request, reply, {}, positionOf(firstOf(request.query.before))),
   )
 
   app.post('/settings/account/password', {
@@ -100,8 +101,8 @@ interface EventPosition {
 }
 
 /** Returns the position after which a page of older events begins; undefined for the first page. */
-function positionOf(text: string | string[] | undefined): EventPosition | undefined {
-  const [, time, id] = /^(\d{1,15})-(\d{1,15})$/.exec([text].flat()[0] ?? '') ?? []
+function positionOf(text: string): EventPosition | undefined {
+  const [, time, id] = /^(\d{1,15})-(\d{1,15})$/.exec(text) ?? []
   return time === undefined ? undefined : { time: Number(time), id: Number(id) }
 }
 

@@ -13,6 +13,7 @@ import { stateOf } from './commit-summary.ts'
 import type { RepositoryRoute } from './find-repository.ts'
 import { renderText } from './layout.ts'
 import type { PageScheduler } from './page-scheduler.ts'
+import { firstOf, type Query } from './query.ts'
 import { visibleText } from './text.ts'
 
 interface BadgeOptions {
@@ -22,7 +23,7 @@ interface BadgeOptions {
 }
 
 interface Route extends RepositoryRoute {
-  Querystring: { ref?: string | string[]; context?: string | string[] }
+  Querystring: Query<'ref' | 'context'>
 }
 
 type Message = StatusState | keyof typeof NOTES
@@ -137,8 +138,4 @@ function widthOf(text: string): number {
     width += code > 0x1100 ? 11 : /[ijltfr.,:;|!'/ ]/.test(character) ? 4.5 : 7
   }
   return Math.round(width)
-}
-
-function firstOf(value: string | string[] | undefined): string {
-  return [value].flat()[0] ?? ''
 }

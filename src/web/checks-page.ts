@@ -10,6 +10,7 @@ import type { SendErrorPage } from './error-page.ts'
 import { type RepositoryRoute, repositoryFinder } from './find-repository.ts'
 import { renderChunks } from './layout.ts'
 import type { PageScheduler } from './page-scheduler.ts'
+import { firstOf, type Query } from './query.ts'
 import { streamPage } from './stream-page.ts'
 import { visibleText } from './text.ts'
 
@@ -22,7 +23,7 @@ interface ChecksPageOptions {
 }
 
 interface Route extends RepositoryRoute {
-  Querystring: { ref?: string | string[] }
+  Querystring: Query<'ref'>
 }
 
 /** Registers `/{owner}/{repo}/checks`: the checks of the newest commits of a branch or tag (`ref`). */
@@ -35,7 +36,7 @@ export async function checksPage(app: FastifyInstance, options: ChecksPageOption
     if (!repository) return reply
     const visit = [request.client.address, connectionSignal(request.raw.socket)] as const
     const refs = await options.refs.list(repository, ...visit)
-    const [asked = ''] = [request.query.ref ?? ''].flat()
+    const asked = firstOf(request.query.ref)
     const found = asked === '' ? null : await options.refs.find(repository, refs, asked, ...visit)
     if (asked !== '' && !found)
       throw new ServiceError('commit_unknown', 'This repository has no branch or tag of this name.')

@@ -13,6 +13,7 @@ import { QueueFull } from '../util/fair-queue.ts'
 import { authorship, failedContexts, type SummarizedCommit, stateOf, subjectOf } from './commit-summary.ts'
 import { type Html, renderChunks } from './layout.ts'
 import type { PageScheduler } from './page-scheduler.ts'
+import { firstOf, type Query } from './query.ts'
 import type { Visitor } from './session-auth.ts'
 import { stateBadge } from './state-badge.ts'
 import { streamPage } from './stream-page.ts'
@@ -40,8 +41,8 @@ export async function repositoriesPage(
 ): Promise<void> {
   const { store, heads, scheduler } = options
 
-  app.get<{ Querystring: { after?: string | string[] } }>('/', async (request, reply) => {
-    const [owner = '', name = ''] = ([request.query.after].flat()[0] ?? '').split('/')
+  app.get<{ Querystring: Query<'after'> }>('/', async (request, reply) => {
+    const [owner = '', name = ''] = firstOf(request.query.after).split('/')
     const after = isOwnerName(owner) && isName(name) ? { owner, name } : undefined
     const { visitor } = request
     const found = await store.listing.list(visitor.user?.id ?? null, REPOSITORIES + 1, after)

@@ -11,6 +11,7 @@ import type { SendErrorPage } from './error-page.ts'
 import { type RepositoryRoute, repositoryFinder } from './find-repository.ts'
 import { renderChunks } from './layout.ts'
 import type { PageScheduler } from './page-scheduler.ts'
+import { firstOf, type Query } from './query.ts'
 import { repositoryView, type ShownRef, unknownRefView } from './repository-views.ts'
 import { streamPage } from './stream-page.ts'
 import { visibleText } from './text.ts'
@@ -26,7 +27,7 @@ interface RepositoryPageOptions {
 }
 
 interface Route extends RepositoryRoute {
-  Querystring: { ref?: string | string[]; after?: string | string[] }
+  Querystring: Query<'ref' | 'after'>
 }
 
 /** Branches whose state is shown. */
@@ -125,8 +126,4 @@ function shownBranches({ branches, defaultBranch }: Refs, shown: Ref | null): Re
 function suggest({ branches, tags }: Refs, asked: string): Ref[] {
   const text = asked.toLowerCase()
   return [...branches, ...tags].filter(({ name }) => name.toLowerCase().includes(text)).slice(0, SUGGESTIONS)
-}
-
-function firstOf(value: string | string[] | undefined): string {
-  return [value].flat()[0] ?? ''
 }

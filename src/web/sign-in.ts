@@ -8,6 +8,7 @@ import type { Store } from '../store/store.ts'
 import type { User } from '../store/users.ts'
 import { csrfField, renderPage } from './layout.ts'
 import { localPath } from './local-path.ts'
+import { firstOf, type Query } from './query.ts'
 import type { SessionAuth } from './session-auth.ts'
 
 interface SignInOptions {
@@ -21,8 +22,8 @@ export async function signIn(
   app: FastifyInstance,
   { store, budget, sessionAuth }: SignInOptions,
 ): Promise<void> {
-  app.get<{ Querystring: { next?: string | string[] } }>('/login', async (request, reply) => {
-    const next = localPath([request.query.next].flat()[0])
+  app.get<{ Querystring: Query<'next'> }>('/login', async (request, reply) => {
+    const next = localPath(firstOf(request.query.next))
     if (request.visitor.user) return reply.redirect(next, 303)
     return sendForm(request, reply, { next })
   })

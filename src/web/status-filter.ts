@@ -1,6 +1,7 @@
 import { schemas } from '../../generated/schemas.ts'
 import type { StatusRow } from '../store/statuses.ts'
 import type { StatusState } from '../store/tables.ts'
+import { firstOf, type Query } from './query.ts'
 
 /** Which statuses of a commit a visitor wants to see. */
 export interface StatusFilter {
@@ -10,20 +11,16 @@ export interface StatusFilter {
   state: StatusState | null
 }
 
-/** The query of a page with a filter. A parameter that is repeated becomes an array. */
-export interface FilterQuery {
-  q?: string | string[]
-  state?: string | string[]
-}
+/** The query of a page with a filter. */
+export type FilterQuery = Query<'q' | 'state'>
 
 const MAX_TEXT = 255
 
 /** Returns the filter that a query asks for. Ignores an unknown state. */
 export function readFilter(query: FilterQuery): StatusFilter {
-  const [q = ''] = [query.q ?? ''].flat()
-  const [wanted] = [query.state ?? ''].flat()
+  const wanted = firstOf(query.state)
   const state = schemas.State.enum.find((state) => state === wanted) ?? null
-  return { q: q.trim().slice(0, MAX_TEXT), state }
+  return { q: firstOf(query.q).trim().slice(0, MAX_TEXT), state }
 }
 
 /** Returns whether the filter leaves anything out. */

@@ -1,17 +1,10 @@
 import { html } from 'hono/html'
+import { replaceHidden, replaceHiddenInLines } from '../util/hidden-characters.ts'
 import type { Html } from './layout.ts'
-
-/**
- * Characters that are invisible or change how other text is shown: control characters, the marks that set the direction of
- * text, separators of lines and paragraphs, and spaces without width.
- */
-const HIDDEN = /[\p{Cc}\p{Bidi_Control}\u2028\u2029\u200b\u2060\ufeff]/gu
-/** The same, without the line breaks and tabs that a message of several lines consists of. */
-const HIDDEN_IN_LINES = /[^\P{Cc}\n\t]|[\p{Bidi_Control}\u2028\u2029\u200b\u2060\ufeff]/gu
 
 /** Returns text in which control and formatting characters are replaced by visible symbols, for titles and attributes. */
 export function visibleText(text: string): string {
-  return text.replace(HIDDEN, symbolOf)
+  return replaceHidden(text, symbolOf)
 }
 
 /** Renders text from outside. Its direction does not affect the text around it, and no character of it is invisible. */
@@ -21,7 +14,7 @@ export function shownText(text: string): Html {
 
 /** Renders text of several lines from outside, as `shownText`. Place it where white space is kept. */
 export function shownLines(text: string): Html {
-  const lines = text.replaceAll('\r\n', '\n').replace(HIDDEN_IN_LINES, symbolOf)
+  const lines = replaceHiddenInLines(text.replaceAll('\r\n', '\n'), symbolOf)
   return html`<div dir="auto" class="lines">${lines}</div>`
 }
 

@@ -3,6 +3,7 @@ import t, { type Test } from 'tap'
 import { buildApp } from '../../src/app.ts'
 import { openCommitLookup } from '../../src/git/commit-lookup.ts'
 import { createLogger } from '../../src/ops/logger.ts'
+import { StoreUnavailable } from '../../src/store/engine.ts'
 import { openTestStore, sqlite } from '../helpers/databases.ts'
 
 /** Opens an app and collects the lines of its log. */
@@ -74,4 +75,19 @@ t.test('at level info requests are not logged', async (t) => {
   const { app, lines } = await open(t, 'info')
   await app.inject(path)
   t.same(lines, [])
+})
+
+t.test('an answer that fails half-way is not taken for a version of the page', async (t) => {
+  const { app } = await open(t, 'silent')
+  const fail = (path: string, error: Error) =>
+    app.get(path, (_request, reply) => {
+      reply.header('etag', '"1"').header('cache-control', 'public, max-age=60')
+      throw error
+    })
+  fail('/internal', new Error('a bug'))
+  fail('/unavailable', new StoreUnavailable('the database is away'))
+  for (const path of ['/internal', '/unavailable']) {
+    const { headers } = await app.inject(path)
+    t.match(headers, { etag: undefined, 'cache-control': 'no-store' })
+  }
 })
