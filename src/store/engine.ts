@@ -48,7 +48,7 @@ export interface Engine {
   ): Promise<Row | null>
   /**
    * Returns a value that changes whenever something other than `write` and `writeLimited` of this engine has changed the
-   * database. Only where this costs next to nothing.
+   * database; undefined if that cannot be told now. Only where this costs next to nothing.
    */
   foreignChanges?(): unknown
   /** Writes something tiny that changes nothing, and waits until it is on disk. @throws StoreUnavailable */

@@ -4,29 +4,13 @@ import { type Engine, ForeignKeyViolation, type LimitedWrite } from './engine.ts
 import { newId } from './ids.ts'
 import { prepare } from './prepared.ts'
 import { RuleViolation } from './rule-violation.ts'
+import { type ReportedStatus, type StatusRow, statusColumns, statusParts } from './status-parts.ts'
 import { type CommitKey, commitCacheKey, statusSummaries } from './status-summaries.ts'
 import type { StatusState, Tables } from './tables.ts'
 import { nowInSeconds } from './time.ts'
+import { waitedContents } from './waited-contents.ts'
 
-export type { CommitKey }
-
-/** A status as stored; times in seconds since the epoch. */
-export interface StatusRow {
-  id: string
-  sha: string
-  context: string
-  state: StatusState
-  description: string | null
-  target_url: string | null
-  created_at: number
-  updated_at: number
-}
-
-/** A status with the names of the user and the token of its latest report; null if it is older than their record. */
-export interface ReportedStatus extends StatusRow {
-  reporter_user: string | null
-  reporter_token: string | null
-}
+export type { CommitKey, ReportedStatus, StatusRow }
 
 export interface Report {
   repositoryId: number
@@ -39,24 +23,8 @@ export interface Report {
   reporterId?: number | null
 }
 
-/** The contexts of a commit with their states, as JSON. */
-export interface CommitContents extends CommitKey {
-  contents: string | null
-}
-
 /** Statuses that are read and answered at once, however large each of them is: that takes some milliseconds. */
 const FEW = 256
-
-const columns = [
-  'id',
-  'sha',
-  'context',
-  'state',
-  'description',
-  'target_url',
-  'created_at',
-  'updated_at',
-] as const
 
 /** The commit has as many contexts as it may, so one more is not stored. */
 export class TooManyContexts extends Error {
@@ -77,7 +45,7 @@ interface ReportValues extends Report {
   now: number
 }
 
-const stored = ['repository_id', ...columns, 'reporter_id'] as const
+const stored = ['repository_id', ...statusColumns, 'reporter_id'] as const
 
 /** The columns of a new status. */
 function rowOf(report: ReportValues) {
@@ -173,83 +141,19 @@ export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
   const allOf = ({ repositoryId, sha }: CommitKey) =>
     kysely
       .selectFrom('statuses')
-      .select(columns)
+      .select(statusColumns)
       .where('repository_id', '=', repositoryId)
       .where('sha', '=', sha)
       .orderBy('context')
   const ofCommit = prepare<CommitKey>()((p) => allOf(p).limit(FEW + 1))
   const ofLargeCommit = prepare<CommitKey>()(allOf)
 
-  const part = prepare<{ repositoryId: number; sha: string; after: string; limit: number }>()((p) =>
-    kysely
-      .selectFrom('statuses')
-      .leftJoin('reporters', 'reporters.id', 'statuses.reporter_id')
-      .select(columns.map((column) => `statuses.${column}` as const))
-      .select(['reporters.user_name as reporter_user', 'reporters.token_name as reporter_token'])
-      .where('repository_id', '=', p.repositoryId)
-      .where('sha', '=', p.sha)
-      .where('context', '>', p.after)
-      .orderBy('context')
-      .limit(p.limit),
-  )
-
-  const { elements, array, aggregate } = engine.dialect.json
-  const contents = prepare<{ commits: string }>()((p) =>
-    kysely.selectFrom(sql<{ value: unknown }>`${sql.raw(elements)}(${p.commits})`.as('asked')).select([
-      sql<number>`cast(asked.value ->> 0 as bigint)`.as('repositoryId'),
-      sql<string>`asked.value ->> 1`.as('sha'),
-      (eb) =>
-        eb
-          .selectFrom((db) =>
-            // A subquery in the order of the index. Within the aggregate, `order by` would sort once more.
-            db
-              .selectFrom('statuses')
-              .select(['context', 'state'])
-              .whereRef('repository_id', '=', sql`cast(asked.value ->> 0 as bigint)`)
-              .whereRef('sha', '=', sql`asked.value ->> 1`)
-              .orderBy('context')
-              .as('contexts'),
-          )
-          .select(
-            sql<string | null>`cast(${sql.raw(aggregate)}(${sql.raw(array)}(context, state)) as text)`.as(
-              'contents',
-            ),
-          )
-          .as('contents'),
-    ]),
-  )
-
-  const partByState = prepare<
-    CommitKey & { one: StatusState; other: StatusState; after: string; limit: number }
-  >()((p) =>
-    kysely
-      .selectFrom('statuses')
-      .leftJoin('reporters', 'reporters.id', 'statuses.reporter_id')
-      .select(columns.map((column) => `statuses.${column}` as const))
-      .select(['reporters.user_name as reporter_user', 'reporters.token_name as reporter_token'])
-      .where('repository_id', '=', p.repositoryId)
-      .where('sha', '=', p.sha)
-      .where('state', 'in', [p.one, p.other])
-      .where('context', '>', p.after)
-      .orderBy('context')
-      .limit(p.limit),
-  )
-
-  const nextCommit = prepare<{ repositoryId: number; after: string; end: string }>()((p) =>
-    kysely
-      .selectFrom('statuses')
-      .select('sha')
-      .where('repository_id', '=', p.repositoryId)
-      .where('sha', '>', p.after)
-      .where('sha', '<', p.end)
-      .orderBy('sha')
-      .limit(1),
-  )
-
   const any = prepare<CommitKey>()((p) => contextsOf(p).limit(1))
 
   return {
     ...statusSummaries(engine),
+    ...statusParts(engine),
+    ...waitedContents(engine),
 
     /**
      * Stores a report. The latest committed one wins; it keeps the `id` and `created_at` of the first, and
@@ -286,43 +190,6 @@ export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
     },
 
     /**
-     * The next statuses of a commit with their reporters, ordered by the code points of `context`. What was read before
-     * may be out of date by then.
-     *
-     * @param after a context; those behind it are read. Empty: from the first one on
-     */
-    listPart(repositoryId: number, sha: string, after: string, limit: number): Promise<ReportedStatus[]> {
-      return engine.read(part, { repositoryId, sha, after, limit })
-    },
-
-    /** Returns the next statuses of a commit that have one of the states. Otherwise as `listPart`. */
-    listPartByState(
-      { repositoryId, sha }: CommitKey,
-      [one, other = one]: readonly [StatusState, StatusState?],
-      after: string,
-      limit: number,
-    ): Promise<ReportedStatus[]> {
-      return engine.read(partByState, { repositoryId, sha, one, other, after, limit })
-    },
-
-    /**
-     * Returns the ids of commits with statuses that begin with `prefix`, in ascending order.
-     *
-     * @param prefix lower-case hex digits
-     */
-    async commitsWithPrefix(repositoryId: number, prefix: string, limit: number): Promise<string[]> {
-      const found: string[] = []
-      // Each step is one search of the index, however many statuses a commit has.
-      for (let after = prefix; found.length < limit; ) {
-        const [next] = await engine.read(nextCommit, { repositoryId, after, end: `${prefix}g` })
-        if (!next) break
-        found.push(next.sha)
-        after = next.sha
-      }
-      return found
-    },
-
-    /**
      * Removes the status of a context. The next read in every process is without it.
      *
      * @throws RuleViolation if nothing was reported for the context
@@ -352,18 +219,6 @@ export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
         })
       })
     },
-
-    /**
-     * Returns the contexts of each commit with their states, as JSON that is equal while they are: an array of pairs,
-     * ordered by the code points of the context; null for none. One statement for all commits.
-     */
-    contents(commits: readonly CommitKey[]): Promise<CommitContents[]> {
-      const asked = commits.map(({ repositoryId, sha }) => [repositoryId, sha])
-      return engine.read(contents, { commits: JSON.stringify(asked) })
-    },
-
-    /** As `foreignChanges` of the engine; undefined if it cannot tell. */
-    foreignChanges: (): unknown => engine.foreignChanges?.(),
 
     /** Returns whether anything has been reported on the commit. */
     async any(repositoryId: number, sha: string): Promise<boolean> {

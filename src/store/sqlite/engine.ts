@@ -54,7 +54,6 @@ export async function openSqlite(file: string): Promise<Engine> {
     beforeRead: () => files.checkNowAndThen(),
     afterCommit: () => files.check(),
   })
-  const dataVersion = hot.prepare('pragma data_version').pluck()
   const sliced = new SlicedReads(file, () => files.check())
   const kysely = new Kysely<Tables>({
     dialect: new RetryingSqliteDialect(cold, () => {
@@ -88,7 +87,7 @@ export async function openSqlite(file: string): Promise<Engine> {
     async writeLimited(write, params, group) {
       return rowsOf(write.upsert, await turn.writeLimited(write, params, group))[0] ?? null
     },
-    foreignChanges: () => dataVersion.get(),
+    foreignChanges: () => turn.foreignChanges(),
     async probe() {
       // Writes the first page even if the value does not change. Invalidates no key.
       await turn.write((run) => run('pragma user_version = 1', []), 'probe')

@@ -168,6 +168,15 @@ export class Turn {
     this.#isReading = false
   }
 
+  /** Returns a value that changes when another connection commits; undefined if it cannot be read. */
+  foreignChanges(): unknown {
+    try {
+      return this.#readVersion()
+    } catch {
+      return undefined
+    }
+  }
+
   /** Waits until all writes are done. */
   async idle(): Promise<void> {
     while (this.#writes.length > 0 || this.#committing) {
@@ -199,12 +208,8 @@ export class Turn {
 
   /** Clears everything if another connection has committed. */
   #clearIfChanged(): void {
-    let version: unknown
-    try {
-      version = this.#readVersion()
-    } catch {
-      // The counter cannot be read: bypass the cache.
-    }
+    const version = this.foreignChanges()
+    // If the counter cannot be read, bypass the cache.
     if (version === undefined || version !== this.#version) this.#clear()
     this.#version = version
   }
