@@ -1,5 +1,6 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { schemas } from '../../generated/schemas.ts'
+import { readDetails } from '../store/audit.ts'
 import type { Engine } from '../store/engine.ts'
 import { readPatterns } from '../store/patterns.ts'
 import type { Tables } from '../store/tables.ts'
@@ -95,6 +96,7 @@ async function readAll(db: Kysely<Tables>, found: IntegrityResult, onRows: OnRow
         found.findings.push(...rows.flatMap((row) => statusFindings(row, lengths)))
       if (table.name === 'tokens') found.findings.push(...rows.flatMap(tokenFindings))
       if (table.name === 'branch_rules') found.findings.push(...rows.flatMap(ruleFindings))
+      if (table.name === 'audit_events') found.findings.push(...rows.flatMap(eventFindings))
       done += rows.length
       onRows(table.name, done, total)
     }
@@ -172,4 +174,9 @@ function ruleFindings({ repository_id, branch_pattern, required }: Row): string[
   return [
     `branch rule ${JSON.stringify([repository_id, branch_pattern])}: its required patterns cannot be read; set the rule again`,
   ]
+}
+
+/** Returns what is wrong with an event of the audit log. It is listed without its details. */
+function eventFindings({ id, details }: Row): string[] {
+  return readDetails(String(details)) === null ? [`audit event ${id}: its details cannot be read`] : []
 }

@@ -180,8 +180,18 @@ export function lineOf(row: Row): AuditLine {
     address: row.address,
     action: row.action,
     object: row.object,
-    // Only `recordEvent` writes this column.
-    details: JSON.parse(row.details) as AuditLine['details'],
+    details: readDetails(row.details) ?? { unreadable: bounded(row.details) },
+  }
+}
+
+/** Returns stored details; null if they cannot be read. */
+export function readDetails(text: string): AuditLine['details'] | null {
+  try {
+    const details: unknown = JSON.parse(text)
+    // Only `detailsOf` writes this column.
+    return typeof details === 'object' && details !== null ? (details as AuditLine['details']) : null
+  } catch {
+    return null
   }
 }
 

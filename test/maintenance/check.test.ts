@@ -8,6 +8,7 @@ import { createBareRepository } from '../../src/git/repository.ts'
 import { checkAll } from '../../src/maintenance/check.ts'
 import { openEngine, openStore, type Store } from '../../src/store/store.ts'
 import { databases, execute, type TestDatabase } from '../helpers/databases.ts'
+import { listEvents } from '../helpers/events.ts'
 import { git, pushCommits } from '../helpers/git.ts'
 
 async function open(t: Parameters<TestDatabase['create']>[0], database: TestDatabase) {
@@ -75,6 +76,11 @@ for (const database of databases) {
       const alice = await store.users.create('alice', { ownExisting: true })
       await spoil(`insert into tokens (id, user_id, name, prefix, hash, scopes, created_at, contexts)
         values ('t1', ${alice.id}, 'CI', 'cst_', 'hash', 'repo', 1, '{}')`)
+      await spoil(`update audit_events set details = '{' where action = 'user.created'`)
+      const [event] = (await listEvents(store, { user: 'alice' })).filter(
+        ({ action }) => action === 'user.created',
+      )
+      t.same(event?.details, { unreadable: '{' }, 'the audit log can still be read')
       await spoil(`update statuses set reporter_id = 4715 where context = 'short'`)
       const lost = [
         'branch_rule_bypasses: 1 rows with the rule_id 3, which is not in branch_rules',
@@ -85,6 +91,7 @@ for (const database of databases) {
         'statuses: 1 rows with the reporter_id 4715, which is not in reporters',
       ]
       const wrong = [
+        `audit event ${event?.id}: its details cannot be read`,
         'token t1: its limits cannot be read; revoke it, and create another one',
         `branch rule [${repository.id},"main"]: its required patterns cannot be read; set the rule again`,
         `status [${repository.id},"${sha}","state"]: its state is "green"`,
