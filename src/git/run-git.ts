@@ -40,7 +40,7 @@ const execute = promisify(execFile)
  * Returns what git prints, for commands that print little. It is decoded as Latin-1, because names of refs may not be UTF-8.
  *
  * @param gitDir the git directory that git is run on: see `gitDirOf`
- * @param signal kills git
+ * @param signal kills git; without it git is killed after 10 s
  * @throws git's error
  */
 export async function readGit(
@@ -53,9 +53,8 @@ export async function readGit(
     env: gitEnvironment(gitDir),
     encoding: 'latin1',
     maxBuffer: MAX_OUTPUT,
-    timeout: TIMEOUT,
     killSignal: 'SIGKILL',
-    ...(signal && { signal }),
+    ...(signal ? { signal } : { timeout: TIMEOUT }),
   })
   return stdout
 }
