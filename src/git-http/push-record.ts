@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
 import type { PushResult } from '../git/push-observer.ts'
 import { readRefIds } from '../git/ref-graph.ts'
-import type { Audit, Pusher } from '../store/audit.ts'
+import { type Audit, type Pusher, repositoryNameOf } from '../store/audit.ts'
 
 /** How long storing an event is retried while the database is unavailable, and how often, in milliseconds. */
 const WRITE_WAIT = 20_000
@@ -32,12 +32,7 @@ export function createPushRecorder(
     for (;;) {
       try {
         await audit.transaction(async (db, record) => {
-          const row = await db
-            .selectFrom('repositories')
-            .select(['owner', 'name'])
-            .where('id', '=', repositoryId)
-            .executeTakeFirst()
-          const repository = row ? `${row.owner}/${row.name}` : repositoryName
+          const repository = (await repositoryNameOf(db, repositoryId)) ?? repositoryName
           await record({ by, action: 'push', repository, details })
         })
         return

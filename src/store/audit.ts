@@ -149,6 +149,16 @@ export async function recordEvent(db: Kysely<Tables>, event: AuditEvent): Promis
   return lineOf({ id, ...row })
 }
 
+/** Returns the name of a repository, OWNER/NAME; undefined if it was deleted. */
+export async function repositoryNameOf(db: Kysely<Tables>, id: number): Promise<string | undefined> {
+  const row = await db
+    .selectFrom('repositories')
+    .select(['owner', 'name'])
+    .where('id', '=', id)
+    .executeTakeFirst()
+  return row && `${row.owner}/${row.name}`
+}
+
 function objectOf(event: AuditEvent): string {
   if ('repository' in event) return event.repository
   if ('token' in event) return event.token

@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
 import { memoizeByObject } from '../util/memoize-by-object.ts'
 import { matchesPattern } from '../util/pattern.ts'
-import { ADMINISTRATOR, type Audit, type Pusher } from './audit.ts'
+import { ADMINISTRATOR, type Audit, type Pusher, repositoryNameOf } from './audit.ts'
 import type { Engine } from './engine.ts'
 import { checkPattern, checkPatterns, readPatterns } from './patterns.ts'
 import { prepare } from './prepared.ts'
@@ -176,19 +176,9 @@ export function ruleStore(engine: Engine, audit: Audit) {
       bypasses: readonly Bypass[],
     ): Promise<void> {
       await audit.transaction(async (db, record) => {
-        const row = await db
-          .selectFrom('repositories')
-          .select(['owner', 'name'])
-          .where('id', '=', repositoryId)
-          .executeTakeFirst()
-        const repository = row ? `${row.owner}/${row.name}` : repositoryName
+        const repository = (await repositoryNameOf(db, repositoryId)) ?? repositoryName
         for (const details of bypasses) {
-          await record({
-            by,
-            action: 'rule.bypassed',
-            repository,
-            details: { ...details },
-          })
+          await record({ by, action: 'rule.bypassed', repository, details: { ...details } })
         }
       })
     },

@@ -1,5 +1,5 @@
 import { type OnConflictBuilder, sql } from 'kysely'
-import { ADMINISTRATOR, type Audit } from './audit.ts'
+import { ADMINISTRATOR, type Audit, repositoryNameOf } from './audit.ts'
 import { type Engine, ForeignKeyViolation, type LimitedWrite } from './engine.ts'
 import { newId } from './ids.ts'
 import { prepare } from './prepared.ts'
@@ -204,17 +204,13 @@ export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
           .where('context', '=', context)
           .returning('context')
           .executeTakeFirst()
-        const repository = await db
-          .selectFrom('repositories')
-          .select(['owner', 'name'])
-          .where('id', '=', repositoryId)
-          .executeTakeFirst()
+        const repository = await repositoryNameOf(db, repositoryId)
         if (!deleted || !repository)
           throw new RuleViolation(`the commit ${sha} has no status of the context "${context}"`)
         await record({
           by: ADMINISTRATOR,
           action: 'status.deleted',
-          repository: `${repository.owner}/${repository.name}`,
+          repository,
           details: { sha, context },
         })
       })
