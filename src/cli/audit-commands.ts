@@ -46,7 +46,7 @@ export function addAuditCommands(program: Command, withStore: WithStore): void {
     .description('remove old events; nothing else removes any')
     .requiredOption('--older-than <duration>', 'age of the events to remove, for example 400d')
     .action(({ olderThan }: { olderThan: string }) => {
-      const before = Date.now() - parseDuration(olderThan)
+      const before = Date.now() - parseDuration(olderThan, '--older-than')
       return withStore(async (store) => say(`Removed ${count(await store.auditLog.prune(before), 'event')}.`))
     })
 }
@@ -54,7 +54,7 @@ export function addAuditCommands(program: Command, withStore: WithStore): void {
 function filterOf({ since, user, repo }: ListOptions): AuditFilter {
   if (repo !== undefined) splitFullName(repo)
   return {
-    since: since === undefined ? undefined : Date.now() - parseDuration(since),
+    since: since === undefined ? undefined : Date.now() - parseDuration(since, '--since'),
     user,
     repository: repo,
   }
@@ -83,9 +83,14 @@ async function follow(store: Store, filter: AuditFilter, { json }: ListOptions):
 
 function textOf(line: AuditLine): string {
   const { time, address, action, object } = line
-  const details = describeDetails(line)
+  const details = [...concerned(line), describeDetails(line)].filter(Boolean).join(' ')
   const fields = [time, actorOf(line), address ?? '-', action, object, ...(details ? [details] : [])]
   return replaceHidden(fields.join('  '))
+}
+
+/** Returns the user whom an event concerns, where neither actor, object nor details say it: whose token it is. */
+function concerned({ actor, user, object, details }: AuditLine): string[] {
+  return actor === 'user' || user === null || user === object || 'user' in details ? [] : [`user=${user}`]
 }
 
 function actorOf({ actor, user, token_name }: AuditLine): string {

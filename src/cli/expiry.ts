@@ -5,8 +5,8 @@ const DATE = /^\d{4}-\d{2}-\d{2}$/
 const DATE_TIME = /^(\d{4}-\d{2}-\d{2})[Tt ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|z|[+-]\d{2}:?\d{2})$/
 
 /**
- * Returns when a token expires. `text` is a duration such as `90d`, a date (the token expires at 00:00 UTC), or a date-time
- * with `Z` or an offset.
+ * Returns when a token expires. `text` is the value of `--expires`: a duration such as `90d`, a date (the token expires at
+ * 00:00 UTC), or a date-time with `Z` or an offset.
  *
  * @param now milliseconds since the epoch
  * @returns milliseconds since the epoch
@@ -16,17 +16,18 @@ export function parseExpiry(text: string, now: number): number {
   const moment = parseMoment(text, now)
   if (!Number.isSafeInteger(moment)) {
     throw new UsageError(
-      `"${text}" is not a time (expected a duration such as 90d, a date, or a date-time with Z or an offset)`,
+      `--expires: "${text}" is not a time (expected a duration such as 90d, a date, or a date-time with Z or an offset)`,
     )
   }
-  if (moment <= now) throw new UsageError(`"${text}" is in the past (expected a time in the future)`)
+  if (moment <= now)
+    throw new UsageError(`--expires: "${text}" is in the past (expected a time in the future)`)
   return moment
 }
 
-/** Returns the milliseconds of a duration such as `365d`. @throws UsageError for anything else */
-export function parseDuration(text: string): number {
+/** Returns the milliseconds of a duration such as `365d`. @throws UsageError for anything else, naming the `option` */
+export function parseDuration(text: string, option: string): number {
   const duration = durationOf(text)
-  if (!duration) throw new UsageError(`"${text}" is not a duration (expected for example 365d)`)
+  if (!duration) throw new UsageError(`${option}: "${text}" is not a duration (expected for example 365d)`)
   return duration
 }
 

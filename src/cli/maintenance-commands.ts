@@ -88,7 +88,7 @@ or PostgreSQL. It does not contain the repositories: after this command, copy th
     .requiredOption('--older-than <duration>', 'time since the latest report on a commit, for example 365d')
     .option('--dry-run', 'only count what would be removed')
     .action(({ olderThan, dryRun = false }: { olderThan: string; dryRun?: boolean }) => {
-      const before = Math.floor((Date.now() - parseDuration(olderThan)) / 1000)
+      const before = Math.floor((Date.now() - parseDuration(olderThan, '--older-than')) / 1000)
       const verb = dryRun ? 'to be removed' : 'removed'
       return withStore(async (store) => {
         const progress = showCount()

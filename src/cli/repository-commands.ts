@@ -161,7 +161,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
         const { owner, name } = splitFullName(fullName)
         if (userName === undefined) return withStore((store) => listAccess(store, owner, name, options.json))
         if (permission === undefined)
-          throw new UsageError(`which access should "${userName}" have? Add read, write or none`)
+          throw new UsageError(`missing access of "${userName}" (expected read, write or none)`)
         return withStore(async (store) => {
           const { id } = await store.users.get(userName)
           await store.repositories.setAccess(owner, name, id, permission === 'none' ? null : permission)

@@ -11,6 +11,8 @@ import type { WithStore } from './with-store.ts'
 /** Maximum number of sessions to list. */
 const MAX_SESSIONS = 1_000
 
+const FROM_STDIN = 'read the password from standard input; at a terminal, ask for it'
+
 export function addUserCommands(program: Command, withStore: WithStore): void {
   const user = program.command('user').description('manage users: people and machines that own tokens')
 
@@ -18,7 +20,7 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
     .command('create')
     .argument('<name>')
     .description('create a user; without a password it can use tokens but not sign in')
-    .option('--password-stdin', 'read the password from standard input; at a terminal, ask for it')
+    .option('--password-stdin', FROM_STDIN)
     .option(
       '--own-existing',
       'allow the name of an existing owner, whose repositories the user can then write to',
@@ -56,14 +58,9 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
     .command('password')
     .argument('<name>')
     .description("set a user's password, and end the user's sessions; tokens keep working")
-    .option('--password-stdin', 'read the password from a pipe or file instead of asking for it')
+    .option('--password-stdin', FROM_STDIN)
     .action((name: string, options: { passwordStdin?: boolean }) => {
-      const isTerminal = process.stdin.isTTY ?? false
-      if (options.passwordStdin && isTerminal)
-        throw new UsageError(
-          '--password-stdin: standard input is a terminal; leave the option out to be asked',
-        )
-      if (!options.passwordStdin && !isTerminal)
+      if (!options.passwordStdin && !process.stdin.isTTY)
         throw new UsageError('standard input is not a terminal; pass the password with --password-stdin')
       return withStore(async (store) => {
         const found = await store.users.get(name)
@@ -72,9 +69,9 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
         if (!changed)
           throw new RuleViolation(`the password of "${name}" was changed meanwhile; run the command again`)
         const { sessions, tokens } = changed
-        say(
-          `Ended ${count(sessions, 'session')}. ${count(tokens, 'token')} of ${found.name} still ${tokens === 1 ? 'works' : 'work'}.`,
-        )
+        const work = tokens === 1 ? 'works' : 'work'
+        const when = found.locked_at === null ? `still ${work}` : `${work} again after "user unlock"`
+        say(`Ended ${count(sessions, 'session')}. ${count(tokens, 'token')} of ${found.name} ${when}.`)
       })
     })
 

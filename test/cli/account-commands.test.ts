@@ -1,3 +1,4 @@
+import { PassThrough, Readable } from 'node:stream'
 import t, { type Test } from 'tap'
 import { ADMINISTRATOR } from '../../src/store/audit.ts'
 import { runCli } from '../helpers/cli.ts'
@@ -90,17 +91,36 @@ t.test('user sessions lists sessions, without control characters, and ends them'
   t.same(await list('user', 'sessions', 'alice'), [])
 })
 
-t.test('user password refuses what is not a pipe, and passwords that break the rules', async (t) => {
+t.test('user password asks at a terminal, and reads a pipe only with --password-stdin', async (t) => {
   const { store, cli } = await setUp(t)
-  await store.users.create('alice')
-  const terminal = process.stdin.isTTY
-  t.teardown(() => {
-    process.stdin.isTTY = terminal
-  })
-  process.stdin.isTTY = false
+  const alice = await store.users.create('alice')
+  const token = { userId: alice.id, name: 'CI', prefix: '', hash: 'hash', scopes: [], expiresAt: null }
+  await store.tokens.create(token, ADMINISTRATOR)
+  const terminal = Object.getOwnPropertyDescriptor(process, 'stdin')
+  if (!terminal) throw new Error('process has no stdin')
+  t.teardown(() => Object.defineProperty(process, 'stdin', terminal))
+  const setInput = (stdin: Readable, isTTY: boolean) =>
+    Object.defineProperty(process, 'stdin', { configurable: true, value: Object.assign(stdin, { isTTY }) })
+  setInput(Readable.from(['warm kettle\n']), false)
   t.match(await cli('user', 'password', 'alice'), { code: 2, stderr: /with --password-stdin/ })
-  process.stdin.isTTY = true
-  t.match(await cli('user', 'password', 'alice', '--password-stdin'), { code: 2, stderr: /is a terminal/ })
+  t.match(await cli('user', 'password', 'alice', '--password-stdin'), {
+    code: 0,
+    stderr: 'Ended 0 sessions. 1 token of alice still works.\n',
+  })
+  await store.users.lock('alice')
+  for (const option of [[], ['--password-stdin']]) {
+    const keyboard = new PassThrough()
+    setInput(keyboard, true)
+    // A line that comes before its question is lost.
+    const typing = setInterval(() => keyboard.write('cold kettle\n'), 20)
+    const outcome = await cli('user', 'password', 'alice', ...option)
+    clearInterval(typing)
+    t.match(outcome, {
+      code: 0,
+      stderr:
+        /^Password: \n.*again: \nEnded 0 sessions. 1 token of alice works again after "user unlock".\n$/,
+    })
+  }
 })
 
 t.test('audit prune removes old events only, and audit list checks its options', async (t) => {
@@ -113,13 +133,31 @@ t.test('audit prune removes old events only, and audit list checks its options',
     { userId: 2, name: '\x1b]0;x\x07', prefix: '', hash: 'hash', scopes: [], expiresAt: null },
     ADMINISTRATOR,
   )
-  t.notMatch((await cli('audit', 'list')).stdout.replaceAll('\n', ''), /\p{Cc}/u)
+  const { stdout } = await cli('audit', 'list')
+  t.notMatch(stdout.replaceAll('\n', ''), /\p{Cc}/u)
+  t.match(stdout, / {2}user\.created {2}new {2}password=false\n/)
+  t.match(stdout, / {2}token\.created {2}.* {2}user=new id=/, 'whose token it is')
+  await store.repositories.create({ owner: 'acme', name: 'kit', visibility: 'public', objectFormat: 'sha1' })
+  await store.repositories.setAccess('acme', 'kit', 2, 'read')
+  t.match(
+    (await cli('audit', 'list')).stdout,
+    / {2}repository\.access {2}acme\/kit {2}user=new access=read\n/,
+  )
   t.match(await cli('audit', 'prune', '--older-than', '400d'), { code: 0, stderr: 'Removed 1 event.\n' })
   t.same(
     (await listEvents(store)).map(({ action, object }) => `${action} ${object}`),
-    ['user.created new', 'token.created \x1b]0;x\x07', 'audit.pruned audit log'],
+    [
+      'user.created new',
+      'token.created \x1b]0;x\x07',
+      'repository.created acme/kit',
+      'repository.access acme/kit',
+      'audit.pruned audit log',
+    ],
   )
-  t.match(await cli('audit', 'list', '--since', 'yesterday'), { code: 2, stderr: /is not a duration/ })
+  t.match(await cli('audit', 'list', '--since', 'yesterday'), {
+    code: 2,
+    stderr: /--since: "yesterday" is not a duration/,
+  })
   t.match(await cli('audit', 'list', '--repo', 'rocket'), { code: 2, stderr: /expected OWNER\/NAME/ })
   t.match(await cli('audit', 'list', '--user', 'nobody', '--json'), { code: 0, stdout: '[]\n' })
 })

@@ -234,8 +234,24 @@ t.test('tokens', async (t) => {
   await refused(1, /no token/, 'token', 'revoke', ci.id)
   await refused(1, /no user "bob"/, 'token', 'create', 'bob')
   await refused(1, /no user "bob"/, 'token', 'list', 'bob')
-  await refused(2, /is in the past/, 'token', 'create', 'ada', '--expires', '2001-01-01')
-  await refused(2, /is not a time \(expected/, 'token', 'create', 'ada', '--expires', 'soon')
+  await refused(
+    2,
+    /--expires: "2001-01-01" is in the past/,
+    'token',
+    'create',
+    'ada',
+    '--expires',
+    '2001-01-01',
+  )
+  await refused(
+    2,
+    /--expires: "soon" is not a time \(expected/,
+    'token',
+    'create',
+    'ada',
+    '--expires',
+    'soon',
+  )
 })
 
 t.test('required checks of branches', async (t) => {

@@ -2,7 +2,7 @@ import { operations } from '../generated/operations.ts'
 import type { StatusReport } from '../index.ts'
 import { parse } from './arguments.ts'
 import { exitCodeOf, exitCodes } from './exit-codes.ts'
-import { findTarget, targetOptions } from './target.ts'
+import { findReportTarget, targetOptions } from './target.ts'
 import { noticeSlow, plain, print, say } from './terminal.ts'
 import { UsageError } from './usage-error.ts'
 
@@ -26,7 +26,7 @@ export async function report(args: string[], env: NodeJS.ProcessEnv): Promise<nu
     throw new UsageError(
       `--state must be one of ${STATES.join(', ')}${values.state === undefined ? '' : `; got "${values.state}"`}`,
     )
-  const { client, owner, repo, sha, targetUrl } = await findTarget(values, env)
+  const { client, owner, repo, sha, targetUrl } = await findReportTarget(values, env)
   const description = values.truncate ? truncate(values.description) : values.description
   const body: StatusReport = {
     state,

@@ -1,6 +1,6 @@
 import type { ReportStatusResult, StatusReport } from '../index.ts'
 import { exitCodeOf, exitCodes } from './exit-codes.ts'
-import { findTarget, type TargetValues } from './target.ts'
+import { findReportTarget, type TargetValues } from './target.ts'
 import { UsageError } from './usage-error.ts'
 
 /** Whether a report was stored; if not, the reason and the exit code for it. */
@@ -16,7 +16,7 @@ export interface ReporterValues extends TargetValues {
 /** Opens a reporter. Where the commit or the service is unknown, every report fails with that reason. */
 export async function openReporter(values: ReporterValues, env: NodeJS.ProcessEnv): Promise<Reporter> {
   try {
-    const { client, targetUrl, ...commit } = await findTarget(values, env)
+    const { client, targetUrl, ...commit } = await findReportTarget(values, env)
     return async (state, description) => {
       const context = values.context !== undefined && { context: values.context }
       const body = { state, description, ...context, ...(targetUrl && { target_url: targetUrl }) }

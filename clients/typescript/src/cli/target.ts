@@ -56,6 +56,17 @@ export async function findTarget(values: TargetValues, env: NodeJS.ProcessEnv): 
   return { client, owner, repo, sha, targetUrl: values['target-url'] ?? job.targetUrl ?? '' }
 }
 
+/**
+ * Determines the commit to report on. Unlike a read, a report always needs a token.
+ *
+ * @throws UsageError naming what is missing
+ */
+export async function findReportTarget(values: TargetValues, env: NodeJS.ProcessEnv): Promise<Target> {
+  const target = await findTarget(values, env)
+  if (!env.COMMIT_STATUS_TOKEN?.trim()) throw new UsageError('missing token: set COMMIT_STATUS_TOKEN')
+  return target
+}
+
 /** Returns the full id of a commit given by any name that git accepts. */
 function resolve(name: string): string {
   if (isFullId(name)) return name
