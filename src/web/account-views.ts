@@ -125,7 +125,7 @@ function passwordField(
 }
 
 function eventTable(events: AuditLine[]): Html {
-  return html`<div class="scroll" tabindex="0" role="group" aria-labelledby="events"><table>
+  return html`<div class="scroll" tabindex="0" role="group" aria-labelledby="events"><table class="events">
   <thead><tr><th scope="col">Event</th><th scope="col">Object</th><th scope="col">By</th><th scope="col">Address</th>
     <th scope="col">Time</th><th scope="col">Details</th></tr></thead>
   <tbody>${events.map(eventRow)}</tbody>

@@ -131,7 +131,7 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
   async function countsOf(repository: ListedRepository, sha: string): Promise<StatusCounts> {
     const counts = await store.statuses.counts(repository.id, sha)
     const isKnown = Object.values(counts).some((count) => count > 0) || (await commits.inGit(repository, sha))
-    if (!isKnown) throw new ServiceError('commit_unknown')
+    if (!isKnown) throw new ServiceError('commit_unknown', 'The commit does not exist in this repository.')
     return counts
   }
 

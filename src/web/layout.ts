@@ -87,5 +87,5 @@ export function csrfField(visitor: Visitor): Html {
 
 /** Renders a time for people, with its machine-readable form as an attribute. @param iso ISO 8601, UTC */
 export function time(iso: string): Html {
-  return html`<time datetime="${iso}">${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC</time>`
+  return html`<time datetime="${iso}"><span>${iso.slice(0, 10)}</span> <span>${iso.slice(11, 16)} UTC</span></time>`
 }

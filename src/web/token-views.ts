@@ -51,7 +51,7 @@ function createdView({ secret, name, example, origin }: NonNullable<TokensView['
 }
 
 function tokenTable(tokens: TokenInfo[], now: number): Html {
-  return html`<div class="scroll" tabindex="0" role="group" aria-labelledby="yours"><table>
+  return html`<div class="scroll" tabindex="0" role="group" aria-labelledby="yours"><table class="tokens">
   <thead><tr><th scope="col">Name</th><th scope="col">Token</th><th scope="col">Scope</th><th scope="col">Limits</th><th scope="col">Created</th>
     <th scope="col">Expires</th><th scope="col">Last used</th><th scope="col"><span class="sr">Actions</span></th></tr></thead>
   <tbody>${tokens.map((token) => tokenRow(token, now))}</tbody>
@@ -75,7 +75,9 @@ function tokenLimits({ repositories, contexts, push }: TokenInfo): Html {
   const limits = [
     ...(repositories?.length === 0 ? [html`<li>no repository: all were deleted</li>`] : []),
     ...(repositories ?? []).map((name) => html`<li>${name}</li>`),
-    ...(contexts ?? []).map((pattern) => html`<li>contexts <code>${shownText(pattern)}</code></li>`),
+    ...(contexts
+      ? [html`<li>contexts ${contexts.map((pattern) => html`<code>${shownText(pattern)}</code> `)}</li>`]
+      : []),
     ...(push ? [] : [html`<li>no push</li>`]),
   ]
   return limits.length > 0 ? html`<ul class="limits">${limits}</ul>` : html`<span class="faint">none</span>`
@@ -120,7 +122,7 @@ function newTokenForm(
         ? html`<p class="empty">There is no repository that you can write to.</p>`
         : html`<div class="choices">${repositories.map((repository) => repositoryChoice(repository, chosen))}</div>`
     }
-    <p class="hint" id="repositories-hint">Check those that the token is for. Without a choice it is for all that you have access to.</p>
+    <p class="hint" id="repositories-hint">Select the repositories that the token can use. With none selected, it can use all that you have access to.</p>
     ${fieldError('repositories', errors.repositories)}
   </fieldset>
   <div class="field">
@@ -128,7 +130,7 @@ function newTokenForm(
     <textarea id="contexts" name="contexts" rows="3" autocomplete="off" spellcheck="false"
       aria-describedby="contexts-hint${errors.contexts ? ' contexts-error' : ''}" ${errors.contexts ? html`aria-invalid="true" autofocus` : ''}>
 ${contexts}</textarea>
-    <p class="hint" id="contexts-hint">Patterns of the contexts that it may report, one a line, for example <code>ci/*</code>.
+    <p class="hint" id="contexts-hint">Patterns of the contexts that it may report, one per line, for example <code>ci/*</code>.
       <code>*</code> stands for any characters. Empty: all.</p>
     ${fieldError('contexts', errors.contexts)}
   </div>

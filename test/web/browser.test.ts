@@ -332,6 +332,9 @@ t.test('every page fits its window and is accessible', async (t) => {
     await server.report('alice/looks', reported, body, token)
   }
   await createAccount(server, 'newcomer')
+  const limits = { repositories: [1], contexts: ['ci/*', 'x'.repeat(40)], push: false }
+  const used = await server.createToken('newcomer', { name: 'CI', expiresAt: Date.now() + 1e9, limits })
+  await server.read('alice/looks', reported, used)
   for (const [look, options] of Object.entries(LOOKS)) {
     t.test(look, async (t) => {
       const { page } = await openPage(t, { ...options, bypassCSP: true })
@@ -340,6 +343,10 @@ t.test('every page fits its window and is accessible', async (t) => {
           '[document.scrollingElement.scrollWidth, document.scrollingElement.clientWidth]',
         )
         t.ok(content <= window, `${what}: ${content} px in a window of ${window} px`)
+        const cut = await page.evaluate<number>(
+          "[...document.querySelectorAll('.scroll')].filter((table) => table.scrollWidth > table.clientWidth).length",
+        )
+        t.equal(cut, 0, `${what}: no column is out of sight`)
         // Roles, names and colors are the same as in a wide window.
         if (look === 'phone') return
         await page.evaluate(AXE)

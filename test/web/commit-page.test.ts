@@ -85,7 +85,8 @@ t.test('short ids, branches and tags redirect to the full id', async (t) => {
     first.slice(0, 39).replace(/.$/, 'z'),
   ])
     t.match((await anonymous.get(page(name))).status, name === 'main/' ? 404 : 422, name)
-  t.equal((await anonymous.get(page('f'.repeat(40)))).status, 404)
+  const missing = await anonymous.get(page('f'.repeat(40)))
+  t.match(missing, { status: 404, body: '<p>The commit does not exist in this repository.</p>' })
 })
 
 t.test('visitors cannot supply revision syntax or options', async (t) => {
