@@ -63,7 +63,7 @@ t.test('exit codes', async (t) => {
   const { success, usage, unanswered } = exitCodes
   t.match(readme, `exit with ${success}, with ${usage} for a usage error`)
   t.match(readme, new RegExp(`with ${unanswered} when\\s+the service cannot be reached`))
-  t.match(readme, new RegExp(`exits with ${unanswered}, or with ${usage} for an\\s+invalid value`))
+  t.match(readme, new RegExp(`exits with ${unanswered}, or with ${usage} for a\\s+missing or invalid value`))
   const outcomes = first(/`outcome` is (.+?);/)
   t.strictSame(
     all(outcomes, /\w+(?=`)/),
