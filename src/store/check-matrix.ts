@@ -31,8 +31,13 @@ export interface CheckMatrix {
   omitted: number
 }
 
-/** The commits of the matrix, `''` for none. The query has a place for each. */
-type Params = { repositoryId: number } & Record<`sha${number}`, string>
+/** Contexts of one commit that are ranked in one statement where it blocks the event loop. */
+const SLICE = 50
+
+/** The commits of a matrix, `''` for none. A query has a place for each. */
+type Commits = { repositoryId: number } & Record<`sha${number}`, string>
+
+type Contexts = Record<`context${number}`, string>
 
 /** Ranks of a column. A check that was started again counts as what it was before. */
 const FAILED = 0
@@ -43,60 +48,131 @@ const PASSED = 2
 export function checkMatrix(engine: Engine) {
   const { kysely, dialect } = engine
   const integer = sql.raw(dialect.integer)
-  const query = prepare<Params>()((p) => {
-    const rows = Array.from(
-      { length: MATRIX_COMMITS },
-      (_, position) => sql`(cast(${p[`sha${position}`]} as text), ${sql.lit(position)})`,
+  const listed = (p: Commits) => {
+    const rows = numbersTo(MATRIX_COMMITS).map(
+      (position) => sql`(cast(${p[`sha${position}`]} as text), ${sql.lit(position)})`,
     )
-    // The newest completed status of a context decides: its position and its rank are one number.
-    const rank = sql`coalesce(min(case when statuses.state in ('failure', 'error') then position * 10 + ${sql.lit(FAILED)}
-      when statuses.state = 'success' then position * 10 + ${sql.lit(PASSED)} end) % 10, ${sql.lit(PENDING)})`
-    // SQLite does not reorder cross joins: it searches the statuses of each commit instead of those of the repository.
-    const cells: RawBuilder<Row> = sql`(
-      with listed (sha, position) as (values ${sql.join(rows)}),
-      ranked as (
+    return sql`listed (sha, position) as (values ${sql.join(rows)})`
+  }
+  const ofCommit = (p: Commits) =>
+    sql`statuses.repository_id = cast(${p.repositoryId} as ${integer}) and statuses.sha = listed.sha`
+
+  /** Returns the last context of a slice: no commit has more than `SLICE` contexts from `after` to it. null: the rest is a slice. */
+  const sliceEnd = prepare<Commits & { after: string }>()((p) => {
+    const rows: RawBuilder<{ end: string | null }> = sql`(
+      with ${listed(p)}
+      select min((
+        select statuses.context from statuses where ${ofCommit(p)} and statuses.context > ${p.after}
+        order by statuses.context limit 1 offset ${sql.lit(SLICE - 1)}
+      )) as "end" from listed
+    )`
+    return kysely.selectFrom(rows.as('ends')).selectAll()
+  })
+
+  /** Ranks the contexts after one, up to another one. Returns the first ones. */
+  const rankQuery = <Range extends Commits & { after: string }>(upTo: (p: Range) => RawBuilder<unknown>) =>
+    prepare<Range>()((p) => {
+      // The newest completed status of a context decides: its position and its rank are one number.
+      const rank = sql`coalesce(min(case when statuses.state in ('failure', 'error') then position * 10 + ${sql.lit(FAILED)}
+        when statuses.state = 'success' then position * 10 + ${sql.lit(PASSED)} end) % 10, ${sql.lit(PENDING)})`
+      // SQLite does not reorder cross joins: it searches the statuses of each commit instead of those of the repository.
+      const rows: RawBuilder<RankedContext> = sql`(
+        with ${listed(p)}
         select statuses.context, ${rank} as rank, count(*) over () as total
         from listed cross join statuses
-        where statuses.repository_id = cast(${p.repositoryId} as ${integer}) and statuses.sha = listed.sha
+        where ${ofCommit(p)} and statuses.context > ${p.after} ${upTo(p)}
         group by statuses.context
         order by rank, statuses.context
         limit ${sql.lit(MATRIX_CONTEXTS)}
-      )
-      select ranked.context, ranked.rank, ranked.total, listed.position, statuses.state,
-        statuses.target_url, statuses.updated_at
+      )`
+      return kysely.selectFrom(rows.as('ranked')).selectAll()
+    })
+  const rankRest = rankQuery<Commits & { after: string }>(() => sql``)
+  const rankSlice = rankQuery<Commits & { after: string; end: string }>(
+    (p) => sql`and statuses.context <= ${p.end}`,
+  )
+
+  const cells = prepare<Commits & Contexts>()((p) => {
+    const contexts = numbersTo(MATRIX_CONTEXTS).map((n) => sql`(cast(${p[`context${n}`]} as text))`)
+    const rows: RawBuilder<CellRow> = sql`(
+      with ${listed(p)}, ranked (context) as (values ${sql.join(contexts)})
+      select statuses.context, listed.position, statuses.state, statuses.target_url, statuses.updated_at
       from ranked cross join listed cross join statuses
-      where statuses.repository_id = cast(${p.repositoryId} as ${integer}) and statuses.sha = listed.sha
-        and statuses.context = ranked.context
-      order by ranked.rank, ranked.context, listed.position
+      where ${ofCommit(p)} and statuses.context = ranked.context
     )`
-    return kysely.selectFrom(cells.as('cells')).selectAll()
+    return kysely.selectFrom(rows.as('cells')).selectAll()
   })
+
+  /**
+   * Ranks the contexts of commits and counts them. Where each statement is a round trip, there is one. Elsewhere a statement
+   * for all would block the event loop, so there is one for each range of contexts.
+   */
+  async function rank(commits: Commits, pause: () => Promise<void>) {
+    let first: RankedContext[] = []
+    let total = 0
+    let after = ''
+    for (;;) {
+      await pause()
+      const [slice] = engine.remote ? [] : await engine.read(sliceEnd, { ...commits, after })
+      const end = slice?.end ?? null
+      const ranked =
+        end === null
+          ? await engine.read(rankRest, { ...commits, after })
+          : await engine.read(rankSlice, { ...commits, after, end })
+      // Sorting is stable, so the contexts of a rank stay in their order.
+      first = [...first, ...ranked].sort((a, b) => a.rank - b.rank).slice(0, MATRIX_CONTEXTS)
+      total += ranked[0]?.total ?? 0
+      if (end === null) return { first, total }
+      after = end
+    }
+  }
 
   /**
    * Returns the statuses of commits by context. Reads at most `MATRIX_CONTEXTS` of them for each commit.
    *
    * @param shas the newest first; those after `MATRIX_COMMITS` are ignored
+   * @param pause awaited before each of several statements
    */
-  return async (repositoryId: number, shas: readonly string[]): Promise<CheckMatrix> => {
-    const places = Array.from({ length: MATRIX_COMMITS }, (_, index) => [`sha${index}`, shas[index] ?? ''])
-    const rows = await engine.read(query, { repositoryId, ...Object.fromEntries(places) })
-    const columns: MatrixColumn[] = []
-    for (const { context, rank, position, state, target_url, updated_at } of rows) {
-      let column = columns.at(-1)
-      if (column?.context !== context) {
-        column = { context, failing: rank === FAILED, cells: [] }
-        columns.push(column)
-      }
-      column.cells[position] = { state, targetUrl: target_url, updatedAt: updated_at }
+  return async (
+    repositoryId: number,
+    shas: readonly string[],
+    pause: () => Promise<void>,
+  ): Promise<CheckMatrix> => {
+    const commits: Commits = { repositoryId, ...named('sha', shas, MATRIX_COMMITS) }
+    const { first, total } = await rank(commits, pause)
+    const columns = first.map(
+      ({ context, rank }): MatrixColumn => ({ context, failing: rank === FAILED, cells: [] }),
+    )
+    const byContext = new Map(columns.map((column) => [column.context, column]))
+    await pause()
+    const contexts = named('context', [...byContext.keys()], MATRIX_CONTEXTS)
+    for (const cell of await engine.read(cells, { ...commits, ...contexts })) {
+      const { context, position, state, target_url: targetUrl, updated_at: updatedAt } = cell
+      const column = byContext.get(context)
+      if (column) column.cells[position] = { state, targetUrl, updatedAt }
     }
-    return { columns, omitted: (rows[0]?.total ?? 0) - columns.length }
+    return { columns, omitted: total - columns.length }
   }
 }
 
-interface Row {
+/** Returns the values by numbered names, `''` for each that is missing. */
+function named(name: string, values: readonly string[], count: number): Record<string, string> {
+  return Object.fromEntries(numbersTo(count).map((n) => [`${name}${n}`, values[n] ?? '']))
+}
+
+function numbersTo(count: number): number[] {
+  return Array.from({ length: count }, (_, index) => index)
+}
+
+interface RankedContext {
   context: string
   rank: number
+  /** Contexts in the range, with those that are not returned. */
   total: number
+}
+
+interface CellRow {
+  context: string
   position: number
   state: StatusState
   target_url: string | null

@@ -43,9 +43,8 @@ export async function checksPage(app: FastifyInstance, options: ChecksPageOption
     const first = found?.sha ?? refs.head
     const history = first ? await commitLog.history(repository, { first }, ...visit) : { commits: [] }
     const commits = history.commits.slice(0, MATRIX_COMMITS)
-    await scheduler.step(request)
     const shas = commits.map(({ sha }) => sha)
-    const matrix = await store.matrix(repository.id, shas)
+    const matrix = await store.matrix(repository.id, shas, scheduler.pace(request))
     const ref = found?.name ?? refs.defaultBranch ?? ''
     const title = `Checks of ${visibleText(ref)} · ${repository.owner}/${repository.name}`
     const content = checksView({ repository, ref, commits, matrix })

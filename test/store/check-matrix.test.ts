@@ -2,6 +2,15 @@ import { test } from 'tap'
 import type { StatusState } from '../../src/store/tables.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
 
+const STATES: readonly StatusState[] = [
+  'success',
+  'pending',
+  'failure',
+  'error',
+  'success',
+  'success',
+  'success',
+]
 const shaOf = (position: number) => String(position).padStart(40, '0')
 
 for (const database of databases) {
@@ -19,7 +28,12 @@ for (const database of databases) {
         description: null,
         targetUrl: `https://ci.example.org/${position}`,
       })
-    t.same(await store.matrix(id, []), { columns: [], omitted: 0 })
+    let pauses = 0
+    const matrix = (shas: readonly string[]) =>
+      store.matrix(id, shas, async () => {
+        pauses++
+      })
+    t.same(await matrix([]), { columns: [], omitted: 0 })
     // The newest commit has position 0.
     await report(0, 'a fine', 'success')
     await report(1, 'a fine', 'failure')
@@ -31,7 +45,7 @@ for (const database of databases) {
     await report(31, 'too old', 'failure')
     await report(0, 'elsewhere', 'failure', other)
     const shas = Array.from({ length: 35 }, (_, position) => shaOf(position))
-    const { columns, omitted } = await store.matrix(id, shas)
+    const { columns, omitted } = await matrix(shas)
     t.equal(omitted, 0)
     t.same(
       columns.map(({ context, failing, cells }) => [
@@ -50,13 +64,45 @@ for (const database of databases) {
 
     for (let index = 0; index < 60; index++) await report(5, `e ${String(index).padStart(2, '0')}`, 'success')
     await report(5, 'z', 'failure')
-    const many = await store.matrix(id, shas)
+    const many = await matrix(shas)
     t.equal(many.columns.length, 50)
     t.equal(many.omitted, 15)
     t.same(
       many.columns.slice(0, 5).map(({ context }) => context),
       ['b broken', 'c again', 'z', 'd new', 'a fine'],
     )
-    t.equal((await store.matrix(id, [shaOf(5)])).columns.length, 50)
+    t.equal((await matrix([shaOf(5)])).columns.length, 50)
+
+    // More contexts than one statement ranks, and not the same ones on each commit.
+    const contexts = Array.from({ length: 230 }, (_, index) => `f ${String(index).padStart(3, '0')}`)
+    const reported = contexts.flatMap((context, index) =>
+      [40, 41, 42]
+        .filter((_, offset) => (index + offset) % 5 !== 0)
+        .map((position) => ({ context, position, state: STATES[(index * position) % STATES.length] })),
+    )
+    await Promise.all(
+      reported.map(({ context, position, state }) => report(position, context, state ?? 'error')),
+    )
+    pauses = 0
+    const large = await matrix([shaOf(40), shaOf(41), shaOf(42)])
+    const rankOf = (context: string) => {
+      const completed = reported.find((cell) => cell.context === context && cell.state !== 'pending')
+      return completed === undefined ? 1 : completed.state === 'success' ? 2 : 0
+    }
+    const ranked = contexts.toSorted((a, b) => rankOf(a) - rankOf(b) || (a < b ? -1 : 1)).slice(0, 50)
+    t.same(
+      large.columns.map(({ context }) => context),
+      ranked,
+    )
+    t.equal(large.omitted, 180)
+    t.same(
+      large.columns.flatMap(({ context, cells }) =>
+        cells.flatMap((cell, index) => (cell ? [{ context, position: 40 + index, state: cell.state }] : [])),
+      ),
+      reported
+        .filter(({ context }) => ranked.includes(context))
+        .toSorted((a, b) => ranked.indexOf(a.context) - ranked.indexOf(b.context)),
+    )
+    if (database.name === 'SQLite') t.ok(pauses > 4, 'no statement reads them all')
   })
 }
