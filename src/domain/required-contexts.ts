@@ -1,5 +1,6 @@
 import type { AppliedRule } from '../store/rules.ts'
 import { patternMatcher } from '../util/pattern.ts'
+import { runInSlices } from '../util/run-in-slices.ts'
 
 /** What the rules of a repository say about the contexts of one commit, whichever branch it may get to. */
 export interface RequiredContexts {
@@ -15,19 +16,32 @@ export interface RequiredContexts {
  *
  * @param rules as `store.rules.load` returns them
  */
-export function requiredContexts(
+export async function requiredContexts(
   rules: readonly AppliedRule[],
   contexts: readonly string[],
-): RequiredContexts {
+): Promise<RequiredContexts> {
+  const branches = new Map<string, string[]>()
+  for (const { branchPattern, required } of rules)
+    for (const pattern of required) add(branches, pattern, branchPattern)
   const found: RequiredContexts = { reported: new Map(), missing: new Map() }
-  const add = (branches: Map<string, string[]>, name: string, branchPattern: string) =>
-    branches.set(name, [...new Set([...(branches.get(name) ?? []), branchPattern])])
-  for (const { branchPattern, required } of rules) {
-    for (const pattern of required) {
-      const matching = contexts.filter(patternMatcher(pattern))
-      for (const context of matching) add(found.reported, context, branchPattern)
-      if (matching.length === 0) add(found.missing, pattern, branchPattern)
-    }
-  }
+  if (branches.size === 0) return found
+  const patterns = branches.entries()
+  // There may be thousands of patterns and of contexts.
+  await runInSlices(() => {
+    const { value, done } = patterns.next()
+    if (done) return false
+    const [pattern, branchPatterns] = value
+    const matching = contexts.filter(patternMatcher(pattern))
+    if (matching.length === 0) found.missing.set(pattern, branchPatterns)
+    for (const context of matching)
+      for (const branchPattern of branchPatterns) add(found.reported, context, branchPattern)
+    return true
+  })
   return found
+}
+
+function add(branches: Map<string, string[]>, name: string, branchPattern: string): void {
+  const known = branches.get(name)
+  if (known === undefined) branches.set(name, [branchPattern])
+  else if (!known.includes(branchPattern)) known.push(branchPattern)
 }

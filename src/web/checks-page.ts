@@ -11,6 +11,7 @@ import { type RepositoryRoute, repositoryFinder } from './find-repository.ts'
 import { renderChunks } from './layout.ts'
 import type { PageScheduler } from './page-scheduler.ts'
 import { firstOf, type Query } from './query.ts'
+import { headOf } from './ref-chooser.ts'
 import { streamPage } from './stream-page.ts'
 import { visibleText } from './text.ts'
 
@@ -40,14 +41,15 @@ export async function checksPage(app: FastifyInstance, options: ChecksPageOption
     const found = asked === '' ? null : await options.refs.find(repository, refs, asked, ...visit)
     if (asked !== '' && !found)
       throw new ServiceError('commit_unknown', 'This repository has no branch or tag of this name.')
-    const first = found?.sha ?? refs.head
-    const history = first ? await commitLog.history(repository, { first }, ...visit) : { commits: [] }
+    const ref = found ?? headOf(refs)
+    const from = ref && { first: ref.sha }
+    const history = from ? await commitLog.history(repository, from, ...visit) : { commits: [] }
     const commits = history.commits.slice(0, MATRIX_COMMITS)
     const shas = commits.map(({ sha }) => sha)
     const matrix = await store.matrix(repository.id, shas, scheduler.pace(request))
-    const ref = found?.name ?? refs.defaultBranch ?? ''
-    const title = `Checks of ${visibleText(ref)} · ${repository.owner}/${repository.name}`
-    const content = checksView({ repository, ref, commits, matrix })
+    const of = ref?.name ? ` of ${visibleText(ref.name)}` : ''
+    const title = `Checks${of} · ${repository.owner}/${repository.name}`
+    const content = checksView({ repository, refs, ref, commits, matrix })
     return streamPage(request, reply, renderChunks({ title, visitor: request.visitor }, content), scheduler)
   })
 }

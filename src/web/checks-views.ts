@@ -1,19 +1,22 @@
 import { html } from 'hono/html'
 import type { Commit } from '../git/log.ts'
+import type { Refs } from '../git/refs.ts'
 import type { CheckMatrix, MatrixCell, MatrixColumn } from '../store/check-matrix.ts'
 import type { ListedRepository } from '../store/repository-listing.ts'
 import { formatTime } from '../store/time.ts'
 import { authorship } from './commit-summary.ts'
 import { shortId } from './commit-views.ts'
 import type { Html } from './layout.ts'
+import { refChooser, refQuery, type ShownRef } from './ref-chooser.ts'
 import { targetLink } from './status-sections.ts'
 import { age, shownBeginning, shownText, visibleText } from './text.ts'
 
 /** The checks of the newest commits of a ref. */
 export interface ChecksView {
   repository: ListedRepository
-  /** Name of the branch or tag; empty for a HEAD that is a commit. */
-  ref: string
+  refs: Refs
+  /** null if HEAD is a branch without commits. */
+  ref: ShownRef | null
   commits: readonly Commit[]
   matrix: CheckMatrix
 }
@@ -24,11 +27,13 @@ const DESCRIBED = 5
 const SUBJECT = 72
 
 /** Renders the matrix of checks in chunks: a row for each commit, a column for each context. */
-export async function* checksView({ repository, ref, commits, matrix }: ChecksView): AsyncGenerator<Html> {
+export async function* checksView(view: ChecksView): AsyncGenerator<Html> {
+  const { repository, refs, ref, commits, matrix } = view
   const { owner, name } = repository
   const failing = matrix.columns.filter((column) => column.failing)
-  yield html`<p class="crumbs"><a href="/${owner}/${name}">${owner} / ${name}</a></p>
-<h1>Checks${ref === '' ? '' : html` of ${shownText(ref)}`}</h1>
+  yield html`<p class="crumbs"><a href="/${owner}/${name}${refQuery(refs, ref)}">${owner} / ${name}</a></p>
+<div class="titled"><h1>Checks${ref?.name ? html` of ${shownText(ref.name)}` : ''}</h1>
+${refs.branches.length + refs.tags.length > 0 ? html`<div>${refChooser(`/${owner}/${name}/checks`, refs, ref)}</div>` : ''}</div>
 `
   if (matrix.columns.length === 0) {
     yield html`<p class="empty">No statuses have been reported for the newest commits.</p>`

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { html } from 'hono/html'
 import { commitsOf } from '../domain/commits.ts'
+import { type RequiredContexts, requiredContexts } from '../domain/required-contexts.ts'
 import { ServiceError } from '../errors.ts'
 import type { CommitLookup } from '../git/commit-lookup.ts'
 import type { RefLists } from '../git/refs.ts'
@@ -9,6 +10,7 @@ import type { Caller, Revisions } from '../git/revision.ts'
 import { connectionSignal } from '../http/connection-signal.ts'
 import { createEtag, matchesEtag } from '../http/etag.ts'
 import type { ListedRepository } from '../store/repository-listing.ts'
+import type { AppliedRule } from '../store/rules.ts'
 import type { StatusCounts } from '../store/status-summaries.ts'
 import type { Store } from '../store/store.ts'
 import { nowInSeconds } from '../store/time.ts'
@@ -17,6 +19,7 @@ import type { SendErrorPage } from './error-page.ts'
 import { repositoryFinder } from './find-repository.ts'
 import { type Html, renderChunks } from './layout.ts'
 import type { PageScheduler } from './page-scheduler.ts'
+import { refQuery } from './ref-chooser.ts'
 import { type Named, resolveCommit } from './resolve-commit.ts'
 import { type FilterQuery, readFilter } from './status-filter.ts'
 import type { StatusList } from './status-sections.ts'
@@ -78,12 +81,14 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     if (!repository) return reply
     const sha = commits.fullId(repository, request.params.sha)
     const counts = await countsOf(repository, sha)
+    const rules = await store.rules.load(repository.id)
     const list = { ...listOf(request, repository, sha, counts), withAges: false }
     // Computed before the answer is rendered, so the answer may be newer, and the next request finds that out.
-    const etag = await etagOf(list, request)
+    const etag = await etagOf(list, rules, request)
     reply.header('cache-control', 'private, no-cache').header('etag', etag)
     if (matchesEtag(request.headers['if-none-match'], etag)) return reply.code(304).send()
-    return streamPage(request, reply, liveRegion(repository, sha, list), scheduler)
+    const required = await requiredOf(request, rules, repository, sha)
+    return streamPage(request, reply, liveRegion(repository, sha, { ...list, required }), scheduler)
   })
 
   async function sendCommit(
@@ -93,12 +98,15 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     sha: string,
   ): Promise<FastifyReply> {
     const counts = await countsOf(repository, sha)
-    const { tab, icon } = tabOf(repository, sha, counts)
+    const rules = await store.rules.load(repository.id)
+    const required = await requiredOf(request, rules, repository, sha)
+    const { short, icon } = summarize(counts, required.missing.size)
+    const tab = tabTitle(repository.name, sha, short)
     const content = commitView({
       repository,
       sha,
       ...(await describe(request, repository, sha)),
-      statuses: listOf(request, repository, sha, counts),
+      statuses: { ...listOf(request, repository, sha, counts), required },
       origin: publicUrl ?? request.client.origin,
     })
     const { visitor } = request
@@ -140,8 +148,9 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     const caller = callerOf(request)
     try {
       const details = await revisions.describe(repository, sha, caller)
-      const { branches, tags } = await refs.list(repository, caller.client, caller.signal)
-      return { details, refs: [...branches, ...tags].filter((ref) => ref.sha === sha) }
+      const all = await refs.list(repository, caller.client, caller.signal)
+      const pointing = [...all.branches, ...all.tags].filter((ref) => ref.sha === sha)
+      return { details, refs: pointing.map((ref) => ({ ...ref, query: refQuery(all, ref) })) }
     } catch (error) {
       if (!(error instanceof RepositoryUnavailable)) throw error
       app.logError(request, new ServiceError('unavailable', undefined, { cause: error }))
@@ -154,7 +163,7 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     { id, permission }: ListedRepository,
     sha: string,
     counts: StatusCounts,
-  ): StatusList {
+  ): Omit<StatusList, 'required'> {
     const commit = { repositoryId: id, sha }
     return {
       counts,
@@ -176,11 +185,32 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     }
   }
 
+  /** Returns which contexts the rules of branches require. Reads nothing where there are no rules. */
+  async function requiredOf(
+    request: FastifyRequest,
+    rules: readonly AppliedRule[],
+    { id }: ListedRepository,
+    sha: string,
+  ): Promise<RequiredContexts> {
+    if (rules.length === 0) return requiredContexts([], [])
+    const reported = await store.statuses.list(id, sha, () => scheduler.step(request))
+    return requiredContexts(
+      rules,
+      reported.map(({ context }) => context),
+    )
+  }
+
   /** Returns a validator of all that the live region shows. Unlike the region, it is not rendered. */
-  async function etagOf(list: StatusList, request: FastifyRequest): Promise<string> {
+  async function etagOf(
+    list: Omit<StatusList, 'required'>,
+    rules: readonly AppliedRule[],
+    request: FastifyRequest,
+  ): Promise<string> {
     const etag = createEtag()
     const { filter, counts, permission, stalledBefore } = list
-    etag.update(Buffer.from(JSON.stringify([filter, counts, permission])))
+    // Which contexts they require follows from the statuses.
+    const required = rules.map(({ branchPattern, required }) => [branchPattern, required])
+    etag.update(Buffer.from(JSON.stringify([filter, counts, permission, required])))
     for (const states of [['failure', 'error'], ['pending'], ['success']] as const) {
       for await (const part of list.read(states)) {
         await scheduler.step(request)
@@ -196,9 +226,4 @@ const LIVE = html`<script src="/assets/live.js" defer></script>` as Html
 
 function callerOf(request: FastifyRequest): Caller {
   return { client: request.client.address, signal: connectionSignal(request.raw.socket) }
-}
-
-function tabOf({ name }: ListedRepository, sha: string, counts: StatusCounts) {
-  const { short, icon } = summarize(counts)
-  return { tab: tabTitle(name, sha, short), icon }
 }

@@ -11,6 +11,9 @@ import { type StatusList, statusSections } from './status-sections.ts'
 import { summarize } from './summary.ts'
 import { copyButton, shownBeginning, shownLines, shownText } from './text.ts'
 
+/** A branch or tag. `query` makes other pages show it. */
+type LinkedRef = Ref & { query: string }
+
 /** A commit as its page shows it. */
 export interface CommitView {
   repository: ListedRepository
@@ -18,7 +21,7 @@ export interface CommitView {
   /** undefined if git does not have the commit, null if the repository's files cannot be opened. */
   details: CommitDetails | undefined | null
   /** The branches and tags that point to the commit. */
-  refs: readonly Ref[]
+  refs: readonly LinkedRef[]
   statuses: StatusList
   /** The public origin. */
   origin: string
@@ -34,8 +37,8 @@ const FILTERED_FROM = 10
 /** Renders a commit and all its statuses in chunks. */
 export async function* commitView(view: CommitView): AsyncGenerator<Html> {
   const { repository, sha, details, statuses } = view
-  const { counts, filter } = statuses
-  const total = counts.failure + counts.error + counts.pending + counts.success
+  const { filter } = statuses
+  const total = totalOf(statuses)
   yield html`${crumbs(repository)}
 <h1>${details ? subject(details) : html`Commit <code>${shortId(sha)}</code>`}</h1>
 <div class="byline">
@@ -49,7 +52,7 @@ ${details && messageOf(details) !== '' ? messageView(details) : ''}
 ${total >= FILTERED_FROM || isFiltered(filter) ? filterForm(filter) : ''}
 `
   yield* liveRegion(repository, sha, statuses)
-  if (total === 0) yield nothingReported(view)
+  if (total === 0 && repository.permission === 'write') yield howToReport(view)
 }
 
 /** Renders the part of the page that changes when statuses are reported. The script of the page replaces it while checks are pending. */
@@ -58,15 +61,22 @@ export async function* liveRegion(
   sha: string,
   statuses: StatusList,
 ): AsyncGenerator<Html> {
-  const { counts, filter } = statuses
-  const summary = summarize(counts)
+  const { counts, filter, required } = statuses
+  const summary = summarize(counts, required.missing.size)
+  const isPending = counts.pending > 0 || required.missing.size > 0
   const path = `/${owner}/${name}/live/${sha}${filterQuery(filter)}`
   yield html`<div id="live" data-path="${path}" data-tab="${tabTitle(name, sha, summary.short)}" data-icon="${summary.icon}"
-  data-summary="${summary.text}" ${counts.pending > 0 ? 'data-pending' : ''}>
+  data-summary="${summary.text}" ${isPending ? 'data-pending' : ''}>
 <p class="summary" id="summary">${stateBadge(summary.state)} ${summary.text}</p>
 `
+  if (totalOf(statuses) === 0)
+    yield html`<p class="empty">No statuses have been reported for this commit.</p>`
   yield* statusSections(statuses)
   yield html`</div>`
+}
+
+function totalOf({ counts }: StatusList): number {
+  return counts.failure + counts.error + counts.pending + counts.success
 }
 
 /** Returns the title of the browser's tab. @param state in a few words */
@@ -96,13 +106,13 @@ function byline(
   ${parents.map((id) => html`<a href="/${owner}/${name}/commits/${id}"><code>${shortId(id)}</code></a> `)}${moreParents ? 'and more' : ''}</span>`
 }
 
-function refLinks({ owner, name }: ListedRepository, refs: readonly Ref[]): Html {
+function refLinks({ owner, name }: ListedRepository, refs: readonly LinkedRef[]): Html {
   const more = refs.length - REFS
   return html`${refs
     .slice(0, REFS)
     .map(
       (ref) =>
-        html`<a class="ref-link" href="/${owner}/${name}?ref=${encodeURIComponent(ref.name)}"><span class="sr">${ref.kind} </span>${shownText(ref.name)}</a> `,
+        html`<a class="ref-link" href="/${owner}/${name}${ref.query}"><span class="sr">${ref.kind} </span>${shownText(ref.name)}</a> `,
     )}${more > 0 ? html`<span>and ${more} more</span>` : ''}`
 }
 
@@ -137,16 +147,12 @@ function filterForm({ q, state }: StatusFilter): Html {
 </form>`
 }
 
-function nothingReported({ repository, sha, origin }: CommitView): Html {
-  const { owner, name, permission } = repository
+/** Renders how to report a status. */
+function howToReport({ repository, sha, origin }: CommitView): Html {
+  const { owner, name } = repository
   const command = reportCommand(origin, `${owner}/${name}/statuses/${sha}`, '$COMMIT_STATUS_TOKEN')
-  return html`<p class="empty">No statuses have been reported for this commit.</p>
-${
-  permission === 'write'
-    ? html`<p>Report one with a <a href="/settings/tokens">token</a> in <code>COMMIT_STATUS_TOKEN</code>:</p>
+  return html`<p>Report one with a <a href="/settings/tokens">token</a> in <code>COMMIT_STATUS_TOKEN</code>:</p>
 <div class="copy"><pre id="report" tabindex="0">${command}</pre>${copyButton('report', 'the command')}</div>`
-    : ''
-}`
 }
 
 /** A commit that a short id may mean. */

@@ -12,7 +12,8 @@ import { type RepositoryRoute, repositoryFinder } from './find-repository.ts'
 import { renderChunks } from './layout.ts'
 import type { PageScheduler } from './page-scheduler.ts'
 import { firstOf, type Query } from './query.ts'
-import { repositoryView, type ShownRef, unknownRefView } from './repository-views.ts'
+import { headOf } from './ref-chooser.ts'
+import { repositoryView, unknownRefView } from './repository-views.ts'
 import { streamPage } from './stream-page.ts'
 import { visibleText } from './text.ts'
 
@@ -52,10 +53,10 @@ export async function repositoryPage(app: FastifyInstance, options: RepositoryPa
     const name = `${repository.owner}/${repository.name}`
     const refs = await options.refs.list(repository, ...visit)
     const asked = firstOf(request.query.ref)
-    const ref = asked ? await options.refs.find(repository, refs, asked, ...visit) : defaultRef(refs)
+    const ref = asked ? await options.refs.find(repository, refs, asked, ...visit) : headOf(refs)
     if (asked && ref === null) {
       const title = `${visibleText(asked)} · ${name}`
-      const content = unknownRefView(repository, asked, suggest(refs, asked))
+      const content = unknownRefView(repository, refs, asked, suggest(refs, asked))
       return streamPage(request, reply.code(404), renderChunks({ title, visitor }, [content]), scheduler)
     }
 
@@ -76,6 +77,7 @@ export async function repositoryPage(app: FastifyInstance, options: RepositoryPa
       commits: history.commits.map((commit) => ({ commit, summary: summaryOf(commit.sha) })),
       older: history.after,
       isFirstPage: after === null,
+      rules: await store.rules.load(repository.id),
       origin: options.publicUrl ?? request.client.origin,
     })
     const title = asked && ref ? `${visibleText(ref.name)} · ${name}` : name
@@ -107,11 +109,6 @@ export async function repositoryPage(app: FastifyInstance, options: RepositoryPa
     const summaries = await store.statuses.summaries(commits, scheduler.pace(request))
     return new Map(commits.map(({ sha }, index) => [sha, summaries[index] ?? NO_STATUSES]))
   }
-}
-
-/** Returns what the page shows unless the visitor asks for a ref. Its name is empty if HEAD is a commit. */
-function defaultRef({ defaultBranch, head }: Refs): ShownRef | null {
-  return head === null ? null : { kind: 'branch', name: defaultBranch ?? '', sha: head, date: null }
 }
 
 /** Returns the default branch, the branch that is shown, and the newest other ones. */

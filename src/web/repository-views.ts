@@ -1,15 +1,14 @@
 import { html } from 'hono/html'
 import type { Ref, Refs } from '../git/refs.ts'
 import type { ListedRepository } from '../store/repository-listing.ts'
+import type { AppliedRule } from '../store/rules.ts'
 import type { StatusSummary } from '../store/status-summaries.ts'
 import { ciLines } from './ci-lines.ts'
 import { authorship, failedContexts, type SummarizedCommit, stateOf, subjectOf } from './commit-summary.ts'
 import type { Html } from './layout.ts'
+import { findForm, refChooser, refQuery, type ShownRef } from './ref-chooser.ts'
 import { stateBadge } from './state-badge.ts'
-import { age, copyButton, shownText, visibleText } from './text.ts'
-
-/** A ref of which a page shows the commits. Its name is empty if it is HEAD without a branch. */
-export type ShownRef = Ref
+import { age, copyButton, shownText } from './text.ts'
 
 export interface RepositoryPage {
   repository: ListedRepository
@@ -23,13 +22,12 @@ export interface RepositoryPage {
   /** What the next page comes after; null on the last page. */
   older: readonly string[] | null
   isFirstPage: boolean
+  rules: readonly AppliedRule[]
   origin: string
 }
 
-/** Branches that are shown before the others are unfolded. */
+/** Branches, and rules, that are shown before the others are unfolded. */
 const UNFOLDED = 6
-/** Branches and tags to choose from. Further ones are found by their names. */
-const CHOICES = 100
 
 /** Renders a repository: its branches with their states, and a page of the commits of one. */
 export function repositoryView(page: RepositoryPage): Html {
@@ -53,8 +51,9 @@ ${
     }
   </section>
   <section class="extras">
+    ${rulesView(page.rules)}
     ${cloneView(repository, origin)}
-    ${badgeView(repository, ref, origin)}
+    ${badgeView(page)}
   </section>
 </div>`
 }
@@ -67,16 +66,23 @@ ${
 }
 
 /** Renders the answer to a name that no branch or tag has. */
-export function unknownRefView(repository: ListedRepository, asked: string, suggestions: Ref[]): Html {
+export function unknownRefView(
+  repository: ListedRepository,
+  refs: Refs,
+  asked: string,
+  suggestions: Ref[],
+): Html {
   return html`${heading(repository)}
 <p class="empty">There is no branch or tag <strong>${shownText(asked)}</strong>.
   <a href="${pathOf(repository)}">Show the default branch</a></p>
-${findForm(repository)}
+${findForm(pathOf(repository))}
 ${
   suggestions.length > 0
     ? html`<h2>Names that contain it</h2>
 <ul class="list">${suggestions.map(
-        (ref) => html`<li class="ref"><a href="${refPath(repository, ref)}">${shownText(ref.name)}</a>
+        (
+          ref,
+        ) => html`<li class="ref"><a href="${pathOf(repository)}${refQuery(refs, ref)}">${shownText(ref.name)}</a>
   <span class="faint">${ref.kind === 'tag' ? 'tag · ' : ''}${ref.date ? age(ref.date) : ''}</span></li>`,
       )}</ul>`
     : ''
@@ -90,13 +96,13 @@ function heading(repository: ListedRepository): Html {
 }
 
 /** Renders the answer to "is it green?" for the ref of the page. */
-function tipView({ repository, ref, tip }: RepositoryPage): Html | string {
+function tipView({ repository, refs, ref, tip }: RepositoryPage): Html | string {
   if (!ref || !tip) return ''
   const state = stateOf(tip.summary)
   return html`<section class="tip ${state ?? 'unreported'}" aria-label="State of ${ref.name || 'HEAD'}">
   <p>${stateBadge(state)} <strong>${shownText(ref.name || 'HEAD')}</strong>: ${sentenceOf(tip.summary)}</p>
   <p class="faint"><a href="${commitPath(repository, tip)}">${subjectOf(tip.commit)}</a> · ${authorship(tip.commit)}
-    · <a href="${pathOf(repository)}/checks${refQuery(ref)}">${state === 'failure' ? 'When did it break?' : 'All checks over time'}</a></p>
+    · <a href="${pathOf(repository)}/checks${refQuery(refs, ref)}">${state === 'failure' ? 'When did it break?' : 'All checks over time'}</a></p>
 </section>`
 }
 
@@ -117,14 +123,13 @@ function refsView(page: RepositoryPage): Html {
   const item = (branch: RepositoryPage['branches'][number]) => {
     const current = ref?.kind === 'branch' && ref.name === branch.name
     return html`<li class="ref">${stateBadge(stateOf(branch.summary))}
-      <a href="${refPath(repository, branch)}"${current ? html` aria-current="page"` : ''}>${shownText(branch.name)}</a>
+      <a href="${pathOf(repository)}${refQuery(refs, branch)}"${current ? html` aria-current="page"` : ''}>${shownText(branch.name)}</a>
       <span class="faint">${branch.name === refs.defaultBranch ? 'default · ' : ''}${branch.date ? age(branch.date) : ''}</span></li>`
   }
   const [shown, folded] = [branches.slice(0, UNFOLDED), branches.slice(UNFOLDED)]
   const hidden = refs.branches.length - branches.length
   return html`<nav class="refs" aria-label="Branches and tags">
-    ${chooser(page)}
-    ${refs.more || refs.branches.length > CHOICES || refs.tags.length > CHOICES ? findForm(repository) : ''}
+    ${refChooser(pathOf(repository), refs, ref)}
     <ul class="list">${shown.map(item)}</ul>
     ${
       folded.length > 0
@@ -135,38 +140,6 @@ function refsView(page: RepositoryPage): Html {
         : ''
     }
   </nav>`
-}
-
-function chooser({ repository, refs, ref }: RepositoryPage): Html {
-  const named = (kind: Ref['kind'], list: readonly Ref[]) => {
-    const newest = list.slice(0, CHOICES)
-    const others =
-      ref?.name && ref.kind === kind && !newest.some(({ name }) => name === ref.name) ? [ref] : []
-    return [...others, ...newest]
-  }
-  const option = (choice: Ref) => {
-    const selected = ref?.kind === choice.kind && ref.name === choice.name
-    // A tag of the same name is named in full.
-    const isHidden = choice.kind === 'tag' && refs.branches.some(({ name }) => name === choice.name)
-    const value = isHidden ? `refs/tags/${choice.name}` : choice.name
-    return html`<option value="${value}"${selected ? html` selected` : ''}>${visibleText(choice.name)}</option>`
-  }
-  const group = (label: string, list: Ref[]) =>
-    list.length > 0 ? html`<optgroup label="${label}">${list.map(option)}</optgroup>` : ''
-  return html`<form class="choose" action="${pathOf(repository)}">
-    <label for="ref">Branch or tag</label>
-    <select id="ref" name="ref">${ref?.name ? '' : html`<option value="">HEAD</option>`}
-      ${group('Branches', named('branch', refs.branches))}${group('Tags', named('tag', refs.tags))}</select>
-    <button class="quiet" type="submit">Show</button>
-  </form>`
-}
-
-function findForm(repository: ListedRepository): Html {
-  return html`<form class="choose" role="search" action="${pathOf(repository)}">
-    <label for="find">Find a branch or tag</label>
-    <input id="find" name="ref" required autocomplete="off" spellcheck="false">
-    <button class="quiet" type="submit">Find</button>
-  </form>`
 }
 
 function commitItem(repository: ListedRepository, commit: SummarizedCommit): Html {
@@ -181,13 +154,29 @@ function commitItem(repository: ListedRepository, commit: SummarizedCommit): Htm
 </li>`
 }
 
-function pager({ repository, ref, older, isFirstPage }: RepositoryPage): Html | string {
+function pager({ repository, refs, ref, older, isFirstPage }: RepositoryPage): Html | string {
   if (older === null && isFirstPage) return ''
-  const query = ref?.name ? `${refQuery(ref)}&` : '?'
+  const query = refQuery(refs, ref)
   return html`<p class="pager">
-    ${isFirstPage ? '' : html`<a href="${pathOf(repository)}${ref?.name ? refQuery(ref) : ''}">Newest</a>`}
-    ${older ? html`<a rel="next" href="${pathOf(repository)}${query}after=${older.join(',')}">Older</a>` : html`<span class="faint">There are no older commits.</span>`}
+    ${isFirstPage ? '' : html`<a href="${pathOf(repository)}${query}">Newest</a>`}
+    ${older ? html`<a rel="next" href="${pathOf(repository)}${query === '' ? '?' : `${query}&`}after=${older.join(',')}">Older</a>` : html`<span class="faint">There are no older commits.</span>`}
   </p>`
+}
+
+/** Renders which checks a commit must have passed before a push moves a branch to it. */
+function rulesView(rules: readonly AppliedRule[]): Html | string {
+  if (rules.length === 0) return ''
+  const item = ({ branchPattern, required }: AppliedRule) => html`<div><dt>${shownText(branchPattern)}</dt>
+      <dd>${required.map((pattern, index) => html`${index > 0 ? ', ' : ''}${shownText(pattern)}`)}</dd></div>`
+  const [shown, folded] = [rules.slice(0, UNFOLDED), rules.slice(UNFOLDED)]
+  return html`<h2 id="rules">Required checks</h2>
+    <p class="hint">A push to these branches is accepted when these checks have passed.</p>
+    <dl class="rules">${shown.map(item)}</dl>
+    ${
+      folded.length > 0
+        ? html`<details><summary>${folded.length} more rules</summary><dl class="rules">${folded.map(item)}</dl></details>`
+        : ''
+    }`
 }
 
 function cloneView({ owner, name }: ListedRepository, origin: string): Html {
@@ -195,17 +184,17 @@ function cloneView({ owner, name }: ListedRepository, origin: string): Html {
     <div class="copy"><code id="clone">git clone ${origin}/${owner}/${name}.git</code>${copyButton('clone', 'the clone command')}</div>`
 }
 
-function badgeView(repository: ListedRepository, ref: ShownRef | null, origin: string): Html | string {
+function badgeView({ repository, refs, ref, origin }: RepositoryPage): Html | string {
   if (repository.visibility === 'private') return ''
   const url = `${origin}${pathOf(repository)}`
-  const query = ref?.name ? refQuery(ref) : ''
+  const query = refQuery(refs, ref)
   const markdown = `[![Commit status](${url}/badge.svg${query})](${url}${query})`
   return html`<h2>Badge</h2>
     <p><img src="${pathOf(repository)}/badge.svg${query}" alt="Badge with the state of ${ref?.name || 'HEAD'}" height="20"></p>
     <div class="copy"><code id="badge">${markdown}</code>${copyButton('badge', 'the Markdown of the badge')}</div>`
 }
 
-function emptyView({ repository, origin, refs }: RepositoryPage): Html {
+function emptyView({ repository, origin, refs, rules }: RepositoryPage): Html {
   const { owner, name, permission } = repository
   const push = `git push ${origin}/${owner}/${name}.git HEAD:${refs.defaultBranch ?? 'main'}`
   return html`<p class="empty">Nothing has been pushed yet.</p>
@@ -215,7 +204,8 @@ function emptyView({ repository, origin, refs }: RepositoryPage): Html {
     <div class="copy"><code id="push">${push}</code>${copyButton('push', 'the push command')}</div>`
       : ''
   }
-  ${cloneView(repository, origin)}`
+  ${cloneView(repository, origin)}
+  ${rulesView(rules)}`
 }
 
 /** Renders why there are no commits although there are branches. */
@@ -232,13 +222,4 @@ function pathOf({ owner, name }: ListedRepository): string {
 
 function commitPath(repository: ListedRepository, { commit }: SummarizedCommit): string {
   return `${pathOf(repository)}/commits/${commit.sha}`
-}
-
-function refPath(repository: ListedRepository, ref: Ref): string {
-  return `${pathOf(repository)}${refQuery(ref)}`
-}
-
-/** Returns the query of a ref. Slashes stay readable. */
-function refQuery({ name }: Ref): string {
-  return name === '' ? '' : `?ref=${encodeURIComponent(name).replaceAll('%2F', '/')}`
 }

@@ -35,7 +35,10 @@ export function filterQuery({ q, state }: StatusFilter): string {
 }
 
 /** Returns whether the text of a status matches. */
-export function matchesText({ context, description }: StatusRow, { q }: StatusFilter): boolean {
+export function matchesText(
+  { context, description }: Pick<StatusRow, 'context' | 'description'>,
+  { q }: StatusFilter,
+): boolean {
   const wanted = q.toLowerCase()
   return context.toLowerCase().includes(wanted) || (description ?? '').toLowerCase().includes(wanted)
 }

@@ -1,5 +1,6 @@
 import { html } from 'hono/html'
 import { isHttpUrl } from '../domain/http-url.ts'
+import type { RequiredContexts } from '../domain/required-contexts.ts'
 import type { StatusCounts } from '../store/status-summaries.ts'
 import type { ReportedStatus } from '../store/statuses.ts'
 import type { Permission, StatusState } from '../store/tables.ts'
@@ -14,6 +15,7 @@ import { age, cutText, shownText, spent } from './text.ts'
 export interface StatusList {
   counts: StatusCounts
   filter: StatusFilter
+  required: RequiredContexts
   /** Of the visitor. */
   permission: Permission | null
   /** Seconds since the epoch. A pending status last reported before is stalled. */
@@ -40,11 +42,21 @@ const SECTIONS: readonly Section[] = [
 const FOLDED_ABOVE = 20
 /** Characters of a description that are shown at first. */
 const DESCRIPTION = 200
+/** Required patterns without a report that are listed. */
+const MISSING = 100
 
-/** Renders the statuses of a commit in chunks, since there may be thousands: failed ones first, then pending, then passed. */
+/**
+ * Renders the statuses of a commit in chunks, since there may be thousands: failed ones first, then pending ones, then
+ * required ones that have not reported, then passed.
+ */
 export async function* statusSections(list: StatusList): AsyncGenerator<Html> {
   let shown = false
   for (const section of SECTIONS) {
+    if (section.id === 'passed') {
+      const missing = wantedPatterns(list)
+      if (missing.length > 0) yield missingView(missing)
+      shown ||= missing.length > 0
+    }
     const states = wantedStates(section, list.filter)
     if (!states || states.every((state) => list.counts[state ?? 'error'] === 0)) continue
     for await (const chunk of sectionView({ ...section, states }, list)) {
@@ -59,6 +71,14 @@ export async function* statusSections(list: StatusList): AsyncGenerator<Html> {
 function wantedStates({ states }: Section, { state }: StatusFilter): Section['states'] | undefined {
   if (state === null) return states
   return states.includes(state) ? [state] : undefined
+}
+
+/** Returns the required patterns without a report that the filter does not exclude, with the branches. */
+function wantedPatterns({ required, filter }: StatusList): [pattern: string, branchPatterns: string[]][] {
+  if (filter.state !== null) return []
+  return [...required.missing].filter(([pattern]) =>
+    matchesText({ context: pattern, description: null }, filter),
+  )
 }
 
 async function* sectionView(section: Section, list: StatusList): AsyncGenerator<Html> {
@@ -83,20 +103,60 @@ function sectionStart({ id, title, states }: Section, { counts, filter }: Status
     id === 'passed'
       ? html`<details class="section" id="${id}" ${open ? 'open' : ''}><summary>${heading}</summary>`
       : html`<section class="section" id="${id}" aria-labelledby="${id}-heading">${heading}`
-  }<div class="scroll" tabindex="0" role="group" aria-labelledby="${id}-heading"><table class="statuses">
+  }${tableStart(id)}`
+}
+
+function tableStart(id: string): Html {
+  return html`<div class="scroll" tabindex="0" role="group" aria-labelledby="${id}-heading"><table class="statuses">
   <thead><tr><th scope="col">State</th><th scope="col">Context</th><th scope="col">Description</th>
     <th scope="col">Took</th><th scope="col">Reported</th></tr></thead>
   <tbody>`
 }
 
-function statusRow(status: ReportedStatus, { permission, stalledBefore, withAges }: StatusList): Html {
+/** Renders required patterns that no context matches. */
+function missingView(missing: [pattern: string, branchPatterns: string[]][]): Html {
+  const more = missing.length - MISSING
+  return html`<section class="section" id="missing" aria-labelledby="missing-heading">
+<h2 id="missing-heading">Not reported <span class="count">${missing.length}</span></h2>${tableStart('missing')}${missing
+    .slice(0, MISSING)
+    .map(
+      ([pattern, branchPatterns]) => html`<tr>
+  <td><span class="badge missing">not reported</span></td>
+  <th scope="row">${shownText(pattern)}</th>
+  <td>Required for ${branchNames(branchPatterns)}</td>
+  <td data-column="Took"></td>
+  <td data-column="Reported"></td>
+</tr>
+`,
+    )}</tbody></table></div>${more > 0 ? html`<p class="faint">${more} more are not listed.</p>` : ''}</section>`
+}
+
+/** Renders the patterns of branches: three at most, then "and 4 more". */
+function branchNames(branchPatterns: readonly string[]): Html {
+  const shown = branchPatterns
+    .slice(0, 3)
+    .map((name, index) => html`${index > 0 ? ', ' : ''}${shownText(name)}`)
+  const more = branchPatterns.length - shown.length
+  return html`${shown}${more > 0 ? ` and ${more} more` : ''}`
+}
+
+/** Renders that the rules of branches require a context. */
+function requiredMark(branchPatterns: readonly string[] | undefined): Html | string {
+  if (branchPatterns === undefined) return ''
+  return html` <span class="badge required">required<span class="sr"> for ${branchNames(branchPatterns)}</span></span>`
+}
+
+function statusRow(
+  status: ReportedStatus,
+  { permission, required, stalledBefore, withAges }: StatusList,
+): Html {
   const { id, state, context, description, created_at, updated_at } = status
   const stalled = state === 'pending' && updated_at < stalledBefore
   const took = state === 'pending' ? '' : spent(updated_at - created_at)
   const now = withAges ? Date.now() : null
   return html`<tr id="s-${id}">
   <td>${stateBadge(state)}${stalled ? html` <span class="badge stalled">stalled</span>` : ''}</td>
-  <th scope="row">${targetLink(status.target_url, shownText(context))}</th>
+  <th scope="row">${targetLink(status.target_url, shownText(context))}${requiredMark(required.reported.get(context))}</th>
   <td>${description === null ? '' : cutText(description, DESCRIPTION)}</td>
   <td data-column="Took">${took}</td>
   <td data-column="Reported">${age(formatTime(updated_at), now)} ${reporter(status, permission)}</td>

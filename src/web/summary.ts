@@ -3,9 +3,9 @@ import type { StatusCounts } from '../store/status-summaries.ts'
 /** The state of a commit in a few words, for its page, the browser's tab and screen readers. */
 export interface Summary {
   state: 'failure' | 'pending' | 'success' | null
-  /** All counts, the most important first: `1 failed, 1 pending, 7 passed`. */
+  /** All counts, the most important first: `1 failed, 1 pending, 7 passed, 1 not reported`. */
   text: string
-  /** The most important count with a symbol: `✗ 1 failed`. */
+  /** The most important count with a symbol: `✗ 1 failed`, `✓ 7 passed, 1 not reported`. */
   short: string
   /** Path of an icon of the state. */
   icon: string
@@ -13,8 +13,12 @@ export interface Summary {
 
 const SYMBOLS = { failure: '✗', pending: '●', success: '✓' } as const
 
-/** Summarizes the statuses of a commit. An error counts as a failure, as in the combined state. */
-export function summarize({ failure, error, pending, success }: StatusCounts): Summary {
+/**
+ * Summarizes the statuses of a commit. An error counts as a failure, as in the combined state.
+ *
+ * @param missing number of required patterns that no context matches. They do not change the combined state.
+ */
+export function summarize({ failure, error, pending, success }: StatusCounts, missing: number): Summary {
   const counts = [
     { state: 'failure', count: failure + error, word: 'failed' },
     { state: 'pending', count: pending, word: 'pending' },
@@ -22,11 +26,13 @@ export function summarize({ failure, error, pending, success }: StatusCounts): S
   ] as const
   const present = counts.filter(({ count }) => count > 0)
   const [first] = present
-  if (!first) return { state: null, text: 'No status', short: 'no status', icon: '/assets/icon.svg' }
+  const unreported = missing > 0 ? `, ${missing} not reported` : ''
+  if (!first)
+    return { state: null, text: `No status${unreported}`, short: 'no status', icon: '/assets/icon.svg' }
   return {
     state: first.state,
-    text: present.map(({ count, word }) => `${count} ${word}`).join(', '),
-    short: `${SYMBOLS[first.state]} ${first.count} ${first.word}`,
+    text: present.map(({ count, word }) => `${count} ${word}`).join(', ') + unreported,
+    short: `${SYMBOLS[first.state]} ${first.count} ${first.word}${first.state === 'success' ? unreported : ''}`,
     icon: `/assets/icon-${first.state}.svg`,
   }
 }

@@ -9,9 +9,9 @@ const rule = (branchPattern: string, ...required: string[]) => ({
 })
 
 test('required contexts name the branches whose rules require them', async (t) => {
-  t.same(requiredContexts([], ['ci/test']), { reported: new Map(), missing: new Map() })
+  t.same(await requiredContexts([], ['ci/test']), { reported: new Map(), missing: new Map() })
   const rules = [rule('main', 'ci/*', 'ci/test', 'lint', 'e2e'), rule('release/*', 'ci/test', 'e2e')]
-  const { reported, missing } = requiredContexts(rules, ['ci/test', 'ci/mac', 'lint', 'docs'])
+  const { reported, missing } = await requiredContexts(rules, ['ci/test', 'ci/mac', 'lint', 'docs'])
   t.same(
     [...reported],
     [

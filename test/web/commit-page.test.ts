@@ -278,6 +278,58 @@ t.test('a page asks for its changes', async (t) => {
   t.equal((await openVisitor(server.url).get(live)).headers.get('set-cookie'), null)
 })
 
+t.test('required checks, and those that have not reported', async (t) => {
+  const { name, commits, report, page } = await setUp()
+  const [sha = '', silent = ''] = commits
+  const repository = await server.store.repositories.get('alice', name)
+  const require = (branchPattern: string, ...required: string[]) =>
+    server.store.rules.set(repository, { branchPattern, required, bypass: [] })
+  const read = async (path: string) => (await anonymous.get(path)).body
+  await report(sha, 'ci/mac', 'success')
+  await report(sha, 'docs', 'success')
+  const live = `/alice/${name}/live/${sha}`
+  const before = await anonymous.get(live)
+  t.notMatch(before.body, /required|not reported|data-pending/i)
+  await require('main', 'ci/*', 'lint<&')
+  await require('release/\u202e*', 'lint<&', 'e2e')
+
+  const changed = await anonymous.get(live, {
+    headers: { 'if-none-match': before.headers.get('etag') ?? '' },
+  })
+  t.equal(changed.status, 200, 'a rule changes the page')
+  t.match(changed.body, ' data-pending', 'a report that is missing may come')
+  t.match(await read(page(sha)), `<title>✓ 2 passed, 2 not reported · ${name}@`)
+  for (const body of [changed.body, await read(page(sha))]) {
+    const row = (text: string) => body.split('<tr').find((part) => part.includes(`<bdi>${text}</bdi>`)) ?? ''
+    t.match(
+      body,
+      /badge success">success<\/span> 2 passed, 2 not reported</,
+      'the combined state is the same',
+    )
+    t.match(row('ci/mac'), 'required<span class="sr"> for <bdi>main</bdi>')
+    t.notMatch(row('docs'), 'required')
+    t.match(row('lint&lt;&amp;'), 'Required for <bdi>main</bdi>, <bdi>release/[U+202E]*</bdi>')
+    t.match(row('e2e'), 'not reported</span>')
+    t.match(body, 'Not reported <span class="count">2</span>')
+  }
+  const filtered = await read(page(`${sha}?q=E2`))
+  t.match(filtered, '<bdi>e2e</bdi>')
+  t.notMatch(filtered, /No check matches|<bdi>lint/)
+  t.notMatch(await read(page(`${sha}?state=success`)), '<bdi>e2e</bdi>')
+  t.match(await read(page(silent)), / No status, 3 not reported<.*No statuses have been reported/s)
+  t.match(await read(`/alice/${name}`), '<dt><bdi>main</bdi></dt>')
+  t.match(await read(`/alice/${name}`), '<dd><bdi>ci/*</bdi>, <bdi>lint&lt;&amp;</bdi></dd>')
+
+  for (const context of ['lint<&', 'e2e']) await report(sha, context, 'success')
+  t.match(await read(live), ' 4 passed<')
+  t.notMatch(await read(live), /not reported|data-pending/i)
+  for (let index = 0; index < 50; index++) await require(`b${index}`, `x${index}`, 'y', 'z', `w${index}`)
+  const many = await read(page(sha))
+  t.match(many, 'Required for <bdi>b0</bdi>, <bdi>b1</bdi>, <bdi>b10</bdi> and 47 more')
+  t.match(many, '2 more are not listed.')
+  t.match(await read(`/alice/${name}`), '46 more rules')
+})
+
 t.test('polling does not extend a session', async (t) => {
   const { name, commits, page } = await setUp()
   const { kysely } = server.store.engine
@@ -313,6 +365,7 @@ t.test('statuses are shown when the files of a repository cannot be opened', asy
 t.test('the checks of a branch or tag', async (t) => {
   const { name, path, commits, report } = await setUp()
   git(path, 'tag', 'v1', commits[0] ?? '')
+  git(path, 'tag', 'main', commits[0] ?? '')
   await report(commits[0] ?? '', 'ci/\u202emac', 'failure')
   const checks = (query: string) => anonymous.get(`/alice/${name}/checks${query}`)
   for (const query of ['', '?ref=', '?ref=main', '?ref=v1']) {
@@ -320,6 +373,18 @@ t.test('the checks of a branch or tag', async (t) => {
     t.equal(status, 200, query)
     t.match(body, '<bdi>ci/[U+202E]mac</bdi>')
     t.match(body, `<code>${commits[0]?.slice(0, 7)}</code>`)
+  }
+  for (const [query, ref] of [
+    ['', 'main'],
+    ['?ref=v1', 'v1'],
+    ['?ref=refs/tags/main', 'refs/tags/main'],
+  ]) {
+    const { body } = await checks(query ?? '')
+    t.match(body, `<a href="/alice/${name}?ref=${ref}">`, 'a link back to the same ref')
+    t.match(body, `<option value="${ref}" selected>`)
+    const repository = await anonymous.get(`/alice/${name}${query}`)
+    t.match(repository.body, `<a href="/alice/${name}/checks?ref=${ref}">`)
+    t.match(repository.body, `badge.svg?ref=${ref}`)
   }
   for (const wrong of ['nope', ':/Commit', '-v', '--all', '%00', 'main~1', commits[0] ?? ''])
     t.equal((await checks(`?ref=${wrong}`)).status, 404, wrong)
