@@ -169,6 +169,31 @@ for (const database of databases) {
 
     if (database.name === 'PostgreSQL') return
 
+    t.test(
+      'HEAD follows the first pushed branch only while no rule matches the branch that it names',
+      async (t) => {
+        const { push, tip, repository, head, report } = await setUp('follows')
+        const headOf = () => gitSync(repository.path, 'symbolic-ref', 'HEAD')
+        t.equal(headOf(), 'refs/heads/main')
+        t.equal((await push('HEAD:topic')).code, 0)
+        t.equal(tip('topic'), await head())
+        t.equal(headOf(), 'refs/heads/main', 'main has a rule')
+
+        await store.rules.remove(repository, 'main')
+        await store.rules.set(repository, { branchPattern: 'topic', required: ['ci/test'], bypass: [] })
+        t.equal((await push('HEAD:other')).code, 0)
+        t.equal(headOf(), 'refs/heads/other', 'a rule for another branch does not matter')
+        await store.rules.set(repository, { branchPattern: 'ma*', required: ['ci/test'], bypass: [owner] })
+        gitSync(repository.path, 'symbolic-ref', 'HEAD', 'refs/heads/main')
+        t.equal((await push('HEAD:more')).code, 0)
+        t.equal(headOf(), 'refs/heads/main', 'nor does who may bypass it')
+        await report('success')
+        t.equal((await push('HEAD:main')).code, 0)
+        t.equal(headOf(), 'refs/heads/main')
+        t.equal(tip('main'), await head())
+      },
+    )
+
     t.test('symbolic refs lead to the rules of their branches', async (t) => {
       const { push, report, commit, tip, repository, head } = await setUp('symbolic')
       await report('success')
