@@ -9,9 +9,11 @@ import type { Served } from './servers.ts'
 
 const COMMITS = 100_000
 const BRANCHES = 2_000
-/** Contexts of the newest commits and of the branches; one commit has `MANY`. */
+/** Contexts of the newest commits and of the branches; the commits of the tag `many` have `MANY`. */
 const CONTEXTS = 20
 const MANY = 1_000
+/** Commits that the page of checks shows. */
+const CHECKED = 30
 /** Other repositories on the start page. */
 const OTHERS = 29
 const REQUESTS = 50
@@ -54,13 +56,17 @@ export async function measurePages(
     },
     {
       name: `commit with ${MANY.toLocaleString('en')} contexts`,
-      path: () => `/large/large/commits/${commits[30]}`,
+      path: () => `/large/large/commits/${commits[CHECKED]}`,
     },
     {
       name: `changes of a commit with ${MANY.toLocaleString('en')} contexts`,
-      path: () => `/large/large/live/${commits[30]}`,
+      path: () => `/large/large/live/${commits[CHECKED]}`,
     },
     { name: 'checks', path: () => '/large/large/checks' },
+    {
+      name: `checks of commits with ${MANY.toLocaleString('en')} contexts`,
+      path: () => '/large/large/checks?ref=many',
+    },
     { name: 'badge', path: () => '/large/large/badge.svg' },
   ]
   const client = await KeepAliveClient.open(server.url)
@@ -110,9 +116,10 @@ async function createRepositories(options: Served['fixture']['options']) {
   const { id, path } = await create('large')
   const commits = await fillLargeRepository(path, COMMITS, BRANCHES)
   const heads = git(path, 'for-each-ref', '--format=%(objectname)', 'refs/heads').split('\n')
-  for (const [index, sha] of [...commits.slice(0, 30), ...heads.slice(0, 200)].entries())
+  for (const [index, sha] of [...commits.slice(0, CHECKED), ...heads.slice(0, 200)].entries())
     await report(id, sha, CONTEXTS, index % 2 === 0 ? 'failure' : 'success')
-  await report(id, commits[30] ?? '', MANY, 'failure')
+  for (const sha of commits.slice(CHECKED, 2 * CHECKED)) await report(id, sha, MANY, 'failure')
+  git(path, 'update-ref', 'refs/tags/many', commits[CHECKED] ?? '')
   for (let index = 0; index < OTHERS; index++) {
     const other = await create(`other-${index}`)
     const [sha = ''] = await fillLargeRepository(other.path, 10, 1)

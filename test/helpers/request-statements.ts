@@ -123,6 +123,7 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
       ],
       async () => {},
     ),
+  'checks of commits': (store) => store.matrix(500, [SHA, NEW_SHA], async () => {}),
   'the state of a context': (store) => store.statuses.state(500, SHA, 'context 3'),
   'the rules of a branch': (store) => store.rules.requiredPatterns(500, 'release-3'),
   'some statuses of a commit': (store) => store.statuses.listPart(500, SHA, 'context 3', 100),
