@@ -22,7 +22,7 @@ const files = [
   'README.md',
   'src/ops/README.md',
   'src/ops/partitioning.sql',
-  'src/web/screenshot.png',
+  'src/web/screenshots',
   'openapi.yaml',
   'src/web/assets',
   'clients/shell/commit-status',

@@ -33,7 +33,7 @@ export async function* checksView(view: ChecksView): AsyncGenerator<Html> {
   const failing = matrix.columns.filter((column) => column.failing)
   yield html`<p class="crumbs"><a href="/${owner}/${name}${refQuery(refs, ref)}">${owner} / ${name}</a></p>
 <div class="titled"><h1>Checks${ref?.name ? html` of ${shownText(ref.name)}` : ''}</h1>
-${refs.branches.length + refs.tags.length > 0 ? html`<div>${refChooser(`/${owner}/${name}/checks`, refs, ref)}</div>` : ''}</div>
+${refs.branches.length + refs.tags.length > 0 ? html`<div>${refChooser(`/${owner}/${name}/checks`, refs, ref, false)}</div>` : ''}</div>
 `
   if (matrix.columns.length === 0) {
     yield html`<p class="empty">No statuses have been reported for the newest commits.</p>`

@@ -15,8 +15,13 @@ export function headOf({ defaultBranch, head }: Refs): ShownRef | null {
   return head === null ? null : { kind: 'branch', name: defaultBranch ?? '', sha: head, date: null }
 }
 
-/** Renders the choice of a branch or tag for a page. Without JavaScript too. @param path of the page */
-export function refChooser(path: string, refs: Refs, ref: ShownRef | null): Html {
+/**
+ * Renders the choice of a branch or tag for a page.
+ *
+ * @param path of the page
+ * @param labelled whether the label is visible
+ */
+export function refChooser(path: string, refs: Refs, ref: ShownRef | null, labelled: boolean): Html {
   const named = (kind: Ref['kind'], list: readonly Ref[]) => {
     const newest = list.slice(0, CHOICES)
     const others =
@@ -30,7 +35,7 @@ export function refChooser(path: string, refs: Refs, ref: ShownRef | null): Html
   const group = (label: string, list: Ref[]) =>
     list.length > 0 ? html`<optgroup label="${label}">${list.map(option)}</optgroup>` : ''
   return html`<form class="choose" action="${path}">
-    <label for="ref">Branch or tag</label>
+    <label for="ref"${labelled ? '' : html` class="sr"`}>Branch or tag</label>
     <select id="ref" name="ref">${ref?.name ? '' : html`<option value="">HEAD</option>`}
       ${group('Branches', named('branch', refs.branches))}${group('Tags', named('tag', refs.tags))}</select>
     <button class="quiet" type="submit">Show</button>

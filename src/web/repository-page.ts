@@ -1,10 +1,12 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { requiredContexts } from '../domain/required-contexts.ts'
 import { ServiceError } from '../errors.ts'
 import type { CommitLookup } from '../git/commit-lookup.ts'
 import { type CommitLog, type History, MAX_STARTS } from '../git/log.ts'
 import type { Ref, RefLists, Refs } from '../git/refs.ts'
 import { connectionSignal } from '../http/connection-signal.ts'
 import type { ListedRepository } from '../store/repository-listing.ts'
+import { type AppliedRule, rulesFor } from '../store/rules.ts'
 import { NO_STATUSES, type StatusSummary } from '../store/status-summaries.ts'
 import type { Store } from '../store/store.ts'
 import type { SendErrorPage } from './error-page.ts'
@@ -68,6 +70,8 @@ export async function repositoryPage(app: FastifyInstance, options: RepositoryPa
     const summaries = await summarize(request, repository, shas)
     const summaryOf = (sha: string) => summaries.get(sha) ?? NO_STATUSES
     const tip = ref && !after ? history.commits[0] : undefined
+    const rules = await store.rules.load(repository.id)
+    const ofBranch = tip && ref?.kind === 'branch' ? rulesFor(rules, ref.name) : []
     const content = repositoryView({
       repository,
       refs,
@@ -77,7 +81,8 @@ export async function repositoryPage(app: FastifyInstance, options: RepositoryPa
       commits: history.commits.map((commit) => ({ commit, summary: summaryOf(commit.sha) })),
       older: history.after,
       isFirstPage: after === null,
-      rules: await store.rules.load(repository.id),
+      missing: tip ? await countMissing(request, repository, tip.sha, ofBranch) : 0,
+      rules,
       origin: options.publicUrl ?? request.client.origin,
     })
     const title = asked && ref ? `${visibleText(ref.name)} · ${name}` : name
@@ -98,6 +103,19 @@ export async function repositoryPage(app: FastifyInstance, options: RepositoryPa
       'commit_unknown',
       'The commit that this page continues from does not exist in this repository.',
     )
+  }
+
+  /** Returns how many required patterns no context of a commit matches. Reads nothing without rules. */
+  async function countMissing(
+    request: FastifyRequest,
+    { id }: ListedRepository,
+    sha: string,
+    rules: readonly AppliedRule[],
+  ): Promise<number> {
+    if (rules.length === 0) return 0
+    const reported = await store.statuses.list(id, sha, () => scheduler.step(request))
+    const contexts = reported.map(({ context }) => context)
+    return (await requiredContexts(rules, contexts)).missing.size
   }
 
   async function summarize(

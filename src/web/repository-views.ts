@@ -17,6 +17,8 @@ export interface RepositoryPage {
   ref: ShownRef | null
   /** The newest commit of the ref, on the first page. */
   tip: SummarizedCommit | undefined
+  /** Number of patterns that the rules of the branch require and that no context of its tip matches. */
+  missing: number
   branches: (Ref & { summary: StatusSummary })[]
   commits: SummarizedCommit[]
   /** What the next page comes after; null on the last page. */
@@ -96,14 +98,21 @@ function heading(repository: ListedRepository): Html {
 }
 
 /** Renders the answer to "is it green?" for the ref of the page. */
-function tipView({ repository, refs, ref, tip }: RepositoryPage): Html | string {
+function tipView({ repository, refs, ref, tip, missing }: RepositoryPage): Html | string {
   if (!ref || !tip) return ''
   const state = stateOf(tip.summary)
   return html`<section class="tip ${state ?? 'unreported'}" aria-label="State of ${ref.name || 'HEAD'}">
-  <p>${stateBadge(state)} <strong>${shownText(ref.name || 'HEAD')}</strong>: ${sentenceOf(tip.summary)}</p>
+  <p>${stateBadge(state)} <strong>${shownText(ref.name || 'HEAD')}</strong>: ${sentenceOf(tip.summary)}${missingText(missing)}</p>
   <p class="faint"><a href="${commitPath(repository, tip)}">${subjectOf(tip.commit)}</a> · ${authorship(tip.commit)}
     · <a href="${pathOf(repository)}/checks${refQuery(refs, ref)}">${state === 'failure' ? 'When did it break?' : 'All checks over time'}</a></p>
 </section>`
+}
+
+function missingText(missing: number): string {
+  if (missing === 0) return ''
+  return missing === 1
+    ? '; 1 required check has not reported'
+    : `; ${missing} required checks have not reported`
 }
 
 function sentenceOf(summary: StatusSummary): Html | string {
@@ -129,7 +138,7 @@ function refsView(page: RepositoryPage): Html {
   const [shown, folded] = [branches.slice(0, UNFOLDED), branches.slice(UNFOLDED)]
   const hidden = refs.branches.length - branches.length
   return html`<nav class="refs" aria-label="Branches and tags">
-    ${refChooser(pathOf(repository), refs, ref)}
+    ${refChooser(pathOf(repository), refs, ref, true)}
     <ul class="list">${shown.map(item)}</ul>
     ${
       folded.length > 0

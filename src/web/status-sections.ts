@@ -143,7 +143,7 @@ function branchNames(branchPatterns: readonly string[]): Html {
 /** Renders that the rules of branches require a context. */
 function requiredMark(branchPatterns: readonly string[] | undefined): Html | string {
   if (branchPatterns === undefined) return ''
-  return html` <span class="badge required">required<span class="sr"> for ${branchNames(branchPatterns)}</span></span>`
+  return html` <span class="badge required">required for ${branchNames(branchPatterns)}</span>`
 }
 
 function statusRow(

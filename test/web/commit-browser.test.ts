@@ -25,7 +25,9 @@ async function createRepository(name: string, count: number) {
     const targetUrl = `https://ci.example.org/${encodeURIComponent(context)}`
     return server.store.statuses.report({ repositoryId: id, sha, context, state, description, targetUrl })
   }
-  return { path, commits, report, url: `${url}/alice/${name}` }
+  const require = (branchPattern: string, ...required: string[]) =>
+    server.store.rules.set({ id, owner: 'alice', name }, { branchPattern, required, bypass: [] })
+  return { path, commits, report, require, url: `${url}/alice/${name}` }
 }
 
 /** Opens a page. The test fails on console messages and script errors. */
@@ -48,8 +50,9 @@ const LOOKS: Record<string, BrowserContextOptions> = {
 }
 
 t.test('the first screen answers the questions of a visitor', async (t) => {
-  const { path, commits, report, url } = await createRepository('first-screen', 12)
+  const { path, commits, report, require, url } = await createRepository('first-screen', 12)
   const [tip = ''] = commits
+  await require('main', 'ci/mac', 'launch/approval')
   for (let index = 0; index < 120; index++)
     await report(tip, `ci/shard-${index}`, index === 77 ? 'failure' : index === 78 ? 'pending' : 'success')
   for (const [index, sha] of commits.entries()) await report(sha, 'ci/mac', index < 5 ? 'failure' : 'success')
@@ -89,7 +92,13 @@ t.test('the first screen answers the questions of a visitor', async (t) => {
 
       await check(`/commits/${tip}`)
       t.equal(await page.title(), `✗ 2 failed · first-screen@${tip.slice(0, 7)}`)
-      for (const text of ['2 failed, 1 pending, 118 passed', 'ci/mac', 'ci/shard-77', 'ci/shard-78'])
+      for (const text of [
+        '2 failed, 1 pending, 118 passed, 1 not reported',
+        'ci/mac',
+        'ci/shard-77',
+        'ci/shard-78',
+        'launch/approval',
+      ])
         await isOnFirstScreen(text)
       t.equal(await page.isVisible('text=ci/shard-5'), false, 'passed checks are folded')
       await page.fill('#q', 'shard-5')
@@ -98,6 +107,9 @@ t.test('the first screen answers the questions of a visitor', async (t) => {
       await page.waitForURL('**?q=shard-5&state=success')
       t.equal(await page.locator('tbody tr:visible').count(), 11)
 
+      await check('')
+      await page.getByText('Required checks').scrollIntoViewIfNeeded()
+      t.equal(await page.textContent('.rules dd'), 'ci/mac, launch/approval')
       await check('/checks')
       const since = page.locator('.failing li').first()
       t.match(
@@ -115,6 +127,7 @@ t.test('the first screen answers the questions of a visitor', async (t) => {
       await check('/checks?ref=feature%2Fx')
       t.equal(await page.textContent('h1'), 'Checks of feature/x')
       t.match(await page.textContent('.lead'), 'No check is failing.')
+      t.equal(await page.inputValue('#ref'), 'feature/x')
       await check(`/commits/${silent}`)
       t.match(await page.textContent('tbody th'), '[U+202E]')
     })

@@ -18,8 +18,8 @@ const option = (name: string) => process.argv.includes(`--${name}`)
 const [phone, all, png] = [option('phone'), option('all'), option('png')]
 const [given] = process.argv.slice(2).filter((argument) => !argument.startsWith('--'))
 const target = resolve(given ?? join(import.meta.dirname, '../../src/web/screenshots'))
-const VIEWPORT = phone ? { width: 390, height: 800 } : { width: 1280, height: 860 }
-const QUALITY = 70
+const VIEWPORT = phone ? { width: 390, height: 800 } : { width: 1120, height: 700 }
+const QUALITY = 40
 const MAX_BYTES = 200_000
 
 const SUBJECTS = [
@@ -55,6 +55,7 @@ const OUTCOMES: Record<string, StatusState>[] = [
   { 'ci/mac': 'failure', 'ci/windows': 'error' },
   {},
 ]
+const REQUIRED = ['ci/*', 'security/audit', 'launch/approval']
 const DESCRIPTIONS: Record<StatusState, string> = {
   success: 'Passed in 1 min 12 s',
   failure: '2 of 414 tests failed',
@@ -89,6 +90,8 @@ async function prepare(): Promise<string[]> {
       createBareRepository(place, 'sha1'),
     )
   const { id: repositoryId, path } = await create('rocket')
+  const rocket = { id: repositoryId, owner: 'acme', name: 'rocket' }
+  await store.rules.set(rocket, { branchPattern: 'main', required: REQUIRED, bypass: [] })
   const report = (sha: string, context: string, state: StatusState) =>
     store.statuses.report({
       repositoryId,
