@@ -49,20 +49,34 @@ function encodeAtOnce(text: string): EncodedAnswer {
 interface List {
   name: string
   items: readonly unknown[]
+  /** How many items are encoded at once. */
+  step: number
 }
 
-/** Returns the long list in a body, if there is one. A body that is itself a list is encoded at once. */
+/**
+ * Returns the long list in a body, or the list of which an item contains a long one. A body that is itself a list is encoded
+ * at once.
+ */
 function longList(body: object | null): List | undefined {
-  if (body === null || Array.isArray(body)) return undefined
-  for (const [name, value] of Object.entries(body))
-    if (Array.isArray(value) && value.length > FEW) return { name, items: value }
+  for (const [name, items] of listsIn(body)) {
+    if (items.length > FEW) return { name, items, step: ITEMS }
+    // All items have the same fields.
+    if (listsIn(items[0]).length === 0) continue
+    if (items.some((item) => listsIn(item).some(([, { length }]) => length > FEW)))
+      return { name, items, step: 1 }
+  }
   return undefined
+}
+
+function listsIn(value: unknown): [name: string, items: readonly unknown[]][] {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return []
+  return Object.entries(value).filter(([, items]) => Array.isArray(items))
 }
 
 /** Returns the same bytes as `encodeAtOnce`, put together from bodies with a few items each. */
 async function encodeInSlices(
   body: object | null,
-  { name, items }: List,
+  { name, items, step }: List,
   serialize: (body: object | null) => string,
 ): Promise<EncodedAnswer> {
   const textOf = (from: number, to: number) => serialize({ ...body, [name]: items.slice(from, to) })
@@ -81,9 +95,9 @@ async function encodeInSlices(
   add(head)
   let done = 0
   await runInSlices(() => {
-    const text = textOf(done, done + ITEMS)
+    const text = textOf(done, done + step)
     add((done > 0 ? ',' : '') + text.slice(head.length, text.length - tail.length))
-    done += ITEMS
+    done += step
     return done < items.length
   })
   add(tail)

@@ -1,10 +1,11 @@
 import { hash } from 'node:crypto'
 import type { GetVerdictReply, GetVerdictRequest } from '../../generated/handlers.ts'
 import type { CommitsOf } from '../domain/commits.ts'
-import { type CommitVerdict, verdictOf } from '../domain/verdict.ts'
+import { digestOf, verdictOf } from '../domain/verdict.ts'
 import { ServiceError } from '../errors.ts'
 import type { Store } from '../store/store.ts'
 import type { ApiCaller } from './handlers.ts'
+import type { Wait } from './waiters.ts'
 
 /** A commit with more contexts may have a large answer: each pattern lists those that it matches. */
 const MANY = 256
@@ -30,16 +31,15 @@ export function createGetVerdict({ statuses, rules }: Store, commits: CommitsOf)
     const rows = await statuses.list(repository.id, sha, caller.admit)
     if (rows.length === 0 && !(await commits.inGit(repository, sha))) throw new ServiceError('commit_unknown')
     if (rows.length > MANY) await caller.admit()
-    const body = verdictOf(rows, patterns)
+    const body = await verdictOf(rows, patterns)
     if (performance.now() >= until) return { status: 200, body }
-    // The body can be large, so a waiting request does not keep it.
-    const known = digest(body)
-    const wait = {
+    // A large commit's patterns can list many contexts, so a waiting request does not keep the body.
+    const wait: Wait = {
       until,
       contexts: rows.length,
-      comparisons: rows.length * patterns.length,
-      hasChanged: (reported: Parameters<typeof verdictOf>[0]) =>
-        digest(verdictOf(reported, patterns)) !== known,
+      known: await digestOf(body),
+      question: hash('sha1', JSON.stringify(patterns)),
+      digest: async (reported) => digestOf(await verdictOf(reported, patterns)),
     }
     return {
       status: 200,
@@ -57,11 +57,4 @@ export function createGetVerdict({ statuses, rules }: Store, commits: CommitsOf)
     const { wait } = request.query
     return answer(request, caller, wait > 0 ? performance.now() + wait * 1000 : 0)
   }
-}
-
-/** Returns what changes if and only if the verdict does, for the same patterns: it names each matched context once. */
-function digest({ verdict, state, required }: CommitVerdict): string {
-  const contexts = new Set(required.flatMap((pattern) => pattern.contexts))
-  const states = required.map((pattern) => pattern.state)
-  return hash('sha1', JSON.stringify([verdict, state, states, [...contexts]]))
 }

@@ -2,7 +2,6 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { ReportedContext } from '../domain/verdict.ts'
 import type { CommitKey } from '../store/statuses.ts'
 import type { Store } from '../store/store.ts'
-import { runInSlices } from '../util/run-in-slices.ts'
 
 /*
  * A request waits until the contexts of a commit, with their states, have changed in a way that matters to it:
@@ -19,8 +18,7 @@ import { runInSlices } from '../util/run-in-slices.ts'
  *
  * Contents are compared, since `updated_at` has whole seconds: two reports of one second are told apart. A waiter's first
  * look asks it in any case, so that nothing is missed that changed between its own read and the look. A look costs time in
- * proportion to the contexts of all waited commits, and to the comparisons of contexts with the patterns of all waiters.
- * Both are bounded, waiters are asked in slices, and looks take at most a fifth of the time.
+ * proportion to the contexts of all waited commits. They are bounded, and looks take at most a fifth of the time.
  */
 
 /** Milliseconds between two looks. */
@@ -36,16 +34,9 @@ export interface WaitLimits {
   perClient: number
   /** Contexts of all commits that are waited for, together. */
   contexts: number
-  /** Comparisons of a context with a pattern that all waiting requests need for an answer, together. */
-  comparisons: number
 }
 
-const DEFAULT_WAIT_LIMITS: WaitLimits = {
-  total: 1_000,
-  perClient: 100,
-  contexts: 50_000,
-  comparisons: 2_000_000,
-}
+const DEFAULT_WAIT_LIMITS: WaitLimits = { total: 1_000, perClient: 100, contexts: 50_000 }
 
 /** What a request waits for. */
 export interface Wait {
@@ -53,17 +44,19 @@ export interface Wait {
   until: number
   /** How many contexts the commit has. */
   contexts: number
-  /** How many contexts the request compares with patterns. */
-  comparisons: number
-  /** Returns whether the request has something else to answer. */
-  hasChanged(reported: readonly ReportedContext[]): boolean
+  /** Digest of the answer that the request has. */
+  known: string
+  /** Requests for a commit with the same question have the same digest. */
+  question: string
+  /** Returns the digest of what the request would answer now. */
+  digest(reported: readonly ReportedContext[]): Promise<string>
 }
 
 /** What waits need of the store. */
 type Source = Pick<Store['statuses'], 'contents' | 'foreignChanges'>
 
 interface Waiter {
-  hasChanged: Wait['hasChanged']
+  wait: Wait
   /** The contents of its last look. */
   seen: string | null | undefined
   end(error?: unknown): void
@@ -76,6 +69,8 @@ interface WaitedCommit {
   contexts: number
   /** As of the last look. */
   contents: string | null | undefined
+  /** Whether its waiters are being asked about the contents. */
+  isBeingAsked: boolean
 }
 
 /** The requests of this process that wait for a change of a commit. */
@@ -93,7 +88,6 @@ export class Waiters {
   #isClosed = false
   #size = 0
   #contexts = 0
-  #comparisons = 0
 
   constructor(source: Source, limits: Partial<WaitLimits> = {}) {
     this.#source = source
@@ -115,13 +109,12 @@ export class Waiters {
   async wait(key: CommitKey, wait: Wait, client: string, signal: AbortSignal): Promise<boolean> {
     signal.throwIfAborted()
     const known = this.#commits.get(nameOf(key))
-    if (this.#isClosed || !this.#hasRoom(client, known ? 0 : wait.contexts, wait.comparisons)) return false
+    if (this.#isClosed || !this.#hasRoom(client, known ? 0 : wait.contexts)) return false
     const commit = known ?? this.#add(key, wait.contexts)
     this.#count(client, 1)
-    this.#comparisons += wait.comparisons
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     const waiter: Waiter = {
-      hasChanged: wait.hasChanged,
+      wait,
       seen: undefined,
       end: (error) => (error === undefined ? resolve() : reject(error)),
     }
@@ -137,7 +130,6 @@ export class Waiters {
       clearTimeout(timer)
       signal.removeEventListener('abort', disconnect)
       this.#count(client, -1)
-      this.#comparisons -= wait.comparisons
       commit.waiters.delete(waiter)
       if (commit.waiters.size === 0) this.#remove(commit)
     }
@@ -199,21 +191,18 @@ export class Waiters {
     try {
       for (const { contents, ...key } of await this.#source.contents(commits.map(({ key }) => key))) {
         const commit = this.#commits.get(nameOf(key))
-        if (commit) await endChanged(commit, contents)
+        // Not awaited: what one client asks about a large commit does not delay the looks at others.
+        if (commit) endChanged(commit, contents).catch((error: unknown) => endAll([commit], error))
       }
     } catch (error) {
       endAll(commits, error)
     }
   }
 
-  #hasRoom(client: string, contexts: number, comparisons: number): boolean {
-    const limits = this.#limits
-    return (
-      this.#size < limits.total &&
-      (this.#perClient.get(client) ?? 0) < limits.perClient &&
-      this.#contexts + contexts <= limits.contexts &&
-      this.#comparisons + comparisons <= limits.comparisons
-    )
+  #hasRoom(client: string, contexts: number): boolean {
+    const { total, perClient, contexts: most } = this.#limits
+    const isFull = this.#size >= total || (this.#perClient.get(client) ?? 0) >= perClient
+    return !isFull && this.#contexts + contexts <= most
   }
 
   #count(client: string, change: 1 | -1): void {
@@ -224,7 +213,13 @@ export class Waiters {
   }
 
   #add(key: CommitKey, contexts: number): WaitedCommit {
-    const commit: WaitedCommit = { key, waiters: new Set(), contexts, contents: undefined }
+    const commit: WaitedCommit = {
+      key,
+      waiters: new Set(),
+      contexts,
+      contents: undefined,
+      isBeingAsked: false,
+    }
     this.#commits.set(nameOf(key), commit)
     this.#contexts += contexts
     return commit
@@ -250,17 +245,32 @@ function hasNewWaiter({ waiters }: WaitedCommit): boolean {
 async function endChanged(commit: WaitedCommit, contents: string | null): Promise<void> {
   // Comparing a text with itself takes no time.
   if (commit.contents !== contents) commit.contents = contents
-  const current = commit.contents
-  const asked = [...commit.waiters].filter(({ seen }) => seen !== current)
-  if (asked.length === 0) return
-  const reported = parse(current)
-  await runInSlices(() => {
-    const waiter = asked.pop()
-    if (waiter === undefined) return false
-    waiter.seen = current
-    if (waiter.hasChanged(reported)) waiter.end()
-    return asked.length > 0
-  })
+  if (commit.isBeingAsked) return
+  commit.isBeingAsked = true
+  // Contents that come meanwhile are asked about afterwards, so that frequent reports do not keep a waiter from its turn.
+  for (let due = unasked(commit); due.length > 0; due = unasked(commit)) await ask(commit, due)
+  commit.isBeingAsked = false
+}
+
+function unasked({ waiters, contents }: WaitedCommit): Waiter[] {
+  return [...waiters].filter(({ seen }) => seen !== contents)
+}
+
+async function ask({ waiters, contents = null }: WaitedCommit, due: readonly Waiter[]): Promise<void> {
+  const reported = parse(contents)
+  const digests = new Map<string, Promise<string>>()
+  for (const waiter of due) {
+    if (!waiters.has(waiter)) continue
+    waiter.seen = contents
+    const { question, digest, known } = waiter.wait
+    try {
+      const current = digests.get(question) ?? digest(reported)
+      digests.set(question, current)
+      if ((await current) !== known) waiter.end()
+    } catch (error) {
+      waiter.end(error)
+    }
+  }
 }
 
 function parse(contents: string | null): ReportedContext[] {

@@ -12,11 +12,11 @@ const MAX_REASONS = 3
  *
  * @param reported and `patterns` as `verdictOf` takes them; at least one pattern
  */
-export function unmetChecks(
+export async function unmetChecks(
   reported: readonly ReportedContext[],
   patterns: readonly string[],
-): string | null {
-  const { verdict, required } = verdictOf(reported, patterns)
+): Promise<string | null> {
+  const { verdict, required } = await verdictOf(reported, patterns)
   if (verdict === 'success') return null
   const contexts = new Set(required.flatMap((pattern) => pattern.contexts))
   const unmet = [

@@ -39,13 +39,13 @@ async function startCounting(t: Test) {
     await app.close()
     await lookup.close()
   })
-  const { read } = callerOf(await app.listen({ host: '127.0.0.1', port: 0 }))
-  return { store, read: () => read('acme/one', SHA), made: () => made }
+  const { read, call } = callerOf(await app.listen({ host: '127.0.0.1', port: 0 }))
+  return { store, call, read: () => read('acme/one', SHA), made: () => made }
 }
 
 for (const contexts of [10, 300]) {
   test(`an answer with ${contexts} contexts is encoded once while nothing changes`, async (t) => {
-    const { store, read, made } = await startCounting(t)
+    const { store, call, read, made } = await startCounting(t)
     const { id: repositoryId } = await store.repositories.create({
       owner: 'acme',
       name: 'one',
@@ -71,5 +71,19 @@ for (const contexts of [10, 300]) {
     await report(0)
     t.equal((await read()).json.statuses?.length, contexts)
     t.equal(made(), 2 * once, 'and once more after a report')
+
+    const names = (await read()).json.statuses?.map(({ context }) => context)
+    const verdict = await call(
+      'GET',
+      `/api/v1/repos/acme/one/commits/${SHA}/verdict?require=none&require=context*`,
+    )
+    t.same(verdict.json, {
+      verdict: 'pending',
+      state: 'success',
+      required: [
+        { pattern: 'none', state: null, contexts: [] },
+        { pattern: 'context*', state: 'success', contexts: names },
+      ],
+    })
   })
 }

@@ -1,5 +1,6 @@
+import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
-import { type ReportedContext, verdictOf } from '../../src/domain/verdict.ts'
+import { digestOf, type ReportedContext, verdictOf } from '../../src/domain/verdict.ts'
 import { createRandom, type Random } from '../helpers/random.ts'
 
 const RUNS = 100_000
@@ -44,7 +45,7 @@ t.test('truth table', async (t) => {
   ]
   for (const [statuses, patterns, verdict] of table)
     t.equal(
-      verdictOf(reports(statuses), patterns).verdict,
+      (await verdictOf(reports(statuses), patterns)).verdict,
       verdict,
       `${JSON.stringify(statuses)} ${patterns}`,
     )
@@ -52,7 +53,10 @@ t.test('truth table', async (t) => {
 
 t.test('says how each pattern stands', async (t) => {
   t.same(
-    verdictOf(reports({ 'ci/build': 'success', 'ci/lint': 'success', docs: 'pending' }), ['ci/*', 'lint']),
+    await verdictOf(reports({ 'ci/build': 'success', 'ci/lint': 'success', docs: 'pending' }), [
+      'ci/*',
+      'lint',
+    ]),
     {
       verdict: 'pending',
       state: 'pending',
@@ -62,7 +66,22 @@ t.test('says how each pattern stands', async (t) => {
       ],
     },
   )
-  t.same(verdictOf([], []), { verdict: 'pending', state: null, required: [] })
+  t.same(await verdictOf([], []), { verdict: 'pending', state: null, required: [] })
+})
+
+t.test('many comparisons do not block the event loop', async (t) => {
+  const names = Array.from({ length: 500 }, (_, index) => `${index}`.padStart(5, '0') + 'a'.repeat(250))
+  const patterns = Array.from({ length: 50 }, (_, index) => `${'*a'.repeat(100 + index)}*`)
+  let turns = 0
+  let ended = false
+  const work = verdictOf(reports(Object.fromEntries(names.map((name) => [name, 'success']))), patterns)
+    .then(digestOf)
+    .finally(() => {
+      ended = true
+    })
+  for (; !ended; turns++) await setImmediate()
+  t.match(await work, /^[0-9a-f]{40}$/)
+  t.ok(turns > 5, `${turns} turns of the event loop`)
 })
 
 /** The verdict by its definition, without what `verdictOf` uses. */
@@ -106,7 +125,7 @@ t.test(`${RUNS} random cases agree with a model`, async (t) => {
     const patterns = [
       ...new Set(Array.from({ length: random.below(3) }, () => drawText(random, ['a', 'b', '/', '.', '*']))),
     ]
-    const { verdict } = verdictOf(statuses, patterns)
+    const { verdict } = await verdictOf(statuses, patterns)
     const expected = model(statuses, patterns)
     seen[verdict]++
     if (expected.missing) seen.missing++
