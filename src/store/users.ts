@@ -81,8 +81,9 @@ export function userStore({ kysely }: Engine, audit: Audit) {
      * Sets a password and ends the user's sessions, in every process from the next request on. Tokens keep working.
      *
      * @param user as read before; for a change by the user, when the current password was compared
-     * @param keep the session that continues, under a new hash: a stolen cookie does not
-     * @returns null, and changes nothing, if the user's password was changed meanwhile
+     * @param keep the session that continues, under a new hash: a stolen cookie does not. Omit it for an administrator
+     * @returns null, and changes nothing, if the password was changed meanwhile, the session to keep has ended, or its user is
+     * locked
      */
     setPassword(
       user: User,
@@ -91,11 +92,13 @@ export function userStore({ kysely }: Engine, audit: Audit) {
       keep?: { hash: string; newHash: string },
     ): Promise<PasswordChange | null> {
       return audit.transaction(async (db, record) => {
+        if (keep && !(await hasSession(db, user.id, keep.hash))) return null
         const changed = await db
           .updateTable('users')
           .set({ password_hash: passwordHash })
           .where('id', '=', user.id)
           .where('password_hash', 'is not distinct from', user.password_hash)
+          .$if(keep !== undefined, (query) => query.where('locked_at', 'is', null))
           .returning('id')
           .executeTakeFirst()
         if (!changed) return null
@@ -206,6 +209,15 @@ export function userStore({ kysely }: Engine, audit: Audit) {
 async function ownsRepositories(db: Kysely<Tables>, name: string): Promise<boolean> {
   const owned = db.selectFrom('repositories').select('id').where('owner_key', '=', nameKey(name)).limit(1)
   return (await owned.executeTakeFirst()) !== undefined
+}
+
+async function hasSession(db: Kysely<Tables>, userId: number, hash: string): Promise<boolean> {
+  const found = db
+    .selectFrom('sessions')
+    .select('hash')
+    .where('hash', '=', hash)
+    .where('user_id', '=', userId)
+  return (await found.executeTakeFirst()) !== undefined
 }
 
 /** Ends the sessions of a user. @returns how many */

@@ -45,6 +45,31 @@ for (const database of databases) {
       t.equal(await store.sessions.use('three', BROWSER), undefined)
     })
 
+    t.test('a session that has ended cannot change the password', async (t) => {
+      const carol = await store.users.create('carol', { passwordHash: 'old' })
+      const change = (hash: string) =>
+        store.users.setPassword(
+          carol,
+          'new',
+          { kind: 'user', user: carol, address: BROWSER.address },
+          { hash, newHash: `${hash} again` },
+        )
+      const passwordOf = async () => (await store.users.get('carol')).password_hash
+      await store.sessions.create('ended', carol, BROWSER)
+      await store.sessions.endAll(carol, ADMINISTRATOR)
+      t.equal(await change('ended'), null)
+      await store.sessions.create('locked', carol, BROWSER)
+      await store.users.lock('carol')
+      t.equal(await change('locked'), null)
+      // As if the user was locked between the two reads of a change.
+      await insertSession(store, 'between', carol.id)
+      t.equal(await change('between'), null)
+      t.equal(await passwordOf(), 'old')
+      await store.users.unlock('carol')
+      t.ok(await change('between'))
+      t.equal(await passwordOf(), 'new')
+    })
+
     t.test('a new session of a browser replaces the previous one', async (t) => {
       await store.sessions.create('before', alice, BROWSER)
       await store.sessions.create('after', alice, BROWSER, 'before')
