@@ -1,3 +1,5 @@
+import { join, relative } from 'node:path'
+import { walk } from '../util/walk.ts'
 import { textOf } from './config-check.ts'
 import { readGit } from './run-git.ts'
 
@@ -26,23 +28,48 @@ export async function isAncestor(
 }
 
 /**
- * Returns the refs that point to another ref, with the last ref that each of them leads to. Names are decoded as Latin-1,
- * because they may not be UTF-8.
+ * Returns the refs that point to another ref, with the last ref that each of them leads to, which need not exist. Names are
+ * decoded as Latin-1, because they may not be UTF-8.
  *
  * @param gitDir the git directory that git is run on: see `gitDirOf`
  * @param signal stops git
- * @throws git's error
+ * @throws git's error; the system's error
  */
 export async function readSymbolicRefs(gitDir: string, signal: AbortSignal): Promise<Map<string, string>> {
-  const format = '--format=%(if)%(symref)%(then)%(refname) %(symref)%(end)'
-  const output = await readGit(gitDir, ['for-each-ref', format], signal)
+  const output = await readGit(gitDir, ['for-each-ref', '--format=%(refname) %(symref)'], signal)
   const lines = output.split('\n').filter((line) => line !== '')
-  return new Map(
+  const refs = new Map(
     lines.map((line) => {
       const [ref = '', target = ''] = line.split(' ')
       return [ref, target]
     }),
   )
+  const symbolic = new Map([...refs].filter(([, target]) => target !== ''))
+  for await (const ref of filesOfRefs(gitDir)) {
+    // git lists no ref whose target does not exist. A push to either of them creates both.
+    if (refs.has(ref)) continue
+    const target = await targetOf(gitDir, ref, signal)
+    if (target !== null) symbolic.set(ref, target)
+  }
+  return symbolic
+}
+
+/** Yields the names of the files below `refs`. A reftable has none that name refs. */
+async function* filesOfRefs(gitDir: string): AsyncGenerator<string> {
+  for await (const { path, isFolder } of walk(join(gitDir, 'refs')))
+    if (!isFolder && !path.endsWith('.lock')) yield Buffer.from(relative(gitDir, path)).toString('latin1')
+}
+
+/** Returns the ref that a symbolic ref leads to; null if it is none, or not a ref at all. */
+async function targetOf(gitDir: string, ref: string, signal: AbortSignal): Promise<string | null> {
+  const name = Buffer.from(ref, 'latin1').toString()
+  try {
+    return (await readGit(gitDir, ['symbolic-ref', '--quiet', name], signal)).trim()
+  } catch (error) {
+    signal.throwIfAborted()
+    if (error instanceof Error && 'code' in error && typeof error.code === 'number') return null
+    throw error
+  }
 }
 
 /**

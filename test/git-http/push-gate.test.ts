@@ -211,6 +211,19 @@ for (const database of databases) {
       t.match((await push('HEAD:plain')).stderr, /\(ci\/test has not reported\)/, 'main shows what plain is')
     })
 
+    t.test('symbolic refs whose branches do not exist lead to the rules too', async (t) => {
+      const { push, tip, repository } = await setUp('dangling')
+      const link = (ref: string, target: string) => gitSync(repository.path, 'symbolic-ref', ref, target)
+      link('refs/heads/trunk', 'refs/heads/main')
+      link('refs/aliases/main', 'refs/heads/trunk')
+      for (const alias of ['refs/heads/trunk', 'refs/aliases/main'])
+        t.match((await push(`HEAD:${alias}`)).stderr, /\(ci\/test has not reported\)/, alias)
+      link('refs/heads/main', 'refs/heads/plain')
+      t.match((await push('HEAD:plain')).stderr, /\(ci\/test has not reported\)/, 'main shows what plain is')
+      t.equal(tip('main'), '')
+      t.equal((await push('HEAD:other')).code, 0)
+    })
+
     t.test('concurrent pushes and reports', async (t) => {
       const { push, report, commit, tip, head, checkout } = await setUp('concurrent')
       await report('success')
