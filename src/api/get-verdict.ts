@@ -17,11 +17,15 @@ const RETRY_AFTER = '5'
  * verdict does not change. Then everything is looked up again, access first, as for a new request.
  */
 export function createGetVerdict({ statuses, rules }: Store, commits: CommitsOf) {
-  /** @param until when the request's time to wait is over, by `performance.now()` */
+  /**
+   * @param until when the request's time to wait is over, by `performance.now()`
+   * @param before digest of the answer that the request waited with: another answer is not held, whatever `If-None-Match` says
+   */
   async function answer(
     { params, query }: GetVerdictRequest,
     caller: ApiCaller,
     until: number,
+    before?: string,
   ): Promise<GetVerdictReply> {
     const { repository } = caller
     const sha = commits.fullId(repository, params.sha)
@@ -33,11 +37,13 @@ export function createGetVerdict({ statuses, rules }: Store, commits: CommitsOf)
     if (rows.length > MANY) await caller.admit()
     const body = await verdictOf(rows, patterns)
     if (performance.now() >= until) return { status: 200, body }
+    const known = await digestOf(body)
+    if (before !== undefined && before !== known) return { status: 200, body }
     // A large commit's patterns can list many contexts, so a waiting request does not keep the body.
     const wait: Wait = {
       until,
       contexts: rows.length,
-      known: await digestOf(body),
+      known,
       question: hash('sha1', JSON.stringify(patterns)),
       digest: async (reported) => digestOf(await verdictOf(reported, patterns)),
     }
@@ -46,7 +52,7 @@ export function createGetVerdict({ statuses, rules }: Store, commits: CommitsOf)
       body,
       async later() {
         const waited = await caller.wait({ repositoryId: repository.id, sha }, wait)
-        if (waited) return answer({ params, query }, await caller.again(), until)
+        if (waited) return answer({ params, query }, await caller.again(), until, known)
         const reply = await answer({ params, query }, caller, 0)
         return { ...reply, headers: { 'Retry-After': RETRY_AFTER } }
       },

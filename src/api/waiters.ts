@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
 import type { ReportedContext } from '../domain/verdict.ts'
 import type { CommitKey } from '../store/statuses.ts'
 import type { Store } from '../store/store.ts'
@@ -25,6 +25,9 @@ import type { Store } from '../store/store.ts'
 const INTERVAL = 1_000
 /** Least pause after a look, in multiples of its duration. */
 const REST = 4
+
+/** Requests that go on in one turn of the event loop. Each takes a fraction of a millisecond. */
+const AT_ONCE = 20
 
 /** Bounds of one process. */
 export interface WaitLimits {
@@ -83,6 +86,9 @@ export class Waiters {
   readonly #reported = new Set<WaitedCommit>()
   /** As of the last look at all commits. */
   #foreignChanges: unknown
+  /** Waits that end in one of the next turns of the event loop. */
+  readonly #ending: (() => void)[] = []
+  #isEnding = false
   #isLookingAtReported = false
   #isPolling = false
   #isClosed = false
@@ -116,10 +122,10 @@ export class Waiters {
     const waiter: Waiter = {
       wait,
       seen: undefined,
-      end: (error) => (error === undefined ? resolve() : reject(error)),
+      end: (error) => this.#end(() => (error === undefined ? resolve() : reject(error))),
     }
     const disconnect = () => reject(signal.reason)
-    const timer = setTimeout(resolve, Math.max(0, wait.until - performance.now()))
+    const timer = setTimeout(waiter.end, Math.max(0, wait.until - performance.now()))
     signal.addEventListener('abort', disconnect)
     commit.waiters.add(waiter)
     if (!this.#isPolling) void this.#poll()
@@ -197,6 +203,21 @@ export class Waiters {
     } catch (error) {
       endAll(commits, error)
     }
+  }
+
+  /** Ends a wait. Many that end together, as of a commit that many wait for, do so over several turns of the event loop. */
+  #end(end: () => void): void {
+    this.#ending.push(end)
+    if (!this.#isEnding) void this.#endInTurns()
+  }
+
+  async #endInTurns(): Promise<void> {
+    this.#isEnding = true
+    while (this.#ending.length > 0) {
+      for (const end of this.#ending.splice(0, AT_ONCE)) end()
+      await setImmediate()
+    }
+    this.#isEnding = false
   }
 
   #hasRoom(client: string, contexts: number): boolean {

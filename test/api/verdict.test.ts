@@ -157,7 +157,7 @@ for (const database of databases) {
     })
 
     t.test('an answer is held only where there is something to wait for', async (t) => {
-      const { ask, report, hold } = await setUp(t, database)
+      const { ask, report, hold, untilWaiting } = await setUp(t, database)
       const etag = (await ask()).headers.get('etag') ?? ''
       const [first, alone] = await timed(ask('?wait=25'))
       t.equal(first.status, 200, 'without If-None-Match')
@@ -169,6 +169,13 @@ for (const database of databases) {
       t.equal(over.status, 304, 'until the time is over')
       t.ok(time > 900, `${time} ms`)
       t.equal(over.headers.get('etag'), etag)
+      const any = ask('?wait=25', { 'if-none-match': '*' })
+      await untilWaiting(1)
+      await report('any', 'success')
+      const [changed, late] = await timed(any)
+      t.equal(changed.status, 304, 'ends with the first change also where no answer would be sent')
+      t.not(changed.headers.get('etag'), etag)
+      t.ok(late < 10_000, `${late} ms`)
 
       const { answer } = await hold('?require=ci/*')
       await report('docs', 'pending')
