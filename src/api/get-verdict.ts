@@ -43,6 +43,7 @@ export function createGetVerdict({ statuses, rules }: Store, commits: CommitsOf)
     const wait: Wait = {
       until,
       contexts: rows.length,
+      comparisons: rows.length * patterns.length,
       known,
       question: hash('sha1', JSON.stringify(patterns)),
       digest: async (reported) => digestOf(await verdictOf(reported, patterns)),

@@ -18,7 +18,8 @@ import type { Store } from '../store/store.ts'
  *
  * Contents are compared, since `updated_at` has whole seconds: two reports of one second are told apart. A waiter's first
  * look asks it in any case, so that nothing is missed that changed between its own read and the look. A look costs time in
- * proportion to the contexts of all waited commits. They are bounded, and looks take at most a fifth of the time.
+ * proportion to the contexts of all waited commits, and to the comparisons of contexts with the patterns of all waiters.
+ * Both are bounded, and looks take at most a fifth of the time.
  */
 
 /** Milliseconds between two looks. */
@@ -37,9 +38,16 @@ export interface WaitLimits {
   perClient: number
   /** Contexts of all commits that are waited for, together. */
   contexts: number
+  /** Comparisons of a context with a pattern that all waiting requests need for an answer, together. */
+  comparisons: number
 }
 
-const DEFAULT_WAIT_LIMITS: WaitLimits = { total: 1_000, perClient: 100, contexts: 50_000 }
+const DEFAULT_WAIT_LIMITS: WaitLimits = {
+  total: 1_000,
+  perClient: 100,
+  contexts: 50_000,
+  comparisons: 2_000_000,
+}
 
 /** What a request waits for. */
 export interface Wait {
@@ -47,6 +55,8 @@ export interface Wait {
   until: number
   /** How many contexts the commit has. */
   contexts: number
+  /** How many contexts the request compares with patterns. */
+  comparisons: number
   /** Digest of the answer that the request has. */
   known: string
   /** Requests for a commit with the same question have the same digest. */
@@ -94,6 +104,7 @@ export class Waiters {
   #isClosed = false
   #size = 0
   #contexts = 0
+  #comparisons = 0
 
   constructor(source: Source, limits: Partial<WaitLimits> = {}) {
     this.#source = source
@@ -115,9 +126,10 @@ export class Waiters {
   async wait(key: CommitKey, wait: Wait, client: string, signal: AbortSignal): Promise<boolean> {
     signal.throwIfAborted()
     const known = this.#commits.get(nameOf(key))
-    if (this.#isClosed || !this.#hasRoom(client, known ? 0 : wait.contexts)) return false
+    if (this.#isClosed || !this.#hasRoom(client, known ? 0 : wait.contexts, wait.comparisons)) return false
     const commit = known ?? this.#add(key, wait.contexts)
     this.#count(client, 1)
+    this.#comparisons += wait.comparisons
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     const waiter: Waiter = {
       wait,
@@ -136,6 +148,7 @@ export class Waiters {
       clearTimeout(timer)
       signal.removeEventListener('abort', disconnect)
       this.#count(client, -1)
+      this.#comparisons -= wait.comparisons
       commit.waiters.delete(waiter)
       if (commit.waiters.size === 0) this.#remove(commit)
     }
@@ -220,10 +233,14 @@ export class Waiters {
     this.#isEnding = false
   }
 
-  #hasRoom(client: string, contexts: number): boolean {
-    const { total, perClient, contexts: most } = this.#limits
-    const isFull = this.#size >= total || (this.#perClient.get(client) ?? 0) >= perClient
-    return !isFull && this.#contexts + contexts <= most
+  #hasRoom(client: string, contexts: number, comparisons: number): boolean {
+    const limits = this.#limits
+    return (
+      this.#size < limits.total &&
+      (this.#perClient.get(client) ?? 0) < limits.perClient &&
+      this.#contexts + contexts <= limits.contexts &&
+      this.#comparisons + comparisons <= limits.comparisons
+    )
   }
 
   #count(client: string, change: 1 | -1): void {
