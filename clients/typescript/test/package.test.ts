@@ -58,7 +58,7 @@ t.test('publint and attw are clean', async (t) => {
 })
 
 t.test('unpacked beside its dependencies', async (t) => {
-  const { server, path, commits, token } = await startService(t, { commits: 2 })
+  const { server, path, token } = await startService(t)
   const readme = readFileSync(resolve(import.meta.dirname, '../README.md'), 'utf8')
   const blocks = [...readme.matchAll(/^```(\w*)\n([\s\S]*?)^```$/gm)].map(([, language, text = '']) => ({
     language,
@@ -83,7 +83,7 @@ t.test('unpacked beside its dependencies', async (t) => {
       consumers: [compiled],
       url: server.url,
       token,
-      commit: commits[0] ?? '',
+      commit: sha,
     }),
   )
 
