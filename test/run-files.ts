@@ -1,12 +1,11 @@
 import t from 'tap'
 
 /**
- * Runs test files as subtests of one tap test, two at a time. Node runs TypeScript
- * itself. Tap's own command would first load its loader for TypeScript into each process, which takes longer than most
- * tests.
+ * Runs test files as subtests of one tap test, three at a time. Node runs TypeScript itself. Tap's own command would first
+ * load its loader for TypeScript into each process, which takes longer than most tests.
  */
 const [, , ...files] = process.argv
-t.jobs = 2
+t.jobs = 3
 // TAP_TIMEOUT limits each file, not all of them together.
 t.setTimeout(0)
 for (const file of files) t.spawn(process.execPath, [file], { buffered: true }, file)

@@ -58,7 +58,7 @@ t.test('publint and attw are clean', async (t) => {
 })
 
 t.test('unpacked beside its dependencies', async (t) => {
-  const { server, path, token } = await startService(t)
+  const { server, path, commits, token } = await startService(t, { commits: 2 })
   const readme = readFileSync(resolve(import.meta.dirname, '../README.md'), 'utf8')
   const blocks = [...readme.matchAll(/^```(\w*)\n([\s\S]*?)^```$/gm)].map(([, language, text = '']) => ({
     language,
@@ -76,16 +76,10 @@ t.test('unpacked beside its dependencies', async (t) => {
   const sources = Object.fromEntries(examples.map((text, index) => [`example-${index}.ts`, text]))
   const compiled = await compileConsumer(project, 'nodenext', sources)
 
-  t.test('reports, reads, waits and runs', (t) =>
-    exercise(t, {
-      project,
-      node: node24,
-      consumers: [compiled],
-      url: server.url,
-      token,
-      commit: sha,
-    }),
-  )
+  t.test('reports, reads, waits and runs', async (t) => {
+    for (const commit of commits)
+      await exercise(t, { project, node: node24, consumers: [compiled], url: server.url, token, commit })
+  })
 
   t.test("the README's examples", async (t) => {
     const administer = others.find((text) => text.startsWith('npm run')) ?? ''
