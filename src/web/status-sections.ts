@@ -88,7 +88,8 @@ async function* sectionView(section: Section, list: StatusList): AsyncGenerator<
     if (rows.length === 0) continue
     if (!opened) yield sectionStart(section, list)
     opened = true
-    yield html`${rows.map((status) => statusRow(status, list))}`
+    // One by one: a row can have 9 KB, and every page in preparation holds what it yields.
+    for (const status of rows) yield statusRow(status, list)
   }
   if (!opened) return
   yield html`</tbody></table></div>${section.id === 'passed' ? html`</details>` : html`</section>`}`

@@ -274,6 +274,9 @@ async function openDatabaseCpu(): Promise<() => number> {
   }
 }
 
+/** Reads commits of two repositories. */
+const ACROSS = 'summaries of commits'
+
 tap.test("every request's statements touch one partition", async (t) => {
   const url = await createDatabase()
   await migrateDatabase(url)
@@ -302,8 +305,10 @@ tap.test("every request's statements touch one partition", async (t) => {
       const touched = new Set(
         executed(row?.['QUERY PLAN'][0].Plan).filter((table) => /^statuses_\d+$/.test(table)),
       )
-      t.ok(touched.size <= 1, `${name}: ${[...touched].join(', ')}`)
-      if (/(from|update) "statuses"/.test(sql)) t.equal(touched.size, 1, name)
+      // The start page shows several repositories with one statement.
+      const most = name === ACROSS ? 2 : 1
+      t.ok(touched.size <= most, `${name}: ${[...touched].join(', ')}`)
+      if (/(from|update) "statuses"/.test(sql)) t.not(touched.size, 0, name)
     }
   }
 })

@@ -4,7 +4,8 @@ import { pathToFileURL } from 'node:url'
 
 const { CLIENT, BASE_URL, TOKEN, OWNER: owner, REPO: repo, SHA: sha, CONTEXT: context } = process.env
 const { createApiClient } = await import(pathToFileURL(CLIENT).href)
-const client = createApiClient(BASE_URL)
+// axios would write `require[]=`, as PHP has it.
+const client = createApiClient(BASE_URL, { axiosConfig: { paramsSerializer: { indexes: null } } })
 const options = { params: { owner, repo, sha }, headers: { Authorization: `Bearer ${TOKEN}` } }
 
 const before = await client.listStatuses(options)
