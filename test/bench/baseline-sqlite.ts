@@ -48,19 +48,21 @@ app.get<Place>(`/select${readUrl}`, readOptions, ({ params }, reply) => {
 })
 
 const upsert = db.prepare<unknown[], Pick<StatusRow, 'id' | 'created_at' | 'updated_at'>>(
-  `insert into statuses (repository_id, sha, context, id, state, description, target_url, created_at, updated_at)
-   values (?, ?, ?, ?, ?, ?, ?, ?, ?)
+  `insert into statuses (repository_id, sha, context, id, state, description, target_url, created_at, updated_at,
+   reporter_id) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
    on conflict (repository_id, sha, context) do update set state = excluded.state, description = excluded.description,
-   target_url = excluded.target_url, updated_at = excluded.updated_at
+   target_url = excluded.target_url, updated_at = excluded.updated_at, reporter_id = excluded.reporter_id
    returning id, created_at, updated_at`,
 )
 type Report = Place & { Body: Body }
+/** The id of a reporter. */
+const REPORTER = 1
 
 function write({ repo, sha }: Place['Params'], body: Body) {
   const { context, state, description, target_url } = body
   const now = Math.floor(Date.now() / 1000)
   const key = [repositories[repo], sha, context]
-  const row = upsert.get(...key, newId(), state, description, target_url, now, now)
+  const row = upsert.get(...key, newId(), state, description, target_url, now, now, REPORTER)
   return row && shown({ ...body, sha, ...row })
 }
 
