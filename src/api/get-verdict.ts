@@ -5,7 +5,7 @@ import { digestOf, verdictOf } from '../domain/verdict.ts'
 import { ServiceError } from '../errors.ts'
 import type { Store } from '../store/store.ts'
 import type { ApiCaller } from './handlers.ts'
-import type { Wait } from './waiters.ts'
+import type { Wait } from './waited-commit.ts'
 
 /** A commit with more contexts may have a large answer: each pattern lists those that it matches. */
 const MANY = 256

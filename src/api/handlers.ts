@@ -11,7 +11,7 @@ import type { Store } from '../store/store.ts'
 import type { StatusState } from '../store/tables.ts'
 import { formatTime } from '../store/time.ts'
 import { createGetVerdict } from './get-verdict.ts'
-import type { Wait } from './waiters.ts'
+import type { Wait } from './waited-commit.ts'
 
 /** The caller of an operation. */
 export interface ApiCaller extends Caller {

@@ -92,7 +92,7 @@ begin
 end $$;
 
 -- 5. A transaction from before the end of the copy, such as a backup, would find rows missing in the new table: waits for it.
--- Then exchanges the tables. If the lock cannot be had in time, requests go on for a second before it is tried again.
+-- Then exchanges the tables. Tries again if the lock cannot be had in time.
 do $$
 begin
   while exists (
@@ -100,6 +100,7 @@ begin
     where pid <> pg_backend_pid() and datname = current_database() and xact_start < copied.at
       and backend_type = 'client backend'
   ) loop
+    -- PostgreSQL announces the end of a transaction to nobody, and shows one picture of them per transaction.
     perform pg_sleep(0.2), pg_stat_clear_snapshot();
   end loop;
   loop
@@ -107,6 +108,7 @@ begin
       lock table statuses, statuses_partitioned in access exclusive mode;
       exit;
     exception when lock_not_available then
+      -- Requests that queued behind the lock are served in this pause.
       perform pg_sleep(1);
     end;
   end loop;

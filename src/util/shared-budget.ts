@@ -1,15 +1,18 @@
 /**
- * Shares a fixed amount, for example bytes of memory, between clients. No client holds more than half of it.
+ * Shares a fixed amount, for example bytes of memory, between clients.
  *
  * Callers never wait: a caller takes what it needs piece by piece and gives up when a piece is refused.
  */
 export class SharedBudget {
   readonly #total: number
+  readonly #share: number
   readonly #held = new Map<string, number>()
   #taken = 0
 
-  constructor(total: number) {
+  /** @param share the most that one client may hold; half of the total by default */
+  constructor(total: number, share = total / 2) {
     this.#total = total
+    this.#share = share
   }
 
   /** The amount that all clients hold together. */
@@ -17,10 +20,10 @@ export class SharedBudget {
     return this.#taken
   }
 
-  /** Takes `amount` for a client. Returns false, and takes nothing, if that exceeds the total or the client's half. */
+  /** Takes `amount` for a client. Returns false, and takes nothing, if that exceeds the total or the client's share. */
   take(client: string, amount: number): boolean {
     const held = (this.#held.get(client) ?? 0) + amount
-    if (this.#taken + amount > this.#total || held > this.#total / 2) return false
+    if (this.#taken + amount > this.#total || held > this.#share) return false
     this.#taken += amount
     this.#held.set(client, held)
     return true
@@ -33,4 +36,23 @@ export class SharedBudget {
     if (held > 0) this.#held.set(client, held)
     else this.#held.delete(client)
   }
+}
+
+/**
+ * Takes an amount of each budget for a client, or of none of them.
+ *
+ * @returns a function that gives all of it back; null if a budget refuses
+ */
+export function takeAll(
+  client: string,
+  amounts: readonly (readonly [budget: SharedBudget, amount: number])[],
+): (() => void) | null {
+  const refused = amounts.findIndex(([budget, amount]) => !budget.take(client, amount))
+  const taken = refused === -1 ? amounts : amounts.slice(0, refused)
+  const giveBack = () => {
+    for (const [budget, amount] of taken) budget.giveBack(client, amount)
+  }
+  if (refused === -1) return giveBack
+  giveBack()
+  return null
 }

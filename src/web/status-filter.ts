@@ -5,9 +5,9 @@ import { firstOf, type Query } from './query.ts'
 
 /** Which statuses of a commit a visitor wants to see. */
 export interface StatusFilter {
-  /** Text that the context or the description contains, in any case. Empty: any. */
+  /** Text that the context or the description contains, in upper or lower case; empty for all. */
   q: string
-  /** null: any. */
+  /** null for all. */
   state: StatusState | null
 }
 

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { AppOptions } from '../../src/app.ts'
 import { stopServing } from '../../src/ops/stop.ts'
@@ -6,6 +5,7 @@ import { databases, postgres, type TestDatabase } from '../helpers/databases.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { startServer } from '../helpers/server.ts'
 import { openTcpProxy } from '../helpers/tcp-proxy.ts'
+import { until } from '../helpers/until.ts'
 
 const METRICS_TOKEN = 'metrics-of-this-test'
 const REPO = 'acme/rocket'
@@ -37,7 +37,8 @@ async function setUp(
   }
   /** Returns when so many requests wait. */
   const untilWaiting = async (count: number) => {
-    while ((await waiting()) !== count) await sleep(10)
+    // A waiting request says nothing until its answer; the server's own count does.
+    await until(async () => (await waiting()) === count)
   }
   /** Sends a request that waits, and returns its answer, once it does. */
   const hold = async (query = '', id = sha) => {
@@ -236,7 +237,11 @@ for (const database of databases) {
 
     t.test('beyond the limits answers come at once', async (t) => {
       const { report, ask, hold, untilWaiting } = await setUp(t, database, {
-        waits: { perClient: 2, contexts: 3, comparisons: 5 },
+        waits: {
+          requests: { total: 9, perClient: 2 },
+          contexts: { total: 9, perClient: 3 },
+          comparisons: { total: 9, perClient: 5 },
+        },
       })
       const etag = (await ask()).headers.get('etag') ?? ''
       const held = [await hold(), await hold()]

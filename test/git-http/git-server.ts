@@ -1,8 +1,8 @@
 import type { Test } from 'tap'
 import type { AppOptions } from '../../src/app.ts'
 import { parseCidr } from '../../src/auth/address.ts'
-import { until } from '../git/sample-repository.ts'
 import { startServer } from '../helpers/server.ts'
+import { until } from '../helpers/until.ts'
 import { basic, createCheckout, git, workFolder } from './client.ts'
 import { backendsOf, beginRefs, beginRpc, type RawAnswer, type RawRequest } from './raw.ts'
 

@@ -3,14 +3,8 @@ import { chownSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, writ
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type CommitLookupOptions, openCommitLookup } from '../../src/git/commit-lookup.ts'
-import {
-  createSample,
-  git,
-  readersOf,
-  SampleRepository,
-  temporaryFolder,
-  until,
-} from './sample-repository.ts'
+import { until } from '../helpers/until.ts'
+import { createSample, git, readersOf, SampleRepository, temporaryFolder } from './sample-repository.ts'
 
 function open(t: Test, options?: CommitLookupOptions) {
   const lookup = openCommitLookup(options)

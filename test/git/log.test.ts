@@ -8,7 +8,8 @@ import { createBareRepository, RepositoryUnavailable } from '../../src/git/repos
 import { GitTimeout } from '../../src/git/run-git.ts'
 import { temporaryFolder } from '../helpers/databases.ts'
 import { git, importCommits, pushCommits, replaceGit } from '../helpers/git.ts'
-import { isRunning, until } from './sample-repository.ts'
+import { until } from '../helpers/until.ts'
+import { isRunning } from './sample-repository.ts'
 
 const CLIENT = '192.0.2.1'
 

@@ -2,14 +2,8 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type CommitLookupOptions, openCommitLookup } from '../../src/git/commit-lookup.ts'
-import {
-  createSample,
-  isRunning,
-  readersOf,
-  replaceGit,
-  temporaryFolder,
-  until,
-} from './sample-repository.ts'
+import { until } from '../helpers/until.ts'
+import { createSample, isRunning, readersOf, replaceGit, temporaryFolder } from './sample-repository.ts'
 
 function open(t: Test, options?: CommitLookupOptions) {
   const lookup = openCommitLookup(options)

@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type CommitLookupOptions, openCommitLookup } from '../../src/git/commit-lookup.ts'
 import { ReaderPool } from '../../src/git/reader-pool.ts'
-import { createSample, isRunning, readersOf, type SampleRepository, until } from './sample-repository.ts'
+import { until } from '../helpers/until.ts'
+import { createSample, isRunning, readersOf, type SampleRepository } from './sample-repository.ts'
 
 function open(t: Test, options?: CommitLookupOptions) {
   const lookup = openCommitLookup(options)

@@ -141,12 +141,3 @@ export function commandLine(pid: number): string {
     return ''
   }
 }
-
-/** Waits until `condition` is true, at most five seconds. */
-export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  const end = performance.now() + 5000
-  while (!(await condition())) {
-    if (performance.now() > end) throw new Error('waited for five seconds in vain')
-    await new Promise((resolve) => setTimeout(resolve, 5))
-  }
-}

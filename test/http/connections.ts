@@ -8,7 +8,7 @@ import {
   DEFAULT_TIMEOUTS,
   type Timeouts,
 } from '../../src/http/server.ts'
-import { until } from '../git/sample-repository.ts'
+import { until } from '../helpers/until.ts'
 
 /** An answer that is larger than the socket buffers of both sides. */
 export const LARGE = Buffer.alloc(16 * 1024 * 1024, 'x')

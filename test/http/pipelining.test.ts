@@ -2,7 +2,7 @@ import type { RequestListener } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
-import { until } from '../git/sample-repository.ts'
+import { until } from '../helpers/until.ts'
 import { dial, getBytes, LARGE, noConnections, serve } from './connections.ts'
 
 t.test('thousands of pipelined requests are answered in order', async (t) => {

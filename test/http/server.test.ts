@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { Agent, get } from 'node:http'
 import type { Socket } from 'node:net'
 import t from 'tap'
-import { until } from '../git/sample-repository.ts'
 import { startServer } from '../helpers/server.ts'
+import { until } from '../helpers/until.ts'
 import { dial, getBytes, serve } from './connections.ts'
 
 async function readAll(socket: Socket): Promise<string> {

@@ -1,10 +1,10 @@
 import { once } from 'node:events'
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
-import { until } from '../git/sample-repository.ts'
 import { basic, commit, createCheckout, git } from '../git-http/client.ts'
 import { beginRpc, workersIn } from '../git-http/raw.ts'
 import { startServer } from '../helpers/server.ts'
+import { until } from '../helpers/until.ts'
 import { connectionsOf, dial, getBytes, LARGE, noConnections, serve } from './connections.ts'
 
 /** Milliseconds in which a client must receive 30 KB. */

@@ -9,9 +9,9 @@ import { createInterface } from 'node:readline'
 import { createToken, hashToken, tokenPrefix } from '../../src/auth/token.ts'
 import { createBareRepository } from '../../src/git/repository.ts'
 import { openStore } from '../../src/store/store.ts'
-import { until } from '../git/sample-repository.ts'
 import { basic, git, spawnGit } from '../git-http/client.ts'
 import { workersIn } from '../git-http/raw.ts'
+import { until } from '../helpers/until.ts'
 
 /**
  * Pushes, clones and fetches a repository of 21,000 objects and 210 MB through a server of its own process, and shows

@@ -6,6 +6,7 @@ import { databases } from '../helpers/databases.ts'
 import { type Instance, startInstance } from '../helpers/instance.ts'
 import { prepareDatabases } from '../helpers/prepare-databases.ts'
 import { startServer } from '../helpers/server.ts'
+import { until } from '../helpers/until.ts'
 
 tap.setTimeout(600_000)
 
@@ -19,6 +20,7 @@ const MEASURED = 20
 /** Share of a core while nothing changes, and MiB of memory, both in addition to the server without waiting requests. */
 const MOST_CPU = 0.02
 const MOST_MEMORY = 50
+const METRICS_TOKEN = 'metrics-of-this-proof'
 /** Processor ticks of Linux in a second. */
 const TICKS = 100
 
@@ -49,10 +51,15 @@ for (const database of databases) {
         await forEach(commits, (index) =>
           server.store.statuses.report({ ...status, sha: shaOf(index), context: `ci/${context}` }),
         )
-      const instance = await startInstance(t, server.options, { TRUSTED_PROXIES: '127.0.0.1' }, [
-        // As `npm start`.
-        '--max-semi-space-size=16',
-      ])
+      const instance = await startInstance(
+        t,
+        server.options,
+        { TRUSTED_PROXIES: '127.0.0.1', METRICS_TOKEN },
+        [
+          // As `npm start`.
+          '--max-semi-space-size=16',
+        ],
+      )
       const agent = new Agent({ keepAlive: true, maxSockets: Number.POSITIVE_INFINITY })
       t.teardown(() => agent.destroy())
       const ask = (index: number, wait: number, etag = '') =>
@@ -82,8 +89,8 @@ for (const database of databases) {
         }
       }
       const clients = Array.from({ length: WAITERS }, (_, index) => client(index))
-      // All wait now, and none of them ends meanwhile.
-      await sleep(3_000)
+      // No wait ends while the processor's time is measured.
+      await until(async () => (await waiting(instance)) === WAITERS)
       const share = (await shareOf(instance)) - idle
       const renewed = (await shareOf(instance)) - idle
       const memory = memoryOf(instance) - before
@@ -111,6 +118,12 @@ for (const database of databases) {
       t.equal((await instance.read('acme/rocket', pushed[0] ?? '', token)).status, 200)
     })
   }
+}
+
+/** Returns how many requests wait. */
+async function waiting({ url }: Instance): Promise<number> {
+  const page = await fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${METRICS_TOKEN}` } })
+  return Number(/^commit_status_waiting_requests (\d+)$/m.exec(await page.text())?.[1])
 }
 
 function percent(share: number): string {
@@ -146,6 +159,7 @@ function memoryOf({ child }: Instance): number {
 /** Measures the share of a core that a process uses. */
 async function shareOf(instance: Instance): Promise<number> {
   const start = cpuOf(instance)
+  // The time over which the share is measured.
   await sleep(MEASURED * 1_000)
   return (cpuOf(instance) - start) / MEASURED
 }

@@ -3,10 +3,10 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { BrowserContextOptions, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
-import { until } from '../git/sample-repository.ts'
 import { HOST, openBrowser } from '../helpers/browser.ts'
 import { git, pushCommits } from '../helpers/git.ts'
 import { startServer } from '../helpers/server.ts'
+import { until } from '../helpers/until.ts'
 
 const AXE = readFileSync(fileURLToPath(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
 

@@ -7,10 +7,11 @@ import { Writable } from 'node:stream'
 import t, { type Test } from 'tap'
 import { parseCidr } from '../../src/auth/address.ts'
 import { createLogger } from '../../src/ops/logger.ts'
-import { isRunning, until } from '../git/sample-repository.ts'
+import { isRunning } from '../git/sample-repository.ts'
 import { databases, sqlite, type TestDatabase, temporaryFolder } from '../helpers/databases.ts'
 import { replaceGit } from '../helpers/git.ts'
 import { startServer } from '../helpers/server.ts'
+import { until } from '../helpers/until.ts'
 import { openVisitor } from '../helpers/visitor.ts'
 
 const STATUSES = 1_000

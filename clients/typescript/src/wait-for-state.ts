@@ -125,6 +125,7 @@ export function createWaitForState({ listStatuses, getVerdict }: Calls): WaitFor
         } else if (![304, 429, 503].includes(status)) verdict = undefined
         next = Math.max(next, performance.now() + (retryAfter(headers) ?? 0) * 1_000)
       }
+      // Whatever the service does, reads keep their distance.
       await sleep(Math.min(next, end) - performance.now(), signal)
       signal?.throwIfAborted()
     }
