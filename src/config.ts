@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import type { Ajv } from 'ajv'
+import { Ajv } from 'ajv'
 import envSchema from 'env-schema'
 import { parse } from 'pg-connection-string'
 import { parseCidr, type TrustedProxies } from './auth/address.ts'
@@ -202,6 +202,16 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
   }
 }
 
+const schema = { type: 'object', properties: variables }
+/** Compiles the schema once. Does not validate it, since it never changes. */
+const ajv = new Ajv({
+  allErrors: true,
+  coerceTypes: true,
+  useDefaults: true,
+  validateSchema: false,
+  keywords: ['unset', 'meaning'],
+})
+
 function validate(data: Record<string, string | undefined>): Environment {
   for (const [name, { type }] of Object.entries(variables)) {
     // The validator accepts `Infinity` and `1e400` as integers where there is no upper limit.
@@ -210,17 +220,10 @@ function validate(data: Record<string, string | undefined>): Environment {
       throw new ConfigError(`${name} must be a whole number; got "${text}"`)
   }
   try {
-    const schema = { type: 'object', properties: variables }
-    return envSchema<Environment>({ schema, data, env: false, dotenv: false, ajv: { customOptions } })
+    return envSchema<Environment>({ schema, data, env: false, dotenv: false, ajv })
   } catch (error) {
     throw new ConfigError(explain(error))
   }
-}
-
-/** Skips the validation of the schema, which never changes, at each start. */
-function customOptions(ajv: Ajv): Ajv {
-  ajv.opts.validateSchema = false
-  return ajv.addVocabulary(['unset', 'meaning'])
 }
 
 /** Returns the validator's message, which reads `env/PORT must be integer`, in our words. */

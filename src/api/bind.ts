@@ -6,7 +6,7 @@ import { checkBodyHeaders, readJsonBody } from '../http/body.ts'
 import { createEncoder, type Encode } from './encoded-answers.ts'
 import { type QuerySchema, queryReader } from './query.ts'
 import { revalidate } from './revalidation.ts'
-import { compileValidator, createAjv, type Schemas } from './validator.ts'
+import { ajvFor, compileValidator, type Schemas } from './validator.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -78,7 +78,7 @@ const COMMON_ERRORS: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
  * @throws Error when an operation has no handler or uses a security scheme that is not implemented
  */
 export function bindOperations<Context>(app: FastifyInstance, binding: Binding<Context>): void {
-  const ajv = createAjv(binding.schemas)
+  const ajv = ajvFor(binding.schemas)
   for (const schema of Object.values(binding.schemas)) app.addSchema(schema)
   app.decorateRequest('context', null)
   app.decorateRequest('release', null)
@@ -211,19 +211,15 @@ function bodyOf({ body }: AnyReply): object | null {
 }
 
 /** Creates a function that throws for a reply that does not match the contract. */
-function verifier(ajv: ReturnType<typeof createAjv>, { replies, headers }: Operation) {
-  const compile = (schemas: Readonly<Record<string, object | null>>, part: string) =>
-    new Map(
-      Object.entries(schemas).map(([status, schema]) => [
-        Number(status),
-        schema && compileValidator(ajv, schema, part),
-      ]),
-    )
-  const bodies = compile(replies, 'reply')
-  const headerSets = compile(headers, 'headers')
+function verifier(ajv: ReturnType<typeof ajvFor>, { replies, headers }: Operation) {
   return (answer: AnyReply): void => {
-    const { status, headers = {} } = answer
-    for (const result of [bodies.get(status)?.(bodyOf(answer)), headerSets.get(status)?.(headers)]) {
+    const { status } = answer
+    verify('reply', replies[status], bodyOf(answer))
+    verify('headers', headers[status], answer.headers ?? {})
+
+    // The validator compiles a schema once.
+    function verify(part: string, schema: object | null | undefined, value: unknown): void {
+      const result = schema && compileValidator(ajv, schema, part)(value)
       if (result && 'error' in result) throw new Error(`reply ${status}: ${result.error?.message}`)
     }
   }

@@ -2,12 +2,16 @@ import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
 import { isHttpUrl } from '../domain/http-url.ts'
 import { ServiceError } from '../errors.ts'
+import { memoizeByObject } from '../util/memoize-by-object.ts'
 
 /** JSON Schemas by name, as written by the generator. */
 export type Schemas = Record<string, { readonly $id: string }>
 
-/** Creates a validator for the contract's schemas. It fills in defaults, but coerces and removes nothing. */
-export function createAjv(schemas: Schemas): Ajv2020 {
+/**
+ * Returns the validator for a contract's schemas, with what it has compiled before. It fills in defaults, but coerces and
+ * removes nothing.
+ */
+export const ajvFor = memoizeByObject((schemas: Schemas): Ajv2020 => {
   const ajv = new Ajv2020({
     coerceTypes: false,
     removeAdditional: false,
@@ -39,7 +43,7 @@ export function createAjv(schemas: Schemas): Ajv2020 {
   ajv.addKeyword({ keyword: 'x-rule', schemaType: 'string' })
   for (const schema of Object.values(schemas)) ajv.addSchema(schema)
   return ajv
-}
+})
 
 /**
  * Compiles a schema to a validator in Fastify's form. Its error names the broken rule and the value received.

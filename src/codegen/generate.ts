@@ -26,17 +26,16 @@ export interface GenerateOptions {
  */
 export async function generate(options: GenerateOptions): Promise<Map<string, string>> {
   const spec = await readSpec(options.spec)
-  const schema = await emitSchema(spec)
-  return new Map(
-    Object.entries({
-      [join(options.server, 'schema.ts')]: schema,
-      [join(options.server, 'schemas.ts')]: emitSchemas(spec),
-      [join(options.server, 'operations.ts')]: emitOperations(spec),
-      [join(options.server, 'handlers.ts')]: emitHandlers(spec),
-      [join(options.client, 'schema.ts')]: schema,
-      [join(options.client, 'operations.ts')]: emitClient(spec),
-    }).map(([path, text]) => [path, HEADER + text]),
-  )
+  const schema = HEADER + (await emitSchema(spec))
+  return new Map([
+    [join(options.server, 'openapi.json'), `${JSON.stringify(spec.document, null, 2)}\n`],
+    [join(options.server, 'schema.ts'), schema],
+    [join(options.server, 'schemas.ts'), HEADER + emitSchemas(spec)],
+    [join(options.server, 'operations.ts'), HEADER + emitOperations(spec)],
+    [join(options.server, 'handlers.ts'), HEADER + emitHandlers(spec)],
+    [join(options.client, 'schema.ts'), schema],
+    [join(options.client, 'operations.ts'), HEADER + emitClient(spec)],
+  ])
 }
 
 /** Writes the generated files and removes everything else from their folders. */

@@ -24,6 +24,7 @@ const files = [
   'src/ops/partitioning.sql',
   'src/web/screenshots',
   'openapi.yaml',
+  'generated/openapi.json',
   'src/web/assets',
   'clients/shell/commit-status',
   'clients/typescript/commit-status-client.tgz',

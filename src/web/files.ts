@@ -10,6 +10,8 @@ const ASSETS = resolve(import.meta.dirname, 'assets')
 /** Assets of Swagger UI. Its own page and routes are not used. */
 const SWAGGER_UI = fileURLToPath(new URL('static/', import.meta.resolve('@fastify/swagger-ui')))
 const CONTRACT = resolve(import.meta.dirname, '../../openapi.yaml')
+/** The contract as JSON, which takes a fiftieth of the time to read. */
+const DOCUMENT = resolve(import.meta.dirname, '../../generated/openapi.json')
 
 /** Clients for CI jobs to download, by asset name. The package is built by `npm run prepare`. */
 const CLIENTS = {
@@ -60,7 +62,7 @@ export async function files(app: FastifyInstance): Promise<void> {
   serve('/openapi.yaml', readFileSync(CONTRACT))
   await app.register(swagger, {
     mode: 'static',
-    specification: { path: CONTRACT, baseDir: resolve(CONTRACT, '..') },
+    specification: { path: DOCUMENT, baseDir: resolve(DOCUMENT, '..') },
   })
   serve('/openapi.json', Buffer.from(JSON.stringify(app.swagger(), null, 2)))
 }
