@@ -8,6 +8,7 @@ import { runCli } from './helpers/cli.ts'
 import { databases, type TestDatabase } from './helpers/databases.ts'
 import { listEvents } from './helpers/events.ts'
 import { startInstance } from './helpers/instance.ts'
+import { minimalEnvironment } from './helpers/process.ts'
 import { openVisitor } from './helpers/visitor.ts'
 
 const FIRST = 'a first passphrase'
@@ -32,7 +33,7 @@ async function setUp(t: Test, database: TestDatabase) {
   /** Runs a command that reads a password from a pipe. Returns its standard error. */
   const adminWithInput = (input: string, ...args: string[]) => {
     const main = resolve(import.meta.dirname, '../src/cli/main.ts')
-    const env = { PATH: process.env.PATH, ...environment }
+    const env = { ...minimalEnvironment(), ...environment }
     return execFileSync(process.execPath, [main, ...args], { input, env, stdio: ['pipe', 'pipe', 'pipe'] })
   }
   return { store, a, b, admin, adminWithInput }

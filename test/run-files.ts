@@ -5,7 +5,9 @@ import t from 'tap'
  * load its loader for TypeScript into each process, which takes longer than most tests.
  */
 const [, , ...files] = process.argv
-t.jobs = 3
+t.jobs = 4
 // TAP_TIMEOUT limits each file, not all of them together.
 t.setTimeout(0)
-for (const file of files) t.spawn(process.execPath, [file], { buffered: true }, file)
+// Tap would have each process, and all Node.js processes that it starts, record coverage.
+const environment = `NODE_OPTIONS=${process.env.NODE_OPTIONS ?? ''}`
+for (const file of files) t.spawn('env', [environment, process.execPath, file], { buffered: true }, file)

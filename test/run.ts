@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
-import { globSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { globSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { createFastFolder } from './helpers/fast-folder.ts'
 import { prepareDatabases } from './helpers/prepare-databases.ts'
 
 /**
@@ -12,12 +12,15 @@ const root = resolve(import.meta.dirname, '..')
 const [, , ...named] = process.argv
 const all = ['test/**/*.test.ts', 'clients/*/test/**/*.test.ts']
 const files = named.length > 0 ? named : globSync(all, { cwd: root, exclude: ['**/node_modules'] }).sort()
-const databases = await prepareDatabases()
+// The temporary files of this process, such as PostgreSQL's, and of all tests.
+const folder = createFastFolder()
+process.env.TMPDIR = folder
 // Compiles each module once for all test files and the programs that they start.
-const compileCache = mkdtempSync(join(tmpdir(), 'compile-cache-'))
+process.env.NODE_COMPILE_CACHE = join(folder, 'compile-cache')
+const databases = await prepareDatabases()
 const tap = spawn(process.execPath, [join(import.meta.dirname, 'run-files.ts'), ...files], {
   cwd: root,
-  env: { ...process.env, ...databases.environment, NODE_COMPILE_CACHE: compileCache, TAP_TIMEOUT: '120' },
+  env: { ...process.env, ...databases.environment, TAP_TIMEOUT: '120' },
   stdio: ['ignore', 'pipe', 'inherit'],
 })
 // A signal stops tap; its `close` handler then removes the databases.
@@ -37,8 +40,8 @@ tap.on('close', async (code) => {
   if (failed > 0 || code !== 0) process.stdout.write(`${failuresOf(output)}\n`)
   process.stdout.write(`${passed} passed, ${failed} failed, ${skipped} skipped\n`)
   process.exitCode = code === 0 && failed === 0 && skipped === 0 && passed > 0 ? 0 : 1
-  rmSync(compileCache, { recursive: true, force: true })
   await databases.remove()
+  rmSync(folder, { recursive: true, force: true })
 })
 
 /** Returns the failed assertions with their diagnostics: a `not ok` line and the indented block below it. */

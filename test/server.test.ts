@@ -10,7 +10,7 @@ import type { components } from '../generated/schema.ts'
 import { createToken, hashToken } from '../src/auth/token.ts'
 import { createBareRepository } from '../src/git/repository.ts'
 import { openStore } from '../src/store/store.ts'
-import { pushCommits } from './helpers/git.ts'
+import { createCommits } from './helpers/git.ts'
 import { startProcess } from './helpers/process.ts'
 
 type CommitStatuses = components['schemas']['CommitStatuses']
@@ -36,7 +36,7 @@ async function prepare(t: Test) {
   const hash = hashToken(token)
   await store.tokens.create({ userId, name: 'ci', prefix: '', hash, scopes: ['repo'], expiresAt: null })
   await store.close()
-  const [sha = ''] = pushCommits(repository.path, 1)
+  const [sha = ''] = createCommits(repository.path, 1)
   return {
     dataDir,
     headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { runCli } from '../helpers/cli.ts'
-import { git, pushCommits } from '../helpers/git.ts'
+import { createCommits, git } from '../helpers/git.ts'
 import { startProcess } from '../helpers/process.ts'
 import { startServer } from '../helpers/server.ts'
 
@@ -100,7 +100,7 @@ t.test('repositories', async (t) => {
     { name: 'acme/Rocket', visibility: 'private', object_format: 'sha1', path },
   ])
 
-  const [sha = ''] = pushCommits(path, 1)
+  const [sha = ''] = createCommits(path, 1)
   const status = async (token?: string) => (await server.read('acme/rocket', sha, token)).status
   t.equal(await status(), 401)
   await done('repo', 'visibility', 'ACME/rocket', 'public')
@@ -176,7 +176,7 @@ t.test('imports', async (t) => {
     'bare.git',
   )
   git(join(folder, 'bare.git'), 'config', '--unset', 'include.path')
-  const [sha = ''] = pushCommits(join(folder, 'bare.git'), 1)
+  const [sha = ''] = createCommits(join(folder, 'bare.git'), 1)
   const token = await server.createToken('acme')
   t.equal((await server.report('acme/bare', sha, { state: 'success' }, token)).status, 201)
   await done('repo', 'delete', 'acme/bare')
@@ -186,7 +186,7 @@ t.test('imports', async (t) => {
 t.test('nobody inherits repositories by a name', async (t) => {
   const { server, done, refused } = await setUp(t)
   const path = await done('repo', 'create', 'acme/rocket', '--private')
-  const [sha = ''] = pushCommits(path, 1)
+  const [sha = ''] = createCommits(path, 1)
   await refused(1, /--own-existing/, 'user', 'create', 'ACME')
   await done('user', 'create', 'Acme', '--own-existing')
   const token = await done('token', 'create', 'acme')
@@ -207,7 +207,7 @@ t.test('nobody inherits repositories by a name', async (t) => {
 t.test('tokens', async (t) => {
   const { server, cli, done, refused, list } = await setUp(t)
   const path = await done('repo', 'create', 'acme/rocket')
-  const [sha = ''] = pushCommits(path, 1)
+  const [sha = ''] = createCommits(path, 1)
   await done('user', 'create', 'ada')
   const printed = await cli('token', 'create', 'ada', '--name', 'CI', '--expires', '90d')
   t.match(printed, { code: 0, stderr: '', stdout: /^cst_[0-9A-Za-z]{38}\n$/ }, 'the token alone')
@@ -297,7 +297,7 @@ t.test('required checks of branches', async (t) => {
 t.test('limited tokens, and who reported', async (t) => {
   const { server, cli, done, refused, list } = await setUp(t)
   const path = await done('repo', 'create', 'ada/rocket')
-  const [sha = ''] = pushCommits(path, 1)
+  const [sha = ''] = createCommits(path, 1)
   await done('repo', 'create', 'ada/probe', '--private')
   await done('user', 'create', 'ada', '--own-existing')
   const create = ['token', 'create', 'ada', '--name', 'CI'] as const

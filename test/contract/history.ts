@@ -5,6 +5,7 @@ import type { JsonObject } from './json.ts'
 import { object } from './json.ts'
 import { assertEcho } from './reports.ts'
 import { type Check, expectStatus, holds, type Run, reportAndList } from './run.ts'
+import { codePoint } from './values.ts'
 
 type Caller = 'anonymous' | 'writer' | 'reader' | 'stranger'
 type User = Exclude<Caller, 'anonymous'>
@@ -59,7 +60,7 @@ function actions(run: Run): fc.Arbitrary<Action> {
     {
       state: fc.constantFrom('pending', 'success', 'failure', 'error'),
       context: fc.constantFrom(...CONTEXTS),
-      description: fc.string({ unit: 'binary', maxLength: 5 }).filter((value) => !value.includes('\0')),
+      description: fc.string({ unit: codePoint, maxLength: 5 }).filter((value) => !value.includes('\0')),
     },
     { requiredKeys: ['state'], noNullPrototype: true },
   )

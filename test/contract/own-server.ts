@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { openStore, type Store } from '../../src/store/store.ts'
+import { minimalEnvironment } from '../helpers/process.ts'
 
 const program = resolve(import.meta.dirname, '../../src/server.ts')
 
@@ -28,7 +29,7 @@ export async function startOwnServer(options: OwnServerOptions): Promise<OwnServ
   const dataDir = await mkdtemp(join(tmpdir(), 'contract-'))
   const child = spawn(process.execPath, [...(options.nodeOptions ?? []), program], {
     env: {
-      PATH: process.env.PATH,
+      ...minimalEnvironment(),
       DATA_DIR: dataDir,
       PORT: '0',
       LOG_LEVEL: 'silent',

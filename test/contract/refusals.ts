@@ -6,6 +6,7 @@ import { bodies, ILL_FORMED, mutationsOf, wrongValues } from './mutations.ts'
 import { statusesOf } from './reports.ts'
 import { type Check, expectStatus, holds, type Run, reportAndList } from './run.ts'
 import type { Operation } from './spec.ts'
+import { codePoint } from './values.ts'
 
 /** Breaks each rule of each body: 422, a message that names the field, and nothing stored. */
 export const refusals: Check = {
@@ -98,7 +99,7 @@ function strangeBodies(operation: Operation): fc.Arbitrary<unknown> {
   const names = entries(schema.properties).map(([name]) => name)
   const key = fc.oneof(
     fc.constantFrom(...names, '__proto__', 'constructor', 'toString', 'hasOwnProperty', ''),
-    fc.string({ unit: 'binary', maxLength: 8 }),
+    fc.string({ unit: codePoint, maxLength: 8 }),
   )
   return fc
     .oneof(

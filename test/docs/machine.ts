@@ -6,6 +6,7 @@ import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import type { Test } from 'tap'
 import { temporaryFolder } from '../helpers/databases.ts'
+import { minimalEnvironment } from '../helpers/process.ts'
 
 const root = resolve(import.meta.dirname, '../..')
 const run = promisify(execFile)
@@ -66,6 +67,7 @@ export async function createMachine(t: Test): Promise<Machine> {
     writeFileSync(join(bin, name), `#!/bin/sh\n${lines}\n`, { mode: 0o755 })
   }
   const env = {
+    ...minimalEnvironment(),
     PATH: `${bin}:/usr/bin:/bin`,
     HOME: folder,
     NODE: process.execPath,

@@ -7,7 +7,7 @@ import { CommitLog } from '../../src/git/log.ts'
 import { createBareRepository, RepositoryUnavailable } from '../../src/git/repository.ts'
 import { GitTimeout } from '../../src/git/run-git.ts'
 import { temporaryFolder } from '../helpers/databases.ts'
-import { git, importCommits, pushCommits, replaceGit } from '../helpers/git.ts'
+import { createCommits, git, importCommits, replaceGit } from '../helpers/git.ts'
 import { until } from '../helpers/until.ts'
 import { isRunning } from './sample-repository.ts'
 
@@ -35,8 +35,8 @@ t.test('the newest commits of the branch that HEAD names come first', async (t) 
   const path = await createRepository(t)
   const log = new CommitLog(createGitQueue(), { count: 3 })
   t.same(await log.newest({ path, managed: true }, CLIENT), [], 'empty before the first push')
-  const commits = pushCommits(path, 4)
-  pushCommits(path, 1, 'other')
+  const commits = createCommits(path, 4)
+  createCommits(path, 1, 'other')
   const newest = await log.newest({ path, managed: true }, CLIENT)
   t.same(
     newest.map(({ sha }) => sha),

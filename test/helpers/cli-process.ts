@@ -2,12 +2,12 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { ENV, minimalEnvironment, withoutTap } from './process.ts'
+import { minimalEnvironment } from './process.ts'
 
 /** Runs the administrator's command line in a process whose environment is `environment` and little else. */
 export async function runCliProcess(environment: Record<string, string>, ...args: string[]) {
   const program = resolve(import.meta.dirname, '../../src/cli/main.ts')
-  const child = spawn(ENV, [...withoutTap, process.execPath, program, ...args], {
+  const child = spawn(process.execPath, [program, ...args], {
     env: { ...minimalEnvironment(), ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
   })

@@ -3,7 +3,7 @@ import type { Test } from 'tap'
 import { createToken, hashToken, tokenPrefix } from '../../src/auth/token.ts'
 import { createBareRepository } from '../../src/git/repository.ts'
 import { type TestDatabase, temporaryFolder } from './databases.ts'
-import { pushCommits } from './git.ts'
+import { createCommits } from './git.ts'
 import { createRandom, type Random } from './random.ts'
 import { type CallOptions, type JsonAnswer, startServer, type TestServer } from './server.ts'
 
@@ -57,7 +57,7 @@ async function createFixture(t: Test): Promise<Fixture> {
   const users = ['owner', 'writer', 'stranger', 'limited', 'expired', 'unknown']
   return {
     repository,
-    commits: pushCommits(repository, 4),
+    commits: createCommits(repository, 4),
     tokens: Object.fromEntries(users.map((user) => [user, createToken()])),
   }
 }

@@ -1,7 +1,6 @@
 import { type ExecFileSyncOptionsWithStringEncoding, execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import type { Test } from 'tap'
 
@@ -38,49 +37,36 @@ function gitWith(folder: string, input: string, ...args: string[]): string {
   return execFileSync('git', args, options).trim()
 }
 
-/** Pushes `count` new commits to the repository and returns their ids, oldest first. */
-export function pushCommits(repository: string, count: number, branch = 'main'): string[] {
-  const folder = mkdtempSync(join(tmpdir(), 'commits-'))
-  try {
-    const format = git(repository, 'rev-parse', '--show-object-format')
-    git(folder, 'init', '--quiet', `--object-format=${format}`, '--initial-branch=main')
-    const now = Math.floor(Date.now() / 1000)
-    const commits = Array.from({ length: count }, (_, index) => {
-      const message = `Commit ${index} of ${folder}`
-      return `commit HEAD\ncommitter Test <test@example.org> ${now} +0000\ndata ${message.length}\n${message}\n`
-    })
-    gitWith(folder, commits.join('\n'), 'fast-import', '--quiet')
-    git(folder, 'push', '--quiet', '--force', repository, `HEAD:refs/heads/${branch}`)
-    return git(folder, 'rev-list', '--reverse', 'HEAD').split('\n')
-  } finally {
-    rmSync(folder, { recursive: true, force: true })
-  }
+/** Replaces a branch of a repository by `count` new commits, and returns their ids, oldest first. */
+export function createCommits(repository: string, count: number, branch = 'main'): string[] {
+  const nonce = randomBytes(8).toString('hex')
+  return addCommits(
+    repository,
+    `refs/heads/${branch}`,
+    Math.floor(Date.now() / 1000) - count,
+    Array.from({ length: count }, (_, index) => `Commit ${index} of ${nonce}`),
+  )
 }
 
-/**
- * Adds `count` new commits to a repository in one process, on a branch of their own under `refs/import/`, and returns
- * their ids, oldest first.
- */
+/** Adds `count` new commits to a repository, on a branch of their own under `refs/import/`, and returns their ids, oldest first. */
 export function importCommits(
   repository: string,
   count: number,
   messageOf = (index: number, branch: string) => `Commit ${index} of ${branch}`,
 ): string[] {
-  const from = `refs/import/${randomBytes(8).toString('hex')}`
-  const commits = Array.from({ length: count }, (_, index) => {
-    const message = messageOf(index, from)
-    const length = Buffer.byteLength(message)
-    return `commit ${from}\ncommitter Test <test@example.org> ${1_700_000_000 + index} +0000\ndata ${length}\n${message}\n`
-  })
-  const options: ExecFileSyncOptionsWithStringEncoding = {
-    cwd: repository,
-    env: ENVIRONMENT,
-    encoding: 'utf8',
-    input: commits.join(''),
-    stdio: ['pipe', 'pipe', 'pipe'],
-  }
-  execFileSync('git', ['fast-import', '--quiet'], options)
-  return git(repository, 'rev-list', '--reverse', from).split('\n')
+  const branch = `refs/import/${randomBytes(8).toString('hex')}`
+  const messages = Array.from({ length: count }, (_, index) => messageOf(index, branch))
+  return addCommits(repository, branch, 1_700_000_000, messages)
+}
+
+/** Writes a root commit and its descendants, a second apart, in one process, since many tests begin with commits. */
+function addCommits(repository: string, ref: string, time: number, messages: readonly string[]): string[] {
+  const commits = messages.map(
+    (message, index) =>
+      `commit ${ref}\nmark :${index + 1}\ncommitter Test <test@example.org> ${time + index} +0000\n` +
+      `data ${Buffer.byteLength(message)}\n${message}\nget-mark :${index + 1}\n`,
+  )
+  return gitWith(repository, commits.join(''), 'fast-import', '--quiet', '--force').split('\n')
 }
 
 /**

@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Test } from 'tap'
 import type { StoreOptions } from '../../src/store/store.ts'
-import { ENV, minimalEnvironment, withoutTap } from './process.ts'
+import { minimalEnvironment } from './process.ts'
 import { callerOf, type TestServer } from './server.ts'
 
 /** A server in its own process. */
@@ -26,7 +26,7 @@ export async function startInstance(
   nodeOptions: readonly string[] = [],
 ): Promise<Instance> {
   const server = resolve(import.meta.dirname, '../../src/server.ts')
-  const child = spawn(ENV, [...withoutTap, process.execPath, ...nodeOptions, server], {
+  const child = spawn(process.execPath, [...nodeOptions, server], {
     env: {
       ...minimalEnvironment(),
       DATA_DIR: dataDir,

@@ -12,15 +12,6 @@ export function minimalEnvironment(): NodeJS.ProcessEnv {
   return { PATH, ...(NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE }) }
 }
 
-/** The path does not depend on PATH, which some tests change. */
-export const ENV = '/usr/bin/env'
-
-/**
- * Arguments of `env` that start a program without the NODE_OPTIONS that tap adds to every child process: its hooks
- * intercept signals, and hash every file that the process loads, which doubles the time of its start.
- */
-export const withoutTap = ['-u', 'NODE_OPTIONS']
-
 /** A process under test. The teardown kills it if it is still running. */
 export interface TestProcess {
   child: ChildProcess
@@ -40,7 +31,7 @@ export function startProcess(
   args: readonly string[],
   environment: NodeJS.ProcessEnv = {},
 ): TestProcess {
-  const child = spawn(ENV, [...withoutTap, command, ...args], {
+  const child = spawn(command, args, {
     cwd: root,
     env: { ...process.env, ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],

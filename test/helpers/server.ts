@@ -9,7 +9,7 @@ import type { Store, StoreOptions } from '../../src/store/store.ts'
 import { NO_LIMITS, type TokenLimits } from '../../src/store/token-limits.ts'
 import { type Answer, checkAnswer } from './contract.ts'
 import { openTestStore, sqlite, type TestDatabase } from './databases.ts'
-import { pushCommits } from './git.ts'
+import { createCommits } from './git.ts'
 
 /** A server on a free port with its own database and repositories, and the operations that tests need. */
 export interface TestServer {
@@ -147,7 +147,7 @@ function testServer(parts: Pick<TestServer, 'url' | 'dataDir' | 'store' | 'app' 
         { owner, name, visibility: options.private ? 'private' : 'public', objectFormat },
         (place) => createBareRepository(place, objectFormat),
       )
-      return { path, commits: options.commits === 0 ? [] : pushCommits(path, options.commits ?? 1) }
+      return { path, commits: options.commits === 0 ? [] : createCommits(path, options.commits ?? 1) }
     },
   }
 }

@@ -9,7 +9,7 @@ import { checkAll } from '../../src/maintenance/check.ts'
 import { openEngine, openStore, type Store } from '../../src/store/store.ts'
 import { databases, execute, type TestDatabase } from '../helpers/databases.ts'
 import { listEvents } from '../helpers/events.ts'
-import { git, pushCommits } from '../helpers/git.ts'
+import { createCommits, git } from '../helpers/git.ts'
 
 async function open(t: Parameters<TestDatabase['create']>[0], database: TestDatabase) {
   const options = await database.create(t)
@@ -60,7 +60,7 @@ for (const database of databases) {
     `${database.name}: finds rows that break the rules, and removes those that refer to a missing row`,
     async (t) => {
       const { store, repository, check, spoil } = await open(t, database)
-      const [sha = ''] = pushCommits(repository.path, 1)
+      const [sha = ''] = createCommits(repository.path, 1)
       await report(store, repository.id, sha)
       t.same(await check({ commits: true }), { findings: [], pruned: [], damaged: false }, 'no findings')
 
@@ -113,7 +113,7 @@ for (const database of databases) {
 
   t.test(`${database.name}: finds commits that are no longer in git`, async (t) => {
     const { store, repository, check, spoil } = await open(t, database)
-    const [kept = '', gone = ''] = pushCommits(repository.path, 2)
+    const [kept = '', gone = ''] = createCommits(repository.path, 2)
     git(repository.path, 'update-ref', 'refs/heads/main', kept)
     git(repository.path, '-c', 'gc.reflogExpire=now', 'gc', '--quiet', '--prune=now')
     await report(store, repository.id, kept)
@@ -152,7 +152,7 @@ for (const database of databases) {
 
   t.test(`${database.name}: keeps the statuses of a repository that cannot be opened`, async (t) => {
     const { store, repository, check } = await open(t, database)
-    const [sha = ''] = pushCommits(repository.path, 1)
+    const [sha = ''] = createCommits(repository.path, 1)
     await report(store, repository.id, sha)
     renameSync(repository.path, join(dirname(dirname(repository.path)), 'away'))
     const { findings, pruned } = await check({ commits: true, prune: true })

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
-import { pushCommits } from '../helpers/git.ts'
+import { createCommits } from '../helpers/git.ts'
 import { startServer } from '../helpers/server.ts'
 
 /**
@@ -62,7 +62,7 @@ processes.push(buildbot)
 
 // Buildbot builds what is pushed after its first look.
 await setTimeout(10_000)
-const [sha = ''] = pushCommits(path, 1)
+const [sha = ''] = createCommits(path, 1)
 const deadline = performance.now() + 60_000
 let states: string[] = []
 while (performance.now() < deadline && states[0] !== 'buildbot/test success') {

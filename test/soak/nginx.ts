@@ -11,7 +11,7 @@ import { createToken, hashToken, tokenPrefix } from '../../src/auth/token.ts'
 import { createBareRepository } from '../../src/git/repository.ts'
 import { openStore } from '../../src/store/store.ts'
 import { list, object, text } from '../contract/json.ts'
-import { git, pushCommits } from '../helpers/git.ts'
+import { createCommits, git } from '../helpers/git.ts'
 import { startPostgres } from '../helpers/postgres-server.ts'
 
 /**
@@ -120,7 +120,7 @@ const { path } = await store.repositories.create(
   { owner: 'alice', name: 'rocket', visibility: 'private', objectFormat: 'sha1' },
   (place) => createBareRepository(place, 'sha1'),
 )
-const [sha = ''] = pushCommits(path, 1)
+const [sha = ''] = createCommits(path, 1)
 const statusesAt = (origin: string) => `${origin}/api/v1/repos/alice/rocket/commits/${sha}/statuses`
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` })
 

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 import type { BrowserContextOptions, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { HOST, openBrowser } from '../helpers/browser.ts'
-import { git, pushCommits } from '../helpers/git.ts'
+import { createCommits, git } from '../helpers/git.ts'
 import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
 
@@ -19,7 +19,7 @@ type State = 'pending' | 'success' | 'failure' | 'error'
 /** Creates a repository and returns its commits, the newest first, and a function that reports on them. */
 async function createRepository(name: string, count: number) {
   const { path } = await server.createRepository(`alice/${name}`, { commits: 0 })
-  const commits = pushCommits(path, count).reverse()
+  const commits = createCommits(path, count).reverse()
   const { id } = await server.store.repositories.get('alice', name)
   const report = (sha: string, context: string, state: State, description: string | null = null) => {
     const targetUrl = `https://ci.example.org/${encodeURIComponent(context)}`

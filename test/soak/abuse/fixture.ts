@@ -7,7 +7,7 @@ import { hashPassword } from '../../../src/auth/password.ts'
 import { createBareRepository } from '../../../src/git/repository.ts'
 import { ADMINISTRATOR } from '../../../src/store/audit.ts'
 import { openStore, type Store } from '../../../src/store/store.ts'
-import { git, pushCommits } from '../../helpers/git.ts'
+import { createCommits, git } from '../../helpers/git.ts'
 import { startInstance } from '../../helpers/instance.ts'
 import { fillCommit } from '../../helpers/large-commit.ts'
 import { PASSWORD } from '../../helpers/visitor.ts'
@@ -87,7 +87,7 @@ async function createRepository(store: Store, folder: string, fullName: string, 
     (place) => createBareRepository(place, 'sha1'),
   )
   const { id } = await store.repositories.get(owner, name)
-  const commits = pushCommits(path, COMMITS)
+  const commits = createCommits(path, COMMITS)
   const checkout = join(folder, `${owner}-${name}`)
   git(folder, 'clone', '--quiet', path, checkout)
   writeFileSync(join(checkout, 'file'), randomBytes(bytes))

@@ -3,9 +3,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import type { Test } from 'tap'
+import { minimalEnvironment } from '../../../../test/helpers/process.ts'
 
-/** Half of the time that a short-lived process takes would be spent on our own TypeScript. */
-const compileCache = join(tmpdir(), 'commit-status-compile-cache')
 const main = resolve(import.meta.dirname, '../../src/cli/main.ts')
 
 interface Finished {
@@ -39,7 +38,7 @@ export function commandLine(t: Test, args: readonly string[], options: CommandLi
   const [file = '', ...before] = options.program ?? [process.execPath, main]
   const child = spawn(file, [...before, ...args], {
     cwd,
-    env: { PATH: process.env.PATH, NODE_COMPILE_CACHE: compileCache, ...options.env },
+    env: { ...minimalEnvironment(), ...options.env },
     stdio: 'pipe',
     detached: options.detached ?? false,
   })

@@ -3,6 +3,7 @@ import { chmodSync, cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:f
 import { dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import type { Test } from 'tap'
+import { minimalEnvironment } from '../../../../test/helpers/process.ts'
 
 const root = resolve(import.meta.dirname, '../../../..')
 const client = join(root, 'clients/typescript')
@@ -16,7 +17,7 @@ export async function execute(
   args: readonly string[],
   env: Record<string, string> = {},
 ): Promise<string> {
-  const clean = { PATH: process.env.PATH, HOME: process.env.HOME, ...env }
+  const clean = { ...minimalEnvironment(), HOME: process.env.HOME, ...env }
   const { stdout } = await promisify(execFile)(file, args, { cwd: folder, env: clean, encoding: 'utf8' })
   return stdout
 }
