@@ -19,7 +19,8 @@ import {
   type OperationRequest,
   type PathParameters,
 } from './bind.ts'
-import { type ApiCaller, createHandlers, type OnReported } from './handlers.ts'
+import type { ApiCaller } from './caller.ts'
+import { createHandlers, type OnReported } from './handlers.ts'
 import type { Waiters } from './waiters.ts'
 
 export interface ApiOptions {

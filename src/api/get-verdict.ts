@@ -4,7 +4,7 @@ import type { CommitsOf } from '../domain/commits.ts'
 import { digestOf, verdictOf } from '../domain/verdict.ts'
 import { ServiceError } from '../errors.ts'
 import type { Store } from '../store/store.ts'
-import type { ApiCaller } from './handlers.ts'
+import type { ApiCaller } from './caller.ts'
 import type { Wait } from './waited-commit.ts'
 
 /** A commit with more contexts may have a large answer: each pattern lists those that it matches. */

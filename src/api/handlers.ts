@@ -1,6 +1,5 @@
 import type { Handlers, Reply } from '../../generated/handlers.ts'
 import type { components } from '../../generated/schema.ts'
-import type { Caller } from '../auth/access-policy.ts'
 import { combinedState } from '../domain/combined-state.ts'
 import { commitsOf } from '../domain/commits.ts'
 import { checkContext } from '../domain/context-limits.ts'
@@ -10,27 +9,8 @@ import type { CommitKey, StatusRow } from '../store/statuses.ts'
 import type { Store } from '../store/store.ts'
 import type { StatusState } from '../store/tables.ts'
 import { formatTime } from '../store/time.ts'
+import type { ApiCaller } from './caller.ts'
 import { createGetVerdict } from './get-verdict.ts'
-import type { Wait } from './waited-commit.ts'
-
-/** The caller of an operation. */
-export interface ApiCaller extends Caller {
-  /**
-   * Waits for permission to build a large answer. The request holds it until the answer is serialized. Does nothing if it
-   * has it.
-   *
-   * @throws ServiceError `unavailable` when too many requests wait, or for too long
-   */
-  admit(): Promise<void>
-  /**
-   * Waits as `Waiters.wait`.
-   *
-   * @throws ServiceError `malformed_request` when the client disconnects
-   */
-  wait(commit: CommitKey, options: Wait): Promise<boolean>
-  /** Authorizes the caller once more. @throws as a new request would */
-  again(): Promise<ApiCaller>
-}
 
 /** Called after each stored report. */
 export type OnReported = (commit: CommitKey, state: StatusState) => void

@@ -5,7 +5,7 @@ import { emitHandlers } from './emit-handlers.ts'
 import { emitOperations } from './emit-operations.ts'
 import { emitSchema } from './emit-schema.ts'
 import { emitSchemas } from './emit-schemas.ts'
-import { readSpec } from './spec.ts'
+import { readSpec } from './read-spec.ts'
 
 const HEADER = '// Written by `npm run generate` from openapi.yaml. Do not edit.\n\n'
 

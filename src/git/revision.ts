@@ -51,6 +51,7 @@ const MAX_AGE = 60_000
 const FORMAT = ['%P', '%an', '%aI', '%B'].join('%x00')
 /** Fewest digits of an abbreviated id. */
 const SHORT_ID = 7
+
 /** Returns whether `text` may abbreviate a commit id of the repository. */
 export function isShortId(text: string, objectFormat: ObjectFormat): boolean {
   // 40 digits are a full id of the other format, never the beginning of a longer one.

@@ -1,5 +1,5 @@
 import { type Selectable, sql } from 'kysely'
-import { type Audit, type AuditLine, lineOf } from './audit.ts'
+import { ADMINISTRATOR, type Audit, type AuditLine, lineOf } from './audit.ts'
 import type { Engine } from './engine.ts'
 import { nameKey } from './names.ts'
 import type { Tables } from './tables.ts'
@@ -144,7 +144,7 @@ export function auditLog({ kysely }: Engine, audit: Audit) {
             .executeTakeFirstOrThrow()
           if (removed === 0 && numDeletedRows > 0n)
             await record({
-              by: { kind: 'administrator' },
+              by: ADMINISTRATOR,
               action: 'audit.pruned',
               details: { before: new Date(before).toISOString() },
             })

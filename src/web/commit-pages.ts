@@ -21,10 +21,10 @@ import { type Html, renderChunks } from './layout.ts'
 import type { PageScheduler } from './page-scheduler.ts'
 import { refQuery } from './ref-chooser.ts'
 import { type Named, resolveCommit } from './resolve-commit.ts'
+import { summarize } from './state-summary.ts'
 import { type FilterQuery, readFilter } from './status-filter.ts'
 import type { StatusList } from './status-sections.ts'
 import { streamPage } from './stream-page.ts'
-import { summarize } from './summary.ts'
 
 interface CommitPagesOptions {
   store: Store

@@ -11,18 +11,30 @@ function rows(): string[][] {
   )
 }
 
+/** Returns the files below a file's folder of the source that each file imports, types included. */
+function importsBelow(folder: string): Map<string, string[]> {
+  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((file) =>
+    file.endsWith('.ts'),
+  )
+  return new Map(
+    files.map((file) => {
+      const imports = readFileSync(join(folder, file), 'utf8').matchAll(
+        /(?:from|import\() ?'(\.{1,2}\/[^']+)'/g,
+      )
+      const targets = [...imports].map(([, path = '']) => relative(folder, join(folder, dirname(file), path)))
+      return [file, targets.filter((target) => !target.startsWith('..'))]
+    }),
+  )
+}
+
 t.test('a folder imports only from those above it in the table of src/README.md', async (t) => {
   const layers = rows()
   const layerOf = (path: string) => layers.findIndex((row) => row.includes(path.split('/')[0] ?? ''))
-  const files = readdirSync(root, { recursive: true, encoding: 'utf8' }).filter((file) =>
-    file.endsWith('.ts'),
-  )
-  t.ok(files.length > 100)
-  for (const file of files.filter((name) => !/^(codegen|bin|packaging)\//.test(name))) {
-    const imports = readFileSync(join(root, file), 'utf8').matchAll(/(?:from|import\() ?'(\.{1,2}\/[^']+)'/g)
-    for (const [, path = ''] of imports) {
-      const target = relative(root, join(root, dirname(file), path))
-      if (target.startsWith('..')) continue
+  const imports = importsBelow(root)
+  t.ok(imports.size > 100)
+  for (const [file, targets] of imports) {
+    if (/^(codegen|bin|packaging)\//.test(file)) continue
+    for (const target of targets) {
       const [own, other] = [layerOf(file), layerOf(target)]
       const isSame = target.split('/')[0] === file.split('/')[0]
       const isAssembly = own === other && !file.includes('/')
@@ -31,3 +43,16 @@ t.test('a folder imports only from those above it in the table of src/README.md'
     }
   }
 })
+
+for (const folder of ['src', 'clients/typescript/src']) {
+  t.test(`no file of ${folder} imports itself by way of others`, async (t) => {
+    const imports = importsBelow(resolve(import.meta.dirname, '../..', folder))
+    // Files that import nothing are no part of a circle, nor are those that import only such files.
+    for (let before = -1; before !== imports.size; ) {
+      before = imports.size
+      for (const [file, targets] of imports)
+        if (!targets.some((target) => imports.has(target))) imports.delete(file)
+    }
+    t.same([...imports.keys()], [])
+  })
+}

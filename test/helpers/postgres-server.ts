@@ -31,7 +31,7 @@ export interface PostgresServer {
  * Starts a new PostgreSQL server on a free port. The default collation of its databases is English, so a query that needs
  * the order of code points must say so.
  */
-export async function startPostgres(): Promise<PostgresServer> {
+export async function startPostgres(settings: Settings = {}): Promise<PostgresServer> {
   const folder = mkdtempSync(join(tmpdir(), 'postgres-'))
   const account = unprivileged()
   // PostgreSQL refuses to run as root, and the unprivileged account may lack access to the project's folder.
@@ -64,8 +64,11 @@ export async function startPostgres(): Promise<PostgresServer> {
     options,
   )
   rmSync(passwordFile)
-  return serve({ folder, programs, data, password, options })
+  return serve({ folder, programs, data, password, options, settings })
 }
+
+/** Settings of postgresql.conf by name. */
+type Settings = Readonly<Record<string, string | number>>
 
 /** A folder with a database in it, and how programs are run on it. */
 interface DataFolder {
@@ -74,12 +77,14 @@ interface DataFolder {
   data: string
   password: string
   options: { uid?: number; gid?: number; cwd: string; env: NodeJS.ProcessEnv }
+  settings: Settings
 }
 
 async function serve(place: DataFolder): Promise<PostgresServer> {
   const { folder, programs, data, password, options } = place
   const port = await freePort()
-  const settings = Object.entries({
+  const settings = Object.entries<string | number>({
+    ...place.settings,
     listen_addresses: '127.0.0.1',
     port,
     unix_socket_directories: '',

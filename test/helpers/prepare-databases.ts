@@ -14,7 +14,8 @@ export interface PreparedDatabases {
 /** Starts a PostgreSQL server, unless `TEST_DATABASE_URL` names one, and creates a template database with the schema. */
 export async function prepareDatabases(): Promise<PreparedDatabases> {
   const named = process.env.TEST_DATABASE_URL
-  const server = named ? undefined : await startPostgres()
+  // Each connection is a process that maps the buffers. That takes longer than most queries of tests.
+  const server = named ? undefined : await startPostgres({ shared_buffers: '8MB' })
   const url = named || server?.url || ''
   const template = `test_template_${randomBytes(6).toString('hex')}`
   try {
