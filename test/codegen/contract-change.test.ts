@@ -78,8 +78,8 @@ components:
   ],
   'src/api/handlers.ts': [
     [
-      'import type { Caller }',
-      "import { schemas } from '../../generated/schemas.ts'\nimport type { Caller }",
+      'import { combinedState }',
+      "import { schemas } from '../../generated/schemas.ts'\nimport { combinedState }",
     ],
     [
       '    async listStatuses(',
