@@ -55,12 +55,16 @@ export function checkMatrix(engine: Engine) {
     )
     return sql`listed (sha, position) as (values ${sql.join(rows)})`
   }
-  const ofCommit = (p: Commits) => {
-    const shas = numbersTo(MATRIX_COMMITS).map((position) => shaOf(p, position))
-    // PostgreSQL reorders joins: without the list, it may read all statuses of the repository.
-    const oneOfThem = engine.remote ? sql`and statuses.sha in (${sql.join(shas)})` : sql``
-    return sql`statuses.repository_id = cast(${p.repositoryId} as ${integer}) and statuses.sha = listed.sha ${oneOfThem}`
-  }
+  const ofCommit = (p: Commits) =>
+    sql`statuses.repository_id = cast(${p.repositoryId} as ${integer}) and statuses.sha = listed.sha`
+  /**
+   * Joins statuses to the rows before, row by row, by their key. A planner with outdated statistics could compare all
+   * statuses with all rows: SQLite does not reorder cross joins, PostgreSQL does not move conditions across an offset.
+   */
+  const crossJoinStatuses = (condition: RawBuilder<unknown>) =>
+    engine.remote
+      ? sql`cross join lateral (select * from statuses where ${condition} offset 0) as statuses`
+      : sql`cross join statuses on ${condition}`
 
   /** Returns the last context of a slice: no commit has more than `SLICE` contexts from `after` to it. null: the rest is a slice. */
   const sliceEnd = prepare<Commits & { after: string }>()((p) => {
@@ -80,12 +84,10 @@ export function checkMatrix(engine: Engine) {
       // The newest completed status of a context decides: its position and its rank are one number.
       const rank = sql`coalesce(min(case when statuses.state in ('failure', 'error') then position * 10 + ${sql.lit(FAILED)}
         when statuses.state = 'success' then position * 10 + ${sql.lit(PASSED)} end) % 10, ${sql.lit(PENDING)})`
-      // SQLite does not reorder cross joins: it searches the statuses of each commit instead of those of the repository.
       const rows: RawBuilder<RankedContext> = sql`(
         with ${listed(p)}
         select statuses.context, ${rank} as rank, count(*) over () as total
-        from listed cross join statuses
-        where ${ofCommit(p)} and statuses.context > ${p.after} ${upTo(p)}
+        from listed ${crossJoinStatuses(sql`${ofCommit(p)} and statuses.context > ${p.after} ${upTo(p)}`)}
         group by statuses.context
         order by rank, statuses.context
         limit ${sql.lit(MATRIX_CONTEXTS)}
@@ -102,8 +104,7 @@ export function checkMatrix(engine: Engine) {
     const rows: RawBuilder<CellRow> = sql`(
       with ${listed(p)}, ranked (context) as (values ${sql.join(contexts)})
       select statuses.context, listed.position, statuses.state, statuses.target_url, statuses.updated_at
-      from ranked cross join listed cross join statuses
-      where ${ofCommit(p)} and statuses.context = ranked.context
+      from ranked cross join listed ${crossJoinStatuses(sql`${ofCommit(p)} and statuses.context = ranked.context`)}
     )`
     return kysely.selectFrom(rows.as('cells')).selectAll()
   })
