@@ -1,15 +1,13 @@
 import assert from 'node:assert/strict'
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
-import { createInterface } from 'node:readline'
+import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
-import { createToken, hashToken, tokenPrefix } from '../../src/auth/token.ts'
-import { createBareRepository } from '../../src/git/repository.ts'
 import { openStore } from '../../src/store/store.ts'
-import { basic, commit, git, tryGit } from '../git-http/client.ts'
+import { commit, git, tryGit } from '../git-http/client.ts'
+import { createOwnedRepository, type GitServer, startGitServer } from './git-server.ts'
 
 /**
  * Pushes to a branch with rules from many clients at once while reports come in, and kills the server in the middle of
@@ -23,25 +21,7 @@ const folder = mkdtempSync(join(tmpdir(), 'soak-gate-'))
 const dataDir = join(folder, 'data')
 const print = (line: string) => process.stdout.write(`${line}\n`)
 
-async function startServer(): Promise<{ child: ChildProcess; url: string }> {
-  const child = spawn(process.execPath, [resolve(import.meta.dirname, '../../src/server.ts')], {
-    env: {
-      PATH: process.env.PATH,
-      TMPDIR: join(folder, 'tmp'),
-      DATA_DIR: dataDir,
-      PORT: '0',
-      LOG_LEVEL: 'error',
-    },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  assert(child.stdout)
-  for await (const line of createInterface({ input: child.stdout })) {
-    const [, url] = /^Listening on (.*)$/.exec(line) ?? []
-    if (url !== undefined) return { child, url }
-    print(line)
-  }
-  throw new Error('the server did not start')
-}
+const environment = { TMPDIR: join(folder, 'tmp'), DATA_DIR: dataDir }
 
 /** Returns the processes of git and its hooks that work on the repository of this run. */
 function leftProcesses(): string[] {
@@ -59,26 +39,13 @@ function leftProcesses(): string[] {
 
 mkdirSync(join(folder, 'tmp'))
 const store = await openStore({ dataDir })
-let server: { child: ChildProcess; url: string } | undefined
+let server: GitServer | undefined
 try {
-  const owner = await store.users.create('owner')
-  const token = createToken()
-  await store.tokens.create({
-    userId: owner.id,
-    name: 'soak',
-    prefix: tokenPrefix(token),
-    hash: hashToken(token),
-    scopes: ['repo'],
-    expiresAt: null,
-  })
-  const repository = await store.repositories.create(
-    { owner: 'owner', name: 'gate', visibility: 'private', objectFormat: 'sha1' },
-    (place) => createBareRepository(place, 'sha1'),
-  )
+  const { repository, authorization } = await createOwnedRepository(store, 'owner', 'gate')
   await store.rules.set(repository, { branchPattern: 'main', required: ['ci/*', 'lint'], bypass: [] })
   // Every tip of the branch is on record.
   await git(repository.path, ['config', 'core.logAllRefUpdates', 'always'])
-  const options = { authorization: basic('x', token) }
+  const options = { authorization }
   const checkout = join(folder, 'work')
   await git(folder, ['init', '--quiet', '--initial-branch=base', checkout])
   await commit(checkout)
@@ -97,7 +64,7 @@ try {
   await report(base, 'ci/test', 'success')
   await report(base, 'lint', 'success')
 
-  server = await startServer()
+  server = await startGitServer(environment)
   let [accepted, refused, cut] = [0, 0, 0]
   let tip = base
   const first = await tryGit(
@@ -142,7 +109,7 @@ try {
       await once(server.child, 'close')
     }
     await Promise.all([...reports, ...pushes])
-    if (kill) server = await startServer()
+    if (kill) server = await startGitServer(environment)
     tip = await git(repository.path, ['rev-parse', 'refs/heads/main'])
     await git(checkout, ['fetch', '--quiet', repository.path, 'main'])
     print(

@@ -1,17 +1,14 @@
 import assert from 'node:assert/strict'
-import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
-import { createInterface } from 'node:readline'
-import { createToken, hashToken, tokenPrefix } from '../../src/auth/token.ts'
-import { createBareRepository } from '../../src/git/repository.ts'
+import { join } from 'node:path'
 import { openStore } from '../../src/store/store.ts'
-import { basic, git, spawnGit } from '../git-http/client.ts'
+import { git, spawnGit } from '../git-http/client.ts'
 import { workersIn } from '../git-http/raw.ts'
 import { until } from '../helpers/until.ts'
+import { createOwnedRepository, startGitServer } from './git-server.ts'
 
 /**
  * Pushes, clones and fetches a repository of 21,000 objects and 210 MB through a server of its own process, and shows
@@ -28,40 +25,6 @@ const ALLOWED_GROWTH = 96e6
 const folder = mkdtempSync(join(tmpdir(), 'soak-git-'))
 const dataDir = join(folder, 'data')
 const print = (line: string) => process.stdout.write(`${line}\n`)
-
-async function startServer(): Promise<{ child: ChildProcess; url: string }> {
-  const child = spawn(process.execPath, [resolve(import.meta.dirname, '../../src/server.ts')], {
-    env: { PATH: process.env.PATH, DATA_DIR: dataDir, PORT: '0', LOG_LEVEL: 'warn' },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  assert(child.stdout)
-  for await (const line of createInterface({ input: child.stdout })) {
-    const [, url] = /^Listening on (.*)$/.exec(line) ?? []
-    if (url !== undefined) return { child, url }
-    print(line)
-  }
-  throw new Error('the server did not start')
-}
-
-async function prepare(): Promise<{ path: string; authorization: string }> {
-  const store = await openStore({ dataDir })
-  const user = await store.users.create('owner')
-  const token = createToken()
-  await store.tokens.create({
-    userId: user.id,
-    name: 'soak',
-    prefix: tokenPrefix(token),
-    hash: hashToken(token),
-    scopes: ['repo'],
-    expiresAt: null,
-  })
-  const { path } = await store.repositories.create(
-    { owner: 'owner', name: 'large', visibility: 'private', objectFormat: 'sha1' },
-    (place) => createBareRepository(place, 'sha1'),
-  )
-  await store.close()
-  return { path, authorization: basic('x', token) }
-}
 
 /** Adds commits, each with a file that cannot be compressed. */
 async function grow(checkout: string, count: number, branch: string): Promise<void> {
@@ -128,8 +91,13 @@ async function breakOff(checkout: string, path: string, authorization: string): 
   await git(path, ['fsck', '--connectivity-only'])
 }
 
-const { path, authorization } = await prepare()
-const { child, url } = await startServer()
+const store = await openStore({ dataDir })
+const {
+  repository: { path },
+  authorization,
+} = await createOwnedRepository(store, 'owner', 'large')
+await store.close()
+const { child, url } = await startGitServer({ DATA_DIR: dataDir, LOG_LEVEL: 'warn' })
 const stopped = once(child, 'exit')
 try {
   const pid = child.pid ?? 0
