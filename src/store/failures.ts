@@ -290,7 +290,7 @@ export function failureStore(engine: Engine, audit: Audit) {
       return Number(rows)
     },
 
-    /** Forgets the address's failures; attempts under way keep their places. @returns whether there were any failures */
+    /** Forgets the address's failures; attempts in progress keep their reservations. @returns whether there were any failures */
     lift(address: string): Promise<boolean> {
       return audit.transaction(async (db, record) => {
         const lifted = await db

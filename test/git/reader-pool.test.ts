@@ -68,7 +68,7 @@ t.test('a hanging repository does not block the others, even with one process', 
   await hanging
 })
 
-t.test('a process that cannot be started takes no place', async (t) => {
+t.test('a process that cannot be started takes no slot', async (t) => {
   const pool = new ReaderPool({ maxProcesses: 1, maxAge: 1000, timeout: 1000 }, () => {})
   for (let attempt = 0; attempt < 2; attempt += 1) {
     await t.rejects(pool.ask({ id: 1, gitDir: 'not a path\0' }, 'state', []), {

@@ -129,10 +129,10 @@ export class Connections {
 }
 
 /** Returns a queue in order of arrival: all callers count as one client. */
-function queueFor(places: number): FairQueue {
+function queueFor(slots: number): FairQueue {
   return new FairQueue({
-    places,
-    placesPerClient: places,
+    slots,
+    slotsPerClient: slots,
     waiting: MOST_WAITING,
     waitingPerClient: MOST_WAITING,
     timeout: CONNECT_TIMEOUT,
