@@ -62,18 +62,18 @@ async function serve(): Promise<void> {
   const limits = { budget, git, stalledAfter }
   const app = await buildApp({ store, lookup, logger, ...limits, trustedProxies, publicUrl, metricsToken })
 
-  const hurry = new AbortController()
+  const force = new AbortController()
   let stopping: Promise<void> | undefined
   const stop = async (signal: string) => {
     logger.info({ signal }, 'stopping')
-    await stopServing(app, hurry.signal)
+    await stopServing(app, force.signal)
     await lookup.close()
     await store.close()
   }
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     process.on(signal, () => {
       // A second signal cuts off the requests under way.
-      if (stopping) hurry.abort()
+      if (stopping) force.abort()
       stopping ??= stop(signal).catch(fail)
     })
   }

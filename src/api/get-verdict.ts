@@ -7,8 +7,8 @@ import type { Store } from '../store/store.ts'
 import type { ApiCaller } from './caller.ts'
 import type { Wait } from './waited-commit.ts'
 
-/** A commit with more contexts may have a large answer: each pattern lists those that it matches. */
-const MANY = 256
+/** Contexts. A commit with more may have a large answer: each pattern lists those that it matches. */
+const LARGE_COMMIT = 256
 /** Seconds after which a client may ask again for an answer to be held. */
 const RETRY_AFTER = '5'
 
@@ -34,7 +34,7 @@ export function createGetVerdict({ statuses, rules }: Store, commits: CommitsOf)
     const patterns = [...new Set([...require, ...ruled])]
     const rows = await statuses.list(repository.id, sha, caller.admit)
     if (rows.length === 0 && !(await commits.inGit(repository, sha))) throw new ServiceError('commit_unknown')
-    if (rows.length > MANY) await caller.admit()
+    if (rows.length > LARGE_COMMIT) await caller.admit()
     const body = await verdictOf(rows, patterns)
     if (performance.now() >= until) return { status: 200, body }
     const known = await digestOf(body)
@@ -51,7 +51,7 @@ export function createGetVerdict({ statuses, rules }: Store, commits: CommitsOf)
     return {
       status: 200,
       body,
-      async later() {
+      async waitForChange() {
         const waited = await caller.wait({ repositoryId: repository.id, sha }, wait)
         if (waited) return answer({ params, query }, await caller.again(), until, known)
         const reply = await answer({ params, query }, caller, 0)

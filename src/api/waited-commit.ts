@@ -34,10 +34,10 @@ export class Waiter {
 /** A commit that requests wait for. */
 export class WaitedCommit {
   readonly key: CommitKey
-  /** Gives back what its contexts have taken of the budget. */
+  /** Releases the budget that its contexts hold. */
   readonly release: () => void
   readonly waiters = new Set<Waiter>()
-  /** The contexts and states as of the last look, as `statuses.contents` returns them. */
+  /** The contexts and states at the last look, as `statuses.snapshots` returns them. */
   #contents: string | null | undefined
   #isAsking = false
 
@@ -95,7 +95,7 @@ export class WaitedCommit {
 }
 
 function parse(contents: string | null): ReportedContext[] {
-  // As written by the statement of `contents`, from columns of these types.
+  // As written by `statuses.snapshots`, from columns of these types.
   const pairs: [ReportedContext['context'], ReportedContext['state']][] = JSON.parse(contents ?? '[]')
   return pairs.map(([context, state]) => ({ context, state }))
 }

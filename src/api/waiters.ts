@@ -52,7 +52,7 @@ const DEFAULT_WAIT_LIMITS: WaitLimits = {
 }
 
 /** What waits need of the store. */
-type Source = Pick<Store['statuses'], 'contents' | 'foreignChanges'>
+type Source = Pick<Store['statuses'], 'snapshots' | 'foreignChanges'>
 
 /** The requests of this process that wait for a change of a commit. */
 export class Waiters {
@@ -183,7 +183,7 @@ export class Waiters {
   async #look(commits: readonly WaitedCommit[]): Promise<void> {
     if (commits.length === 0) return
     try {
-      for (const { contents, ...key } of await this.#source.contents(commits.map(({ key }) => key))) {
+      for (const { contents, ...key } of await this.#source.snapshots(commits.map(({ key }) => key))) {
         const commit = this.#commits.get(nameOf(key))
         // Not awaited: what one client asks about a large commit does not delay the looks at others.
         commit?.look(contents).catch((error: unknown) => commit.endAll(error))

@@ -7,12 +7,12 @@ const MAX_NAME = 100
 const MAX_REASONS = 3
 
 /**
- * Says in one line why a commit does not meet required checks: `ci/test has not reported, lint is pending`. Returns null if
- * its verdict is `success`.
+ * Describes in one line why a commit does not meet required checks: `ci/test has not reported, lint is pending`. Returns
+ * null if its verdict is `success`.
  *
  * @param reported and `patterns` as `verdictOf` takes them; at least one pattern
  */
-export async function unmetChecks(
+export async function describeUnmetChecks(
   reported: readonly ReportedContext[],
   patterns: readonly string[],
 ): Promise<string | null> {

@@ -1,4 +1,4 @@
-import { unmetChecks } from '../domain/unmet-checks.ts'
+import { describeUnmetChecks } from '../domain/unmet-checks.ts'
 import { openHooksFolder } from '../git/hooks-folder.ts'
 import type { PushGate } from '../git/http-backend.ts'
 import type { PushedRefs, RefUpdate } from '../git/proc-receive.ts'
@@ -50,7 +50,7 @@ export function createPushRules(
 ): PushRules {
   /** Returns why a branch cannot move to the commit yet; null if it can. */
   async function unmet(repositoryId: number, sha: string, applying: AppliedRule[]): Promise<string | null> {
-    return unmetChecks(await statuses.list(repositoryId, sha), requiredBy(applying))
+    return describeUnmetChecks(await statuses.list(repositoryId, sha), requiredBy(applying))
   }
 
   async function decide(pusher: Pusher, pushed: PushedRefs): Promise<Map<string, string>> {

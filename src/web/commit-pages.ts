@@ -174,10 +174,10 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
       async *read(states) {
         let after = ''
         for (;;) {
-          const part = await store.statuses.listPartByState(commit, states, after, STATUSES)
-          yield part
-          const last = part.at(-1)
-          if (part.length < STATUSES || last === undefined) return
+          const batch = await store.statuses.listBatchByState(commit, states, after, STATUSES)
+          yield batch
+          const last = batch.at(-1)
+          if (batch.length < STATUSES || last === undefined) return
           after = last.context
           await scheduler.step(request)
         }

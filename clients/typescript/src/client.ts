@@ -1,9 +1,9 @@
 import { createCircuitBreaker } from './circuit-breaker.ts'
 import {
+  createOperations,
   type Operation,
   type OperationInput,
   type Operations,
-  operationsOver,
 } from './generated/operations.ts'
 import { createKeyedQueue } from './keyed-queue.ts'
 import { sendWithRetry } from './retry.ts'
@@ -77,7 +77,7 @@ export function createClient({ baseUrl, token, fetch, ...defaults }: ClientOptio
     return answer as Result
   }
 
-  const methods = operationsOver<CallOptions>(call)
+  const methods = createOperations<CallOptions>(call)
   return { ...methods, waitForState: createWaitForState(methods) }
 }
 

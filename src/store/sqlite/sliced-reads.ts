@@ -13,7 +13,7 @@ const PAGE_CACHE = 2 * 1024
 export class SlicedReads {
   readonly #file: string
   readonly #check: () => void
-  readonly #servePipelinedInTurn = limitConcurrency(1)
+  readonly #oneAtATime = limitConcurrency(1)
   #connection: Connection | undefined
 
   /** @param check throws when the file is not the one that the other connections have open */
@@ -24,7 +24,7 @@ export class SlicedReads {
 
   /** @throws StoreUnavailable */
   read(sql: string, values: readonly unknown[]): Promise<unknown[]> {
-    return this.#servePipelinedInTurn(async () => {
+    return this.#oneAtATime(async () => {
       const connection = await this.#open()
       const { iterator, first } = await retryWhileBusy(() => {
         const iterator = connection.prepare(sql).iterate(...values)
@@ -49,7 +49,7 @@ export class SlicedReads {
 
   /** Waits for what is under way. */
   close(): Promise<void> {
-    return this.#servePipelinedInTurn(async () => this.#connection?.close())
+    return this.#oneAtATime(async () => this.#connection?.close())
   }
 
   async #open(): Promise<Connection> {
