@@ -74,7 +74,7 @@ const variables = {
     minimum: 1,
     maximum: 1_000_000_000,
     default: 2_000,
-    meaning: 'contexts that a commit may have; a report that would add one more is answered 422',
+    meaning: 'contexts that a commit may have; a report that would add one more gets 422',
   },
   STALLED_AFTER: {
     type: 'string',

@@ -72,7 +72,7 @@ async function serve(): Promise<void> {
   }
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     process.on(signal, () => {
-      // A second signal cuts off the requests under way.
+      // A second signal cuts off the requests in progress.
       if (stopping) force.abort()
       stopping ??= stop(signal).catch(fail)
     })

@@ -53,7 +53,7 @@ try {
   say(`The repository demo/rocket has ${setup.commits.length} commits. A CI job starts checking them …`)
   for (const sha of [first, second]) {
     for (const context of ['ci/build', 'ci/lint', 'ci/test'])
-      await report(sha, context, 'pending', 'Under way')
+      await report(sha, context, 'pending', 'In progress')
   }
   await show(second, 'While the checks run')
 

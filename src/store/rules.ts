@@ -13,7 +13,7 @@ import { nowInSeconds } from './time.ts'
 export interface BranchRule {
   /** Matches names of branches without `refs/heads/`. `*` stands for any characters. */
   branchPattern: string
-  /** Patterns of contexts. Each must match a context of the commit, and every context that it matches must be `success`. */
+  /** Context patterns. Each must match a context of the commit, and every context that it matches must be `success`. */
   required: string[]
   /** Names of the users who may push to these branches without the checks. */
   bypass: string[]

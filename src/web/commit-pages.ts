@@ -185,7 +185,7 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     }
   }
 
-  /** Returns which contexts the rules of branches require. Reads nothing where there are no rules. */
+  /** Returns which contexts the branch rules require. Reads nothing if there are no rules. */
   async function requiredOf(
     request: FastifyRequest,
     rules: readonly AppliedRule[],

@@ -10,7 +10,7 @@ const START: FairQueueLimits = {
   waitingPerClient: 250,
   timeout: 10_000,
 }
-/** Limits of pages that have started: none is refused half-way in favour of a later one. */
+/** Limits of pages that have started: none is refused half-way in favor of a later one. */
 const STEP: FairQueueLimits = {
   ...START,
   waiting: Number.POSITIVE_INFINITY,

@@ -16,7 +16,7 @@ export interface TokenForm {
   push: boolean
   /** Ids of the repositories to which it is limited; none: not limited. */
   repositories: ReadonlySet<number>
-  /** Patterns of contexts, one per line; empty: not limited. */
+  /** Context patterns, one per line; empty: not limited. */
   contexts: string
   /** A number of days, `date` or `none`. */
   expiry: string

@@ -5,7 +5,7 @@ type Status = components['schemas']['Status']
 
 /** What a wait is waiting for. Times are in milliseconds. */
 export interface WaitRules {
-  /** Patterns of contexts, each of which must match at least one reported context. */
+  /** Context patterns, each of which must match at least one reported context. */
   require: readonly string[]
   /** Ignore contexts that no pattern matches. */
   only: boolean

@@ -17,7 +17,7 @@ type Calls = Pick<
 
 /** What to wait for. Times are in milliseconds. */
 export interface WaitOptions {
-  /** Patterns of contexts, each of which must match at least one reported context. `*` stands for any characters. */
+  /** Context patterns, each of which must match at least one reported context. `*` stands for any characters. */
   require?: readonly string[] | undefined
   /** Ignore contexts that no pattern of `require` matches; by default they count, as in the combined state. */
   only?: boolean | undefined

@@ -42,7 +42,7 @@ export interface ConnectionOptions {
 
 /**
  * A bounded pool that replaces lost connections. When one is lost, all connections that were open at that moment are
- * considered lost: after a restart or a failover, each of them would otherwise cost a time-out.
+ * considered lost: after a restart or a failover, each of them would otherwise cost a timeout.
  */
 export class Connections {
   readonly #pool: Pool

@@ -47,7 +47,7 @@ export class SlicedReads {
     })
   }
 
-  /** Waits for what is under way. */
+  /** Closes the connection after pending reads. */
   close(): Promise<void> {
     return this.#oneAtATime(async () => this.#connection?.close())
   }
