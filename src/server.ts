@@ -48,8 +48,7 @@ async function serve(): Promise<void> {
   })
   const gitError = await gitChecked
   if (gitError instanceof GitTooOld) throw gitError
-  // Until git can be run, `/readyz` answers 503.
-  if (gitError) logger.error({ err: gitError }, 'commits cannot be looked up')
+  if (gitError) logger.error({ err: gitError }, 'git cannot be run; /readyz returns 503 until it can')
   await hintAtFirstUser(store, logger)
   const exposed = await findExposed(config.dataDir)
   if (exposed)
@@ -119,6 +118,6 @@ if (first === undefined) serve().catch(fail)
 else if (first === '--help' || first === '-h') process.stdout.write(usage())
 else if (first === '--version') process.stdout.write(`${version}\n`)
 else {
-  process.stderr.write(`commit-status-server takes no argument "${first}"\n\n${usage()}`)
+  process.stderr.write(`unknown argument "${first}" (expected none, --help or --version)\n\n${usage()}`)
   process.exitCode = 2
 }

@@ -27,11 +27,11 @@ export function addAuditCommands(program: Command, withStore: WithStore): void {
   audit
     .command('list')
     .description('print events: time, actor, address, action, object, details')
-    .option('--since <duration>', 'only events of the last 7d, 12h …')
+    .option('--since <duration>', 'only events since then, for example 7d or 12h ago')
     .option('--user <name>', 'only events of this user')
     .option('--repo <owner/name>', 'only events of this repository')
     .option('--json', 'print one JSON array; with --follow, one JSON object per line')
-    .option('--follow', 'go on with new events until interrupted')
+    .option('--follow', 'keep printing new events until interrupted')
     .action((options: ListOptions) => {
       const filter = filterOf(options)
       // `audit list | head` ends early.

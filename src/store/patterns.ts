@@ -20,7 +20,7 @@ export function checkPattern(what: string, pattern: string): void {
       `the ${what} is ${length} characters long; at most ${MAX_PATTERN_LENGTH} are allowed`,
     )
   if (!pattern.isWellFormed() || pattern.includes('\0'))
-    throw new RuleViolation(`the ${what} contains a character that no name can have`)
+    throw new RuleViolation(`the ${what} must not contain U+0000 or a lone surrogate`)
 }
 
 /** Returns the patterns in a stored JSON array; null if it is not one, or empty. */

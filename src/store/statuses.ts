@@ -30,10 +30,10 @@ const UNSLICED_ROWS = 256
 export class TooManyContexts extends Error {
   override name = 'TooManyContexts'
 
-  /** @param limit most contexts of a commit */
+  /** @param limit maximum number of contexts of a commit */
   constructor(limit: number) {
     super(
-      `context: this commit already has the most contexts allowed (${limit}). Report to one of them instead.`,
+      `context: this commit already has ${limit} contexts, the maximum. Report to an existing one instead.`,
     )
   }
 }

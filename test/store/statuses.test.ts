@@ -169,7 +169,7 @@ for (const database of databases) {
       const refused = {
         name: 'TooManyContexts',
         message:
-          'context: this commit already has the most contexts allowed (3). Report to one of them instead.',
+          'context: this commit already has 3 contexts, the maximum. Report to an existing one instead.',
       }
       await t.rejects(report('d'), refused)
       t.match(
