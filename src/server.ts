@@ -14,7 +14,7 @@ import { UnknownSchema } from './store/migrations.ts'
 import { RuleViolation } from './store/rule-violation.ts'
 import { openStore, type Store } from './store/store.ts'
 
-/** Everything is set by the environment. */
+/** Returns the usage text with all variables. */
 function usage(): string {
   const rows = describeVariables().map(({ name, default: value, meaning }) => {
     return `  ${name.padEnd(21)}${meaning}\n${' '.repeat(23)}(default: ${value})`

@@ -18,8 +18,11 @@ const RETRY_AFTER = '5'
  */
 export function createGetVerdict({ statuses, rules }: Store, commits: CommitsOf) {
   /**
+   * Computes the verdict, or prepares a wait for it.
+   *
    * @param until when the request's time to wait is over, by `performance.now()`
-   * @param before digest of the answer that the request waited with: another answer is not held, whatever `If-None-Match` says
+   * @param before digest of the answer that the client has; a different answer is sent immediately, whatever
+   * `If-None-Match` says
    */
   async function answer(
     { params, query }: GetVerdictRequest,

@@ -57,14 +57,14 @@ export class WaitedCommit {
     for (const waiter of this.waiters) waiter.end(error)
   }
 
-  /** Ends the waits that these contents concern. Asks each request once about the same contents. */
+  /** Ends the waits whose response these contents change. Asks each waiter once per contents. */
   async look(contents: string | null): Promise<void> {
     // Comparing a text with itself takes no time.
     if (this.#contents !== contents) this.#contents = contents
     if (this.#isAsking) return
     this.#isAsking = true
     try {
-      // Contents that come meanwhile are asked about afterwards, so that frequent reports do not keep a waiter from its turn.
+      // Contents that arrive during a round are dealt with in the next one, so frequent reports starve no waiter.
       for (let due = this.#unasked(); due.length > 0; due = this.#unasked()) await this.#ask(due)
     } finally {
       this.#isAsking = false

@@ -2,7 +2,7 @@ import { replaceHidden } from '../util/hidden-characters.ts'
 import { combinedState } from './combined-state.ts'
 import { type ReportedContext, verdictOf } from './verdict.ts'
 
-/** Longest name in a reason, in code points, and the most reasons that are spelled out. */
+/** Maximum length of a name in a reason, in code points, and maximum number of reasons that are spelled out. */
 const MAX_NAME = 100
 const MAX_REASONS = 3
 

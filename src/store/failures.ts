@@ -63,7 +63,7 @@ export function failureColumns(dialect: DialectSql) {
 }
 
 /**
- * Failed authentication attempts by address, counted by the database, so that all processes share them.
+ * Returns functions that count failed authentication attempts by address in the database, so that all processes share them.
  *
  * The row of an address holds its failures and its reservations, so that one statement compares their sum with the limit
  * and changes it:

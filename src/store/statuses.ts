@@ -64,7 +64,7 @@ function rowOf(report: ReportValues) {
 }
 
 /**
- * Statuses: at most one for each context of a commit, the latest report.
+ * Returns functions that manage statuses: one per context of a commit, the latest report.
  *
  * @param maxContexts contexts that a commit may have
  */

@@ -6,7 +6,7 @@ import { hasColors, noticeSlow, paint, plain, print, say } from './terminal.ts'
 
 export const getOptions = { ...targetOptions, json: { type: 'boolean' } } as const
 
-/** `commit-status get`: shows the statuses of a commit. */
+/** Runs `commit-status get`: shows the statuses of a commit. */
 export async function get(args: string[], env: NodeJS.ProcessEnv): Promise<number> {
   const { values, positionals } = parse({ args, allowPositionals: true, options: getOptions })
   const sha = oneCommit(values.sha, positionals)
