@@ -13,7 +13,7 @@ export interface paths {
         /**
          * Report a status
          * @description Records the result of one check on one commit. A commit has at most one status per `context`: a second report
-         *     for the same context replaces the first, keeps its `id` and `created_at`, and is answered `201` as well. Any
+         *     for the same context replaces the first, keeps its `id` and `created_at`, and gets `201` as well. Any
          *     state may follow any other.
          */
         post: operations["reportStatus"];
@@ -35,8 +35,8 @@ export interface paths {
          * @description Returns all statuses of the commit, ordered by the code points of `context`, and the combined state computed
          *     from exactly these. A commit without statuses has the state `null`.
          *
-         *     To poll cheaply, send the `ETag` of the last answer as `If-None-Match`: while nothing changes the answer is
-         *     `304`.
+         *     To poll cheaply, send the `ETag` of the last response as `If-None-Match`: while nothing changes the response
+         *     is `304`.
          */
         get: operations["listStatuses"];
         put?: never;
@@ -56,8 +56,8 @@ export interface paths {
         };
         /**
          * Decide whether a commit has passed its required checks
-         * @description Returns one verdict on the commit. Patterns of contexts say which checks are required: those of `require`, and
-         *     those of all rules that match `branch`.
+         * @description Returns one verdict on the commit. Context patterns say which checks are required: those of `require`, and those
+         *     of all rules that match `branch`.
          *
          *     1. `failure`: a required context is `failure` or `error`.
          *     2. `pending`: a required context is `pending`, or a pattern matches no reported context.
@@ -65,10 +65,10 @@ export interface paths {
          *
          *     Without any pattern all contexts count, and a commit without statuses is `pending`.
          *
-         *     To wait for a change, send the `ETag` of the last answer as `If-None-Match` together with `wait`: the server
-         *     holds its answer until a report changes it, or until the time is over and the answer is `304`. It checks
-         *     the caller's access and the rules again before it answers. A server that already holds too many requests answers at once,
-         *     with `Retry-After`: send the next request with `wait` after that time.
+         *     To wait for a change, send the `ETag` of the last response as `If-None-Match` together with `wait`: the server
+         *     holds its response until a report changes it, or until the time is over and the response is `304`. It checks
+         *     the caller's access and the rules again before it responds. If too many requests already wait, the server
+         *     responds immediately, with `Retry-After`: send the next request with `wait` after that time.
          */
         get: operations["getVerdict"];
         put?: never;
@@ -173,7 +173,7 @@ export interface components {
             /** @description The required patterns, each once: those of `require` as sent, then those of rules. */
             required: components["schemas"]["RequiredPattern"][];
         };
-        /** @description How a required pattern stands. */
+        /** @description The state of a required pattern. */
         RequiredPattern: {
             pattern: components["schemas"]["ContextPattern"];
             /** @description The combined state of the contexts that the pattern matches; `null` when it matches none. */
@@ -317,14 +317,14 @@ export interface components {
     };
     parameters: {
         /**
-         * @description Owner of the repository, matched without regard to ASCII case. An invalid name is answered like a missing
-         *     repository.
+         * @description Owner of the repository, matched without regard to ASCII case. An invalid name gets the same response as
+         *     a missing repository.
          * @example acme
          */
         Owner: components["schemas"]["Name"];
         /**
-         * @description Name of the repository, matched without regard to ASCII case. An invalid name is answered like a missing
-         *     repository.
+         * @description Name of the repository, matched without regard to ASCII case. An invalid name gets the same response as
+         *     a missing repository.
          * @example rocket
          */
         Repo: components["schemas"]["Name"];
@@ -335,7 +335,7 @@ export interface components {
          */
         Sha: components["schemas"]["CommitId"];
         /**
-         * @description The `ETag` of an earlier answer, a list of them, or `*`. If one of them is current, the answer is `304`.
+         * @description The `ETag` of an earlier response, a list of them, or `*`. If one of them is current, the response is `304`.
          * @example W/"3xWn1Qm0uYk5c1c3Jb2k0g"
          */
         IfNoneMatch: string;
@@ -352,11 +352,11 @@ export interface components {
          * @example k3f9-1a
          */
         "X-Request-Id": string;
-        /** @description Only the caller may store the answer, and must revalidate it before each use. */
+        /** @description Only the caller may store the response, and must revalidate it before each use. */
         "Cache-Control": "private, no-cache";
         /** @description Errors must not be stored. */
         "No-Store": "no-store";
-        /** @description The answer depends on the caller. */
+        /** @description The response depends on the caller. */
         Vary: "Authorization";
         /**
          * @description Seconds to wait before the next attempt, at least 1.
@@ -364,8 +364,8 @@ export interface components {
          */
         "Retry-After": string;
         /**
-         * @description Sent when the answer was not held although `wait` asked for it, because the server holds too many: seconds to wait
-         *     before the next request with `wait`.
+         * @description Sent when the response was not held although `wait` asked for it, because too many requests wait: seconds until
+         *     the next request with `wait`.
          * @example 5
          */
         "Not-Held": string;
@@ -385,14 +385,14 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description Owner of the repository, matched without regard to ASCII case. An invalid name is answered like a missing
-                 *     repository.
+                 * @description Owner of the repository, matched without regard to ASCII case. An invalid name gets the same response as
+                 *     a missing repository.
                  * @example acme
                  */
                 owner: components["parameters"]["Owner"];
                 /**
-                 * @description Name of the repository, matched without regard to ASCII case. An invalid name is answered like a missing
-                 *     repository.
+                 * @description Name of the repository, matched without regard to ASCII case. An invalid name gets the same response as
+                 *     a missing repository.
                  * @example rocket
                  */
                 repo: components["parameters"]["Repo"];
@@ -440,21 +440,21 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description The `ETag` of an earlier answer, a list of them, or `*`. If one of them is current, the answer is `304`.
+                 * @description The `ETag` of an earlier response, a list of them, or `*`. If one of them is current, the response is `304`.
                  * @example W/"3xWn1Qm0uYk5c1c3Jb2k0g"
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
                 /**
-                 * @description Owner of the repository, matched without regard to ASCII case. An invalid name is answered like a missing
-                 *     repository.
+                 * @description Owner of the repository, matched without regard to ASCII case. An invalid name gets the same response as
+                 *     a missing repository.
                  * @example acme
                  */
                 owner: components["parameters"]["Owner"];
                 /**
-                 * @description Name of the repository, matched without regard to ASCII case. An invalid name is answered like a missing
-                 *     repository.
+                 * @description Name of the repository, matched without regard to ASCII case. An invalid name gets the same response as
+                 *     a missing repository.
                  * @example rocket
                  */
                 repo: components["parameters"]["Repo"];
@@ -482,7 +482,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommitStatuses"];
                 };
             };
-            /** @description The answer has not changed since the one whose `ETag` is in `If-None-Match`. No body. */
+            /** @description The response has not changed since the one whose `ETag` is in `If-None-Match`. No body. */
             304: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -520,29 +520,29 @@ export interface operations {
                  */
                 branch?: components["schemas"]["Branch"];
                 /**
-                 * @description How many seconds the server may hold an answer that has not changed since the one whose `ETag` is in
-                 *     `If-None-Match`. Without that header the answer comes at once.
+                 * @description How many seconds the server may hold a response that has not changed since the one whose `ETag` is in
+                 *     `If-None-Match`. Without that header the response comes immediately.
                  * @example 0
                  */
                 wait?: number;
             };
             header?: {
                 /**
-                 * @description The `ETag` of an earlier answer, a list of them, or `*`. If one of them is current, the answer is `304`.
+                 * @description The `ETag` of an earlier response, a list of them, or `*`. If one of them is current, the response is `304`.
                  * @example W/"3xWn1Qm0uYk5c1c3Jb2k0g"
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
                 /**
-                 * @description Owner of the repository, matched without regard to ASCII case. An invalid name is answered like a missing
-                 *     repository.
+                 * @description Owner of the repository, matched without regard to ASCII case. An invalid name gets the same response as
+                 *     a missing repository.
                  * @example acme
                  */
                 owner: components["parameters"]["Owner"];
                 /**
-                 * @description Name of the repository, matched without regard to ASCII case. An invalid name is answered like a missing
-                 *     repository.
+                 * @description Name of the repository, matched without regard to ASCII case. An invalid name gets the same response as
+                 *     a missing repository.
                  * @example rocket
                  */
                 repo: components["parameters"]["Repo"];
@@ -557,7 +557,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The verdict, and how each required pattern stands. */
+            /** @description The verdict, and the state of each required pattern. */
             200: {
                 headers: {
                     ETag: components["headers"]["ETag"];
@@ -571,7 +571,7 @@ export interface operations {
                     "application/json": components["schemas"]["CommitVerdict"];
                 };
             };
-            /** @description The verdict has not changed since the answer whose `ETag` is in `If-None-Match`. No body. */
+            /** @description The verdict has not changed since the response whose `ETag` is in `If-None-Match`. No body. */
             304: {
                 headers: {
                     ETag: components["headers"]["ETag"];

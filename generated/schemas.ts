@@ -252,7 +252,7 @@ export const schemas = {
   "RequiredPattern": {
     "$id": "RequiredPattern",
     "type": "object",
-    "description": "How a required pattern stands.",
+    "description": "The state of a required pattern.",
     "additionalProperties": false,
     "required": [
       "pattern",

@@ -5,7 +5,7 @@ import { parse } from 'pg-connection-string'
 import { parseCidr, type TrustedProxies } from './auth/address.ts'
 import type { BudgetOptions } from './auth/budget.ts'
 import type { GitLimits } from './git-http/serve.ts'
-import { durationOf } from './util/duration.ts'
+import { parseDuration } from './util/duration.ts'
 
 /** The server's settings. */
 export interface Config {
@@ -74,7 +74,7 @@ const variables = {
     minimum: 1,
     maximum: 1_000_000_000,
     default: 2_000,
-    meaning: 'contexts that a commit may have; a report that would add one more is answered 422',
+    meaning: 'contexts that a commit may have; a report that would add one more gets 422',
   },
   STALLED_AFTER: {
     type: 'string',
@@ -261,7 +261,7 @@ function isDatabaseUrl(text: string): boolean {
 
 /** Returns milliseconds. @throws ConfigError unless `text` is a duration of at least a second and at most ten years */
 function readDuration(variable: string, text: string): number {
-  const duration = durationOf(text)
+  const duration = parseDuration(text)
   if (duration >= 1_000 && duration <= MAX_DURATION) return duration
   throw new ConfigError(
     `${variable} must be a duration such as 90s, 30m, 1h or 2d, at least 1s and at most 3650d; got "${text}"`,

@@ -14,7 +14,7 @@ import { UnknownSchema } from './store/migrations.ts'
 import { RuleViolation } from './store/rule-violation.ts'
 import { openStore, type Store } from './store/store.ts'
 
-/** Everything is set by the environment. */
+/** Returns the usage text with all variables. */
 function usage(): string {
   const rows = describeVariables().map(({ name, default: value, meaning }) => {
     return `  ${name.padEnd(21)}${meaning}\n${' '.repeat(23)}(default: ${value})`
@@ -48,8 +48,7 @@ async function serve(): Promise<void> {
   })
   const gitError = await gitChecked
   if (gitError instanceof GitTooOld) throw gitError
-  // Until git can be run, `/readyz` answers 503.
-  if (gitError) logger.error({ err: gitError }, 'commits cannot be looked up')
+  if (gitError) logger.error({ err: gitError }, 'git cannot be run; /readyz returns 503 until it can')
   await hintAtFirstUser(store, logger)
   const exposed = await findExposed(config.dataDir)
   if (exposed)
@@ -62,18 +61,18 @@ async function serve(): Promise<void> {
   const limits = { budget, git, stalledAfter }
   const app = await buildApp({ store, lookup, logger, ...limits, trustedProxies, publicUrl, metricsToken })
 
-  const hurry = new AbortController()
+  const force = new AbortController()
   let stopping: Promise<void> | undefined
   const stop = async (signal: string) => {
     logger.info({ signal }, 'stopping')
-    await stopServing(app, hurry.signal)
+    await stopServing(app, force.signal)
     await lookup.close()
     await store.close()
   }
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     process.on(signal, () => {
-      // A second signal cuts off the requests under way.
-      if (stopping) hurry.abort()
+      // A second signal cuts off the requests in progress.
+      if (stopping) force.abort()
       stopping ??= stop(signal).catch(fail)
     })
   }
@@ -119,6 +118,6 @@ if (first === undefined) serve().catch(fail)
 else if (first === '--help' || first === '-h') process.stdout.write(usage())
 else if (first === '--version') process.stdout.write(`${version}\n`)
 else {
-  process.stderr.write(`commit-status-server takes no argument "${first}"\n\n${usage()}`)
+  process.stderr.write(`unknown argument "${first}" (expected none, --help or --version)\n\n${usage()}`)
   process.exitCode = 2
 }

@@ -14,11 +14,11 @@ import { printCommit, say } from './table.ts'
  */
 const { values } = parseArgs({ options: { once: { type: 'boolean', default: false } } })
 
-// Whoever reads the output may stop reading (`| head`): the server and its files must be ended all the same.
+// Output may be cut off (`| head`). The server and its files must still be cleaned up.
 process.stdout.on('error', () => {})
 const setup = await prepare()
 const server = await startServer(setup.dataDir)
-// Ctrl-C reaches the server too; this process only has to live on until it has cleaned up.
+// Ctrl-C reaches the server too; this process keeps running only to clean up.
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => server.stop())
 const end = async () => {
   await server.stop()
@@ -53,7 +53,7 @@ try {
   say(`The repository demo/rocket has ${setup.commits.length} commits. A CI job starts checking them …`)
   for (const sha of [first, second]) {
     for (const context of ['ci/build', 'ci/lint', 'ci/test'])
-      await report(sha, context, 'pending', 'Under way')
+      await report(sha, context, 'pending', 'In progress')
   }
   await show(second, 'While the checks run')
 

@@ -19,7 +19,7 @@ export interface Setup {
 
 const SUBJECTS = ['Build the engine', 'Light the engine', 'Name the rocket']
 
-/** A user, a repository with pushed commits and a token, made as an administrator and a developer would. */
+/** Creates a user, a token and a repository with pushed commits, through the command line and git. */
 export async function prepare(): Promise<Setup> {
   const folder = await mkdtemp(join(tmpdir(), 'commit-status-demo-'))
   try {

@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline'
 
 const main = resolve(import.meta.dirname, '../../src/server.ts')
 
-/** The server as a process of its own, on a free port. */
+/** Starts the server as a child process on a free port. */
 export async function startServer(dataDir: string) {
   const server = spawn(process.execPath, [main], {
     env: {

@@ -11,7 +11,7 @@ export function printCommit(title: string, sha: string, { state, statuses }: Com
   }
 }
 
-/** One paragraph on standard output. */
+/** Prints a paragraph to stdout. */
 export function say(text: string): void {
   process.stdout.write(`\n${text}\n`)
 }

@@ -1,6 +1,6 @@
 // Octokit: createCommitStatus works unchanged with `baseUrl`. Run: node octokit.mjs OWNER REPO SHA
 //
-// What of GitHub's shape does not work: only full commit ids name a commit; a report is answered with the fields of this
+// Differences from GitHub's API: only full commit ids name a commit; a report is answered with the fields of this
 // API (no `creator`, no `url`); statuses are read with GET /repos/{owner}/{repo}/commits/{sha}/statuses, which answers one
 // object with all contexts and the combined state, without pages; there is no /commits/{ref}/status.
 import { Octokit } from '@octokit/rest'

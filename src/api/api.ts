@@ -45,7 +45,7 @@ const readers = new Map(Object.values(schemes).map(({ word, read }) => [word, re
 const CHALLENGE = 'Bearer realm="commit-status"'
 
 /** Limits the large answers that are built concurrently. Each takes up to 50 MB while it is being built. */
-const LARGE_ANSWERS = { places: 2, placesPerClient: 1, waiting: 400, waitingPerClient: 100, timeout: 10_000 }
+const LARGE_ANSWERS = { slots: 2, slotsPerClient: 1, waiting: 400, waitingPerClient: 100, timeout: 10_000 }
 
 /** Registers the Commit Status JSON API: the generated operations, bound to their handlers. */
 export async function api(app: FastifyInstance, options: ApiOptions): Promise<void> {

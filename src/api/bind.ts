@@ -183,16 +183,16 @@ async function send(
   answer: AnyReply,
 ): Promise<FastifyReply> {
   const { operation, encode, verify } = bound
-  const { status, headers, later } = answer
+  const { status, headers, waitForChange } = answer
   verify(answer)
   if (operation.replies[status] === undefined || status >= 300) throw new Error(`${status} is not declared`)
   const isRevalidated = status === 200 && 304 in operation.replies
   // Comes first: an error thrown here must not carry the headers of a success.
   const content = isRevalidated ? await revalidate(request, reply, answer, encode) : null
-  if (content?.payload === null && later) {
+  if (content?.payload === null && waitForChange) {
     release(request)
     // Not awaited here: while the request waits, nothing holds the answer.
-    return later().then((next) => send(request, reply, bound, next))
+    return waitForChange().then((next) => send(request, reply, bound, next))
   }
   reply.code(content?.payload === null ? 304 : status).header('cache-control', 'private, no-cache')
   // Like body fields, undeclared headers never leave the server.

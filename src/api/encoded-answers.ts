@@ -13,7 +13,7 @@ const ENCODE_ONCE = 8 * 1024
 /** Items in a slice: about a millisecond for 32 items of 10 KB each. */
 const ITEMS = 32
 /** A list with more items is encoded in slices. */
-const FEW = 256
+const UNSLICED_ITEMS = 256
 
 /** Encodes the answers of one operation. */
 export type Encode = (
@@ -59,10 +59,10 @@ interface List {
  */
 function longList(body: object | null): List | undefined {
   for (const [name, items] of listsIn(body)) {
-    if (items.length > FEW) return { name, items, step: ITEMS }
+    if (items.length > UNSLICED_ITEMS) return { name, items, step: ITEMS }
     // All items have the same fields.
     if (listsIn(items[0]).length === 0) continue
-    if (items.some((item) => listsIn(item).some(([, { length }]) => length > FEW)))
+    if (items.some((item) => listsIn(item).some(([, { length }]) => length > UNSLICED_ITEMS)))
       return { name, items, step: 1 }
   }
   return undefined

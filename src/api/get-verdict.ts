@@ -7,8 +7,8 @@ import type { Store } from '../store/store.ts'
 import type { ApiCaller } from './caller.ts'
 import type { Wait } from './waited-commit.ts'
 
-/** A commit with more contexts may have a large answer: each pattern lists those that it matches. */
-const MANY = 256
+/** Contexts. A commit with more may have a large answer: each pattern lists those that it matches. */
+const LARGE_COMMIT = 256
 /** Seconds after which a client may ask again for an answer to be held. */
 const RETRY_AFTER = '5'
 
@@ -18,8 +18,11 @@ const RETRY_AFTER = '5'
  */
 export function createGetVerdict({ statuses, rules }: Store, commits: CommitsOf) {
   /**
+   * Computes the verdict, or prepares a wait for it.
+   *
    * @param until when the request's time to wait is over, by `performance.now()`
-   * @param before digest of the answer that the request waited with: another answer is not held, whatever `If-None-Match` says
+   * @param before digest of the answer that the client has; a different answer is sent immediately, whatever
+   * `If-None-Match` says
    */
   async function answer(
     { params, query }: GetVerdictRequest,
@@ -34,7 +37,7 @@ export function createGetVerdict({ statuses, rules }: Store, commits: CommitsOf)
     const patterns = [...new Set([...require, ...ruled])]
     const rows = await statuses.list(repository.id, sha, caller.admit)
     if (rows.length === 0 && !(await commits.inGit(repository, sha))) throw new ServiceError('commit_unknown')
-    if (rows.length > MANY) await caller.admit()
+    if (rows.length > LARGE_COMMIT) await caller.admit()
     const body = await verdictOf(rows, patterns)
     if (performance.now() >= until) return { status: 200, body }
     const known = await digestOf(body)
@@ -51,7 +54,7 @@ export function createGetVerdict({ statuses, rules }: Store, commits: CommitsOf)
     return {
       status: 200,
       body,
-      async later() {
+      async waitForChange() {
         const waited = await caller.wait({ repositoryId: repository.id, sha }, wait)
         if (waited) return answer({ params, query }, await caller.again(), until, known)
         const reply = await answer({ params, query }, caller, 0)

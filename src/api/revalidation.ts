@@ -4,9 +4,10 @@ import { ServiceError } from '../errors.ts'
 import { matchesEtag } from '../http/etag.ts'
 import type { Encode } from './encoded-answers.ts'
 
-/** Answers of more bytes count as large. All large answers being sent may take this many bytes together. */
+/** Answers of more bytes count as large. */
 const LARGE = 1024 ** 2
-const MOST = 256 * 1024 ** 2
+/** Maximum number of bytes of all large answers that are being sent. */
+const MAX_IN_TRANSIT = 256 * 1024 ** 2
 
 /**
  * Encodes the body of a 200 and its `ETag`. The payload is null if the caller has the same bytes already (RFC 9110,
@@ -41,9 +42,9 @@ function holdWhileSent(payload: Buffer, { raw }: FastifyReply): void {
   if (raw.destroyed) return
   const others = sending.get(payload) ?? 0
   if (others === 0) {
-    if (bytesSending + payload.length > MOST) {
+    if (bytesSending + payload.length > MAX_IN_TRANSIT) {
       throw new ServiceError('unavailable', undefined, {
-        cause: new Error(`${bytesSending} bytes of large answers are being sent (limit: ${MOST})`),
+        cause: new Error(`${bytesSending} bytes of large answers are being sent (limit: ${MAX_IN_TRANSIT})`),
       })
     }
     bytesSending += payload.length

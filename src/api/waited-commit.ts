@@ -34,10 +34,10 @@ export class Waiter {
 /** A commit that requests wait for. */
 export class WaitedCommit {
   readonly key: CommitKey
-  /** Gives back what its contexts have taken of the budget. */
+  /** Releases the budget that its contexts hold. */
   readonly release: () => void
   readonly waiters = new Set<Waiter>()
-  /** The contexts and states as of the last look, as `statuses.contents` returns them. */
+  /** The contexts and states at the last look, as `statuses.snapshots` returns them. */
   #contents: string | null | undefined
   #isAsking = false
 
@@ -57,14 +57,14 @@ export class WaitedCommit {
     for (const waiter of this.waiters) waiter.end(error)
   }
 
-  /** Ends the waits that these contents concern. Asks each request once about the same contents. */
+  /** Ends the waits whose response these contents change. Asks each waiter once per contents. */
   async look(contents: string | null): Promise<void> {
     // Comparing a text with itself takes no time.
     if (this.#contents !== contents) this.#contents = contents
     if (this.#isAsking) return
     this.#isAsking = true
     try {
-      // Contents that come meanwhile are asked about afterwards, so that frequent reports do not keep a waiter from its turn.
+      // Contents that arrive during a round are dealt with in the next one, so frequent reports starve no waiter.
       for (let due = this.#unasked(); due.length > 0; due = this.#unasked()) await this.#ask(due)
     } finally {
       this.#isAsking = false
@@ -95,7 +95,7 @@ export class WaitedCommit {
 }
 
 function parse(contents: string | null): ReportedContext[] {
-  // As written by the statement of `contents`, from columns of these types.
+  // As written by `statuses.snapshots`, from columns of these types.
   const pairs: [ReportedContext['context'], ReportedContext['state']][] = JSON.parse(contents ?? '[]')
   return pairs.map(([context, state]) => ({ context, state }))
 }

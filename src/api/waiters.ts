@@ -11,24 +11,23 @@ import { type Wait, WaitedCommit, Waiter } from './waited-commit.ts'
  *                 ▲             │
  *                 └──── no ─────┘
  *
- * A look is one query for all commits that are waited for. There is one
- * - every second, for reports that other processes store, and for whatever else changes statuses;
- * - at once when this process has stored a report, for the commits of such reports alone.
- * Where the database tells that nobody else has changed it, the look of each second leaves out the commits whose waiters
- * have all had their first look.
+ * A look reads all waited commits in one query. It runs
+ * - every second, for reports that other processes store and for all other changes;
+ * - as soon as this process has stored a report, for the reported commits only.
+ * If no other writer has changed the database, the look of each second skips commits whose waiters have all been asked.
  *
- * Contents are compared, since `updated_at` has whole seconds: two reports of one second are told apart. A waiter's first
- * look asks it in any case, so that nothing is missed that changed between its own read and the look. A look costs time in
- * proportion to the contexts of all waited commits, and to the comparisons of contexts with the patterns of all waiters.
- * Both are bounded, in total and per client, and looks take at most a fifth of the time.
+ * Looks compare contents, because `updated_at` has whole seconds. A waiter's first look always asks it, so a change between
+ * its own read and that look is not missed. A look takes time in proportion to the contexts of all waited commits and to the
+ * comparisons of contexts with patterns. Both are bounded, in total and per client, and looks take at most a fifth of the
+ * time.
  */
 
 /** Milliseconds between two looks. */
 const INTERVAL = 1_000
-/** Least pause after a look, in multiples of its duration. */
+/** Minimum pause after a look, as a multiple of its duration. */
 const REST = 4
 
-/** Requests that go on in one turn of the event loop. Each takes a fraction of a millisecond. */
+/** Maximum number of waits that end in one turn of the event loop. Each takes a fraction of a millisecond. */
 const AT_ONCE = 20
 
 /** Bounds of one process: of all waiting requests together, and of those of one client address. */
@@ -52,7 +51,7 @@ const DEFAULT_WAIT_LIMITS: WaitLimits = {
 }
 
 /** What waits need of the store. */
-type Source = Pick<Store['statuses'], 'contents' | 'foreignChanges'>
+type Source = Pick<Store['statuses'], 'snapshots' | 'foreignChanges'>
 
 /** The requests of this process that wait for a change of a commit. */
 export class Waiters {
@@ -63,7 +62,7 @@ export class Waiters {
   readonly #commits = new Map<string, WaitedCommit>()
   /** Commits with a report that has not been looked at. */
   readonly #reported = new Set<WaitedCommit>()
-  /** As of the last look at all commits. */
+  /** At the last look at all commits. */
   #foreignChanges: unknown
   /** Waits that end in one of the next turns of the event loop. */
   readonly #ending: (() => void)[] = []
@@ -157,8 +156,8 @@ export class Waiters {
     this.#isPolling = true
     let pause = INTERVAL
     while (this.size > 0) {
-      // Other processes announce no reports, so the database is asked at intervals. Does not keep the process running: the
-      // connections of the waiting requests do.
+      // Other processes cannot notify this one, so it polls. The timer does not keep the process running: the connections of
+      // the waiting requests do.
       await sleep(pause, undefined, { ref: false })
       const start = performance.now()
       await this.#lookAtAll()
@@ -183,7 +182,7 @@ export class Waiters {
   async #look(commits: readonly WaitedCommit[]): Promise<void> {
     if (commits.length === 0) return
     try {
-      for (const { contents, ...key } of await this.#source.contents(commits.map(({ key }) => key))) {
+      for (const { contents, ...key } of await this.#source.snapshots(commits.map(({ key }) => key))) {
         const commit = this.#commits.get(nameOf(key))
         // Not awaited: what one client asks about a large commit does not delay the looks at others.
         commit?.look(contents).catch((error: unknown) => commit.endAll(error))
@@ -193,7 +192,7 @@ export class Waiters {
     }
   }
 
-  /** Ends a wait. Many that end together, as of a commit that many wait for, do so over several turns of the event loop. */
+  /** Ends a wait. Spreads waits that end together over several turns of the event loop. */
   #end(end: () => void): void {
     this.#ending.push(end)
     if (!this.#isEnding) void this.#endInTurns()
@@ -208,7 +207,7 @@ export class Waiters {
     this.#isEnding = false
   }
 
-  /** Returns a commit to wait for; null if it has too many contexts beside the others. */
+  /** Returns a commit to wait for; null if the context budget is used up. */
   #add(key: CommitKey, contexts: number, client: string): WaitedCommit | null {
     const release = takeAll(client, [[this.#contexts, contexts]])
     if (release === null) return null

@@ -72,7 +72,7 @@ export interface BudgetEvents {
  * release one. Attempts of different addresses run concurrently, so an attempt waits for at most one comparison per other
  * address. The timeout is in milliseconds.
  */
-const QUEUE = { places: 64, placesPerClient: 1, waiting: 2_048, waitingPerClient: 2_048, timeout: 20_000 }
+const QUEUE = { slots: 64, slotsPerClient: 1, waiting: 2_048, waitingPerClient: 2_048, timeout: 20_000 }
 /** How long an attempt waits for reservations of other processes, and how often it retries, in milliseconds. */
 const RESERVATION_WAIT = 5_000
 const RESERVATION_RETRY = 50

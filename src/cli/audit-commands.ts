@@ -5,7 +5,7 @@ import type { AuditLine } from '../store/audit.ts'
 import type { AuditFilter } from '../store/audit-log.ts'
 import type { Store } from '../store/store.ts'
 import { replaceHidden } from '../util/hidden-characters.ts'
-import { parseDuration } from './expiry.ts'
+import { durationOption } from './expiry.ts'
 import { count, jsonText, print, say } from './output.ts'
 import { splitFullName } from './repository-commands.ts'
 import type { WithStore } from './with-store.ts'
@@ -27,11 +27,11 @@ export function addAuditCommands(program: Command, withStore: WithStore): void {
   audit
     .command('list')
     .description('print events: time, actor, address, action, object, details')
-    .option('--since <duration>', 'only events of the last 7d, 12h …')
+    .option('--since <duration>', 'only events since then, for example 7d or 12h ago')
     .option('--user <name>', 'only events of this user')
     .option('--repo <owner/name>', 'only events of this repository')
     .option('--json', 'print one JSON array; with --follow, one JSON object per line')
-    .option('--follow', 'go on with new events until interrupted')
+    .option('--follow', 'keep printing new events until interrupted')
     .action((options: ListOptions) => {
       const filter = filterOf(options)
       // `audit list | head` ends early.
@@ -46,7 +46,7 @@ export function addAuditCommands(program: Command, withStore: WithStore): void {
     .description('remove old events; nothing else removes any')
     .requiredOption('--older-than <duration>', 'age of the events to remove, for example 400d')
     .action(({ olderThan }: { olderThan: string }) => {
-      const before = Date.now() - parseDuration(olderThan, '--older-than')
+      const before = Date.now() - durationOption(olderThan, '--older-than')
       return withStore(async (store) => say(`Removed ${count(await store.auditLog.prune(before), 'event')}.`))
     })
 }
@@ -54,7 +54,7 @@ export function addAuditCommands(program: Command, withStore: WithStore): void {
 function filterOf({ since, user, repo }: ListOptions): AuditFilter {
   if (repo !== undefined) splitFullName(repo)
   return {
-    since: since === undefined ? undefined : Date.now() - parseDuration(since, '--since'),
+    since: since === undefined ? undefined : Date.now() - durationOption(since, '--since'),
     user,
     repository: repo,
   }

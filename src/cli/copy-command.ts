@@ -25,7 +25,7 @@ the server with DATABASE_URL set to the new database and the same DATA_DIR, wher
           'COPY_TO_DATABASE_URL is not set; set it to the URL of the PostgreSQL database to copy to',
         )
       // Makes sure that there is something to copy: the copy itself would create an empty database.
-      await (await openStore({ ...config, patient: true, create: false })).close()
+      await (await openStore({ ...config, statementTimeout: false, create: false })).close()
       await warnOfExposed(config.dataDir)
       const progress = showProgress()
       await copyStore(config, target, ({ phase, table, done, total }) =>

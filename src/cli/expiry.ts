@@ -1,4 +1,4 @@
-import { durationOf } from '../util/duration.ts'
+import { parseDuration } from '../util/duration.ts'
 import { UsageError } from './usage-error.ts'
 
 const DATE = /^\d{4}-\d{2}-\d{2}$/
@@ -24,15 +24,15 @@ export function parseExpiry(text: string, now: number): number {
   return moment
 }
 
-/** Returns the milliseconds of a duration such as `365d`. @throws UsageError for anything else, naming the `option` */
-export function parseDuration(text: string, option: string): number {
-  const duration = durationOf(text)
+/** Returns the milliseconds of an option's value such as `365d`. @throws UsageError for anything else, naming the `option` */
+export function durationOption(text: string, option: string): number {
+  const duration = parseDuration(text)
   if (!duration) throw new UsageError(`${option}: "${text}" is not a duration (expected for example 365d)`)
   return duration
 }
 
 function parseMoment(text: string, now: number): number {
-  const duration = durationOf(text)
+  const duration = parseDuration(text)
   if (!Number.isNaN(duration)) return now + duration
   const day = DATE.test(text) ? text : DATE_TIME.exec(text)?.[1]
   // Date.parse reads the 31st of February as the 2nd or 3rd of March.

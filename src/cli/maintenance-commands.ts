@@ -8,7 +8,7 @@ import { checkAll } from '../maintenance/check.ts'
 import { pruneStatuses } from '../maintenance/prune.ts'
 import { RuleViolation } from '../store/rule-violation.ts'
 import { callerFolder } from './caller-folder.ts'
-import { parseDuration } from './expiry.ts'
+import { durationOption } from './expiry.ts'
 import { print } from './output.ts'
 import { showCount, showProgress } from './progress.ts'
 import type { WithStore } from './with-store.ts'
@@ -88,7 +88,7 @@ or PostgreSQL. It does not contain the repositories: after this command, copy th
     .requiredOption('--older-than <duration>', 'time since the latest report on a commit, for example 365d')
     .option('--dry-run', 'only count what would be removed')
     .action(({ olderThan, dryRun = false }: { olderThan: string; dryRun?: boolean }) => {
-      const before = Math.floor((Date.now() - parseDuration(olderThan, '--older-than')) / 1000)
+      const before = Math.floor((Date.now() - durationOption(olderThan, '--older-than')) / 1000)
       const verb = dryRun ? 'to be removed' : 'removed'
       return withStore(async (store) => {
         const progress = showCount()

@@ -66,8 +66,8 @@ async function findCommit(store: Store, fullName: string, sha: string): Promise<
 async function listAll(store: Store, { repositoryId, sha }: Commit): Promise<ReportedStatus[]> {
   const all: ReportedStatus[] = []
   for (;;) {
-    const part = await store.statuses.listPart(repositoryId, sha, all.at(-1)?.context ?? '', BATCH)
-    all.push(...part)
-    if (part.length < BATCH) return all
+    const batch = await store.statuses.listBatch(repositoryId, sha, all.at(-1)?.context ?? '', BATCH)
+    all.push(...batch)
+    if (batch.length < BATCH) return all
   }
 }

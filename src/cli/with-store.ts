@@ -29,7 +29,7 @@ export async function readSettings(program: Command, environment: NodeJS.Process
 export function withStoreOf(settings: () => Promise<Settings>): WithStore {
   return async (work, { create } = { create: false }) => {
     const { config } = await settings()
-    const store = await openStore({ ...config, patient: true, create })
+    const store = await openStore({ ...config, statementTimeout: false, create })
     try {
       // Not before the database is open: a folder that is not the server's must keep its modes.
       await warnOfExposed(config.dataDir)

@@ -63,7 +63,7 @@ export interface OperationInput {
 export const operations = ${JSON.stringify(rows, null, 2)} as const satisfies Record<string, Operation>
 
 /** Returns one method for each operation. \`call\` sends the request and returns the result. */
-export function operationsOver<Options>(
+export function createOperations<Options>(
   call: <Answer>(operation: Operation, input: OperationInput, options?: Options) => Promise<Answer>,
 ): Operations<Options> {
   return {

@@ -25,12 +25,12 @@ export function emitHandlers(spec: Spec): string {
 /** A success that the contract declares. */
 export interface Reply<Status extends number, Body extends object | null> {
   status: Status
-  /** Or a function that returns it, where the encoded body may be cached. */
+  /** The body, or a function that returns it if the encoded body may be cached. */
   body: Body | (() => Body)
-  /** An object that stays the same as long as the body does. The encoded body is cached by it. */
+  /** Cache key of the encoded body: an object that stays the same as long as the body does. */
   source?: object
-  /** Called instead of sending 304, where the caller has this body already: waits for another one and returns it. */
-  later?(): Promise<Reply<Status, Body>>
+  /** Called instead of sending 304. Waits for another body and returns it. */
+  waitForChange?(): Promise<Reply<Status, Body>>
 }
 
 ${text}
@@ -50,7 +50,7 @@ export interface ValidatedRequest {
 /** A success of any operation. */
 export interface AnyReply extends Reply<number, object | null> {
   headers?: Readonly<Record<string, string | number | boolean | undefined>>
-  later?(): Promise<AnyReply>
+  waitForChange?(): Promise<AnyReply>
 }
 
 /** Calls the handler of one operation. */

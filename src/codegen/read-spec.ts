@@ -13,7 +13,7 @@ import {
 import { checkSchema } from './keywords.ts'
 import { readParameters } from './parameters.ts'
 import { readContent, readReplies } from './replies.ts'
-import { checkLinks, servable, type Unchecked } from './servable.ts'
+import { assertServable, checkLinks, type Unchecked } from './servable.ts'
 import type { Operation, Spec } from './spec.ts'
 
 const METHODS = ['get', 'post', 'put', 'patch', 'delete']
@@ -58,7 +58,7 @@ export async function readSpec(file: string): Promise<Spec> {
     refuseUnknown(pathItem, PATH_ITEM, path)
     for (const method of METHODS) {
       if (!(method in pathItem)) continue
-      operations.push(servable(readOperation(document, schemas, path, method, pathItem), schemas))
+      operations.push(assertServable(readOperation(document, schemas, path, method, pathItem), schemas))
     }
   }
   checkLinks(operations)

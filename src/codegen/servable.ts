@@ -20,11 +20,11 @@ const BY_STATUS: Readonly<Record<number, string>> = {
 export type Unchecked = Omit<Operation, 'access'> & { access: Operation['access'] | null }
 
 /**
- * Returns the operation if the server can serve it.
+ * Asserts that the server can serve an operation, and returns it.
  *
  * @throws SpecError naming the operation and all of its problems
  */
-export function servable(operation: Unchecked, schemas: Spec['schemas']): Operation {
+export function assertServable(operation: Unchecked, schemas: Spec['schemas']): Operation {
   const { access, method, path } = operation
   const problems = [
     ...missingParameters(operation),

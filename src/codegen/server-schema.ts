@@ -13,7 +13,7 @@ type Schemas = Readonly<Record<string, JsonObject>>
  * - References name the `$id` of a shared schema, as Ajv and Fastify resolve them.
  * - `oneOf` with null becomes a list of types, because serializers try the branches of `oneOf` one after the other.
  * - Objects of answers are closed. Clients must accept a new field; the server must not send one by accident.
- * - A default moves to the property of a request, where Ajv fills it in, from behind a reference.
+ * - A default behind a reference moves to the request's property, where Ajv fills it in.
  * - `maxLength` is omitted if `x-max-bytes` implies it, so that error messages are about bytes.
  */
 export function serverSchema(schemas: Schemas, schema: JsonObject, use: Use): JsonObject {

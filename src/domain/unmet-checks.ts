@@ -2,17 +2,17 @@ import { replaceHidden } from '../util/hidden-characters.ts'
 import { combinedState } from './combined-state.ts'
 import { type ReportedContext, verdictOf } from './verdict.ts'
 
-/** Longest name in a reason, in code points, and the most reasons that are spelled out. */
+/** Maximum length of a name in a reason, in code points, and maximum number of reasons that are spelled out. */
 const MAX_NAME = 100
 const MAX_REASONS = 3
 
 /**
- * Says in one line why a commit does not meet required checks: `ci/test has not reported, lint is pending`. Returns null if
- * its verdict is `success`.
+ * Describes in one line why a commit does not meet required checks: `ci/test has not reported, lint is pending`. Returns
+ * null if its verdict is `success`.
  *
  * @param reported and `patterns` as `verdictOf` takes them; at least one pattern
  */
-export async function unmetChecks(
+export async function describeUnmetChecks(
   reported: readonly ReportedContext[],
   patterns: readonly string[],
 ): Promise<string | null> {

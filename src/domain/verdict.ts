@@ -8,8 +8,8 @@ export type CommitVerdict = components['schemas']['CommitVerdict']
 /** What a verdict depends on. */
 export type ReportedContext = Pick<components['schemas']['Status'], 'context' | 'state'>
 
-/** Comparisons of a pattern with a context that are made at once: they take less than a tenth of a millisecond. */
-const FEW = 200
+/** Comparisons of a pattern with a context that are made without slices: they take less than a tenth of a millisecond. */
+const UNSLICED_COMPARISONS = 200
 
 /**
  * Decides whether a commit has passed its required checks. The first rule that holds wins:
@@ -38,7 +38,7 @@ export async function verdictOf(
     required.push({ pattern, state: stateOf(matching), contexts: matching.map(({ context }) => context) })
     return true
   }
-  if (reported.length * patterns.length > FEW) await runInSlices(decideNext)
+  if (reported.length * patterns.length > UNSLICED_COMPARISONS) await runInSlices(decideNext)
   else while (decideNext());
 
   const state = stateOf(reported)
@@ -59,7 +59,7 @@ export async function digestOf({ required, ...verdict }: CommitVerdict): Promise
     hash.update(JSON.stringify(pattern))
     return true
   }
-  if (size > FEW) await runInSlices(addNext)
+  if (size > UNSLICED_COMPARISONS) await runInSlices(addNext)
   else while (addNext());
   return hash.digest('hex')
 }

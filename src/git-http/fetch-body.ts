@@ -36,7 +36,7 @@ export async function readFetchBody(
   let held = 0
   const discard = () => {
     chunks.length = 0
-    memory.giveBack(client, held)
+    memory.release(client, held)
     held = 0
   }
   const sink = new Writable({

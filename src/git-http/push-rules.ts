@@ -1,4 +1,4 @@
-import { unmetChecks } from '../domain/unmet-checks.ts'
+import { describeUnmetChecks } from '../domain/unmet-checks.ts'
 import { openHooksFolder } from '../git/hooks-folder.ts'
 import type { PushGate } from '../git/http-backend.ts'
 import type { PushedRefs, RefUpdate } from '../git/proc-receive.ts'
@@ -8,7 +8,7 @@ import { type AppliedRule, type Bypass, isBypassedBy, requiredBy, rulesFor } fro
 import type { Store } from '../store/store.ts'
 import { runInSlices } from '../util/run-in-slices.ts'
 
-/** What the rules of branches say about pushes. */
+/** What the branch rules say about pushes. */
 export interface PushRules {
   /** Returns the gate for a push; null if the repository has no rules. */
   openGate(pusher: Pusher): Promise<PushGate | null>
@@ -36,7 +36,7 @@ const TWICE = 'it was pushed more than once'
 const ATOMIC = 'the push is atomic, and another ref was refused'
 
 /**
- * Applies the rules of branches to pushes. A branch moves to a commit only if all checks that it requires are met.
+ * Applies the branch rules to pushes. A branch moves to a commit only if all checks that it requires are met.
  * It is not deleted, and moves only to descendants of its tip.
  *
  * The reports are read after everything that takes long, so that only git's own steps lie between the decision and the update
@@ -50,7 +50,7 @@ export function createPushRules(
 ): PushRules {
   /** Returns why a branch cannot move to the commit yet; null if it can. */
   async function unmet(repositoryId: number, sha: string, applying: AppliedRule[]): Promise<string | null> {
-    return unmetChecks(await statuses.list(repositoryId, sha), requiredBy(applying))
+    return describeUnmetChecks(await statuses.list(repositoryId, sha), requiredBy(applying))
   }
 
   async function decide(pusher: Pusher, pushed: PushedRefs): Promise<Map<string, string>> {

@@ -12,7 +12,7 @@ import { QueueFull } from '../util/fair-queue.ts'
 import { SharedBudget } from '../util/shared-budget.ts'
 import { bodyLimit, type GitBody, NO_BODY } from './body.ts'
 import { readFetchBody } from './fetch-body.ts'
-import { divideGitPlaces } from './places.ts'
+import { divideGitSlots } from './git-slots.ts'
 import { openPushBody } from './push-body.ts'
 import type { PushRecorder } from './push-record.ts'
 import type { PushRules } from './push-rules.ts'
@@ -25,7 +25,7 @@ export interface GitLimits {
   timeout: number
   /** Maximum number of requests that git handles at a time. */
   maxChildren: number
-  /** Milliseconds that a request may wait for a place. */
+  /** Milliseconds that a request may wait for a slot. */
   maxWait: number
   /** Bytes of memory for the bodies of all fetches. */
   bodyMemory: number
@@ -63,11 +63,11 @@ export type GitCall = Pick<BackendCall, 'service' | 'step' | 'protocol'> & {
  *
  * ```
  *   list of refs ───────────────────────────────────┐
- *   fetch ── whole body read (bounded memory) ──────┼──▶ waits for a place ──▶ git runs ────────▶ place released
+ *   fetch ── whole body read (bounded memory) ──────┼──▶ waits for a slot ──▶ git runs ─────────▶ slot released
  *   push ─── first byte read ───────────────────────┘    (fair, bounded)       (at most `timeout`)
  * ```
  *
- * A place is released when the last process has ended. When the client disconnects, its request leaves the queue, or git is
+ * A slot is released when the last process has ended. When the client disconnects, its request leaves the queue, or git is
  * stopped.
  *
  * @param bodyTimeout milliseconds in which the body of a fetch must arrive
@@ -82,7 +82,7 @@ export function createGitServer(
   rules: PushRules,
   recorder: PushRecorder,
 ): ServeGit {
-  const places = divideGitPlaces(limits.maxChildren, limits.maxWait)
+  const slots = divideGitSlots(limits.maxChildren, limits.maxWait)
   const memory = new SharedBudget(limits.bodyMemory)
 
   async function receive(
@@ -107,7 +107,7 @@ export function createGitServer(
     const { path, managed } = repository
     const connection = connectionSignal(request.raw.socket)
     const gone = body.lost === null ? connection : AbortSignal.any([connection, body.lost])
-    const leave = await places[call.service].enter(request.client.address, gone)
+    const leave = await slots[call.service].enter(request.client.address, gone)
     try {
       await checkRepositoryFiles(path)
       const gitDir = await gitDirOf(repository)

@@ -17,11 +17,11 @@ export interface CommitLookup {
   has(repository: LookupRepository & { objectFormat: ObjectFormat }, sha: string): Promise<boolean>
   /** Number of git processes, including those that are ending; at most `maxProcesses`. */
   readonly size: number
-  /** Completes pending look-ups and ends all processes. Resolves when they have ended. */
+  /** Completes pending lookups and ends all processes. Resolves when they have ended. */
   close(): Promise<void>
 }
 
-/** Limits of a commit look-up. Times are milliseconds. */
+/** Limits of a commit lookup. Times are milliseconds. */
 export interface CommitLookupOptions {
   /** Maximum number of git processes, 64 by default. If more repositories are in use, they take turns. */
   maxProcesses?: number
@@ -31,7 +31,7 @@ export interface CommitLookupOptions {
   timeout?: number
 }
 
-/** Opens a commit look-up with at most one long-lived git process for each repository, started when first needed. */
+/** Opens a commit lookup with at most one long-lived git process for each repository, started when first needed. */
 export function openCommitLookup(options: CommitLookupOptions = {}): CommitLookup {
   return new ProcessLookup(options)
 }
@@ -40,7 +40,7 @@ const FULL_ID = /^[0-9a-f]+$/
 
 class ProcessLookup implements CommitLookup {
   readonly #pool: ReaderPool
-  /** Queues of repositories that have a process or a pending look-up. */
+  /** Queues of repositories that have a process or a pending lookup. */
   readonly #queues = new Map<number, LookupQueue>()
   readonly #sweep: NodeJS.Timeout
   #closed: Promise<void> | undefined
@@ -48,7 +48,7 @@ class ProcessLookup implements CommitLookup {
 
   constructor({ maxProcesses = 64, maxAge = 60_000, timeout = 10_000 }: CommitLookupOptions) {
     this.#pool = new ReaderPool({ maxProcesses, maxAge, timeout }, (id) => this.#forget(id))
-    // One timer for all look-ups, because a timer for each would cost more than the look-up.
+    // One timer for all lookups, because a timer for each would cost more than the lookup.
     this.#sweep = setInterval(() => {
       const deadline = performance.now() - timeout
       for (const queue of this.#queues.values()) queue.expire(deadline)
@@ -60,7 +60,7 @@ class ProcessLookup implements CommitLookup {
   }
 
   has(repository: LookupRepository & { objectFormat: ObjectFormat }, sha: string): Promise<boolean> {
-    if (this.#closed !== undefined) return Promise.reject(new RepositoryUnavailable('the look-up is closed'))
+    if (this.#closed !== undefined) return Promise.reject(new RepositoryUnavailable('the lookup is closed'))
     if (sha.length !== commitIdLength(repository.objectFormat) || !FULL_ID.test(sha))
       return Promise.resolve(false)
     let queue = this.#queues.get(repository.id)

@@ -1,10 +1,10 @@
 import { FairQueue } from '../util/fair-queue.ts'
 
-/** Returns places for the git processes of pages: a few at a time, shared fairly between clients. */
+/** Returns slots for the git processes of pages: a few at a time, shared fairly between clients. */
 export function createGitQueue(): FairQueue {
   return new FairQueue({
-    places: 4,
-    placesPerClient: 2,
+    slots: 4,
+    slotsPerClient: 2,
     waiting: 1_000,
     waitingPerClient: 250,
     timeout: 10_000,

@@ -41,7 +41,7 @@ export interface PushGate {
   decide: DecideRefs
 }
 
-/** git exceeded its time-out. */
+/** git exceeded its timeout. */
 export class BackendTimeout extends Error {
   override readonly name = 'BackendTimeout'
 }

@@ -41,7 +41,7 @@ export class CommitLog {
   /** By path and start, the least recently used first. */
   readonly #lists = new Map<string, List>()
 
-  /** @param queue places for git processes */
+  /** @param queue slots for git processes */
   constructor(queue: FairQueue, limits: Partial<LogLimits> = {}) {
     this.#queue = queue
     this.#limits = { ...LIMITS, ...limits }
@@ -143,7 +143,7 @@ export class CommitLog {
     // One more for the commit that the previous page has shown.
     const limits = { ...this.#limits, count: this.#limits.count + (starts === 'HEAD' ? 0 : 1) }
     const outcome = await readLog(target, starts, limits, signal).catch((error: unknown) => {
-      // The error is cached too. Otherwise requests for this repository would occupy all places permanently.
+      // The error is cached too. Otherwise requests for this repository would occupy all slots permanently.
       if (error instanceof GitTimeout) return error
       throw error
     })

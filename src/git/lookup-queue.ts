@@ -14,35 +14,35 @@ export interface LookupRepository extends Readonly<RepositoryFolder> {
 }
 
 /**
- * The pending look-ups of one repository.
+ * The pending lookups of one repository.
  *
- * Look-ups of one turn of the event loop are batched: one write to git, after one `stat` that detects packs added or removed
- * since the process started. Look-ups that arrive meanwhile form the next batch, so under load a batch grows and the cost
- * of each look-up falls.
+ * Lookups of one turn of the event loop are batched: one write to git, after one `stat` that detects packs added or removed
+ * since the process started. Lookups that arrive meanwhile form the next batch, so under load a batch grows and the cost
+ * of each lookup falls.
  */
 export class LookupQueue {
   readonly #repository: LookupRepository
   readonly #pool: ReaderPool
   readonly #onIdle: (queue: LookupQueue) => void
-  /** Look-ups without a result, in order of arrival. */
+  /** Lookups without a result, in order of arrival. */
   readonly #open = new Set<Lookup>()
   /** The next batch. */
   #batch: Lookup[] = []
   #sending = false
-  /** Look-ups that git has answered with `missing`, until the repository's files are checked. */
+  /** Lookups that git has answered with `missing`, until the repository's files are checked. */
   #missing: Lookup[] = []
   #checking = false
   /** State in which the repository's files were last checked. */
   #checkedState: string | undefined
 
-  /** @param onIdle called when the last pending look-up has its result */
+  /** @param onIdle called when the last pending lookup has its result */
   constructor(repository: LookupRepository, pool: ReaderPool, onIdle: (queue: LookupQueue) => void) {
     this.#repository = repository
     this.#pool = pool
     this.#onIdle = onIdle
   }
 
-  /** Whether no look-up is pending. */
+  /** Whether no lookup is pending. */
   get idle(): boolean {
     return this.#open.size === 0 && !this.#sending && !this.#checking
   }
@@ -60,7 +60,7 @@ export class LookupQueue {
     })
   }
 
-  /** Rejects look-ups that began before `deadline` (`performance.now`) and kills the process that did not answer. */
+  /** Rejects lookups that began before `deadline` (`performance.now`) and kills the process that did not answer. */
   expire(deadline: number): void {
     let expired = 0
     for (const lookup of this.#open) {
@@ -83,12 +83,12 @@ export class LookupQueue {
     queueMicrotask(() => void this.#checkMissing())
   }
 
-  /** Adds a look-up that git did not answer to the next batch. */
+  /** Adds a lookup that git did not answer to the next batch. */
   repeat(lookup: Lookup): void {
     if (this.#open.has(lookup)) this.#add(lookup)
   }
 
-  /** Rejects a look-up. */
+  /** Rejects a lookup. */
   fail(lookup: Lookup, reason: unknown): void {
     this.#settle(lookup, unavailable(this.#repository.path, reason))
   }
@@ -101,7 +101,7 @@ export class LookupQueue {
   }
 
   async #send(): Promise<void> {
-    // Look-ups that arrive from here on wait for the next batch, whose `stat` comes after them.
+    // Lookups that arrive from here on wait for the next batch, whose `stat` comes after them.
     const batch = this.#batch
     this.#batch = []
     try {

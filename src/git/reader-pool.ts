@@ -20,7 +20,7 @@ type Entry = { reader: ObjectReader; state: string; age: NodeJS.Timeout }
  * Keeps at most one active process for each repository.
  *
  * At most `maxProcesses` exist, including those that are ending. If another one is needed, the least recently used process is
- * ended: it still answers its questions, and the first waiting repository then takes its place. So every repository gets its
+ * ended: it still answers its questions, and the first waiting repository then takes its slot. So every repository gets its
  * turn. The wait is bounded by `timeout`, after which an ending process is killed.
  */
 export class ReaderPool {
@@ -29,7 +29,7 @@ export class ReaderPool {
   /** Active processes by repository, the least recently used first. */
   readonly #serving = new Map<number, Entry>()
   readonly #waiting: (() => void)[] = []
-  /** Number of places taken: processes that have not ended, active or not. */
+  /** Number of slots taken: processes that have not ended, active or not. */
   #taken = 0
   #whenEmpty: (() => void) | undefined
 
@@ -65,7 +65,7 @@ export class ReaderPool {
       return
     }
     this.end(id)
-    await this.#place()
+    await this.#slot()
     this.#start(repository, state).ask(questions)
     this.#makeRoom()
   }
@@ -115,8 +115,8 @@ export class ReaderPool {
     return entry
   }
 
-  /** Takes a place as soon as there is one. */
-  #place(): Promise<void> {
+  /** Takes a slot as soon as there is one. */
+  #slot(): Promise<void> {
     if (this.#taken < this.#limits.maxProcesses) {
       this.#taken += 1
       return Promise.resolve()
@@ -127,7 +127,7 @@ export class ReaderPool {
     return promise
   }
 
-  /** Releases a place or passes it to the first waiting caller. */
+  /** Releases a slot or passes it to the first waiting caller. */
   #free(): void {
     const next = this.#waiting.shift()
     if (next !== undefined) {
@@ -138,7 +138,7 @@ export class ReaderPool {
     if (this.#taken === 0) this.#whenEmpty?.()
   }
 
-  /** Ends processes until as many places become free as callers wait. */
+  /** Ends processes until as many slots become free as callers wait. */
   #makeRoom(): void {
     for (const id of this.#serving.keys()) {
       if (this.#waiting.length <= this.#taken - this.#serving.size) return

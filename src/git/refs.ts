@@ -29,7 +29,7 @@ export class RefLists {
   readonly #lists = new Map<string, List>()
   #size = 0
 
-  /** @param queue places for git processes */
+  /** @param queue slots for git processes */
   constructor(queue: FairQueue, limits: Partial<typeof LIMITS> = {}) {
     this.#queue = queue
     this.#limits = { ...LIMITS, ...limits }
@@ -100,7 +100,7 @@ export class RefLists {
     const target = { path, gitDir: await gitDirOf(repository) }
     const readAt = performance.now()
     const outcome = await readRefs(target, this.#limits, signal).catch((error: unknown) => {
-      // The error is cached too. Otherwise requests for this repository would occupy all places permanently.
+      // The error is cached too. Otherwise requests for this repository would occupy all slots permanently.
       if (error instanceof GitTimeout) return error
       throw error
     })

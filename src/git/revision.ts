@@ -76,7 +76,7 @@ export class Revisions {
   /** By repository and id, the least recently used first. */
   readonly #commits = new Map<string, { details: CommitDetails; readAt: number }>()
 
-  /** @param queue places for git processes */
+  /** @param queue slots for git processes */
   constructor(queue: FairQueue, lookup: CommitLookup) {
     this.#queue = queue
     this.#lookup = lookup

@@ -22,8 +22,8 @@ export function resolveClientAddress(app: FastifyInstance, proxies: TrustedProxi
         warned = true
         app.log.warn(
           { reqId: this.id, peer },
-          'X-Forwarded-* from an address that is not in TRUSTED_PROXIES: behind a proxy all clients share one ' +
-            'failure budget until it is listed there',
+          'X-Forwarded-* from an address that is not in TRUSTED_PROXIES: if this is your proxy, add it there; ' +
+            'otherwise all its clients share one failure budget',
         )
       }
       return new Client(peer, this.headers, trusted ? proxies : [])

@@ -24,7 +24,7 @@ export function checkBodyHeaders(request: IncomingMessage, limit: number): void 
  * Reads and parses a JSON body whose headers have been checked.
  *
  * @param limit largest body in bytes, counted while reading if no length was declared
- * @param patience milliseconds until all of it must have arrived
+ * @param timeout milliseconds until all of it must have arrived
  * @throws ServiceError `body_too_large`, `too_slow`, `malformed_request` if the client disconnects, or `body_not_json` (also
  * for a body that is empty, not UTF-8, or begins with a byte order mark)
  */
@@ -32,9 +32,9 @@ export async function readJsonBody(
   request: IncomingMessage,
   response: ServerResponse,
   limit: number,
-  patience: number,
+  timeout: number,
 ): Promise<unknown> {
-  const bytes = await readBytes(request, response, limit, patience)
+  const bytes = await readBytes(request, response, limit, timeout)
   try {
     return JSON.parse(utf8.decode(bytes))
   } catch (error) {
@@ -46,21 +46,21 @@ export async function readJsonBody(
  * Reads the fields of an HTML form.
  *
  * @param limit largest body in bytes
- * @param patience milliseconds until all of it must have arrived
+ * @param timeout milliseconds until all of it must have arrived
  * @throws ServiceError `body_too_large`, `media_type_wrong`, `too_slow`
  */
 export async function readForm(
   request: IncomingMessage,
   response: ServerResponse,
   limit: number,
-  patience: number,
+  timeout: number,
 ): Promise<URLSearchParams> {
   const [type = ''] = (request.headers['content-type'] ?? '').split(';', 1)
   if (Number(request.headers['content-length'] ?? 0) > limit) throw tooLarge(limit)
   if (type.trim().toLowerCase() !== 'application/x-www-form-urlencoded') {
     throw new ServiceError('media_type_wrong', 'Send the form as "application/x-www-form-urlencoded".')
   }
-  return new URLSearchParams((await readBytes(request, response, limit, patience)).toString('utf8'))
+  return new URLSearchParams((await readBytes(request, response, limit, timeout)).toString('utf8'))
 }
 
 /** Reads a body to its end. Sends `100 Continue` first if the client waits for it. */
@@ -68,7 +68,7 @@ function readBytes(
   request: IncomingMessage,
   response: ServerResponse,
   limit: number,
-  patience: number,
+  timeout: number,
 ): Promise<Buffer> {
   if (isBodyAborted(request) || request.destroyed)
     return Promise.reject(new ServiceError('malformed_request'))
@@ -79,7 +79,7 @@ function readBytes(
     const timer = setTimeout(() => {
       settle(() => reject(new ServiceError('too_slow')))
       abortBody(request)
-    }, patience)
+    }, timeout)
     const onData = (chunk: Buffer) => {
       length += chunk.length
       if (length > limit) settle(() => reject(tooLarge(limit)))

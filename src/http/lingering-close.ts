@@ -38,9 +38,9 @@ export function isClosing(socket: Socket): boolean {
  * Returns a class of responses that a client receives even if it is still sending its body. Closing a connection with
  * unread bytes resets it, and the client may see the reset before the answer.
  *
- * @param patience milliseconds that the rest of the body may take after the answer
+ * @param timeout milliseconds that the rest of the body may take after the answer
  */
-export function responsesWithLingeringClose(patience: number): typeof ServerResponse {
+export function responsesWithLingeringClose(timeout: number): typeof ServerResponse {
   return class<Request extends IncomingMessage> extends ServerResponse<Request> {
     override writeHead(status: number, reason?: string, headers?: AnswerHeaders): this
     override writeHead(status: number, headers?: AnswerHeaders): this
@@ -49,7 +49,7 @@ export function responsesWithLingeringClose(patience: number): typeof ServerResp
       reasonOrHeaders?: string | AnswerHeaders,
       headers?: AnswerHeaders,
     ): this {
-      if (hasBody(this.req) && !this.req.readableEnded) answerBeforeBody(this.req, this, patience)
+      if (hasBody(this.req) && !this.req.readableEnded) answerBeforeBody(this.req, this, timeout)
       return typeof reasonOrHeaders === 'string'
         ? super.writeHead(status, reasonOrHeaders, headers)
         : super.writeHead(status, reasonOrHeaders ?? headers)
@@ -64,7 +64,7 @@ function hasBody({ headers }: IncomingMessage): boolean {
 }
 
 /** Prepares an answer that is sent before the end of the request's body. Call it before the head is written. */
-function answerBeforeBody(request: IncomingMessage, response: ServerResponse, patience: number): void {
+function answerBeforeBody(request: IncomingMessage, response: ServerResponse, timeout: number): void {
   const { socket } = request
   const declared = Number(request.headers['content-length'] ?? Number.POSITIVE_INFINITY)
   if (isBodyAborted(request) || (!request.complete && declared > WORTH_READING))
@@ -74,7 +74,7 @@ function answerBeforeBody(request: IncomingMessage, response: ServerResponse, pa
     // The handler may have stopped reading. Unread data would block the next request of the connection.
     request.unpipe().resume()
     if (request.complete || isClosing(socket)) return
-    const timer = setTimeout(() => socket.destroy(), patience)
+    const timer = setTimeout(() => socket.destroy(), timeout)
     for (const event of ['end', 'close']) request.once(event, () => clearTimeout(timer))
   })
 }

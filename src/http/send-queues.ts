@@ -26,7 +26,7 @@ async function readTable(
     const lines = `${rest}${chunk}`.split('\n')
     rest = lines.pop() ?? ''
     for (const line of lines) {
-      // sl, local address, remote address, state, tx_queue:rx_queue, timer, retransmissions, uid, time-out, inode.
+      // sl, local address, remote address, state, tx_queue:rx_queue, timer, retransmissions, uid, timeout, inode.
       const columns = line.trim().split(/\s+/)
       const descriptor = byInode.get(Number(columns[9]))
       if (descriptor !== undefined) queues.set(descriptor, Number.parseInt(columns[4] ?? '', 16))

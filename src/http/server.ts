@@ -43,7 +43,7 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
     maxHeaderSize: MAX_HEADER_BYTES,
     requireHostHeader: false,
     headersTimeout: timeouts.headers,
-    // The code that reads a body has its own time-out: a large push may take longer than any common limit.
+    // The code that reads a body has its own timeout: a large push may take longer than any common limit.
     requestTimeout: 0,
     keepAliveTimeout: timeouts.idle,
     connectionsCheckingInterval: 500,

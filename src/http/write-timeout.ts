@@ -2,13 +2,13 @@ import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
 import { sendQueues } from './send-queues.ts'
 
-/** Bytes of a waiting answer that a client must receive in each time-out: 1 KB/s with the default of 30 s. */
+/** Bytes of a waiting answer that a client must receive in each timeout: 1 KB/s with the default of 30 s. */
 const BYTES = 30 * 1024
 /** The largest segment: a receiving system may report only in steps of this size that its program has read data. */
 const STEP = 64 * 1024
-/** Time-outs by which a client may be behind. At twice the lowest rate the first step is reported after 1.07 of them. */
+/** Timeouts by which a client may be behind. At twice the lowest rate the first step is reported after 1.07 of them. */
 const ALLOWED = 4 / 3
-/** Number of sweeps in each time-out. */
+/** Number of sweeps in each timeout. */
 const SWEEPS = 15
 
 /** A connection on which bytes wait to be sent. */

@@ -119,7 +119,7 @@ export async function removeOrphans({ kysely }: Engine): Promise<string[]> {
         ? sql`update ${sql.table(table)} set ${sql.ref(column)} = null`
         : sql`delete from ${sql.table(table)}`
       await sql`${remove} where ${isOrphaned(reference)}`.execute(db)
-      found.push(...orphans.map((text) => (clears ? `${text} (the rows are kept without it)` : text)))
+      found.push(...orphans.map((text) => (clears ? `${text} (reference cleared, rows kept)` : text)))
     }
     return found
   })
@@ -137,7 +137,7 @@ async function findOrphans(db: Kysely<Tables>, reference: Reference): Promise<st
     where ${isOrphaned(reference)}
     group by ${sql.ref(column)} order by ${sql.ref(column)}`.execute(db)
   return rows.map(
-    ({ parent, rows }) => `${table}: ${rows} rows with the ${column} ${parent}, which is not in ${parents}`,
+    ({ parent, rows }) => `${table}: ${column} ${parent} does not exist in ${parents} (rows: ${rows})`,
   )
 }
 

@@ -15,10 +15,12 @@ export function checkAccount(dataDir: string, command: string, self = process.ge
   if (self !== 0 && canWrite(dataDir)) return
   const name = accountName(stats.uid)
   const problem =
-    self === 0 ? 'root would leave files there that it cannot write' : 'this account cannot write there'
+    self === 0
+      ? 'root would leave files there that the service cannot write'
+      : 'this account cannot write there'
   throw new RuleViolation(
     `${dataDir} belongs to the account ${name ?? stats.uid}, and ${problem}. ` +
-      `Run it as that account: sudo -u ${name ?? `'#${stats.uid}'`} ${command}`,
+      `Run the command as that account: sudo -u ${name ?? `'#${stats.uid}'`} ${command}`,
   )
 }
 

@@ -48,8 +48,8 @@ create trigger copy_to_partitions after insert or update or delete on statuses
   for each row execute function copy_to_partitions();
 commit;
 
--- 3. Copies the rows that were there before, 2,000 at a time. The lock on the rows of a batch keeps a change of one of them
--- back until the batch is committed, so that the trigger meets the copy. A batch that met a deletion is repeated.
+-- 3. Copies existing rows, 2,000 at a time. Locking a batch delays changes to its rows until it is committed, so the trigger
+-- finds the copies. A batch that conflicts is repeated.
 create procedure copy_statuses() language plpgsql as $$
 declare
   last statuses%rowtype;
@@ -81,7 +81,7 @@ drop procedure copy_statuses;
 create temporary table copied as select clock_timestamp() as at;
 vacuum analyze statuses_partitioned;
 
--- 4. Both tables must be equal. One statement reads one snapshot, so that this may take its time.
+-- 4. Both tables must be equal. One statement reads one snapshot, so this may take long.
 do $$
 begin
   if exists (
@@ -92,7 +92,7 @@ begin
 end $$;
 
 -- 5. A transaction from before the end of the copy, such as a backup, would find rows missing in the new table: waits for it.
--- Then exchanges the tables. Tries again if the lock cannot be had in time.
+-- Then exchanges the tables. Retries if the lock times out.
 do $$
 begin
   while exists (
@@ -100,7 +100,7 @@ begin
     where pid <> pg_backend_pid() and datname = current_database() and xact_start < copied.at
       and backend_type = 'client backend'
   ) loop
-    -- PostgreSQL announces the end of a transaction to nobody, and shows one picture of them per transaction.
+    -- There is no notification of ended transactions, and pg_stat_activity is cached per transaction.
     perform pg_sleep(0.2), pg_stat_clear_snapshot();
   end loop;
   loop
@@ -123,9 +123,9 @@ end $$;
 drop function copy_to_partitions;
 drop table statuses_unpartitioned;
 
--- 7. Plans statements once for each connection: left alone, PostgreSQL would plan those of requests anew each time, which
--- takes longer than to execute them. Holds for new connections: restart the instances one after the other. Before
--- PostgreSQL 18, leave this step out on machines with many processors, where locks on all partitions cost more than planning.
+-- 7. Makes new connections plan each statement once. Otherwise PostgreSQL replans the statements of requests each time, which
+-- takes longer than executing them. Restart the instances one after the other. Before PostgreSQL 18, skip this on machines
+-- with many processors, where locks on all partitions cost more than planning.
 do $$
 begin
   execute format('alter role %I in database %I set plan_cache_mode = force_generic_plan', current_user, current_database());

@@ -8,7 +8,7 @@ import { repositoryPath } from './repositories.ts'
 import type { Permission } from './tables.ts'
 import { limitColumns, NO_LIMITS, readLimits, type TokenLimits } from './token-limits.ts'
 
-/** What the database knows of a caller and a repository. */
+/** A caller and a repository, as stored. */
 export interface Access {
   /** The address's failure budget; null: nothing failed lately. */
   failures: Failures | null
@@ -25,7 +25,7 @@ export interface Access {
     /** Stored with its reports. */
     reporterId: number | null
   } | null
-  /** null: no such repository, or none that the caller may read. Nothing here tells the two apart. */
+  /** null: no such repository, or none that the caller may read. The two are indistinguishable. */
   repository: RepositoryAccess | null
 }
 
@@ -55,8 +55,8 @@ export function accessRules(included: RawBuilder<boolean> = sql`true`) {
   return {
     mayRead,
     /**
-     * The same, and the repository is the one that was named, not one that was read in its place. One expression of all
-     * columns, so that a database can decide only when it has read all of them, and look nothing up by it.
+     * The same, but only for the named repository, not for its stand-in. One expression over all columns, so that the
+     * database decides only after it has read them and cannot use an index for it.
      */
     mayReadNamed: sql<boolean>`case when ${mayRead} then repositories.id - coalesce(named.id, 0) end = 0`,
     permission: sql<Permission | null>`case when ${included} then
@@ -70,21 +70,20 @@ const included = sql<boolean>`(tokens.repositories is null
 const { mayReadNamed, permission } = accessRules(included)
 
 /**
- * Who asks for which repository with what right, in one statement.
+ * Returns functions that read a caller's token, access and failure budget in one statement.
  *
- * A private repository and a missing one give the same row, so that whatever follows does the same work for both. The
- * database does too: where the name leads to no repository, it reads the row of another one and drops it, or the time
- * that reading takes would tell that there is a repository of that name.
+ * A private repository and a missing one produce the same row, and the database does the same work for both: for an unknown
+ * name it reads and discards another repository's row. Otherwise the response time would reveal which names exist.
  */
 export function accessStore(engine: Engine, folder: string) {
   const now = sql<number>`${sql.raw(engine.dialect.now)}`
-  /** Read in place of a repository that is not there. Any that exists will do. */
+  /** Id of the repository that is read in place of a missing one. */
   let standIn = 1
   const look = prepare<{ address: string; hash: string; owner: string; name: string; standIn: number }>()(
     (p) =>
       engine.kysely
-        // One row whatever is missing, so that one statement answers for token and repository alike. The parameters are
-        // here because SQLite plans a statement anew for each value of a parameter in the condition of a join.
+        // Always one row, so one statement covers token and repository. The parameters are here because SQLite replans a
+        // statement for each value of a parameter in a join condition.
         .selectFrom(
           sql<{
             address: string
@@ -142,7 +141,7 @@ export function accessStore(engine: Engine, folder: string) {
     /**
      * @param address whose failure budget is looked up along the way; null: nobody's
      * @param hash of the token; null for an anonymous caller
-     * @param owner as sent, as is `name`: one that breaks the rules is a repository that is not there
+     * @param owner as sent, like `name`; an invalid name counts as a missing repository
      */
     async look(address: string | null, hash: string | null, owner: string, name: string): Promise<Access> {
       const possible = isOwnerName(owner) && isName(name)
@@ -159,7 +158,7 @@ export function accessStore(engine: Engine, folder: string) {
         variant: `${params.hash} ${params.owner}/${params.name}`,
         cacheable: hasNoFailures,
       })
-      if (!row) throw new Error('one row was asked for')
+      if (!row) throw new Error('the query must return one row')
       const access = accessOf(row)
       if (access.repository !== null) standIn = access.repository.id
       return access

@@ -3,9 +3,9 @@ import type { Engine } from './engine.ts'
 import { prepare } from './prepared.ts'
 import type { StatusState } from './tables.ts'
 
-/** Commits of a matrix at most. */
+/** Maximum number of commits in a matrix. */
 export const MATRIX_COMMITS = 30
-/** Contexts of a matrix at most. */
+/** Maximum number of contexts in a matrix. */
 const MATRIX_CONTEXTS = 50
 
 /** The status of one context of one commit. */
@@ -78,7 +78,7 @@ export function checkMatrix(engine: Engine) {
     return kysely.selectFrom(rows.as('ends')).selectAll()
   })
 
-  /** Ranks the contexts after one, up to another one. Returns the first ones. */
+  /** Returns a query that ranks the contexts of a range and returns the first ones. */
   const rankQuery = <Range extends Commits & { after: string }>(upTo: (p: Range) => RawBuilder<unknown>) =>
     prepare<Range>()((p) => {
       // The newest completed status of a context decides: its position and its rank are one number.

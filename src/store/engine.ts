@@ -48,20 +48,20 @@ export interface Engine {
   ): Promise<Row | null>
   /**
    * Returns a value that changes whenever something other than `write` and `writeLimited` of this engine has changed the
-   * database; undefined if that cannot be told now. Only where this costs next to nothing.
+   * database; undefined if unknown. Missing where this would be expensive.
    */
   foreignChanges?(): unknown
   /** Writes something tiny that changes nothing, and waits until it is on disk. @throws StoreUnavailable */
   probe(): Promise<void>
   /** Runs `work` while no other process migrates, in one transaction. */
   exclusively(work: (db: Kysely<Tables>) => Promise<void>): Promise<void>
-  /** The highest id that a table with numbered rows ever gave out, 0 when none. */
+  /** Returns the highest id that the table ever assigned; 0 if none. */
   lastId(db: Kysely<Tables>, table: string): Promise<number>
-  /** Sees to it that the table never gives out an id up to this one. */
+  /** Makes sure that the table only assigns ids above this one. */
   setLastId(db: Kysely<Tables>, table: string, id: number): Promise<void>
-  /** What the database finds wrong with its own files, where it can be asked; a sentence for each. */
+  /** Returns what the database reports about its own files, one sentence per problem; missing if it has no such check. */
   checkFiles?(): Promise<string[]>
-  /** Where connections are shared by a pool: how many there are. */
+  /** Returns the number of pooled connections; missing without a pool. */
   pool?(): PoolFigures
   close(): Promise<void>
 }
@@ -70,13 +70,13 @@ export interface Engine {
 export interface LimitedWrite<Params, Row> {
   /** Rows that a group may have. */
   limit: number
-  /** Adds the row, or replaces it where it is there. */
+  /** Inserts the row, or replaces an existing one. */
   upsert: Prepared<Params, Row>
   /** As `upsert`, but returns no row if the group would exceed `limit`. With the limit 0 it only replaces rows. */
   upsertWithin: Prepared<Params & { limit: number }, Row>
-  /** Returns no row where there is none to replace. */
+  /** Returns no row if there is nothing to replace. */
   replace: Prepared<Params, Row>
-  /** Counts the group, no further than to the limit. */
+  /** Counts the group, up to the limit. */
   count: Prepared<Params, { rows: number }>
   /** Whether `upsert` has added the row that it returned. */
   isNew(row: Row, params: Params): boolean
@@ -106,7 +106,7 @@ export interface DialectSql {
   integer: string
   /** Text that sorts by code points. */
   text: string
-  /** After the columns of a table whose rows lie in the order of its primary key, where the dialect can. */
+  /** After the columns of a table whose rows lie in the order of its primary key, if the dialect supports it. */
   clustered: string
   /** The larger of two numbers. */
   greatest: 'max' | 'greatest'
@@ -118,12 +118,12 @@ export interface DialectSql {
   json: { elements: string; array: string; aggregate: string }
 }
 
-/** A row refers to another one that is not there, or no longer. Nothing was written. */
+/** A row refers to one that does not exist. Nothing was written. */
 export class ForeignKeyViolation extends Error {
   override name = 'ForeignKeyViolation'
 }
 
-/** The database is away, full or locked for too long; trying again later may help. */
+/** The database is unreachable, full or locked for too long; trying again later may help. */
 export class StoreUnavailable extends Error {
   override name = 'StoreUnavailable'
 }

@@ -30,22 +30,22 @@ export interface FailedAttempt {
 export interface Reservation {
   /** Turns the reservation into a failure. @returns null: it has expired, and the budget has no room left */
   fail(attempt: FailedAttempt): Promise<Failures | null>
-  /** Gives the place back. */
+  /** Releases the reservation. */
   release(): Promise<void>
 }
 
-/** Live rows at most; beyond that the ones that end soonest go. */
-const MOST = 100_000
-/** A process makes room for so many new addresses at once, since counting rows is too slow to do for each. */
-const ROOM = 100
+/** Maximum number of live rows. Beyond it, those that end soonest are removed. */
+const MAX_ROWS = 100_000
+/** Number of new addresses between two trims, because counting rows for each is too slow. */
+const TRIM_INTERVAL = 100
 /**
  * Milliseconds until a reservation expires because its process has crashed. Finding a user, comparing a password and
  * writing the outcome takes a few seconds at worst.
  */
 export const RESERVATION_LIFETIME = 60_000
 /**
- * Rows that end this many milliseconds later than any window can are removed. Less would also remove rows of statements
- * that began after the one that removes them.
+ * Milliseconds. Rows that end later than a window can by more than this are removed. A smaller value would also remove rows
+ * of statements that began later.
  */
 const SET_BACK = 60_000
 
@@ -63,7 +63,7 @@ export function failureColumns(dialect: DialectSql) {
 }
 
 /**
- * Failed authentication attempts by address, counted by the database, so that all processes share them.
+ * Returns functions that count failed authentication attempts by address in the database, so that all processes share them.
  *
  * The row of an address holds its failures and its reservations, so that one statement compares their sum with the limit
  * and changes it:
@@ -71,7 +71,7 @@ export function failureColumns(dialect: DialectSql) {
  * ```
  *             failures + reservations < limit
  *   attempt ───────────────────────────────────▶ reserved ──┬── wrong ───▶ failure
- *      │                                                    ├── right ───▶ given back
+ *      │                                                    ├── right ───▶ released
  *      └── otherwise: nothing changes                       └── crash ───▶ expired
  * ```
  *
@@ -173,7 +173,7 @@ export function failureStore(engine: Engine, audit: Audit) {
       .selectFrom('auth_failures')
       .select((eb) => eb.fn.countAll<number>().as('rows'))
       .executeTakeFirstOrThrow()
-    const surplus = Number(rows) - (MOST - ROOM)
+    const surplus = Number(rows) - (MAX_ROWS - TRIM_INTERVAL)
     if (surplus <= 0) return
     await kysely
       .deleteFrom('auth_failures')
@@ -186,7 +186,7 @@ export function failureStore(engine: Engine, audit: Audit) {
   /** Trims the table now and then. Called for each address that may be new. */
   async function added(limits: FailureLimits): Promise<void> {
     if (--addedUntilTrim >= 0) return
-    addedUntilTrim = ROOM
+    addedUntilTrim = TRIM_INTERVAL
     // What was counted or reserved stands: the next new address tries again.
     await trim(limits).catch(() => {
       addedUntilTrim = 0
@@ -290,7 +290,7 @@ export function failureStore(engine: Engine, audit: Audit) {
       return Number(rows)
     },
 
-    /** Forgets the address's failures; attempts under way keep their places. @returns whether there were any failures */
+    /** Forgets the address's failures; attempts in progress keep their reservations. @returns whether there were any failures */
     lift(address: string): Promise<boolean> {
       return audit.transaction(async (db, record) => {
         const lifted = await db

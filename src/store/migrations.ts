@@ -183,7 +183,7 @@ export async function appliedMigrations(db: Kysely<Tables>): Promise<Set<string>
     const foreign = tables.filter(isInTheWay).map(({ name }) => name)
     if (foreign.length === 0) return new Set()
     throw new UnknownSchema(
-      `the database belongs to another program: it holds ${foreign.slice(0, 5).join(', ')}. Name another one, or an empty one`,
+      `the database belongs to another program: it contains ${foreign.slice(0, 5).join(', ')}. Use the server's database or an empty one`,
     )
   }
   const rows = await db.selectFrom('schema_migrations').select('name').orderBy('name').execute()
@@ -191,7 +191,7 @@ export async function appliedMigrations(db: Kysely<Tables>): Promise<Set<string>
   const unknown = names.filter((name) => !Object.hasOwn(migrations, name))
   if (unknown.length === 0) return new Set(names)
   throw new UnknownSchema(
-    `a newer version has migrated the database: this one does not know ${unknown.join(', ')}. ` +
+    `the database was migrated by a newer version (unknown: ${unknown.join(', ')}). ` +
       'Install that version again, or restore a backup from before the upgrade into an empty database',
   )
 }

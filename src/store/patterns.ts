@@ -1,17 +1,17 @@
 import { RuleViolation } from './rule-violation.ts'
 
-/** Most patterns of contexts in one list. */
+/** Maximum number of context patterns in one list. */
 const MAX_PATTERNS = 20
 const MAX_PATTERN_LENGTH = 255
 
-/** Checks a list of patterns of contexts. @throws RuleViolation if there are too many, or as `checkPattern` */
+/** Checks a list of context patterns. @throws RuleViolation if there are too many, or as `checkPattern` */
 export function checkPatterns(what: string, patterns: readonly string[]): void {
   if (patterns.length > MAX_PATTERNS)
     throw new RuleViolation(`${patterns.length} ${what}s; at most ${MAX_PATTERNS} are allowed`)
   for (const pattern of patterns) checkPattern(what, pattern)
 }
 
-/** Checks a pattern of contexts or branches, counted in code points. @throws RuleViolation if it is invalid */
+/** Checks a context or branch pattern, counted in code points. @throws RuleViolation if it is invalid */
 export function checkPattern(what: string, pattern: string): void {
   const length = [...pattern].length
   if (length === 0) throw new RuleViolation(`the ${what} is empty`)
@@ -20,7 +20,7 @@ export function checkPattern(what: string, pattern: string): void {
       `the ${what} is ${length} characters long; at most ${MAX_PATTERN_LENGTH} are allowed`,
     )
   if (!pattern.isWellFormed() || pattern.includes('\0'))
-    throw new RuleViolation(`the ${what} contains a character that no name can have`)
+    throw new RuleViolation(`the ${what} must not contain U+0000 or a lone surrogate`)
 }
 
 /** Returns the patterns in a stored JSON array; null if it is not one, or empty. */

@@ -186,7 +186,7 @@ export function repositoryStore({ kysely }: Engine, folder: string, audit: Audit
           .select(['id', 'name'])
           .where('id', '=', userId)
           .executeTakeFirst()
-        if (!user) throw new RuleViolation('the user was deleted')
+        if (!user) throw new RuleViolation('the user was deleted in the meantime; nothing was changed')
         const key = { repository_id: repository.id, user_id: user.id }
         const before = await db
           .selectFrom('collaborators')

@@ -13,7 +13,7 @@ import { nowInSeconds } from './time.ts'
 export interface BranchRule {
   /** Matches names of branches without `refs/heads/`. `*` stands for any characters. */
   branchPattern: string
-  /** Patterns of contexts. Each must match a context of the commit, and every context that it matches must be `success`. */
+  /** Context patterns. Each must match a context of the commit, and every context that it matches must be `success`. */
   required: string[]
   /** Names of the users who may push to these branches without the checks. */
   bypass: string[]
@@ -83,7 +83,7 @@ export function ruleStore(engine: Engine, audit: Audit) {
      * @throws RuleViolation if it exceeds a limit or a pattern is invalid
      */
     async set({ id, owner, name }: NamedRepository, rule: NewBranchRule): Promise<void> {
-      const { branchPattern, required, bypass } = checked(rule)
+      const { branchPattern, required, bypass } = validateRule(rule)
       await audit.transaction(async (db, record) => {
         const row = await db
           .insertInto('branch_rules')
@@ -216,7 +216,7 @@ function appliedRule(rows: readonly RuleRow[]): AppliedRule {
 }
 
 /** Returns the rule without duplicates. @throws RuleViolation if it breaks a limit */
-function checked({ branchPattern, required, bypass }: NewBranchRule): NewBranchRule {
+function validateRule({ branchPattern, required, bypass }: NewBranchRule): NewBranchRule {
   if (branchPattern.startsWith('refs/heads/'))
     throw new RuleViolation(`branch pattern "${branchPattern}": leave out "refs/heads/"`)
   const rule = {

@@ -1,14 +1,14 @@
 import { type OnConflictBuilder, sql } from 'kysely'
 import { ADMINISTRATOR, type Audit, repositoryNameOf } from './audit.ts'
+import { contextSnapshots } from './context-snapshots.ts'
 import { type Engine, ForeignKeyViolation, type LimitedWrite } from './engine.ts'
 import { newId } from './ids.ts'
 import { prepare } from './prepared.ts'
 import { RuleViolation } from './rule-violation.ts'
-import { type ReportedStatus, type StatusRow, statusColumns, statusParts } from './status-parts.ts'
+import { type ReportedStatus, type StatusRow, statusBatches, statusColumns } from './status-batches.ts'
 import { type CommitKey, commitCacheKey, statusSummaries } from './status-summaries.ts'
 import type { StatusState, Tables } from './tables.ts'
 import { nowInSeconds } from './time.ts'
-import { waitedContents } from './waited-contents.ts'
 
 export type { CommitKey, ReportedStatus, StatusRow }
 
@@ -23,17 +23,17 @@ export interface Report {
   reporterId?: number | null
 }
 
-/** Statuses that are read and answered at once, however large each of them is: that takes some milliseconds. */
-const FEW = 256
+/** Statuses that are read without slices. That takes some milliseconds at most, however large each of them is. */
+const UNSLICED_ROWS = 256
 
 /** The commit has as many contexts as it may, so one more is not stored. */
 export class TooManyContexts extends Error {
   override name = 'TooManyContexts'
 
-  /** @param limit most contexts of a commit */
+  /** @param limit maximum number of contexts of a commit */
   constructor(limit: number) {
     super(
-      `context: this commit already has the most contexts allowed (${limit}). Report to one of them instead.`,
+      `context: this commit already has ${limit} contexts, the maximum. Report to an existing one instead.`,
     )
   }
 }
@@ -64,7 +64,7 @@ function rowOf(report: ReportValues) {
 }
 
 /**
- * Statuses: at most one for each context of a commit, the latest report.
+ * Returns functions that manage statuses: one per context of a commit, the latest report.
  *
  * @param maxContexts contexts that a commit may have
  */
@@ -145,15 +145,15 @@ export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
       .where('repository_id', '=', repositoryId)
       .where('sha', '=', sha)
       .orderBy('context')
-  const ofCommit = prepare<CommitKey>()((p) => allOf(p).limit(FEW + 1))
+  const ofCommit = prepare<CommitKey>()((p) => allOf(p).limit(UNSLICED_ROWS + 1))
   const ofLargeCommit = prepare<CommitKey>()(allOf)
 
   const any = prepare<CommitKey>()((p) => contextsOf(p).limit(1))
 
   return {
     ...statusSummaries(engine),
-    ...statusParts(engine),
-    ...waitedContents(engine),
+    ...statusBatches(engine),
+    ...contextSnapshots(engine),
 
     /**
      * Stores a report. The latest committed one wins; it keeps the `id` and `created_at` of the first, and
@@ -185,7 +185,7 @@ export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
     async list(repositoryId: number, sha: string, admit?: () => Promise<void>): Promise<StatusRow[]> {
       const key = commitCacheKey({ repositoryId, sha })
       const rows = await engine.read(ofCommit, { repositoryId, sha }, { key })
-      if (rows.length <= FEW) return rows
+      if (rows.length <= UNSLICED_ROWS) return rows
       return engine.readLarge(ofLargeCommit, { repositoryId, sha }, key, admit)
     },
 

@@ -17,7 +17,7 @@ import { statusStore } from './statuses.ts'
 import { tokenStore } from './tokens.ts'
 import { userStore } from './users.ts'
 
-export type Store = ReturnType<typeof storeOver>
+export type Store = ReturnType<typeof createStore>
 
 export interface StoreOptions {
   /** Folder of the SQLite database and of the repositories that the server creates. */
@@ -28,8 +28,8 @@ export interface StoreOptions {
   poolSize?: number
   /** Maximum number of contexts of a commit, 2,000 by default. */
   maxContexts?: number
-  /** Removes the time limit on statements, for the administrator's commands. */
-  patient?: boolean
+  /** Whether statements have a time limit; true by default. The administrator's commands have none. */
+  statementTimeout?: boolean
   /** Whether to create a database that does not exist; true by default. */
   create?: boolean
   /** Receives each audit event of this process after it has been committed. */
@@ -67,7 +67,7 @@ async function openAndMigrate(options: StoreOptions, place: string): Promise<Sto
     if (!create && (await appliedMigrations(engine.kysely)).size === 0)
       throw new NoDatabase(`${place} is empty: it is not a database of the server`)
     await migrate(engine)
-    return storeOver(engine, join(dataDir, 'repositories'), maxContexts, onEvent)
+    return createStore(engine, join(dataDir, 'repositories'), maxContexts, onEvent)
   } catch (error) {
     // On a full disk, closing fails too. The first error names the reason.
     await engine.close().catch(() => {})
@@ -88,11 +88,11 @@ function databaseFile(dataDir: string): string {
 
 /** Opens the database without migrating it. @throws StoreUnavailable if it cannot be opened */
 export async function openEngine(options: StoreOptions): Promise<Engine> {
-  const { dataDir, databaseUrl, poolSize = 10, patient = false } = options
+  const { dataDir, databaseUrl, poolSize = 10, statementTimeout = true } = options
   // Loads only the driver that is needed, which takes a while.
   if (databaseUrl) {
     const { openPostgres } = await import('./postgres/engine.ts')
-    return openPostgres({ url: databaseUrl, poolSize, patient })
+    return openPostgres({ url: databaseUrl, poolSize, statementTimeout })
   }
   const { openSqlite } = await import('./sqlite/engine.ts')
   return openSqlite(databaseFile(dataDir))
@@ -101,8 +101,8 @@ export async function openEngine(options: StoreOptions): Promise<Engine> {
 /** Default maximum number of contexts of a commit. */
 const MAX_CONTEXTS = 2_000
 
-/** Returns everything that the server does with a database. @param repositories folder of the repositories that it creates */
-export function storeOver(
+/** Creates a store on an open database. @param repositories folder of the repositories that it creates */
+export function createStore(
   engine: Engine,
   repositories: string,
   maxContexts = MAX_CONTEXTS,

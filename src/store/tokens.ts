@@ -39,7 +39,7 @@ export function tokenStore({ kysely, dialect }: Engine, audit: Audit) {
       checkPatterns('context pattern', limits.contexts ?? [])
       return audit.transaction(async (db, record) => {
         const user = await findUser(db, token.userId)
-        if (!user) throw new RuleViolation('the user was deleted')
+        if (!user) throw new RuleViolation('the user was deleted in the meantime; nothing was changed')
         const id = randomBytes(8).toString('hex')
         const reporter = await db
           .insertInto('reporters')

@@ -1,23 +1,23 @@
 /** How much a `FairQueue` admits. Counts are of callers, the time is in milliseconds. */
 export interface FairQueueLimits {
   /** Callers admitted at a time. */
-  places: number
+  slots: number
   /** Callers of one client admitted at a time. */
-  placesPerClient: number
-  /** Callers that wait for a place. When this many wait, the client with the most waiting callers loses one. */
+  slotsPerClient: number
+  /** Callers that wait for a slot. When this many wait, the client with the most waiting callers loses one. */
   waiting: number
-  /** Callers of one client that wait for a place. */
+  /** Callers of one client that wait for a slot. */
   waitingPerClient: number
   /** Longest wait. */
   timeout: number
 }
 
-/** Thrown when a caller gets no place: too many callers wait, or it waited too long. */
+/** Thrown when a caller gets no slot: too many callers wait, or it waited too long. */
 export class QueueFull extends Error {
   override readonly name = 'QueueFull'
 }
 
-const TOO_MANY = 'too many callers wait for a place'
+const TOO_MANY = 'too many callers are waiting for a slot'
 
 interface Waiter {
   admit(): void
@@ -25,14 +25,14 @@ interface Waiter {
 }
 
 /**
- * Shares a fixed number of places between clients, so that no client can keep the others out.
+ * Shares a fixed number of slots between clients, so that no client can keep the others out.
  *
  * Callers of one client are admitted in order of arrival. Clients that wait take turns, and one that already holds
- * `placesPerClient` is skipped. When the waiting room is full, a new caller replaces the last caller of the client with the
+ * `slotsPerClient` is skipped. When the waiting room is full, a new caller replaces the last caller of the client with the
  * most waiting callers, unless its own client has as many. So no client can fill the waiting room and block the others.
  *
  * ```
- *            places left and own share not used up
+ *         slots are left and own share is not used up
  *   enter ─────────────────────────────────────────────▶ admitted ── release ──▶ gone
  *     │                                                     ▲
  *     │ otherwise, while the waiting room has space         │ its turn
@@ -41,7 +41,7 @@ interface Waiter {
  *     └── waiting room full ──▶ refused ◀───────────┘
  * ```
  *
- * Invariant: a caller waits only while all places are taken or its client holds its whole share.
+ * Invariant: a caller waits only while all slots are taken or its client holds its whole share.
  */
 export class FairQueue {
   readonly #limits: FairQueueLimits
@@ -55,27 +55,27 @@ export class FairQueue {
     this.#limits = limits
   }
 
-  /** Number of callers that hold a place. */
+  /** Number of callers that hold a slot. */
   get taken(): number {
     return this.#taken
   }
 
-  /** Number of callers that wait for a place. */
+  /** Number of callers that wait for a slot. */
   get waiting(): number {
     return this.#waiting
   }
 
   /**
-   * Waits for a place.
+   * Waits for a slot.
    *
-   * @param client key of the client; callers with the same key share one client's places
+   * @param client key of the client; callers with the same key share one client's slots
    * @param signal stops waiting when it aborts
-   * @returns a function that releases the place; later calls have no effect
+   * @returns a function that releases the slot; later calls have no effect
    * @throws QueueFull, or the signal's reason
    */
   async enter(client: string, signal?: AbortSignal): Promise<() => void> {
     signal?.throwIfAborted()
-    if (!this.#hasPlaceFor(client)) await this.#wait(client, signal)
+    if (!this.#hasSlotFor(client)) await this.#wait(client, signal)
     else this.#take(client)
     let held = true
     return () => {
@@ -84,7 +84,7 @@ export class FairQueue {
     }
   }
 
-  /** Runs `work` in a place and releases the place when it settles. See `enter`. */
+  /** Runs `work` in a slot and releases the slot when it settles. See `enter`. */
   async run<T>(client: string, work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     const release = await this.enter(client, signal)
     try {
@@ -94,13 +94,13 @@ export class FairQueue {
     }
   }
 
-  /** Refuses all waiting callers of the client. Callers that hold a place keep it. */
+  /** Refuses all waiting callers of the client. Callers that hold a slot keep it. */
   dismiss(client: string, reason: Error): void {
     for (const waiter of [...(this.#queues.get(client) ?? [])]) waiter.refuse(reason)
   }
 
-  #hasPlaceFor(client: string): boolean {
-    return this.#taken < this.#limits.places && (this.#held.get(client) ?? 0) < this.#limits.placesPerClient
+  #hasSlotFor(client: string): boolean {
+    return this.#taken < this.#limits.slots && (this.#held.get(client) ?? 0) < this.#limits.slotsPerClient
   }
 
   #take(client: string): void {
@@ -141,7 +141,7 @@ export class FairQueue {
         },
       }
       const abort = () => waiter.refuse(signal?.reason)
-      const timer = setTimeout(() => waiter.refuse(new QueueFull('no place became free in time')), timeout)
+      const timer = setTimeout(() => waiter.refuse(new QueueFull('no slot became free in time')), timeout)
       signal?.addEventListener('abort', abort, { once: true })
       queue.add(waiter)
       this.#queues.set(client, queue)
@@ -161,7 +161,7 @@ export class FairQueue {
   #admitNext(): void {
     for (const [client, queue] of this.#queues) {
       const [first] = queue
-      if (first === undefined || !this.#hasPlaceFor(client)) continue
+      if (first === undefined || !this.#hasSlotFor(client)) continue
       this.#take(client)
       first.admit()
       // Move the client behind the others: it has had its turn.

@@ -1,7 +1,7 @@
 /**
- * Returns a function that tells whether a pattern matches a whole text. `*` stands for any characters, `/` and none included; everything else
- * is compared exactly, code point by code point. Both must be well-formed Unicode, or a `*` could match half of a
- * surrogate pair.
+ * Returns a function that tests whether a pattern matches a whole text. `*` matches any number of characters, including none
+ * and `/`; everything else is compared exactly, code point by code point. Both must be well-formed Unicode, or a `*` could
+ * match half of a surrogate pair.
  *
  * Never backtracks: the first place where a part occurs leaves the most room for the parts after it.
  */

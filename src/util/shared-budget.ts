@@ -29,8 +29,8 @@ export class SharedBudget {
     return true
   }
 
-  /** Returns `amount` of what the client has taken to the budget. */
-  giveBack(client: string, amount: number): void {
+  /** Releases `amount` of what the client holds. */
+  release(client: string, amount: number): void {
     const held = (this.#held.get(client) ?? 0) - amount
     this.#taken -= amount
     if (held > 0) this.#held.set(client, held)
@@ -41,7 +41,7 @@ export class SharedBudget {
 /**
  * Takes an amount of each budget for a client, or of none of them.
  *
- * @returns a function that gives all of it back; null if a budget refuses
+ * @returns a function that releases all of it; null if a budget refuses
  */
 export function takeAll(
   client: string,
@@ -49,10 +49,10 @@ export function takeAll(
 ): (() => void) | null {
   const refused = amounts.findIndex(([budget, amount]) => !budget.take(client, amount))
   const taken = refused === -1 ? amounts : amounts.slice(0, refused)
-  const giveBack = () => {
-    for (const [budget, amount] of taken) budget.giveBack(client, amount)
+  const release = () => {
+    for (const [budget, amount] of taken) budget.release(client, amount)
   }
-  if (refused === -1) return giveBack
-  giveBack()
+  if (refused === -1) return release
+  release()
   return null
 }

@@ -40,7 +40,7 @@ export async function checksPage(app: FastifyInstance, options: ChecksPageOption
     const asked = firstOf(request.query.ref)
     const found = asked === '' ? null : await options.refs.find(repository, refs, asked, ...visit)
     if (asked !== '' && !found)
-      throw new ServiceError('commit_unknown', 'This repository has no branch or tag of this name.')
+      throw new ServiceError('commit_unknown', 'This repository has no branch or tag with this name.')
     const ref = found ?? headOf(refs)
     const from = ref && { first: ref.sha }
     const history = from ? await commitLog.history(repository, from, ...visit) : { commits: [] }

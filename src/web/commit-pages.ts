@@ -174,10 +174,10 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
       async *read(states) {
         let after = ''
         for (;;) {
-          const part = await store.statuses.listPartByState(commit, states, after, STATUSES)
-          yield part
-          const last = part.at(-1)
-          if (part.length < STATUSES || last === undefined) return
+          const batch = await store.statuses.listBatchByState(commit, states, after, STATUSES)
+          yield batch
+          const last = batch.at(-1)
+          if (batch.length < STATUSES || last === undefined) return
           after = last.context
           await scheduler.step(request)
         }
@@ -185,7 +185,7 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     }
   }
 
-  /** Returns which contexts the rules of branches require. Reads nothing where there are no rules. */
+  /** Returns which contexts the branch rules require. Reads nothing if there are no rules. */
   async function requiredOf(
     request: FastifyRequest,
     rules: readonly AppliedRule[],

@@ -46,7 +46,7 @@ export async function* commitView(view: CommitView): AsyncGenerator<Html> {
   ${details ? byline(repository, details) : ''}
   ${refLinks(repository, view.refs)}
   ${details === undefined ? html`<span class="faint">no longer in git</span>` : ''}
-  ${details === null ? html`<span class="faint">The repository’s files cannot be opened at present.</span>` : ''}
+  ${details === null ? html`<span class="faint">The repository’s files cannot be opened right now.</span>` : ''}
 </div>
 ${details && messageOf(details) !== '' ? messageView(details) : ''}
 ${total >= FILTERED_FROM || isFiltered(filter) ? filterForm(filter) : ''}

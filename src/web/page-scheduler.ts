@@ -4,13 +4,13 @@ import { FairQueue, type FairQueueLimits } from '../util/fair-queue.ts'
 
 /** Limits of requests that wait to start; further ones are refused. Times are in milliseconds. */
 const START: FairQueueLimits = {
-  places: 1,
-  placesPerClient: 1,
+  slots: 1,
+  slotsPerClient: 1,
   waiting: 1_000,
   waitingPerClient: 250,
   timeout: 10_000,
 }
-/** Limits of pages that have started: none is refused half-way in favour of a later one. */
+/** Limits of pages that have started: none is refused half-way in favor of a later one. */
 const STEP: FairQueueLimits = {
   ...START,
   waiting: Number.POSITIVE_INFINITY,
@@ -19,7 +19,7 @@ const STEP: FairQueueLimits = {
 }
 
 /** Limits of pages whose answer is being prepared: they may wait for git. */
-const PREPARE: FairQueueLimits = { ...START, places: 500, placesPerClient: 100 }
+const PREPARE: FairQueueLimits = { ...START, slots: 500, slotsPerClient: 100 }
 
 /** Waits for the request's turn. @throws QueueFull; ServiceError `malformed_request` when the client has disconnected */
 type Wait = (request: FastifyRequest) => Promise<void>
@@ -27,7 +27,7 @@ type Wait = (request: FastifyRequest) => Promise<void>
 export interface PageScheduler {
   /** Waits until a page may start. */
   start: Wait
-  /** Waits for one of the places of pages in preparation. Returns a function that releases it; later calls do nothing. */
+  /** Waits for one of the slots of pages in preparation. Returns a function that releases it; later calls do nothing. */
   enter(request: FastifyRequest): Promise<() => void>
   /** Waits until a started page may run its next step. */
   step: Wait

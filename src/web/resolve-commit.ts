@@ -55,6 +55,6 @@ export async function resolveCommit(
   }
   throw new ServiceError(
     'field_invalid',
-    'No commit, branch or tag of this repository has this name. Commit ids may be cut to 7 or more hex digits.',
+    'This repository has no commit, branch or tag with this name. Commit ids may be abbreviated to 7 or more hex digits.',
   )
 }

@@ -132,7 +132,7 @@ function missingView(missing: [pattern: string, branchPatterns: string[]][]): Ht
     )}</tbody></table></div>${more > 0 ? html`<p class="faint">${more} more are not listed.</p>` : ''}</section>`
 }
 
-/** Renders the patterns of branches: three at most, then "and 4 more". */
+/** Renders branch patterns: at most three, then "and 4 more". */
 function branchNames(branchPatterns: readonly string[]): Html {
   const shown = branchPatterns
     .slice(0, 3)
@@ -141,7 +141,7 @@ function branchNames(branchPatterns: readonly string[]): Html {
   return html`${shown}${more > 0 ? ` and ${more} more` : ''}`
 }
 
-/** Renders that the rules of branches require a context. */
+/** Renders that branch rules require a context. */
 function requiredMark(branchPatterns: readonly string[] | undefined): Html | string {
   if (branchPatterns === undefined) return ''
   return html` <span class="badge required">required for ${branchNames(branchPatterns)}</span>`

@@ -16,7 +16,7 @@ export interface TokenForm {
   push: boolean
   /** Ids of the repositories to which it is limited; none: not limited. */
   repositories: ReadonlySet<number>
-  /** Patterns of contexts, one per line; empty: not limited. */
+  /** Context patterns, one per line; empty: not limited. */
   contexts: string
   /** A number of days, `date` or `none`. */
   expiry: string
@@ -58,10 +58,10 @@ export function readTokenForm(
   if (form.name === '') form.errors.name = 'Enter a name.'
   else if ([...form.name].length > MAX_NAME) form.errors.name = `Use at most ${MAX_NAME} characters.`
   else if (/[\p{Cc}\p{Cs}]/u.test(form.name)) form.errors.name = 'A name must not contain control characters.'
-  return { form, expiresAt: readExpiry(form, now), limits: readLimits(form, choices) }
+  return { form, expiresAt: readExpiry(form, now), limits: limitsFromForm(form, choices) }
 }
 
-function readLimits(form: TokenForm, choices: readonly { id: number }[]): TokenLimits {
+function limitsFromForm(form: TokenForm, choices: readonly { id: number }[]): TokenLimits {
   const { repositories, push, errors } = form
   const offered = new Set(choices.map(({ id }) => id))
   // Without those that are gone, a list could become empty, which would mean all.

@@ -20,7 +20,7 @@ interface TokenPagesOptions {
   publicUrl: string | null
 }
 
-/** Most repositories that the form offers. */
+/** Maximum number of repositories that the form offers. */
 const CHOICES = 500
 /** Number of repositories to search for a commit for the example. */
 const EXAMPLES = 10

@@ -140,27 +140,27 @@ t.test('handlers set the headers that the contract declares', async (t) => {
 
 t.test('a later answer takes the place of 304', async (t) => {
   const headers = { 'X-Total-Count': 0 }
-  const answer = (parcels: object[], later?: () => Promise<Answer>): Answer => ({
+  const answer = (parcels: object[], waitForChange?: () => Promise<Answer>): Answer => ({
     status: 200,
     body: parcels,
     headers,
-    ...(later && { later }),
+    ...(waitForChange && { waitForChange }),
   })
   const answers: Answer[] = []
   let asked = 0
-  const later = async () => {
+  const waitForChange = async () => {
     asked++
     return answers.shift() ?? answer([])
   }
   const app = await bindParcels(t, {
-    handlers: { ...parcelHandlers(), listParcels: async () => answer([], later) },
+    handlers: { ...parcelHandlers(), listParcels: async () => answer([], waitForChange) },
   })
   const { headers: first } = await app.inject(PARCELS)
   const known = { url: PARCELS, headers: { 'if-none-match': String(first.etag) } }
   t.equal((await app.inject({ ...known, headers: { 'if-none-match': 'W/"other"' } })).statusCode, 200)
   t.equal(asked, 0, 'not asked for where the caller has another answer, or none')
   t.equal((await app.inject(known)).statusCode, 304, 'the same, and no later one')
-  answers.push(answer([], later), answer([parcel], later))
+  answers.push(answer([], waitForChange), answer([parcel], waitForChange))
   const changed = await app.inject(known)
   t.same([changed.statusCode, changed.json()], [200, [parcel]])
   t.equal(asked, 3)

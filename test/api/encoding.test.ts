@@ -3,7 +3,7 @@ import { type Test, test } from 'tap'
 import { buildApp } from '../../src/app.ts'
 import { openCommitLookup } from '../../src/git/commit-lookup.ts'
 import type { Engine } from '../../src/store/engine.ts'
-import { storeOver } from '../../src/store/store.ts'
+import { createStore } from '../../src/store/store.ts'
 import { openTestStore, sqlite } from '../helpers/databases.ts'
 import { callerOf } from '../helpers/server.ts'
 
@@ -34,7 +34,7 @@ async function startCounting(t: Test) {
     read: async (...call) => observe(await store.engine.read(...call)),
     readLarge: async (...call) => observe(await store.engine.readLarge(...call)),
   }
-  const app = await buildApp({ store: storeOver(engine, join(options.dataDir, 'repositories')), lookup })
+  const app = await buildApp({ store: createStore(engine, join(options.dataDir, 'repositories')), lookup })
   t.teardown(async () => {
     await app.close()
     await lookup.close()

@@ -27,7 +27,7 @@ export interface Answer {
   status: number
   body: object | null
   headers?: Record<string, string | number>
-  later?(): Promise<Answer>
+  waitForChange?(): Promise<Answer>
 }
 
 /** Creates handlers for all operations. The list returns its parsed query in a header, where tests can see it. */

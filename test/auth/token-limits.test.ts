@@ -37,7 +37,7 @@ for (const database of databases) {
       return answers.map(({ status, body }) => `${status} ${body}`)
     }
 
-    t.test('contexts: after the validation, before the look-up of the commit', async (t) => {
+    t.test('contexts: after the validation, before the lookup of the commit', async (t) => {
       const token = await server.createToken('bot', { limits: { contexts: ['ci/*', 'exact'] } })
       for (const [context, expected] of [
         ['ci/', 201],

@@ -5,7 +5,7 @@ import { buildApp } from '../../src/app.ts'
 import { openCommitLookup } from '../../src/git/commit-lookup.ts'
 import { newId } from '../../src/store/ids.ts'
 import type { Prepared } from '../../src/store/prepared.ts'
-import { openEngine, storeOver } from '../../src/store/store.ts'
+import { createStore, openEngine } from '../../src/store/store.ts'
 import {
   type Body,
   createBaseline,
@@ -60,7 +60,7 @@ async function record(): Promise<{ read: Call[]; report: Call[] }> {
   const note = <Params, Row>({ sql, bind }: Prepared<Params, Row>, params: Params) => {
     recorded.push({ sql, bind: (values) => bind({ ...params, ...values }) })
   }
-  const store = storeOver(
+  const store = createStore(
     {
       ...engine,
       read(query, params) {

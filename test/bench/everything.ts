@@ -1,5 +1,5 @@
 import { compareAnswers } from './compare-answers.ts'
-import { measureLookUps } from './look-ups.ts'
+import { measureLookups } from './lookups.ts'
 import { measure } from './measure.ts'
 import { measureMemory } from './memory.ts'
 import { measurePages } from './pages.ts'
@@ -82,7 +82,7 @@ export async function measureAll(bench: Bench): Promise<Row[]> {
     const selected = select(scenarios, only)
     await compareAnswers(selected, bench.onError)
     const rows = await measure(selected, bench)
-    if (only.test('git look-up')) rows.push(...(await measureLookUps(main.sqlite)))
+    if (only.test('git lookup')) rows.push(...(await measureLookups(main.sqlite)))
     if (only.test('pages')) {
       rows.push(...(await measurePages(main.sqlite, 'SQLite', bench.onError)))
       rows.push(...(await measurePages(main.postgres, 'PostgreSQL', bench.onError)))

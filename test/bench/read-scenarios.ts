@@ -110,7 +110,7 @@ export function readScenarios(
       against: { name: 'one select', target: { atLeast: 0.8 } },
     },
     {
-      name: 'read 0, git look-up, warm',
+      name: 'read 0, git lookup, warm',
       server,
       requests: silent.map((sha) => read('silent', sha)),
       ...ok,

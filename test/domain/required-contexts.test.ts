@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import { requiredContexts } from '../../src/domain/required-contexts.ts'
-import { unmetChecks } from '../../src/domain/unmet-checks.ts'
+import { describeUnmetChecks } from '../../src/domain/unmet-checks.ts'
 
 const rule = (branchPattern: string, ...required: string[]) => ({
   branchPattern,
@@ -26,14 +26,17 @@ test('required contexts name the branches whose rules require them', async (t) =
 test('unmet checks are named in one line', async (t) => {
   const status = (context: string, state: 'pending' | 'success' | 'failure' | 'error') => ({ context, state })
   const reported = [status('ci/mac', 'error'), status('ci/test', 'success'), status('docs', 'failure')]
-  t.equal(await unmetChecks(reported, ['ci/test']), null)
-  t.equal(await unmetChecks(reported, ['ci/*']), 'ci/mac reported error')
-  t.equal(await unmetChecks(reported, ['lint', 'ci/*']), 'lint has not reported, ci/mac reported error')
-  t.equal(await unmetChecks([], ['a\n\u202e\u001b[1m']), 'a\ufffd\ufffd\ufffd[1m has not reported')
-  t.equal(await unmetChecks([], ['🚀'.repeat(255)]), `${'🚀'.repeat(99)}… has not reported`)
+  t.equal(await describeUnmetChecks(reported, ['ci/test']), null)
+  t.equal(await describeUnmetChecks(reported, ['ci/*']), 'ci/mac reported error')
+  t.equal(
+    await describeUnmetChecks(reported, ['lint', 'ci/*']),
+    'lint has not reported, ci/mac reported error',
+  )
+  t.equal(await describeUnmetChecks([], ['a\n\u202e\u001b[1m']), 'a\ufffd\ufffd\ufffd[1m has not reported')
+  t.equal(await describeUnmetChecks([], ['🚀'.repeat(255)]), `${'🚀'.repeat(99)}… has not reported`)
   const many = ['a', 'b', 'c', 'd', 'e']
   t.equal(
-    await unmetChecks([status('c', 'pending')], many),
+    await describeUnmetChecks([status('c', 'pending')], many),
     'a has not reported, b has not reported, d has not reported, and 2 more',
   )
 })

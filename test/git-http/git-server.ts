@@ -44,7 +44,7 @@ export async function startGitServer(
     url,
     authorization,
     begin,
-    /** Begins a push that takes a place and holds it until `finish` is called. */
+    /** Begins a push that takes a slot and holds it until `finish` is called. */
     async hold(address: string): Promise<RawRequest> {
       const before = backendsOf().length
       const raw = begin('push', address, HALF_OPEN)
@@ -70,7 +70,7 @@ export function finish({ request, answer }: RawRequest): Promise<RawAnswer> {
   return answer
 }
 
-/** Checks that a request was refused because places or memory are used up. */
+/** Checks that a request was refused because slots or memory are used up. */
 export function checkBusy(t: Test, { status, headers, body }: RawAnswer): void {
   t.equal(status, 503)
   t.ok(Number(headers['retry-after']) >= 1)

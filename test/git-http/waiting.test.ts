@@ -150,13 +150,13 @@ t.test('a stopping server finishes waiting requests, unless it must stop at once
     held.answer.catch(() => {})
     const { answer: waiting } = refs('127.0.0.3')
     await server.call('GET', '/healthz')
-    const hurry = new AbortController()
-    const stopped = stopServing(server.app, hurry.signal)
+    const force = new AbortController()
+    const stopped = stopServing(server.app, force.signal)
     if (how === 'finish') {
       t.equal((await finish(held)).status, 200)
       t.equal((await waiting).status, 200)
     } else {
-      hurry.abort()
+      force.abort()
       await t.rejects(waiting)
     }
     await stopped

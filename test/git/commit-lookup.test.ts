@@ -235,7 +235,7 @@ t.test('missing objects of a partial clone are not fetched and not found', async
   t.equal(await lookup.has(sample, left), false)
 })
 
-t.test('thousands of concurrent look-ups each get their own answer', async (t) => {
+t.test('thousands of concurrent lookups each get their own answer', async (t) => {
   const sample = await createSample(t)
   const commits = sample.commits(1000)
   const blob = sample.blob('blob')

@@ -22,7 +22,7 @@ function noteReads(notes: string): string {
   return `exec '${process.execPath}' -e '${program.replaceAll("'", `'\\''`)}' '${notes}'`
 }
 
-t.test('all look-ups of one turn are sent in one write', async (t) => {
+t.test('all lookups of one turn are sent in one write', async (t) => {
   const sample = await createSample(t)
   const notes = join(temporaryFolder(t), 'notes')
   const ids = Array.from({ length: 100 }, (_, i) => i.toString(16).padStart(40, '0'))

@@ -132,7 +132,7 @@ export const otherKeys = [
   'diff.<driver>.xfuncname',
   'merge.<driver>.name',
   'merge.<driver>.recursive',
-  // Advice, colours, columns, lists of git's own commands.
+  // Advice, colors, columns, lists of git's own commands.
   'advice.ignoredHook',
   'advice.waitingForEditor',
   'color.pager',

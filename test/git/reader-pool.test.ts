@@ -68,7 +68,7 @@ t.test('a hanging repository does not block the others, even with one process', 
   await hanging
 })
 
-t.test('a process that cannot be started takes no place', async (t) => {
+t.test('a process that cannot be started takes no slot', async (t) => {
   const pool = new ReaderPool({ maxProcesses: 1, maxAge: 1000, timeout: 1000 }, () => {})
   for (let attempt = 0; attempt < 2; attempt += 1) {
     await t.rejects(pool.ask({ id: 1, gitDir: 'not a path\0' }, 'state', []), {
@@ -79,7 +79,7 @@ t.test('a process that cannot be started takes no place', async (t) => {
   await pool.close()
 })
 
-t.test('closing completes pending look-ups, ends the processes and refuses new look-ups', async (t) => {
+t.test('closing completes pending lookups, ends the processes and refuses new lookups', async (t) => {
   const samples = await createSamples(t, 3)
   const lookup = openCommitLookup({ maxProcesses: 2 })
   const asked = samples.map(({ sample, commit }) => lookup.has(sample, commit))
@@ -97,7 +97,7 @@ t.test('the processes end with the server, also if it is killed', async (t) => {
   const sample = await createSample(t)
   const { path } = sample
   const argument = JSON.stringify({ repository: sample, sha: sample.commit() })
-  const program = join(import.meta.dirname, 'fixtures', 'look-up.ts')
+  const program = join(import.meta.dirname, 'fixtures', 'lookup.ts')
   const server = spawn(process.execPath, [program, argument], {
     env: { PATH: process.env.PATH },
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -127,7 +127,7 @@ t.test('a repository with files that cannot be opened is unavailable', async (t)
 async function lookUpAsUser(t: Test, sample: SampleRepository, sha: string): Promise<string> {
   const { id, path, objectFormat } = sample
   const uid = process.getuid?.() === 0 ? 65_534 : undefined
-  const program = join(import.meta.dirname, 'fixtures', 'look-up.ts')
+  const program = join(import.meta.dirname, 'fixtures', 'lookup.ts')
   const argument = JSON.stringify({ repository: { id, path, objectFormat }, sha, uid })
   const child = spawn(process.execPath, [program, argument], {
     env: { PATH: process.env.PATH },

@@ -19,7 +19,7 @@ export class KeepAliveClient {
   #waiting: { start: number; resolve(answer: TimedAnswer): void; reject(error: Error): void } | undefined
   #chunks: Buffer[] = []
   #received = 0
-  /** Bytes of the answer under way; `chunked` until its last chunk was seen. */
+  /** Bytes of the answer in progress; `chunked` until its last chunk was seen. */
   #expected: number | 'chunked' | undefined
   #head = { status: 0, length: 0 }
 

@@ -32,7 +32,7 @@ export async function fillCommit(
   options: StoreOptions,
   { repositoryId, sha, kind = 'control', contexts = CONTEXTS }: Filling,
 ): Promise<void> {
-  const engine = await openEngine({ ...options, patient: true })
+  const engine = await openEngine({ ...options, statementTimeout: false })
   const { context, description, url } = kinds[kind]
   const rows = Array.from({ length: contexts }, (_, index) => ({
     repository_id: repositoryId,

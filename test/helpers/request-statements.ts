@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import type { KyselyPlugin } from 'kysely'
 import { removeCommits } from '../../src/maintenance/prune.ts'
 import type { Engine } from '../../src/store/engine.ts'
-import { type Store, storeOver } from '../../src/store/store.ts'
+import { createStore, type Store } from '../../src/store/store.ts'
 import { BROWSER } from './sessions.ts'
 
 const REPOSITORIES = 1_000
@@ -66,7 +66,7 @@ export function recording(engine: Engine): { store: Store; statements: Statement
     },
     transformResult: async ({ result }) => result,
   }
-  const store = storeOver(
+  const store = createStore(
     {
       ...engine,
       kysely: engine.kysely.withPlugin(recorder),
@@ -114,7 +114,7 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
   'all statuses of a commit': (store) => store.statuses.list(500, SHA),
   'counts of a commit': (store) => store.statuses.counts(500, SHA),
   'the contents of waited commits': (store) =>
-    store.statuses.contents([SHA, NEW_SHA].map((sha) => ({ repositoryId: 500, sha }))),
+    store.statuses.snapshots([SHA, NEW_SHA].map((sha) => ({ repositoryId: 500, sha }))),
   'summaries of commits': (store) =>
     store.statuses.summaries(
       [
@@ -126,9 +126,9 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
   'checks of commits': (store) => store.matrix(500, [SHA, NEW_SHA], async () => {}),
   'the state of a context': (store) => store.statuses.state(500, SHA, 'context 3'),
   'the rules of a branch': (store) => store.rules.requiredPatterns(500, 'release-3'),
-  'some statuses of a commit': (store) => store.statuses.listPart(500, SHA, 'context 3', 100),
+  'some statuses of a commit': (store) => store.statuses.listBatch(500, SHA, 'context 3', 100),
   'some statuses of a state': (store) =>
-    store.statuses.listPartByState({ repositoryId: 500, sha: SHA }, ['failure', 'error'], 'context 3', 100),
+    store.statuses.listBatchByState({ repositoryId: 500, sha: SHA }, ['failure', 'error'], 'context 3', 100),
   'commits by the beginning of their ids': (store) =>
     store.statuses.commitsWithPrefix(500, SHA.slice(0, 7), 20),
   'a failure': (store) => store.failures.count('192.0.2.9', { limit: 30, window: 300 }),

@@ -52,7 +52,7 @@ t.test('a keep-alive connection does not delay the stop of the server', async (t
   const closed = server.app.close()
   response.resume()
   await closed
-  t.ok(performance.now() - begin < 30_000, 'sooner than the idle time-out of 65 s')
+  t.ok(performance.now() - begin < 30_000, 'sooner than the idle timeout of 65 s')
 })
 
 t.test('every answer has X-Content-Type-Options: nosniff', async (t) => {

@@ -25,7 +25,7 @@ t.test('a slow client receives the whole answer', async (t) => {
   const { url } = await serve(t, (_request, response) => response.end(LARGE), { write })
   const socket = await dial(t, url)
   socket.write(getBytes('/', 'Connection: close'))
-  // Six times the minimum rate, but too slow for the server's kernel to accept more data within the time-out.
+  // Six times the minimum rate, but too slow for the server's kernel to accept more data within the timeout.
   const rate = (6 * 30 * 1024) / write
   let taken = 0
   const began = performance.now()
@@ -56,7 +56,7 @@ t.test('time in which the server computes the answer does not count', async (t) 
   t.ok(taken > LARGE.length)
 })
 
-t.test('answers of git, the API and assets are subject to the time-out', async (t) => {
+t.test('answers of git, the API and assets are subject to the timeout', async (t) => {
   const server = await startServer(t, { timeouts: { write: WRITE, idle: 1_000 } })
   const { path, commits } = await server.createRepository('owner/demo')
   const authorization = basic('x', await server.createToken('owner'))

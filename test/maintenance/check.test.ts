@@ -83,12 +83,12 @@ for (const database of databases) {
       t.same(event?.details, { unreadable: '{' }, 'the audit log can still be read')
       await spoil(`update statuses set reporter_id = 4715 where context = 'short'`)
       const lost = [
-        'branch_rule_bypasses: 1 rows with the rule_id 3, which is not in branch_rules',
-        'branch_rule_bypasses: 1 rows with the user_id 4714, which is not in users',
-        'branch_rules: 1 rows with the repository_id 4713, which is not in repositories',
-        'collaborators: 1 rows with the user_id 4712, which is not in users',
-        'statuses: 1 rows with the repository_id 4711, which is not in repositories',
-        'statuses: 1 rows with the reporter_id 4715, which is not in reporters',
+        'branch_rule_bypasses: rule_id 3 does not exist in branch_rules (rows: 1)',
+        'branch_rule_bypasses: user_id 4714 does not exist in users (rows: 1)',
+        'branch_rules: repository_id 4713 does not exist in repositories (rows: 1)',
+        'collaborators: user_id 4712 does not exist in users (rows: 1)',
+        'statuses: repository_id 4711 does not exist in repositories (rows: 1)',
+        'statuses: reporter_id 4715 does not exist in reporters (rows: 1)',
       ]
       const wrong = [
         `audit event ${event?.id}: its details cannot be read`,

@@ -60,9 +60,9 @@ t.test('the wait is bounded', async (t) => {
         `Authorization: Bearer ${token}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n`,
     )
     await once(socket, 'data')
-    const hurry = new AbortController()
-    const stopped = stopServing(server.app, hurry.signal, how === 'by itself' ? 200 : 60_000)
-    if (how === 'when asked to') hurry.abort()
+    const force = new AbortController()
+    const stopped = stopServing(server.app, force.signal, how === 'by itself' ? 200 : 60_000)
+    if (how === 'when asked to') force.abort()
     await stopped
     t.match(await rest(), /^HTTP\/1\.1 100 Continue\r\n\r\n$/, `cut off ${how}`)
   }

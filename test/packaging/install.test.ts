@@ -57,7 +57,7 @@ t.test('the server takes no arguments', async (t) => {
   t.equal(await wrong.ended, 2)
   const usage =
     /^Usage: commit-status-server[\s\S]*\n {2}PORT +port to listen on[^\n]*\n +\(default: 3000\)\n[\s\S]*\nAdminister it/m
-  t.match(wrong.stderr(), /^commit-status-server takes no argument "user"\n/)
+  t.match(wrong.stderr(), /^unknown argument "user" \(expected none, --help or --version\)\n/)
   t.match(wrong.stderr(), usage)
   t.match(await run(process.execPath, [file, '--help']), { stdout: usage, stderr: '' })
 })

@@ -54,7 +54,7 @@ async function createDatabase(template = 'template0'): Promise<string> {
 }
 
 async function migrateDatabase(url: string): Promise<void> {
-  const engine = await openEngine({ dataDir: '', databaseUrl: url, poolSize: 1, patient: true })
+  const engine = await openEngine({ dataDir: '', databaseUrl: url, poolSize: 1, statementTimeout: false })
   await migrate(engine)
   await engine.close()
 }
@@ -282,7 +282,7 @@ tap.test("every request's statements touch one partition", async (t) => {
   await migrateDatabase(url)
   await execute(url, ...postgresFilling(100_000))
   await partition(url)
-  const engine = await openEngine({ dataDir: '', databaseUrl: url, poolSize: 2, patient: true })
+  const engine = await openEngine({ dataDir: '', databaseUrl: url, poolSize: 2, statementTimeout: false })
   const client = new Client({ connectionString: url })
   await client.connect()
   t.teardown(async () => {

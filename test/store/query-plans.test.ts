@@ -18,7 +18,7 @@ import {
 const STATUSES = Number(process.env.QUERY_PLAN_STATUSES ?? 100_000)
 
 async function open(t: Test, options: StoreOptions) {
-  const engine = await openEngine({ ...options, patient: true })
+  const engine = await openEngine({ ...options, statementTimeout: false })
   t.teardown(() => engine.close())
   await migrate(engine)
   return engine

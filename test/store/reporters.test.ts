@@ -15,7 +15,7 @@ for (const database of databases) {
     const first = await server.createToken('ci-bot', { name: 'CI of rocket' })
     const second = await server.createToken('dora', { name: 'laptop' })
     const reporters = async () => {
-      const rows = await store.statuses.listPart(id, sha, '', 100)
+      const rows = await store.statuses.listBatch(id, sha, '', 100)
       return rows.map((row) => [row.context, row.reporter_user, row.reporter_token])
     }
 

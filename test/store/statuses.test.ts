@@ -169,7 +169,7 @@ for (const database of databases) {
       const refused = {
         name: 'TooManyContexts',
         message:
-          'context: this commit already has the most contexts allowed (3). Report to one of them instead.',
+          'context: this commit already has 3 contexts, the maximum. Report to an existing one instead.',
       }
       await t.rejects(report('d'), refused)
       t.match(
@@ -315,7 +315,7 @@ for (const database of databases) {
       for (const context of ['b', 'c']) await report(context, { state: 'failure' })
       await report('d', { state: 'error' })
       const of = (states: [StatusState, StatusState?], after: string) =>
-        store.statuses.listPartByState({ repositoryId: id, sha: SHA }, states, after, 3)
+        store.statuses.listBatchByState({ repositoryId: id, sha: SHA }, states, after, 3)
       const names = (rows: StatusRow[]) => rows.map(({ context }) => context)
       t.same(names(await of(['failure', 'error'], '')), ['b', 'c', 'd'])
       t.same(names(await of(['failure', 'error'], 'b')), ['c', 'd'])

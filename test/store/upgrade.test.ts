@@ -54,7 +54,7 @@ for (const file of readdirSync(folder)) {
     const report = await server.report('acme/rocket', SHA, { state: 'failure', context: 'ci/lint' }, token)
     t.match(report, { status: 201, json: { created_at: '2026-01-01T00:00:00Z' } })
     const { id } = await server.store.repositories.get('acme', 'rocket')
-    const statuses = await server.store.statuses.listPart(id, SHA, '', 10)
+    const statuses = await server.store.statuses.listBatch(id, SHA, '', 10)
     t.same(
       statuses.map((row) => [row.reporter_user, row.reporter_token]),
       [

@@ -2,9 +2,9 @@ import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { FairQueue, QueueFull } from '../../src/util/fair-queue.ts'
 
-const limits = { places: 2, placesPerClient: 1, waiting: 6, waitingPerClient: 3, timeout: 5_000 }
+const limits = { slots: 2, slotsPerClient: 1, waiting: 6, waitingPerClient: 3, timeout: 5_000 }
 
-/** Enters the queue and records the order of admissions; `leave` releases the place of the nth admission. */
+/** Enters the queue and records the order of admissions; `leave` releases the slot of the nth admission. */
 function record(queue: FairQueue) {
   const admitted: string[] = []
   const releases: (() => void)[] = []
@@ -15,36 +15,36 @@ function record(queue: FairQueue) {
         admitted.push(name)
         releases.push(release)
       }),
-    async leave(place: number) {
-      releases[place]?.()
+    async leave(slot: number) {
+      releases[slot]?.()
       await setTimeout()
     },
   }
 }
 
 t.test('clients take turns, and callers of one client are admitted in order of arrival', async (t) => {
-  const queue = new FairQueue({ ...limits, placesPerClient: 2, waiting: 10, waitingPerClient: 9 })
+  const queue = new FairQueue({ ...limits, slotsPerClient: 2, waiting: 10, waitingPerClient: 9 })
   const { admitted, enter, leave } = record(queue)
   const entered = ['a1', 'a2', 'a3', 'a4', 'b1', 'c1', 'b2'].map((name) => enter(name))
   await setTimeout()
   t.same(admitted, ['a1', 'a2'])
-  for (let place = 0; place < 7; place++) await leave(place)
+  for (let slot = 0; slot < 7; slot++) await leave(slot)
   await Promise.all(entered)
   t.same(admitted, ['a1', 'a2', 'a3', 'b1', 'c1', 'a4', 'b2'])
   t.same([queue.taken, queue.waiting], [0, 0])
 })
 
-t.test('one client never holds more than its share, even if places are free', async (t) => {
+t.test('one client never holds more than its share, even if slots are free', async (t) => {
   const queue = new FairQueue(limits)
   const { admitted, enter, leave } = record(queue)
   const entered = ['a1', 'a2', 'a3', 'b1'].map((name) => enter(name))
   await setTimeout()
   t.same(admitted, ['a1', 'b1'])
   await leave(1)
-  t.same(admitted, ['a1', 'b1'], 'the place of another client stays free')
+  t.same(admitted, ['a1', 'b1'], 'the slot of another client stays free')
   await leave(0)
   await leave(0)
-  t.same(admitted, ['a1', 'b1', 'a2'], 'releasing a place twice frees one place')
+  t.same(admitted, ['a1', 'b1', 'a2'], 'releasing a slot twice frees one slot')
   await leave(2)
   await Promise.all(entered)
   t.same(admitted.at(-1), 'a3')
@@ -58,7 +58,7 @@ t.test('the waiting room is bounded, in total and for each client', async (t) =>
   entered.push(...['b2', 'b3', 'c1'].map((name) => enter(name)))
   t.equal(queue.waiting, 6)
   await t.rejects(enter('b4'), QueueFull, 'full in total, and no client has more waiting')
-  for (let place = 0; place < 8; place++) await leave(place)
+  for (let slot = 0; slot < 8; slot++) await leave(slot)
   await Promise.all(entered)
   t.same([queue.taken, queue.waiting, admitted.length], [0, 0, 8])
 })
@@ -73,7 +73,7 @@ t.test('in a full waiting room the client with the most callers loses one', asyn
   t.equal(queue.waiting, 6)
   await t.rejects(enter('a6'), QueueFull)
   await t.rejects(enter('c3'), QueueFull, 'no client has more callers waiting')
-  for (let place = 0; place < 8; place++) await leave(place)
+  for (let slot = 0; slot < 8; slot++) await leave(slot)
   await Promise.all([...entered, ...c2])
   t.same(admitted, ['a1', 'b1', 'a2', 'b2', 'c1', 'a3', 'b3', 'c2'])
   t.same([queue.taken, queue.waiting], [0, 0])
@@ -96,7 +96,7 @@ t.test('a caller that aborts or times out leaves the queue', async (t) => {
 })
 
 t.test('all callers of a client can be dismissed', async (t) => {
-  const queue = new FairQueue({ ...limits, places: 1 })
+  const queue = new FairQueue({ ...limits, slots: 1 })
   const { admitted, enter, leave } = record(queue)
   await enter('a1')
   const waiting = [enter('a2'), enter('a3')]
@@ -111,8 +111,8 @@ t.test('all callers of a client can be dismissed', async (t) => {
   t.same([queue.taken, queue.waiting], [0, 0])
 })
 
-t.test('run releases its place after success and failure', async (t) => {
-  const queue = new FairQueue({ ...limits, places: 1 })
+t.test('run releases its slot after success and failure', async (t) => {
+  const queue = new FairQueue({ ...limits, slots: 1 })
   t.equal(await queue.run('a', async () => 'done'), 'done')
   await t.rejects(
     queue.run('a', async () => Promise.reject(new Error('failed'))),

@@ -8,7 +8,7 @@ t.test('a client holds at most its share, and all clients at most the total', as
   t.equal(budget.take('b', 4), true)
   t.equal(budget.take('c', 3), false, 'the total')
   t.equal(budget.take('c', 2), true)
-  budget.giveBack('a', 4)
+  budget.release('a', 4)
   t.equal(budget.take('b', 1), false, 'the share of b')
   t.equal(budget.take('c', 2), true)
   t.equal(budget.taken, 8)
@@ -25,11 +25,11 @@ t.test('takes of all budgets or of none', async (t) => {
     null,
   )
   t.same([wide.taken, narrow.taken], [0, 0])
-  const giveBack = takeAll('a', [
+  const release = takeAll('a', [
     [narrow, 2],
     [wide, 5],
   ])
   t.same([wide.taken, narrow.taken], [5, 2])
-  giveBack?.()
+  release?.()
   t.same([wide.taken, narrow.taken], [0, 0])
 })

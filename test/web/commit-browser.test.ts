@@ -208,7 +208,7 @@ t.test('a page is brought up to date while checks are pending', async (t) => {
     await other.goto(`${url}/commits/${sha}`)
     await server.store.repositories.setVisibility('alice', 'live', 'private')
     await other.clock.fastForward(10_000)
-    await other.getByText('This page is no longer updated. Reload it.').waitFor()
+    await other.getByText('This page has stopped updating. Reload it.').waitFor()
     t.equal((await other.context().cookies()).length, 0, 'without asking for the sign-in page')
     await server.store.repositories.setVisibility('alice', 'live', 'public')
   })

@@ -44,11 +44,11 @@ t.test('names', async (t) => {
 })
 
 t.test('limits', async (t) => {
-  const readLimits = (fields: string) =>
+  const limitsFrom = (fields: string) =>
     readTokenForm(new URLSearchParams(`name=CI&expiry=none&${fields}`), NOW, [{ id: 1 }, { id: 2 }])
-  t.same(readLimits('push=yes').limits, { repositories: null, contexts: null, push: true })
+  t.same(limitsFrom('push=yes').limits, { repositories: null, contexts: null, push: true })
   t.same(
-    readLimits('repository=2&repository=1&repository=2&contexts=ci%2F*%0D%0A%0D%0A%20a b%0D%0A').limits,
+    limitsFrom('repository=2&repository=1&repository=2&contexts=ci%2F*%0D%0A%0D%0A%20a b%0D%0A').limits,
     {
       repositories: [2, 1],
       contexts: ['ci/*', 'a b'],
@@ -56,10 +56,10 @@ t.test('limits', async (t) => {
     },
   )
   for (const choice of ['3', '', 'x', '1e0x', '1&repository=3'])
-    t.match(readLimits(`repository=${choice}`).form.errors, { repositories: /no longer write/ }, choice)
-  t.match(readLimits(`contexts=${'x'.repeat(256)}`).form.errors, {
+    t.match(limitsFrom(`repository=${choice}`).form.errors, { repositories: /no longer write/ }, choice)
+  t.match(limitsFrom(`contexts=${'x'.repeat(256)}`).form.errors, {
     contexts: 'The context pattern is 256 characters long; at most 255 are allowed.',
   })
-  t.match(readLimits(`contexts=${'a%0A'.repeat(21)}`).form.errors, { contexts: /at most 20 are allowed/ })
-  t.same(readLimits(`contexts=${'a%0A'.repeat(20)}`).form.errors, {})
+  t.match(limitsFrom(`contexts=${'a%0A'.repeat(21)}`).form.errors, { contexts: /at most 20 are allowed/ })
+  t.same(limitsFrom(`contexts=${'a%0A'.repeat(20)}`).form.errors, {})
 })

@@ -186,7 +186,7 @@ t.test('a bare repository mirrors every push', async (t) => {
   t.match(git(service.path, 'for-each-ref'), /refs\/changes\/01\/1\/1/)
 })
 
-t.test('a bare repository refuses what the rules of branches do not allow', async (t) => {
+t.test('a bare repository refuses what the branch rules do not allow', async (t) => {
   const service = await startService(t, { commits: 0 })
   const { server, token } = service
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'gate-')))

@@ -1,9 +1,9 @@
 import { createCircuitBreaker } from './circuit-breaker.ts'
 import {
+  createOperations,
   type Operation,
   type OperationInput,
   type Operations,
-  operationsOver,
 } from './generated/operations.ts'
 import { createKeyedQueue } from './keyed-queue.ts'
 import { sendWithRetry } from './retry.ts'
@@ -77,7 +77,7 @@ export function createClient({ baseUrl, token, fetch, ...defaults }: ClientOptio
     return answer as Result
   }
 
-  const methods = operationsOver<CallOptions>(call)
+  const methods = createOperations<CallOptions>(call)
   return { ...methods, waitForState: createWaitForState(methods) }
 }
 
@@ -101,7 +101,7 @@ function checkBaseUrl(baseUrl: string): string {
     const plain = url && !url.username && !url.password && !url.search && !url.hash
     if (!plain || !/^https?:$/.test(url.protocol)) {
       throw new TypeError(
-        'the base URL must be http:// or https:// without user, password, query and fragment',
+        'the base URL must begin with http:// or https:// and have no user, password, query or fragment',
       )
     }
   } else if (!/^(\/(?!\/)|$)/.test(baseUrl)) {
@@ -116,7 +116,7 @@ function checkBaseUrl(baseUrl: string): string {
 function checkToken(token: string | undefined): string | undefined {
   const trimmed = token?.trim()
   if (trimmed && !/^[\x21-\x7e]+$/.test(trimmed)) {
-    throw new TypeError('the token holds white space or characters outside ASCII')
+    throw new TypeError('the token contains whitespace or non-ASCII characters')
   }
   return trimmed || undefined
 }

@@ -5,7 +5,7 @@ type Status = components['schemas']['Status']
 
 /** What a wait is waiting for. Times are in milliseconds. */
 export interface WaitRules {
-  /** Patterns of contexts, each of which must match at least one reported context. */
+  /** Context patterns, each of which must match at least one reported context. */
   require: readonly string[]
   /** Ignore contexts that no pattern matches. */
   only: boolean
@@ -35,8 +35,8 @@ export interface Decision {
  * 3. A counted context has been pending for longer than `stalled`: `stalled`.
  * 4. At the timeout: `missing` when a pattern matches nothing, otherwise `pending`.
  *
- * A context counts unless `only` is set and no pattern matches it. Statuses have settled when the newest report of those
- * that nobody asked for by its exact name is older than `settle`: more of them may be about to appear. The timeout ends
+ * A context counts unless `only` is set and no pattern matches it. Statuses have settled when the newest report of a
+ * context not required by its exact name is older than `settle`: more of them may be about to appear. The timeout ends
  * that too.
  *
  * @param now the service's time, in milliseconds since the epoch

@@ -17,7 +17,7 @@ type Calls = Pick<
 
 /** What to wait for. Times are in milliseconds. */
 export interface WaitOptions {
-  /** Patterns of contexts, each of which must match at least one reported context. `*` stands for any characters. */
+  /** Context patterns, each of which must match at least one reported context. `*` stands for any characters. */
   require?: readonly string[] | undefined
   /** Ignore contexts that no pattern of `require` matches; by default they count, as in the combined state. */
   only?: boolean | undefined
@@ -31,8 +31,8 @@ export interface WaitOptions {
   /** Longest time to wait; 600,000 by default. */
   timeout?: number | undefined
   /**
-   * Shortest time between two reads, 1,000 by default. With a service that cannot tell when something changes it grows to
-   * 10 times that while nothing does.
+   * Shortest time between two reads, 1,000 by default. Without support for held requests it grows to 10 times that while
+   * nothing changes.
    */
   interval?: number | undefined
   /** Ends the wait, which then rejects with the signal's reason. */
@@ -113,7 +113,7 @@ export function createWaitForState({ listStatuses, getVerdict }: Calls): WaitFor
       const end = start + Math.min(Math.max(decision.changesIn, interval), left())
       // Between three quarters of the pause and all of it, so that many waiting jobs spread.
       let next = start + pause * (0.75 + Math.random() / 4)
-      // Leaves a second for the way of the answer.
+      // Leaves a second for the network.
       const wait = Math.min(LONGEST_HOLD, Math.floor((end - start) / 1_000) - 1)
       if (verdict && wait > 0) {
         const totalTimeout = Math.min((wait + GRACE) * 1_000, end - start)
@@ -125,7 +125,7 @@ export function createWaitForState({ listStatuses, getVerdict }: Calls): WaitFor
         } else if (![304, 429, 503].includes(status)) verdict = undefined
         next = Math.max(next, performance.now() + (retryAfter(headers) ?? 0) * 1_000)
       }
-      // Whatever the service does, reads keep their distance.
+      // Reads keep a minimum distance, whatever the service returns.
       await sleep(Math.min(next, end) - performance.now(), signal)
       signal?.throwIfAborted()
     }
@@ -138,7 +138,7 @@ function isFinal<D extends Decision>(
   return decision.outcome !== 'waiting'
 }
 
-/** The service's clock decides, since it also wrote the timestamps. A gateway may drop `Date`. */
+/** Returns the service's time, whose clock also wrote the timestamps. A gateway may drop `Date`. */
 function timeOf(headers: Headers): Date {
   const time = new Date(headers.get('date') ?? '')
   return Number.isNaN(time.getTime()) ? new Date() : time

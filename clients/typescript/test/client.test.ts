@@ -75,9 +75,9 @@ t.test('what is no answer of the service has status 0 and says why', async (t) =
   const page = { headers: { 'content-type': 'text/html' }, body: '<h1>Hello</h1>' }
 
   proxy.plan({ status: 200, ...page })
-  t.match(await client.listStatuses(commit), { status: 0, body: { error: /200 without the JSON/ } })
+  t.match(await client.listStatuses(commit), { status: 0, body: { error: /200 without the expected JSON/ } })
   proxy.plan({ status: 200, body: '{"status":"ok"}' })
-  t.match(await client.listStatuses(commit), { status: 0, body: { error: /200 without the JSON/ } })
+  t.match(await client.listStatuses(commit), { status: 0, body: { error: /200 without the expected JSON/ } })
   proxy.plan({ status: 500 })
   t.match(await client.listStatuses(commit), { status: 0, body: { error: 'answered 500: out of order' } })
   proxy.plan({ status: 404, ...page })
@@ -85,7 +85,7 @@ t.test('what is no answer of the service has status 0 and says why', async (t) =
   proxy.plan({ status: 301, headers: { location: 'https://status.example.org/' } })
   t.match(await client.reportStatus({ ...commit, body: { state: 'success' } }), {
     status: 0,
-    body: { error: /leads to https:\/\/status\.example\.org\// },
+    body: { error: /redirects to https:\/\/status\.example\.org\// },
   })
   proxy.plan({ status: 304 })
   t.match(await client.listStatuses(commit), { status: 0, body: { error: 'answered 304: Not Modified' } })

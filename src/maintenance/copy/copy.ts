@@ -27,8 +27,13 @@ export async function copyStore(
   databaseUrl: string,
   onProgress: (progress: CopyProgress) => void,
 ): Promise<void> {
-  const source = await openEngine({ ...from, patient: true })
-  const target = await openEngine({ dataDir: from.dataDir, databaseUrl, poolSize: 1, patient: true })
+  const source = await openEngine({ ...from, statementTimeout: false })
+  const target = await openEngine({
+    dataDir: from.dataDir,
+    databaseUrl,
+    poolSize: 1,
+    statementTimeout: false,
+  })
   try {
     for (const engine of [source, target]) await migrate(engine)
     await copyDatabase(source, target, onProgress)

@@ -42,7 +42,7 @@ export interface ConnectionOptions {
 
 /**
  * A bounded pool that replaces lost connections. When one is lost, all connections that were open at that moment are
- * considered lost: after a restart or a failover, each of them would otherwise cost a time-out.
+ * considered lost: after a restart or a failover, each of them would otherwise cost a timeout.
  */
 export class Connections {
   readonly #pool: Pool
@@ -129,10 +129,10 @@ export class Connections {
 }
 
 /** Returns a queue in order of arrival: all callers count as one client. */
-function queueFor(places: number): FairQueue {
+function queueFor(slots: number): FairQueue {
   return new FairQueue({
-    places,
-    placesPerClient: places,
+    slots,
+    slotsPerClient: slots,
     waiting: MOST_WAITING,
     waitingPerClient: MOST_WAITING,
     timeout: CONNECT_TIMEOUT,

@@ -40,13 +40,13 @@ export interface PostgresOptions {
   url: string
   /** Maximum number of connections; `exclusively` opens one more. */
   poolSize: number
-  /** Removes the time limit on statements, for the administrator's commands. */
-  patient: boolean
+  /** Whether statements have a time limit. The administrator's commands have none. */
+  statementTimeout: boolean
 }
 
 /** Returns an engine for a PostgreSQL database. Opens connections when they are first needed. */
-export function openPostgres({ url, poolSize, patient }: PostgresOptions): Engine {
-  const connections = new Connections({ url, size: poolSize, timeout: patient ? 0 : TIMEOUT })
+export function openPostgres({ url, poolSize, statementTimeout }: PostgresOptions): Engine {
+  const connections = new Connections({ url, size: poolSize, timeout: statementTimeout ? TIMEOUT : 0 })
   const kysely = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: new QueryPool(connections) }) })
   const locked = new LockedWrites(connections)
   const names = new Map<string, string>()

@@ -49,7 +49,7 @@ export class DatabaseFiles {
       // The folder cannot be entered, a link leads nowhere, or the disk reports an error.
       const reason = error instanceof Error ? error.message : String(error)
       return new StoreUnavailable(
-        `SQLite: ${this.#file} cannot be checked: ${reason}. Nothing can be stored until that is mended`,
+        `SQLite: ${this.#file} cannot be checked: ${reason}. Nothing can be stored until this is fixed`,
         { cause: error },
       )
     }

@@ -26,7 +26,7 @@ const dialect: DialectSql = {
   json: { elements: 'json_each', array: 'json_array', aggregate: 'json_group_array' },
 }
 
-/** Most findings of an integrity check. */
+/** Maximum number of findings of an integrity check. */
 const MAX_FINDINGS = 10_000
 
 /**

@@ -1,4 +1,4 @@
-/** Most groups in memory. When there are more, all are counted again. */
+/** Maximum number of groups in memory. Beyond it, all are counted again. */
 const MAX_GROUPS = 10_000
 
 /**

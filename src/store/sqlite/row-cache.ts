@@ -1,4 +1,4 @@
-/** Bytes of memory, about, for cached rows. What callers derive from them takes a few times as much. */
+/** Approximate bytes of memory for cached rows. What callers derive from them takes a few times as much. */
 const MAX_SIZE = 64 * 1024 * 1024
 /** Bytes for each result, row and value, in addition to the characters of a text. */
 const OVERHEAD = { result: 300, row: 100, value: 16 }
@@ -11,14 +11,14 @@ interface Entry {
 
 /**
  * Caches the rows of queries by a key and a variant: all variants of a key are invalidated together. The oldest keys are
- * evicted first. Knows nothing of staleness; see turn.ts.
+ * evicted first. Does not detect stale rows; see turn.ts.
  */
 export class RowCache {
   readonly #entries = new Map<string, Entry>()
   readonly #maxSize: number
   #size = 0
 
-  /** @param maxSize bytes, about; a larger result is not cached */
+  /** @param maxSize approximate bytes; a larger result is not cached */
   constructor(maxSize: number = MAX_SIZE) {
     this.#maxSize = maxSize
   }

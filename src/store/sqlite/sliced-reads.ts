@@ -3,17 +3,17 @@ import { runInSlices } from '../../util/run-in-slices.ts'
 import { Connection } from './connection.ts'
 import { retryWhileBusy, translateError } from './driver-errors.ts'
 
-/** KiB of the database in memory: what is read in slices is read once. */
+/** Page cache in KiB. Small, because each page is read once. */
 const PAGE_CACHE = 2 * 1024
 
 /**
- * Reads of many rows, which let the event loop turn in between. They have a connection of their own, one at a time: a
- * statement that is not finished holds on to its moment, and blocks all else on its connection.
+ * Reads many rows without blocking the event loop. Has its own connection and runs one read at a time: an unfinished
+ * statement keeps its snapshot and blocks its connection.
  */
 export class SlicedReads {
   readonly #file: string
   readonly #check: () => void
-  readonly #servePipelinedInTurn = limitConcurrency(1)
+  readonly #oneAtATime = limitConcurrency(1)
   #connection: Connection | undefined
 
   /** @param check throws when the file is not the one that the other connections have open */
@@ -24,7 +24,7 @@ export class SlicedReads {
 
   /** @throws StoreUnavailable */
   read(sql: string, values: readonly unknown[]): Promise<unknown[]> {
-    return this.#servePipelinedInTurn(async () => {
+    return this.#oneAtATime(async () => {
       const connection = await this.#open()
       const { iterator, first } = await retryWhileBusy(() => {
         const iterator = connection.prepare(sql).iterate(...values)
@@ -47,14 +47,14 @@ export class SlicedReads {
     })
   }
 
-  /** Waits for what is under way. */
+  /** Closes the connection after pending reads. */
   close(): Promise<void> {
-    return this.#servePipelinedInTurn(async () => this.#connection?.close())
+    return this.#oneAtATime(async () => this.#connection?.close())
   }
 
   async #open(): Promise<Connection> {
     if (this.#connection) return this.#connection
-    // Opening a file that is not there would make one.
+    // Opening a missing file would create it.
     this.#check()
     const connection = await retryWhileBusy(() => new Connection(this.#file, PAGE_CACHE))
     try {

@@ -16,7 +16,7 @@ import { commitTogether, type Outcome, type RunStatement } from './transaction.t
  *       │         yes: clear the cache
  *       ▼
  *   READ          everything that waited for the look continues. Reads are answered from the cache or by a query, and
- *       │         need no look of their own until the turn's end: whoever asks now arrived before the look.
+ *       │         need no other look in this turn: their callers arrived before it.
  *       ▼
  *   COMMIT        all writes that these requests made: one transaction, one sync to disk
  *       │
@@ -37,7 +37,7 @@ import { commitTogether, type Outcome, type RunStatement } from './transaction.t
  * A read returns the same array as before while nothing has changed. Callers may cache by its identity.
  */
 
-/** Bytes of memory, about, for the rows of large results. They have a cache of their own, so that they evict no others. */
+/** Approximate bytes of memory for the rows of large results. They have their own cache, so they evict no others. */
 const LARGE_RESULTS = 32 * 1024 * 1024
 
 interface PendingWrite {

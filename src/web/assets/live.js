@@ -34,7 +34,7 @@ async function poll() {
       update(await response.text())
     } else if (response.status !== 304 && response.status < 500) {
       status.classList.remove('sr')
-      status.textContent = 'This page is no longer updated. Reload it.'
+      status.textContent = 'This page has stopped updating. Reload it.'
       return
     }
     wait = response.status === 200 ? FIRST : Math.min(wait * SLOWER, LAST)

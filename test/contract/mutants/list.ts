@@ -92,7 +92,7 @@ export const mutants: Readonly<Record<string, readonly Edit[]>> = {
     ),
   ],
   'text is trimmed': [ofReport('description', (text) => `(${text})?.trim() ?? null`)],
-  'text is normalised': [ofReport('context', (text) => `(${text}).normalize()`)],
+  'text is normalized': [ofReport('context', (text) => `(${text}).normalize()`)],
   'an empty description is taken for none': [ofReport('description', (text) => `(${text}) || null`)],
   'a message does not name the field': [
     node('src/api', (access) =>

@@ -83,7 +83,7 @@ async function contentOf(store: Store) {
   )
   const tokens = await Promise.all(users.map(({ id }) => store.tokens.list(id)))
   const statuses = await Promise.all(
-    repositories.map(({ id }) => store.statuses.listPart(id, SHA, '', 1_000)),
+    repositories.map(({ id }) => store.statuses.listBatch(id, SHA, '', 1_000)),
   )
   const rules = await Promise.all(repositories.map(({ id }) => store.rules.list(id)))
   const access = await store.access.look(null, 'h1', 'alice', 'rocket')
@@ -198,7 +198,7 @@ t.test('a backup of a version without reporters gives the tokens theirs', async 
     await restoreBackup(restored.engine, file, quiet)
     const { token } = await restored.access.look(null, 'h2', 'alice', 'rocket')
     await report(restored, id, { context: 'empty', reporterId: token?.reporterId })
-    const rows = await restored.statuses.listPart(id, SHA, 'context 98', 10)
+    const rows = await restored.statuses.listBatch(id, SHA, 'context 98', 10)
     t.same(
       rows.map((row) => [row.context, row.reporter_user, row.reporter_token]),
       [

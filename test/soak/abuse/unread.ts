@@ -10,7 +10,7 @@ import { readUrl, whileReading } from './readers.ts'
 
 const CONNECTIONS = 20
 /**
- * Milliseconds until the last connection is gone: a clone that waited for a place for 45 s is cut off after another 44 s;
+ * Milliseconds until the last connection is gone: a clone that waited for a slot for 45 s is cut off after another 44 s;
  * a connection whose request was refused is idle for 66 s.
  */
 const LIMIT = 120_000

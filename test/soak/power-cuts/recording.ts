@@ -16,7 +16,7 @@ export class Recording {
   readonly #actions: readonly Traced[]
   /** Indices at which something is written. */
   readonly #writes: number[] = []
-  /** By index, whether a request or command that changes files is under way. */
+  /** By index, whether a request or command that changes files is in progress. */
   readonly #busy: boolean[] = []
 
   /** Makes sure that the recording is complete: replayed to its end, it gives the files that are there. */

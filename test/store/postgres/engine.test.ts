@@ -195,7 +195,7 @@ test('recovers from a host that stops responding', async (t) => {
   const { report } = await openRepository(t, { ...options, databaseUrl: detour.url, poolSize: 5 })
   await Promise.all(Array.from({ length: 5 }, (_, index) => report(`ci ${index}`)))
   detour.freeze()
-  t.ok((await recovery(t, () => report('after'))) < 5_000, 'a single time-out for all connections')
+  t.ok((await recovery(t, () => report('after'))) < 5_000, 'a single timeout for all connections')
 })
 
 test('reconnects when a server no longer accepts writes', async (t) => {

@@ -24,7 +24,7 @@ export function describeProgress({ statuses, missing }: WaitProgress, time: Date
   return plain(parts.join('; '))
 }
 
-/** `2 pending, 5 success`. */
+/** Formats the counts by state: `2 pending, 5 success`. */
 function countStates(statuses: readonly Status[]): string {
   // What decides first, then whatever other states the contract has.
   const states = new Set<Status['state']>([
@@ -39,7 +39,7 @@ function countStates(statuses: readonly Status[]): string {
   return counted.map(({ state, count }) => `${count} ${state}`).join(', ') || 'nothing has reported'
 }
 
-/** The contexts, with the age of their reports where a time is given: `ci/mac (2 h 5 min)`. */
+/** Formats contexts, with the age of their reports if a time is given: `ci/mac (2 h 5 min)`. */
 function names(statuses: readonly Status[], time?: Date): string {
   return statuses
     .map(({ context, updated_at }) => {

@@ -12,7 +12,7 @@ export const gateOptions = { repo, url, 'branch-rules': { type: 'boolean' } } as
 const NOTHING = /^0+$/
 const WORDS = { pending: 'is pending', failure: 'reported failure' }
 
-/** `commit-status gate`: a `pre-receive` or `update` hook that refuses updates which the rules of branches do not allow. */
+/** Runs `commit-status gate`: refuses updates that the branch rules do not allow, as a `pre-receive` or `update` hook. */
 export async function gate(args: string[], env: NodeJS.ProcessEnv): Promise<number> {
   const { values, positionals } = parse({ args, allowPositionals: true, options: gateOptions })
   if (!values['branch-rules']) throw new UsageError('gate needs --branch-rules')
@@ -36,7 +36,7 @@ export async function gate(args: string[], env: NodeJS.ProcessEnv): Promise<numb
     let answer = await client.getVerdict({ ...commit, branch })
     const isUnknown = answer.status === 404
     if (isUnknown) {
-      // Any commit that the service knows tells the rules of the branch. The first push to an empty repository passes.
+      // The verdict on any known commit lists the branch rules. The first push to an empty repository passes.
       const known = anyTip()
       if (known === undefined) return undefined
       answer = await client.getVerdict({ ...commit, sha: known, branch })

@@ -2,11 +2,11 @@ import type { CommitStatuses } from '../index.ts'
 import { oneCommit, parse } from './arguments.ts'
 import { exitCodeOf, exitCodes } from './exit-codes.ts'
 import { findTarget, targetOptions } from './target.ts'
-import { hasColours, noticeSlow, paint, plain, print, say } from './terminal.ts'
+import { hasColors, noticeSlow, paint, plain, print, say } from './terminal.ts'
 
 export const getOptions = { ...targetOptions, json: { type: 'boolean' } } as const
 
-/** `commit-status get`: shows the statuses of a commit. */
+/** Runs `commit-status get`: shows the statuses of a commit. */
 export async function get(args: string[], env: NodeJS.ProcessEnv): Promise<number> {
   const { values, positionals } = parse({ args, allowPositionals: true, options: getOptions })
   const sha = oneCommit(values.sha, positionals)
@@ -18,20 +18,20 @@ export async function get(args: string[], env: NodeJS.ProcessEnv): Promise<numbe
     return exitCodeOf(result)
   }
   if (values.json) print(JSON.stringify(result.body))
-  else for (const line of table(result.body, hasColours(process.stdout, env))) print(line)
+  else for (const line of table(result.body, hasColors(process.stdout, env))) print(line)
   return exitCodes.success
 }
 
-function table({ state, statuses }: CommitStatuses, colours: boolean): string[] {
+function table({ state, statuses }: CommitStatuses, colors: boolean): string[] {
   if (state === null) return ['nothing has reported on this commit']
   const rows = statuses.map((status) => ({ ...status, context: plain(status.context) }))
   const width = Math.max(...rows.map(({ context }) => Array.from(context).length))
   return [
-    `combined: ${paint(state, state, colours)}`,
+    `combined: ${paint(state, state, colors)}`,
     ...rows.map(({ state, context, description, target_url }) => {
       const gap = ' '.repeat(width - Array.from(context).length)
       const more = plain([description, target_url].filter(Boolean).join('  '))
-      return `${paint(state.padEnd(7), state, colours)}  ${context}${more && `${gap}  ${more}`}`
+      return `${paint(state.padEnd(7), state, colors)}  ${context}${more && `${gap}  ${more}`}`
     }),
   ]
 }

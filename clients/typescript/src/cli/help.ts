@@ -16,7 +16,7 @@ Commands:
                                   * in a PATTERN stands for any characters
   gate --branch-rules [REF OLD NEW]
                                   as a pre-receive or update hook, refuse what the
-                                  rules of branches do not allow
+                                  branch rules do not allow
 
 Options of every command. The default comes from the CI system or the git checkout:
   --repo OWNER/NAME   repository

@@ -60,7 +60,7 @@ function reviewedCommit(env: Environment): string | undefined {
   return env.CI_MERGE_REQUEST_SOURCE_BRANCH_SHA || env.SYSTEM_PULLREQUEST_SOURCECOMMITID
 }
 
-/** env-ci knows no link for Azure Pipelines. */
+/** Returns the build link, which env-ci does not provide for Azure Pipelines. */
 function azureBuild({
   SYSTEM_COLLECTIONURI,
   SYSTEM_TEAMPROJECT,

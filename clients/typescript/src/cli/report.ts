@@ -18,7 +18,7 @@ export const reportOptions = {
   json: { type: 'boolean' },
 } as const
 
-/** `commit-status report`: sends one status. */
+/** Runs `commit-status report`: sends one status. */
 export async function report(args: string[], env: NodeJS.ProcessEnv): Promise<number> {
   const { values } = parse({ args, options: reportOptions })
   const state = STATES.find((name) => name === values.state)
@@ -43,7 +43,7 @@ export async function report(args: string[], env: NodeJS.ProcessEnv): Promise<nu
   return exitCodes.success
 }
 
-/** The longest beginning that the service takes; it counts code points. */
+/** Truncates a description to the maximum length in code points. */
 function truncate(description: string | undefined): string | undefined {
   if (description === undefined) return undefined
   return Array.from(description).slice(0, operations.reportStatus.maxLength.description).join('')

@@ -24,7 +24,7 @@ export const runOptions = {
 } as const
 
 /**
- * `commit-status run -- COMMAND…`: runs a command, reports its result, and returns the command's exit code.
+ * Runs `commit-status run -- COMMAND…`: runs a command, reports its result, and returns the command's exit code.
  *
  * @throws UsageError before anything is run
  */

@@ -74,8 +74,8 @@ function resolve(name: string): string {
   if (sha !== undefined) return sha
   throw new UsageError(
     isCheckout(process.cwd())
-      ? `"${name}" names no commit in this checkout`
-      : `"${name}" is not a full commit id, and there is no git checkout here to look it up in`,
+      ? `"${name}" is not a commit in this checkout; fetch it or give its full id`
+      : `"${name}" is not a full commit id, and this folder is not in a git checkout`,
   )
 }
 

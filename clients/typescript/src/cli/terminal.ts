@@ -1,21 +1,21 @@
 import type { WriteStream } from 'node:tty'
 
-const COLOURS = new Map([
+const COLORS = new Map([
   ['success', 32],
   ['pending', 33],
   ['failure', 31],
   ['error', 31],
 ])
 
-/** Returns whether a stream shows colours: a terminal does, unless NO_COLOR is set (no-color.org). */
-export function hasColours(stream: Pick<WriteStream, 'isTTY'>, env: NodeJS.ProcessEnv): boolean {
+/** Returns whether a stream shows colors: a terminal does, unless NO_COLOR is set (no-color.org). */
+export function hasColors(stream: Pick<WriteStream, 'isTTY'>, env: NodeJS.ProcessEnv): boolean {
   return stream.isTTY === true && !env.NO_COLOR && env.TERM !== 'dumb'
 }
 
-/** Returns the text in the colour of a state. */
-export function paint(text: string, state: string, colours: boolean): string {
-  const colour = COLOURS.get(state)
-  return colours && colour ? `\x1b[${colour}m${text}\x1b[0m` : text
+/** Returns the text in the color of a state. */
+export function paint(text: string, state: string, colors: boolean): string {
+  const color = COLORS.get(state)
+  return colors && color ? `\x1b[${color}m${text}\x1b[0m` : text
 }
 
 /** Replaces characters that could control a terminal or change the direction of the text. */

@@ -20,7 +20,7 @@ export const waitOptions = {
   json: { type: 'boolean' },
 } as const
 
-/** `commit-status wait`: ends when the statuses of a commit decide; see `decideWait`. */
+/** Runs `commit-status wait`: ends when the statuses of a commit decide; see `decideWait`. */
 export async function wait(args: string[], env: NodeJS.ProcessEnv): Promise<number> {
   const { values, sha, patterns } = readArguments(args)
   const rules = {

@@ -195,7 +195,7 @@ export const operations = {
 } as const satisfies Record<string, Operation>
 
 /** Returns one method for each operation. `call` sends the request and returns the result. */
-export function operationsOver<Options>(
+export function createOperations<Options>(
   call: <Answer>(operation: Operation, input: OperationInput, options?: Options) => Promise<Answer>,
 ): Operations<Options> {
   return {

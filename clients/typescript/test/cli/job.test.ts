@@ -215,9 +215,12 @@ t.test('a commit is given by any name that git resolves in the checkout', async 
   t.match(waited, { code: 0, stdout: 'success: 1 success\n' })
 
   const unknown = await commandLine(t, ['get', '--output=x'.slice(2)], { env, cwd: checkout }).finished
-  t.match(unknown, { code: 2, stderr: /"output=x" names no commit in this checkout/ })
+  t.match(unknown, { code: 2, stderr: /"output=x" is not a commit in this checkout; fetch it/ })
   const dashed = await commandLine(t, ['get', '--sha=--all'], { env, cwd: checkout }).finished
-  t.match(dashed, { code: 2, stderr: /"--all" names no commit in this checkout/ })
+  t.match(dashed, { code: 2, stderr: /"--all" is not a commit in this checkout/ })
   const outside = await commandLine(t, ['get', 'HEAD', '--repo', repository], { env }).finished
-  t.match(outside, { code: 2, stderr: /"HEAD" is not a full commit id, and there is no git checkout here/ })
+  t.match(outside, {
+    code: 2,
+    stderr: /"HEAD" is not a full commit id, and this folder is not in a git checkout/,
+  })
 })

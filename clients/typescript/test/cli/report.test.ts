@@ -45,7 +45,7 @@ t.test('report and get', async (t) => {
     t.equal(JSON.parse(cut.stdout).description, '🚀'.repeat(1_024))
   })
 
-  t.test('get prints a table without colours or control characters, or JSON', async (t) => {
+  t.test('get prints a table without colors or control characters, or JSON', async (t) => {
     const body = { state: 'pending', context: 'a\u001b[31mb', description: 'one\ntwo\u202e' }
     await server.report('acme/rocket', commit.sha, body, token)
     const table = await cli(['get', commit.sha, '--repo', 'acme/rocket'])

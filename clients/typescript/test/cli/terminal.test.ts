@@ -1,15 +1,15 @@
 import t from 'tap'
 import { formatDuration, parseDuration } from '../../src/cli/duration.ts'
-import { hasColours, paint, plain } from '../../src/cli/terminal.ts'
+import { hasColors, paint, plain } from '../../src/cli/terminal.ts'
 import { UsageError } from '../../src/cli/usage-error.ts'
 
-t.test('colours are for terminals whose user wants them', async (t) => {
+t.test('colors are for terminals whose user wants them', async (t) => {
   const terminal = { isTTY: true }
-  t.ok(hasColours(terminal, {}))
-  t.ok(hasColours(terminal, { NO_COLOR: '' }), 'empty is as good as unset')
-  t.notOk(hasColours(terminal, { NO_COLOR: '1' }))
-  t.notOk(hasColours(terminal, { TERM: 'dumb' }))
-  t.notOk(hasColours({ isTTY: false }, {}))
+  t.ok(hasColors(terminal, {}))
+  t.ok(hasColors(terminal, { NO_COLOR: '' }), 'empty is as good as unset')
+  t.notOk(hasColors(terminal, { NO_COLOR: '1' }))
+  t.notOk(hasColors(terminal, { TERM: 'dumb' }))
+  t.notOk(hasColors({ isTTY: false }, {}))
   t.equal(paint('failure', 'failure', true), '\x1b[31mfailure\x1b[0m')
   t.equal(paint('failure', 'failure', false), 'failure')
 })

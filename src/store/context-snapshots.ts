@@ -4,15 +4,15 @@ import { prepare } from './prepared.ts'
 import type { CommitKey } from './status-summaries.ts'
 
 /** The contexts of a commit with their states, as JSON. */
-export interface CommitContents extends CommitKey {
+export interface ContextSnapshot extends CommitKey {
   contents: string | null
 }
 
-/** Returns functions that tell whether the statuses of commits have changed. */
-export function waitedContents(engine: Engine) {
+/** Returns functions that read the contexts of waited commits and detect changes by other writers. */
+export function contextSnapshots(engine: Engine) {
   const { kysely } = engine
   const { elements, array, aggregate } = engine.dialect.json
-  const contents = prepare<{ commits: string }>()((p) =>
+  const snapshots = prepare<{ commits: string }>()((p) =>
     kysely.selectFrom(sql<{ value: unknown }>`${sql.raw(elements)}(${p.commits})`.as('asked')).select([
       sql<number>`cast(asked.value ->> 0 as bigint)`.as('repositoryId'),
       sql<string>`asked.value ->> 1`.as('sha'),
@@ -42,9 +42,9 @@ export function waitedContents(engine: Engine) {
      * Returns the contexts of each commit with their states, as JSON that is equal while they are: an array of pairs,
      * ordered by the code points of the context; null for none. One statement for all commits.
      */
-    contents(commits: readonly CommitKey[]): Promise<CommitContents[]> {
+    snapshots(commits: readonly CommitKey[]): Promise<ContextSnapshot[]> {
       const asked = commits.map(({ repositoryId, sha }) => [repositoryId, sha])
-      return engine.read(contents, { commits: JSON.stringify(asked) })
+      return engine.read(snapshots, { commits: JSON.stringify(asked) })
     },
 
     /** As `foreignChanges` of the engine; undefined if it cannot tell. */

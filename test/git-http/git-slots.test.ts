@@ -21,10 +21,10 @@ t.test('thirty clones of one client at once all succeed', async (t) => {
     results.filter(({ code }) => code !== 0),
     [],
   )
-  t.ok(watched().most <= 6, 'one address holds at most half of the places for fetches')
+  t.ok(watched().most <= 6, 'one address holds at most half of the slots for fetches')
 })
 
-t.test('a request without a body holds no place', async (t) => {
+t.test('a request without a body holds no slot', async (t) => {
   const { begin, clone, push } = await startGitServer(t, { maxChildren: 2 })
   for (let count = 0; count < 16; count++) {
     begin('fetch', '127.0.0.1', '', 100)
@@ -46,7 +46,7 @@ t.test('half-open pushes of one address do not block those of another', async (t
   t.ok(watched().most <= 4, 'at most two half-open pushes and the requests of the other address')
 })
 
-t.test('fetches cannot use the places for pushes', async (t) => {
+t.test('fetches cannot use the slots for pushes', async (t) => {
   const { path, url, begin, push, refs } = await startGitServer(t, { maxChildren: 4 })
   const checkout = await createCheckout(t, url)
   const id = await commit(checkout, 12_000_000)
@@ -60,11 +60,11 @@ t.test('fetches cannot use the places for pushes', async (t) => {
   await Promise.all(unread)
   const waiting = refs('127.0.0.5')
   await push()
-  t.equal(backendsOf().length, 3, 'no place is left for another fetch')
+  t.equal(backendsOf().length, 3, 'no slot is left for another fetch')
   waiting.request.destroy()
 })
 
-t.test('one place serves fetches and pushes in turn', async (t) => {
+t.test('one slot serves fetches and pushes in turn', async (t) => {
   const { url, hold, clone, push } = await startGitServer(t, { maxChildren: 1 })
   const watched = watchBackends()
   const held = await hold('127.0.0.2')

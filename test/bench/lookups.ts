@@ -3,12 +3,12 @@ import { median, spreadOf } from './row.ts'
 import type { Served } from './servers.ts'
 
 /** Times single reads that ask git: of repositories without a git process, then of one that has a process. */
-export async function measureLookUps({ fixture, server }: Served): Promise<Row[]> {
+export async function measureLookups({ fixture, server }: Served): Promise<Row[]> {
   const cold = fixture.untouched.map(({ name, sha }) => `${name}/commits/${sha}`)
   const warm = fixture.silent.slice(0, cold.length).map((sha) => `silent/commits/${sha}`)
   return [
-    await timed('git look-up, cold, one at a time', server.url, cold),
-    await timed('git look-up, warm, one at a time', server.url, warm),
+    await timed('git lookup, cold, one at a time', server.url, cold),
+    await timed('git lookup, warm, one at a time', server.url, warm),
   ]
 }
 

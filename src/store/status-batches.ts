@@ -32,10 +32,10 @@ export const statusColumns = [
   'updated_at',
 ] as const
 
-/** Returns functions that read the statuses of large commits part by part, and find commits by their statuses. */
-export function statusParts(engine: Engine) {
+/** Returns functions that read the statuses of large commits in batches, and find commits by their statuses. */
+export function statusBatches(engine: Engine) {
   const { kysely } = engine
-  const partOf = (p: CommitKey & { after: string; limit: number }) =>
+  const batchOf = (p: CommitKey & { after: string; limit: number }) =>
     kysely
       .selectFrom('statuses')
       .leftJoin('reporters', 'reporters.id', 'statuses.reporter_id')
@@ -46,10 +46,10 @@ export function statusParts(engine: Engine) {
       .where('context', '>', p.after)
       .orderBy('context')
       .limit(p.limit)
-  const part = prepare<CommitKey & { after: string; limit: number }>()(partOf)
-  const partByState = prepare<
+  const batch = prepare<CommitKey & { after: string; limit: number }>()(batchOf)
+  const batchByState = prepare<
     CommitKey & { one: StatusState; other: StatusState; after: string; limit: number }
-  >()((p) => partOf(p).where('state', 'in', [p.one, p.other]))
+  >()((p) => batchOf(p).where('state', 'in', [p.one, p.other]))
 
   const nextCommit = prepare<{ repositoryId: number; after: string; end: string }>()((p) =>
     kysely
@@ -69,18 +69,18 @@ export function statusParts(engine: Engine) {
      *
      * @param after a context; those behind it are read. Empty: from the first one on
      */
-    listPart(repositoryId: number, sha: string, after: string, limit: number): Promise<ReportedStatus[]> {
-      return engine.read(part, { repositoryId, sha, after, limit })
+    listBatch(repositoryId: number, sha: string, after: string, limit: number): Promise<ReportedStatus[]> {
+      return engine.read(batch, { repositoryId, sha, after, limit })
     },
 
-    /** Returns the next statuses of a commit that have one of the states. Otherwise as `listPart`. */
-    listPartByState(
+    /** Returns the next statuses of a commit that have one of the states. Otherwise as `listBatch`. */
+    listBatchByState(
       { repositoryId, sha }: CommitKey,
       [one, other = one]: readonly [StatusState, StatusState?],
       after: string,
       limit: number,
     ): Promise<ReportedStatus[]> {
-      return engine.read(partByState, { repositoryId, sha, one, other, after, limit })
+      return engine.read(batchByState, { repositoryId, sha, one, other, after, limit })
     },
 
     /**

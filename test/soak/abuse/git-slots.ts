@@ -15,8 +15,8 @@ const PUSHES = 5
 const PUSH_LIMIT = 5_000
 const CLONE_LIMIT = 60_000
 
-/** Takes git's places in three ways, each from an address of its own, while others clone and push. */
-export async function attackGitPlaces(fixture: Fixture): Promise<Figures[]> {
+/** Takes git's slots in three ways, each from an address of its own, while others clone and push. */
+export async function attackGitSlots(fixture: Fixture): Promise<Figures[]> {
   const { url, folder, large, tokens } = fixture
   const common = { kind: 'hold', url, seconds: 150 } as const
   const type = (service: string) => ({ 'content-type': `application/x-${service}-request` })
@@ -75,8 +75,8 @@ export async function attackGitPlaces(fixture: Fixture): Promise<Figures[]> {
     }),
   )
   return [
-    clones.promise(`git places: ${CLONES} clones at once`, 1, CLONE_LIMIT),
-    pushes.promise('git places: pushes', 1, PUSH_LIMIT),
-    { name: 'git places: API reads', ...reads },
+    clones.promise(`git slots: ${CLONES} clones at once`, 1, CLONE_LIMIT),
+    pushes.promise('git slots: pushes', 1, PUSH_LIMIT),
+    { name: 'git slots: API reads', ...reads },
   ]
 }
