@@ -134,7 +134,7 @@ t.test('PostgreSQL: outdated statistics do not make requests compare more rows',
   const read = async () => {
     await store.matrix(500, shas, async () => {})
     await store.statuses.summaries(commits, async () => {})
-    await store.statuses.contents(commits)
+    await store.statuses.snapshots(commits)
   }
   // The first time it also records queries that are compiled, with placeholders.
   await read()
