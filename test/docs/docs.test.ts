@@ -6,13 +6,17 @@ import { Client } from 'pg'
 import tap, { type Test } from 'tap'
 import { parse } from 'yaml'
 import { operations } from '../../generated/operations.ts'
-import { MIN_PASSWORD_LENGTH } from '../../src/auth/password-rules.ts'
+import { DEFAULT_WAIT_LIMITS } from '../../src/api/waiters.ts'
+import { COMMON_PASSWORDS, MIN_NAME_LENGTH, MIN_PASSWORD_LENGTH } from '../../src/auth/password-rules.ts'
 import { describeVariables, readConfig } from '../../src/config.ts'
 import { OLDEST_GIT } from '../../src/git/git-version.ts'
 import { MAX_STARTS } from '../../src/git/log.ts'
 import { SHORT_ID } from '../../src/git/revision.ts'
 import { MAX_REFS } from '../../src/git-http/push-rules.ts'
+import { DEFAULT_GIT_LIMITS } from '../../src/git-http/serve.ts'
+import { QUIET } from '../../src/hooks/error-log.ts'
 import { GRACE_PERIOD } from '../../src/ops/stop.ts'
+import { MAX_PATTERN_LENGTH, MAX_PATTERNS } from '../../src/store/patterns.ts'
 import { BUSY_TIMEOUT } from '../../src/store/sqlite/driver-errors.ts'
 import { entries, isObject, type Json, object, text } from '../contract/json.ts'
 import { createPostgresDatabase } from '../helpers/databases.ts'
@@ -31,8 +35,8 @@ const DOCUMENTS = [
   'clients/typescript/README.md',
   'clients/recipes/README.md',
 ]
-/** Durations as prose says them. */
-const IN_WORDS: Record<string, string> = { '1h': 'an hour' }
+/** Durations and numbers as prose says them. */
+const IN_WORDS: Record<string, string> = { '1h': 'an hour', 5: 'five' }
 // Each of these mostly waits for processes.
 tap.jobs = 4
 const test = (name: string, work: (t: Test) => Promise<void>) => tap.test(name, { buffered: true }, work)
@@ -172,6 +176,8 @@ test('numbers in prose are those of the program', async (t) => {
   // No behaviour of the server shows it: git reads `safe.directory` from the environment since that version.
   const [, gitOfOthers] =
     /git before ([\d.]+) does not read/.exec(readDocument('src/git/environment.ts')) ?? []
+  const { minimumRate } = DEFAULT_GIT_LIMITS
+  const { requests } = DEFAULT_WAIT_LIMITS
   const wait = operations.getVerdict.query.properties.wait.maximum
   const rows: [document: string, sentence: RegExp, value: string | number | undefined][] = [
     ['README.md', /git ([\d.]+) or later/, git],
@@ -182,6 +188,16 @@ test('numbers in prose are those of the program', async (t) => {
     [GUIDE, /for at most (\S+) seconds\. A second signal/, GRACE_PERIOD / 1000],
     [GUIDE, /finished first, for at most (\S+) s/, GRACE_PERIOD / 1000],
     [GUIDE, /A password has at least (\S+) characters/, MIN_PASSWORD_LENGTH],
+    [GUIDE, /is not one of the (\S+) most common ones/, COMMON_PASSWORDS.toLocaleString('en')],
+    [GUIDE, /the user's name, if that has at least (\S+) characters/, MIN_NAME_LENGTH],
+    [GUIDE, /At most (\S+) patterns of at most \S+ characters/, MAX_PATTERNS],
+    [GUIDE, /At most \S+ patterns of at most (\S+) characters/, MAX_PATTERN_LENGTH],
+    [GUIDE, /After (\S+) seconds the answer is 503/, DEFAULT_GIT_LIMITS.maxWait / 1000],
+    [GUIDE, /sends less than (\S+) KB\/s/, minimumRate.bytesPerSecond / 1024],
+    [GUIDE, /sends less than 1 KB\/s for (\S+) seconds/, minimumRate.window / 1000],
+    [GUIDE, /at most one log line every (\w+) seconds/, IN_WORDS[`${QUIET / 1000}`]],
+    [GUIDE, /At most (\S+) requests of a process/, requests.total.toLocaleString('en')],
+    [GUIDE, /of a process and (\S+) of an address wait/, requests.perClient],
     [GUIDE, /has at most (\S+) refs/, MAX_REFS.toLocaleString('en')],
     [GUIDE, /may wait for a change for up to (\S+) seconds/, wait],
     ['src/README.md', /1 to 3 ms instead, for at most (\S+) s\./, BUSY_TIMEOUT / 1000],
