@@ -1,6 +1,6 @@
 /**
- * Every error that a caller can receive: its status code and its default message (contract, part 7). Code outside the HTTP
- * layer throws a `ServiceError` with the name of a row, and does not deal with status codes.
+ * Every error that a caller can receive: its status code and its default message. openapi.yaml declares the codes of each
+ * operation. Code outside the HTTP layer throws a `ServiceError` with the name of a row, and does not deal with status codes.
  */
 const table = {
   malformed_request: [400, 'The request is not valid HTTP.'],

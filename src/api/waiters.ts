@@ -44,7 +44,7 @@ interface Limit {
   perClient: number
 }
 
-const DEFAULT_WAIT_LIMITS: WaitLimits = {
+export const DEFAULT_WAIT_LIMITS: WaitLimits = {
   requests: { total: 1_000, perClient: 100 },
   contexts: { total: 50_000, perClient: 10_000 },
   comparisons: { total: 2_000_000, perClient: 400_000 },

@@ -50,7 +50,7 @@ export function readAuthorization(
   return credential === '' ? NONE : { kind: 'value', value: credential }
 }
 
-/** Reads a personal access token from the `Authorization` header (contract, part 5); see `readAuthorization`. */
+/** Reads a personal access token from the `Authorization` header; see `readAuthorization`. */
 export function readCredential(
   headers: readonly string[],
   schemes: ReadonlyMap<string, SchemeReader>,

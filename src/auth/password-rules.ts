@@ -3,9 +3,9 @@ import { MAX_PASSWORD_BYTES } from './password.ts'
 
 export const MIN_PASSWORD_LENGTH = 8
 /** Number of most common passwords that are refused. */
-const COMMON = 10_000
+export const COMMON_PASSWORDS = 10_000
 /** Shorter names are part of too many good passwords. */
-const MIN_NAME_LENGTH = 3
+export const MIN_NAME_LENGTH = 3
 
 let common: Promise<ReadonlySet<string>> | undefined
 
@@ -30,7 +30,7 @@ export async function checkNewPassword(password: string, userName: string): Prom
   common ??= loadCommonPasswords()
   if ((await common).has(lower))
     throw new RuleViolation(
-      `the password is one of the ${COMMON.toLocaleString('en')} most common ones, which attackers try first; choose another one`,
+      `the password is one of the ${COMMON_PASSWORDS.toLocaleString('en')} most common ones, which attackers try first; choose another one`,
     )
 }
 
@@ -38,5 +38,5 @@ export async function checkNewPassword(password: string, userName: string): Prom
 async function loadCommonPasswords(): Promise<ReadonlySet<string>> {
   const { dictionary } = await import('@zxcvbn-ts/language-common')
   // Sorted by frequency, in lower case.
-  return new Set(dictionary['passwords-common'].slice(0, COMMON))
+  return new Set(dictionary['passwords-common'].slice(0, COMMON_PASSWORDS))
 }

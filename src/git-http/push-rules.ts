@@ -28,7 +28,7 @@ interface RuledUpdate {
 const BRANCHES = 'refs/heads/'
 const NO_OBJECT = /^0+$/
 /** Maximum number of refs of one push. */
-const MAX_REFS = 10_000
+export const MAX_REFS = 10_000
 const FAILED = 'the server cannot check the rules of its branches now; push again later'
 const DELETED = 'a branch with required checks cannot be deleted'
 const FORCED = 'a branch with required checks cannot be pushed to by force'

@@ -6,7 +6,7 @@ import { RepositoryUnavailable } from './repository.ts'
 const run = promisify(execFile)
 const TIMEOUT = 5_000
 /** The first version with `core.fsync`; an older one does not sync the objects and refs of small pushes. */
-const OLDEST = { major: 2, minor: 36 }
+export const OLDEST_GIT = { major: 2, minor: 36 }
 
 /** git is too old to sync to disk what it acknowledges. */
 export class GitTooOld extends RepositoryUnavailable {}
@@ -26,10 +26,11 @@ export async function checkGit(): Promise<void> {
   })
   const [, version, major, minor] = /^git version ((\d+)\.(\d+)\S*)/.exec(stdout) ?? []
   const isOld =
-    Number(major) < OLDEST.major || (Number(major) === OLDEST.major && Number(minor) < OLDEST.minor)
+    Number(major) < OLDEST_GIT.major ||
+    (Number(major) === OLDEST_GIT.major && Number(minor) < OLDEST_GIT.minor)
   if (!isOld) return
   throw new GitTooOld(
     `git ${version} is too old: it cannot sync pushed data to disk. ` +
-      `Install git ${OLDEST.major}.${OLDEST.minor} or later.`,
+      `Install git ${OLDEST_GIT.major}.${OLDEST_GIT.minor} or later.`,
   )
 }

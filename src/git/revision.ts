@@ -50,7 +50,7 @@ const MAX_AGE = 60_000
 /** The message is last: its end can be left out. */
 const FORMAT = ['%P', '%an', '%aI', '%B'].join('%x00')
 /** Fewest digits of an abbreviated id. */
-const SHORT_ID = 7
+export const SHORT_ID = 7
 
 /** Returns whether `text` may abbreviate a commit id of the repository. */
 export function isShortId(text: string, objectFormat: ObjectFormat): boolean {

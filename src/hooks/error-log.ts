@@ -9,7 +9,7 @@ declare module 'fastify' {
 }
 
 /** Milliseconds between two lines about an unavailable service. */
-const QUIET = 5_000
+export const QUIET = 5_000
 
 /**
  * Adds `logError` to the app. An internal error is logged each time, with its stack. While the service is unavailable,

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 
 /** How long requests in progress may take, in milliseconds; about as long as proxies and service managers wait. */
-const GRACE_PERIOD = 60_000
+export const GRACE_PERIOD = 60_000
 
 /**
  * Shuts down gracefully: accepts no new connections, finishes requests in progress, and closes each connection once it is

@@ -1,8 +1,8 @@
 import { RuleViolation } from './rule-violation.ts'
 
 /** Maximum number of context patterns in one list. */
-const MAX_PATTERNS = 20
-const MAX_PATTERN_LENGTH = 255
+export const MAX_PATTERNS = 20
+export const MAX_PATTERN_LENGTH = 255
 
 /** Checks a list of context patterns. @throws RuleViolation if there are too many, or as `checkPattern` */
 export function checkPatterns(what: string, patterns: readonly string[]): void {

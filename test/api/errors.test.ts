@@ -33,7 +33,7 @@ for (const database of databases)
   t.test(database.name, async (t) => {
     const shared = await setUp(t, database)
 
-    t.test('Access rules (part 5)', async (t) => {
+    t.test('each caller gets the status of the first check that fails', async (t) => {
       const { sha, privateSha, tokens, write, read } = shared
       const rows = [
         ['No token | write', 401, await write('public', sha)],
@@ -69,13 +69,13 @@ for (const database of databases)
       for (const [row, status, answer] of rows) t.equal(answer.status, status, row)
     })
 
-    t.test('Session cookies are never read by this API (part 5)', async (t) => {
+    t.test('the API never reads session cookies', async (t) => {
       const { privateSha, read } = shared
       const headers = { cookie: `session=${'x'.repeat(43)}; sessionId=1; token=1` }
       t.equal((await read('private', privateSha, { headers })).status, 401)
     })
 
-    t.test('Errors (part 7)', async (t) => {
+    t.test('each invalid request gets the status of its error', async (t) => {
       const { server, sha, tokens, write, read } = shared
       const token = tokens.owner
       const json = 'application/json'

@@ -3,7 +3,7 @@ import { databases } from '../helpers/databases.ts'
 import { startServer } from '../helpers/server.ts'
 
 /**
- * Every field of a report and of a status (contract, parts 2 and 8), each row named as in the contract. Rules that
+ * Every field of a report and of a status, by the schemas `StatusReport` and `Status` of openapi.yaml. Rules that
  * `description` and `context` share are tested on both, on either side of each limit.
  */
 const EMOJI = '\u{1F680}'
@@ -193,7 +193,7 @@ const refused: Case[] = [
 ]
 
 for (const database of databases)
-  t.test(`Input fields (part 2) on ${database.name}`, async (t) => {
+  t.test(`fields of a report are stored as sent, or refused with 422, on ${database.name}`, async (t) => {
     const server = await startServer(t, { database })
     const { commits } = await server.createRepository('acme/rocket')
     const [sha = ''] = commits
@@ -217,7 +217,7 @@ for (const database of databases)
   })
 
 for (const database of databases)
-  t.test(`Output fields (part 2) on ${database.name}`, async (t) => {
+  t.test(`fields of a status have the forms of the contract on ${database.name}`, async (t) => {
     const server = await startServer(t, { database })
     const { commits } = await server.createRepository('acme/rocket')
     const [sha = ''] = commits
@@ -244,36 +244,39 @@ for (const database of databases)
 
 for (const database of databases) {
   for (const objectFormat of ['sha1', 'sha256'] as const) {
-    t.test(`Commit id (part 2) in a ${objectFormat} repository on ${database.name}`, async (t) => {
-      const server = await startServer(t, { database })
-      const { commits } = await server.createRepository('acme/rocket', { objectFormat })
-      const [sha = ''] = commits
-      const other = objectFormat === 'sha1' ? 64 : 40
-      const token = await server.createToken('acme')
-      const ask = async (id: string, status: number, what: string) => {
-        const report = await server.report('acme/rocket', id, { state: 'success' }, token)
-        t.equal(report.status, status === 200 ? 201 : status, `report: ${what}`)
-        const read = await server.read('acme/rocket', id)
-        t.equal(read.status, status, `read: ${what}`)
-        return report
-      }
+    t.test(
+      `only full ids of commits in a ${objectFormat} repository are accepted on ${database.name}`,
+      async (t) => {
+        const server = await startServer(t, { database })
+        const { commits } = await server.createRepository('acme/rocket', { objectFormat })
+        const [sha = ''] = commits
+        const other = objectFormat === 'sha1' ? 64 : 40
+        const token = await server.createToken('acme')
+        const ask = async (id: string, status: number, what: string) => {
+          const report = await server.report('acme/rocket', id, { state: 'success' }, token)
+          t.equal(report.status, status === 200 ? 201 : status, `report: ${what}`)
+          const read = await server.read('acme/rocket', id)
+          t.equal(read.status, status, `read: ${what}`)
+          return report
+        }
 
-      await ask(sha, 200, 'the full id')
-      t.equal((await ask(sha.toUpperCase(), 200, 'upper case')).json.sha, sha, 'returned in lower case')
-      t.equal((await server.read('acme/rocket', sha)).json.statuses?.length, 1, 'one commit, one status')
-      const short = await ask(sha.slice(0, 7), 422, 'abbreviated')
-      t.match(
-        short.json.error,
-        /^sha must be a full commit id of 40 \(SHA-1\) or 64 \(SHA-256\) hex digits; got "/,
-      )
-      await ask(sha.slice(0, -1), 422, 'one digit short')
-      await ask(`${sha}0`, 422, 'one digit long')
-      await ask(`${sha.slice(0, -1)}g`, 422, 'not hex')
-      await ask('HEAD', 422, 'a ref')
-      await ask('main', 422, 'a branch')
-      const wrong = await ask(sha.repeat(2).slice(0, other), 422, "the other format's length")
-      t.match(wrong.json.error, new RegExp(`^sha is ${other} hex digits long; .* have ${sha.length}$`))
-      await ask('0'.repeat(sha.length), 404, 'no commit')
-    })
+        await ask(sha, 200, 'the full id')
+        t.equal((await ask(sha.toUpperCase(), 200, 'upper case')).json.sha, sha, 'returned in lower case')
+        t.equal((await server.read('acme/rocket', sha)).json.statuses?.length, 1, 'one commit, one status')
+        const short = await ask(sha.slice(0, 7), 422, 'abbreviated')
+        t.match(
+          short.json.error,
+          /^sha must be a full commit id of 40 \(SHA-1\) or 64 \(SHA-256\) hex digits; got "/,
+        )
+        await ask(sha.slice(0, -1), 422, 'one digit short')
+        await ask(`${sha}0`, 422, 'one digit long')
+        await ask(`${sha.slice(0, -1)}g`, 422, 'not hex')
+        await ask('HEAD', 422, 'a ref')
+        await ask('main', 422, 'a branch')
+        const wrong = await ask(sha.repeat(2).slice(0, other), 422, "the other format's length")
+        t.match(wrong.json.error, new RegExp(`^sha is ${other} hex digits long; .* have ${sha.length}$`))
+        await ask('0'.repeat(sha.length), 404, 'no commit')
+      },
+    )
   }
 }

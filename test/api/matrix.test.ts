@@ -6,7 +6,10 @@ import { createToken } from '../../src/auth/token.ts'
 import { databases, type TestDatabase } from '../helpers/databases.ts'
 import { startServer } from '../helpers/server.ts'
 
-/** The access rules (contract, part 5) as a table: the status per caller for a public, a private and a missing repository. */
+/**
+ * Steps 3 to 6 of "Order of checks" in src/README.md as a table: the status per caller for a public, a private and a missing
+ * repository.
+ */
 const EXPECTED = {
   anonymous: { report: [401, 401, 401], read: [200, 401, 401] },
   unknown: { report: [401, 401, 401], read: [401, 401, 401] },

@@ -33,7 +33,7 @@ function stopClock(t: Test): (moment: string) => void {
 
 for (const database of databases) {
   t.test(database.name, async (t) => {
-    t.test('States and transitions (part 3)', async (t) => {
+    t.test('a report replaces the one before it, for every pair of states', async (t) => {
       const { report, read } = await setUp(t, database)
       for (const before of STATES) {
         for (const after of STATES) {
@@ -59,7 +59,7 @@ for (const database of databases) {
       }
     })
 
-    t.test('Combined state (part 2): every combination of up to three statuses', async (t) => {
+    t.test('combined state of every combination of up to three statuses', async (t) => {
       const lists: (typeof STATES)[number][][] = [[]]
       for (let from = 0, length = 0; length < 3; length++) {
         const end = lists.length
@@ -87,7 +87,7 @@ for (const database of databases) {
       }
     })
 
-    /** The four sentences of part 2, one per line. */
+    /** The rules of `state` in `CommitStatuses` of openapi.yaml, one per line. */
     function combinedStateRule(states: readonly string[]): string | null {
       for (const state of states) if (state === 'failure' || state === 'error') return 'failure'
       for (const state of states) if (state === 'pending') return 'pending'

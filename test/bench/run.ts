@@ -5,6 +5,7 @@ import { startPostgres } from '../helpers/postgres-server.ts'
 import { chartOf } from './chart.ts'
 import { measureAll } from './everything.ts'
 import { loadGenerator } from './load-generator.ts'
+import { benchOptions } from './options.ts'
 import { tableOf } from './table.ts'
 
 /**
@@ -16,16 +17,7 @@ import { tableOf } from './table.ts'
  * --size N statuses stored (10,000; with more, also measures 10,000), --rounds N (3), --seconds N of each measurement (1),
  * --only PATTERN of names, --json instead of a table, --chart FILE
  */
-const { values } = parseArgs({
-  options: {
-    size: { type: 'string', default: '10000' },
-    rounds: { type: 'string', default: '3' },
-    seconds: { type: 'string', default: '1' },
-    only: { type: 'string', default: '' },
-    json: { type: 'boolean', default: false },
-    chart: { type: 'string' },
-  },
-})
+const { values } = parseArgs({ options: benchOptions })
 
 // A signal ends the run after the cleanup.
 const stopped = new AbortController()

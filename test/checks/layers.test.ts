@@ -11,7 +11,7 @@ function rows(): string[][] {
   )
 }
 
-/** Returns the files below a file's folder of the source that each file imports, types included. */
+/** Returns the files below `folder` that each file imports, types and imports for their effects included. */
 function importsBelow(folder: string): Map<string, string[]> {
   const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((file) =>
     file.endsWith('.ts'),
@@ -19,7 +19,7 @@ function importsBelow(folder: string): Map<string, string[]> {
   return new Map(
     files.map((file) => {
       const imports = readFileSync(join(folder, file), 'utf8').matchAll(
-        /(?:from|import\() ?'(\.{1,2}\/[^']+)'/g,
+        /(?:from|import)[ (]\s*'(\.{1,2}\/[^']+)'/g,
       )
       const targets = [...imports].map(([, path = '']) => relative(folder, join(folder, dirname(file), path)))
       return [file, targets.filter((target) => !target.startsWith('..'))]

@@ -5,14 +5,38 @@ import { parseEnv } from 'node:util'
 import { Client } from 'pg'
 import tap, { type Test } from 'tap'
 import { parse } from 'yaml'
+import { operations } from '../../generated/operations.ts'
+import { DEFAULT_WAIT_LIMITS } from '../../src/api/waiters.ts'
+import { COMMON_PASSWORDS, MIN_NAME_LENGTH, MIN_PASSWORD_LENGTH } from '../../src/auth/password-rules.ts'
 import { describeVariables, readConfig } from '../../src/config.ts'
+import { OLDEST_GIT } from '../../src/git/git-version.ts'
+import { MAX_STARTS } from '../../src/git/log.ts'
+import { SHORT_ID } from '../../src/git/revision.ts'
+import { MAX_REFS } from '../../src/git-http/push-rules.ts'
+import { DEFAULT_GIT_LIMITS } from '../../src/git-http/serve.ts'
+import { QUIET } from '../../src/hooks/error-log.ts'
+import { GRACE_PERIOD } from '../../src/ops/stop.ts'
+import { MAX_PATTERN_LENGTH, MAX_PATTERNS } from '../../src/store/patterns.ts'
+import { BUSY_TIMEOUT } from '../../src/store/sqlite/driver-errors.ts'
 import { entries, isObject, type Json, object, text } from '../contract/json.ts'
 import { createPostgresDatabase } from '../helpers/databases.ts'
 import { startServer } from '../helpers/server.ts'
+import { unknownNames } from './commands.ts'
 import { codeBlocks, createMachine, type Machine, readDocument } from './machine.ts'
 import { commandRows, variableRows } from './tables.ts'
 
 const GUIDE = 'src/ops/README.md'
+const DOCUMENTS = [
+  'README.md',
+  GUIDE,
+  'src/README.md',
+  '.github/CONTRIBUTING.md',
+  '.github/SECURITY.md',
+  'clients/typescript/README.md',
+  'clients/recipes/README.md',
+]
+/** Durations and numbers as prose says them. */
+const IN_WORDS: Record<string, string> = { '1h': 'an hour', 5: 'five' }
 // Each of these mostly waits for processes.
 tap.jobs = 4
 const test = (name: string, work: (t: Test) => Promise<void>) => tap.test(name, { buffered: true }, work)
@@ -20,6 +44,8 @@ const test = (name: string, work: (t: Test) => Promise<void>) => tap.test(name, 
 /** The contract as it is written, with its references. */
 const document = object(parse(readDocument('openapi.yaml')), 'openapi.yaml')
 const defaultOf = (name: string) => describeVariables().find((row) => row.name === name)?.default ?? ''
+/** Returns the text of a document on one line, so that sentences can be matched. */
+const sentencesOf = (path: string) => readDocument(path).replace(/\s+/g, ' ')
 const tableAfter = (guide: string, head: string) => guide.split(head)[1]?.split('\n\n')[0]?.split('\n')
 
 test('README: its commands lead to a first report', async (t) => {
@@ -29,13 +55,49 @@ test('README: its commands lead to a first report', async (t) => {
   execFileSync('git', [...author, 'commit', '--quiet', '--allow-empty', '--message=first'], {
     cwd: machine.folder,
   })
+  const readme = readDocument('README.md')
+  const blocks = codeBlocks(readme)
   let output = ''
-  for (const { language, code } of codeBlocks(readDocument('README.md'))) {
+  for (const { language, code } of blocks) {
     t.equal(language, 'sh')
     output = await machine.sh(machine.localize(code))
   }
   const [, answer = ''] = output.split(/(?<=\})(?=\{)/)
   t.match(JSON.parse(answer), { state: 'success', statuses: [{ description: '412 tests passed' }] })
+
+  const [, rule = '', refusal = 'not found'] =
+    /^## Required checks\n\n`(.+?)`[\s\S]*?`(! \[remote rejected\].*?)`/m.exec(readme) ?? []
+  await machine.sh(machine.localize(rule))
+  execFileSync('git', [...author, 'commit', '--quiet', '--allow-empty', '--message=second'], {
+    cwd: machine.folder,
+  })
+  const report = machine.localize(blocks.at(-1)?.code ?? '')
+  const push = /^git push .*$/m.exec(report)?.[0]
+  const refused = await machine.sh(`${report.replace('HEAD:main', 'HEAD:topic')}\n${push} 2>&1 || true`)
+  t.match(refused, refusal)
+})
+
+test('README: its badge', async (t) => {
+  const [, section = ''] = sentencesOf('README.md').split('## Badge')
+  const { pathname, searchParams } = new URL(/\(([^()]*badge\.svg[^()]*)\)/.exec(section)?.[1] ?? '')
+  const server = await startServer(t)
+  const [owner = '', name = ''] = pathname.split('/').slice(1)
+  const { commits } = await server.createRepository(`${owner}/${name}`)
+  const token = await server.createToken(owner)
+  const report = { state: 'success', context: searchParams.get('context') }
+  await server.report(`${owner}/${name}`, commits[0] ?? '', report, token)
+  const badge = (parameters: URLSearchParams) => fetch(`${server.url}${pathname}?${parameters}`)
+  const shown = await badge(searchParams)
+  t.match(await shown.text(), 'success')
+  const [, maxAge] = /max-age=(\d+)/.exec(shown.headers.get('cache-control') ?? '') ?? []
+  t.same(new Set(section.match(/\d+(?= seconds)/g)), new Set([maxAge]))
+  const named = section.match(/(?<=`)[a-z]+(?=`)/g)
+  t.same(new Set(named), new Set(searchParams.keys()))
+  for (const key of searchParams.keys()) {
+    const changed = new URLSearchParams(searchParams)
+    changed.set(key, 'missing')
+    t.match(await (await badge(changed)).text(), 'unknown', key)
+  }
 })
 
 test('openapi.yaml: its curl lines report, read and decide', async (t) => {
@@ -76,7 +138,7 @@ test('openapi.yaml: every number in its prose is that of the schema, or of the s
 })
 
 test('every file that a document names exists', async (t) => {
-  for (const document of ['README.md', GUIDE, 'src/README.md', '.github/CONTRIBUTING.md']) {
+  for (const document of DOCUMENTS) {
     const text = readDocument(document)
     const named = [...text.matchAll(/`((?:test|src|clients|generated)\/[\w./-]+)`/g)].map(
       ([, path = '']) => path,
@@ -85,6 +147,65 @@ test('every file that a document names exists', async (t) => {
       join(dirname(document), path),
     )
     for (const path of [...named, ...linked]) t.ok(existsSync(path), `${document}: ${path}`)
+  }
+})
+
+test('every command, option, script and file in the code of a document exists', async (t) => {
+  for (const document of DOCUMENTS) t.same(unknownNames(readDocument(document)), [], document)
+  const wrong: [code: string, problem: string][] = [
+    [
+      'npm run --silent cli -- rule set alice/rocket main --requires lint',
+      'commit-status-admin set has no --requires',
+    ],
+    ['npm run --silent cli -- rule put', '"put" is no command of rule'],
+    ['prune --older 1d', 'commit-status-admin prune has no --older'],
+    ['npx commit-status wait --requires a', 'commit-status wait has no --requires'],
+    ['npx commit-status watch', '"watch" is no command of commit-status'],
+    ['--nopush', 'no program of this document has --nopush'],
+    ['node test/runs.ts', 'no file test/runs.ts'],
+    ['npm run soaks', 'package.json has no script "soaks"'],
+    ['npm run soak -- waiter', 'no proof "waiter"'],
+    ['npm run bench -- --sizes 1', 'npm run bench has no --sizes'],
+    ['curl --fails', 'curl has no --fails'],
+  ]
+  for (const [code, problem] of wrong) t.same(unknownNames(`\`${code}\``), [problem])
+})
+
+test('numbers in prose are those of the program', async (t) => {
+  const git = `${OLDEST_GIT.major}.${OLDEST_GIT.minor}`
+  // No behaviour of the server shows it: git reads `safe.directory` from the environment since that version.
+  const [, gitOfOthers] =
+    /git before ([\d.]+) does not read/.exec(readDocument('src/git/environment.ts')) ?? []
+  const { minimumRate } = DEFAULT_GIT_LIMITS
+  const { requests } = DEFAULT_WAIT_LIMITS
+  const wait = operations.getVerdict.query.properties.wait.maximum
+  const rows: [document: string, sentence: RegExp, value: string | number | undefined][] = [
+    ['README.md', /git ([\d.]+) or later/, git],
+    [GUIDE, /git ([\d.]+) or later/, git],
+    ['README.md', /\(([\d.]+) to serve repositories of other accounts\)/, gitOfOthers],
+    ['README.md', /(\S+) or more digits/, SHORT_ID],
+    ['README.md', /nothing was reported for ([^;]+); `STALLED_AFTER`/, IN_WORDS[defaultOf('STALLED_AFTER')]],
+    [GUIDE, /for at most (\S+) seconds\. A second signal/, GRACE_PERIOD / 1000],
+    [GUIDE, /finished first, for at most (\S+) s/, GRACE_PERIOD / 1000],
+    [GUIDE, /A password has at least (\S+) characters/, MIN_PASSWORD_LENGTH],
+    [GUIDE, /is not one of the (\S+) most common ones/, COMMON_PASSWORDS.toLocaleString('en')],
+    [GUIDE, /the user's name, if that has at least (\S+) characters/, MIN_NAME_LENGTH],
+    [GUIDE, /At most (\S+) patterns of at most \S+ characters/, MAX_PATTERNS],
+    [GUIDE, /At most \S+ patterns of at most (\S+) characters/, MAX_PATTERN_LENGTH],
+    [GUIDE, /After (\S+) seconds the answer is 503/, DEFAULT_GIT_LIMITS.maxWait / 1000],
+    [GUIDE, /sends less than (\S+) KB\/s/, minimumRate.bytesPerSecond / 1024],
+    [GUIDE, /sends less than 1 KB\/s for (\S+) seconds/, minimumRate.window / 1000],
+    [GUIDE, /at most one log line every (\w+) seconds/, IN_WORDS[`${QUIET / 1000}`]],
+    [GUIDE, /At most (\S+) requests of a process/, requests.total.toLocaleString('en')],
+    [GUIDE, /of a process and (\S+) of an address wait/, requests.perClient],
+    [GUIDE, /has at most (\S+) refs/, MAX_REFS.toLocaleString('en')],
+    [GUIDE, /may wait for a change for up to (\S+) seconds/, wait],
+    ['src/README.md', /1 to 3 ms instead, for at most (\S+) s\./, BUSY_TIMEOUT / 1000],
+    ['src/README.md', /At most (\S+) parallel lines/, MAX_STARTS],
+  ]
+  for (const [document, sentence, value] of rows) {
+    const found = sentence.exec(sentencesOf(document))?.[1]
+    t.equal(found, String(value), `${document}: ${sentence}`)
   }
 })
 

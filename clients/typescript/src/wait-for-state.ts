@@ -74,6 +74,8 @@ type Failure = Exclude<ListStatusesResult, { status: 200 | 304 }>
  */
 export type WaitForState = (input: ListStatusesInput, options?: WaitOptions) => Promise<WaitResult>
 
+/** Factor by which pauses grow at most, with a service that cannot tell when something changes. */
+export const MAX_SLOWDOWN = 10
 const READ_TIMEOUT = 30_000
 /** The read at the timeout may take this long. */
 const LAST_READ_TIMEOUT = 5_000
@@ -95,7 +97,7 @@ export function createWaitForState({ listStatuses, getVerdict }: Calls): WaitFor
     const left = () => deadline - performance.now()
     let verdict: { etag: string | undefined } | undefined = { etag: undefined }
     let known: { etag: string | undefined; body: CommitStatuses } | undefined
-    for (let pause = interval; ; pause = Math.min(pause * 1.5, interval * 10)) {
+    for (let pause = interval; ; pause = Math.min(pause * 1.5, interval * MAX_SLOWDOWN)) {
       const totalTimeout = Math.min(READ_TIMEOUT, Math.max(left(), LAST_READ_TIMEOUT))
       const answer = await listStatuses(input, { signal, totalTimeout, ifNoneMatch: known?.etag })
       if (answer.status === 200) {

@@ -31,7 +31,7 @@ t.test('each status code of the contract is a result of its own type', async (t)
   t.match(large, { status: 422, body: { error: /1025 characters/ } })
 })
 
-t.test('those who prefer exceptions unwrap', async (t) => {
+t.test('unwrap throws a CommitStatusError for every failure', async (t) => {
   const { proxy, token, commit } = await startService(t)
   const client = createClient({ baseUrl: proxy.url, token })
   const status: Status = unwrap(await client.reportStatus({ ...commit, body: { state: 'pending' } }))
@@ -69,7 +69,7 @@ t.test('a token that was refused is not sent again', async (t) => {
   t.notOk(proxy.passages.at(-1)?.headers.authorization)
 })
 
-t.test('what is no answer of the service has status 0 and says why', async (t) => {
+t.test('an answer that is not from the service has status 0 and a reason', async (t) => {
   const { proxy, token, commit } = await startService(t)
   const client = createClient({ baseUrl: proxy.url, token })
   const page = { headers: { 'content-type': 'text/html' }, body: '<h1>Hello</h1>' }

@@ -13,9 +13,14 @@ import { waitOptions } from '../src/cli/wait.ts'
 import { defaultTimes } from '../src/client.ts'
 import { operations } from '../src/generated/operations.ts'
 import { RETRIED } from '../src/transport.ts'
+import { MAX_SLOWDOWN } from '../src/wait-for-state.ts'
+import { execute } from './helpers/package.ts'
+import { startService } from './helpers/service.ts'
 
 // The lines of its shell blocks are run by package.test.ts.
 const readme = readFileSync(resolve(import.meta.dirname, '../README.md'), 'utf8')
+const script = readFileSync(resolve(import.meta.dirname, '../../shell/commit-status'), 'utf8')
+const { engines } = JSON.parse(readFileSync(resolve(import.meta.dirname, '../package.json'), 'utf8'))
 const cli = resolve(import.meta.dirname, '../src/cli')
 const commands = {
   report: reportOptions,
@@ -97,4 +102,30 @@ t.test('defaults and limits', async (t) => {
   t.strictSame(all(first(/errors and the answers ([\s\S]+?) are retried/), /\d{3}/).map(Number), RETRIED)
   const { description } = operations.reportStatus.maxLength
   t.equal(Number(first(/cuts a description after (\d+) characters/)), description)
+})
+
+t.test('numbers about the shell script, pauses and versions', async (t) => {
+  const stops = all(script, /(?<=\bsend )\d+(?= (?:"\$state"|error))/)
+  t.strictSame(stops, [first(/always stops retrying after (\d+) seconds/)])
+  const words: Record<string, number> = { ten: 10 }
+  t.equal(words[first(/the pauses grow to (\w+) times that/)], MAX_SLOWDOWN)
+  // curl has had this option, the newest of those in the script, since 7.71.
+  t.match(script, '--retry-all-errors')
+  t.equal(first(/needs curl ([\d.]+) or later/), '7.71')
+  t.match(engines.node, `>=${first(/Node ([\d.]+) and later/)}.`)
+})
+
+t.test('the curl line asks for a verdict over its patterns', async (t) => {
+  const { server, token, commit } = await startService(t)
+  const line = first(/`(curl .+)`/)
+  const ask = async () => {
+    const env = { COMMIT_STATUS_URL: server.url, SHA: commit.sha }
+    return JSON.parse(await execute('/', 'sh', ['-ec', line.replace('curl ', 'curl --silent ')], env))
+  }
+  const report = (context: string) =>
+    server.report('acme/rocket', commit.sha, { state: 'success', context }, token)
+  await report('ci/build')
+  t.match(await ask(), { verdict: 'pending', required: [{ pattern: 'ci/*' }, { pattern: 'lint' }] })
+  await report('lint')
+  t.match(await ask(), { verdict: 'success' })
 })

@@ -14,7 +14,7 @@ const MEANINGS: Record<string, string> = {
 }
 
 /** Milliseconds for which a statement waits for writes of other processes. */
-const BUSY_TIMEOUT = 5_000
+export const BUSY_TIMEOUT = 5_000
 
 /**
  * Runs `work`, and again while another process holds the lock that it needs.
