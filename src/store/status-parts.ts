@@ -1,3 +1,5 @@
+import { sql } from 'kysely'
+import { schemas } from '../../generated/schemas.ts'
 import type { Engine } from './engine.ts'
 import { prepare } from './prepared.ts'
 import type { CommitKey } from './status-summaries.ts'
@@ -32,6 +34,9 @@ export const statusColumns = [
   'updated_at',
 ] as const
 
+/** Names of the parameters of a query by states. Those that are not needed are empty, which is no state. */
+const STATES = schemas.State.enum.map((_, index) => `state${index}` as const)
+
 /** Returns functions that read the statuses of large commits part by part, and find commits by their statuses. */
 export function statusParts(engine: Engine) {
   const { kysely } = engine
@@ -48,8 +53,8 @@ export function statusParts(engine: Engine) {
       .limit(p.limit)
   const part = prepare<CommitKey & { after: string; limit: number }>()(partOf)
   const partByState = prepare<
-    CommitKey & { one: StatusState; other: StatusState; after: string; limit: number }
-  >()((p) => partOf(p).where('state', 'in', [p.one, p.other]))
+    CommitKey & { [name: `state${number}`]: string; after: string; limit: number }
+  >()((p) => partOf(p).where(sql<boolean>`state in (${sql.join(STATES.map((name) => p[name]))})`))
 
   const nextCommit = prepare<{ repositoryId: number; after: string; end: string }>()((p) =>
     kysely
@@ -76,11 +81,12 @@ export function statusParts(engine: Engine) {
     /** Returns the next statuses of a commit that have one of the states. Otherwise as `listPart`. */
     listPartByState(
       { repositoryId, sha }: CommitKey,
-      [one, other = one]: readonly [StatusState, StatusState?],
+      states: readonly StatusState[],
       after: string,
       limit: number,
     ): Promise<ReportedStatus[]> {
-      return engine.read(partByState, { repositoryId, sha, one, other, after, limit })
+      const named = Object.fromEntries(STATES.map((name, index) => [name, states[index] ?? '']))
+      return engine.read(partByState, { ...named, repositoryId, sha, after, limit })
     },
 
     /**
