@@ -98,7 +98,12 @@ components:
   ],
 }
 
-const LIMIT: Edits = { 'openapi.yaml': [['maxLength: 255', 'maxLength: 256']] }
+const LIMIT: Edits = {
+  'openapi.yaml': [
+    ['maxLength: 255', 'maxLength: 256'],
+    ['maximum: 25\n', 'maximum: 20\n'],
+  ],
+}
 const FIELD: Edits = {
   'openapi.yaml': [
     [/(\n {4}StatusReport:\n[\s\S]*?properties:\n)/, '$1        job:\n          type: integer\n'],
@@ -154,6 +159,21 @@ t.test('a change of the contract requires the edits that the README names, and i
     })
     const { operations } = await import(join(copy, 'clients/typescript/src/generated/operations.ts'))
     t.equal(operations.reportStatus.maxLength.context, 256, 'the client')
+
+    const { createWaitForState } = await import(join(copy, 'clients/typescript/src/wait-for-state.ts'))
+    const enough = new AbortController()
+    const holds: number[] = []
+    const headers = new Headers()
+    const waitForState = createWaitForState({
+      listStatuses: async () => ({ status: 200, headers, body: { state: null, statuses: [] } }),
+      getVerdict: async ({ wait }: { wait: number }) => {
+        holds.push(wait)
+        enough.abort()
+        return { status: 304, headers }
+      },
+    })
+    await t.rejects(waitForState({ ...place, sha }, { signal: enough.signal }), { name: 'AbortError' })
+    t.strictSame(holds, [20], 'the client lets the server hold an answer for as long as the contract allows')
   })
 
   await t.test('a state', async (t) => {

@@ -1,6 +1,11 @@
 import { retryAfter } from './backoff.ts'
 import { type Decision, decideWait } from './decide-wait.ts'
-import type { ListStatusesInput, ListStatusesResult, Operations } from './generated/operations.ts'
+import {
+  type ListStatusesInput,
+  type ListStatusesResult,
+  type Operations,
+  operations,
+} from './generated/operations.ts'
 import type { components } from './generated/schema.ts'
 import { sleep } from './sleep.ts'
 
@@ -78,8 +83,8 @@ const READ_TIMEOUT = 30_000
 /** The read at the timeout may take this long. */
 const LAST_READ_TIMEOUT = 5_000
 
-/** How long the service may hold an answer, in seconds (contract, `wait`), and how long the answer may then take. */
-const LONGEST_HOLD = 25
+/** How long the service may hold an answer, in seconds, and how long the answer may then take. */
+const LONGEST_HOLD = operations.getVerdict.maximum.wait
 const GRACE = 5
 
 /**
