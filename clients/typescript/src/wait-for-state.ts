@@ -79,6 +79,9 @@ type Failure = Exclude<ListStatusesResult, { status: 200 | 304 }>
  */
 export type WaitForState = (input: ListStatusesInput, options?: WaitOptions) => Promise<WaitResult>
 
+/** In milliseconds, also for the command line. */
+export const waitDefaults = { settle: 10_000, timeout: 600_000, interval: 1_000 }
+
 const READ_TIMEOUT = 30_000
 /** The read at the timeout may take this long. */
 const LAST_READ_TIMEOUT = 5_000
@@ -93,8 +96,8 @@ const GRACE = 5
  */
 export function createWaitForState({ listStatuses, getVerdict }: Calls): WaitForState {
   return async (input, options = {}) => {
-    const { timeout = 600_000, interval = 1_000, signal, onChange } = options
-    const { require = [], only = false, settle = 10_000, stalled } = options
+    const { timeout = waitDefaults.timeout, interval = waitDefaults.interval, signal, onChange } = options
+    const { require = [], only = false, settle = waitDefaults.settle, stalled } = options
     if (only && require.length === 0) throw new TypeError('"only" needs at least one pattern in "require"')
     const deadline = performance.now() + timeout
     const left = () => deadline - performance.now()
