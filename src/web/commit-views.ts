@@ -8,7 +8,7 @@ import { authorship } from './commit-row.ts'
 import type { Html } from './layout.ts'
 import { stateBadge } from './state-badge.ts'
 import { summarize } from './state-summary.ts'
-import { filterQuery, isFiltered, type StatusFilter } from './status-filter.ts'
+import { filterQuery, isFiltered, MAX_TEXT, type StatusFilter } from './status-filter.ts'
 import { SECTIONS, type StatusList, statusSections } from './status-sections.ts'
 import { copyButton, shownBeginning, shownLines, shownText } from './text.ts'
 
@@ -134,7 +134,7 @@ function filterForm({ q, state }: StatusFilter): Html {
   ]
   return html`<form class="filter" role="search" aria-label="Checks">
   <label class="sr" for="q">Context or description contains</label>
-  <input id="q" name="q" type="search" value="${q}" placeholder="Filter checks" maxlength="255" autocomplete="off">
+  <input id="q" name="q" type="search" value="${q}" placeholder="Filter checks" maxlength="${MAX_TEXT}" autocomplete="off">
   <label class="sr" for="state">State</label>
   <select id="state" name="state">${choices.map(
     ([value, label]) =>

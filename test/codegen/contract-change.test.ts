@@ -102,6 +102,8 @@ const LIMIT: Edits = {
   'openapi.yaml': [
     ['maxLength: 255', 'maxLength: 256'],
     ['maximum: 25\n', 'maximum: 20\n'],
+    [/(\n {4}ContextPattern:[\s\S]*?maxLength:) 255/, '$1 257'],
+    [/(\n {4}Branch:[\s\S]*?maxLength:) 255/, '$1 258'],
   ],
 }
 const FIELD: Edits = {
@@ -160,6 +162,13 @@ t.test('a change of the contract requires the edits that the README names, and i
     const { operations } = await import(join(copy, 'clients/typescript/src/generated/operations.ts'))
     t.equal(operations.reportStatus.maxLength.context, 256, 'the client')
 
+    const [repository] = await server.store.repositories.list()
+    const setRule = (branchPattern: string, required: string) =>
+      server.store.rules.set(repository, { branchPattern, required: [required], bypass: [] })
+    await setRule('b'.repeat(258), 'c'.repeat(257))
+    await t.rejects(setRule('b'.repeat(259), 'c'), { message: /at most 258/ })
+    await t.rejects(setRule('b', 'c'.repeat(258)), { message: /at most 257/ })
+
     const { createWaitForState } = await import(join(copy, 'clients/typescript/src/wait-for-state.ts'))
     const enough = new AbortController()
     const holds: number[] = []
@@ -195,6 +204,7 @@ t.test('a change of the contract requires the edits that the README names, and i
     t.match(page, /id="failed".*badge failure">aborted<.*ci\/mac.*id="passed".*badge success">skipped</s)
     const filtered = await read(`${server.url}/${commit}?state=aborted`)
     t.match(filtered, /<option value="aborted" selected>/)
+    t.match(filtered, 'maxlength="256"', 'the filter takes a whole context')
     t.match(filtered, 'ci/mac')
     t.notMatch(filtered, 'id="passed"')
     const live = (etag = '') => fetch(`${pages}/live/${sha}`, { headers: { 'if-none-match': etag } })
