@@ -18,7 +18,7 @@ import { nowInSeconds } from '../store/time.ts'
 import { candidatesView, commitView, liveRegion, tabTitle } from './commit-views.ts'
 import type { SendErrorPage } from './error-page.ts'
 import { repositoryFinder } from './find-repository.ts'
-import { type Html, renderChunks } from './layout.ts'
+import { renderChunks } from './layout.ts'
 import type { PageScheduler } from './page-scheduler.ts'
 import { refQuery } from './ref-chooser.ts'
 import { type Named, resolveCommit } from './resolve-commit.ts'
@@ -221,7 +221,7 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
   }
 }
 
-const LIVE = html`<script src="/assets/live.js" defer></script>` as Html
+const LIVE = html`<script src="/assets/live.js" defer></script>`
 
 function callerOf(request: FastifyRequest): Caller {
   return { client: request.client.address, signal: connectionSignal(request.raw.socket) }
