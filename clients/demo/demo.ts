@@ -1,7 +1,7 @@
 import '../../src/runtime.ts'
 import { rm } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
-import { createClient } from '../typescript/src/index.ts'
+import { createClient, type Status } from '../typescript/src/index.ts'
 import { prepare } from './prepare.ts'
 import { startServer } from './server-process.ts'
 import { printCommit, say } from './table.ts'
@@ -30,12 +30,7 @@ try {
   const repository = { owner: 'demo', repo: 'rocket' }
   const [first = '', second = '', third = ''] = setup.commits
 
-  const report = async (
-    sha: string,
-    context: string,
-    state: 'pending' | 'success' | 'failure',
-    description: string,
-  ) => {
+  const report = async (sha: string, context: string, state: Status['state'], description: string) => {
     const target_url = `https://ci.example.org/${context}/${sha.slice(0, 10)}`
     const { status, body } = await client.reportStatus({
       ...repository,

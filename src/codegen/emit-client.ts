@@ -39,6 +39,8 @@ export interface Operation {
   path: string
   /** Names of the query parameters. All others are in the path. */
   query: readonly string[]
+  /** Largest value of query parameters. */
+  maximum: Readonly<Record<string, number>>
   /** Status codes that the contract declares. */
   statuses: readonly number[]
   /** Fields that every successful response has. */
@@ -95,11 +97,15 @@ ${union.join('\n')}
 function row({ schemas }: Spec, { id, method, path, parameters, body, replies, replacesBy }: Operation) {
   const fields = body ? fieldsOf(schemas, body.schema) : {}
   const limits = Object.entries(fields).filter(([, field]) => typeof field.maxLength === 'number')
+  const bounded = parameters.query.map(
+    ({ name, schema }) => [name, inlined(schemas, schema).maximum] as const,
+  )
   const choices = Object.entries(fields).filter(([, field]) => field.enum !== undefined)
   return {
     method,
     path,
     query: parameters.query.map(({ name }) => name),
+    maximum: Object.fromEntries(bounded.filter(([, maximum]) => typeof maximum === 'number')),
     statuses: replies.map(({ status }) => status),
     required: requiredOf(schemas, replies),
     repeatable: replacesBy !== null || ['GET', 'PUT', 'DELETE'].includes(method),

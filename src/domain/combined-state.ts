@@ -1,21 +1,13 @@
-import type { components } from '../../generated/schema.ts'
 import { schemas } from '../../generated/schemas.ts'
+import { COMBINED, type CombinedState } from '../store/states.ts'
+import type { StatusCounts } from '../store/status-summaries.ts'
+import type { StatusState } from '../store/tables.ts'
 
-type State = components['schemas']['State']
-export type CombinedState = NonNullable<components['schemas']['CommitStatuses']['state']>
-
-/** The combined state of a commit with one status of each state. Adding a state to the contract requires its entry here. */
-const COMBINED: Readonly<Record<State, CombinedState>> = {
-  success: 'success',
-  pending: 'pending',
-  failure: 'failure',
-  error: 'failure',
-}
 /** The combined state of several statuses is the one of the highest rank. */
 const RANK: Readonly<Record<CombinedState, number>> = { success: 0, pending: 1, failure: 2 }
 
 /** Returns the combined state of statuses with these states, or null if there are none. */
-export function combinedState(states: readonly State[]): CombinedState | null {
+export function combinedState(states: readonly StatusState[]): CombinedState | null {
   let combined: CombinedState | null = null
   for (const state of states) {
     const next = COMBINED[state]
@@ -25,6 +17,18 @@ export function combinedState(states: readonly State[]): CombinedState | null {
 }
 
 /** Returns the states that at least one status has. */
-export function presentStates(counts: Readonly<Record<State, number>>): State[] {
+export function presentStates(counts: Readonly<StatusCounts>): StatusState[] {
   return schemas.State.enum.filter((state) => counts[state] > 0)
+}
+
+/** Returns how many statuses count as each combined state, and how many there are. */
+export function combinedCounts(
+  counts: Readonly<StatusCounts>,
+): Record<CombinedState, number> & { total: number } {
+  const combined = { success: 0, pending: 0, failure: 0, total: 0 }
+  for (const state of schemas.State.enum) {
+    combined[COMBINED[state]] += counts[state]
+    combined.total += counts[state]
+  }
+  return combined
 }

@@ -1,5 +1,7 @@
 import type { AuditLine } from '../store/audit.ts'
 
+type Detail = AuditLine['details'][string]
+
 /** Digits of an abbreviated commit id. */
 const ABBREVIATED = 10
 
@@ -14,9 +16,9 @@ export function describeDetails({ action, details }: AuditLine): string {
   return [...updates.map(describeUpdate), ...rest].join(' ')
 }
 
-function describeUpdate(update: unknown): string {
-  if (typeof update !== 'object' || update === null) return textOf(update)
-  const { ref, old, new: next } = update as Record<string, unknown>
+function describeUpdate(update: Detail): string {
+  if (typeof update !== 'object' || update === null || Array.isArray(update)) return textOf(update)
+  const { ref, old, new: next } = update
   return `${ref}:${shorten(old)}..${shorten(next)}`
 }
 

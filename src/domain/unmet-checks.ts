@@ -1,5 +1,5 @@
+import { COMBINED } from '../store/states.ts'
 import { replaceHidden } from '../util/hidden-characters.ts'
-import { combinedState } from './combined-state.ts'
 import { type ReportedContext, verdictOf } from './verdict.ts'
 
 /** Maximum length of a name in a reason, in code points, and maximum number of reasons that are spelled out. */
@@ -24,8 +24,11 @@ export async function describeUnmetChecks(
       .filter(({ state }) => state === null)
       .map(({ pattern }) => `${shown(pattern)} has not reported`),
     ...reported
-      .filter(({ context, state }) => combinedState([state]) !== 'success' && contexts.has(context))
-      .map(({ context, state }) => `${shown(context)} ${state === 'pending' ? 'is' : 'reported'} ${state}`),
+      .filter(({ context, state }) => COMBINED[state] !== 'success' && contexts.has(context))
+      .map(
+        ({ context, state }) =>
+          `${shown(context)} ${COMBINED[state] === 'pending' ? 'is' : 'reported'} ${state}`,
+      ),
   ]
   const more = unmet.length - MAX_REASONS
   return unmet.slice(0, MAX_REASONS).join(', ') + (more > 0 ? `, and ${more} more` : '')

@@ -1,5 +1,6 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { schemas } from '../../generated/schemas.ts'
+import { commitIdLength } from '../git/repository.ts'
 import { readDetails } from '../store/audit.ts'
 import type { Engine } from '../store/engine.ts'
 import { readPatterns } from '../store/patterns.ts'
@@ -35,7 +36,6 @@ interface Reference {
 }
 
 const STATES = new Set<unknown>(schemas.State.enum)
-const ID_LENGTHS: Record<string, number> = { sha1: 40, sha256: 64 }
 
 /** The result of an integrity check. */
 interface IntegrityResult {
@@ -142,13 +142,13 @@ async function findOrphans(db: Kysely<Tables>, reference: Reference): Promise<st
 }
 
 /** Returns the length of commit ids by repository. */
-async function idLengths(db: Kysely<Tables>): Promise<Map<unknown, number | undefined>> {
+async function idLengths(db: Kysely<Tables>): Promise<Map<unknown, number>> {
   const formats = await db.selectFrom('repositories').select(['id', 'object_format']).execute()
-  return new Map(formats.map(({ id, object_format }) => [id, ID_LENGTHS[object_format]]))
+  return new Map(formats.map(({ id, object_format }) => [id, commitIdLength(object_format)]))
 }
 
 /** Returns what is wrong with a stored status by the rules for reports (openapi.yaml). */
-function statusFindings(row: Row, lengths: Map<unknown, number | undefined> | undefined): string[] {
+function statusFindings(row: Row, lengths: Map<unknown, number> | undefined): string[] {
   const { repository_id, sha, context, state, created_at, updated_at } = row
   const length = lengths?.get(repository_id)
   const wrong: string[] = []

@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Engine } from './engine.ts'
 import { prepare } from './prepared.ts'
+import { statesOf } from './states.ts'
 import type { StatusState } from './tables.ts'
 
 /** Maximum number of commits in a matrix. */
@@ -48,6 +49,8 @@ const PASSED = 2
 export function checkMatrix(engine: Engine) {
   const { kysely, dialect } = engine
   const integer = sql.raw(dialect.integer)
+  const failed = sql.join(statesOf('failure').map((state) => sql.lit(state)))
+  const passed = sql.join(statesOf('success').map((state) => sql.lit(state)))
   const shaOf = (p: Commits, position: number) => sql`cast(${p[`sha${position}`]} as text)`
   const listed = (p: Commits) => {
     const rows = numbersTo(MATRIX_COMMITS).map(
@@ -82,8 +85,8 @@ export function checkMatrix(engine: Engine) {
   const rankQuery = <Range extends Commits & { after: string }>(upTo: (p: Range) => RawBuilder<unknown>) =>
     prepare<Range>()((p) => {
       // The newest completed status of a context decides: its position and its rank are one number.
-      const rank = sql`coalesce(min(case when statuses.state in ('failure', 'error') then position * 10 + ${sql.lit(FAILED)}
-        when statuses.state = 'success' then position * 10 + ${sql.lit(PASSED)} end) % 10, ${sql.lit(PENDING)})`
+      const rank = sql`coalesce(min(case when statuses.state in (${failed}) then position * 10 + ${sql.lit(FAILED)}
+        when statuses.state in (${passed}) then position * 10 + ${sql.lit(PASSED)} end) % 10, ${sql.lit(PENDING)})`
       const rows: RawBuilder<RankedContext> = sql`(
         with ${listed(p)}
         select statuses.context, ${rank} as rank, count(*) over () as total

@@ -1,24 +1,22 @@
+import { schemas } from '../../generated/schemas.ts'
 import { RuleViolation } from './rule-violation.ts'
 
 /** Maximum number of context patterns in one list. */
 export const MAX_PATTERNS = 20
-export const MAX_PATTERN_LENGTH = 255
 
 /** Checks a list of context patterns. @throws RuleViolation if there are too many, or as `checkPattern` */
 export function checkPatterns(what: string, patterns: readonly string[]): void {
   if (patterns.length > MAX_PATTERNS)
     throw new RuleViolation(`${patterns.length} ${what}s; at most ${MAX_PATTERNS} are allowed`)
-  for (const pattern of patterns) checkPattern(what, pattern)
+  for (const pattern of patterns) checkPattern(what, pattern, schemas.ContextPattern)
 }
 
 /** Checks a context or branch pattern, counted in code points. @throws RuleViolation if it is invalid */
-export function checkPattern(what: string, pattern: string): void {
+export function checkPattern(what: string, pattern: string, { maxLength }: { maxLength: number }): void {
   const length = [...pattern].length
   if (length === 0) throw new RuleViolation(`the ${what} is empty`)
-  if (length > MAX_PATTERN_LENGTH)
-    throw new RuleViolation(
-      `the ${what} is ${length} characters long; at most ${MAX_PATTERN_LENGTH} are allowed`,
-    )
+  if (length > maxLength)
+    throw new RuleViolation(`the ${what} is ${length} characters long; at most ${maxLength} are allowed`)
   if (!pattern.isWellFormed() || pattern.includes('\0'))
     throw new RuleViolation(`the ${what} must not contain U+0000 or a lone surrogate`)
 }

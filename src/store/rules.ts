@@ -1,4 +1,5 @@
 import type { Kysely } from 'kysely'
+import { schemas } from '../../generated/schemas.ts'
 import { memoizeByObject } from '../util/memoize-by-object.ts'
 import { matchesPattern } from '../util/pattern.ts'
 import { ADMINISTRATOR, type Audit, type Pusher, repositoryNameOf } from './audit.ts'
@@ -224,7 +225,8 @@ function validateRule({ branchPattern, required, bypass }: NewBranchRule): NewBr
     required: [...new Set(required)],
     bypass: [...new Map(bypass.map((user) => [user.id, user])).values()],
   }
-  checkPattern('branch pattern', branchPattern)
+  // No name of a branch in the contract is longer.
+  checkPattern('branch pattern', branchPattern, schemas.Branch)
   checkPatterns('required pattern', rule.required)
   if (rule.required.length === 0) throw new RuleViolation('a rule requires at least one pattern')
   if (rule.bypass.length > MAX_BYPASSES)

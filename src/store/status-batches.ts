@@ -1,3 +1,5 @@
+import { sql } from 'kysely'
+import { schemas } from '../../generated/schemas.ts'
 import type { Engine } from './engine.ts'
 import { prepare } from './prepared.ts'
 import type { CommitKey } from './status-summaries.ts'
@@ -32,6 +34,9 @@ export const statusColumns = [
   'updated_at',
 ] as const
 
+/** Names of the parameters of a query by states. Those that are not needed are empty, which is no state. */
+const STATES = schemas.State.enum.map((_, index) => `state${index}` as const)
+
 /** Returns functions that read the statuses of large commits in batches, and find commits by their statuses. */
 export function statusBatches(engine: Engine) {
   const { kysely } = engine
@@ -48,8 +53,8 @@ export function statusBatches(engine: Engine) {
       .limit(p.limit)
   const batch = prepare<CommitKey & { after: string; limit: number }>()(batchOf)
   const batchByState = prepare<
-    CommitKey & { one: StatusState; other: StatusState; after: string; limit: number }
-  >()((p) => batchOf(p).where('state', 'in', [p.one, p.other]))
+    CommitKey & { [name: `state${number}`]: string; after: string; limit: number }
+  >()((p) => batchOf(p).where(sql<boolean>`state in (${sql.join(STATES.map((name) => p[name]))})`))
 
   const nextCommit = prepare<{ repositoryId: number; after: string; end: string }>()((p) =>
     kysely
@@ -76,11 +81,12 @@ export function statusBatches(engine: Engine) {
     /** Returns the next statuses of a commit that have one of the states. Otherwise as `listBatch`. */
     listBatchByState(
       { repositoryId, sha }: CommitKey,
-      [one, other = one]: readonly [StatusState, StatusState?],
+      states: readonly StatusState[],
       after: string,
       limit: number,
     ): Promise<ReportedStatus[]> {
-      return engine.read(batchByState, { repositoryId, sha, one, other, after, limit })
+      const named = Object.fromEntries(STATES.map((name, index) => [name, states[index] ?? '']))
+      return engine.read(batchByState, { ...named, repositoryId, sha, after, limit })
     },
 
     /**

@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import { schemas } from '../../generated/schemas.ts'
 import type { Engine } from './engine.ts'
 import { prepare } from './prepared.ts'
+import { statesOf } from './states.ts'
 import type { StatusState } from './tables.ts'
 
 /** How many statuses of a commit have which state. */
@@ -28,7 +29,7 @@ export interface CommitKey {
 }
 
 const MAX_FAILED = 3
-const FAILED: readonly StatusState[] = ['failure', 'error']
+const FAILED = statesOf('failure')
 
 /** Names a commit's statuses where they are cached, and the lock under which contexts are added to it. */
 export function commitCacheKey({ repositoryId, sha }: CommitKey): string {
@@ -68,6 +69,10 @@ export function statusSummaries(engine: Engine) {
       .where('sha', '=', p.sha)
       .where('context', '=', p.context),
   )
+  const failures = sql.join(
+    FAILED.map((state) => sql.ref(`counts.${state}`)),
+    sql` + `,
+  )
   /** One row for each failed context of each commit, and one for a commit without. */
   const all = prepare<{ commits: string }>()((p) =>
     kysely
@@ -91,7 +96,7 @@ export function statusSummaries(engine: Engine) {
           .whereRef('statuses.repository_id', '=', sql.ref('asked.repository_id'))
           .whereRef('statuses.sha', '=', sql.ref('asked.sha'))
           // Otherwise the contexts of every commit would be read twice.
-          .where(sql<boolean>`counts.failure + counts.error > 0`)
+          .where(sql<boolean>`${failures} > 0`)
           .as('failed'),
         (join) => join.onTrue(),
       )

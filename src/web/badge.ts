@@ -1,12 +1,12 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { html } from 'hono/html'
-import { type CombinedState, combinedState } from '../domain/combined-state.ts'
 import { ServiceError } from '../errors.ts'
 import type { RefLists } from '../git/refs.ts'
 import { applyErrorHeaders, asServiceError } from '../hooks/error-replies.ts'
 import { connectionSignal } from '../http/connection-signal.ts'
 import { etagOf, matchesEtag } from '../http/etag.ts'
 import { isName, isOwnerName, isReserved } from '../store/names.ts'
+import { COMBINED, type CombinedState } from '../store/states.ts'
 import type { Store } from '../store/store.ts'
 import type { StatusState } from '../store/tables.ts'
 import { stateOf } from './commit-row.ts'
@@ -118,7 +118,7 @@ function badgeView(label: string, message: Message) {
 }
 
 function colorOf(message: Message): string {
-  return isNote(message) ? NOTES[message] : COLORS[combinedState([message]) ?? 'pending']
+  return isNote(message) ? NOTES[message] : COLORS[COMBINED[message]]
 }
 
 function isNote(message: Message): message is keyof typeof NOTES {

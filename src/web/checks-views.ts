@@ -3,6 +3,7 @@ import type { Commit } from '../git/log.ts'
 import type { Refs } from '../git/refs.ts'
 import type { CheckMatrix, MatrixCell, MatrixColumn } from '../store/check-matrix.ts'
 import type { ListedRepository } from '../store/repository-listing.ts'
+import { COMBINED } from '../store/states.ts'
 import { formatTime } from '../store/time.ts'
 import { authorship } from './commit-row.ts'
 import { shortId } from './commit-views.ts'
@@ -94,8 +95,8 @@ export function failingSince({ cells }: Pick<MatrixColumn, 'cells'>): {
   let first = 0
   let length = 0
   for (const [index, cell] of cells.entries()) {
-    if (cell === undefined || cell.state === 'pending') continue
-    if (cell.state === 'success') return { first, length, neverPassed: false }
+    if (cell === undefined || COMBINED[cell.state] === 'pending') continue
+    if (COMBINED[cell.state] === 'success') return { first, length, neverPassed: false }
     first = index
     length++
   }
@@ -136,5 +137,5 @@ function cellView(context: string, cell: MatrixCell | undefined): Html {
   if (cell === undefined) return html`<td><span class="sr">no status</span></td>`
   const title = `${visibleText(context)}: ${cell.state}, ${formatTime(cell.updatedAt).replace('T', ' ').replace('Z', ' UTC')}`
   const content = html`<span class="cell" title="${title}">${cell.state}</span>`
-  return html`<td class="${cell.state}">${targetLink(cell.targetUrl, content)}</td>`
+  return html`<td class="${COMBINED[cell.state]}">${targetLink(cell.targetUrl, content)}</td>`
 }

@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { html } from 'hono/html'
+import { schemas } from '../../generated/schemas.ts'
 import { commitsOf } from '../domain/commits.ts'
 import { type RequiredContexts, requiredContexts } from '../domain/required-contexts.ts'
 import { ServiceError } from '../errors.ts'
@@ -17,13 +18,13 @@ import { nowInSeconds } from '../store/time.ts'
 import { candidatesView, commitView, liveRegion, tabTitle } from './commit-views.ts'
 import type { SendErrorPage } from './error-page.ts'
 import { repositoryFinder } from './find-repository.ts'
-import { type Html, renderChunks } from './layout.ts'
+import { renderChunks } from './layout.ts'
 import type { PageScheduler } from './page-scheduler.ts'
 import { refQuery } from './ref-chooser.ts'
 import { type Named, resolveCommit } from './resolve-commit.ts'
 import { summarize } from './state-summary.ts'
 import { type FilterQuery, readFilter } from './status-filter.ts'
-import type { StatusList } from './status-sections.ts'
+import { isStalled, type StatusList } from './status-sections.ts'
 import { streamPage } from './stream-page.ts'
 
 interface CommitPagesOptions {
@@ -211,18 +212,16 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     // Which contexts they require follows from the statuses.
     const required = rules.map(({ branchPattern, required }) => [branchPattern, required])
     etag.update(Buffer.from(JSON.stringify([filter, counts, permission, required])))
-    for (const states of [['failure', 'error'], ['pending'], ['success']] as const) {
-      for await (const part of list.read(states)) {
-        await scheduler.step(request)
-        const stalled = part.map(({ state, updated_at }) => state === 'pending' && updated_at < stalledBefore)
-        etag.update(Buffer.from(JSON.stringify([part, stalled])))
-      }
+    for await (const part of list.read(schemas.State.enum)) {
+      await scheduler.step(request)
+      const stalled = part.map((status) => isStalled(status, stalledBefore))
+      etag.update(Buffer.from(JSON.stringify([part, stalled])))
     }
     return etag.end()
   }
 }
 
-const LIVE = html`<script src="/assets/live.js" defer></script>` as Html
+const LIVE = html`<script src="/assets/live.js" defer></script>`
 
 function callerOf(request: FastifyRequest): Caller {
   return { client: request.client.address, signal: connectionSignal(request.raw.socket) }

@@ -1,6 +1,7 @@
 import { html } from 'hono/html'
-import { type CombinedState, combinedState, presentStates } from '../domain/combined-state.ts'
+import { combinedCounts, combinedState, presentStates } from '../domain/combined-state.ts'
 import type { Commit } from '../git/log.ts'
+import type { CombinedState } from '../store/states.ts'
 import type { StatusSummary } from '../store/status-summaries.ts'
 import type { Html } from './layout.ts'
 import { age, shownText, visibleText } from './text.ts'
@@ -21,7 +22,7 @@ const NAME_LENGTH = 40
 
 /** Renders the names of the contexts that failed: three at most, then "and 4 more". */
 export function failedContexts({ counts, failed }: StatusSummary): Html {
-  const more = counts.failure + counts.error - failed.length
+  const more = combinedCounts(counts).failure - failed.length
   const names = failed.map((context, index) => html`${index > 0 ? ', ' : ''}${contextName(context)}`)
   return html`${names}${more > 0 ? ` and ${more} more` : ''}`
 }

@@ -1,4 +1,5 @@
 import { html } from 'hono/html'
+import { combinedCounts } from '../domain/combined-state.ts'
 import type { Ref } from '../git/refs.ts'
 import type { CommitDetails } from '../git/revision.ts'
 import type { ListedRepository } from '../store/repository-listing.ts'
@@ -7,8 +8,8 @@ import { authorship } from './commit-row.ts'
 import type { Html } from './layout.ts'
 import { stateBadge } from './state-badge.ts'
 import { summarize } from './state-summary.ts'
-import { filterQuery, isFiltered, type StatusFilter } from './status-filter.ts'
-import { type StatusList, statusSections } from './status-sections.ts'
+import { filterQuery, isFiltered, MAX_TEXT, type StatusFilter } from './status-filter.ts'
+import { SECTIONS, type StatusList, statusSections } from './status-sections.ts'
 import { copyButton, shownBeginning, shownLines, shownText } from './text.ts'
 
 /** A branch or tag. `query` makes other pages show it. */
@@ -63,7 +64,7 @@ export async function* liveRegion(
 ): AsyncGenerator<Html> {
   const { counts, filter, required } = statuses
   const summary = summarize(counts, required.missing.size)
-  const isPending = counts.pending > 0 || required.missing.size > 0
+  const isPending = combinedCounts(counts).pending > 0 || required.missing.size > 0
   const path = `/${owner}/${name}/live/${sha}${filterQuery(filter)}`
   yield html`<div id="live" data-path="${path}" data-tab="${tabTitle(name, sha, summary.short)}" data-icon="${summary.icon}"
   data-summary="${summary.text}" ${isPending ? 'data-pending' : ''}>
@@ -76,7 +77,7 @@ export async function* liveRegion(
 }
 
 function totalOf({ counts }: StatusList): number {
-  return counts.failure + counts.error + counts.pending + counts.success
+  return combinedCounts(counts).total
 }
 
 /** Returns the title of the browser's tab. @param state in a few words */
@@ -129,14 +130,11 @@ ${shownLines(messageOf(details))}${details.isCut ? html`<p class="faint">The res
 function filterForm({ q, state }: StatusFilter): Html {
   const choices = [
     ['', 'all states'],
-    ['failure', 'failure'],
-    ['error', 'error'],
-    ['pending', 'pending'],
-    ['success', 'success'],
+    ...SECTIONS.flatMap(({ states }) => states.map((state) => [state, state])),
   ]
   return html`<form class="filter" role="search" aria-label="Checks">
   <label class="sr" for="q">Context or description contains</label>
-  <input id="q" name="q" type="search" value="${q}" placeholder="Filter checks" maxlength="255" autocomplete="off">
+  <input id="q" name="q" type="search" value="${q}" placeholder="Filter checks" maxlength="${MAX_TEXT}" autocomplete="off">
   <label class="sr" for="state">State</label>
   <select id="state" name="state">${choices.map(
     ([value, label]) =>

@@ -1,4 +1,5 @@
 import { html } from 'hono/html'
+import { combinedCounts } from '../domain/combined-state.ts'
 import type { Ref, Refs } from '../git/refs.ts'
 import type { ListedRepository } from '../store/repository-listing.ts'
 import type { AppliedRule } from '../store/rules.ts'
@@ -116,14 +117,12 @@ function missingText(missing: number): string {
 }
 
 function sentenceOf(summary: StatusSummary): Html | string {
-  const { counts } = summary
-  const failed = counts.failure + counts.error
-  const total = failed + counts.pending + counts.success
+  const { failure, pending, total } = combinedCounts(summary.counts)
   const of = (count: number) => (count === total && total > 1 ? `all ${total}` : `${count} of ${total}`)
   if (total === 0) return 'no checks have reported yet'
-  if (failed > 0)
-    return html`${of(failed)} failed: ${failedContexts(summary)}${counts.pending > 0 ? `; ${counts.pending} pending` : ''}`
-  return counts.pending > 0 ? `${of(counts.pending)} pending` : `${of(total)} passed`
+  if (failure > 0)
+    return html`${of(failure)} failed: ${failedContexts(summary)}${pending > 0 ? `; ${pending} pending` : ''}`
+  return pending > 0 ? `${of(pending)} pending` : `${of(total)} passed`
 }
 
 /** Renders the choice of a branch or tag, and the newest branches with their states. */
@@ -153,12 +152,11 @@ function refsView(page: RepositoryPage): Html {
 
 function commitItem(repository: ListedRepository, commit: SummarizedCommit): Html {
   const { summary } = commit
-  const { counts } = summary
-  const total = counts.pending + counts.success + counts.failure + counts.error
+  const { success, total } = combinedCounts(summary.counts)
   return html`<li class="commit">
   ${stateBadge(stateOf(summary))}
   <a class="subject" href="${commitPath(repository, commit)}">${subjectOf(commit.commit)}</a>
-  <span class="faint">${summary.failed.length > 0 ? html`<span class="failed">Failed: ${failedContexts(summary)}</span> · ` : ''}${total > 0 ? `${counts.success} of ${total} passed · ` : ''}<code>${commit.commit.sha.slice(0, 10)}</code>
+  <span class="faint">${summary.failed.length > 0 ? html`<span class="failed">Failed: ${failedContexts(summary)}</span> · ` : ''}${total > 0 ? `${success} of ${total} passed · ` : ''}<code>${commit.commit.sha.slice(0, 10)}</code>
     · ${authorship(commit.commit)}</span>
 </li>`
 }

@@ -1,8 +1,10 @@
+import { combinedCounts } from '../domain/combined-state.ts'
+import type { CombinedState } from '../store/states.ts'
 import type { StatusCounts } from '../store/status-summaries.ts'
 
 /** The state of a commit in a few words, for its page, the browser's tab and screen readers. */
 export interface Summary {
-  state: 'failure' | 'pending' | 'success' | null
+  state: CombinedState | null
   /** All counts, the most important first: `1 failed, 1 pending, 7 passed, 1 not reported`. */
   text: string
   /** The most important count with a symbol: `✗ 1 failed`, `✓ 7 passed, 1 not reported`. */
@@ -14,13 +16,14 @@ export interface Summary {
 const SYMBOLS = { failure: '✗', pending: '●', success: '✓' } as const
 
 /**
- * Summarizes the statuses of a commit. An error counts as a failure, as in the combined state.
+ * Summarizes the statuses of a commit. Each counts as in the combined state.
  *
  * @param missing number of required patterns that no context matches. They do not change the combined state.
  */
-export function summarize({ failure, error, pending, success }: StatusCounts, missing: number): Summary {
+export function summarize(reported: StatusCounts, missing: number): Summary {
+  const { failure, pending, success } = combinedCounts(reported)
   const counts = [
-    { state: 'failure', count: failure + error, word: 'failed' },
+    { state: 'failure', count: failure, word: 'failed' },
     { state: 'pending', count: pending, word: 'pending' },
     { state: 'success', count: success, word: 'passed' },
   ] as const

@@ -14,7 +14,8 @@ export interface StatusFilter {
 /** The query of a page with a filter. */
 export type FilterQuery = Query<'q' | 'state'>
 
-const MAX_TEXT = 255
+/** Characters of the text: a whole context can be pasted. */
+export const MAX_TEXT = schemas.Context.maxLength
 
 /** Returns the filter that a query asks for. Ignores an unknown state. */
 export function readFilter(query: FilterQuery): StatusFilter {

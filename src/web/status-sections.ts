@@ -1,6 +1,7 @@
 import { html } from 'hono/html'
 import { isHttpUrl } from '../domain/http-url.ts'
 import type { RequiredContexts } from '../domain/required-contexts.ts'
+import { COMBINED, statesOf } from '../store/states.ts'
 import type { StatusCounts } from '../store/status-summaries.ts'
 import type { ReportedStatus } from '../store/statuses.ts'
 import type { Permission, StatusState } from '../store/tables.ts'
@@ -29,14 +30,14 @@ export interface StatusList {
 interface Section {
   id: string
   title: string
-  states: readonly [StatusState, StatusState?]
+  states: readonly StatusState[]
 }
 
 /** In the order in which they matter to a visitor. */
-const SECTIONS: readonly Section[] = [
-  { id: 'failed', title: 'Failed', states: ['failure', 'error'] },
-  { id: 'pending', title: 'Pending', states: ['pending'] },
-  { id: 'passed', title: 'Passed', states: ['success'] },
+export const SECTIONS: readonly Section[] = [
+  { id: 'failed', title: 'Failed', states: statesOf('failure') },
+  { id: 'pending', title: 'Pending', states: statesOf('pending') },
+  { id: 'passed', title: 'Passed', states: statesOf('success') },
 ]
 /** More passed checks than this are folded. */
 const FOLDED_ABOVE = 20
@@ -58,7 +59,7 @@ export async function* statusSections(list: StatusList): AsyncGenerator<Html> {
       shown ||= missing.length > 0
     }
     const states = wantedStates(section, list.filter)
-    if (!states || states.every((state) => list.counts[state ?? 'error'] === 0)) continue
+    if (states.every((state) => list.counts[state] === 0)) continue
     for await (const chunk of sectionView({ ...section, states }, list)) {
       shown = true
       yield chunk
@@ -68,9 +69,8 @@ export async function* statusSections(list: StatusList): AsyncGenerator<Html> {
 }
 
 /** Returns the states of a section that the filter does not exclude. */
-function wantedStates({ states }: Section, { state }: StatusFilter): Section['states'] | undefined {
-  if (state === null) return states
-  return states.includes(state) ? [state] : undefined
+function wantedStates({ states }: Section, filter: StatusFilter): Section['states'] {
+  return states.filter((state) => filter.state === null || state === filter.state)
 }
 
 /** Returns the required patterns without a report that the filter does not exclude, with the branches. */
@@ -97,7 +97,7 @@ async function* sectionView(section: Section, list: StatusList): AsyncGenerator<
 
 /** Renders the beginning of a section, up to its first row. A text filter makes the number of rows unknown. */
 function sectionStart({ id, title, states }: Section, { counts, filter }: StatusList): Html {
-  const count = states.reduce((sum, state) => sum + (state ? counts[state] : 0), 0)
+  const count = states.reduce((sum, state) => sum + counts[state], 0)
   const heading = html`<h2 id="${id}-heading">${title} ${filter.q === '' ? html`<span class="count">${count}</span>` : ''}</h2>`
   const open = count <= FOLDED_ABOVE || isFiltered(filter)
   return html`${
@@ -152,17 +152,21 @@ function statusRow(
   { permission, required, stalledBefore, withAges }: StatusList,
 ): Html {
   const { id, state, context, description, created_at, updated_at } = status
-  const stalled = state === 'pending' && updated_at < stalledBefore
-  const took = state === 'pending' ? '' : spent(updated_at - created_at)
+  const took = COMBINED[state] === 'pending' ? '' : spent(updated_at - created_at)
   const now = withAges ? Date.now() : null
   return html`<tr id="s-${id}">
-  <td>${stateBadge(state)}${stalled ? html` <span class="badge stalled">stalled</span>` : ''}</td>
+  <td>${stateBadge(state)}${isStalled(status, stalledBefore) ? html` <span class="badge stalled">stalled</span>` : ''}</td>
   <th scope="row">${targetLink(status.target_url, shownText(context))}${requiredMark(required.reported.get(context))}</th>
   <td>${description === null ? '' : cutText(description, DESCRIPTION)}</td>
   <td data-column="Took">${took}</td>
   <td data-column="Reported">${age(formatTime(updated_at), now)} ${reporter(status, permission)}</td>
 </tr>
 `
+}
+
+/** Returns whether a status is pending and was last reported before a time, in seconds since the epoch. */
+export function isStalled({ state, updated_at }: ReportedStatus, before: number): boolean {
+  return COMBINED[state] === 'pending' && updated_at < before
 }
 
 /** Renders a link. Checks the URL again, so that only http(s) URLs become links whatever the database holds. */

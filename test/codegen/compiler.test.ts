@@ -29,8 +29,8 @@ t.test('the compiler finds every mismatch between the contract and the code', as
   const ofState = findings.filter((finding) => finding.includes("'skipped'"))
   t.match(
     ofState,
-    [/^src\/domain\/combined-state\.ts: TS2741 Property 'skipped' is missing/],
-    'a new state requires its rank and nothing else',
+    [/^src\/store\/states\.ts: TS2741 Property 'skipped' is missing/],
+    'a new state requires its combined state and nothing else',
   )
   t.equal(ofState.length, 1)
   const known = [...inBinding, ...ofState]

@@ -10,6 +10,7 @@ import { queries } from '../contract/queries.ts'
 import { parameters, refusals } from '../contract/refusals.ts'
 import { readContract } from '../contract/spec.ts'
 import { storeAdministration } from '../contract/store-administration.ts'
+import { git } from '../helpers/git.ts'
 import { compile, copyWith, type Edits, serve } from './contract-copy.ts'
 
 const root = resolve(import.meta.dirname, '../..')
@@ -97,15 +98,26 @@ components:
   ],
 }
 
-const LIMIT: Edits = { 'openapi.yaml': [['maxLength: 255', 'maxLength: 256']] }
+const LIMIT: Edits = {
+  'openapi.yaml': [
+    ['maxLength: 255', 'maxLength: 256'],
+    ['maximum: 25\n', 'maximum: 20\n'],
+    [/(\n {4}ContextPattern:[\s\S]*?maxLength:) 255/, '$1 257'],
+    [/(\n {4}Branch:[\s\S]*?maxLength:) 255/, '$1 258'],
+  ],
+}
 const FIELD: Edits = {
   'openapi.yaml': [
     [/(\n {4}StatusReport:\n[\s\S]*?properties:\n)/, '$1        job:\n          type: integer\n'],
   ],
 }
 const STATE: Edits = {
-  'openapi.yaml': [['[pending, success, failure, error]', '[pending, success, failure, error, skipped]']],
-  'src/domain/combined-state.ts': [["  error: 'failure',", "  error: 'failure',\n  skipped: 'success',"]],
+  'openapi.yaml': [
+    ['[pending, success, failure, error]', '[pending, success, failure, error, skipped, aborted]'],
+  ],
+  'src/store/states.ts': [
+    ["  error: 'failure',", "  error: 'failure',\n  skipped: 'success',\n  aborted: 'failure',"],
+  ],
 }
 
 /** Merges edits, because compiling is slow. */
@@ -149,6 +161,28 @@ t.test('a change of the contract requires the edits that the README names, and i
     })
     const { operations } = await import(join(copy, 'clients/typescript/src/generated/operations.ts'))
     t.equal(operations.reportStatus.maxLength.context, 256, 'the client')
+
+    const [repository] = await server.store.repositories.list()
+    const setRule = (branchPattern: string, required: string) =>
+      server.store.rules.set(repository, { branchPattern, required: [required], bypass: [] })
+    await setRule('b'.repeat(258), 'c'.repeat(257))
+    await t.rejects(setRule('b'.repeat(259), 'c'), { message: /at most 258/ })
+    await t.rejects(setRule('b', 'c'.repeat(258)), { message: /at most 257/ })
+
+    const { createWaitForState } = await import(join(copy, 'clients/typescript/src/wait-for-state.ts'))
+    const enough = new AbortController()
+    const holds: number[] = []
+    const headers = new Headers()
+    const waitForState = createWaitForState({
+      listStatuses: async () => ({ status: 200, headers, body: { state: null, statuses: [] } }),
+      getVerdict: async ({ wait }: { wait: number }) => {
+        holds.push(wait)
+        enough.abort()
+        return { status: 304, headers }
+      },
+    })
+    await t.rejects(waitForState({ ...place, sha }, { signal: enough.signal }), { name: 'AbortError' })
+    t.strictSame(holds, [20], 'the client lets the server hold an answer for as long as the contract allows')
   })
 
   await t.test('a state', async (t) => {
@@ -157,6 +191,32 @@ t.test('a change of the contract requires the edits that the README names, and i
     t.match(body, { state: 'success', statuses: [{ state: 'skipped' }] })
     const metrics = await fetch(`${server.url}/metrics`, { headers: { authorization: 'Bearer metrics' } })
     t.match(await metrics.text(), 'commit_status_reports_total{state="skipped"} 1')
+
+    t.match(await report({ state: 'aborted', context: 'ci/mac' }), [201, { state: 'aborted' }])
+    t.match(await client.listStatuses({ ...place, sha }), { body: { state: 'failure' } })
+    const [pages, commit] = [
+      `${server.url}/${open.owner}/${open.name}`,
+      `${open.owner}/${open.name}/commits/${sha}`,
+    ]
+    const read = async (url: string, headers = {}) => (await fetch(url, { headers })).text()
+    const page = await read(`${server.url}/${commit}`)
+    t.match(page, '1 failed, 1 passed')
+    t.match(page, /id="failed".*badge failure">aborted<.*ci\/mac.*id="passed".*badge success">skipped</s)
+    const filtered = await read(`${server.url}/${commit}?state=aborted`)
+    t.match(filtered, /<option value="aborted" selected>/)
+    t.match(filtered, 'maxlength="256"', 'the filter takes a whole context')
+    t.match(filtered, 'ci/mac')
+    t.notMatch(filtered, 'id="passed"')
+    const live = (etag = '') => fetch(`${pages}/live/${sha}`, { headers: { 'if-none-match': etag } })
+    const etag = (await live()).headers.get('etag') ?? ''
+    t.equal((await live(etag)).status, 304)
+    await report({ state: 'aborted', context: 'ci/mac', description: 'again' })
+    t.equal((await live(etag)).status, 200, 'the page of a commit shows its new reports')
+    git(open.path ?? '', 'update-ref', 'refs/heads/main', sha)
+    t.match(await read(pages), /Failed: .*ci\/mac.*1 of 2 passed/s)
+    const checks = await read(`${pages}/checks`)
+    t.match(checks, /failing<\/span> <strong>.*ci\/mac/s)
+    t.match(checks, /<td class="failure">[^\n]*aborted<.*<td class="success">[^\n]*skipped</s)
   })
 
   await t.test('a paged list', async (t) => {
@@ -165,11 +225,11 @@ t.test('a change of the contract requires the edits that the README names, and i
       return [status, body, headers.get('x-total-count'), headers.get('link')]
     }
     const first = { states: ['pending', 'success'], next: 'success' }
-    t.same(await page({}), [200, first, '5', '<?after=success>; rel="next"'])
-    const last = { states: ['failure', 'error', 'skipped'], next: null }
-    t.same(await page({ after: 'success', limit: 3 }), [200, last, '5', null])
-    const rest = { states: ['success', 'failure', 'skipped'], next: null }
-    t.same(await page({ hide: ['pending', 'error'], limit: 3 }), [200, rest, '3', null])
+    t.same(await page({}), [200, first, '6', '<?after=success>; rel="next"'])
+    const last = { states: ['error', 'skipped', 'aborted'], next: null }
+    t.same(await page({ after: 'failure', limit: 3 }), [200, last, '6', null])
+    const rest = { states: ['failure', 'skipped', 'aborted'], next: null }
+    t.same(await page({ hide: ['pending', 'error'], after: 'success', limit: 3 }), [200, rest, '4', null])
     t.same((await page({ limit: 4 })).slice(0, 2), [422, { error: 'limit must be <= 3; got 4' }])
     const { headers } = await client.listStates(place)
     t.equal((await client.listStates(place, { ifNoneMatch: headers.get('etag') })).status, 304)

@@ -6,6 +6,7 @@ import { Client } from 'pg'
 import tap, { type Test } from 'tap'
 import { parse } from 'yaml'
 import { operations } from '../../generated/operations.ts'
+import { schemas } from '../../generated/schemas.ts'
 import { DEFAULT_WAIT_LIMITS } from '../../src/api/waiters.ts'
 import { COMMON_PASSWORDS, MIN_NAME_LENGTH, MIN_PASSWORD_LENGTH } from '../../src/auth/password-rules.ts'
 import { describeVariables, readConfig } from '../../src/config.ts'
@@ -16,7 +17,7 @@ import { MAX_REFS } from '../../src/git-http/push-rules.ts'
 import { DEFAULT_GIT_LIMITS } from '../../src/git-http/serve.ts'
 import { QUIET } from '../../src/hooks/error-log.ts'
 import { GRACE_PERIOD } from '../../src/ops/stop.ts'
-import { MAX_PATTERN_LENGTH, MAX_PATTERNS } from '../../src/store/patterns.ts'
+import { MAX_PATTERNS } from '../../src/store/patterns.ts'
 import { BUSY_TIMEOUT } from '../../src/store/sqlite/driver-errors.ts'
 import { entries, isObject, type Json, object, text } from '../contract/json.ts'
 import { createPostgresDatabase } from '../helpers/databases.ts'
@@ -191,7 +192,7 @@ test('numbers in prose are those of the program', async (t) => {
     [GUIDE, /is not one of the (\S+) most common ones/, COMMON_PASSWORDS.toLocaleString('en')],
     [GUIDE, /the user's name, if that has at least (\S+) characters/, MIN_NAME_LENGTH],
     [GUIDE, /At most (\S+) patterns of at most \S+ characters/, MAX_PATTERNS],
-    [GUIDE, /At most \S+ patterns of at most (\S+) characters/, MAX_PATTERN_LENGTH],
+    [GUIDE, /At most \S+ patterns of at most (\S+) characters/, schemas.ContextPattern.maxLength],
     [GUIDE, /After (\S+) seconds the answer is 503/, DEFAULT_GIT_LIMITS.maxWait / 1000],
     [GUIDE, /sends less than (\S+) KB\/s/, minimumRate.bytesPerSecond / 1024],
     [GUIDE, /sends less than 1 KB\/s for (\S+) seconds/, minimumRate.window / 1000],

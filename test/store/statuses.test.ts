@@ -314,13 +314,15 @@ for (const database of databases) {
       await report('another', { sha: 'b'.repeat(40) })
       for (const context of ['b', 'c']) await report(context, { state: 'failure' })
       await report('d', { state: 'error' })
-      const of = (states: [StatusState, StatusState?], after: string) =>
+      const of = (states: StatusState[], after: string) =>
         store.statuses.listBatchByState({ repositoryId: id, sha: SHA }, states, after, 3)
       const names = (rows: StatusRow[]) => rows.map(({ context }) => context)
       t.same(names(await of(['failure', 'error'], '')), ['b', 'c', 'd'])
       t.same(names(await of(['failure', 'error'], 'b')), ['c', 'd'])
       t.same(names(await of(['error'], '')), ['d'])
       t.same(names(await of(['pending'], '')), [])
+      t.same(names(await of([], '')), [])
+      t.same(names(await of(['failure', 'error', 'pending', 'success'], '_')), ['a', 'b', 'c'])
       const listed: string[] = []
       for (;;) {
         const part = await of(['success'], listed.at(-1) ?? '')

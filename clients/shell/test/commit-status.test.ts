@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import { schemas } from '../../../generated/schemas.ts'
 import { git } from '../../../test/helpers/git.ts'
 import { type CommandLineOptions, commandLine } from '../../typescript/test/helpers/command-line.ts'
 import { environmentOf, placeOf, sentStates } from '../../typescript/test/helpers/run-script.ts'
@@ -20,6 +21,12 @@ t.jobs = 4
 t.test('it stays small', (t) => {
   t.ok(statSync(script).size < 6_144, `${statSync(script).size} bytes`)
   t.ok(readFileSync(script, 'utf8').split('\n').length <= 150)
+  t.end()
+})
+
+t.test('it accepts the states of the contract', (t) => {
+  const accepted = /^case \$state in\n +([a-z_ |]+)\) ;;/m.exec(readFileSync(script, 'utf8'))?.[1]
+  t.same(accepted?.split(' | '), schemas.State.enum)
   t.end()
 })
 

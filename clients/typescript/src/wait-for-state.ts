@@ -1,6 +1,11 @@
 import { retryAfter } from './backoff.ts'
 import { type Decision, decideWait } from './decide-wait.ts'
-import type { ListStatusesInput, ListStatusesResult, Operations } from './generated/operations.ts'
+import {
+  type ListStatusesInput,
+  type ListStatusesResult,
+  type Operations,
+  operations,
+} from './generated/operations.ts'
 import type { components } from './generated/schema.ts'
 import { sleep } from './sleep.ts'
 
@@ -76,12 +81,15 @@ export type WaitForState = (input: ListStatusesInput, options?: WaitOptions) => 
 
 /** Factor by which pauses grow at most, with a service that cannot tell when something changes. */
 export const MAX_SLOWDOWN = 10
+/** In milliseconds, also for the command line. */
+export const waitDefaults = { settle: 10_000, timeout: 600_000, interval: 1_000 }
+
 const READ_TIMEOUT = 30_000
 /** The read at the timeout may take this long. */
 const LAST_READ_TIMEOUT = 5_000
 
-/** How long the service may hold an answer, in seconds (contract, `wait`), and how long the answer may then take. */
-const LONGEST_HOLD = 25
+/** How long the service may hold an answer, in seconds, and how long the answer may then take. */
+const LONGEST_HOLD = operations.getVerdict.maximum.wait
 const GRACE = 5
 
 /**
@@ -90,8 +98,8 @@ const GRACE = 5
  */
 export function createWaitForState({ listStatuses, getVerdict }: Calls): WaitForState {
   return async (input, options = {}) => {
-    const { timeout = 600_000, interval = 1_000, signal, onChange } = options
-    const { require = [], only = false, settle = 10_000, stalled } = options
+    const { timeout = waitDefaults.timeout, interval = waitDefaults.interval, signal, onChange } = options
+    const { require = [], only = false, settle = waitDefaults.settle, stalled } = options
     if (only && require.length === 0) throw new TypeError('"only" needs at least one pattern in "require"')
     const deadline = performance.now() + timeout
     const left = () => deadline - performance.now()

@@ -13,7 +13,7 @@ import { waitOptions } from '../src/cli/wait.ts'
 import { defaultTimes } from '../src/client.ts'
 import { operations } from '../src/generated/operations.ts'
 import { RETRIED } from '../src/transport.ts'
-import { MAX_SLOWDOWN } from '../src/wait-for-state.ts'
+import { MAX_SLOWDOWN, waitDefaults } from '../src/wait-for-state.ts'
 import { execute } from './helpers/package.ts'
 import { startService } from './helpers/service.ts'
 
@@ -86,11 +86,14 @@ t.test('environment variables', async (t) => {
 })
 
 t.test('defaults and limits', async (t) => {
-  const { settle, timeout, interval } = waitOptions
-  t.equal(first(/for `--settle` \(default `(\w+)`\)/), settle.default)
-  t.equal(first(/`--timeout` is `(\w+)` by default/), timeout.default)
-  t.equal(first(/`--interval` \(default `(\w+)`\)/), interval.default)
-  for (const { default: value } of [settle, timeout, interval]) t.match(help, value)
+  const times = {
+    settle: first(/for `--settle` \(default `(\w+)`\)/),
+    timeout: first(/`--timeout` is `(\w+)` by default/),
+    interval: first(/`--interval` \(default `(\w+)`\)/),
+  }
+  for (const [name, value] of Object.entries(times)) t.match(help, `--${name} ${value}`)
+  const inMilliseconds = Object.entries(times).map(([name, text]) => [name, parseDuration(text, name)])
+  t.strictSame(Object.fromEntries(inMilliseconds), waitDefaults)
   const number = (text: string) => Number(text.replaceAll(',', ''))
   t.equal(number(first(/^\| `timeout` +\|[^|]+\| ([\d,]+)/m)), defaultTimes.timeout)
   t.equal(number(first(/^\| `totalTimeout` +\|[^|]+\| ([\d,]+)/m)), defaultTimes.totalTimeout)

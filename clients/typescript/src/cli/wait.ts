@@ -12,24 +12,26 @@ import { showProgress } from './wait-progress.ts'
 export const waitOptions = {
   ...targetOptions,
   require: { type: 'string', multiple: true },
-  only: { type: 'boolean', default: false },
-  settle: { type: 'string', default: '10s' },
+  only: { type: 'boolean' },
+  settle: { type: 'string' },
   stalled: { type: 'string' },
-  timeout: { type: 'string', default: '10m' },
-  interval: { type: 'string', default: '1s' },
+  timeout: { type: 'string' },
+  interval: { type: 'string' },
   json: { type: 'boolean' },
 } as const
 
 /** Runs `commit-status wait`: ends when the statuses of a commit decide; see `decideWait`. */
 export async function wait(args: string[], env: NodeJS.ProcessEnv): Promise<number> {
   const { values, sha, patterns } = readArguments(args)
+  const time = (name: 'settle' | 'stalled' | 'timeout' | 'interval') =>
+    values[name] === undefined ? undefined : parseDuration(values[name], `--${name}`)
   const rules = {
     require: patterns,
     only: values.only,
-    settle: parseDuration(values.settle, '--settle'),
-    stalled: values.stalled === undefined ? undefined : parseDuration(values.stalled, '--stalled'),
-    timeout: parseDuration(values.timeout, '--timeout'),
-    interval: parseDuration(values.interval, '--interval'),
+    settle: time('settle'),
+    stalled: time('stalled'),
+    timeout: time('timeout'),
+    interval: time('interval'),
   }
   if (rules.only && patterns.length === 0) throw new UsageError('--only needs at least one --require PATTERN')
   const { client, ...commit } = await findTarget({ ...values, sha, 'target-url': '' }, env)

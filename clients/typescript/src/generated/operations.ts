@@ -74,6 +74,8 @@ export interface Operation {
   path: string
   /** Names of the query parameters. All others are in the path. */
   query: readonly string[]
+  /** Largest value of query parameters. */
+  maximum: Readonly<Record<string, number>>
   /** Status codes that the contract declares. */
   statuses: readonly number[]
   /** Fields that every successful response has. */
@@ -100,6 +102,7 @@ export const operations = {
     "method": "POST",
     "path": "/api/v1/repos/{owner}/{repo}/statuses/{sha}",
     "query": [],
+    "maximum": {},
     "statuses": [
       201,
       400,
@@ -145,6 +148,7 @@ export const operations = {
     "method": "GET",
     "path": "/api/v1/repos/{owner}/{repo}/commits/{sha}/statuses",
     "query": [],
+    "maximum": {},
     "statuses": [
       200,
       304,
@@ -172,6 +176,9 @@ export const operations = {
       "branch",
       "wait"
     ],
+    "maximum": {
+      "wait": 25
+    },
     "statuses": [
       200,
       304,
