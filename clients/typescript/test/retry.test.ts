@@ -74,11 +74,11 @@ t.test('a server that hangs costs one timeout a try, and never more than the tot
 
 t.test('an attempt that the time limit cuts short does not hide the reason before it', async (t) => {
   const { proxy, token, commit } = await startService(t)
-  for (const fault of [{ status: 503 }, 'reset'] as const) {
-    proxy.plan(fault, ...Array.from({ length: 9 }, () => 'hang' as const))
+  for (const failure of [{ status: 503 }, 'reset'] as const) {
+    proxy.plan(failure, ...Array.from({ length: 9 }, () => 'hang' as const))
     const client = createClient({ baseUrl: proxy.url, token, totalTimeout: 600 })
     const answer = await client.listStatuses(commit)
-    if (fault === 'reset') t.match(answer, { status: 0, body: { error: /ECONNRESET|closed|socket/ } })
+    if (failure === 'reset') t.match(answer, { status: 0, body: { error: /ECONNRESET|closed|socket/ } })
     else t.match(answer, { status: 503 })
     proxy.dropPlan()
   }
