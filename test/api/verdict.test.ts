@@ -51,12 +51,6 @@ async function setUp(
   return { server, sha, other, token, report, ask, hold, waiting, untilWaiting }
 }
 
-/** Returns what a promise resolves to, and after how many milliseconds. */
-async function timed<T>(promise: Promise<T>): Promise<[T, number]> {
-  const start = performance.now()
-  return [await promise, performance.now() - start]
-}
-
 for (const database of databases) {
   t.test(database.name, async (t) => {
     t.test('the verdict of a commit', async (t) => {
@@ -160,23 +154,23 @@ for (const database of databases) {
     t.test('an answer is held only where there is something to wait for', async (t) => {
       const { ask, report, hold, untilWaiting } = await setUp(t, database)
       const etag = (await ask()).headers.get('etag') ?? ''
-      const [first, alone] = await timed(ask('?wait=25'))
-      t.equal(first.status, 200, 'without If-None-Match')
-      t.ok(alone < 10_000)
+      const first = await Promise.race([ask('?wait=25'), untilWaiting(1)])
+      t.equal(first?.status, 200, 'without If-None-Match')
       t.equal((await ask('', { 'if-none-match': etag })).status, 304, 'without wait')
       t.equal((await ask('?wait=0', { 'if-none-match': etag })).status, 304)
       t.equal((await ask('?wait=25', { 'if-none-match': 'W/"other"' })).status, 200, 'with an older ETag')
-      const [over, time] = await timed(ask('?wait=1', { 'if-none-match': `"other", ${etag}` }))
+      const start = performance.now()
+      const over = await ask('?wait=1', { 'if-none-match': `"other", ${etag}` })
       t.equal(over.status, 304, 'until the time is over')
-      t.ok(time > 900, `${time} ms`)
+      t.ok(performance.now() - start > 900)
       t.equal(over.headers.get('etag'), etag)
       const any = ask('?wait=25', { 'if-none-match': '*' })
       await untilWaiting(1)
       await report('any', 'success')
-      const [changed, late] = await timed(any)
+      await untilWaiting(0)
+      const changed = await any
       t.equal(changed.status, 304, 'ends with the first change also where no answer would be sent')
       t.not(changed.headers.get('etag'), etag)
-      t.ok(late < 10_000, `${late} ms`)
 
       const { answer } = await hold('?require=ci/*')
       await report('docs', 'pending')
@@ -189,7 +183,7 @@ for (const database of databases) {
     })
 
     t.test('a report wakes the requests that wait for it', async (t) => {
-      const { server, report, hold, token, sha, other, waiting } = await setUp(t, database)
+      const { server, report, hold, token, sha, other, waiting, untilWaiting } = await setUp(t, database)
       const instance = await startInstance(t, server.options)
       await report('ci', 'pending')
       await report('ci', 'pending', other)
@@ -206,9 +200,8 @@ for (const database of databases) {
       t.equal(await waiting(), 1, 'requests for other commits go on waiting')
 
       await instance.report(REPO, other, { context: 'ci', state: 'success' }, token)
-      const [answer, time] = await timed(elsewhere.answer)
-      t.equal(answer.json.verdict, 'success')
-      t.ok(time < 1_500, `${Math.round(time)} ms after a report of another process`)
+      await untilWaiting(0)
+      t.equal((await elsewhere.answer).json.verdict, 'success', 'after a report of another process')
 
       // Both in one second, so that updated_at stays the same.
       const { answer: changed } = await hold()
@@ -288,13 +281,12 @@ for (const database of databases) {
     t.test('stopping the server answers all', async (t) => {
       const { server, hold } = await setUp(t, database)
       const held = [await hold(), await hold('?require=a')]
-      const [, time] = await timed(stopServing(server.app, new AbortController().signal))
+      await stopServing(server.app, new AbortController().signal)
       for (const { answer } of held) {
         const { status, headers } = await answer
         t.equal(status, 304)
-        t.equal(headers.get('retry-after'), '5', 'so that the client does not ask at once again')
+        t.equal(headers.get('retry-after'), '5', 'before its time: the client must not ask at once again')
       }
-      t.ok(time < 10_000, `${time} ms`)
     })
   })
 }
