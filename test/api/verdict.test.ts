@@ -197,8 +197,15 @@ for (const database of databases) {
     t.equal(await waiting(), 1, 'requests for other commits go on waiting')
 
     await instance.report(REPO, other, { context: 'ci', state: 'success' }, token)
+    let looks = 0
+    const { contents } = server.store.statuses
+    server.store.statuses.contents = (commits) => {
+      looks++
+      return contents(commits)
+    }
     await untilWaiting(0)
     t.equal((await elsewhere.answer).json.verdict, 'success', 'after a report of another process')
+    t.ok(looks <= 1, 'by the first look after it, and there is one every second')
 
     // Both in one second, so that updated_at stays the same.
     const { answer: changed } = await hold()
