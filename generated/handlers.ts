@@ -2,15 +2,15 @@
 
 import type { components, paths } from './schema.ts'
 
-/** A success that the contract declares. */
-export interface Reply<Status extends number, Body extends object | null> {
+/** A success that the contract declares. `Headers` is an object type with the property `headers`, if it has any. */
+export type Reply<Status extends number, Body extends object | null, Headers = unknown> = Headers & {
   status: Status
   /** The body, or a function that returns it if the encoded body may be cached. */
   body: Body | (() => Body)
   /** Cache key of the encoded body: an object that stays the same as long as the body does. */
   source?: object
   /** Called instead of sending 304. Waits for another body and returns it. */
-  waitForChange?(): Promise<Reply<Status, Body>>
+  waitForChange?(): Promise<Reply<Status, Body, Headers>>
 }
 
 export interface ReportStatusRequest {
@@ -46,7 +46,7 @@ export interface GetVerdictRequest {
 }
 
 export type GetVerdictReply =
-  | Reply<200, components['schemas']['CommitVerdict']> & { headers?: Required<Pick<paths['/api/v1/repos/{owner}/{repo}/commits/{sha}/verdict']['get']['responses'][200]['headers'], never>> & Partial<Pick<paths['/api/v1/repos/{owner}/{repo}/commits/{sha}/verdict']['get']['responses'][200]['headers'], 'Retry-After'>> }
+  | Reply<200, components['schemas']['CommitVerdict'], { headers?: Required<Pick<paths['/api/v1/repos/{owner}/{repo}/commits/{sha}/verdict']['get']['responses'][200]['headers'], never>> & Partial<Pick<paths['/api/v1/repos/{owner}/{repo}/commits/{sha}/verdict']['get']['responses'][200]['headers'], 'Retry-After'>> }>
 
 /**
  * All operations of the contract. A handler returns a success and throws every error. `Context` describes the caller.
@@ -70,10 +70,11 @@ export interface ValidatedRequest {
 }
 
 /** A success of any operation. */
-export interface AnyReply extends Reply<number, object | null> {
-  headers?: Readonly<Record<string, string | number | boolean | undefined>>
-  waitForChange?(): Promise<AnyReply>
-}
+export type AnyReply = Reply<
+  number,
+  object | null,
+  { headers?: Readonly<Record<string, string | number | boolean | undefined>> }
+>
 
 /** Calls the handler of one operation. */
 export type Call<Context> = (request: ValidatedRequest, context: Context) => Promise<AnyReply>

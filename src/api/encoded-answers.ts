@@ -31,7 +31,7 @@ export function createEncoder(): Encode {
   return ({ body, source }, serialize) => {
     const cached = source && cache.get(source)
     if (cached !== undefined) return cached
-    const value = typeof body === 'function' ? body() : body
+    const value: object | null = typeof body === 'function' ? body() : body
     const list = longList(value)
     const encoded = list ? encodeInSlices(value, list, serialize) : encodeAtOnce(serialize(value))
     if (source) {
@@ -70,7 +70,8 @@ function longList(body: object | null): List | undefined {
 
 function listsIn(value: unknown): [name: string, items: readonly unknown[]][] {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return []
-  return Object.entries(value).filter(([, items]) => Array.isArray(items))
+  const fields: [string, unknown][] = Object.entries(value)
+  return fields.filter((field): field is [string, unknown[]] => Array.isArray(field[1]))
 }
 
 /** Returns the same bytes as `encodeAtOnce`, put together from bodies with a few items each. */

@@ -21,7 +21,8 @@ const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?$/
 export function queryReader(ajv: Ajv2020, schema: QuerySchema): (url: string) => object {
   const validate = compileValidator(ajv, schema, 'query')
   return (url) => {
-    const values: Record<string, unknown> = {}
+    // Without the members of Object.prototype, which would look like values that were sent.
+    const values: Record<string, unknown> = Object.create(null)
     for (const [name, text] of pairsOf(url)) {
       const declared = Object.hasOwn(schema.properties, name) ? schema.properties[name] : undefined
       if (declared === undefined) continue

@@ -59,8 +59,17 @@ export function compileValidator(ajv: Ajv2020, schema: object, part = 'value') {
   }
 }
 
+/** Parameters of Ajv's errors, each of one keyword. Ajv types them as `any`, since a keyword may have any. */
+interface KeywordParams {
+  missingProperty: string
+  type: string | string[]
+  allowedValues: unknown[]
+  limit: number
+}
+
 function describe(error: ErrorObject, part: string): string {
-  const { keyword, params, data, parentSchema } = error
+  const { keyword, data, parentSchema } = error
+  const params = error.params as KeywordParams
   const field = error.instancePath.slice(1).replaceAll('/', '.')
   const name = field || `the ${part}`
   const rule: unknown = parentSchema?.['x-rule']
@@ -109,6 +118,7 @@ function show(value: unknown): string {
 function shallow(value: unknown, depth: number): unknown {
   if (typeof value !== 'object' || value === null) return value
   if (depth === 0) return '…'
-  if (Array.isArray(value)) return value.map((item) => shallow(item, depth - 1))
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, shallow(item, depth - 1)]))
+  if (Array.isArray(value)) return value.map((item: unknown) => shallow(item, depth - 1))
+  const fields: [string, unknown][] = Object.entries(value)
+  return Object.fromEntries(fields.map(([key, item]) => [key, shallow(item, depth - 1)]))
 }

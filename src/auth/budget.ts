@@ -166,7 +166,7 @@ export function createBudget(
       const count = () => failures.count(address, limits, failed())
       const work = async () => {
         const reservation = await retryForRoom(address, since, () => failures.reserve(address, limits))
-        const right = await compare().catch(async (error) => {
+        const right = await compare().catch(async (error: unknown) => {
           // If this fails too, the reservation expires.
           await reservation.release().catch(() => {})
           throw error

@@ -24,7 +24,7 @@ async function readFirstLine(): Promise<string> {
 
 async function askTwice(): Promise<string> {
   // In terminal mode, readline itself echoes what is typed; this output discards it.
-  const output = new Writable({ write: (_chunk, _encoding, done) => done() })
+  const output = new Writable({ write: (_chunk: unknown, _encoding, done) => done() })
   const terminal = createInterface({ input: process.stdin, output, terminal: true })
   try {
     const password = await ask(terminal, 'Password: ')

@@ -22,15 +22,15 @@ export function emitHandlers(spec: Spec): string {
   const imports = ['components', 'paths'].filter((name) => text.includes(`${name}['`))
   return `import type { ${imports.join(', ')} } from './schema.ts'
 
-/** A success that the contract declares. */
-export interface Reply<Status extends number, Body extends object | null> {
+/** A success that the contract declares. \`Headers\` is an object type with the property \`headers\`, if it has any. */
+export type Reply<Status extends number, Body extends object | null, Headers = unknown> = Headers & {
   status: Status
   /** The body, or a function that returns it if the encoded body may be cached. */
   body: Body | (() => Body)
   /** Cache key of the encoded body: an object that stays the same as long as the body does. */
   source?: object
   /** Called instead of sending 304. Waits for another body and returns it. */
-  waitForChange?(): Promise<Reply<Status, Body>>
+  waitForChange?(): Promise<Reply<Status, Body, Headers>>
 }
 
 ${text}
@@ -48,10 +48,11 @@ export interface ValidatedRequest {
 }
 
 /** A success of any operation. */
-export interface AnyReply extends Reply<number, object | null> {
-  headers?: Readonly<Record<string, string | number | boolean | undefined>>
-  waitForChange?(): Promise<AnyReply>
-}
+export type AnyReply = Reply<
+  number,
+  object | null,
+  { headers?: Readonly<Record<string, string | number | boolean | undefined>> }
+>
 
 /** Calls the handler of one operation. */
 export type Call<Context> = (request: ValidatedRequest, context: Context) => Promise<AnyReply>
@@ -110,7 +111,7 @@ function replyType(operation: Operation, reply: Reply): string {
   const pick = (required: boolean) =>
     `Pick<${response}['headers'], ${union(headers.filter((header) => header.required === required).map(({ name }) => name)) || 'never'}>`
   const needed = headers.some(({ required }) => required)
-  return `Reply<${status}, ${body}> & { headers${needed ? '' : '?'}: Required<${pick(true)}> & Partial<${pick(false)}> }`
+  return `Reply<${status}, ${body}, { headers${needed ? '' : '?'}: Required<${pick(true)}> & Partial<${pick(false)}> }>`
 }
 
 function fieldsOf(schemas: Spec['schemas'], schema: JsonObject): [string, JsonObject][] {

@@ -87,8 +87,9 @@ function checkDefault(
 function checkNames(parameters: readonly Parameter[], where: string): void {
   const names = parameters.map(({ name }) => name)
   for (const [index, name] of names.entries()) {
-    if (name === '__proto__') throw new SpecError(`${where}: a parameter cannot be called __proto__`)
-    if (name === 'body') throw new SpecError(`${where}: a parameter cannot be called body`)
+    // In TypeScript, every object has the members of Object.prototype: no input of the client would have the right type.
+    if (name === 'body' || name in Object.prototype)
+      throw new SpecError(`${where}: a parameter cannot be called ${name}`)
     if (names.indexOf(name) !== index) throw new SpecError(`${where}: two parameters are called ${name}`)
   }
 }

@@ -82,7 +82,7 @@ export function createPushRules(
       return {
         hooks: await openHooksFolder(),
         decide: (pushed) =>
-          decide(pusher, pushed).catch((error) => {
+          decide(pusher, pushed).catch((error: unknown) => {
             onError(error)
             return refuseAll(pushed.updates, FAILED)
           }),

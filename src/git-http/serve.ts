@@ -157,7 +157,7 @@ async function exchange(backend: HttpBackend, body: GitBody): Promise<Readable> 
     const received = body.passTo(backend.input)
     const answer = await backend.answer(received)
     // The rest of the body may still be refused. Then the answer is cut off.
-    received.catch((error) => backend.stop(error))
+    received.catch((error: Error) => backend.stop(error))
     return answer
   } catch (error) {
     backend.stop(new ServiceError('unavailable'))

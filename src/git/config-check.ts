@@ -38,7 +38,7 @@ export async function readSettings(path: string): Promise<Setting[]> {
   const args = ['config', '--null', '--show-scope', '--show-origin', '--list']
   const { stdout } = await inTurn(() =>
     run('git', [...folders, ...args], { ...OPTIONS, env: gitEnvironment(path) }),
-  ).catch((error) => {
+  ).catch((error: unknown) => {
     throw unavailable(path, error)
   })
   const fields = stdout.split('\0')

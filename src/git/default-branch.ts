@@ -82,8 +82,9 @@ async function changeHead(target: GitTarget, choose: () => Promise<string | unde
   const [head, lock] = [join(path, 'HEAD'), join(path, 'HEAD.lock')]
   const { mode } = await stat(head)
   // git locks HEAD by creating the same file.
-  const handle = await open(lock, 'wx', mode & 0o777).catch((error) => {
-    if (error.code === 'EEXIST') throw new HeadLocked(`another process is changing HEAD (${lock} exists)`)
+  const handle = await open(lock, 'wx', mode & 0o777).catch((error: unknown) => {
+    if (error instanceof Error && 'code' in error && error.code === 'EEXIST')
+      throw new HeadLocked(`another process is changing HEAD (${lock} exists)`)
     throw error
   })
   let locked = true

@@ -36,7 +36,7 @@ const inTurn = limitConcurrency(2)
 export async function syncFolders(path: string): Promise<void> {
   try {
     for await (const folder of foldersOf(path)) {
-      await inTurn(() => syncWhenChanged(folder)).catch((error) => {
+      await inTurn(() => syncWhenChanged(folder)).catch((error: unknown) => {
         // The folder was removed meanwhile, for example with the last branch in it.
         if (!isMissing(error)) throw error
       })

@@ -71,7 +71,7 @@ const views = new Map<string, Promise<View>>()
  */
 export async function gitDirOf({ path, managed = false }: RepositoryFolder): Promise<string> {
   if (managed) return path
-  const { gitDir } = await currentView(path).catch((error) => {
+  const { gitDir } = await currentView(path).catch((error: unknown) => {
     throw unavailable(path, error)
   })
   return gitDir

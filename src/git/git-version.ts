@@ -21,7 +21,7 @@ export async function checkGit(): Promise<void> {
     cwd: '/',
     env: gitEnvironment('/'),
     timeout: TIMEOUT,
-  }).catch((error) => {
+  }).catch((error: unknown) => {
     throw new RepositoryUnavailable('git cannot be run', { cause: error })
   })
   const [, version, major, minor] = /^git version ((\d+)\.(\d+)\S*)/.exec(stdout) ?? []

@@ -72,7 +72,7 @@ export function serveProcReceive(channel: Duplex, gitDir: string, decide: Decide
     const pushed = { updates, atomic: features.split(' ').includes('atomic'), gitDir, signal: closed.signal }
     decide(pushed).then(
       (refused) => channel.end(reportOf(updates, refused)),
-      (error) => channel.destroy(error),
+      (error: Error) => channel.destroy(error),
     )
   }
 

@@ -55,7 +55,9 @@ export async function inspectRepository(path: string): Promise<{ path: string; o
   let found: Repository
   try {
     const real = await realpath(path)
-    found = await open(real).catch((error) => open(join(real, '.git')).catch(() => Promise.reject(error)))
+    found = await open(real).catch((error: unknown) =>
+      open(join(real, '.git')).catch(() => Promise.reject(error)),
+    )
     await checkRepositoryFiles(found.path)
   } catch (error) {
     throw new NotARepository(`${path} is not a git repository that can be opened: ${reason(error)}`, {

@@ -22,7 +22,8 @@ async function readTable(
   queues: Map<number, number>,
 ): Promise<void> {
   let rest = ''
-  for await (const chunk of createReadStream(table, { encoding: 'latin1' })) {
+  const chunks: AsyncIterable<string> = createReadStream(table, { encoding: 'latin1' })
+  for await (const chunk of chunks) {
     const lines = `${rest}${chunk}`.split('\n')
     rest = lines.pop() ?? ''
     for (const line of lines) {

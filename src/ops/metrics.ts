@@ -126,7 +126,8 @@ function addPoolGauge(registry: Registry, sources: MetricsSources): void {
     labelNames: ['state'],
     registers: [registry],
     collect() {
-      for (const [state, count] of Object.entries(sources.databasePool() ?? {})) this.set({ state }, count)
+      for (const [state, count] of Object.entries<number>({ ...sources.databasePool() }))
+        this.set({ state }, count)
     },
   })
 }

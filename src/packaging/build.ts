@@ -1,7 +1,16 @@
 import { execFileSync } from 'node:child_process'
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { shrinkwrap } from './shrinkwrap.ts'
+import { type LockFile, type Manifest, shrinkwrap } from './shrinkwrap.ts'
+
+/** What the published manifest takes from that of the project. */
+interface ProjectManifest extends Manifest {
+  description: string
+  license: string
+  type: string
+  dependencies: Record<string, string>
+  optionalDependencies: Record<string, string>
+}
 
 /**
  * Builds the published package in `dist`, for `npm pack ./dist`: the compiled programs with everything that they import, in the
@@ -37,10 +46,9 @@ for (const program of programs) {
   writeFileSync(resolve(target, 'bin', program), launcher.replaceAll('PROGRAM', program), { mode: 0o755 })
 }
 
-const lock = JSON.parse(readFileSync(resolve(root, 'package-lock.json'), 'utf8'))
-const { name, version, description, license, type, dependencies, optionalDependencies } = JSON.parse(
-  readFileSync(resolve(root, 'package.json'), 'utf8'),
-)
+const lock: LockFile = JSON.parse(readFileSync(resolve(root, 'package-lock.json'), 'utf8'))
+const project: ProjectManifest = JSON.parse(readFileSync(resolve(root, 'package.json'), 'utf8'))
+const { name, version, description, license, type, dependencies, optionalDependencies } = project
 const manifest = {
   name,
   version,

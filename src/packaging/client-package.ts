@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync, renameSync, rmSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 
 /**
@@ -10,9 +10,7 @@ const root = resolve(import.meta.dirname, '../..')
 const folder = join(root, 'clients/typescript')
 
 if (existsSync(join(root, 'node_modules/.bin/tsc'))) {
-  const { version }: { version: string } = (
-    await import(join(folder, 'package.json'), { with: { type: 'json' } })
-  ).default
+  const { version }: { version: string } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
   const target = join(folder, 'commit-status-client.tgz')
   rmSync(target, { force: true })
   execFileSync('npm', ['pack', '--silent', '--workspace', folder, '--pack-destination', folder], {

@@ -5,11 +5,11 @@ interface LockedPackage {
   peerDependencies?: Record<string, string>
 }
 
-interface LockFile {
+export interface LockFile {
   packages: Record<string, LockedPackage>
 }
 
-interface Manifest extends LockedPackage {
+export interface Manifest extends LockedPackage {
   name: string
   version: string
 }

@@ -168,7 +168,9 @@ function objectOf(event: AuditEvent): string {
 
 /** Returns the details in JSON. Texts are cut to `MAX_TEXT`; PostgreSQL stores no U+0000, which JSON escapes. */
 function detailsOf({ details }: AuditEvent): string {
-  const text = JSON.stringify(details, (_name, value) => (typeof value === 'string' ? bounded(value) : value))
+  const text = JSON.stringify(details, (_name, value: unknown) =>
+    typeof value === 'string' ? bounded(value) : value,
+  )
   return text.length <= MAX_DETAILS ? text : JSON.stringify({ omitted: `${text.length} characters` })
 }
 

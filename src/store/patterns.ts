@@ -26,7 +26,7 @@ export function readPatterns(text: string): string[] | null {
   try {
     const value: unknown = JSON.parse(text)
     if (!Array.isArray(value) || value.length === 0) return null
-    return value.every((item): item is string => typeof item === 'string') ? value : null
+    return value.every((item: unknown) => typeof item === 'string') ? value : null
   } catch {
     return null
   }

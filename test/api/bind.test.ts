@@ -1,4 +1,6 @@
 import t from 'tap'
+import { queryReader } from '../../src/api/query.ts'
+import { ajvFor } from '../../src/api/validator.ts'
 import { ServiceError } from '../../src/errors.ts'
 import { type Answer, bindParcels, parcelHandlers } from './parcels.ts'
 
@@ -117,6 +119,14 @@ t.test('query parameters are converted to the declared types', async (t) => {
     ['?to=100%', 'to cannot be decoded; it must be percent-encoded UTF-8'],
   ] as const)
     t.same(await ask(query), [422, error], query)
+})
+
+t.test('a parameter may have the name of a member of Object.prototype', async (t) => {
+  const names = ['constructor', 'toString', 'valueOf']
+  const properties = Object.fromEntries(names.map((name) => [name, { type: 'string' }]))
+  const read = queryReader(ajvFor({}), { type: 'object', required: [], properties })
+  t.strictSame(Object.keys(read('/')), [])
+  for (const name of names) t.strictSame(Object.entries(read(`/?${name}=x`)), [[name, 'x']])
 })
 
 t.test('handlers set the headers that the contract declares', async (t) => {

@@ -71,6 +71,7 @@ t.test('the compiler finds every mismatch between the contract and the code', as
   t.same(ofParcels('complete'), [], 'headers, query parameters and null compile')
   for (const [name, expected] of [
     ['missing-header', /TS2322 .*"X-Total-Count"/],
+    ['missing-header-after-wait', /TS2322 .*Property 'headers' is missing/],
     ['wrong-header', /TS2322 .*'string' is not assignable to type 'number'/],
     ['unknown-query', /TS2339 .*'page' does not exist/],
     ['optional-query', /TS18048 .*'to' is possibly 'undefined'/],

@@ -152,6 +152,8 @@ const rejected: [what: string, find: string, replacement: string, names: RegExp]
     /limit is required, so it cannot have a default/,
   ],
   ['a parameter called __proto__', 'name: newest', 'name: __proto__', /cannot be called __proto__/],
+  ['a parameter called constructor', 'name: newest', 'name: constructor', /cannot be called constructor/],
+  ['a parameter called toString', 'name: newest', 'name: toString', /cannot be called toString/],
   ['a parameter called body', 'name: newest', 'name: body', /cannot be called body/],
   ['a name in the path and the query', 'name: newest', 'name: repo', /two parameters are called repo/],
   ['a status that is not a number', "'204'", 'default', /default/],

@@ -42,6 +42,12 @@ t.test('methods, paths and both token headers stay as required', async (t) => {
       null,
     ],
   })
+  for (const { id, security } of contract.operations)
+    t.strictSame(
+      security.filter((requirement) => requirement !== ''),
+      ['bearerToken: repo', 'accessToken: repo'],
+      `${id} accepts both token headers`,
+    )
 })
 
 t.test('finds every kind of breaking change', async (t) => {

@@ -48,11 +48,11 @@ t.test('a keep-alive connection does not delay the stop of the server', async (t
   // The head of the answer announces keep-alive before the server begins to close.
   const request = get(`${server.url}/owner/demo.git/info/refs?service=git-upload-pack`, { agent })
   const [response] = await once(request, 'response')
-  const begin = performance.now()
+  // Without the idle timeout, only the stop itself can end the connection.
+  server.app.server.keepAliveTimeout = 0
   const closed = server.app.close()
   response.resume()
   await closed
-  t.ok(performance.now() - begin < 30_000, 'sooner than the idle timeout of 65 s')
 })
 
 t.test('every answer has X-Content-Type-Options: nosniff', async (t) => {

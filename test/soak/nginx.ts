@@ -20,7 +20,7 @@ import { startPostgres } from '../helpers/postgres-server.ts'
  */
 const INSTANCES = 3
 const REPORTERS = 8
-const FAULTS = 10
+const OUTAGES = 10
 const LIMIT = 30
 const root = resolve(import.meta.dirname, '../..')
 const folder = mkdtempSync(join(tmpdir(), 'soak-nginx-'))
@@ -189,10 +189,10 @@ async function nothingIsLost(): Promise<void> {
       }
     }
   })
-  for (let fault = 0; fault < FAULTS; fault++) {
+  for (let outage = 0; outage < OUTAGES; outage++) {
     await setTimeout(1_500)
-    const index = fault % INSTANCES
-    if (fault % 2 === 0) {
+    const index = outage % INSTANCES
+    if (outage % 2 === 0) {
       instances[index]?.kill('SIGKILL')
       instances[index] = await startInstance(ports[index] ?? 0, postgres.url)
     } else {
@@ -211,7 +211,7 @@ async function nothingIsLost(): Promise<void> {
   )
   for (const [context, number] of acknowledged)
     assert((stored.get(context) ?? 0) >= number, `${context} lost a report`)
-  print(`${FAULTS} times an instance killed or PostgreSQL crashed: answers ${JSON.stringify([...statuses])}`)
+  print(`${OUTAGES} times an instance killed or PostgreSQL crashed: answers ${JSON.stringify([...statuses])}`)
   assert.deepEqual([...statuses.keys()].sort(), [201, 503])
 }
 

@@ -236,15 +236,15 @@ tap.test('reads and reports are as fast with partitions', async (t) => {
       against: { name: `${name}, one table`, aim: AIM },
     },
   ])
-  const faults: string[] = []
+  const errors: string[] = []
   const signal = new AbortController().signal
   const rows = await measure(scenarios, {
     rounds: ROUNDS,
     seconds: 1,
-    onError: (text) => faults.push(text),
+    onError: (text) => errors.push(text),
     signal,
   })
-  t.same(faults, [])
+  t.same(errors, [])
   for (const row of rows) {
     const { name, value, cpu = 0, ratio, cpuRatio } = row
     const ratios =

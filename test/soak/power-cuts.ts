@@ -22,7 +22,7 @@ import { requireProgram } from './require-program.ts'
  * `syncFolders`.
  *
  * Finally the syncs of one part are left out of the recording, as if it had never asked for them. Each time something
- * must be found missing, or the replay could not find such a fault at all.
+ * must be found missing, or the replay could not find such a loss at all.
  */
 const CUTS = 1_000
 /** A push through a server takes longer than all other checks together. */
@@ -133,6 +133,6 @@ for (const { name, names, ignores } of CONTROLS) {
     return { at: recording.afterAnswer(random), names, random, ignores, serves: false }
   })
   const [cut, problem] = await replay(cuts)
-  assert(problem !== undefined, `control "${name}": nothing was lost, so the replay cannot find such a fault`)
+  assert(problem !== undefined, `control "${name}": nothing was lost, so the replay cannot find such a loss`)
   print(`control "${name}": ${cut}:\n  ${problem.split('\n').at(0)}`)
 }

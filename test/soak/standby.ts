@@ -22,7 +22,7 @@ const ROUNDS = [
 ] as const
 const WRITERS = 8
 const COMMITS = 100
-/** Milliseconds of load before each fault. */
+/** Milliseconds of load before each outage. */
 const LOAD = 3_000
 /** Milliseconds. The server gives up a statement after 4 s. */
 const RECOVERY = 15_000
@@ -113,13 +113,13 @@ tap.test('no acknowledged report is lost when a standby is promoted', async (t) 
   }
   const load = Array.from({ length: WRITERS }, (_, worker) => write(worker))
 
-  for (const { primary: fault, commit } of ROUNDS) {
+  for (const { primary: outage, commit } of ROUNDS) {
     const standby = await primary.startStandby()
     await makeSynchronous(primary, commit)
     await setTimeout(LOAD)
     const began = performance.now()
     const before = acknowledged.size
-    if (fault !== 'is cut off') await primary.end(fault === 'crashes' ? 'crash' : 'shutdown')
+    if (outage !== 'is cut off') await primary.end(outage === 'crashes' ? 'crash' : 'shutdown')
     await execute(standby.url, 'select pg_promote()')
     address.leadTo(standby.url)
     const probe = { state: 'success', context: 'probe' }
@@ -132,7 +132,7 @@ tap.test('no acknowledged report is lost when a standby is promoted', async (t) 
       (await execute(standby.url, 'select context from statuses')).map(({ context }) => context),
     )
     const lost = expected.filter((context) => !stored.has(context))
-    t.same(lost, [], `the primary ${fault}, synchronous_commit = ${commit}: nothing acknowledged is lost`)
+    t.same(lost, [], `the primary ${outage}, synchronous_commit = ${commit}: nothing acknowledged is lost`)
     t.ok(
       expected.length > before,
       `${before} reports were acknowledged before, ${expected.length - before} after`,

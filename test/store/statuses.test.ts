@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { resolve } from 'node:path'
 import { promisify } from 'node:util'
-import { type Test, test } from 'tap'
+import t, { type Test } from 'tap'
 import { removeCommits } from '../../src/maintenance/prune.ts'
 import type { Report, StatusRow } from '../../src/store/statuses.ts'
 import { openStore, type Store, type StoreOptions } from '../../src/store/store.ts'
@@ -40,332 +40,327 @@ async function reportInProcess(input: Input): Promise<string[]> {
 }
 
 for (const database of databases) {
-  test(database.name, async (t) => {
-    t.test('stores a report exactly as it was sent', async (t) => {
-      const { store, id, report } = await openRepository(t, database)
-      const before = Math.floor(Date.now() / 1000)
-      const text =
-        '\u{1F469}\u200D\u{1F4BB} e\u0301 \u00E9 \uFFFF \u{10FFFF} \u0001\u007F\u0085 %\'"\\_; -- \r\n\t'
-      const row = await report(text, {
-        state: 'error',
-        description: '',
-        targetUrl: `https://example.org/${text}`,
-      })
-      t.match(row, {
-        id: /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/,
-        sha: SHA,
-        context: text,
-        state: 'error',
-        description: '',
-        target_url: `https://example.org/${text}`,
-      })
-      t.ok(row && row.created_at >= before && row.created_at <= Date.now() / 1000)
-      t.equal(row?.updated_at, row?.created_at)
-      t.same(await store.statuses.list(id, SHA), [row])
-      t.equal((await report('none'))?.description, null)
+  const test = (name: string, work: (t: Test) => Promise<void>) => t.test(`${database.name}: ${name}`, work)
+
+  test('stores a report exactly as it was sent', async (t) => {
+    const { store, id, report } = await openRepository(t, database)
+    const before = Math.floor(Date.now() / 1000)
+    const text =
+      '\u{1F469}\u200D\u{1F4BB} e\u0301 \u00E9 \uFFFF \u{10FFFF} \u0001\u007F\u0085 %\'"\\_; -- \r\n\t'
+    const row = await report(text, {
+      state: 'error',
+      description: '',
+      targetUrl: `https://example.org/${text}`,
     })
-
-    t.test('compares and orders contexts by code points', async (t) => {
-      const { store, id, report } = await openRepository(t, database)
-      // UTF-16 order puts U+FF41 after U+1D41A; collations of languages ignore case, accents and punctuation.
-      const ordered = [
-        ...[' ', '-', 'A', 'B', 'Z', '_', 'a', 'a ', 'a-b', 'a.b', 'aB', 'ab', 'b', 'e\u0301', 'z'],
-        ...['\u00C4', '\u00E4', '\u00E9', '\u0130', '\u0131', '\uFF41', '\u{1D41A}', '\u{10FFFF}'],
-      ]
-      await Promise.all(ordered.toReversed().map((context) => report(context)))
-      const contexts = (await store.statuses.list(id, SHA)).map(({ context }) => context)
-      t.same(contexts, ordered)
+    t.match(row, {
+      id: /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/,
+      sha: SHA,
+      context: text,
+      state: 'error',
+      description: '',
+      target_url: `https://example.org/${text}`,
     })
+    t.ok(row && row.created_at >= before && row.created_at <= Date.now() / 1000)
+    t.equal(row?.updated_at, row?.created_at)
+    t.same(await store.statuses.list(id, SHA), [row])
+    t.equal((await report('none'))?.description, null)
+  })
 
-    t.test('summarizes several commits: counts, and the first three contexts that failed', async (t) => {
-      const { store, id, report } = await openRepository(t, database)
-      const other = await createRepository(store, 'other')
-      const [silent, few] = ['b'.repeat(40), 'c'.repeat(40)]
-      for (const context of ['z', 'Z', 'a', '\u00E4', 'b']) await report(context, { state: 'failure' })
-      await report('c', { state: 'error' })
-      await report('d', { state: 'pending' })
-      await report('e')
-      await report('only', { sha: few, state: 'error' })
-      await report('elsewhere', { repositoryId: other.id, state: 'failure' })
-      const none = { pending: 0, success: 0, failure: 0, error: 0 }
-      const commits = [
-        { repositoryId: id, sha: few },
-        { repositoryId: id, sha: silent },
-        { repositoryId: id, sha: SHA },
-        { repositoryId: other.id, sha: SHA },
-        { repositoryId: other.id, sha: few },
-        { repositoryId: id, sha: SHA },
-      ]
-      const all = {
-        counts: { pending: 1, success: 1, failure: 5, error: 1 },
-        failed: ['Z', 'a', 'b'],
-      }
-      t.same(await store.statuses.summaries(commits, async () => {}), [
-        { counts: { ...none, error: 1 }, failed: ['only'] },
-        { counts: none, failed: [] },
-        all,
-        { counts: { ...none, failure: 1 }, failed: ['elsewhere'] },
-        { counts: none, failed: [] },
-        all,
-      ])
-      t.same(await store.statuses.summaries([], async () => {}), [])
-      await report('only', { sha: few })
-      const [summary] = await store.statuses.summaries(commits.slice(0, 1), async () => {})
-      t.same(summary, { counts: { ...none, success: 1 }, failed: [] }, 'a report takes effect at once')
-      t.equal(await store.statuses.state(id, few, 'only'), 'success')
-      for (const context of ['none', '', 'a\0b'])
-        t.equal(await store.statuses.state(id, few, context), undefined)
+  test('compares and orders contexts by code points', async (t) => {
+    const { store, id, report } = await openRepository(t, database)
+    // UTF-16 order puts U+FF41 after U+1D41A; collations of languages ignore case, accents and punctuation.
+    const ordered = [
+      ...[' ', '-', 'A', 'B', 'Z', '_', 'a', 'a ', 'a-b', 'a.b', 'aB', 'ab', 'b', 'e\u0301', 'z'],
+      ...['\u00C4', '\u00E4', '\u00E9', '\u0130', '\u0131', '\uFF41', '\u{1D41A}', '\u{10FFFF}'],
+    ]
+    await Promise.all(ordered.toReversed().map((context) => report(context)))
+    const contexts = (await store.statuses.list(id, SHA)).map(({ context }) => context)
+    t.same(contexts, ordered)
+  })
+
+  test('summarizes several commits: counts, and the first three contexts that failed', async (t) => {
+    const { store, id, report } = await openRepository(t, database)
+    const other = await createRepository(store, 'other')
+    const [silent, few] = ['b'.repeat(40), 'c'.repeat(40)]
+    for (const context of ['z', 'Z', 'a', '\u00E4', 'b']) await report(context, { state: 'failure' })
+    await report('c', { state: 'error' })
+    await report('d', { state: 'pending' })
+    await report('e')
+    await report('only', { sha: few, state: 'error' })
+    await report('elsewhere', { repositoryId: other.id, state: 'failure' })
+    const none = { pending: 0, success: 0, failure: 0, error: 0 }
+    const commits = [
+      { repositoryId: id, sha: few },
+      { repositoryId: id, sha: silent },
+      { repositoryId: id, sha: SHA },
+      { repositoryId: other.id, sha: SHA },
+      { repositoryId: other.id, sha: few },
+      { repositoryId: id, sha: SHA },
+    ]
+    const all = {
+      counts: { pending: 1, success: 1, failure: 5, error: 1 },
+      failed: ['Z', 'a', 'b'],
+    }
+    t.same(await store.statuses.summaries(commits, async () => {}), [
+      { counts: { ...none, error: 1 }, failed: ['only'] },
+      { counts: none, failed: [] },
+      all,
+      { counts: { ...none, failure: 1 }, failed: ['elsewhere'] },
+      { counts: none, failed: [] },
+      all,
+    ])
+    t.same(await store.statuses.summaries([], async () => {}), [])
+    await report('only', { sha: few })
+    const [summary] = await store.statuses.summaries(commits.slice(0, 1), async () => {})
+    t.same(summary, { counts: { ...none, success: 1 }, failed: [] }, 'a report takes effect at once')
+    t.equal(await store.statuses.state(id, few, 'only'), 'success')
+    for (const context of ['none', '', 'a\0b'])
+      t.equal(await store.statuses.state(id, few, context), undefined)
+  })
+
+  test('a later report replaces the earlier one except for id and created_at', async (t) => {
+    const { store, id, report } = await openRepository(t, database)
+    let now = 1_700_000_000_999
+    t.capture(Date, 'now', () => now)
+    const first = await report('ci', { description: 'one', targetUrl: 'https://example.org/1' })
+    t.equal(first?.created_at, 1_700_000_000, 'rounded down to the second')
+    now = 1_700_000_060_000
+    const second = await report('ci', { state: 'failure' })
+    t.same(second, {
+      ...first,
+      state: 'failure',
+      description: null,
+      target_url: null,
+      updated_at: 1_700_000_060,
     })
+    now = 1_600_000_000_000
+    t.same(
+      await report('ci', { state: 'pending' }),
+      { ...second, state: 'pending' },
+      'a clock that goes back',
+    )
+    t.equal((await store.statuses.list(id, SHA)).length, 1)
+  })
 
-    t.test('a later report replaces the earlier one except for id and created_at', async (t) => {
-      const { store, id, report } = await openRepository(t, database)
-      let now = 1_700_000_000_999
-      t.capture(Date, 'now', () => now)
-      const first = await report('ci', { description: 'one', targetUrl: 'https://example.org/1' })
-      t.equal(first?.created_at, 1_700_000_000, 'rounded down to the second')
-      now = 1_700_000_060_000
-      const second = await report('ci', { state: 'failure' })
-      t.same(second, {
-        ...first,
-        state: 'failure',
-        description: null,
-        target_url: null,
-        updated_at: 1_700_000_060,
-      })
-      now = 1_600_000_000_000
-      t.same(
-        await report('ci', { state: 'pending' }),
-        { ...second, state: 'pending' },
-        'a clock that goes back',
-      )
-      t.equal((await store.statuses.list(id, SHA)).length, 1)
+  test('64 concurrent reports of one context leave one status', async (t) => {
+    const { store, id, report } = await openRepository(t, database)
+    const rows = await Promise.all(
+      Array.from({ length: 64 }, (_, index) => report('ci', { description: String(index) })),
+    )
+    t.equal(new Set(rows.map((row) => row?.id)).size, 1)
+    t.same(
+      rows.map((row) => row?.description),
+      Array.from({ length: 64 }, (_, index) => String(index)),
+      'each is answered with what it reported',
+    )
+    const [status, ...others] = await store.statuses.list(id, SHA)
+    t.same(others, [])
+    t.match(status, { id: rows[0]?.id ?? '' })
+  })
+
+  test('stores 112 concurrent contexts', async (t) => {
+    const { store, id, report } = await openRepository(t, database)
+    await Promise.all(Array.from({ length: 112 }, (_, index) => report(`ci ${index}`)))
+    t.equal((await store.statuses.list(id, SHA)).length, 112)
+  })
+
+  test('limits the contexts of a commit', async (t) => {
+    const { store, options, id, report } = await openRepository(t, database, { maxContexts: 3 })
+    await Promise.all(['a', 'b', 'c'].map((context) => report(context)))
+    const refused = {
+      name: 'TooManyContexts',
+      message: 'context: this commit already has 3 contexts, the maximum. Report to an existing one instead.',
+    }
+    await t.rejects(report('d'), refused)
+    t.match(await report('b', { state: 'failure' }), { context: 'b', state: 'failure' }, 'replacing goes on')
+    t.match(await report('d', { sha: 'b'.repeat(40) }), { context: 'd' }, 'another commit')
+    const other = await createRepository(store, 'other')
+    t.match(await report('d', { repositoryId: other.id }), { context: 'd' }, 'another repository')
+
+    const lower = await openStore({ ...options, maxContexts: 1 })
+    t.teardown(() => lower.close())
+    const values = {
+      repositoryId: id,
+      sha: SHA,
+      state: 'error',
+      description: null,
+      targetUrl: null,
+    } as const
+    t.match(await lower.statuses.report({ ...values, context: 'c' }), { state: 'error' })
+    await t.rejects(lower.statuses.report({ ...values, context: 'd' }), { name: 'TooManyContexts' })
+    t.equal((await lower.statuses.list(id, SHA)).length, 3, 'a commit above the limit stays readable')
+  })
+
+  test('the limit considers what other processes add and remove', async (t) => {
+    const { store, options, id, report } = await openRepository(t, database, { maxContexts: 4 })
+    const other = await openStore(options)
+    t.teardown(() => other.close())
+    const full = { name: 'TooManyContexts' }
+    const values = {
+      repositoryId: id,
+      sha: SHA,
+      state: 'error',
+      description: null,
+      targetUrl: null,
+    } as const
+    const elsewhere = (context: string) => other.statuses.report({ ...values, context })
+    await report('a')
+    await elsewhere('b')
+    await report('c')
+    await elsewhere('d')
+    await t.rejects(report('e'), full)
+    await t.rejects(elsewhere('e'), full)
+    t.match(await report('b'), { context: 'b' })
+
+    t.equal(await removeCommits(other.engine, id, [SHA], Math.floor(Date.now() / 1000) + 10), 4)
+    for (const context of ['e', 'f', 'g', 'h']) t.match(await report(context), { context })
+    await t.rejects(report('i'), full)
+    t.equal(await removeCommits(store.engine, id, [SHA], Math.floor(Date.now() / 1000) + 10), 4)
+    t.match(await report('i'), { context: 'i' })
+    t.match(await elsewhere('j'), { context: 'j' })
+  })
+
+  test('the limit of contexts is exact with several stores', async (t) => {
+    const { store, options, id, report } = await openRepository(t, database, { maxContexts: 40 })
+    const others = await Promise.all([0, 1].map(() => openStore({ ...options, maxContexts: 40 })))
+    t.teardown(() => Promise.all(others.map((other) => other.close())))
+    const values = {
+      repositoryId: id,
+      sha: SHA,
+      state: 'error',
+      description: null,
+      targetUrl: null,
+    } as const
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 120 }, (_, index) => {
+        const { statuses } = [store, ...others][index % 3] ?? store
+        // Two of them report the same contexts.
+        return statuses.report({ ...values, context: `${index % 110}` })
+      }),
+    )
+    const stored = new Set((await store.statuses.list(id, SHA)).map(({ context }) => context))
+    t.equal(stored.size, 40)
+    outcomes.forEach((outcome, index) => {
+      if (stored.has(`${index % 110}`)) t.equal(outcome.status, 'fulfilled')
+      else t.match(outcome, { status: 'rejected', reason: { name: 'TooManyContexts' } })
     })
+    const [any = ''] = stored
+    t.match(await report(any), { context: any })
+  })
 
-    t.test('64 concurrent reports of one context leave one status', async (t) => {
-      const { store, id, report } = await openRepository(t, database)
-      const rows = await Promise.all(
-        Array.from({ length: 64 }, (_, index) => report('ci', { description: String(index) })),
-      )
-      t.equal(new Set(rows.map((row) => row?.id)).size, 1)
-      t.same(
-        rows.map((row) => row?.description),
-        Array.from({ length: 64 }, (_, index) => String(index)),
-        'each is answered with what it reported',
-      )
-      const [status, ...others] = await store.statuses.list(id, SHA)
-      t.same(others, [])
-      t.match(status, { id: rows[0]?.id ?? '' })
-    })
+  test('the limit of contexts is exact while several processes reach it', async (t) => {
+    // PostgreSQL takes a lock only for the last 1,000 contexts.
+    const maxContexts = 1_010
+    const { store, options, id } = await openRepository(t, database, { maxContexts })
+    const acknowledged = await Promise.all(
+      [0, 250, 500].map((first) => {
+        const contexts = Array.from({ length: 550 }, (_, index) => `${first + index}`)
+        return reportInProcess({
+          options: { ...options, maxContexts },
+          repositoryId: id,
+          sha: SHA,
+          contexts,
+        })
+      }),
+    )
+    const stored = (await store.statuses.list(id, SHA)).map(({ context }) => context)
+    t.equal(stored.length, maxContexts)
+    t.same([...new Set(acknowledged.flat())].sort(), stored.sort(), 'exactly the acknowledged contexts')
+  })
 
-    t.test('stores 112 concurrent contexts', async (t) => {
-      const { store, id, report } = await openRepository(t, database)
-      await Promise.all(Array.from({ length: 112 }, (_, index) => report(`ci ${index}`)))
-      t.equal((await store.statuses.list(id, SHA)).length, 112)
-    })
+  test('keeps statuses of repositories and commits apart', async (t) => {
+    const { store, id, report } = await openRepository(t, database)
+    const other = await createRepository(store, 'other')
+    const sha = 'b'.repeat(64)
+    await report('ci')
+    await report('ci', { sha, state: 'failure' })
+    await report('ci', { repositoryId: other.id, state: 'pending' })
+    t.same(
+      (await store.statuses.list(id, SHA)).map(({ state }) => state),
+      ['success'],
+    )
+    t.equal(await store.statuses.any(id, sha), true)
+    t.equal(await store.statuses.any(other.id, sha), false)
+  })
 
-    t.test('limits the contexts of a commit', async (t) => {
-      const { store, options, id, report } = await openRepository(t, database, { maxContexts: 3 })
-      await Promise.all(['a', 'b', 'c'].map((context) => report(context)))
-      const refused = {
-        name: 'TooManyContexts',
-        message:
-          'context: this commit already has 3 contexts, the maximum. Report to an existing one instead.',
-      }
-      await t.rejects(report('d'), refused)
-      t.match(
-        await report('b', { state: 'failure' }),
-        { context: 'b', state: 'failure' },
-        'replacing goes on',
-      )
-      t.match(await report('d', { sha: 'b'.repeat(40) }), { context: 'd' }, 'another commit')
-      const other = await createRepository(store, 'other')
-      t.match(await report('d', { repositoryId: other.id }), { context: 'd' }, 'another repository')
+  test('counts statuses by state', async (t) => {
+    const { store, options, id, report } = await openRepository(t, database)
+    const other = await createRepository(store, 'other')
+    const sha = 'b'.repeat(40)
+    const none = { pending: 0, success: 0, failure: 0, error: 0 }
+    t.same(await store.statuses.counts(id, SHA), none)
+    for (const context of ['1', '2', '3']) await report(context)
+    await report('4', { state: 'error' })
+    await report('1', { sha, state: 'pending' })
+    await report('1', { repositoryId: other.id, state: 'failure' })
+    t.same(await store.statuses.counts(id, SHA), { ...none, success: 3, error: 1 })
+    t.same(await store.statuses.counts(id, sha), { ...none, pending: 1 })
+    await report('2', { state: 'pending' })
+    t.same(await store.statuses.counts(id, SHA), { ...none, success: 2, pending: 1, error: 1 })
 
-      const lower = await openStore({ ...options, maxContexts: 1 })
-      t.teardown(() => lower.close())
-      const values = {
-        repositoryId: id,
-        sha: SHA,
-        state: 'error',
-        description: null,
-        targetUrl: null,
-      } as const
-      t.match(await lower.statuses.report({ ...values, context: 'c' }), { state: 'error' })
-      await t.rejects(lower.statuses.report({ ...values, context: 'd' }), { name: 'TooManyContexts' })
-      t.equal((await lower.statuses.list(id, SHA)).length, 3, 'a commit above the limit stays readable')
-    })
+    await reportInProcess({ options, repositoryId: id, sha: SHA, contexts: ['5', '6'] })
+    const { success, ...others } = await store.statuses.counts(id, SHA)
+    t.same([success, others], [4, { pending: 1, failure: 0, error: 1 }], 'also those of another process')
+  })
 
-    t.test('the limit considers what other processes add and remove', async (t) => {
-      const { store, options, id, report } = await openRepository(t, database, { maxContexts: 4 })
-      const other = await openStore(options)
-      t.teardown(() => other.close())
-      const full = { name: 'TooManyContexts' }
-      const values = {
-        repositoryId: id,
-        sha: SHA,
-        state: 'error',
-        description: null,
-        targetUrl: null,
-      } as const
-      const elsewhere = (context: string) => other.statuses.report({ ...values, context })
-      await report('a')
-      await elsewhere('b')
-      await report('c')
-      await elsewhere('d')
-      await t.rejects(report('e'), full)
-      await t.rejects(elsewhere('e'), full)
-      t.match(await report('b'), { context: 'b' })
+  test('lists a commit in parts in the same order', async (t) => {
+    const { store, id, report } = await openRepository(t, database)
+    const contexts = ['a', 'B', 'é', 'z', '\u{1D41A}', '\uFF41', '_']
+    for (const context of contexts) await report(context)
+    await report('another', { sha: 'b'.repeat(40) })
+    for (const context of ['b', 'c']) await report(context, { state: 'failure' })
+    await report('d', { state: 'error' })
+    const of = (states: StatusState[], after: string) =>
+      store.statuses.listBatchByState({ repositoryId: id, sha: SHA }, states, after, 3)
+    const names = (rows: StatusRow[]) => rows.map(({ context }) => context)
+    t.same(names(await of(['failure', 'error'], '')), ['b', 'c', 'd'])
+    t.same(names(await of(['failure', 'error'], 'b')), ['c', 'd'])
+    t.same(names(await of(['error'], '')), ['d'])
+    t.same(names(await of(['pending'], '')), [])
+    t.same(names(await of([], '')), [])
+    t.same(names(await of(['failure', 'error', 'pending', 'success'], '_')), ['a', 'b', 'c'])
+    const listed: string[] = []
+    for (;;) {
+      const part = await of(['success'], listed.at(-1) ?? '')
+      if (part.length === 0) break
+      listed.push(...part.map(({ context }) => context))
+    }
+    t.same(
+      listed,
+      names(await store.statuses.list(id, SHA)).filter((context) => !/^[bcd]$/.test(context)),
+    )
+    t.equal(listed.length, contexts.length)
+  })
 
-      t.equal(await removeCommits(other.engine, id, [SHA], Math.floor(Date.now() / 1000) + 10), 4)
-      for (const context of ['e', 'f', 'g', 'h']) t.match(await report(context), { context })
-      await t.rejects(report('i'), full)
-      t.equal(await removeCommits(store.engine, id, [SHA], Math.floor(Date.now() / 1000) + 10), 4)
-      t.match(await report('i'), { context: 'i' })
-      t.match(await elsewhere('j'), { context: 'j' })
-    })
+  test('finds commits with statuses by the beginning of their ids', async (t) => {
+    const { store, id, report } = await openRepository(t, database)
+    const shas = ['0', '1', '9', 'a', 'f'].map((digit) => `abc1230${digit}`.padEnd(40, '0'))
+    for (const sha of [...shas, 'abc1231'.padEnd(40, '0'), 'abc122f'.padEnd(40, 'f')])
+      await report('ci', { sha })
+    await report('other', { sha: shas[0] ?? '' })
+    t.same(await store.statuses.commitsWithPrefix(id, 'abc1230', 20), shas)
+    t.same(await store.statuses.commitsWithPrefix(id, 'abc1230', 2), shas.slice(0, 2))
+    t.same(await store.statuses.commitsWithPrefix(id, 'abc1230f', 20), shas.slice(4))
+    t.same(await store.statuses.commitsWithPrefix(id, 'abc1232', 20), [])
+    t.same(await store.statuses.commitsWithPrefix(id + 1, 'abc1230', 20), [])
+  })
 
-    t.test('the limit of contexts is exact with several stores', async (t) => {
-      const { store, options, id, report } = await openRepository(t, database, { maxContexts: 40 })
-      const others = await Promise.all([0, 1].map(() => openStore({ ...options, maxContexts: 40 })))
-      t.teardown(() => Promise.all(others.map((other) => other.close())))
-      const values = {
-        repositoryId: id,
-        sha: SHA,
-        state: 'error',
-        description: null,
-        targetUrl: null,
-      } as const
-      const outcomes = await Promise.allSettled(
-        Array.from({ length: 120 }, (_, index) => {
-          const { statuses } = [store, ...others][index % 3] ?? store
-          // Two of them report the same contexts.
-          return statuses.report({ ...values, context: `${index % 110}` })
-        }),
-      )
-      const stored = new Set((await store.statuses.list(id, SHA)).map(({ context }) => context))
-      t.equal(stored.size, 40)
-      outcomes.forEach((outcome, index) => {
-        if (stored.has(`${index % 110}`)) t.equal(outcome.status, 'fulfilled')
-        else t.match(outcome, { status: 'rejected', reason: { name: 'TooManyContexts' } })
-      })
-      const [any = ''] = stored
-      t.match(await report(any), { context: any })
-    })
+  test('deleting a repository deletes its statuses, also concurrent ones', async (t) => {
+    const { store, id, report } = await openRepository(t, database)
+    await report('before')
+    const reports = Array.from({ length: 40 }, (_, index) => report(`meanwhile ${index}`))
+    await store.repositories.delete('acme', 'repo')
+    for (const row of await Promise.all(reports)) t.ok(row === undefined || row.sha === SHA)
+    t.equal(await report('after'), undefined)
+    t.same(await store.statuses.list(id, SHA), [])
+  })
 
-    t.test('the limit of contexts is exact while several processes reach it', async (t) => {
-      // PostgreSQL takes a lock only for the last 1,000 contexts.
-      const maxContexts = 1_010
-      const { store, options, id } = await openRepository(t, database, { maxContexts })
-      const acknowledged = await Promise.all(
-        [0, 250, 500].map((first) => {
-          const contexts = Array.from({ length: 550 }, (_, index) => `${first + index}`)
-          return reportInProcess({
-            options: { ...options, maxContexts },
-            repositoryId: id,
-            sha: SHA,
-            contexts,
-          })
-        }),
-      )
-      const stored = (await store.statuses.list(id, SHA)).map(({ context }) => context)
-      t.equal(stored.length, maxContexts)
-      t.same([...new Set(acknowledged.flat())].sort(), stored.sort(), 'exactly the acknowledged contexts')
-    })
-
-    t.test('keeps statuses of repositories and commits apart', async (t) => {
-      const { store, id, report } = await openRepository(t, database)
-      const other = await createRepository(store, 'other')
-      const sha = 'b'.repeat(64)
-      await report('ci')
-      await report('ci', { sha, state: 'failure' })
-      await report('ci', { repositoryId: other.id, state: 'pending' })
-      t.same(
-        (await store.statuses.list(id, SHA)).map(({ state }) => state),
-        ['success'],
-      )
-      t.equal(await store.statuses.any(id, sha), true)
-      t.equal(await store.statuses.any(other.id, sha), false)
-    })
-
-    t.test('counts statuses by state', async (t) => {
-      const { store, options, id, report } = await openRepository(t, database)
-      const other = await createRepository(store, 'other')
-      const sha = 'b'.repeat(40)
-      const none = { pending: 0, success: 0, failure: 0, error: 0 }
-      t.same(await store.statuses.counts(id, SHA), none)
-      for (const context of ['1', '2', '3']) await report(context)
-      await report('4', { state: 'error' })
-      await report('1', { sha, state: 'pending' })
-      await report('1', { repositoryId: other.id, state: 'failure' })
-      t.same(await store.statuses.counts(id, SHA), { ...none, success: 3, error: 1 })
-      t.same(await store.statuses.counts(id, sha), { ...none, pending: 1 })
-      await report('2', { state: 'pending' })
-      t.same(await store.statuses.counts(id, SHA), { ...none, success: 2, pending: 1, error: 1 })
-
-      await reportInProcess({ options, repositoryId: id, sha: SHA, contexts: ['5', '6'] })
-      const { success, ...others } = await store.statuses.counts(id, SHA)
-      t.same([success, others], [4, { pending: 1, failure: 0, error: 1 }], 'also those of another process')
-    })
-
-    t.test('lists a commit in parts in the same order', async (t) => {
-      const { store, id, report } = await openRepository(t, database)
-      const contexts = ['a', 'B', 'é', 'z', '\u{1D41A}', '\uFF41', '_']
-      for (const context of contexts) await report(context)
-      await report('another', { sha: 'b'.repeat(40) })
-      for (const context of ['b', 'c']) await report(context, { state: 'failure' })
-      await report('d', { state: 'error' })
-      const of = (states: StatusState[], after: string) =>
-        store.statuses.listBatchByState({ repositoryId: id, sha: SHA }, states, after, 3)
-      const names = (rows: StatusRow[]) => rows.map(({ context }) => context)
-      t.same(names(await of(['failure', 'error'], '')), ['b', 'c', 'd'])
-      t.same(names(await of(['failure', 'error'], 'b')), ['c', 'd'])
-      t.same(names(await of(['error'], '')), ['d'])
-      t.same(names(await of(['pending'], '')), [])
-      t.same(names(await of([], '')), [])
-      t.same(names(await of(['failure', 'error', 'pending', 'success'], '_')), ['a', 'b', 'c'])
-      const listed: string[] = []
-      for (;;) {
-        const part = await of(['success'], listed.at(-1) ?? '')
-        if (part.length === 0) break
-        listed.push(...part.map(({ context }) => context))
-      }
-      t.same(
-        listed,
-        names(await store.statuses.list(id, SHA)).filter((context) => !/^[bcd]$/.test(context)),
-      )
-      t.equal(listed.length, contexts.length)
-    })
-
-    t.test('finds commits with statuses by the beginning of their ids', async (t) => {
-      const { store, id, report } = await openRepository(t, database)
-      const shas = ['0', '1', '9', 'a', 'f'].map((digit) => `abc1230${digit}`.padEnd(40, '0'))
-      for (const sha of [...shas, 'abc1231'.padEnd(40, '0'), 'abc122f'.padEnd(40, 'f')])
-        await report('ci', { sha })
-      await report('other', { sha: shas[0] ?? '' })
-      t.same(await store.statuses.commitsWithPrefix(id, 'abc1230', 20), shas)
-      t.same(await store.statuses.commitsWithPrefix(id, 'abc1230', 2), shas.slice(0, 2))
-      t.same(await store.statuses.commitsWithPrefix(id, 'abc1230f', 20), shas.slice(4))
-      t.same(await store.statuses.commitsWithPrefix(id, 'abc1232', 20), [])
-      t.same(await store.statuses.commitsWithPrefix(id + 1, 'abc1230', 20), [])
-    })
-
-    t.test('deleting a repository deletes its statuses, also concurrent ones', async (t) => {
-      const { store, id, report } = await openRepository(t, database)
-      await report('before')
-      const reports = Array.from({ length: 40 }, (_, index) => report(`meanwhile ${index}`))
-      await store.repositories.delete('acme', 'repo')
-      for (const row of await Promise.all(reports)) t.ok(row === undefined || row.sha === SHA)
-      t.equal(await report('after'), undefined)
-      t.same(await store.statuses.list(id, SHA), [])
-    })
-
-    t.test('reads at once what another process stored', async (t) => {
-      const { store, options, id } = await openRepository(t, database)
-      await reportInProcess({ options, repositoryId: id, sha: SHA, contexts: ['one', 'two'] })
-      t.same(
-        (await store.statuses.list(id, SHA)).map(({ context }) => context),
-        ['one', 'two'],
-      )
-    })
+  test('reads at once what another process stored', async (t) => {
+    const { store, options, id } = await openRepository(t, database)
+    await reportInProcess({ options, repositoryId: id, sha: SHA, contexts: ['one', 'two'] })
+    t.same(
+      (await store.statuses.list(id, SHA)).map(({ context }) => context),
+      ['one', 'two'],
+    )
   })
 }

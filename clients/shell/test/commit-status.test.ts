@@ -227,15 +227,15 @@ for (const shell of shells) {
     },
   )
 
-  t.test(`${shell.join(' ')}: faults`, { buffered: true }, async (t) => {
-    const faults = {
+  t.test(`${shell.join(' ')}: failures`, { buffered: true }, async (t) => {
+    const failures = {
       'reset after the request was sent': ['pass', 'reset'],
       '503 twice, then 201': ['pass', { status: 503 }, { status: 503 }],
       '429 with Retry-After': ['pass', { status: 429, headers: { 'retry-after': '1' } }],
       'a server that hangs from the beginning': ['hang'],
     } as const
     await Promise.all(
-      Object.entries(faults).map(async ([name, plan]) => {
+      Object.entries(failures).map(async ([name, plan]) => {
         const service = await first.again()
         service.proxy.plan(...plan)
         const { code, stderr } = await run(t, service, 'exit 6').finished

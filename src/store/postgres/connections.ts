@@ -225,14 +225,15 @@ export class Session implements PostgresPoolClient {
  * are acknowledged, whatever the defaults of the server, the database and the role are.
  */
 async function checkSession(client: ClientBase): Promise<void> {
-  const { rows } = await client.query(
+  const { rows } = await client.query<{ read_only: string; synchronous_commit: string }>(
     `select current_setting('transaction_read_only') as read_only,
       set_config('synchronous_commit',
         case current_setting('synchronous_commit') when 'off' then 'on' else current_setting('synchronous_commit') end,
         false) as synchronous_commit`,
   )
   const [session] = rows
-  if (session.read_only !== 'off') throw new StoreUnavailable('PostgreSQL: the server does not accept writes')
+  if (session?.read_only !== 'off')
+    throw new StoreUnavailable('PostgreSQL: the server does not accept writes')
   if (session.synchronous_commit === 'off')
     throw new StoreUnavailable('PostgreSQL: synchronous_commit is off, so commits would not be durable')
 }

@@ -67,8 +67,8 @@ function sizeOf(rows: readonly unknown[]): number {
   for (const row of rows) {
     size += OVERHEAD.row
     if (typeof row !== 'object' || row === null) continue
-    for (const value of Object.values(row))
-      size += OVERHEAD.value + (typeof value === 'string' ? 2 * value.length : 0)
+    const values: unknown[] = Object.values(row)
+    for (const value of values) size += OVERHEAD.value + (typeof value === 'string' ? 2 * value.length : 0)
   }
   return size
 }

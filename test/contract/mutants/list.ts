@@ -4,7 +4,7 @@ import { call, type Edit, hasProperties, initializerOf, isText, node, property, 
 const SCHEMAS = 'generated/schemas.ts'
 const OPERATIONS = 'generated/operations.ts'
 
-/** Faulty versions of the server that the contract run must detect, by the fault. */
+/** Mutants of the server that the contract run must detect, by name. */
 export const mutants: Readonly<Record<string, readonly Edit[]>> = {
   'a field is dropped': [openReport(), withBody((body) => `(({ target_url, ...rest }) => rest)(${body})`)],
   'one property too many': [openReport(), withBody((body) => `{ ...${body}, repository_id: 1 }`)],
@@ -67,7 +67,7 @@ export const mutants: Readonly<Record<string, readonly Edit[]>> = {
     ),
   ],
   'a private repository differs from a missing one': [
-    node('src/store/access.ts', (template) =>
+    node('src/store', (template) =>
       ts.isTemplateHead(template) || ts.isNoSubstitutionTemplateLiteral(template)
         ? replaced(template, "visibility = 'public'", 'visibility is not null')
         : undefined,
@@ -131,7 +131,7 @@ function withoutHeader(name: string): Edit {
 
 /** Disables the `if` statements that throw an error with this code. */
 function neverThrows(code: string): Edit {
-  return node('src/auth/access-policy.ts', (statement) => {
+  return node('src/auth', (statement) => {
     if (!ts.isIfStatement(statement) || !ts.isThrowStatement(statement.thenStatement)) return undefined
     const { expression } = statement.thenStatement
     return ts.isNewExpression(expression) && isText(expression.arguments?.[0], code) ? ';' : undefined

@@ -49,16 +49,14 @@ function terminateAll(url: string) {
   )
 }
 
-/** Returns the milliseconds until `work` succeeds. All errors until then must be StoreUnavailable. */
+/** Returns how often `work` fails before it succeeds. All these errors must be StoreUnavailable. */
 async function recovery(t: Test, work: () => Promise<unknown>): Promise<number> {
-  const since = performance.now()
-  for (;;) {
+  for (let failures = 0; ; failures++) {
     try {
       await work()
-      return performance.now() - since
+      return failures
     } catch (error) {
       t.match(error, AWAY)
-      if (performance.now() - since > 10_000) return Number.POSITIVE_INFINITY
     }
   }
 }
@@ -153,7 +151,7 @@ test('replaces connections that the server closed, idle or in use', async (t) =>
   const { store, url, created, report } = await openRepository(t)
   await Promise.all(Array.from({ length: 10 }, (_, index) => report(`ci ${index}`)))
   await terminateAll(url)
-  t.ok((await recovery(t, () => report('idle'))) < 5_000)
+  t.ok((await recovery(t, () => report('idle'))) <= 1, 'no report fails for each connection')
 
   const acknowledged: string[] = []
   const load = Array.from({ length: 8 }, async (_, worker) => {
@@ -195,7 +193,7 @@ test('recovers from a host that stops responding', async (t) => {
   const { report } = await openRepository(t, { ...options, databaseUrl: detour.url, poolSize: 5 })
   await Promise.all(Array.from({ length: 5 }, (_, index) => report(`ci ${index}`)))
   detour.freeze()
-  t.ok((await recovery(t, () => report('after'))) < 5_000, 'a single timeout for all connections')
+  t.ok((await recovery(t, () => report('after'))) <= 1, 'a single timeout for all connections')
 })
 
 test('reconnects when a server no longer accepts writes', async (t) => {
@@ -209,7 +207,7 @@ test('reconnects when a server no longer accepts writes', async (t) => {
   await t.rejects(report('one'), AWAY)
   await t.rejects(report('two'), { ...AWAY, message: 'PostgreSQL: the server does not accept writes' })
   await execute(databaseUrl(url, 'postgres'), `alter database ${name} reset default_transaction_read_only`)
-  t.ok((await recovery(t, () => report('after'))) < 5_000)
+  await recovery(t, () => report('after'))
 })
 
 test('commits are durable even if synchronous_commit is off by default', async (t) => {
@@ -247,7 +245,7 @@ test('a crash of the server under load loses no acknowledged report', async (t) 
   })
   while (acknowledged.length < 100) await report('warm')
   await server.crash()
-  t.ok((await recovery(t, () => report('after'))) < 5_000)
+  await recovery(t, () => report('after'))
   crashed = true
   await Promise.all(load)
   const stored = new Set((await store.statuses.list(created.id, SHA)).map(({ context }) => context))

@@ -73,7 +73,10 @@ function azureBuild({
 
 function headOfEvent(path: string): string | undefined {
   try {
-    const sha: unknown = JSON.parse(readFileSync(path, 'utf8'))?.pull_request?.head?.sha
+    const event: { pull_request?: { head?: { sha?: unknown } } } | null = JSON.parse(
+      readFileSync(path, 'utf8'),
+    )
+    const sha = event?.pull_request?.head?.sha
     return typeof sha === 'string' ? sha : undefined
   } catch {
     return undefined

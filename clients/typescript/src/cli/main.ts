@@ -48,7 +48,10 @@ function asksForHelp(word: string | undefined): boolean {
 }
 
 function version(): string {
-  return JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')).version
+  const manifest: { version: string } = JSON.parse(
+    readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
+  )
+  return manifest.version
 }
 
 // A closed pipe must not change how a build ends.

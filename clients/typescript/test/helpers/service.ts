@@ -1,11 +1,11 @@
 import type { Test } from 'tap'
 import { startServer, type TestServer } from '../../../../test/helpers/server.ts'
-import { type FaultyProxy, startFaultyProxy } from './faulty-proxy.ts'
+import { type FailingProxy, startFailingProxy } from './failing-proxy.ts'
 
-/** A real server behind a faulty proxy, with a repository and a token that may write to it; no commit is used twice. */
+/** A real server behind a failing proxy, with a repository and a token that may write to it; no commit is used twice. */
 export interface Service {
   server: TestServer
-  proxy: FaultyProxy
+  proxy: FailingProxy
   token: string
   /** The repository's folder. */
   path: string
@@ -29,7 +29,7 @@ export async function startService(t: Test, { commits: count = 1 } = {}): Promis
     const sha = unused.shift() ?? ''
     return {
       server,
-      proxy: await startFaultyProxy(t, server.url),
+      proxy: await startFailingProxy(t, server.url),
       token,
       path,
       commits,

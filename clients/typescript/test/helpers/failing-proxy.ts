@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import type { Test } from 'tap'
 
 /** What happens to one request on its way. */
-type Fault =
+type Failure =
   | 'pass'
   /** Nothing ever comes back, and nothing arrives. */
   | 'hang'
@@ -26,11 +26,11 @@ interface Passage {
 }
 
 /** A proxy before a real server that does to each request what the test says. */
-export interface FaultyProxy {
+export interface FailingProxy {
   url: string
   passages: Passage[]
   /** What the next requests meet; those after them pass. */
-  plan(...faults: Fault[]): void
+  plan(...failures: Failure[]): void
   /** Removes what is planned. */
   dropPlan(): void
   /** Refuses connections until `open` is called. */
@@ -43,26 +43,26 @@ export interface FaultyProxy {
 }
 
 /** Starts a proxy before `target`; it ends with the test. */
-export async function startFaultyProxy(t: Test, target: string): Promise<FaultyProxy> {
-  const planned: Fault[] = []
+export async function startFailingProxy(t: Test, target: string): Promise<FailingProxy> {
+  const planned: Failure[] = []
   const passages: Passage[] = []
   const watchers = new Set<() => void>()
   const server = http.createServer(async (request, response) => {
     const { method = '', url = '', headers } = request
     const passage: Passage = { method, url, headers, body: '', at: performance.now(), status: 0 }
-    const fault = planned.shift() ?? 'pass'
+    const failure = planned.shift() ?? 'pass'
     for await (const chunk of request.setEncoding('utf8')) passage.body += chunk
     passages.push(passage)
     look()
-    if (fault === 'hang') return
-    if (typeof fault === 'object') {
-      response.writeHead(fault.status, fault.headers).end(fault.body ?? '{"error":"out of order"}')
-      passage.status = fault.status
+    if (failure === 'hang') return
+    if (typeof failure === 'object') {
+      response.writeHead(failure.status, failure.headers).end(failure.body ?? '{"error":"out of order"}')
+      passage.status = failure.status
       look()
       return
     }
     const answer = await forward(target, passage)
-    if (fault === 'reset') {
+    if (failure === 'reset') {
       request.socket.resetAndDestroy()
       return
     }
@@ -102,7 +102,7 @@ export async function startFaultyProxy(t: Test, target: string): Promise<FaultyP
   return {
     url: `http://127.0.0.1:${port}`,
     passages,
-    plan: (...faults) => void planned.push(...faults),
+    plan: (...failures) => void planned.push(...failures),
     dropPlan: () => void planned.splice(0),
     close,
     open,

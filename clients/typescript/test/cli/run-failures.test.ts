@@ -43,14 +43,14 @@ t.test('connection refused for good', { buffered: true }, async (t) => {
   t.match(deaf, { code: 4, stderr: /COMMIT_STATUS_URL/ })
 })
 
-const faults = {
+const failures = {
   'reset after the request was sent': ['pass', 'reset'],
   '503 twice, then 201': ['pass', { status: 503 }, { status: 503 }],
   '429 with Retry-After': ['pass', { status: 429, headers: { 'retry-after': '1' } }],
   'a server that hangs': ['pass', 'hang'],
   'a server that hangs from the beginning': ['hang'],
 } as const
-for (const [name, plan] of Object.entries(faults)) {
+for (const [name, plan] of Object.entries(failures)) {
   t.test(
     `${name}: the final result is stored once, the exit code is the own`,
     { buffered: true },
