@@ -62,7 +62,7 @@ function respond<Status extends number, Body extends object>(
   status: Status,
   body: Body | (() => Body),
   source?: object,
-): Reply<Status, Body> {
+): Omit<Reply<Status, Body>, 'waitForChange'> {
   return { status, body, ...(source && { source }) }
 }
 

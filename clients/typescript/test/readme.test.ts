@@ -111,7 +111,7 @@ t.test('numbers about the shell script, pauses and versions', async (t) => {
   const stops = all(script, /(?<=\bsend )\d+(?= (?:"\$state"|error))/)
   t.strictSame(stops, [first(/always stops retrying after (\d+) seconds/)])
   const words: Record<string, number> = { ten: 10 }
-  t.equal(words[first(/the pauses grow to (\w+) times that/)], MAX_SLOWDOWN)
+  t.equal(words[first(/polled, at up to (\w+) times/)], MAX_SLOWDOWN)
   // curl has had this option, the newest of those in the script, since 7.71.
   t.match(script, '--retry-all-errors')
   t.equal(first(/needs curl ([\d.]+) or later/), '7.71')
