@@ -136,6 +136,7 @@ export const schemas = {
           "null"
         ],
         "format": "http-url",
+        "pattern": "^[hH][tT][tT][pP][sS]?://",
         "x-max-bytes": 2048,
         "description": "As reported; `null` when none was given."
       },

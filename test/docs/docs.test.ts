@@ -178,7 +178,7 @@ test('numbers in prose are those of the program', async (t) => {
   const [, gitOfOthers] =
     /git before ([\d.]+) does not read/.exec(readDocument('src/git/environment.ts')) ?? []
   const { minimumRate } = DEFAULT_GIT_LIMITS
-  const { requests } = DEFAULT_WAIT_LIMITS
+  const { requests, contexts } = DEFAULT_WAIT_LIMITS
   const wait = operations.getVerdict.query.properties.wait.maximum
   const rows: [document: string, sentence: RegExp, value: string | number | undefined][] = [
     ['README.md', /git ([\d.]+) or later/, git],
@@ -198,6 +198,8 @@ test('numbers in prose are those of the program', async (t) => {
     [GUIDE, /sends less than 1 KB\/s for (\S+) seconds/, minimumRate.window / 1000],
     [GUIDE, /at most one log line every (\w+) seconds/, IN_WORDS[`${QUIET / 1000}`]],
     [GUIDE, /At most (\S+) requests of a process/, requests.total.toLocaleString('en')],
+    [GUIDE, /for commits with at most (\S+) and \S+ contexts/, contexts.total.toLocaleString('en')],
+    [GUIDE, /for commits with at most \S+ and (\S+) contexts/, contexts.perClient.toLocaleString('en')],
     [GUIDE, /of a process and (\S+) of an address wait/, requests.perClient],
     [GUIDE, /has at most (\S+) refs/, MAX_REFS.toLocaleString('en')],
     [GUIDE, /may wait for a change for up to (\S+) seconds/, wait],
