@@ -1,7 +1,7 @@
 import t from 'tap'
 
 /**
- * Runs test files as subtests of one tap test, three at a time. Node runs TypeScript itself. Tap's own command would first
+ * Runs test files as subtests of one tap test, four at a time. Node runs TypeScript itself. Tap's own command would first
  * load its loader for TypeScript into each process, which takes longer than most tests.
  */
 const [, , ...files] = process.argv

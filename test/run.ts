@@ -14,6 +14,7 @@ const all = ['test/**/*.test.ts', 'clients/*/test/**/*.test.ts']
 const files = named.length > 0 ? named : globSync(all, { cwd: root, exclude: ['**/node_modules'] }).sort()
 // The temporary files of this process, such as PostgreSQL's, and of all tests.
 const folder = createFastFolder()
+process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
 process.env.TMPDIR = folder
 // Compiles each module once for all test files and the programs that they start.
 process.env.NODE_COMPILE_CACHE = join(folder, 'compile-cache')
@@ -41,7 +42,6 @@ tap.on('close', async (code) => {
   process.stdout.write(`${passed} passed, ${failed} failed, ${skipped} skipped\n`)
   process.exitCode = code === 0 && failed === 0 && skipped === 0 && passed > 0 ? 0 : 1
   await databases.remove()
-  rmSync(folder, { recursive: true, force: true })
 })
 
 /** Returns the failed assertions with their diagnostics: a `not ok` line and the indented block below it. */

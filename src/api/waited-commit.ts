@@ -34,16 +34,18 @@ export class Waiter {
 /** A commit that requests wait for. */
 export class WaitedCommit {
   readonly key: CommitKey
-  /** Releases the budget that its contexts hold. */
-  readonly release: () => void
+  /** Number of its contexts when the first request began to wait. */
+  readonly contexts: number
   readonly waiters = new Set<Waiter>()
+  /** Number of waiting requests by client. */
+  readonly clients = new Map<string, number>()
   /** The contexts and states at the last look, as `statuses.snapshots` returns them. */
   #contents: string | null | undefined
   #isAsking = false
 
-  constructor(key: CommitKey, release: () => void) {
+  constructor(key: CommitKey, contexts: number) {
     this.key = key
-    this.release = release
+    this.contexts = contexts
   }
 
   /** Whether some request has not had its first look. */

@@ -23,7 +23,7 @@ import { type Wait, WaitedCommit, Waiter } from './waited-commit.ts'
  */
 
 /** Milliseconds between two looks. */
-const INTERVAL = 1_000
+export const INTERVAL = 1_000
 /** Minimum pause after a look, as a multiple of its duration. */
 const REST = 4
 
@@ -57,8 +57,11 @@ type Source = Pick<Store['statuses'], 'snapshots' | 'foreignChanges'>
 export class Waiters {
   readonly #source: Source
   readonly #requests: SharedBudget
-  readonly #contexts: SharedBudget
   readonly #comparisons: SharedBudget
+  /** Taken once per commit. */
+  readonly #contexts: SharedBudget
+  /** Taken by each client that waits for the commit. */
+  readonly #clientContexts: SharedBudget
   readonly #commits = new Map<string, WaitedCommit>()
   /** Commits with a report that has not been looked at. */
   readonly #reported = new Set<WaitedCommit>()
@@ -73,13 +76,11 @@ export class Waiters {
 
   constructor(source: Source, limits: Partial<WaitLimits> = {}) {
     this.#source = source
-    const budget = (name: keyof WaitLimits) => {
-      const { total, perClient } = limits[name] ?? DEFAULT_WAIT_LIMITS[name]
-      return new SharedBudget(total, perClient)
-    }
-    this.#requests = budget('requests')
-    this.#contexts = budget('contexts')
-    this.#comparisons = budget('comparisons')
+    const { requests, comparisons, contexts } = { ...DEFAULT_WAIT_LIMITS, ...limits }
+    this.#requests = new SharedBudget(requests.total, requests.perClient)
+    this.#comparisons = new SharedBudget(comparisons.total, comparisons.perClient)
+    this.#contexts = new SharedBudget(contexts.total, contexts.total)
+    this.#clientContexts = new SharedBudget(Number.POSITIVE_INFINITY, contexts.perClient)
   }
 
   /** Number of waiting requests. */
@@ -91,19 +92,19 @@ export class Waiters {
    * Waits for a change of a commit, for the end of the wait, or until the server stops.
    *
    * @param signal aborts when the client disconnects
-   * @returns false at once if too many requests wait, or the server stops
+   * @returns false immediately if too many requests wait, or the server stops
    * @throws the signal's reason; the error of a look, such as StoreUnavailable
    */
   async wait(key: CommitKey, wait: Wait, client: string, signal: AbortSignal): Promise<boolean> {
     signal.throwIfAborted()
     if (this.#isClosed) return false
-    const leave = takeAll(client, [
+    const release = takeAll(client, [
       [this.#requests, 1],
       [this.#comparisons, wait.comparisons],
     ])
-    const commit = leave && (this.#commits.get(nameOf(key)) ?? this.#add(key, wait.contexts, client))
+    const commit = release && this.#join(key, wait.contexts, client)
     if (!commit) {
-      leave?.()
+      release?.()
       return false
     }
     const { promise, resolve, reject } = Promise.withResolvers<void>()
@@ -121,9 +122,9 @@ export class Waiters {
     } finally {
       clearTimeout(timer)
       signal.removeEventListener('abort', disconnect)
-      leave()
+      release()
       commit.waiters.delete(waiter)
-      if (commit.waiters.size === 0) this.#remove(commit)
+      this.#leave(commit, client)
     }
   }
 
@@ -207,17 +208,33 @@ export class Waiters {
     this.#isEnding = false
   }
 
-  /** Returns a commit to wait for; null if the context budget is used up. */
-  #add(key: CommitKey, contexts: number, client: string): WaitedCommit | null {
-    const release = takeAll(client, [[this.#contexts, contexts]])
-    if (release === null) return null
-    const commit = new WaitedCommit(key, release)
-    this.#commits.set(nameOf(key), commit)
+  /** Returns the commit that the client waits for; null if the budgets of contexts are used up. */
+  #join(key: CommitKey, contexts: number, client: string): WaitedCommit | null {
+    const name = nameOf(key)
+    const commit = this.#commits.get(name) ?? new WaitedCommit(key, contexts)
+    const waiting = commit.clients.get(client) ?? 0
+    if (waiting === 0) {
+      if (!this.#clientContexts.take(client, commit.contexts)) return null
+      if (commit.clients.size === 0 && !this.#contexts.take(name, commit.contexts)) {
+        this.#clientContexts.release(client, commit.contexts)
+        return null
+      }
+    }
+    this.#commits.set(name, commit)
+    commit.clients.set(client, waiting + 1)
     return commit
   }
 
-  #remove(commit: WaitedCommit): void {
-    commit.release()
+  #leave(commit: WaitedCommit, client: string): void {
+    const waiting = (commit.clients.get(client) ?? 1) - 1
+    if (waiting > 0) {
+      commit.clients.set(client, waiting)
+      return
+    }
+    commit.clients.delete(client)
+    this.#clientContexts.release(client, commit.contexts)
+    if (commit.clients.size > 0) return
+    this.#contexts.release(nameOf(commit.key), commit.contexts)
     this.#commits.delete(nameOf(commit.key))
     this.#reported.delete(commit)
   }

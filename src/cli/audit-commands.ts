@@ -27,7 +27,7 @@ export function addAuditCommands(program: Command, withStore: WithStore): void {
   audit
     .command('list')
     .description('print events: time, actor, address, action, object, details')
-    .option('--since <duration>', 'only events since then, for example 7d or 12h ago')
+    .option('--since <duration>', 'only events of the last 7d, 12h or another duration')
     .option('--user <name>', 'only events of this user')
     .option('--repo <owner/name>', 'only events of this repository')
     .option('--json', 'print one JSON array; with --follow, one JSON object per line')

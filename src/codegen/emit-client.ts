@@ -39,7 +39,7 @@ export interface Operation {
   path: string
   /** Names of the query parameters. All others are in the path. */
   query: readonly string[]
-  /** Largest value of query parameters. */
+  /** Largest values of query parameters, by name. */
   maximum: Readonly<Record<string, number>>
   /** Status codes that the contract declares. */
   statuses: readonly number[]

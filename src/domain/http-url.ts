@@ -1,5 +1,5 @@
 /**
- * Returns whether `value` is a URL by the WHATWG standard with the scheme http or https, without white space, control
+ * Returns whether `value` is a URL by the WHATWG standard with the scheme http or https, without whitespace, control
  * characters and lone surrogates.
  */
 export function isHttpUrl(value: string): boolean {

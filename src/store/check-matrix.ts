@@ -35,7 +35,7 @@ export interface CheckMatrix {
 /** Contexts of one commit that are ranked in one statement where it blocks the event loop. */
 const SLICE = 50
 
-/** The commits of a matrix, `''` for none. A query has a place for each. */
+/** The commits of a matrix, `''` for none. A query has a parameter for each. */
 type Commits = { repositoryId: number } & Record<`sha${number}`, string>
 
 type Contexts = Record<`context${number}`, string>

@@ -44,7 +44,7 @@ const TRIM_INTERVAL = 100
  */
 export const RESERVATION_LIFETIME = 60_000
 /**
- * Milliseconds. Rows that end later than a window can by more than this are removed. A smaller value would also remove rows
+ * Milliseconds. Rows whose end is later than any window allows by more than this are removed. A smaller value would also remove rows
  * of statements that began later.
  */
 const SET_BACK = 60_000

@@ -180,9 +180,7 @@ export function userStore({ kysely }: Engine, audit: Audit) {
         const user = await get(name, db)
         const heir = transferTo === undefined ? undefined : await get(transferTo, db)
         if (heir?.id === user.id)
-          throw new RuleViolation(
-            `--transfer-to: "${name}" is the user to be deleted (expected another user)`,
-          )
+          throw new RuleViolation(`"${name}" is the user to be deleted; its repositories need another owner`)
         const moved = heir ? await moveRepositories(db, user.name, heir.name) : []
         for (const { from, to } of moved)
           await record({

@@ -24,7 +24,7 @@ export interface ChecksView {
 
 /** Failing contexts that are described above the matrix. */
 const DESCRIBED = 5
-/** Characters of a subject. The page of the commit shows the rest. */
+/** Characters of a subject. The commit page shows the rest. */
 const SUBJECT = 72
 
 /** Renders the matrix of checks in chunks: a row for each commit, a column for each context. */

@@ -9,7 +9,7 @@ import type { Store } from '../store/store.ts'
 /** What the last part of a commit's path names. */
 export type Named =
   | { kind: 'commit'; sha: string }
-  /** A branch, a tag or a short id: the page of the commit is elsewhere. */
+  /** A branch, a tag or a short id: the commit page is elsewhere. */
   | { kind: 'other name'; sha: string }
   | { kind: 'ambiguous'; id: string; candidates: string[]; more: boolean }
 

@@ -12,7 +12,7 @@ export function shownText(text: string): Html {
   return html`<bdi>${visibleText(text)}</bdi>`
 }
 
-/** Renders text of several lines from outside, as `shownText`. Place it where white space is kept. */
+/** Renders text of several lines from outside, as `shownText`. Place it where whitespace is kept. */
 export function shownLines(text: string): Html {
   const lines = replaceHiddenInLines(text.replaceAll('\r\n', '\n'), symbolOf)
   return html`<div dir="auto" class="lines">${lines}</div>`

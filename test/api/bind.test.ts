@@ -148,7 +148,7 @@ t.test('handlers set the headers that the contract declares', async (t) => {
   t.notOk('x-secret' in leaked.headers || 'set-cookie' in leaked.headers, 'no other headers')
 })
 
-t.test('a later answer takes the place of 304', async (t) => {
+t.test('a wait takes the place of a 304', async (t) => {
   const headers = { 'X-Total-Count': 0 }
   const answer = (parcels: object[], waitForChange?: () => Promise<Answer>): Answer => ({
     status: 200,

@@ -6,9 +6,13 @@ import ts from 'typescript'
  * checks nothing: ones that are used or have a name. Part of `npm run check`.
  */
 const root = resolve(import.meta.dirname, '../..')
-const { config } = ts.readConfigFile(resolve(root, 'tsconfig.json'), ts.sys.readFile)
-const { options, fileNames } = ts.parseJsonConfigFileContent(config, ts.sys, root)
-const program = ts.createProgram(fileNames, options)
+const { config, error } = ts.readConfigFile(resolve(root, 'tsconfig.json'), ts.sys.readFile)
+const { options, fileNames, errors: unknown } = ts.parseJsonConfigFileContent(config, ts.sys, root)
+const program = ts.createProgram({
+  rootNames: fileNames,
+  options,
+  configFileParsingDiagnostics: [...(error ? [error] : []), ...unknown],
+})
 const checker = program.getTypeChecker()
 const problems: string[] = []
 
@@ -17,9 +21,17 @@ function usesAny(node: ts.Node): boolean {
   // The compiler gives no type to the keyword of `import(…)`.
   if (ts.isCallExpression(node))
     return node.expression.kind !== ts.SyntaxKind.ImportKeyword && isAny(node.expression)
-  if (ts.isVariableDeclaration(node) || ts.isParameter(node) || ts.isBindingElement(node))
-    return isAny(node.name)
-  return false
+  if (ts.isNewExpression(node)) return isAny(node.expression)
+  return hasName(node) && isAny(node.name)
+}
+
+function hasName(node: ts.Node) {
+  return (
+    ts.isVariableDeclaration(node) ||
+    ts.isParameter(node) ||
+    ts.isBindingElement(node) ||
+    ts.isPropertyDeclaration(node)
+  )
 }
 
 function isAny(node: ts.Node): boolean {
@@ -44,8 +56,11 @@ process.stderr.write(
 )
 // What does not compile has the type any.
 if (errors.length === 0) {
-  for (const file of program.getSourceFiles())
-    if (/^(src|clients\/[a-z]+\/src)\//.test(relative(root, file.fileName))) visit(file, file)
+  const shipped = program
+    .getSourceFiles()
+    .filter(({ fileName }) => /^(src|clients\/[a-z]+\/src)\//.test(relative(root, fileName)))
+  if (shipped.length === 0) problems.push('no shipped code found; check the paths')
+  for (const file of shipped) visit(file, file)
 }
 for (const problem of problems) process.stderr.write(`${problem}\n`)
 process.exit(errors.length + problems.length === 0 ? 0 : 1)

@@ -60,7 +60,7 @@ t.test('user delete --transfer-to moves all repositories, or none', async (t) =>
     '--transfer-to',
     'bob',
   )
-  await refused(/the user to be deleted \(expected another user\)/, '--transfer-to', 'ALICE')
+  await refused(/the user to be deleted; its repositories need another owner/, '--transfer-to', 'ALICE')
   await refused(/no user "carol"/, '--transfer-to', 'carol')
   t.same([await names(), (await listEvents(store)).length], before, 'nothing was changed')
   await store.repositories.delete('bob', 'three')

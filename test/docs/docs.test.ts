@@ -174,11 +174,11 @@ test('every command, option, script and file in the code of a document exists', 
 
 test('numbers in prose are those of the program', async (t) => {
   const git = `${OLDEST_GIT.major}.${OLDEST_GIT.minor}`
-  // No behaviour of the server shows it: git reads `safe.directory` from the environment since that version.
+  // No behavior of the server shows it: git reads `safe.directory` from the environment since that version.
   const [, gitOfOthers] =
     /git before ([\d.]+) does not read/.exec(readDocument('src/git/environment.ts')) ?? []
   const { minimumRate } = DEFAULT_GIT_LIMITS
-  const { requests, contexts } = DEFAULT_WAIT_LIMITS
+  const { requests, contexts, comparisons } = DEFAULT_WAIT_LIMITS
   const wait = operations.getVerdict.query.properties.wait.maximum
   const rows: [document: string, sentence: RegExp, value: string | number | undefined][] = [
     ['README.md', /git ([\d.]+) or later/, git],
@@ -200,6 +200,9 @@ test('numbers in prose are those of the program', async (t) => {
     [GUIDE, /At most (\S+) requests of a process/, requests.total.toLocaleString('en')],
     [GUIDE, /for commits with at most (\S+) and \S+ contexts/, contexts.total.toLocaleString('en')],
     [GUIDE, /for commits with at most \S+ and (\S+) contexts/, contexts.perClient.toLocaleString('en')],
+    [GUIDE, /more than\s+(\S+) contexts, which/, contexts.perClient.toLocaleString('en')],
+    [GUIDE, /take at most (\S+) and \S+ comparisons/, comparisons.total.toLocaleString('en')],
+    [GUIDE, /take at most \S+ and (\S+) comparisons/, comparisons.perClient.toLocaleString('en')],
     [GUIDE, /of a process and (\S+) of an address wait/, requests.perClient],
     [GUIDE, /has at most (\S+) refs/, MAX_REFS.toLocaleString('en')],
     [GUIDE, /may wait for a change for up to (\S+) seconds/, wait],

@@ -13,11 +13,7 @@ const FREE = 2 * 1024 ** 3
  * too little room, or no program may run there, as in many containers.
  */
 export function createFastFolder(): string {
-  if (process.env.TMPDIR || !hasRoom()) return createFolder(tmpdir())
-  const folder = createFolder(MEMORY)
-  if (canRunPrograms(folder)) return folder
-  rmSync(folder, { recursive: true })
-  return createFolder(tmpdir())
+  return (process.env.TMPDIR ? null : createInMemory()) ?? createFolder(tmpdir())
 }
 
 function createFolder(parent: string): string {
@@ -26,22 +22,18 @@ function createFolder(parent: string): string {
   return folder
 }
 
-function hasRoom(): boolean {
+function createInMemory(): string | null {
+  let folder: string | null = null
   try {
     const { bavail, bsize } = statfsSync(MEMORY)
-    return bavail * bsize >= FREE
-  } catch {
-    return false
-  }
-}
-
-function canRunPrograms(folder: string): boolean {
-  const program = join(folder, 'program')
-  try {
+    if (bavail * bsize < FREE) return null
+    folder = createFolder(MEMORY)
+    const program = join(folder, 'program')
     writeFileSync(program, '#!/bin/sh\n', { mode: 0o755 })
     execFileSync(program)
-    return true
+    return folder
   } catch {
-    return false
+    if (folder !== null) rmSync(folder, { recursive: true })
+    return null
   }
 }

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { openStore } from '../../src/store/store.ts'
 import { commit, git, tryGit } from '../git-http/client.ts'
-import { createOwnedRepository, type GitServer, startGitServer } from './git-server.ts'
+import { createOwnedRepository, type ServerProcess, startServerProcess } from './git-server.ts'
 
 /**
  * Pushes to a branch with rules from many clients at once while reports come in, and kills the server in the middle of
@@ -39,7 +39,7 @@ function leftProcesses(): string[] {
 
 mkdirSync(join(folder, 'tmp'))
 const store = await openStore({ dataDir })
-let server: GitServer | undefined
+let server: ServerProcess | undefined
 try {
   const { repository, authorization } = await createOwnedRepository(store, 'owner', 'gate')
   await store.rules.set(repository, { branchPattern: 'main', required: ['ci/*', 'lint'], bypass: [] })
@@ -64,7 +64,7 @@ try {
   await report(base, 'ci/test', 'success')
   await report(base, 'lint', 'success')
 
-  server = await startGitServer(environment)
+  server = await startServerProcess(environment)
   let [accepted, refused, cut] = [0, 0, 0]
   let tip = base
   const first = await tryGit(
@@ -109,7 +109,7 @@ try {
       await once(server.child, 'close')
     }
     await Promise.all([...reports, ...pushes])
-    if (kill) server = await startGitServer(environment)
+    if (kill) server = await startServerProcess(environment)
     tip = await git(repository.path, ['rev-parse', 'refs/heads/main'])
     await git(checkout, ['fetch', '--quiet', repository.path, 'main'])
     print(

@@ -8,7 +8,7 @@ import { openStore } from '../../src/store/store.ts'
 import { git, spawnGit } from '../git-http/client.ts'
 import { workersIn } from '../git-http/raw.ts'
 import { until } from '../helpers/until.ts'
-import { createOwnedRepository, startGitServer } from './git-server.ts'
+import { createOwnedRepository, startServerProcess } from './git-server.ts'
 
 /**
  * Pushes, clones and fetches a repository of 21,000 objects and 210 MB through a server of its own process, and shows
@@ -97,7 +97,7 @@ const {
   authorization,
 } = await createOwnedRepository(store, 'owner', 'large')
 await store.close()
-const { child, url } = await startGitServer({ DATA_DIR: dataDir, LOG_LEVEL: 'warn' })
+const { child, url } = await startServerProcess({ DATA_DIR: dataDir, LOG_LEVEL: 'warn' })
 const stopped = once(child, 'exit')
 try {
   const pid = child.pid ?? 0

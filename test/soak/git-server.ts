@@ -9,13 +9,13 @@ import { basic } from '../git-http/client.ts'
 const program = resolve(import.meta.dirname, '../../src/server.ts')
 
 /** A server in its own process. */
-export interface GitServer {
+export interface ServerProcess {
   child: ChildProcess
   url: string
 }
 
 /** Starts a server on a free port. Its log goes to standard output. */
-export async function startGitServer(environment: Record<string, string>): Promise<GitServer> {
+export async function startServerProcess(environment: Record<string, string>): Promise<ServerProcess> {
   const child = spawn(process.execPath, [program], {
     env: { PATH: process.env.PATH, PORT: '0', LOG_LEVEL: 'error', ...environment },
     stdio: ['ignore', 'pipe', 'inherit'],

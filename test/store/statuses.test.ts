@@ -303,7 +303,7 @@ for (const database of databases) {
     t.same([success, others], [4, { pending: 1, failure: 0, error: 1 }], 'also those of another process')
   })
 
-  test('lists a commit in parts in the same order', async (t) => {
+  test('lists a commit in batches in the same order', async (t) => {
     const { store, id, report } = await openRepository(t, database)
     const contexts = ['a', 'B', 'é', 'z', '\u{1D41A}', '\uFF41', '_']
     for (const context of contexts) await report(context)

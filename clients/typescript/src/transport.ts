@@ -129,7 +129,8 @@ function readAnswer(
 function describe(response: Response, body: unknown): string {
   const { status, statusText, headers } = response
   const location = headers.get('location')
-  if (location) return `answered ${status}, which redirects to ${location}: is the base URL right?`
+  if (location && status >= 300)
+    return `answered ${status}, which redirects to ${location}: is the base URL right?`
   if (response.type === 'opaqueredirect') return 'answered with a redirect: is the base URL right?'
   if (response.ok) return `answered ${status} without the expected JSON: is the base URL right?`
   const reason = typeof body === 'object' && body !== null && 'error' in body ? `${body.error}` : statusText

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from 'pg'
 import tap, { type Test } from 'tap'
 import { openStore, type StoreOptions } from '../../../src/store/store.ts'
@@ -49,16 +50,18 @@ function terminateAll(url: string) {
   )
 }
 
-/** Returns how often `work` fails before it succeeds. All these errors must be StoreUnavailable. */
+/** Returns how often `work` fails before it succeeds, 100 times at most. All these errors must be StoreUnavailable. */
 async function recovery(t: Test, work: () => Promise<unknown>): Promise<number> {
-  for (let failures = 0; ; failures++) {
+  for (let failures = 0; failures < 100; failures++) {
     try {
       await work()
       return failures
     } catch (error) {
       t.match(error, AWAY)
+      await sleep(50)
     }
   }
+  throw new Error('it does not recover')
 }
 
 test('a report that waits for the deletion of its repository finds it missing', async (t) => {
