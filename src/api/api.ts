@@ -44,8 +44,11 @@ const schemes: Record<string, { word: string; read: SchemeReader }> = {
 const readers = new Map(Object.values(schemes).map(({ word, read }) => [word, read]))
 const CHALLENGE = 'Bearer realm="commit-status"'
 
-/** Limits the large answers that are built concurrently. Each takes up to 50 MB while it is being built. */
-const LARGE_ANSWERS = { slots: 2, slotsPerClient: 1, waiting: 400, waitingPerClient: 100, timeout: 10_000 }
+/**
+ * Limits the large answers that are built concurrently. Each takes up to 50 MB while it is being built. One report can end all
+ * waits of the process, whose requests then queue beside others.
+ */
+const LARGE_ANSWERS = { slots: 2, slotsPerClient: 1, waiting: 1_400, waitingPerClient: 200, timeout: 10_000 }
 
 /** Registers the Commit Status JSON API: the generated operations, bound to their handlers. */
 export async function api(app: FastifyInstance, options: ApiOptions): Promise<void> {

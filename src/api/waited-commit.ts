@@ -34,18 +34,17 @@ export class Waiter {
 /** A commit that requests wait for. */
 export class WaitedCommit {
   readonly key: CommitKey
-  /** Number of its contexts when the first request began to wait. */
-  readonly contexts: number
+  /** Largest number of its contexts when a request began to wait. */
+  contexts = 0
   readonly waiters = new Set<Waiter>()
-  /** Number of waiting requests by client. */
-  readonly clients = new Map<string, number>()
+  /** Number of waiting requests, and of contexts that they are charged for, by client. */
+  readonly clients = new Map<string, { waiting: number; contexts: number }>()
   /** The contexts and states at the last look, as `statuses.snapshots` returns them. */
   #contents: string | null | undefined
   #isAsking = false
 
-  constructor(key: CommitKey, contexts: number) {
+  constructor(key: CommitKey) {
     this.key = key
-    this.contexts = contexts
   }
 
   /** Whether some request has not had its first look. */

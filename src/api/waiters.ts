@@ -11,7 +11,7 @@ import { type Wait, WaitedCommit, Waiter } from './waited-commit.ts'
  *                 ▲             │
  *                 └──── no ─────┘
  *
- * A look reads all waited commits in one query. It runs
+ * A look reads the waited commits in a few queries. It runs
  * - every second, for reports that other processes store and for all other changes;
  * - as soon as this process has stored a report, for the reported commits only.
  * If no other writer has changed the database, the look of each second skips commits whose waiters have all been asked.
@@ -27,6 +27,8 @@ export const INTERVAL = 1_000
 /** Minimum pause after a look, as a multiple of its duration. */
 const REST = 4
 
+/** Contexts that one statement reads, and more by the last commit. */
+const BATCH = 2_000
 /** Maximum number of waits that end in one turn of the event loop. Each takes a fraction of a millisecond. */
 const AT_ONCE = 20
 
@@ -148,7 +150,10 @@ export class Waiters {
     while (this.#reported.size > 0) {
       const commits = [...this.#reported]
       this.#reported.clear()
+      const start = performance.now()
       await this.#look(commits)
+      // Frequent reports of a large commit would otherwise be followed by nothing but looks.
+      await sleep(REST * (performance.now() - start), undefined, { ref: false })
     }
     this.#isLookingAtReported = false
   }
@@ -181,15 +186,16 @@ export class Waiters {
 
   /** Ends the waits for which a commit has changed. If the commits cannot be read, it ends all their waits with the error. */
   async #look(commits: readonly WaitedCommit[]): Promise<void> {
-    if (commits.length === 0) return
-    try {
-      for (const { contents, ...key } of await this.#source.snapshots(commits.map(({ key }) => key))) {
-        const commit = this.#commits.get(nameOf(key))
-        // Not awaited: what one client asks about a large commit does not delay the looks at others.
-        commit?.look(contents).catch((error: unknown) => commit.endAll(error))
+    for (const batch of batchesOf(commits)) {
+      try {
+        for (const { contents, ...key } of await this.#source.snapshots(batch.map(({ key }) => key))) {
+          const commit = this.#commits.get(nameOf(key))
+          // Not awaited: what one client asks about a large commit does not delay the looks at others.
+          commit?.look(contents).catch((error: unknown) => commit.endAll(error))
+        }
+      } catch (error) {
+        endAll(batch, error)
       }
-    } catch (error) {
-      endAll(commits, error)
     }
   }
 
@@ -211,33 +217,50 @@ export class Waiters {
   /** Returns the commit that the client waits for; null if the budgets of contexts are used up. */
   #join(key: CommitKey, contexts: number, client: string): WaitedCommit | null {
     const name = nameOf(key)
-    const commit = this.#commits.get(name) ?? new WaitedCommit(key, contexts)
-    const waiting = commit.clients.get(client) ?? 0
-    if (waiting === 0) {
-      if (!this.#clientContexts.take(client, commit.contexts)) return null
-      if (commit.clients.size === 0 && !this.#contexts.take(name, commit.contexts)) {
-        this.#clientContexts.release(client, commit.contexts)
-        return null
-      }
+    const commit = this.#commits.get(name) ?? new WaitedCommit(key)
+    const share = commit.clients.get(client) ?? { waiting: 0, contexts: 0 }
+    // The commit may have more contexts than when others began to wait.
+    const ofClient = Math.max(0, contexts - share.contexts)
+    const ofAll = Math.max(0, contexts - commit.contexts)
+    if (!this.#clientContexts.take(client, ofClient)) return null
+    if (!this.#contexts.take(name, ofAll)) {
+      this.#clientContexts.release(client, ofClient)
+      return null
     }
+    commit.contexts += ofAll
+    commit.clients.set(client, { waiting: share.waiting + 1, contexts: share.contexts + ofClient })
     this.#commits.set(name, commit)
-    commit.clients.set(client, waiting + 1)
     return commit
   }
 
   #leave(commit: WaitedCommit, client: string): void {
-    const waiting = (commit.clients.get(client) ?? 1) - 1
-    if (waiting > 0) {
-      commit.clients.set(client, waiting)
+    const { waiting, contexts } = commit.clients.get(client) ?? { waiting: 1, contexts: 0 }
+    if (waiting > 1) {
+      commit.clients.set(client, { waiting: waiting - 1, contexts })
       return
     }
     commit.clients.delete(client)
-    this.#clientContexts.release(client, commit.contexts)
+    this.#clientContexts.release(client, contexts)
     if (commit.clients.size > 0) return
     this.#contexts.release(nameOf(commit.key), commit.contexts)
     this.#commits.delete(nameOf(commit.key))
     this.#reported.delete(commit)
   }
+}
+
+/** Returns the commits in groups that take a few milliseconds to read. */
+function batchesOf(commits: readonly WaitedCommit[]): WaitedCommit[][] {
+  const batches: WaitedCommit[][] = []
+  let size = BATCH
+  for (const commit of commits) {
+    if (size >= BATCH) {
+      batches.push([])
+      size = 0
+    }
+    batches.at(-1)?.push(commit)
+    size += commit.contexts
+  }
+  return batches
 }
 
 function endAll(commits: Iterable<WaitedCommit>, error?: unknown): void {

@@ -134,7 +134,7 @@ function filterForm({ q, state }: StatusFilter): Html {
   ]
   return html`<form class="filter" role="search" aria-label="Checks">
   <label class="sr" for="q">Context or description contains</label>
-  <input id="q" name="q" type="search" value="${q}" placeholder="Filter checks" maxlength="${MAX_TEXT}" autocomplete="off">
+  <input id="q" name="q" type="search" value="${q}" placeholder="Filter checks" maxlength="${2 * MAX_TEXT}" autocomplete="off">
   <label class="sr" for="state">State</label>
   <select id="state" name="state">${choices.map(
     ([value, label]) =>

@@ -14,14 +14,14 @@ export interface StatusFilter {
 /** The query of a page with a filter. */
 export type FilterQuery = Query<'q' | 'state'>
 
-/** Characters of the text: a whole context can be pasted. */
+/** Code points of the text: a whole context can be pasted. */
 export const MAX_TEXT = schemas.Context.maxLength
 
 /** Returns the filter that a query asks for. Ignores an unknown state. */
 export function readFilter(query: FilterQuery): StatusFilter {
   const wanted = firstOf(query.state)
   const state = schemas.State.enum.find((state) => state === wanted) ?? null
-  return { q: firstOf(query.q).trim().slice(0, MAX_TEXT), state }
+  return { q: Array.from(firstOf(query.q).trim()).slice(0, MAX_TEXT).join(''), state }
 }
 
 /** Returns whether the filter leaves anything out. */

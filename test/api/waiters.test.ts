@@ -71,6 +71,47 @@ t.test('a client pays for a commit while it waits for it, whoever else does', as
   t.equal(wait({ client: 'b', commit: Y }).accepted, false, 'the other still pays')
 })
 
+t.test('a commit that grows while a client waits is charged again', async (t) => {
+  const waiters = new Waiters(unchanged, LIMITS)
+  t.teardown(() => waiters.close())
+  const wait = start(waiters)
+  const small = wait({ client: 'a', commit: X, contexts: 1 })
+  t.equal(wait({ client: 'a', commit: Y, contexts: 2 }).accepted, true)
+  t.equal(
+    wait({ client: 'a', commit: X, contexts: 2 }).accepted,
+    false,
+    'the same commit, with a context more',
+  )
+  t.equal(wait({ client: 'b', commit: X, contexts: 3 }).accepted, true)
+  t.equal(wait({ client: 'c', commit: Z, contexts: 2 }).accepted, false, 'all have 5 contexts')
+  small.abort()
+  await small.result
+  t.equal(wait({ client: 'a', commit: Z, contexts: 1 }).accepted, true)
+})
+
+t.test('frequent reports are looked at for a fifth of the time', async (t) => {
+  let looks = 0
+  const slow = {
+    ...unchanged,
+    snapshots: async () => {
+      looks++
+      const end = performance.now() + 20
+      while (performance.now() < end);
+      return []
+    },
+  }
+  const waiters = new Waiters(slow, LIMITS)
+  t.teardown(() => waiters.close())
+  t.equal(start(waiters)({ client: 'a' }).accepted, true)
+  const before = performance.now()
+  while (performance.now() - before < 500) {
+    waiters.reported(X ?? { repositoryId: 1, sha: '' })
+    await sleep(1)
+  }
+  const most = Math.ceil((performance.now() - before) / 100) + 1
+  t.ok(looks > 0 && looks <= most, `${looks} looks of 20 ms, ${most} at most`)
+})
+
 t.test('however a wait ends, nothing stays taken', async (t) => {
   const failing = {
     ...unchanged,

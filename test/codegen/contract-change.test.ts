@@ -204,7 +204,7 @@ t.test('a change of the contract requires the edits that the README names, and i
     t.match(page, /id="failed".*badge failure">aborted<.*ci\/mac.*id="passed".*badge success">skipped</s)
     const filtered = await read(`${server.url}/${commit}?state=aborted`)
     t.match(filtered, /<option value="aborted" selected>/)
-    t.match(filtered, 'maxlength="256"', 'the filter takes a whole context')
+    t.match(filtered, 'maxlength="512"', 'the filter takes a whole context')
     t.match(filtered, 'ci/mac')
     t.notMatch(filtered, 'id="passed"')
     const live = (etag = '') => fetch(`${pages}/live/${sha}`, { headers: { 'if-none-match': etag } })
