@@ -17,7 +17,7 @@ import { checkAccount } from '../../src/ops/account.ts'
 import { openStore } from '../../src/store/store.ts'
 import { runCli } from '../helpers/cli.ts'
 import { createPostgresDatabase, temporaryFolder } from '../helpers/databases.ts'
-import { startProcess } from '../helpers/process.ts'
+import { minimalEnvironment, startProcess } from '../helpers/process.ts'
 
 /** Commands that work on what is there. */
 const WITHOUT_CREATING = [
@@ -220,7 +220,7 @@ t.test('check finds a repository that the service cannot write', async (t) => {
   chmodSync(join(path, 'refs'), 0o555)
   t.teardown(() => chmodSync(join(path, 'refs'), 0o755))
   const check = spawnSync(process.execPath, ['src/cli/main.ts', 'check'], {
-    env: { PATH: process.env.PATH, DATA_DIR },
+    env: { ...minimalEnvironment(), DATA_DIR },
     encoding: 'utf8',
     ...account,
   })

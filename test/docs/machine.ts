@@ -37,9 +37,11 @@ if [ -e "$FOLDER/pid" ]; then
   kill "$(cat "$FOLDER/pid")"; while kill -0 "$(cat "$FOLDER/pid")" 2>/dev/null; do sleep 0.1; done; rm "$FOLDER/pid"
 fi
 [ "$1" = stop ] && exit 0
+# The old log says that the server listens.
+rm -f "$FOLDER/log"
 set -a; [ ! -e "$FOLDER/commit-status.env" ] || . "$FOLDER/commit-status.env"; set +a
 PORT="$SERVER_PORT" LOG_LEVEL=error "$NODE" "$ROOT/src/server.ts" >"$FOLDER/log" 2>&1 & echo $! >"$FOLDER/pid"
-until grep -q ^Listening "$FOLDER/log"; do kill -0 $! || exit 1; sleep 0.1; done`,
+until grep -qs ^Listening "$FOLDER/log"; do kill -0 $! || exit 1; sleep 0.1; done`,
   systemctl: `case "$*" in
 daemon-reload) ;;
 "enable --now commit-status"|"start commit-status"|"restart commit-status") service start;;
@@ -104,8 +106,7 @@ export async function createMachine(t: Test): Promise<Machine> {
       let [output, errors] = ['', '']
       shell.stdout.on('data', (text) => (output += text))
       shell.stderr.on('data', (text) => (errors += text))
-      // Not "close": a server that was started goes on.
-      const [code] = await once(shell, 'exit')
+      const [code] = await once(shell, 'close')
       if (code !== 0) throw new Error(`exit code ${code}: ${lines}\n${errors}${output}`)
       return output
     },

@@ -4,6 +4,7 @@ import { chmodSync, mkdirSync, readdirSync, renameSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { syncFolders } from '../../src/git/folder-sync.ts'
+import { minimalEnvironment } from '../helpers/process.ts'
 import { createSample } from './sample-repository.ts'
 
 /** Syncs in a process that does not run as root, because root can open every folder. */
@@ -11,7 +12,7 @@ async function syncAsUser(t: Test, path: string): Promise<string> {
   const program = join(import.meta.dirname, 'fixtures', 'sync-folders.ts')
   const uid = process.getuid?.() === 0 ? 65_534 : undefined
   const child = spawn(process.execPath, [program, JSON.stringify({ path, uid })], {
-    env: { PATH: process.env.PATH },
+    env: minimalEnvironment(),
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   t.teardown(() => child.kill('SIGKILL'))

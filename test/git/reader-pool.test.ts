@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type CommitLookupOptions, openCommitLookup } from '../../src/git/commit-lookup.ts'
 import { ReaderPool } from '../../src/git/reader-pool.ts'
+import { minimalEnvironment } from '../helpers/process.ts'
 import { until } from '../helpers/until.ts'
 import { createSample, isRunning, readersOf, type SampleRepository } from './sample-repository.ts'
 
@@ -99,7 +100,7 @@ t.test('the processes end with the server, also if it is killed', async (t) => {
   const argument = JSON.stringify({ repository: sample, sha: sample.commit() })
   const program = join(import.meta.dirname, 'fixtures', 'lookup.ts')
   const server = spawn(process.execPath, [program, argument], {
-    env: { PATH: process.env.PATH },
+    env: minimalEnvironment(),
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   const [outcome] = await once(server.stdout, 'data')

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { openCommitLookup } from '../../src/git/commit-lookup.ts'
 import { checkRepositoryFiles } from '../../src/git/repository-health.ts'
+import { minimalEnvironment } from '../helpers/process.ts'
 import { createSample, type SampleRepository } from './sample-repository.ts'
 
 const unavailable = { name: 'RepositoryUnavailable' }
@@ -130,7 +131,7 @@ async function lookUpAsUser(t: Test, sample: SampleRepository, sha: string): Pro
   const program = join(import.meta.dirname, 'fixtures', 'lookup.ts')
   const argument = JSON.stringify({ repository: { id, path, objectFormat }, sha, uid })
   const child = spawn(process.execPath, [program, argument], {
-    env: { PATH: process.env.PATH },
+    env: minimalEnvironment(),
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   t.teardown(() => child.kill('SIGKILL'))

@@ -9,7 +9,7 @@ const MEMORY = '/dev/shm'
 const FREE = 2 * 1024 ** 3
 
 /**
- * Creates a folder for temporary files that every account can enter: in memory, unless `TMPDIR` names a place, or there is
+ * Creates a folder for temporary files of every account: in memory, unless `TMPDIR` names a place, or there is
  * too little room, or no program may run there, as in many containers.
  */
 export function createFastFolder(): string {
@@ -18,7 +18,7 @@ export function createFastFolder(): string {
 
 function createFolder(parent: string): string {
   const folder = mkdtempSync(join(parent, 'tests-'))
-  chmodSync(folder, 0o755)
+  chmodSync(folder, 0o1777)
   return folder
 }
 

@@ -8,8 +8,8 @@ const root = resolve(import.meta.dirname, '../..')
 
 /** Returns an environment without the variables of the tests. The compile cache speeds up the start of a program. */
 export function minimalEnvironment(): NodeJS.ProcessEnv {
-  const { PATH, NODE_COMPILE_CACHE } = process.env
-  return { PATH, ...(NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE }) }
+  const { PATH, TMPDIR, NODE_COMPILE_CACHE } = process.env
+  return { PATH, ...(TMPDIR && { TMPDIR }), ...(NODE_COMPILE_CACHE && { NODE_COMPILE_CACHE }) }
 }
 
 /** A process under test. The teardown kills it if it is still running. */
