@@ -18,8 +18,8 @@ import { type Wait, WaitedCommit, Waiter } from './waited-commit.ts'
  *
  * Looks compare contents, because `updated_at` has whole seconds. A waiter's first look always asks it, so a change between
  * its own read and that look is not missed. A look takes time in proportion to the contexts of all waited commits and to the
- * comparisons of contexts with patterns. Both are bounded, in total and per client, and looks take at most a fifth of the
- * time.
+ * comparisons of contexts with patterns. Both are bounded, in total and per client, and looks of each kind take at most a
+ * fifth of the time.
  */
 
 /** Milliseconds between two looks. */
@@ -150,24 +150,20 @@ export class Waiters {
     while (this.#reported.size > 0) {
       const commits = [...this.#reported]
       this.#reported.clear()
-      const start = performance.now()
-      await this.#look(commits)
-      // Frequent reports of a large commit would otherwise be followed by nothing but looks.
-      await sleep(REST * (performance.now() - start), undefined, { ref: false })
+      // Without a rest, frequent reports to a large commit would leave the event loop no time for anything but looks. What is
+      // reported meanwhile shares the next look.
+      await pause(await restAfter(() => this.#look(commits)))
     }
     this.#isLookingAtReported = false
   }
 
   async #poll(): Promise<void> {
     this.#isPolling = true
-    let pause = INTERVAL
+    let rest = 0
     while (this.size > 0) {
-      // Other processes cannot notify this one, so it polls. The timer does not keep the process running: the connections of
-      // the waiting requests do.
-      await sleep(pause, undefined, { ref: false })
-      const start = performance.now()
-      await this.#lookAtAll()
-      pause = Math.max(INTERVAL, REST * (performance.now() - start))
+      // Other processes cannot notify this one, so it polls.
+      await pause(Math.max(INTERVAL, rest))
+      rest = await restAfter(() => this.#lookAtAll())
     }
     this.#isPolling = false
   }
@@ -246,6 +242,18 @@ export class Waiters {
     this.#commits.delete(nameOf(commit.key))
     this.#reported.delete(commit)
   }
+}
+
+/** Runs a look. Returns how many milliseconds to rest after it, so that looks of its kind take at most a fifth of the time. */
+async function restAfter(look: () => Promise<void>): Promise<number> {
+  const start = performance.now()
+  await look()
+  return REST * (performance.now() - start)
+}
+
+/** Waits without keeping the process running: the connections of the waiting requests do that. */
+function pause(milliseconds: number): Promise<void> {
+  return sleep(milliseconds, undefined, { ref: false })
 }
 
 /** Returns the commits in groups that take a few milliseconds to read. */

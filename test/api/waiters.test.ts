@@ -1,8 +1,9 @@
-import { setTimeout as sleep } from 'node:timers/promises'
-import t from 'tap'
+import { setImmediate } from 'node:timers/promises'
+import t, { type Test } from 'tap'
 import { Waiters, type WaitLimits } from '../../src/api/waiters.ts'
 import { StoreUnavailable } from '../../src/store/engine.ts'
 import type { CommitKey } from '../../src/store/statuses.ts'
+import { openTestStore, sqlite } from '../helpers/databases.ts'
 
 /** Limits at which one request, or one commit, is all that a client may have, and two are all. */
 const LIMITS: Partial<WaitLimits> = {
@@ -10,19 +11,28 @@ const LIMITS: Partial<WaitLimits> = {
   contexts: { total: 6, perClient: 3 },
   comparisons: { total: 6, perClient: 3 },
 }
-const [X, Y, Z]: CommitKey[] = ['x', 'y', 'z'].map((sha) => ({ repositoryId: 1, sha }))
-const unchanged = { snapshots: async () => [], foreignChanges: () => 0 }
+const X: CommitKey = { repositoryId: 1, sha: 'x' }
+const Y: CommitKey = { repositoryId: 1, sha: 'y' }
+const Z: CommitKey = { repositoryId: 1, sha: 'z' }
 
 interface Request {
   client: string
-  commit?: CommitKey | undefined
+  commit?: CommitKey
   contexts?: number
   comparisons?: number
   seconds?: number
 }
 
+/** Opens a database without statuses, and waits for it. */
+async function setUp(t: Test) {
+  const { store } = await openTestStore(t, sqlite)
+  const waiters = new Waiters(store.statuses, LIMITS)
+  t.teardown(() => waiters.close())
+  return waitOn(waiters)
+}
+
 /** Returns a function that waits; `accepted` tells whether the wait began. */
-function start(waiters: Waiters) {
+function waitOn(waiters: Waiters) {
   return ({ client, commit = X, contexts = 1, comparisons = 1, seconds = 60 }: Request) => {
     const controller = new AbortController()
     const before = waiters.size
@@ -34,16 +44,14 @@ function start(waiters: Waiters) {
       question: '',
       digest: async () => 'digest',
     }
-    const result = waiters.wait(commit ?? { repositoryId: 1, sha: '' }, wait, client, controller.signal)
+    const result = waiters.wait(commit, wait, client, controller.signal)
     const accepted = waiters.size > before
     return { accepted, result: result.catch((error: Error) => error), abort: () => controller.abort() }
   }
 }
 
 t.test('one client cannot use up what another needs', async (t) => {
-  const waiters = new Waiters(unchanged, LIMITS)
-  t.teardown(() => waiters.close())
-  const wait = start(waiters)
+  const wait = await setUp(t)
   t.equal(wait({ client: 'a', commit: X, contexts: 3 }).accepted, true)
   t.equal(wait({ client: 'a', commit: Y }).accepted, false, 'the contexts of a client')
   t.equal(wait({ client: 'b', commit: Y, contexts: 2 }).accepted, true, 'another client')
@@ -55,9 +63,7 @@ t.test('one client cannot use up what another needs', async (t) => {
 })
 
 t.test('a client pays for a commit while it waits for it, whoever else does', async (t) => {
-  const waiters = new Waiters(unchanged, LIMITS)
-  t.teardown(() => waiters.close())
-  const wait = start(waiters)
+  const wait = await setUp(t)
   const first = wait({ client: 'a', commit: X, contexts: 3 })
   const again = wait({ client: 'a', commit: X, contexts: 3 })
   const other = wait({ client: 'b', commit: X, contexts: 3 })
@@ -72,9 +78,7 @@ t.test('a client pays for a commit while it waits for it, whoever else does', as
 })
 
 t.test('a commit that grows while a client waits is charged again', async (t) => {
-  const waiters = new Waiters(unchanged, LIMITS)
-  t.teardown(() => waiters.close())
-  const wait = start(waiters)
+  const wait = await setUp(t)
   const small = wait({ client: 'a', commit: X, contexts: 1 })
   t.equal(wait({ client: 'a', commit: Y, contexts: 2 }).accepted, true)
   t.equal(
@@ -89,56 +93,62 @@ t.test('a commit that grows while a client waits is charged again', async (t) =>
   t.equal(wait({ client: 'a', commit: Z, contexts: 1 }).accepted, true)
 })
 
-t.test('frequent reports are looked at for a fifth of the time', async (t) => {
-  let looks = 0
+t.test('after a look at reports it rests for four times as long', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const looks: { start: number; end: number }[] = []
   const slow = {
-    ...unchanged,
-    snapshots: async () => {
-      looks++
-      const end = performance.now() + 20
-      while (performance.now() < end);
-      return []
+    foreignChanges: store.statuses.foreignChanges,
+    async snapshots(commits: readonly CommitKey[]) {
+      const start = performance.now()
+      while (performance.now() - start < 20);
+      const snapshots = await store.statuses.snapshots(commits)
+      looks.push({ start, end: performance.now() })
+      return snapshots
     },
   }
   const waiters = new Waiters(slow, LIMITS)
   t.teardown(() => waiters.close())
-  t.equal(start(waiters)({ client: 'a' }).accepted, true)
-  const before = performance.now()
-  while (performance.now() - before < 500) {
-    waiters.reported(X ?? { repositoryId: 1, sha: '' })
-    await sleep(1)
+  t.equal(waitOn(waiters)({ client: 'a' }).accepted, true)
+  while (looks.length < 3) {
+    waiters.reported(X)
+    await setImmediate()
   }
-  const most = Math.ceil((performance.now() - before) / 100) + 1
-  t.ok(looks > 0 && looks <= most, `${looks} looks of 20 ms, ${most} at most`)
+  for (const [index, { start, end }] of looks.slice(0, 2).entries()) {
+    const next = looks[index + 1]?.start ?? 0
+    // Timers count whole milliseconds.
+    t.ok(next - end >= 4 * (end - start) - 2, `${next - end} ms after ${end - start}`)
+  }
 })
 
 t.test('however a wait ends, nothing stays taken', async (t) => {
   const failing = {
-    ...unchanged,
+    foreignChanges: () => 0,
     snapshots: async () => {
       throw new StoreUnavailable('away')
     },
   }
-  const ends: Record<string, (request: ReturnType<ReturnType<typeof start>>, waiters: Waiters) => unknown> = {
-    'the client disconnects': ({ abort }) => abort(),
-    'its time is over': () => sleep(20),
-    'a look fails': (_request, waiters) => waiters.reported(X ?? { repositoryId: 1, sha: '' }),
+  const all = { client: 'a', contexts: 3, comparisons: 3 }
+  const ends: Record<string, (waiters: Waiters) => Promise<unknown>> = {
+    'the client disconnects': (waiters) => {
+      const { abort, result } = waitOn(waiters)(all)
+      abort()
+      return result
+    },
+    'its time is over': (waiters) => waitOn(waiters)({ ...all, seconds: 0.01 }).result,
+    'a look fails': (waiters) => {
+      const { result } = waitOn(waiters)(all)
+      waiters.reported(X)
+      return result
+    },
   }
   for (const [name, end] of Object.entries(ends)) {
     const waiters = new Waiters(failing, LIMITS)
-    const wait = start(waiters)
-    const request = wait({
-      client: 'a',
-      contexts: 3,
-      comparisons: 3,
-      seconds: name.includes('time') ? 0.01 : 60,
-    })
-    t.equal(request.accepted, true)
-    await end(request, waiters)
-    await request.result
+    const ended = end(waiters)
+    t.equal(waiters.size, 1, name)
+    await ended
     t.equal(waiters.size, 0, name)
-    t.equal(wait({ client: 'a', commit: Y, contexts: 3, comparisons: 3 }).accepted, true, name)
+    t.equal(waitOn(waiters)({ ...all, commit: Y }).accepted, true, name)
     waiters.close()
-    t.equal(wait({ client: 'b' }).accepted, false, 'closed')
+    t.equal(waitOn(waiters)({ client: 'b' }).accepted, false, 'closed')
   }
 })

@@ -10,6 +10,8 @@ import { databases, openTestStore, type TestDatabase } from '../helpers/database
 import type { Input } from './fixtures/report.ts'
 
 const SHA = 'a'.repeat(40)
+/** A report without its repository and context. */
+const ERROR = { sha: SHA, state: 'error', description: null, targetUrl: null } as const
 
 async function openRepository(t: Test, database: TestDatabase, limits?: Partial<StoreOptions>) {
   const { store, options } = await openTestStore(t, database, limits)
@@ -179,13 +181,7 @@ for (const database of databases) {
 
     const lower = await openStore({ ...options, maxContexts: 1 })
     t.teardown(() => lower.close())
-    const values = {
-      repositoryId: id,
-      sha: SHA,
-      state: 'error',
-      description: null,
-      targetUrl: null,
-    } as const
+    const values = { ...ERROR, repositoryId: id }
     t.match(await lower.statuses.report({ ...values, context: 'c' }), { state: 'error' })
     await t.rejects(lower.statuses.report({ ...values, context: 'd' }), { name: 'TooManyContexts' })
     t.equal((await lower.statuses.list(id, SHA)).length, 3, 'a commit above the limit stays readable')
@@ -196,13 +192,7 @@ for (const database of databases) {
     const other = await openStore(options)
     t.teardown(() => other.close())
     const full = { name: 'TooManyContexts' }
-    const values = {
-      repositoryId: id,
-      sha: SHA,
-      state: 'error',
-      description: null,
-      targetUrl: null,
-    } as const
+    const values = { ...ERROR, repositoryId: id }
     const elsewhere = (context: string) => other.statuses.report({ ...values, context })
     await report('a')
     await elsewhere('b')
@@ -224,13 +214,7 @@ for (const database of databases) {
     const { store, options, id, report } = await openRepository(t, database, { maxContexts: 40 })
     const others = await Promise.all([0, 1].map(() => openStore({ ...options, maxContexts: 40 })))
     t.teardown(() => Promise.all(others.map((other) => other.close())))
-    const values = {
-      repositoryId: id,
-      sha: SHA,
-      state: 'error',
-      description: null,
-      targetUrl: null,
-    } as const
+    const values = { ...ERROR, repositoryId: id }
     const outcomes = await Promise.allSettled(
       Array.from({ length: 120 }, (_, index) => {
         const { statuses } = [store, ...others][index % 3] ?? store
@@ -244,8 +228,8 @@ for (const database of databases) {
       if (stored.has(`${index % 110}`)) t.equal(outcome.status, 'fulfilled')
       else t.match(outcome, { status: 'rejected', reason: { name: 'TooManyContexts' } })
     })
-    const [any = ''] = stored
-    t.match(await report(any), { context: any })
+    const [known = ''] = stored
+    t.match(await report(known), { context: known })
   })
 
   test('the limit of contexts is exact while several processes reach it', async (t) => {

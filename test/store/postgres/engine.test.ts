@@ -58,6 +58,7 @@ async function recovery(t: Test, work: () => Promise<unknown>): Promise<number> 
       return failures
     } catch (error) {
       t.match(error, AWAY)
+      // Nothing announces that the server is back. Without a pause, 100 tries would be over before it is.
       await sleep(50)
     }
   }
