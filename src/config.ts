@@ -1,6 +1,5 @@
 import { resolve } from 'node:path'
 import { Ajv } from 'ajv'
-import envSchema from 'env-schema'
 import { parse } from 'pg-connection-string'
 import { parseCidr, type TrustedProxies } from './auth/address.ts'
 import type { BudgetOptions } from './auth/budget.ts'
@@ -203,11 +202,11 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
 }
 
 const schema = { type: 'object', properties: variables }
-/** Compiles the schema once. Does not validate it, since it never changes. */
 const ajv = new Ajv({
   allErrors: true,
   coerceTypes: true,
   useDefaults: true,
+  // The schema never changes.
   validateSchema: false,
   keywords: ['unset', 'meaning'],
 })
@@ -219,16 +218,14 @@ function validate(data: Record<string, string | undefined>): Environment {
     if (type === 'integer' && text && !/^-?\d{1,15}$/.test(text))
       throw new ConfigError(`${name} must be a whole number; got "${text}"`)
   }
-  try {
-    return envSchema<Environment>({ schema, data, env: false, dotenv: false, ajv })
-  } catch (error) {
-    throw new ConfigError(explain(error))
-  }
+  // The validator converts the values and adds defaults.
+  const environment: unknown = data
+  if (ajv.validate<Environment>(schema, environment)) return environment
+  throw new ConfigError(explain(ajv.errorsText(ajv.errors, { dataVar: 'env' })))
 }
 
 /** Returns the validator's message, which reads `env/PORT must be integer`, in our words. */
-function explain(error: unknown): string {
-  const message = error instanceof Error ? error.message : String(error)
+function explain(message: string): string {
   return message
     .replace(
       /env\/(\w+) must be equal to one of the allowed values/,

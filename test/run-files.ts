@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import t from 'tap'
 
 /**
@@ -10,4 +11,6 @@ t.jobs = 4
 t.setTimeout(0)
 // Tap would have each process, and all Node.js processes that it starts, record coverage.
 const environment = `NODE_OPTIONS=${process.env.NODE_OPTIONS ?? ''}`
-for (const file of files) t.spawn('env', [environment, process.execPath, file], { buffered: true }, file)
+const withoutDomains = ['--import', join(import.meta.dirname, 'helpers/tap-domain.ts')]
+for (const file of files)
+  t.spawn('env', [environment, process.execPath, ...withoutDomains, file], { buffered: true }, file)

@@ -1,4 +1,3 @@
-import { parse } from '@readme/openapi-parser'
 import { entries, isObject, type Json, type JsonObject, list, object, text, typesOf } from './json.ts'
 
 /** An operation, with all references resolved and null as one of the types of a schema. */
@@ -81,6 +80,8 @@ export async function readContract(source: string | JsonObject): Promise<Contrac
 
 /** Reads a contract without resolving references, so that it can be changed. */
 export async function readDocument(file: string): Promise<JsonObject> {
+  // Only loaded where it is needed, since most tests read the contract as JSON.
+  const { parse } = await import('@readme/openapi-parser')
   return object(await parse(file), 'the contract')
 }
 

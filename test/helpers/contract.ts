@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { type Answer, createChecker, OUTSIDE } from '../contract/checker.ts'
 import { readContract } from '../contract/spec.ts'
@@ -6,7 +7,9 @@ export type { Answer }
 
 export const contractFile = resolve(import.meta.dirname, '../../openapi.yaml')
 
-const checker = createChecker(await readContract(contractFile))
+/** The contract as JSON, which `npm run check` compares with the contract. */
+const contractJson = resolve(import.meta.dirname, '../../generated/openapi.json')
+const checker = createChecker(await readContract(JSON.parse(readFileSync(contractJson, 'utf8'))))
 
 /**
  * Checks an answer of the API against the contract: declared status, media type, headers, and a body that matches its
