@@ -206,7 +206,7 @@ const ajv = new Ajv({
   allErrors: true,
   coerceTypes: true,
   useDefaults: true,
-  // The schema never changes.
+  // Compiling the meta-schema would slow down every start.
   validateSchema: false,
   keywords: ['unset', 'meaning'],
 })
@@ -218,7 +218,7 @@ function validate(data: Record<string, string | undefined>): Environment {
     if (type === 'integer' && text && !/^-?\d{1,15}$/.test(text))
       throw new ConfigError(`${name} must be a whole number; got "${text}"`)
   }
-  // The validator converts the values and adds defaults.
+  // The validator converts the values and adds the defaults in place.
   const environment: unknown = data
   if (ajv.validate<Environment>(schema, environment)) return environment
   throw new ConfigError(explain(ajv.errorsText(ajv.errors, { dataVar: 'env' })))

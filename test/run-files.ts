@@ -1,4 +1,3 @@
-import { join } from 'node:path'
 import t from 'tap'
 
 /**
@@ -11,6 +10,6 @@ t.jobs = 4
 t.setTimeout(0)
 // Tap would have each process, and all Node.js processes that it starts, record coverage.
 const environment = `NODE_OPTIONS=${process.env.NODE_OPTIONS ?? ''}`
-const withoutDomains = ['--import', join(import.meta.dirname, 'helpers/tap-domain.ts')]
+const withoutDomains = ['--import', import.meta.resolve('./helpers/tap-domain.ts')]
 for (const file of files)
   t.spawn('env', [environment, process.execPath, ...withoutDomains, file], { buffered: true }, file)

@@ -4,7 +4,7 @@ import { resolve } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { HOST, openBrowser } from '../helpers/browser.ts'
-import { contractFile } from '../helpers/contract.ts'
+import { contractFile, contractJson } from '../helpers/contract.ts'
 import { startServer } from '../helpers/server.ts'
 import { closed, contractAjv } from './checker.ts'
 import { isObject, type Json, type JsonObject, object } from './json.ts'
@@ -22,6 +22,11 @@ t.test('the linter reports no errors and no warnings', async (t) => {
   })
   const report: { totals: { errors: number; warnings: number; ignored: number } } = JSON.parse(stdout)
   t.strictSame(report.totals, { errors: 0, warnings: 0, ignored: 0 })
+})
+
+t.test('the contract as JSON, which tests read, equals it', (t) => {
+  t.strictSame(JSON.parse(readFileSync(contractJson, 'utf8')), unresolved)
+  t.end()
 })
 
 t.test('every example matches its schema', async (t) => {

@@ -7,8 +7,8 @@ export type { Answer }
 
 export const contractFile = resolve(import.meta.dirname, '../../openapi.yaml')
 
-/** The contract as JSON, which `npm run check` compares with the contract. */
-const contractJson = resolve(import.meta.dirname, '../../generated/openapi.json')
+/** The contract as JSON. A test compares it with openapi.yaml. */
+export const contractJson = resolve(import.meta.dirname, '../../generated/openapi.json')
 const checker = createChecker(await readContract(JSON.parse(readFileSync(contractJson, 'utf8'))))
 
 /**
