@@ -1,21 +1,15 @@
-import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, realpathSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, realpathSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
-import { setTimeout } from 'node:timers/promises'
-import t, { type Test } from 'tap'
+import { join } from 'node:path'
+import t from 'tap'
 import { schemas } from '../../../generated/schemas.ts'
 import { git } from '../../../test/helpers/git.ts'
-import { type CommandLineOptions, commandLine } from '../../typescript/test/helpers/command-line.ts'
-import { environmentOf, placeOf, sentStates } from '../../typescript/test/helpers/run-script.ts'
-import { type Service, startService } from '../../typescript/test/helpers/service.ts'
+import { commandLine } from '../../typescript/test/helpers/command-line.ts'
+import { placeOf, sentStates } from '../../typescript/test/helpers/run-script.ts'
+import { startService } from '../../typescript/test/helpers/service.ts'
+import { script, shells } from './shells.ts'
 
-const script = resolve(import.meta.dirname, '../commit-status')
-const FOREVER = 'echo up; while :; do sleep 0.05; done'
-const shells = [['dash'], ['bash', '--posix'], ['busybox', 'ash'], ['sh']].filter(
-  ([name = '']) => spawnSync(name, ['-c', ''], { stdio: 'ignore' }).error === undefined,
-)
-const first = await startService(t, { commits: 15 * shells.length })
+const first = await startService(t, { commits: 10 * shells.length })
 t.jobs = 4
 
 t.test('it stays small', (t) => {
@@ -36,16 +30,8 @@ t.test('the server hands it out', async (t) => {
   t.equal(await answer.text(), readFileSync(script, 'utf8'))
 })
 
-for (const shell of shells) {
-  const program = [...shell, script]
-  // bash loses the exit code of a child that ends while a signal interrupts "wait".
-  const endCodes = shell[0] === 'bash' ? [9, 143] : [9]
-  const start = (t: Test, service: Service, args: string[], options: CommandLineOptions = {}) =>
-    commandLine(t, args, { program, ...options, env: { ...environmentOf(service), ...options.env } })
-  const run = (t: Test, service: Service, command: string, ...options: string[]) =>
-    start(t, service, ['run', ...placeOf(service), ...options, '--', 'sh', '-c', command])
-
-  t.test(`${shell.join(' ')}: report`, { buffered: true }, async (t) => {
+for (const { name, program, start, run } of shells) {
+  t.test(`${name}: report`, { buffered: true }, async (t) => {
     const service = await first.again()
     const description = 'say "hi"\\n, naïve 🚀\nand\ttab'
     const link = ['--target-url', 'https://ci.example.org/5?a=1&b=2']
@@ -98,7 +84,7 @@ for (const shell of shells) {
     }
   })
 
-  t.test(`${shell.join(' ')}: run keeps output, input and exit code`, { buffered: true }, async (t) => {
+  t.test(`${name}: run keeps output, input and exit code`, { buffered: true }, async (t) => {
     const service = await first.again()
     const command = ['run', ...placeOf(service), '--', 'sh', '-c', 'cat; echo error >&2; exit 7']
     const failed = await start(t, service, command, { input: 'from stdin' }).finished
@@ -118,7 +104,7 @@ for (const shell of shells) {
   })
 
   t.test(
-    `${shell.join(' ')}: the command gets the environment unchanged, and runs with stdin closed`,
+    `${name}: the command gets the environment unchanged, and runs with stdin closed`,
     { buffered: true },
     async (t) => {
       const service = await first.again()
@@ -142,7 +128,7 @@ for (const shell of shells) {
     },
   )
 
-  t.test(`${shell.join(' ')}: a hostile answer is printed on one line`, { buffered: true }, async (t) => {
+  t.test(`${name}: a hostile answer is printed on one line`, { buffered: true }, async (t) => {
     const service = await first.again()
     const report = ['report', ...placeOf(service), '--state', 'success']
     service.proxy.plan(
@@ -159,101 +145,7 @@ for (const shell of shells) {
     t.ok(large.stderr.length < 1_000)
   })
 
-  t.test(
-    `${shell.join(' ')}: signals that arrive while the command ends leave its exit code`,
-    { buffered: true },
-    async (t) => {
-      const command = `trap 'trap "" TERM; exit 9' TERM; ${FOREVER}`
-      const codes = await Promise.all(
-        Array.from({ length: 24 }, async (_, index) => {
-          const args = ['run', '--', 'sh', '-c', command]
-          const running = commandLine(t, args, { program, detached: true })
-          await running.printed('up')
-          const { pid = 0 } = running.child
-          process.kill(-pid, 'SIGTERM')
-          await setTimeout(index / 2)
-          running.child.kill('SIGTERM')
-          return (await running.finished).code
-        }),
-      )
-      t.strictSame(
-        codes.filter((code) => !endCodes.includes(code ?? -1)),
-        [],
-      )
-    },
-  )
-
-  t.test(
-    `${shell.join(' ')}: a signal before the script knows its command stops the command`,
-    { buffered: true },
-    async (t) => {
-      const text = readFileSync(script, 'utf8')
-      const interrupted = text.replace('sleep 0; child=$!', (line) => `kill -TERM $$; ${line}`)
-      t.not(interrupted, text)
-      const folder = mkdtempSync(join(tmpdir(), 'interrupted-'))
-      t.teardown(() => rmSync(folder, { recursive: true }))
-      const copy = join(folder, 'commit-status')
-      writeFileSync(copy, interrupted)
-      const command = `trap 'exit 9' TERM; for i in $(seq 60); do sleep 0.05; done`
-      const codes = await Promise.all(
-        Array.from({ length: 8 }, async () => {
-          const args = ['run', '--', 'sh', '-c', command]
-          return (await commandLine(t, args, { program: [...shell, copy] }).finished).code
-        }),
-      )
-      // The signal may arrive before the command has a trap.
-      t.strictSame(
-        codes.filter((code) => code !== 9 && code !== 143),
-        [],
-      )
-    },
-  )
-
-  t.test(
-    `${shell.join(' ')}: a signal after the command ended changes nothing`,
-    { buffered: true },
-    async (t) => {
-      const service = await first.again()
-      service.proxy.plan('pass', { status: 503, headers: { 'retry-after': '1' } })
-      const running = run(t, service, 'exit 0')
-      await service.proxy.reached(2)
-      running.child.kill('SIGTERM')
-      t.match(await running.finished, { code: 0, stderr: '' })
-      t.strictSame(await service.stored(), ['default success'])
-      t.strictSame(sentStates(service), ['pending', 'success', 'success'])
-    },
-  )
-
-  t.test(
-    `${shell.join(' ')}: signals are passed on and never leave pending`,
-    { buffered: true },
-    async (t) => {
-      for (const [signal, number] of [
-        ['SIGINT', 2],
-        ['SIGTERM', 15],
-        ['SIGHUP', 1],
-      ] as const) {
-        const service = await first.again()
-        const obedient = run(t, service, FOREVER, '--context', 'a')
-        const tidy = run(t, service, `trap 'exit 0' TERM HUP; ${FOREVER}`, '--context', 'b')
-        const failing = run(t, service, `trap 'exit 9' TERM HUP; ${FOREVER}`, '--context', 'c')
-        const all = [obedient, tidy, failing]
-        await Promise.all(all.map((running) => running.printed('up')))
-        const processes = readFileSync(`/proc/${obedient.child.pid}/cmdline`, 'utf8')
-        t.notMatch(processes, service.token)
-        for (const { child } of all) child.kill(signal)
-        const codes = await Promise.all(all.map(async ({ finished }) => (await finished).code))
-        const passed = signal === 'SIGINT' ? 15 : number
-        t.strictSame(codes, [128 + passed, 0, 9], `${signal}: the exit code of the command`)
-        t.strictSame(await service.stored(), ['a error', 'b error', 'c error'])
-        t.match(JSON.parse(service.proxy.passages.at(-1)?.body ?? ''), {
-          description: `cancelled by ${signal}`,
-        })
-      }
-    },
-  )
-
-  t.test(`${shell.join(' ')}: failures`, { buffered: true }, async (t) => {
+  t.test(`${name}: failures`, { buffered: true }, async (t) => {
     const failures = {
       'reset after the request was sent': ['pass', 'reset'],
       '503 twice, then 201': ['pass', { status: 503 }, { status: 503 }],
@@ -282,7 +174,7 @@ for (const shell of shells) {
   })
 
   t.test(
-    `${shell.join(' ')}: repository and commit from CI systems and the checkout`,
+    `${name}: repository and commit from CI systems and the checkout`,
     { buffered: true },
     async (t) => {
       const service = await first.again()
@@ -323,7 +215,7 @@ for (const shell of shells) {
       const identity = ['-c', 'user.name=a', '-c', 'user.email=a@example.org']
       const commit = (...args: string[]) => git(checkout, ...identity, ...args, '--quiet')
       commit('commit', '--allow-empty', '-m', 'reviewed')
-      git(checkout, 'push', '--quiet', service.path, `HEAD:refs/heads/${shell[0]}`)
+      git(checkout, 'push', '--quiet', service.path, `HEAD:refs/heads/${name.split(' ')[0]}`)
       const reviewed = git(checkout, 'rev-parse', 'HEAD')
       git(checkout, 'checkout', '--quiet', sha)
       commit('merge', '--no-ff', '-m', 'merge', reviewed)

@@ -1,10 +1,10 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from 'pg'
 import tap, { type Test } from 'tap'
 import { openStore, type StoreOptions } from '../../../src/store/store.ts'
 import { databaseUrl, execute, openTestStore, postgres } from '../../helpers/databases.ts'
 import { startPostgres } from '../../helpers/postgres-server.ts'
 import { openTcpProxy } from '../../helpers/tcp-proxy.ts'
+import { until } from '../../helpers/until.ts'
 
 const SHA = 'a'.repeat(40)
 // Most of these tests only wait, and each has its own database.
@@ -50,19 +50,20 @@ function terminateAll(url: string) {
   )
 }
 
-/** Returns how often `work` fails before it succeeds, 100 times at most. All these errors must be StoreUnavailable. */
+/** Returns how often `work` fails before it succeeds. All these errors must be StoreUnavailable. */
 async function recovery(t: Test, work: () => Promise<unknown>): Promise<number> {
-  for (let failures = 0; failures < 100; failures++) {
+  let failures = 0
+  await until(async () => {
     try {
       await work()
-      return failures
+      return true
     } catch (error) {
       t.match(error, AWAY)
-      // Nothing announces that the server is back. Without a pause, 100 tries would be over before it is.
-      await sleep(50)
+      failures++
+      return false
     }
-  }
-  throw new Error('it does not recover')
+  })
+  return failures
 }
 
 test('a report that waits for the deletion of its repository finds it missing', async (t) => {

@@ -1,0 +1,36 @@
+import { spawnSync } from 'node:child_process'
+import { resolve } from 'node:path'
+import type { Test } from 'tap'
+import { type CommandLineOptions, commandLine, type Running } from '../../typescript/test/helpers/command-line.ts'
+import { environmentOf, placeOf } from '../../typescript/test/helpers/run-script.ts'
+import type { Service } from '../../typescript/test/helpers/service.ts'
+
+export const script = resolve(import.meta.dirname, '../commit-status')
+
+/** A shell of this machine. */
+export interface Shell {
+  name: string
+  /** Runs the script. */
+  program: string[]
+  /** Starts the script with an environment that leads to the service. */
+  start(t: Test, service: Service, args: string[], options?: CommandLineOptions): Running
+  /** Starts `run` of the script, with a shell command, on the service's commit. */
+  run(t: Test, service: Service, command: string, ...options: string[]): Running
+}
+
+export const shells = [['dash'], ['bash', '--posix'], ['busybox', 'ash'], ['sh']]
+  .filter(([name = '']) => spawnSync(name, ['-c', ''], { stdio: 'ignore' }).error === undefined)
+  .map(shellOf)
+
+function shellOf(shell: string[]): Shell {
+  const program = [...shell, script]
+  const start: Shell['start'] = (t, service, args, options = {}) =>
+    commandLine(t, args, { program, ...options, env: { ...environmentOf(service), ...options.env } })
+  return {
+    name: shell.join(' '),
+    program,
+    start,
+    run: (t, service, command, ...options) =>
+      start(t, service, ['run', ...placeOf(service), ...options, '--', 'sh', '-c', command]),
+  }
+}
