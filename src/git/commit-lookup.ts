@@ -1,6 +1,7 @@
+import { isFullId, type ObjectFormat } from '../util/commit-id.ts'
 import { LookupQueue, type LookupRepository } from './lookup-queue.ts'
 import { ReaderPool } from './reader-pool.ts'
-import { commitIdLength, type ObjectFormat, RepositoryUnavailable } from './repository.ts'
+import { RepositoryUnavailable } from './repository.ts'
 
 /** Checks which commits local repositories hold. */
 export interface CommitLookup {
@@ -36,8 +37,6 @@ export function openCommitLookup(options: CommitLookupOptions = {}): CommitLooku
   return new ProcessLookup(options)
 }
 
-const FULL_ID = /^[0-9a-f]+$/
-
 class ProcessLookup implements CommitLookup {
   readonly #pool: ReaderPool
   /** Queues of repositories that have a process or a pending lookup. */
@@ -61,8 +60,7 @@ class ProcessLookup implements CommitLookup {
 
   has(repository: LookupRepository & { objectFormat: ObjectFormat }, sha: string): Promise<boolean> {
     if (this.#closed !== undefined) return Promise.reject(new RepositoryUnavailable('the lookup is closed'))
-    if (sha.length !== commitIdLength(repository.objectFormat) || !FULL_ID.test(sha))
-      return Promise.resolve(false)
+    if (!isFullId(sha, repository.objectFormat)) return Promise.resolve(false)
     let queue = this.#queues.get(repository.id)
     if (queue === undefined) {
       queue = new LookupQueue(repository, this.#pool, ({ id }) => this.#forget(id))

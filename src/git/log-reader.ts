@@ -1,3 +1,4 @@
+import { isFullId } from '../util/commit-id.ts'
 import { RecordParser } from './record-parser.ts'
 import { RepositoryUnavailable } from './repository.ts'
 import { type GitTarget, runGit } from './run-git.ts'
@@ -30,7 +31,6 @@ const LIMITS = {
   fieldLength: 4 * (TEXT_LENGTH + 1),
   outputLength: 32 * 1024 * 1024,
 }
-const FULL_ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/
 
 /**
  * Reads commits in the order of `git log`: newest first, a commit never before its children unless clocks were wrong.
@@ -59,7 +59,7 @@ function toCommit([sha = '', parents = '', author = '', date = '', subject = '']
   return {
     sha,
     // The last one may be cut.
-    parents: parents.split(' ').filter((parent) => FULL_ID.test(parent)),
+    parents: parents.split(' ').filter((parent) => isFullId(parent)),
     author: cut(author),
     date: readDate(date),
     subject: cut(subject),

@@ -1,3 +1,4 @@
+import { isFullId } from '../util/commit-id.ts'
 import { readDate } from './log-reader.ts'
 import { RecordParser } from './record-parser.ts'
 import { RepositoryUnavailable } from './repository.ts'
@@ -36,7 +37,6 @@ const FORMAT = [
   .map((field) => `${field}%00`)
   .join('')
 const LIMITS = { fields: 7, fieldLength: 1024, outputLength: 16 * 1024 * 1024 }
-const FULL_ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/
 
 /**
  * Reads the newest branches and tags.
@@ -123,7 +123,7 @@ async function readHeadOf(
   const sha = await ask('rev-parse', '--verify', '--quiet', 'HEAD^{commit}')
   return {
     defaultBranch: name.startsWith(HEADS) ? name.slice(HEADS.length) : null,
-    head: FULL_ID.test(sha) ? sha : null,
+    head: isFullId(sha) ? sha : null,
   }
 }
 
@@ -132,7 +132,7 @@ function toRef(fields: string[]): Ref | null {
   const kind = refname.startsWith(HEADS) ? 'branch' : 'tag'
   // git ends each record by a newline, which is the start of the next one here.
   const commit = type === 'commit' ? sha.trim() : peeledType === 'commit' ? peeled : ''
-  if (!FULL_ID.test(commit) || Buffer.byteLength(refname) >= LIMITS.fieldLength) return null
+  if (!isFullId(commit) || Buffer.byteLength(refname) >= LIMITS.fieldLength) return null
   const name = refname.slice((kind === 'branch' ? HEADS : TAGS).length)
   return { kind, name, sha: commit, date: readDate(date) }
 }

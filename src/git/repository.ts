@@ -2,19 +2,12 @@ import { execFile } from 'node:child_process'
 import { mkdir, realpath, rm } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
+import type { ObjectFormat } from '../util/commit-id.ts'
 import { createFolder, syncTree } from '../util/durable.ts'
 import { gitEnvironment } from './environment.ts'
 import { checkRepositoryFiles, RepositoryUnavailable } from './repository-health.ts'
 
 export { RepositoryUnavailable }
-
-/** The hash function of a repository's object ids. It never changes. */
-export type ObjectFormat = 'sha1' | 'sha256'
-
-/** Returns the number of hexadecimal digits of a full object id. */
-export function commitIdLength(format: ObjectFormat): 40 | 64 {
-  return format === 'sha1' ? 40 : 64
-}
 
 /** No repository can be opened at a path; the message names the path and the reason. */
 export class NotARepository extends Error {

@@ -1,3 +1,4 @@
+import type { ObjectFormat } from '../util/commit-id.ts'
 import type { FairQueue } from '../util/fair-queue.ts'
 import { SharedRuns } from '../util/shared-runs.ts'
 import type { CommitLookup } from './commit-lookup.ts'
@@ -6,7 +7,7 @@ import { readDate } from './log-reader.ts'
 import type { LookupRepository } from './lookup-queue.ts'
 import { RecordParser } from './record-parser.ts'
 import { isRefName } from './refs-reader.ts'
-import { commitIdLength, type ObjectFormat, RepositoryUnavailable } from './repository.ts'
+import { RepositoryUnavailable } from './repository.ts'
 import { type GitEnd, type GitOutput, type GitTarget, runGit } from './run-git.ts'
 
 type Repository = LookupRepository & { objectFormat: ObjectFormat }
@@ -49,20 +50,6 @@ const MAX_AGE = 60_000
 
 /** The message is last: its end can be left out. */
 const FORMAT = ['%P', '%an', '%aI', '%B'].join('%x00')
-/** Fewest digits of an abbreviated id. */
-export const SHORT_ID = 7
-
-/** Returns whether `text` may abbreviate a commit id of the repository. */
-export function isShortId(text: string, objectFormat: ObjectFormat): boolean {
-  // 40 digits are a full id of the other format, never the beginning of a longer one.
-  return (
-    text.length >= SHORT_ID &&
-    text.length < commitIdLength(objectFormat) &&
-    text.length !== 40 &&
-    /^[0-9a-f]+$/i.test(text)
-  )
-}
-
 /**
  * Finds and describes single commits for pages. Names from visitors are compared with the names of refs; git never parses
  * them as revisions or options.

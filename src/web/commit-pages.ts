@@ -64,12 +64,7 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     const repository = await findRepository(request, reply)
     if (!repository) return reply
     const caller = callerOf(request)
-    const found = await resolveCommit(
-      { commits, refs, revisions, statuses: store.statuses },
-      repository,
-      name,
-      caller,
-    )
+    const found = await resolveCommit({ refs, revisions, statuses: store.statuses }, repository, name, caller)
     if (found.kind === 'commit') return sendCommit(request, reply, repository, found.sha)
     if (found.kind === 'ambiguous') return sendCandidates(request, reply, repository, found)
     const query = request.url.includes('?') ? request.url.slice(request.url.indexOf('?')) : ''
