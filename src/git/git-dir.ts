@@ -2,17 +2,11 @@ import { createHash, randomBytes } from 'node:crypto'
 import { type BigIntStats, constants } from 'node:fs'
 import { mkdir, open, readlink, rename, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import {
-  checkSettings,
-  formatSettings,
-  isInclude,
-  readSettings,
-  type Setting,
-  textOf,
-} from './config-check.ts'
+import { checkSettings, formatSettings, isInclude, readSettings, type Setting } from './config-check.ts'
 import { fileState, statIfExists } from './file-state.ts'
 import { openPrivateFolder } from './private-folder.ts'
 import { unavailable } from './repository-health.ts'
+import { decodeLatin1 } from './run-git.ts'
 
 /** The location of a repository. */
 export interface RepositoryFolder {
@@ -150,7 +144,7 @@ function filesOf(settings: readonly Setting[]): string[] {
   return settings.flatMap(({ key, value, file }) => {
     // Relative to a home folder, which git does not find here, or to git's own folder.
     if (!isInclude(key) || value === null || /^[~%]/.test(value)) return [file]
-    const included = textOf(value)
+    const included = decodeLatin1(value)
     return [file, included.startsWith('/') ? included : file.slice(0, file.lastIndexOf('/') + 1) + included]
   })
 }

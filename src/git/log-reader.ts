@@ -48,11 +48,14 @@ export async function readLog(
   const parser = new RecordParser(LIMITS)
   const form = ['log', '-z', '--no-show-signature', `--max-count=${limits.count}`, `--format=${FORMAT}`]
   const args = [...form, ...(starts === 'HEAD' ? ['HEAD'] : starts), '--']
-  const { failure, complaint } = await runGit(target, args, parser, limits.timeout, signal)
-  if (failure === undefined || parser.isFull) return parser.records.map(toCommit)
-  if (starts === 'HEAD' && /unknown revision|bad revision 'HEAD'|does not have any commits/.test(complaint))
+  const failure = await runGit(target, args, parser, limits.timeout, signal)
+  if (failure === undefined) return parser.records.map(toCommit)
+  if (
+    starts === 'HEAD' &&
+    /unknown revision|bad revision 'HEAD'|does not have any commits/.test(failure.message)
+  )
     return []
-  throw new RepositoryUnavailable(`git could not list the commits of ${target.path}: ${complaint || failure}`)
+  throw new RepositoryUnavailable(`git could not list the commits of ${target.path}: ${failure.message}`)
 }
 
 function toCommit([sha = '', parents = '', author = '', date = '', subject = '']: string[]): Commit {

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { gitEnvironment } from './environment.ts'
+import { ANY_WORK_TREE } from './run-git.ts'
 
 /** git's answer: the object is a commit, it has another type, or it does not exist. */
 export type Answer = 'commit' | 'other' | 'missing'
@@ -13,7 +14,7 @@ export interface Question {
   lost(reason?: string): void
 }
 
-const COMPLAINT_LENGTH = 2000
+const STDERR_LENGTH = 2000
 const COMPACT_AFTER = 4096
 
 /**
@@ -30,7 +31,7 @@ export class ObjectReader {
   #pending: Question[] = []
   #answered = 0
   #line = ''
-  #complaint = ''
+  #stderr = ''
   #exited = false
   #closed = false
   #killer: NodeJS.Timeout | undefined
@@ -44,13 +45,7 @@ export class ObjectReader {
   constructor(path: string, timeout: number, onExit: () => void) {
     this.#timeout = timeout
     this.#onExit = onExit
-    // Overrides the configured work tree: git fails if it does not exist.
-    const args = [
-      `--git-dir=${path}`,
-      '--work-tree=/',
-      'cat-file',
-      '--batch-check=%(objectname) %(objecttype)',
-    ]
+    const args = [`--git-dir=${path}`, ANY_WORK_TREE, 'cat-file', '--batch-check=%(objectname) %(objecttype)']
     const child: ChildProcess = spawn('git', args, { cwd: '/', env: gitEnvironment(path), stdio: 'pipe' })
     this.#child = child
     // If the process cannot be started there is no `exit`; without free file descriptors no `close` and no streams either.
@@ -64,7 +59,7 @@ export class ObjectReader {
     child.stdin?.on('error', () => {})
     child.stdout?.setEncoding('latin1').on('data', (chunk: string) => this.#read(chunk))
     child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
-      this.#complaint = (this.#complaint + chunk).slice(-COMPLAINT_LENGTH)
+      this.#stderr = (this.#stderr + chunk).slice(-STDERR_LENGTH)
     })
   }
 
@@ -135,16 +130,16 @@ export class ObjectReader {
     const unanswered = this.#pending.slice(this.#answered)
     this.#pending = []
     this.#answered = 0
-    const complaint = this.#complaint.trim()
+    const stderr = this.#stderr.trim()
     const first = unanswered[0]
     // In a partial clone git fails on an object that was omitted by the filter. Only that question is answered.
-    if (first !== undefined && complaint.includes(`could not fetch ${first.sha} from promisor remote`)) {
+    if (first !== undefined && stderr.includes(`could not fetch ${first.sha} from promisor remote`)) {
       unanswered.shift()
       first.answered('other')
       for (const question of unanswered) question.lost()
       return
     }
-    const reason = complaint === '' ? end : `${end}: ${complaint}`
+    const reason = stderr === '' ? end : `${end}: ${stderr}`
     for (const question of unanswered) question.lost(reason)
   }
 }

@@ -2,7 +2,7 @@ import { isFullId } from '../util/commit-id.ts'
 import { readDate } from './log-reader.ts'
 import { RecordParser } from './record-parser.ts'
 import { RepositoryUnavailable } from './repository.ts'
-import { type GitTarget, runGit } from './run-git.ts'
+import { decodeLatin1, GitFailed, type GitTarget, readGit, runGit } from './run-git.ts'
 
 /** A branch, or a tag of a commit. */
 export interface Ref {
@@ -53,9 +53,7 @@ export async function readRefs(
 ): Promise<Refs> {
   const parser = new RecordParser(LIMITS)
   const args = ['for-each-ref', '--sort=-creatordate', `--count=${limits.count + 1}`, `--format=${FORMAT}`]
-  const { failure, complaint } = await runGit(target, [...args, HEADS, TAGS], parser, limits.timeout, signal)
-  if (failure !== undefined && !parser.isFull)
-    throw new RepositoryUnavailable(`git could not list the refs of ${target.path}: ${complaint || failure}`)
+  await read(target, [...args, HEADS, TAGS], parser, limits.timeout, signal)
   const records = parser.records.slice(0, limits.count)
   const refs = records.map(toRef).filter((ref) => ref !== null)
   const current = records.find((fields) => fields[5] === '*')
@@ -82,16 +80,9 @@ export async function readRef(
   if (!isRefName(name)) return null
   const parser = new RecordParser(LIMITS)
   const names = [`${HEADS}${name}`, `${TAGS}${name}`]
-  const { failure, complaint } = await runGit(
-    target,
-    // Also lists refs in a folder of this name.
-    ['for-each-ref', '--count=1000', `--format=${FORMAT}`, ...names],
-    parser,
-    timeout,
-    signal,
-  )
-  if (failure !== undefined && !parser.isFull)
-    throw new RepositoryUnavailable(`git could not find a ref of ${target.path}: ${complaint || failure}`)
+  // Also lists refs in a folder of this name.
+  const args = ['for-each-ref', '--count=1000', `--format=${FORMAT}`, ...names]
+  await read(target, args, parser, timeout, signal)
   const found = parser.records.filter((fields) => names.includes(fields[6] ?? '')).map(toRef)
   return found.find((ref) => ref?.kind === 'branch') ?? found.find((ref) => ref !== null) ?? null
 }
@@ -107,20 +98,31 @@ export function isRefName(name: string): boolean {
   )
 }
 
+async function read(
+  target: GitTarget,
+  args: readonly string[],
+  parser: RecordParser,
+  timeout: number,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const failure = await runGit(target, args, parser, timeout, signal)
+  if (failure)
+    throw new RepositoryUnavailable(`git could not list the refs of ${target.path}: ${failure.message}`)
+}
+
 /** Returns where HEAD is if that is no branch with commits among those that were read. */
 async function readHeadOf(
-  target: GitTarget,
+  { gitDir }: GitTarget,
   { timeout }: { timeout: number },
   signal: AbortSignal | undefined,
 ): Promise<Pick<Refs, 'defaultBranch' | 'head'>> {
-  const ask = async (...args: string[]) => {
-    const answer = new RecordParser({ fields: 1, fieldLength: LIMITS.fieldLength, outputLength: 4096 })
-    const { failure } = await runGit(target, args, answer, timeout, signal)
-    answer.push(Buffer.alloc(1))
-    return failure === undefined ? (answer.records[0]?.[0] ?? '').replace(/\n$/, '') : ''
-  }
-  const name = await ask('symbolic-ref', '--quiet', 'HEAD')
-  const sha = await ask('rev-parse', '--verify', '--quiet', 'HEAD^{commit}')
+  const ask = (...args: string[]) =>
+    readGit(gitDir, args, { timeout, signal }).catch((error: unknown) => {
+      if (error instanceof GitFailed) return ''
+      throw error
+    })
+  const name = decodeLatin1(await ask('symbolic-ref', '--quiet', 'HEAD')).trim()
+  const sha = (await ask('rev-parse', '--verify', '--quiet', 'HEAD^{commit}')).trim()
   return {
     defaultBranch: name.startsWith(HEADS) ? name.slice(HEADS.length) : null,
     head: isFullId(sha) ? sha : null,

@@ -7,8 +7,8 @@ import { readDate } from './log-reader.ts'
 import type { LookupRepository } from './lookup-queue.ts'
 import { RecordParser } from './record-parser.ts'
 import { isRefName } from './refs-reader.ts'
-import { RepositoryUnavailable } from './repository.ts'
-import { type GitEnd, type GitOutput, type GitTarget, runGit } from './run-git.ts'
+import { unavailable } from './repository-health.ts'
+import { GitFailed, type GitTarget, readGit, runGit } from './run-git.ts'
 
 type Repository = LookupRepository & { objectFormat: ObjectFormat }
 
@@ -43,6 +43,7 @@ const FIELD_LENGTH = 16 * 1024
 const MAX_PARENTS = 16
 /** Maximum number of bytes read of git's output. */
 const OUTPUT_LENGTH = 256 * 1024
+const NOT_A_COMMIT = /Needed a single revision|expected commit type/
 /** Maximum number of cached commits. Most are below 1 KiB; none is much larger than `FIELD_LENGTH`. */
 const MAX_COMMITS = 500
 /** Milliseconds for which a commit is cached. Its parents change when the repository becomes less shallow. */
@@ -77,19 +78,14 @@ export class Revisions {
    */
   async ofRef(repository: Repository, name: string, caller: Caller): Promise<string | undefined> {
     if (!isRefName(name)) return undefined
-    return this.#run(repository, caller, async (target) => {
+    return this.#run(repository, caller, async ({ gitDir }) => {
       for (const folder of ['heads', 'tags']) {
         // Without `--verify`, git would also find refs whose name ends with this one.
-        const args = ['show-ref', '--verify', '--hash', '--', `refs/${folder}/${name}`]
-        const object = await readLine(target, args, / - not a valid ref/, caller.signal)
+        const show = ['show-ref', '--verify', '--hash', '--', `refs/${folder}/${name}`]
+        const object = await readId(gitDir, show, / - not a valid ref/, caller.signal)
         if (object === undefined) continue
         const peel = ['rev-parse', '--verify', '--end-of-options', `${object}^{commit}`]
-        const commit = await readLine(
-          target,
-          peel,
-          /Needed a single revision|expected commit type/,
-          caller.signal,
-        )
+        const commit = await readId(gitDir, peel, NOT_A_COMMIT, caller.signal)
         if (commit !== undefined) return commit
       }
       return undefined
@@ -98,8 +94,8 @@ export class Revisions {
 
   /** Returns the ids of commits that begin with `prefix`, a short id in lower case. */
   async withPrefix(repository: Repository, prefix: string, caller: Caller): Promise<string[]> {
-    const text = await this.#run(repository, caller, (target) =>
-      readText(target, ['rev-parse', `--disambiguate=${prefix}`], caller.signal),
+    const text = await this.#run(repository, caller, ({ gitDir }) =>
+      readGit(gitDir, ['rev-parse', `--disambiguate=${prefix}`], { timeout: TIMEOUT, signal: caller.signal }),
     )
     const ids = text.split('\n').filter((id) => id.startsWith(prefix))
     const isCommit = await Promise.all(ids.map((id) => this.#lookup.has(repository, id)))
@@ -131,17 +127,20 @@ export class Revisions {
     { client, signal }: Caller,
     work: (target: GitTarget) => Promise<T>,
   ): Promise<T> {
-    const run = async () => work({ path: repository.path, gitDir: await gitDirOf(repository) })
-    return this.#queue.run(client, run, signal)
+    const { path } = repository
+    const run = async () => work({ path, gitDir: await gitDirOf(repository) })
+    return this.#queue.run(client, run, signal).catch((error: unknown) => {
+      throw error instanceof GitFailed ? unavailable(path, error) : error
+    })
   }
 }
 
 async function readCommit(target: GitTarget, sha: string, signal: AbortSignal): Promise<CommitDetails> {
   const parser = new RecordParser({ fields: 4, fieldLength: FIELD_LENGTH, outputLength: OUTPUT_LENGTH })
   const args = ['log', '-z', '--no-walk', '--no-show-signature', `--format=${FORMAT}`, sha, '--']
-  const end = await runGit(target, args, parser, TIMEOUT, signal)
+  const failure = await runGit(target, args, parser, TIMEOUT, signal)
   const [record] = parser.records
-  if (!record) throw failure(target, end)
+  if (!record) throw failure ?? new GitFailed('it printed nothing', 0)
   const [parents = '', author = '', date = '', message = ''] = record
   const ids = parents.split(' ').filter((id) => id.length === sha.length)
   const [first = '', ...rest] = message.trim().split(/\n\s*\n/)
@@ -157,47 +156,17 @@ async function readCommit(target: GitTarget, sha: string, signal: AbortSignal): 
   }
 }
 
-/** Returns the only line of git's output, or undefined if git complains as expected. */
-async function readLine(
-  target: GitTarget,
+/** Returns the id that git prints, or undefined if git fails as expected. */
+async function readId(
+  gitDir: string,
   args: readonly string[],
   expected: RegExp,
-  signal?: AbortSignal,
+  signal: AbortSignal | undefined,
 ): Promise<string | undefined> {
-  const output = new TextOutput()
-  const end = await runGit(target, args, output, TIMEOUT, signal)
-  if (end.failure === undefined) return output.text.trim()
-  if (expected.test(end.complaint)) return undefined
-  throw failure(target, end)
-}
-
-async function readText(target: GitTarget, args: readonly string[], signal?: AbortSignal): Promise<string> {
-  const output = new TextOutput()
-  const end = await runGit(target, args, output, TIMEOUT, signal)
-  if (end.failure !== undefined && !output.isFull) throw failure(target, end)
-  return output.text
-}
-
-function failure({ path }: GitTarget, { failure = 'it printed nothing', complaint }: GitEnd): Error {
-  return new RepositoryUnavailable(`git could not read ${path}: ${complaint || failure}`)
-}
-
-/** Keeps the beginning of git's output. */
-class TextOutput implements GitOutput {
-  readonly #chunks: Buffer[] = []
-  #length = 0
-
-  get text(): string {
-    return Buffer.concat(this.#chunks).toString('utf8', 0, OUTPUT_LENGTH)
-  }
-
-  get isFull(): boolean {
-    return this.#length >= OUTPUT_LENGTH
-  }
-
-  push(chunk: Buffer): void {
-    if (this.isFull) return
-    this.#chunks.push(chunk)
-    this.#length += chunk.length
+  try {
+    return (await readGit(gitDir, args, { timeout: TIMEOUT, signal })).trim()
+  } catch (error) {
+    if (error instanceof GitFailed && expected.test(error.message)) return undefined
+    throw error
   }
 }

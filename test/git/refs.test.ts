@@ -152,7 +152,7 @@ t.test('refs and commits are read once for all who ask at the same time', async 
   git(path, 'update-ref', 'refs/heads/main', sha)
   const folder = temporaryFolder(t)
   const runs = join(folder, 'runs')
-  replaceGit(t, folder, `echo "$3" >> ${runs}; exec "$git" "$@"`)
+  replaceGit(t, folder, `echo "$2" >> ${runs}; exec "$git" "$@"`)
   const queue = createGitQueue()
   const [refs, log] = [new RefLists(queue), new CommitLog(queue)]
   const visit = async (client: string) => {

@@ -39,7 +39,7 @@ t.test('leaves no files behind if git fails', async (t) => {
   t.teardown(() => {
     process.env.PATH = before
   })
-  await t.rejects(createBareRepository(path, 'sha1'), { code: 'ENOENT' })
+  await t.rejects(createBareRepository(path, 'sha1'), { name: 'GitFailed', message: /ENOENT/ })
   t.notOk(existsSync(path))
 })
 
