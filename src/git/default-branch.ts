@@ -2,7 +2,7 @@ import { open, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { syncPath } from '../util/durable.ts'
 import { fileState, statIfExists } from './file-state.ts'
-import { readHead } from './head.ts'
+import { headPaths } from './head.ts'
 import { readRefs } from './refs-reader.ts'
 import { unavailable } from './repository-health.ts'
 import { decodeLatin1, GitFailed, type GitTarget, readGit } from './run-git.ts'
@@ -105,7 +105,7 @@ async function changeHead(target: GitTarget, choose: () => Promise<string | unde
 
 /** Returns whether HEAD leads to a ref with a file of its own. */
 async function isLooseRef(path: string): Promise<boolean> {
-  const last = (await readHead(path)).files.at(-1) ?? ''
+  const last = (await headPaths(path)).at(-1) ?? ''
   if (last === join(path, 'HEAD')) return false
   return (await fileState(last).catch(() => ({ stamp: '' }))).stamp !== ''
 }

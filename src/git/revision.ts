@@ -1,6 +1,8 @@
+import { LRUCache } from 'lru-cache'
 import type { ObjectFormat } from '../util/commit-id.ts'
 import type { FairQueue } from '../util/fair-queue.ts'
 import { SharedRuns } from '../util/shared-runs.ts'
+import type { GitClient } from './cached-reads.ts'
 import type { CommitLookup } from './commit-lookup.ts'
 import { gitDirOf } from './git-dir.ts'
 import { readDate } from './log-reader.ts'
@@ -11,14 +13,6 @@ import { unavailable } from './repository-health.ts'
 import { GitFailed, type GitTarget, readGit, runGit } from './run-git.ts'
 
 type Repository = LookupRepository & { objectFormat: ObjectFormat }
-
-/** On whose behalf git is asked. */
-export interface Caller {
-  /** Address whose share of the processes is used. */
-  client: string
-  /** Stops waiting and kills the process. */
-  signal?: AbortSignal
-}
 
 /** A commit for display. */
 export interface CommitDetails {
@@ -61,8 +55,8 @@ export class Revisions {
   readonly #lookup: CommitLookup
   readonly #queue: FairQueue
   readonly #runs = new SharedRuns<CommitDetails>()
-  /** By repository and id, the least recently used first. */
-  readonly #commits = new Map<string, { details: CommitDetails; readAt: number }>()
+  /** By repository and id. */
+  readonly #commits = new LRUCache<string, CommitDetails>({ max: MAX_COMMITS, ttl: MAX_AGE })
 
   /** @param queue slots for git processes */
   constructor(queue: FairQueue, lookup: CommitLookup) {
@@ -76,16 +70,16 @@ export class Revisions {
    *
    * @throws RepositoryUnavailable, QueueFull, or the signal's reason, as every method here
    */
-  async ofRef(repository: Repository, name: string, caller: Caller): Promise<string | undefined> {
+  async ofRef(repository: Repository, name: string, client: GitClient): Promise<string | undefined> {
     if (!isRefName(name)) return undefined
-    return this.#run(repository, caller, async ({ gitDir }) => {
+    return this.#run(repository, client, async ({ gitDir }) => {
       for (const folder of ['heads', 'tags']) {
         // Without `--verify`, git would also find refs whose name ends with this one.
         const show = ['show-ref', '--verify', '--hash', '--', `refs/${folder}/${name}`]
-        const object = await readId(gitDir, show, / - not a valid ref/, caller.signal)
+        const object = await readId(gitDir, show, / - not a valid ref/, client.signal)
         if (object === undefined) continue
         const peel = ['rev-parse', '--verify', '--end-of-options', `${object}^{commit}`]
-        const commit = await readId(gitDir, peel, NOT_A_COMMIT, caller.signal)
+        const commit = await readId(gitDir, peel, NOT_A_COMMIT, client.signal)
         if (commit !== undefined) return commit
       }
       return undefined
@@ -93,9 +87,9 @@ export class Revisions {
   }
 
   /** Returns the ids of commits that begin with `prefix`, a short id in lower case. */
-  async withPrefix(repository: Repository, prefix: string, caller: Caller): Promise<string[]> {
-    const text = await this.#run(repository, caller, ({ gitDir }) =>
-      readGit(gitDir, ['rev-parse', `--disambiguate=${prefix}`], { timeout: TIMEOUT, signal: caller.signal }),
+  async withPrefix(repository: Repository, prefix: string, client: GitClient): Promise<string[]> {
+    const text = await this.#run(repository, client, ({ gitDir }) =>
+      readGit(gitDir, ['rev-parse', `--disambiguate=${prefix}`], { timeout: TIMEOUT, signal: client.signal }),
     )
     const ids = text.split('\n').filter((id) => id.startsWith(prefix))
     const isCommit = await Promise.all(ids.map((id) => this.#lookup.has(repository, id)))
@@ -103,33 +97,29 @@ export class Revisions {
   }
 
   /** Returns the content of a commit, or undefined if git does not have it. @param sha full id in lower case */
-  async describe(repository: Repository, sha: string, caller: Caller): Promise<CommitDetails | undefined> {
+  async describe(repository: Repository, sha: string, client: GitClient): Promise<CommitDetails | undefined> {
     const key = `${repository.id} ${sha}`
     const known = this.#commits.get(key)
-    if (known && performance.now() - known.readAt <= MAX_AGE) return known.details
+    if (known) return known
     if (!(await this.#lookup.has(repository, sha))) return undefined
     const read = async (signal: AbortSignal) => {
-      const readAt = performance.now()
-      const details = await this.#run(repository, { ...caller, signal }, (target) =>
-        readCommit(target, sha, signal),
-      )
-      this.#commits.delete(key)
-      const [oldest] = this.#commits.keys()
-      if (oldest !== undefined && this.#commits.size >= MAX_COMMITS) this.#commits.delete(oldest)
-      this.#commits.set(key, { details, readAt })
+      const details =
+        this.#commits.get(key) ??
+        (await this.#run(repository, { ...client, signal }, (target) => readCommit(target, sha, signal)))
+      this.#commits.set(key, details)
       return details
     }
-    return this.#runs.join(key, read, caller.signal)
+    return this.#runs.join(key, read, client.signal)
   }
 
   async #run<T>(
     repository: Repository,
-    { client, signal }: Caller,
+    { address, signal }: GitClient,
     work: (target: GitTarget) => Promise<T>,
   ): Promise<T> {
     const { path } = repository
     const run = async () => work({ path, gitDir: await gitDirOf(repository) })
-    return this.#queue.run(client, run, signal).catch((error: unknown) => {
+    return this.#queue.run(address, run, signal).catch((error: unknown) => {
       throw error instanceof GitFailed ? unavailable(path, error) : error
     })
   }

@@ -1,6 +1,7 @@
 import { ServiceError } from '../errors.ts'
+import type { GitClient } from '../git/cached-reads.ts'
 import type { RefLists } from '../git/refs.ts'
-import type { Caller, Revisions } from '../git/revision.ts'
+import type { Revisions } from '../git/revision.ts'
 import type { ListedRepository } from '../store/repository-listing.ts'
 import type { Store } from '../store/store.ts'
 import { isFullId, isShortId } from '../util/commit-id.ts'
@@ -31,17 +32,17 @@ export async function resolveCommit(
   { refs, revisions, statuses }: Sources,
   repository: ListedRepository,
   text: string,
-  caller: Caller,
+  client: GitClient,
 ): Promise<Named> {
   const id = text.toLowerCase()
   if (isFullId(id, repository.objectFormat)) return { kind: 'commit', sha: id }
-  const { branches, tags } = await refs.list(repository, caller.client, caller.signal)
+  const { branches, tags } = await refs.list(repository, client)
   const listed = [...branches, ...tags].find(({ name }) => name === text)
-  const ofRef = listed?.sha ?? (await revisions.ofRef(repository, text, caller))
+  const ofRef = listed?.sha ?? (await revisions.ofRef(repository, text, client))
   if (ofRef !== undefined) return { kind: 'other name', sha: ofRef }
   if (isShortId(text, repository.objectFormat)) {
     const [inGit, reported] = await Promise.all([
-      revisions.withPrefix(repository, id, caller),
+      revisions.withPrefix(repository, id, client),
       statuses.commitsWithPrefix(repository.id, id, CANDIDATES + 1),
     ])
     const found = [...new Set([...inGit, ...reported])].sort()
