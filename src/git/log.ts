@@ -50,7 +50,16 @@ export class CommitLog {
    * before it, because git starts at the commits that the previous page ended with, not at the newest one.
    *
    * Where lines of history run in parallel, the next page starts from the next commit of each. If there are more than
-   * `MAX_STARTS`, commits that only the further ones lead to are left out.
+   * `MAX_STARTS`, commits that only the further ones lead to are left out. For example with two commits on a page:
+   *
+   * ```
+   *   F ─┬─ E ─── C ─┬─ A    F is a merge; `git log` prints F E D C B A
+   *      └─ D ─── B ─┘
+   *
+   *   from F          F E    after: E, and D, which was reached but not shown. C is left out: E leads to it
+   *   after E, D      D C    after: C, and B. git starts at E and D; E has been shown
+   *   after C, B      B A    after: null
+   * ```
    *
    * @param from the first commit, or `after` of the previous page. All are full ids of commits in the repository
    */

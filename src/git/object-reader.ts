@@ -15,7 +15,6 @@ export interface Question {
 }
 
 const STDERR_LENGTH = 2000
-const COMPACT_AFTER = 4096
 
 /**
  * A `git cat-file --batch-check` process, which answers questions in order.
@@ -28,8 +27,8 @@ export class ObjectReader {
   readonly #child: ChildProcess
   readonly #timeout: number
   readonly #onExit: () => void
+  /** Questions without an answer, in order. */
   #pending: Question[] = []
-  #answered = 0
   #line = ''
   #stderr = ''
   #exited = false
@@ -65,7 +64,7 @@ export class ObjectReader {
 
   /** Whether questions are unanswered. */
   get busy(): boolean {
-    return this.#answered < this.#pending.length
+    return this.#pending.length > 0
   }
 
   /** Asks all questions in one write. Each is either answered or lost, never both. */
@@ -97,23 +96,15 @@ export class ObjectReader {
     const text = this.#line + chunk
     let from = 0
     for (let to = text.indexOf('\n'); to !== -1; to = text.indexOf('\n', from)) {
-      const question = this.#pending[this.#answered]
+      const question = this.#pending.shift()
       if (question === undefined) {
         this.kill()
         return
       }
-      this.#answered += 1
       question.answered(readAnswer(question.sha, text, from, to))
       from = to + 1
     }
     this.#line = text.slice(from)
-    if (!this.busy) {
-      this.#pending = []
-      this.#answered = 0
-    } else if (this.#answered >= COMPACT_AFTER) {
-      this.#pending.splice(0, this.#answered)
-      this.#answered = 0
-    }
   }
 
   #exit(): void {
@@ -127,9 +118,8 @@ export class ObjectReader {
     if (this.#closed) return
     this.#closed = true
     this.#exit()
-    const unanswered = this.#pending.slice(this.#answered)
+    const unanswered = this.#pending
     this.#pending = []
-    this.#answered = 0
     const stderr = this.#stderr.trim()
     const first = unanswered[0]
     // In a partial clone git fails on an object that was omitted by the filter. Only that question is answered.

@@ -3,7 +3,7 @@ import type { Test } from 'tap'
 import type { components } from '../../generated/schema.ts'
 import { type AppOptions, buildApp } from '../../src/app.ts'
 import { createToken, hashToken, tokenPrefix } from '../../src/auth/token.ts'
-import { openCommitLookup } from '../../src/git/commit-lookup.ts'
+import { CommitLookup } from '../../src/git/commit-lookup.ts'
 import { createBareRepository } from '../../src/git/repository.ts'
 import type { Store, StoreOptions } from '../../src/store/store.ts'
 import { NO_LIMITS, type TokenLimits } from '../../src/store/token-limits.ts'
@@ -73,7 +73,7 @@ export async function startServer(
   { database = sqlite, ...options }: Partial<AppOptions> & { database?: TestDatabase } = {},
 ): Promise<TestServer> {
   const { store, options: storeOptions } = await openTestStore(t, database)
-  const lookup = openCommitLookup()
+  const lookup = new CommitLookup()
   const app = await buildApp({ store, lookup, verifyReplies: true, ...options })
   t.teardown(async () => {
     await app.close()
