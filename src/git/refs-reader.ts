@@ -83,8 +83,16 @@ export async function readRef(
   // Also lists refs in a folder of this name.
   const args = ['for-each-ref', '--count=1000', `--format=${FORMAT}`, ...names]
   await read(target, args, parser, timeout, signal)
-  const found = parser.records.filter((fields) => names.includes(fields[6] ?? '')).map(toRef)
-  return found.find((ref) => ref?.kind === 'branch') ?? found.find((ref) => ref !== null) ?? null
+  for (const refname of names) {
+    const fields = parser.records.find((record) => record[6] === refname)
+    if (fields === undefined) continue
+    const [object = '', , ...others] = fields
+    // git before 2.45 does not follow a tag of a tag here.
+    const peel = ['rev-parse', '--verify', '--quiet', '--end-of-options', `${object.trim()}^{commit}`]
+    const ref = toRef(fields) ?? toRef([await readLine(target, peel, timeout, signal), 'commit', ...others])
+    if (ref) return ref
+  }
+  return null
 }
 
 /** Returns whether a branch or tag may have this name: git-check-ref-format(1). */
@@ -112,20 +120,30 @@ async function read(
 
 /** Returns where HEAD is if that is no branch with commits among those that were read. */
 async function readHeadOf(
-  { gitDir }: GitTarget,
+  target: GitTarget,
   { timeout }: { timeout: number },
   signal: AbortSignal | undefined,
 ): Promise<Pick<Refs, 'defaultBranch' | 'head'>> {
-  const ask = (...args: string[]) =>
-    readGit(gitDir, args, { timeout, signal }).catch((error: unknown) => {
-      if (error instanceof GitFailed) return ''
-      throw error
-    })
-  const name = decodeLatin1(await ask('symbolic-ref', '--quiet', 'HEAD')).trim()
-  const sha = (await ask('rev-parse', '--verify', '--quiet', 'HEAD^{commit}')).trim()
+  const name = await readLine(target, ['symbolic-ref', '--quiet', 'HEAD'], timeout, signal)
+  const sha = await readLine(target, ['rev-parse', '--verify', '--quiet', 'HEAD^{commit}'], timeout, signal)
   return {
     defaultBranch: name.startsWith(HEADS) ? name.slice(HEADS.length) : null,
     head: isFullId(sha) ? sha : null,
+  }
+}
+
+/** Returns the line that git prints, or an empty one if git fails. */
+async function readLine(
+  { gitDir }: GitTarget,
+  args: readonly string[],
+  timeout: number,
+  signal: AbortSignal | undefined,
+): Promise<string> {
+  try {
+    return decodeLatin1(await readGit(gitDir, args, { timeout, signal })).trim()
+  } catch (error) {
+    if (error instanceof GitFailed) return ''
+    throw error
   }
 }
 

@@ -39,21 +39,23 @@ export class RefLists {
    * @param refs the answer of `list`
    * @param name anything a visitor may send; other arguments and errors as `list`
    */
-  async find(
-    repository: RepositoryFolder,
-    refs: Refs,
-    name: string,
-    { address, signal }: GitClient,
-  ): Promise<Ref | null> {
+  async find(repository: RepositoryFolder, refs: Refs, name: string, client: GitClient): Promise<Ref | null> {
     const named = (list: readonly Ref[], prefix: string) => list.find((ref) => prefix + ref.name === name)
     const listed =
       named(refs.branches, '') ??
       named(refs.tags, '') ??
       named(refs.branches, 'refs/heads/') ??
       named(refs.tags, 'refs/tags/')
-    if (listed || !refs.more) return listed ?? null
-    const gitDir = await gitDirOf(repository)
-    const target = { path: repository.path, gitDir }
+    return listed ?? (refs.more ? this.findUnlisted(repository, name, client) : null)
+  }
+
+  /** Finds a branch, or else a tag, of exactly this name, without the list. Arguments and errors as `find`. */
+  async findUnlisted(
+    repository: RepositoryFolder,
+    name: string,
+    { address, signal }: GitClient,
+  ): Promise<Ref | null> {
+    const target = { path: repository.path, gitDir: await gitDirOf(repository) }
     return this.#queue.run(address, () => readRef(target, name, this.#limits.timeout, signal), signal)
   }
 }

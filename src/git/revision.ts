@@ -8,7 +8,6 @@ import { gitDirOf } from './git-dir.ts'
 import { readDate } from './log-reader.ts'
 import type { LookupRepository } from './lookup-queue.ts'
 import { RecordParser } from './record-parser.ts'
-import { isRefName } from './refs-reader.ts'
 import { unavailable } from './repository-health.ts'
 import { GitFailed, type GitTarget, readGit, runGit } from './run-git.ts'
 
@@ -37,7 +36,6 @@ const FIELD_LENGTH = 16 * 1024
 const MAX_PARENTS = 16
 /** Maximum number of bytes read of git's output. */
 const OUTPUT_LENGTH = 256 * 1024
-const NOT_A_COMMIT = /Needed a single revision|expected commit type/
 /** Maximum number of cached commits. Most are below 1 KiB; none is much larger than `FIELD_LENGTH`. */
 const MAX_COMMITS = 500
 /** Milliseconds for which a commit is cached. Its parents change when the repository becomes less shallow. */
@@ -45,9 +43,9 @@ const MAX_AGE = 60_000
 
 /** The message is last: its end can be left out. */
 const FORMAT = ['%P', '%an', '%aI', '%B'].join('%x00')
+
 /**
- * Finds and describes single commits for pages. Names from visitors are compared with the names of refs; git never parses
- * them as revisions or options.
+ * Finds and describes single commits for pages.
  *
  * A few git processes run at a time, shared fairly between clients. Each has a deadline, and its output is limited.
  */
@@ -65,28 +63,11 @@ export class Revisions {
   }
 
   /**
-   * Returns the commit of the branch with exactly this name, or else of the tag; undefined if there is none. Follows
-   * annotated tags.
+   * Returns the ids of commits that begin with a prefix.
    *
+   * @param prefix a short id in lower case
    * @throws RepositoryUnavailable, QueueFull, or the signal's reason, as every method here
    */
-  async ofRef(repository: Repository, name: string, client: GitClient): Promise<string | undefined> {
-    if (!isRefName(name)) return undefined
-    return this.#run(repository, client, async ({ gitDir }) => {
-      for (const folder of ['heads', 'tags']) {
-        // Without `--verify`, git would also find refs whose name ends with this one.
-        const show = ['show-ref', '--verify', '--hash', '--', `refs/${folder}/${name}`]
-        const object = await readId(gitDir, show, / - not a valid ref/, client.signal)
-        if (object === undefined) continue
-        const peel = ['rev-parse', '--verify', '--end-of-options', `${object}^{commit}`]
-        const commit = await readId(gitDir, peel, NOT_A_COMMIT, client.signal)
-        if (commit !== undefined) return commit
-      }
-      return undefined
-    })
-  }
-
-  /** Returns the ids of commits that begin with `prefix`, a short id in lower case. */
   async withPrefix(repository: Repository, prefix: string, client: GitClient): Promise<string[]> {
     const text = await this.#run(repository, client, ({ gitDir }) =>
       readGit(gitDir, ['rev-parse', `--disambiguate=${prefix}`], { timeout: TIMEOUT, signal: client.signal }),
@@ -143,20 +124,5 @@ async function readCommit(target: GitTarget, sha: string, signal: AbortSignal): 
     body: rest.join('\n\n').trim(),
     // A character of several bytes may be cut.
     isCut: Buffer.byteLength(message) > FIELD_LENGTH - 4,
-  }
-}
-
-/** Returns the id that git prints, or undefined if git fails as expected. */
-async function readId(
-  gitDir: string,
-  args: readonly string[],
-  expected: RegExp,
-  signal: AbortSignal | undefined,
-): Promise<string | undefined> {
-  try {
-    return (await readGit(gitDir, args, { timeout: TIMEOUT, signal })).trim()
-  } catch (error) {
-    if (error instanceof GitFailed && expected.test(error.message)) return undefined
-    throw error
   }
 }

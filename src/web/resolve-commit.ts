@@ -38,8 +38,9 @@ export async function resolveCommit(
   if (isFullId(id, repository.objectFormat)) return { kind: 'commit', sha: id }
   const { branches, tags } = await refs.list(repository, client)
   const listed = [...branches, ...tags].find(({ name }) => name === text)
-  const ofRef = listed?.sha ?? (await revisions.ofRef(repository, text, client))
-  if (ofRef !== undefined) return { kind: 'other name', sha: ofRef }
+  // Tags of tags may not be listed.
+  const ref = listed ?? (await refs.findUnlisted(repository, text, client))
+  if (ref) return { kind: 'other name', sha: ref.sha }
   if (isShortId(text, repository.objectFormat)) {
     const [inGit, reported] = await Promise.all([
       revisions.withPrefix(repository, id, client),
