@@ -15,8 +15,11 @@ const REF_LENGTH = 1024
  * @param path absolute path of the git directory
  */
 export async function readHeadState(path: string): Promise<FilesState> {
-  // git replaces each of these files by a rename, so that no change depends on timestamps.
-  return { ...(await filesState(await headPaths(path))), settled: true }
+  const paths = await headPaths(path)
+  const state = await filesState(paths)
+  // git replaces each of these files by a rename, so no change depends on timestamps. But `HEAD` may name another ref by now.
+  const settled = (await headPaths(path)).join() === paths.join()
+  return { ...state, settled }
 }
 
 /**

@@ -58,7 +58,7 @@ const SETTINGS = {
   'maintenance.autoDetach': 'false',
 }
 /** Milliseconds in which git removes the received objects of a push whose input ended too early, before it is signalled. */
-const PATIENCE = 2_000
+const INPUT_GRACE = 2_000
 /** Milliseconds in which git removes its lock files after SIGTERM, before it is killed. */
 const GRACE = 5_000
 const HEAD_LENGTH = 8 * 1024
@@ -178,7 +178,7 @@ export class HttpBackend {
       this.#signal('SIGTERM')
       this.#killer = setTimeout(() => this.#signal('SIGKILL'), GRACE)
     }
-    if (this.#writes) this.#killer = setTimeout(terminate, PATIENCE)
+    if (this.#writes) this.#killer = setTimeout(terminate, INPUT_GRACE)
     else terminate()
   }
 
