@@ -92,7 +92,10 @@ export async function runGit(
   const either = signal === undefined ? deadline : AbortSignal.any([deadline, signal])
   const failure = await start(target.gitDir, args, output, either)
   signal?.throwIfAborted()
-  if (deadline.aborted) throw new GitTimeout(`git ${args[0]} did not answer in time for ${target.path}`)
+  if (deadline.aborted) {
+    const command = args.find((arg) => !arg.startsWith('-'))
+    throw new GitTimeout(`git ${command} did not answer in time for ${target.path}`)
+  }
   return failure
 }
 
