@@ -1,7 +1,7 @@
 import './runtime.ts'
 import { buildApp } from './app.ts'
 import { ConfigError, describeVariables, readConfig } from './config.ts'
-import { openCommitLookup } from './git/commit-lookup.ts'
+import { CommitLookup } from './git/commit-lookup.ts'
 import { checkGit, GitTooOld } from './git/git-version.ts'
 import { checkAccount } from './ops/account.ts'
 import { createLogger } from './ops/logger.ts'
@@ -56,7 +56,7 @@ async function serve(): Promise<void> {
       exposed,
       `Other accounts of this machine can open files of the server. Run: ${exposed.command}`,
     )
-  const lookup = openCommitLookup()
+  const lookup = new CommitLookup()
   const { host, port, budget, git, trustedProxies, publicUrl, metricsToken, stalledAfter } = config
   const limits = { budget, git, stalledAfter }
   const app = await buildApp({ store, lookup, logger, ...limits, trustedProxies, publicUrl, metricsToken })

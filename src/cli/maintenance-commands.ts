@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
-import { openCommitLookup } from '../git/commit-lookup.ts'
+import { CommitLookup } from '../git/commit-lookup.ts'
 import { checkGit } from '../git/git-version.ts'
 import { restoreBackup } from '../maintenance/backup/restore.ts'
 import { writeBackup } from '../maintenance/backup/write.ts'
@@ -64,7 +64,7 @@ or PostgreSQL. It does not contain the repositories: after this command, copy th
     .action(({ commits = false, prune = false }: { commits?: boolean; prune?: boolean }) =>
       withStore(async (store) => {
         await checkGit()
-        const lookup = openCommitLookup()
+        const lookup = new CommitLookup()
         const progress = showProgress()
         try {
           const { findings, pruned, damaged } = await checkAll(

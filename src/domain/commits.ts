@@ -1,8 +1,8 @@
 import { ServiceError } from '../errors.ts'
 import type { CommitLookup } from '../git/commit-lookup.ts'
-import { commitIdLength, type ObjectFormat } from '../git/repository.ts'
 import type { RepositoryAccess } from '../store/access.ts'
 import type { Store } from '../store/store.ts'
+import { commitIdLength, type ObjectFormat } from '../util/commit-id.ts'
 
 /**
  * Returns the id in lower case, as it is stored.

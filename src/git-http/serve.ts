@@ -118,12 +118,11 @@ export function createGitServer(
       const backend = new HttpBackend(
         { ...call, path, gitDir, umask, gate, mayMoveHead, observer },
         limits.timeout,
-        (end, complaint) => {
+        (end, stderr) => {
           leave()
           connection.removeEventListener('abort', stop)
           const { service } = call
-          if (complaint !== '')
-            request.log.info({ service, path, end, complaint }, 'git wrote to standard error')
+          if (stderr !== '') request.log.info({ service, path, end, stderr }, 'git wrote to standard error')
           return pusher && observer ? recorder.record(pusher, gitDir, observer.result()) : undefined
         },
       )

@@ -58,11 +58,11 @@ const SETTINGS = {
   'maintenance.autoDetach': 'false',
 }
 /** Milliseconds in which git removes the received objects of a push whose input ended too early, before it is signalled. */
-const PATIENCE = 2_000
+const INPUT_GRACE = 2_000
 /** Milliseconds in which git removes its lock files after SIGTERM, before it is killed. */
 const GRACE = 5_000
 const HEAD_LENGTH = 8 * 1024
-const COMPLAINT_LENGTH = 2000
+const STDERR_LENGTH = 2000
 /** Bytes of an answer that are buffered until the request is complete. */
 const BUFFERED = 64 * 1024
 
@@ -83,19 +83,19 @@ export class HttpBackend {
   readonly #writes: boolean
   readonly #timer: NodeJS.Timeout
   #killer: NodeJS.Timeout | undefined
-  #complaint = ''
+  #stderr = ''
   #hasBegun = false
   #closed = false
 
   /**
    * @param timeout milliseconds until all processes are stopped
-   * @param onClose called once, when all processes have ended; `complaint` is the end of git's standard error. The end of
+   * @param onClose called once, when all processes have ended; `stderr` is the end of git's standard error. The end of
    * the answer waits for it
    */
   constructor(
     call: BackendCall,
     timeout: number,
-    onClose: (end: string, complaint: string) => Promise<void> | undefined,
+    onClose: (end: string, stderr: string) => Promise<void> | undefined,
   ) {
     this.#path = call.path
     this.#writes = call.service === 'git-receive-pack' && call.step === 'rpc'
@@ -125,7 +125,7 @@ export class HttpBackend {
       this.#closed = true
       clearTimeout(this.#timer)
       clearTimeout(this.#killer)
-      const closed = onClose(end, this.#complaint.trim())
+      const closed = onClose(end, this.#stderr.trim())
       const reason = this.#unavailable(end)
       // If git has begun an answer and exited by itself, the answer is complete, even if it has not been read yet.
       if (isCut || !this.#hasBegun) this.#failed.reject(reason)
@@ -141,7 +141,7 @@ export class HttpBackend {
     child.on('close', (code, signal) => close(`git ended with ${signal ?? `code ${code}`}`, signal !== null))
     child.stdin?.on('error', () => {})
     child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
-      this.#complaint = (this.#complaint + chunk).slice(-COMPLAINT_LENGTH)
+      this.#stderr = (this.#stderr + chunk).slice(-STDERR_LENGTH)
     })
     if (child.stdout) this.#readHead(child.stdout, call.observer)
     const channel = child.stdio[HOOK_CHANNEL]
@@ -178,7 +178,7 @@ export class HttpBackend {
       this.#signal('SIGTERM')
       this.#killer = setTimeout(() => this.#signal('SIGKILL'), GRACE)
     }
-    if (this.#writes) this.#killer = setTimeout(terminate, PATIENCE)
+    if (this.#writes) this.#killer = setTimeout(terminate, INPUT_GRACE)
     else terminate()
   }
 
@@ -224,8 +224,8 @@ export class HttpBackend {
   }
 
   #unavailable(end: string): Error {
-    const complaint = this.#complaint.trim()
-    return unavailable(this.#path, complaint === '' ? end : `${end}: ${complaint}`)
+    const stderr = this.#stderr.trim()
+    return unavailable(this.#path, stderr === '' ? end : `${end}: ${stderr}`)
   }
 }
 

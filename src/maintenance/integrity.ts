@@ -1,10 +1,10 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { schemas } from '../../generated/schemas.ts'
-import { commitIdLength } from '../git/repository.ts'
 import { readDetails } from '../store/audit.ts'
 import type { Engine } from '../store/engine.ts'
 import { readPatterns } from '../store/patterns.ts'
 import type { Tables } from '../store/tables.ts'
+import { commitIdLength } from '../util/commit-id.ts'
 import { attempt, messageOf, readableRows } from './readable-rows.ts'
 import { countRows, keyedTables, type OnRows, type Row } from './rows.ts'
 

@@ -7,8 +7,7 @@ import { ServiceError } from '../errors.ts'
 import type { CommitLookup } from '../git/commit-lookup.ts'
 import type { RefLists } from '../git/refs.ts'
 import { RepositoryUnavailable } from '../git/repository.ts'
-import type { Caller, Revisions } from '../git/revision.ts'
-import { connectionSignal } from '../http/connection-signal.ts'
+import type { Revisions } from '../git/revision.ts'
 import { createEtag, matchesEtag } from '../http/etag.ts'
 import type { ListedRepository } from '../store/repository-listing.ts'
 import type { AppliedRule } from '../store/rules.ts'
@@ -17,7 +16,7 @@ import type { Store } from '../store/store.ts'
 import { nowInSeconds } from '../store/time.ts'
 import { candidatesView, commitView, liveRegion, tabTitle } from './commit-views.ts'
 import type { SendErrorPage } from './error-page.ts'
-import { repositoryFinder } from './find-repository.ts'
+import { gitClient, repositoryFinder } from './find-repository.ts'
 import { renderChunks } from './layout.ts'
 import type { PageScheduler } from './page-scheduler.ts'
 import { refQuery } from './ref-chooser.ts'
@@ -63,13 +62,8 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     if (name.split('/').includes('')) throw new ServiceError('path_unknown')
     const repository = await findRepository(request, reply)
     if (!repository) return reply
-    const caller = callerOf(request)
-    const found = await resolveCommit(
-      { commits, refs, revisions, statuses: store.statuses },
-      repository,
-      name,
-      caller,
-    )
+    const client = gitClient(request)
+    const found = await resolveCommit({ refs, revisions, statuses: store.statuses }, repository, name, client)
     if (found.kind === 'commit') return sendCommit(request, reply, repository, found.sha)
     if (found.kind === 'ambiguous') return sendCandidates(request, reply, repository, found)
     const query = request.url.includes('?') ? request.url.slice(request.url.indexOf('?')) : ''
@@ -146,10 +140,10 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
 
   /** Returns what git has of a commit. The statuses are shown even if its files cannot be opened. */
   async function describe(request: FastifyRequest, repository: ListedRepository, sha: string) {
-    const caller = callerOf(request)
+    const client = gitClient(request)
     try {
-      const details = await revisions.describe(repository, sha, caller)
-      const all = await refs.list(repository, caller.client, caller.signal)
+      const details = await revisions.describe(repository, sha, client)
+      const all = await refs.list(repository, client)
       const pointing = [...all.branches, ...all.tags].filter((ref) => ref.sha === sha)
       return { details, refs: pointing.map((ref) => ({ ...ref, query: refQuery(all, ref) })) }
     } catch (error) {
@@ -222,7 +216,3 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
 }
 
 const LIVE = html`<script src="/assets/live.js" defer></script>`
-
-function callerOf(request: FastifyRequest): Caller {
-  return { client: request.client.address, signal: connectionSignal(request.raw.socket) }
-}

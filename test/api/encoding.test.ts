@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { type Test, test } from 'tap'
 import { buildApp } from '../../src/app.ts'
-import { openCommitLookup } from '../../src/git/commit-lookup.ts'
+import { CommitLookup } from '../../src/git/commit-lookup.ts'
 import type { Engine } from '../../src/store/engine.ts'
 import { createStore } from '../../src/store/store.ts'
 import { openTestStore, sqlite } from '../helpers/databases.ts'
@@ -12,7 +12,7 @@ const SHA = 'a'.repeat(40)
 /** Starts a server that counts how often it makes the items of an answer from rows. */
 async function startCounting(t: Test) {
   const { store, options } = await openTestStore(t, sqlite)
-  const lookup = openCommitLookup()
+  const lookup = new CommitLookup()
   let made = 0
 
   /** Replaces the description of the first row by a getter, which is called whenever an item is made from the row. */

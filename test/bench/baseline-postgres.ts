@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { Pool, types } from 'pg'
 import { toCommitStatuses } from '../../src/api/handlers.ts'
 import { buildApp } from '../../src/app.ts'
-import { openCommitLookup } from '../../src/git/commit-lookup.ts'
+import { CommitLookup } from '../../src/git/commit-lookup.ts'
 import { newId } from '../../src/store/ids.ts'
 import type { Prepared } from '../../src/store/prepared.ts'
 import { createStore, openEngine } from '../../src/store/store.ts'
@@ -78,7 +78,7 @@ async function record(): Promise<{ read: Call[]; report: Call[] }> {
     },
     join(sample.dataDir, 'repositories'),
   )
-  const lookup = openCommitLookup()
+  const lookup = new CommitLookup()
   const app = await buildApp({ store, lookup })
   const of = async (method: 'GET' | 'POST', url: string, payload?: Body) => {
     recorded = []

@@ -63,10 +63,10 @@ export function compile(folder: string, more: string[] = []): string[] {
 export async function serve(t: Test, copy: string, budget = { limit: 1_000, window: 300 }) {
   const { buildApp } = await import(join(copy, 'src/app.ts'))
   const { openStore } = await import(join(copy, 'src/store/store.ts'))
-  const { openCommitLookup } = await import(join(copy, 'src/git/commit-lookup.ts'))
+  const { CommitLookup } = await import(join(copy, 'src/git/commit-lookup.ts'))
   const dataDir = await mkdtemp(join(copy, 'data-'))
   const store = await openStore({ dataDir })
-  const lookup = openCommitLookup()
+  const lookup = new CommitLookup()
   const app = await buildApp({ store, lookup, budget, verifyReplies: true, metricsToken: 'metrics' })
   t.teardown(async () => {
     await app.close()

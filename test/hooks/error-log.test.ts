@@ -1,7 +1,7 @@
 import { Writable } from 'node:stream'
 import t, { type Test } from 'tap'
 import { buildApp } from '../../src/app.ts'
-import { openCommitLookup } from '../../src/git/commit-lookup.ts'
+import { CommitLookup } from '../../src/git/commit-lookup.ts'
 import { createLogger } from '../../src/ops/logger.ts'
 import { StoreUnavailable } from '../../src/store/engine.ts'
 import { openTestStore, sqlite } from '../helpers/databases.ts'
@@ -16,7 +16,7 @@ async function open(t: Test, level: string) {
       done()
     },
   })
-  const app = await buildApp({ store, lookup: openCommitLookup(), logger: createLogger(level, destination) })
+  const app = await buildApp({ store, lookup: new CommitLookup(), logger: createLogger(level, destination) })
   t.teardown(() => app.close())
   return { store, app, lines }
 }

@@ -3,7 +3,7 @@ import { realpath } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import Sqlite from 'better-sqlite3'
 import t from 'tap'
-import { openCommitLookup } from '../../src/git/commit-lookup.ts'
+import { CommitLookup } from '../../src/git/commit-lookup.ts'
 import { createBareRepository } from '../../src/git/repository.ts'
 import { checkAll } from '../../src/maintenance/check.ts'
 import { openEngine, openStore, type Store } from '../../src/store/store.ts'
@@ -15,7 +15,7 @@ async function open(t: Parameters<TestDatabase['create']>[0], database: TestData
   const options = await database.create(t)
   const store = await openStore(options)
   const engine = await openEngine(options)
-  const lookup = openCommitLookup()
+  const lookup = new CommitLookup()
   t.teardown(async () => {
     await lookup.close()
     await engine.close()

@@ -4,7 +4,7 @@ import { setTimeout } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import t from 'tap'
 import { buildApp } from '../../src/app.ts'
-import { openCommitLookup } from '../../src/git/commit-lookup.ts'
+import { CommitLookup } from '../../src/git/commit-lookup.ts'
 import { openStore } from '../../src/store/store.ts'
 import {
   createPostgresDatabase,
@@ -17,7 +17,7 @@ import {
 for (const database of databases) {
   t.test(`${database.name}: answers /healthz and /readyz`, async (t) => {
     const { store } = await openTestStore(t, database)
-    const app = await buildApp({ store, lookup: openCommitLookup() })
+    const app = await buildApp({ store, lookup: new CommitLookup() })
     t.teardown(() => app.close())
     for (const [url, status] of Object.entries({ '/healthz': 'ok', '/readyz': 'ready' })) {
       // Credentials are ignored, so a mistyped one does not break probes.
@@ -33,7 +33,7 @@ for (const database of databases) {
 t.test('is healthy but not ready without its database', async (t) => {
   const url = await createPostgresDatabase(t)
   const store = await openStore({ dataDir: temporaryFolder(t), databaseUrl: url, poolSize: 2 })
-  const app = await buildApp({ store, lookup: openCommitLookup() })
+  const app = await buildApp({ store, lookup: new CommitLookup() })
   t.teardown(async () => {
     await app.close()
     await store.close()
@@ -61,7 +61,7 @@ t.test('is healthy but not ready without its database', async (t) => {
 
 t.test('is not ready without a git that supports core.fsync', async (t) => {
   const store = await openStore({ dataDir: temporaryFolder(t) })
-  const app = await buildApp({ store, lookup: openCommitLookup() })
+  const app = await buildApp({ store, lookup: new CommitLookup() })
   t.teardown(async () => {
     await app.close()
     await store.close()
@@ -85,7 +85,7 @@ t.test('is not ready without a git that supports core.fsync', async (t) => {
 t.test('is not ready while its folder of repositories cannot be written', async (t) => {
   const dataDir = temporaryFolder(t)
   const store = await openStore({ dataDir })
-  const app = await buildApp({ store, lookup: openCommitLookup() })
+  const app = await buildApp({ store, lookup: new CommitLookup() })
   t.teardown(async () => {
     await app.close()
     await store.close()

@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import Sqlite from 'better-sqlite3'
 import { buildApp } from '../../../src/app.ts'
 import { createToken, hashToken, tokenPrefix } from '../../../src/auth/token.ts'
-import { openCommitLookup } from '../../../src/git/commit-lookup.ts'
+import { CommitLookup } from '../../../src/git/commit-lookup.ts'
 import { gitEnvironment } from '../../../src/git/environment.ts'
 import { restoreBackup } from '../../../src/maintenance/backup/restore.ts'
 import { checkIntegrity } from '../../../src/maintenance/integrity.ts'
@@ -206,7 +206,7 @@ async function restore(file: string, dataDir: string): Promise<Set<unknown>> {
 
 /** Pushes to `main` of repositories and reports on it. */
 async function use(disk: string, store: Store, repositories: readonly Repository[]): Promise<void> {
-  const lookup = openCommitLookup()
+  const lookup = new CommitLookup()
   // The replay itself blocks the event loop, which is no reason to refuse requests.
   const app = await buildApp({ store, lookup, maxEventLoopDelay: 60_000 })
   try {
