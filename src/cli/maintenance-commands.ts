@@ -28,7 +28,8 @@ export function addMaintenanceCommands(program: Command, withStore: WithStore): 
       'after',
       `
 The backup is a snapshot of users, repositories, access, tokens (as hashes), the audit log and statuses. You can restore it into SQLite
-or PostgreSQL. It does not contain the repositories: after this command, copy their folders below DATA_DIR.`,
+or PostgreSQL. It does not contain the repositories: mirror those below DATA_DIR after this command, as the operator's
+guide shows.`,
     )
     .action((file: string) =>
       withStore(async (store) => {
