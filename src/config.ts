@@ -184,7 +184,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
     host: env.HOST,
     port: env.PORT,
     dataDir: resolve(env.DATA_DIR),
-    databaseUrl: readDatabaseUrl('DATABASE_URL', env.DATABASE_URL),
+    databaseUrl: readDatabaseUrl(env.DATABASE_URL),
     poolSize: env.DATABASE_POOL,
     maxContexts: env.MAX_CONTEXTS,
     stalledAfter: readDuration('STALLED_AFTER', env.STALLED_AFTER) / 1000,
@@ -237,15 +237,11 @@ function explain(message: string): string {
     .replaceAll('env/', '')
 }
 
-/**
- * Returns the URL of a PostgreSQL database, or null where `text` is empty.
- *
- * @throws ConfigError naming the variable; never with its value, which may hold a password
- */
-export function readDatabaseUrl(variable: string, text: string | undefined): string | null {
-  if (!text) return null
+/** Returns null where `text` is empty. @throws ConfigError without the value, which may hold a password */
+function readDatabaseUrl(text: string): string | null {
+  if (text === '') return null
   if (isDatabaseUrl(text)) return text
-  throw new ConfigError(`${variable} must be a URL such as postgres://user:password@host:5432/database`)
+  throw new ConfigError('DATABASE_URL must be a URL such as postgres://user:password@host:5432/database')
 }
 
 function isDatabaseUrl(text: string): boolean {

@@ -72,7 +72,7 @@ guide shows.`,
             store,
             lookup,
             { commits, prune },
-            (what, done, total) => progress(`check ${what}`, done, total),
+            (done, total) => progress('check repositories', done, total),
           )
           for (const finding of pruned) print(`removed: ${finding}`)
           for (const finding of findings) print(finding)

@@ -11,24 +11,14 @@ export type WithStore = (
   options?: { create: boolean },
 ) => Promise<void>
 
-/** What commands get from the program that they belong to. */
-export interface Settings {
-  environment: NodeJS.ProcessEnv
-  config: Config
-}
-
-/** Reads the settings from the environment and `--env-file`, and makes sure that this account may use the data directory. */
-export async function readSettings(program: Command, environment: NodeJS.ProcessEnv): Promise<Settings> {
-  const all = readEnvironment(program.opts<{ envFile?: string }>().envFile, environment)
-  const config = readConfig(all)
-  checkAccount(config.dataDir, 'commit-status-admin …')
-  return { environment: all, config }
-}
-
-/** Returns what runs the work of a command. */
-export function withStoreOf(settings: () => Promise<Settings>): WithStore {
+/**
+ * Returns what runs the work of a command. It reads the settings from the environment and `--env-file`, and makes sure that this
+ * account may use the data directory.
+ */
+export function withStoreOf(program: Command, environment: NodeJS.ProcessEnv): WithStore {
   return async (work, { create } = { create: false }) => {
-    const { config } = await settings()
+    const config = readConfig(readEnvironment(program.opts<{ envFile?: string }>().envFile, environment))
+    checkAccount(config.dataDir, 'commit-status-admin …')
     const store = await openStore({ ...config, statementTimeout: false, create })
     try {
       // Not before the database is open: a folder that is not the server's must keep its modes.

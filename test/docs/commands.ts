@@ -53,6 +53,7 @@ const OTHERS: Record<string, string[]> = {
   npm: ['--global', '--no-save', '--silent'],
   npx: ['--no', '--package'],
   psql: ['--file', '--no-psqlrc', '--set'],
+  sed: ['--in-place'],
   systemctl: ['--now'],
   useradd: ['--home-dir', '--shell', '--system'],
 }

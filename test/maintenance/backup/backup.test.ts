@@ -5,7 +5,7 @@ import { gunzipSync, gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { restoreBackup } from '../../../src/maintenance/backup/restore.ts'
 import { writeBackup } from '../../../src/maintenance/backup/write.ts'
-import { checkIntegrity } from '../../../src/maintenance/integrity.ts'
+import { findOrphans } from '../../../src/maintenance/orphans.ts'
 import { ADMINISTRATOR, recordEvent } from '../../../src/store/audit.ts'
 import { openStore, type Store } from '../../../src/store/store.ts'
 import { databases, openTestStore, sqlite, temporaryFolder } from '../../helpers/databases.ts'
@@ -14,6 +14,7 @@ import { startProcess } from '../../helpers/process.ts'
 import { BROWSER, insertSession } from '../../helpers/sessions.ts'
 
 const SHA = 'a'.repeat(40)
+const LAST_CONTEXT = '\u{10FFFF} "\\\n\t\u0001'
 const quiet = () => {}
 
 function report(store: Store, repositoryId: number, fields: object = {}) {
@@ -69,6 +70,7 @@ async function fill(store: Store): Promise<number> {
   const description = 'line\u2028separator \u2029 \r\n "quoted" \\ 🚀 e\u0301 \ufeff'
   await report(store, id, { context: '🚀', description, targetUrl: 'https://example.org/' })
   const { token: reporter } = await store.access.look(null, 'h1', 'alice', 'rocket')
+  await report(store, id, { context: LAST_CONTEXT, state: 'pending', description: '' })
   await report(store, id, { context: 'empty', description: '', reporterId: reporter?.reporterId })
   // Makes the highest id that was given out one of a deleted row.
   await create('deleted')
@@ -88,7 +90,8 @@ async function contentOf(store: Store) {
   const rules = await Promise.all(repositories.map(({ id }) => store.rules.list(id)))
   const access = await store.access.look(null, 'h1', 'alice', 'rocket')
   return {
-    users,
+    users: await Promise.all(users.map(({ name }) => store.users.find(name))),
+    collaborators: await store.repositories.access('alice', 'rocket'),
     repositories,
     tokens,
     statuses,
@@ -117,8 +120,8 @@ for (const from of databases) {
       const { store: restored } = await openTestStore(t, to)
       await restoreBackup(restored.engine, file, quiet)
       t.same(await contentOf(restored), await contentOf(store))
-      t.equal((await restored.statuses.list(repositoryId, SHA)).length, 636)
-      t.same(await checkIntegrity(restored.engine, quiet), { findings: [], damaged: false })
+      t.equal((await restored.statuses.list(repositoryId, SHA)).length, 637)
+      t.same(await findOrphans(restored.engine), [])
       t.equal(await restored.sessions.use('session', BROWSER), undefined, 'without sessions')
       t.equal(await restored.failures.find('192.0.2.1'), null, 'without failures')
 
@@ -205,6 +208,7 @@ t.test('a backup of a version without reporters gives the tokens theirs', async 
         ['context 99', null, null],
         ['empty', 'Alice', 'CI'],
         ['🚀', null, null],
+        [LAST_CONTEXT, null, null],
       ],
       database.name,
     )
