@@ -1,17 +1,16 @@
 import { createHash } from 'node:crypto'
-import { createWriteStream } from 'node:fs'
-import { rm } from 'node:fs/promises'
+import { open, rm, stat } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
 import type { Kysely } from 'kysely'
 import type { Engine } from '../../store/engine.ts'
 import { appliedMigrations } from '../../store/migrations.ts'
+import { RuleViolation } from '../../store/rule-violation.ts'
 import type { Tables } from '../../store/tables.ts'
 import { formatTime, nowInSeconds } from '../../store/time.ts'
 import { renameDurably } from '../../util/durable.ts'
 import { countRows, keyedTables, type OnRows, readBatches } from '../rows.ts'
-import { draftOf, removeAbandonedDrafts } from './draft.ts'
 import { type BackupEnd, type BackupHeader, type BackupRows, FORMAT, VERSION } from './format.ts'
 
 /** Rows of one query and one line. */
@@ -25,29 +24,36 @@ export const durableTables = keyedTables.filter(({ name }) => !TRANSIENT.include
 
 /**
  * Writes a snapshot of the durable tables to a file. Readers and writers are not blocked. The file replaces an earlier
- * one once it is complete and on disk, and only its owner may read it. Removes the drafts that killed backups to the same
- * file left behind.
+ * one once it is complete and on disk, and only its owner may read it. Until then it is `FILE.part`, which replaces what a
+ * killed backup left there.
  *
- * @throws the system error if the file cannot be written; StoreUnavailable
+ * @throws the system error if the file cannot be written; RuleViolation if another backup to it began meanwhile;
+ * StoreUnavailable
  */
 export async function writeBackup(engine: Engine, file: string, onRows: OnRows): Promise<void> {
-  await removeAbandonedDrafts(file)
-  const draft = draftOf(file)
+  const draft = `${file}.part`
+  await rm(draft, { force: true })
+  const handle = await open(draft, 'wx', 0o600)
+  const { ino } = await handle.stat()
+  const isReplaced = async () => (await stat(draft).catch(() => null))?.ino !== ino
   try {
     await engine.kysely
       .transaction()
       .setIsolationLevel('repeatable read')
       .setAccessMode('read only')
       .execute((db) =>
-        pipeline(
-          Readable.from(linesOf(engine, db, onRows)),
-          createGzip(),
-          createWriteStream(draft, { flags: 'wx', mode: 0o600, flush: true }),
+        pipeline(Readable.from(linesOf(engine, db, onRows)), createGzip(), (chunks) =>
+          handle.writeFile(chunks),
         ),
       )
+    await handle.sync()
+    if (await isReplaced()) throw new RuleViolation(`another backup to ${file} began meanwhile`)
     await renameDurably(draft, file)
+  } catch (error) {
+    if (!(await isReplaced())) await rm(draft, { force: true })
+    throw error
   } finally {
-    await rm(draft, { force: true })
+    await handle.close()
   }
 }
 
