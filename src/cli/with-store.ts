@@ -1,9 +1,9 @@
 import type { Command } from 'commander'
 import { type Config, readConfig } from '../config.ts'
-import { checkAccount } from '../ops/account.ts'
+import { checkAccount, commandToClose } from '../ops/data-directory.ts'
 import { openStore, type Store } from '../store/store.ts'
 import { readEnvironment } from './environment-file.ts'
-import { warnOfExposed } from './exposed-warning.ts'
+import { say } from './output.ts'
 
 /** Runs `work` on the database that the settings name, and closes it. Without `create`, the database must exist. */
 export type WithStore = (
@@ -22,7 +22,8 @@ export function withStoreOf(program: Command, environment: NodeJS.ProcessEnv): W
     const store = await openStore({ ...config, statementTimeout: false, create })
     try {
       // Not before the database is open: a folder that is not the server's must keep its modes.
-      await warnOfExposed(config.dataDir)
+      const command = commandToClose(config.dataDir)
+      if (command) say(`warning: other accounts of this machine can open DATA_DIR. Run: ${command}`)
       await work(store, config)
     } finally {
       await store.close()

@@ -13,7 +13,7 @@ import {
 import { join } from 'node:path'
 import Sqlite from 'better-sqlite3'
 import t from 'tap'
-import { checkAccount } from '../../src/ops/account.ts'
+import { checkAccount } from '../../src/ops/data-directory.ts'
 import { openStore } from '../../src/store/store.ts'
 import { runCli } from '../helpers/cli.ts'
 import { createPostgresDatabase, temporaryFolder } from '../helpers/databases.ts'
