@@ -3,24 +3,20 @@ import { open, rm, stat } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
-import type { Kysely } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import type { Engine } from '../../store/engine.ts'
 import { appliedMigrations } from '../../store/migrations.ts'
 import { RuleViolation } from '../../store/rule-violation.ts'
 import type { Tables } from '../../store/tables.ts'
 import { formatTime, nowInSeconds } from '../../store/time.ts'
 import { renameDurably } from '../../util/durable.ts'
-import { countRows, keyedTables, type OnRows, readBatches } from '../rows.ts'
 import { type BackupEnd, type BackupHeader, type BackupRows, FORMAT, VERSION } from './format.ts'
+import { type DurableTable, durableTables, type OnRows } from './tables.ts'
 
 /** Rows of one query and one line. */
 const BATCH = 500
 
-/** Tables that are not backed up: users sign in again, and failure budgets start again. */
-const TRANSIENT = ['sessions', 'auth_failures']
-
-/** The tables of a backup, in the order of `keyedTables`. */
-export const durableTables = keyedTables.filter(({ name }) => !TRANSIENT.includes(name))
+type Row = Record<string, string | number | null>
 
 /**
  * Writes a snapshot of the durable tables to a file. Readers and writers are not blocked. The file replaces an earlier
@@ -74,7 +70,7 @@ async function* linesOf(engine: Engine, db: Kysely<Tables>, onRows: OnRows): Asy
   for (const table of durableTables) {
     const total = await countRows(db, table)
     let done = 0
-    for await (const rows of readBatches(db, table, BATCH)) {
+    for await (const rows of readBatches(db, table)) {
       const columns = Object.keys(rows[0] ?? {})
       const values = rows.map((row) => columns.map((name) => row[name] ?? null))
       yield line({ table: table.name, columns, rows: values })
@@ -85,4 +81,22 @@ async function* linesOf(engine: Engine, db: Kysely<Tables>, onRows: OnRows): Asy
     if (table.numbered) end.last_ids[table.name] = await engine.lastId(db, table.name)
   }
   yield `${JSON.stringify({ ...end, sha256: hash.digest('hex') })}\n`
+}
+
+/** Yields all rows of a table in batches, in key order. */
+async function* readBatches(db: Kysely<Tables>, { name, key }: DurableTable): AsyncGenerator<Row[]> {
+  const columns = sql.join(key.map((column) => sql.ref(column)))
+  for (let after = sql`true`; ; ) {
+    const { rows }: { rows: Row[] } = await sql<Row>`select * from ${sql.table(name)}
+      where ${after} order by ${columns} limit ${BATCH}`.execute(db)
+    const last = rows.at(-1)
+    if (!last) return
+    yield rows
+    after = sql`(${columns}) > (${sql.join(key.map((column) => last[column]))})`
+  }
+}
+
+async function countRows(db: Kysely<Tables>, { name }: DurableTable): Promise<number> {
+  const { rows } = await sql<{ rows: number }>`select count(*) as rows from ${sql.table(name)}`.execute(db)
+  return rows[0]?.rows ?? 0
 }
