@@ -3,6 +3,7 @@ import { version } from '../runtime.ts'
 import { addAuditCommands } from './audit-commands.ts'
 import { addBlockedCommands } from './blocked-commands.ts'
 import { addMaintenanceCommands } from './maintenance-commands.ts'
+import { say } from './output.ts'
 import { addRepositoryCommands } from './repository-commands.ts'
 import { addRuleCommands } from './rule-commands.ts'
 import { addStatusCommands } from './status-commands.ts'
@@ -38,13 +39,6 @@ export function createProgram(environment: NodeJS.ProcessEnv): Command {
   program
     .command('migrate')
     .description('create the database, or bring its schema up to date; the server does both when it starts')
-    .action(() =>
-      withStore(
-        async () => {
-          process.stderr.write('The schema is up to date.\n')
-        },
-        { create: true },
-      ),
-    )
+    .action(() => withStore(async () => say('The schema is up to date.'), { create: true }))
   return program
 }

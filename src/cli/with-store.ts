@@ -1,8 +1,10 @@
+import { readFileSync } from 'node:fs'
+import { parseEnv } from 'node:util'
 import type { Command } from 'commander'
 import { type Config, readConfig } from '../config.ts'
 import { checkAccount, commandToClose } from '../ops/data-directory.ts'
 import { openStore, type Store } from '../store/store.ts'
-import { readEnvironment } from './environment-file.ts'
+import { callerPath, UsageError } from './arguments.ts'
 import { say } from './output.ts'
 
 /** Runs `work` on the database that the settings name, and closes it. Without `create`, the database must exist. */
@@ -28,5 +30,20 @@ export function withStoreOf(program: Command, environment: NodeJS.ProcessEnv): W
     } finally {
       await store.close()
     }
+  }
+}
+
+/**
+ * Returns the environment with the variables of a file like systemd's `EnvironmentFile`. As with Node's `--env-file`, a
+ * variable that is set already keeps its value.
+ *
+ * @throws UsageError when the file cannot be read
+ */
+function readEnvironment(file: string | undefined, environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  if (file === undefined) return environment
+  try {
+    return { ...parseEnv(readFileSync(callerPath(file), 'utf8')), ...environment }
+  } catch (error) {
+    throw new UsageError(`--env-file: ${error instanceof Error ? error.message : error}`)
   }
 }
