@@ -3,8 +3,8 @@ import { fullCommitId } from '../domain/commits.ts'
 import type { ReportedStatus } from '../store/statuses.ts'
 import type { Store } from '../store/store.ts'
 import { formatTime } from '../store/time.ts'
+import { findRepository } from './arguments.ts'
 import { printList } from './output.ts'
-import { splitFullName } from './repository-commands.ts'
 import type { WithStore } from './with-store.ts'
 
 /** Statuses of one query. */
@@ -58,8 +58,7 @@ interface Commit {
 }
 
 async function findCommit(store: Store, fullName: string, sha: string): Promise<Commit> {
-  const { owner, name } = splitFullName(fullName)
-  const { id, object_format } = await store.repositories.get(owner, name)
+  const { id, object_format } = await findRepository(store, fullName)
   return { repositoryId: id, sha: fullCommitId(object_format, sha) }
 }
 

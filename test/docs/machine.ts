@@ -85,7 +85,7 @@ export async function createMachine(t: Test): Promise<Machine> {
     ['/var/backups/commit-status', join(folder, 'backups')],
     ['/var/tmp/commit-status-drill', join(folder, 'drill')],
     ['/etc/commit-status.env', join(folder, 'commit-status.env')],
-    ['/usr/local/bin/', ''],
+    ['/usr/local/bin/', join(bin, '/')],
     ['127.0.0.1:3000', `127.0.0.1:${port}`],
   ]
   t.teardown(() => run(join(bin, 'service'), ['stop'], { env }))
@@ -96,8 +96,8 @@ export async function createMachine(t: Test): Promise<Machine> {
     localize: (text) => paths.reduce((result, [from, to]) => result.replaceAll(from, to), text),
     async sh(lines) {
       // A function that one block defines is used in those after it.
-      functions += (lines.match(/^\w+\(\) \{.*\}$/gm) ?? []).join('\n')
-      const script = `set -a\n${functions}\n${lines}`
+      functions += (lines.match(/^\w+\(\) \{.*\}\n/gm) ?? []).join('')
+      const script = `set -a\n${functions}${lines}`
       const shell = spawn('bash', ['-euo', 'pipefail', '-c', script], {
         cwd: folder,
         env,

@@ -9,7 +9,7 @@ import { createToken, hashToken, tokenPrefix } from '../../../src/auth/token.ts'
 import { CommitLookup } from '../../../src/git/commit-lookup.ts'
 import { gitEnvironment } from '../../../src/git/environment.ts'
 import { restoreBackup } from '../../../src/maintenance/backup/restore.ts'
-import { checkIntegrity } from '../../../src/maintenance/integrity.ts'
+import { findOrphans } from '../../../src/maintenance/orphans.ts'
 import type { Repository } from '../../../src/store/repositories.ts'
 import { openStore, type Store } from '../../../src/store/store.ts'
 import { basic, commit, git } from '../../git-http/client.ts'
@@ -56,10 +56,7 @@ export class Verifier {
       const store = await openStore({ dataDir })
       try {
         moveImports(dataDir, this.#recorded, disk)
-        problems.push(
-          ...((await store.engine.checkFiles?.()) ?? []),
-          ...(await checkIntegrity(store.engine, quiet)).findings,
-        )
+        problems.push(...((await store.engine.checkFiles?.()) ?? []), ...(await findOrphans(store.engine)))
         await checkRows(store, promised, problems)
         const fresh: Repository[] = []
         for (const repository of await store.repositories.list()) {
