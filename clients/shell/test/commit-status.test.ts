@@ -173,66 +173,62 @@ for (const { name, program, start, run } of shells) {
     t.notMatch(`${refused.stderr}${strict.stderr}`, service.token)
   })
 
-  t.test(
-    `${name}: repository and commit from CI systems and the checkout`,
-    { buffered: true },
-    async (t) => {
-      const service = await first.again()
-      const { sha } = service.commit
-      const systems: Record<string, Record<string, string>> = {
-        github: { GITHUB_REPOSITORY: 'acme/rocket', GITHUB_SHA: sha },
-        gitlab: {
-          CI_PROJECT_PATH: 'acme/rocket',
-          CI_COMMIT_SHA: sha,
-          CI_JOB_URL: 'https://ci.example.org/1',
-        },
-        subgroup: { COMMIT_STATUS_REPO: 'acme/rocket', CI_PROJECT_PATH: 'acme/x/rocket', CI_COMMIT_SHA: sha },
-        jenkins: {
-          GIT_URL: 'git@host:acme/rocket.git',
-          GIT_COMMIT: sha,
-          BUILD_URL: 'https://ci.example.org/1',
-        },
-        woodpecker: { CI_REPO: 'acme/rocket', CI_COMMIT_SHA: sha },
-        drone: { DRONE_REPO: 'acme/rocket', DRONE_COMMIT_SHA: sha },
-        buildkite: { BUILDKITE_REPO: 'ssh://git@host/acme/rocket', BUILDKITE_COMMIT: sha },
-        azure: {
-          BUILD_REPOSITORY_URI: 'https://x@dev.azure.com/x/acme/_git/rocket',
-          BUILD_SOURCEVERSION: sha,
-        },
-      }
-      for (const [name, env] of Object.entries(systems)) {
-        const args = ['report', '--state', 'success', '--context', name]
-        t.match(await start(t, service, args, { env }).finished, { code: 0, stderr: '' }, name)
-      }
-      const folder = realpathSync(mkdtempSync(join(tmpdir(), 'shell-')))
-      t.teardown(() => rmSync(folder, { recursive: true, force: true }))
-      git(folder, 'clone', '--quiet', service.path, 'checkout')
-      const checkout = join(folder, 'checkout')
-      git(checkout, 'remote', 'set-url', 'origin', 'https://user:secret@git.example.org/acme/rocket.git')
-      git(checkout, 'checkout', '--quiet', '--detach', sha)
-      const found = await start(t, service, ['report', '--state', 'success'], { cwd: checkout }).finished
-      t.match(found, { code: 0, stdout: `acme/rocket ${sha} default success\n` })
-      const identity = ['-c', 'user.name=a', '-c', 'user.email=a@example.org']
-      const commit = (...args: string[]) => git(checkout, ...identity, ...args, '--quiet')
-      commit('commit', '--allow-empty', '-m', 'reviewed')
-      git(checkout, 'push', '--quiet', service.path, `HEAD:refs/heads/${name.split(' ')[0]}`)
-      const reviewed = git(checkout, 'rev-parse', 'HEAD')
-      git(checkout, 'checkout', '--quiet', sha)
-      commit('merge', '--no-ff', '-m', 'merge', reviewed)
-      const env = {
-        GITHUB_EVENT_NAME: 'pull_request',
-        GITHUB_REPOSITORY: 'acme/rocket',
-        GITHUB_SHA: git(checkout, 'rev-parse', 'HEAD'),
-      }
-      const pull = await start(t, service, ['report', '--state', 'success'], { cwd: checkout, env }).finished
-      t.match(pull, { code: 0, stdout: `acme/rocket ${reviewed} default success\n` })
-      git(checkout, 'checkout', '--quiet', reviewed)
-      const head = { ...env, GITHUB_SHA: 'f'.repeat(40) }
-      const checkedOut = await start(t, service, ['report', '--state', 'success'], {
-        cwd: checkout,
-        env: head,
-      }).finished
-      t.match(checkedOut, { code: 0, stdout: `acme/rocket ${reviewed} default success\n` })
-    },
-  )
+  t.test(`${name}: repository and commit from CI systems and the checkout`, { buffered: true }, async (t) => {
+    const service = await first.again()
+    const { sha } = service.commit
+    const systems: Record<string, Record<string, string>> = {
+      github: { GITHUB_REPOSITORY: 'acme/rocket', GITHUB_SHA: sha },
+      gitlab: {
+        CI_PROJECT_PATH: 'acme/rocket',
+        CI_COMMIT_SHA: sha,
+        CI_JOB_URL: 'https://ci.example.org/1',
+      },
+      subgroup: { COMMIT_STATUS_REPO: 'acme/rocket', CI_PROJECT_PATH: 'acme/x/rocket', CI_COMMIT_SHA: sha },
+      jenkins: {
+        GIT_URL: 'git@host:acme/rocket.git',
+        GIT_COMMIT: sha,
+        BUILD_URL: 'https://ci.example.org/1',
+      },
+      woodpecker: { CI_REPO: 'acme/rocket', CI_COMMIT_SHA: sha },
+      drone: { DRONE_REPO: 'acme/rocket', DRONE_COMMIT_SHA: sha },
+      buildkite: { BUILDKITE_REPO: 'ssh://git@host/acme/rocket', BUILDKITE_COMMIT: sha },
+      azure: {
+        BUILD_REPOSITORY_URI: 'https://x@dev.azure.com/x/acme/_git/rocket',
+        BUILD_SOURCEVERSION: sha,
+      },
+    }
+    for (const [name, env] of Object.entries(systems)) {
+      const args = ['report', '--state', 'success', '--context', name]
+      t.match(await start(t, service, args, { env }).finished, { code: 0, stderr: '' }, name)
+    }
+    const folder = realpathSync(mkdtempSync(join(tmpdir(), 'shell-')))
+    t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+    git(folder, 'clone', '--quiet', service.path, 'checkout')
+    const checkout = join(folder, 'checkout')
+    git(checkout, 'remote', 'set-url', 'origin', 'https://user:secret@git.example.org/acme/rocket.git')
+    git(checkout, 'checkout', '--quiet', '--detach', sha)
+    const found = await start(t, service, ['report', '--state', 'success'], { cwd: checkout }).finished
+    t.match(found, { code: 0, stdout: `acme/rocket ${sha} default success\n` })
+    const identity = ['-c', 'user.name=a', '-c', 'user.email=a@example.org']
+    const commit = (...args: string[]) => git(checkout, ...identity, ...args, '--quiet')
+    commit('commit', '--allow-empty', '-m', 'reviewed')
+    git(checkout, 'push', '--quiet', service.path, `HEAD:refs/heads/${name.split(' ')[0]}`)
+    const reviewed = git(checkout, 'rev-parse', 'HEAD')
+    git(checkout, 'checkout', '--quiet', sha)
+    commit('merge', '--no-ff', '-m', 'merge', reviewed)
+    const env = {
+      GITHUB_EVENT_NAME: 'pull_request',
+      GITHUB_REPOSITORY: 'acme/rocket',
+      GITHUB_SHA: git(checkout, 'rev-parse', 'HEAD'),
+    }
+    const pull = await start(t, service, ['report', '--state', 'success'], { cwd: checkout, env }).finished
+    t.match(pull, { code: 0, stdout: `acme/rocket ${reviewed} default success\n` })
+    git(checkout, 'checkout', '--quiet', reviewed)
+    const head = { ...env, GITHUB_SHA: 'f'.repeat(40) }
+    const checkedOut = await start(t, service, ['report', '--state', 'success'], {
+      cwd: checkout,
+      env: head,
+    }).finished
+    t.match(checkedOut, { code: 0, stdout: `acme/rocket ${reviewed} default success\n` })
+  })
 }
