@@ -13,6 +13,9 @@ import type { StatusState } from '../store/tables.ts'
 import { formatTime } from '../store/time.ts'
 import { matchesPattern } from '../util/pattern.ts'
 
+/** Contexts that one verdict lists, under all of its patterns together: ten times as many as a commit has. */
+const MAX_LISTED = 10_000
+
 /** Called after each stored report. */
 export type OnReported = (state: StatusState) => void
 
@@ -59,7 +62,14 @@ export function createHandlers(store: Store, lookup: CommitLookup, onReported: O
       const rows = await statusesOf(repository, params.sha)
       const { require = [], branch } = query
       const ruled = branch === undefined ? [] : await rules.requiredPatterns(repository.id, branch)
-      return { status: 200, body: await verdictOf(rows, [...new Set([...require, ...ruled])]) }
+      const body = await verdictOf(rows, [...new Set([...require, ...ruled])])
+      const listed = body.required.reduce((sum, { contexts }) => sum + contexts.length, 0)
+      if (listed > MAX_LISTED)
+        throw new ServiceError(
+          'field_invalid',
+          `require: all patterns together match ${listed} contexts; at most ${MAX_LISTED} are allowed`,
+        )
+      return { status: 200, body }
     },
   }
 }

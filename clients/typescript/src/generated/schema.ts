@@ -498,7 +498,8 @@ export interface operations {
             query?: {
                 /**
                  * @description Patterns of required contexts, one for each repetition of the parameter: `?require=ci/*&require=lint`. `*` stands
-                 *     for any characters, `/` included; a pattern matches the whole context. A comma is part of the pattern.
+                 *     for any characters, `/` included; a pattern matches the whole context. A comma is part of the pattern. All
+                 *     patterns together may match at most 10,000 contexts, each counted once for every pattern.
                  * @example [
                  *       "ci/*",
                  *       "lint"
