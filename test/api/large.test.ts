@@ -48,7 +48,7 @@ for (const database of databases) {
     t.ok(stretch < MOST, `${stretch} ms`)
   })
 
-  t.test(`${database.name}: a client that disconnects while it waits is no error`, async (t) => {
+  t.test(`${database.name}: a client that disconnects before its answer has ended is no error`, async (t) => {
     const lines: string[] = []
     const destination = new Writable({
       write(chunk, _encoding, done) {
@@ -57,10 +57,10 @@ for (const database of databases) {
       },
     })
     const { server, id, sha, read } = await setUp(t, database, { logger: createLogger('warn', destination) })
-    await fillCommit(server.options, { repositoryId: id, sha, kind: 'emoji' })
+    await fillCommit(server.options, { repositoryId: id, sha, kind: 'ascii' })
     const path = `/api/v1/repos/acme/rocket/commits/${sha}/statuses`
     for (let round = 0; round < 3; round++) {
-      const clients = Array.from({ length: 10 }, () => get(server.url + path, { agent: false }))
+      const clients = Array.from({ length: 5 }, () => get(server.url + path, { agent: false }))
       for (const client of clients) client.on('error', () => {})
       await Promise.race(clients.map((client) => once(client, 'response')))
       for (const client of clients) client.destroy()
