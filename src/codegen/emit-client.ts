@@ -39,8 +39,6 @@ export interface Operation {
   path: string
   /** Names of the query parameters. All others are in the path. */
   query: readonly string[]
-  /** Largest values of query parameters, by name. */
-  maximum: Readonly<Record<string, number>>
   /** Status codes that the contract declares. */
   statuses: readonly number[]
   /** Fields that every successful response has. */
@@ -97,15 +95,11 @@ ${union.join('\n')}
 function row({ schemas }: Spec, { id, method, path, parameters, body, replies, replacesBy }: Operation) {
   const fields = body ? fieldsOf(schemas, body.schema) : {}
   const limits = Object.entries(fields).filter(([, field]) => typeof field.maxLength === 'number')
-  const bounded = parameters.query.map(
-    ({ name, schema }) => [name, inlined(schemas, schema).maximum] as const,
-  )
   const choices = Object.entries(fields).filter(([, field]) => field.enum !== undefined)
   return {
     method,
     path,
     query: parameters.query.map(({ name }) => name),
-    maximum: Object.fromEntries(bounded.filter(([, maximum]) => typeof maximum === 'number')),
     statuses: replies.map(({ status }) => status),
     required: requiredOf(schemas, replies),
     repeatable: replacesBy !== null || ['GET', 'PUT', 'DELETE'].includes(method),

@@ -29,8 +29,6 @@ export type Reply<Status extends number, Body extends object | null, Headers = u
   body: Body | (() => Body)
   /** Cache key of the encoded body: an object that stays the same as long as the body does. */
   source?: object
-  /** Called instead of sending 304. Waits for another body and returns it. */
-  waitForChange?(): Promise<Reply<Status, Body, Headers>>
 }
 
 ${text}

@@ -14,7 +14,7 @@ export interface Parameters {
   query: Parameter[]
 }
 
-const PARAMETER = ['name', 'in', 'required', 'description', 'schema', 'example']
+const PARAMETER = ['name', 'in', 'required', 'deprecated', 'description', 'schema', 'example']
 const SCALARS = ['string', 'integer', 'number', 'boolean']
 /** The only header parameter that is supported: the server uses it to revalidate every GET. */
 const IF_NONE_MATCH = 'if-none-match'

@@ -19,8 +19,6 @@ export function fullCommitId(format: ObjectFormat, sha: string): string {
   )
 }
 
-export type CommitsOf = ReturnType<typeof commitsOf>
-
 /** Returns functions that look up commits of a repository, by stored statuses and in git. */
 export function commitsOf(statuses: Store['statuses'], lookup: CommitLookup) {
   return {

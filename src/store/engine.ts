@@ -46,11 +46,6 @@ export interface Engine {
     params: Params,
     group: string,
   ): Promise<Row | null>
-  /**
-   * Returns a value that changes whenever something other than `write` and `writeLimited` of this engine has changed the
-   * database; undefined if unknown. Missing where this would be expensive.
-   */
-  foreignChanges?(): unknown
   /** Writes something tiny that changes nothing, and waits until it is on disk. @throws StoreUnavailable */
   probe(): Promise<void>
   /** Runs `work` while no other process migrates, in one transaction. */
@@ -114,8 +109,6 @@ export interface DialectSql {
   now: string
   /** The same at the moment of its evaluation, which may come after a wait for a lock. */
   clock: string
-  /** Functions for JSON: the elements of an array as rows with a column `value`, an array of values, an array of rows. */
-  json: { elements: string; array: string; aggregate: string }
 }
 
 /** A row refers to one that does not exist. Nothing was written. */

@@ -1,6 +1,5 @@
 import { type OnConflictBuilder, sql } from 'kysely'
 import { ADMINISTRATOR, type Audit, repositoryNameOf } from './audit.ts'
-import { contextSnapshots } from './context-snapshots.ts'
 import { type Engine, ForeignKeyViolation, type LimitedWrite } from './engine.ts'
 import { newId } from './ids.ts'
 import { prepare } from './prepared.ts'
@@ -153,7 +152,6 @@ export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
   return {
     ...statusSummaries(engine),
     ...statusBatches(engine),
-    ...contextSnapshots(engine),
 
     /**
      * Stores a report. The latest committed one wins; it keeps the `id` and `created_at` of the first, and

@@ -9,15 +9,10 @@ export class SharedBudget {
   readonly #held = new Map<string, number>()
   #taken = 0
 
-  /** @param share the most that one client may hold; half of the total by default */
-  constructor(total: number, share = total / 2) {
+  /** @param total of which one client may hold half */
+  constructor(total: number) {
     this.#total = total
-    this.#share = share
-  }
-
-  /** The amount that all clients hold together. */
-  get taken(): number {
-    return this.#taken
+    this.#share = total / 2
   }
 
   /** Takes `amount` for a client. Returns false, and takes nothing, if that exceeds the total or the client's share. */
@@ -36,23 +31,4 @@ export class SharedBudget {
     if (held > 0) this.#held.set(client, held)
     else this.#held.delete(client)
   }
-}
-
-/**
- * Takes an amount of each budget for a client, or of none of them.
- *
- * @returns a function that releases all of it; null if a budget refuses
- */
-export function takeAll(
-  client: string,
-  amounts: readonly (readonly [budget: SharedBudget, amount: number])[],
-): (() => void) | null {
-  const refused = amounts.findIndex(([budget, amount]) => !budget.take(client, amount))
-  const taken = refused === -1 ? amounts : amounts.slice(0, refused)
-  const release = () => {
-    for (const [budget, amount] of taken) budget.release(client, amount)
-  }
-  if (refused === -1) return release
-  release()
-  return null
 }

@@ -127,7 +127,8 @@ async function storesNothing(run: Run, work: (sha: string) => Promise<void>): Pr
 export function assertNames(json: unknown, field: string): void {
   const { error } = object(json, 'an error')
   assert(typeof error === 'string')
-  assert(new RegExp(`(^|\\W)${field}(\\W|$)`).test(error), `"${error}" does not name ${field}`)
+  const name = field.replace(/[[\]]/g, '\\$&')
+  assert(new RegExp(`(^|\\W)${name}(\\W|$)`).test(error), `"${error}" does not name ${field}`)
 }
 
 /** Tells whether one segment of a path can hold the value: not empty and without lone surrogates. */

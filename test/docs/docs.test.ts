@@ -5,9 +5,7 @@ import { parseEnv } from 'node:util'
 import { Client } from 'pg'
 import tap, { type Test } from 'tap'
 import { parse } from 'yaml'
-import { operations } from '../../generated/operations.ts'
 import { schemas } from '../../generated/schemas.ts'
-import { DEFAULT_WAIT_LIMITS } from '../../src/api/waiters.ts'
 import { COMMON_PASSWORDS, MIN_NAME_LENGTH, MIN_PASSWORD_LENGTH } from '../../src/auth/password-rules.ts'
 import { describeVariables, readConfig } from '../../src/config.ts'
 import { OLDEST_GIT } from '../../src/git/git-version.ts'
@@ -179,8 +177,6 @@ test('numbers in prose are those of the program', async (t) => {
   const [, gitOfOthers] =
     /git before ([\d.]+) does not read/.exec(readDocument('src/git/environment.ts')) ?? []
   const { minimumRate } = DEFAULT_GIT_LIMITS
-  const { requests, contexts, comparisons } = DEFAULT_WAIT_LIMITS
-  const wait = operations.getVerdict.query.properties.wait.maximum
   const rows: [document: string, sentence: RegExp, value: string | number | undefined][] = [
     ['README.md', /git ([\d.]+) or later/, oldestGit],
     [GUIDE, /git ([\d.]+) or later/, oldestGit],
@@ -198,15 +194,7 @@ test('numbers in prose are those of the program', async (t) => {
     [GUIDE, /sends less than (\S+) KB\/s/, minimumRate.bytesPerSecond / 1024],
     [GUIDE, /sends less than 1 KB\/s for (\S+) seconds/, minimumRate.window / 1000],
     [GUIDE, /at most one log line every (\w+) seconds/, IN_WORDS[`${QUIET / 1000}`]],
-    [GUIDE, /At most (\S+) requests of a process/, requests.total.toLocaleString('en')],
-    [GUIDE, /for commits with at most (\S+) and \S+ contexts/, contexts.total.toLocaleString('en')],
-    [GUIDE, /for commits with at most \S+ and (\S+) contexts/, contexts.perClient.toLocaleString('en')],
-    [GUIDE, /more than\s+(\S+) contexts, which/, contexts.perClient.toLocaleString('en')],
-    [GUIDE, /take at most (\S+) and \S+ comparisons/, comparisons.total.toLocaleString('en')],
-    [GUIDE, /take at most \S+ and (\S+) comparisons/, comparisons.perClient.toLocaleString('en')],
-    [GUIDE, /of a process and (\S+) of an address wait/, requests.perClient],
     [GUIDE, /has at most (\S+) refs/, MAX_REFS.toLocaleString('en')],
-    [GUIDE, /may wait for a change for up to (\S+) seconds/, wait],
     ['src/README.md', /1 to 3 ms instead, for at most (\S+) s\./, BUSY_TIMEOUT / 1000],
     ['src/README.md', /At most (\S+) parallel lines/, MAX_STARTS],
   ]

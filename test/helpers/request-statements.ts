@@ -113,8 +113,6 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
   'whether a new commit has statuses': (store) => store.statuses.any(500, 'f'.repeat(40)),
   'all statuses of a commit': (store) => store.statuses.list(500, SHA),
   'counts of a commit': (store) => store.statuses.counts(500, SHA),
-  'snapshots of waited commits': (store) =>
-    store.statuses.snapshots([SHA, NEW_SHA].map((sha) => ({ repositoryId: 500, sha }))),
   'summaries of commits': (store) =>
     store.statuses.summaries(
       [

@@ -31,7 +31,7 @@ t.test('while the service is unavailable, one line is logged for many requests',
   t.equal(lines.length, 1)
   t.match(lines[0], {
     level: 50,
-    reqId: /^[\w-]{16}$/,
+    reqId: /^[\da-f-]{36}$/,
     msg: 'unavailable',
     err: { type: 'RepositoryUnavailable', stack: /\n +at / },
     silenced: 0,

@@ -17,7 +17,6 @@ const dialect: DialectSql = {
   // An index can only be searched for a value that does not change during a statement.
   now: 'floor(extract(epoch from statement_timestamp()) * 1000)::bigint',
   clock: 'floor(extract(epoch from clock_timestamp()) * 1000)::bigint',
-  json: { elements: 'json_array_elements', array: 'json_build_array', aggregate: 'json_agg' },
 }
 
 /** Milliseconds for a statement of the server. Together with a new connection it stays below the 5 s for a recovery. */

@@ -23,7 +23,6 @@ const dialect: DialectSql = {
   greatest: 'max',
   now: NOW,
   clock: NOW,
-  json: { elements: 'json_each', array: 'json_array', aggregate: 'json_group_array' },
 }
 
 /** Maximum number of findings of an integrity check. */
@@ -87,7 +86,6 @@ export async function openSqlite(file: string): Promise<Engine> {
     async writeLimited(write, params, group) {
       return rowsOf(write.upsert, await turn.writeLimited(write, params, group))[0] ?? null
     },
-    foreignChanges: () => turn.foreignChanges(),
     async probe() {
       // Writes the first page even if the value does not change. Invalidates no key.
       await turn.write((run) => run('pragma user_version = 1', []), 'probe')

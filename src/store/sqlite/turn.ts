@@ -168,15 +168,6 @@ export class Turn {
     this.#isReading = false
   }
 
-  /** Returns a value that changes when another connection commits; undefined if it cannot be read. */
-  foreignChanges(): unknown {
-    try {
-      return this.#readVersion()
-    } catch {
-      return undefined
-    }
-  }
-
   /** Waits until all writes are done. */
   async idle(): Promise<void> {
     while (this.#writes.length > 0 || this.#committing) {
@@ -208,10 +199,19 @@ export class Turn {
 
   /** Clears everything if another connection has committed. */
   #clearIfChanged(): void {
-    const version = this.foreignChanges()
+    const version = this.#foreignChanges()
     // If the counter cannot be read, bypass the cache.
     if (version === undefined || version !== this.#version) this.#clear()
     this.#version = version
+  }
+
+  /** Returns a value that changes when another connection commits; undefined if it cannot be read. */
+  #foreignChanges(): unknown {
+    try {
+      return this.#readVersion()
+    } catch {
+      return undefined
+    }
   }
 
   #commit(): void {
