@@ -15,7 +15,7 @@ export interface Config {
   databaseUrl: string | null
   /** Largest number of connections to PostgreSQL. */
   poolSize: number
-  /** Largest number of contexts of a commit. */
+  /** Largest number of contexts of a commit; the store takes at most `MAX_CONTEXTS`. */
   maxContexts: number
   /** Seconds after which pages call a pending check stalled. */
   stalledAfter: number
@@ -72,8 +72,8 @@ const variables = {
     type: 'integer',
     minimum: 1,
     maximum: 1_000_000_000,
-    default: 2_000,
-    meaning: 'contexts that a commit may have; a report that would add one more gets 422',
+    default: 1_000,
+    meaning: 'contexts that a commit may have, at most 1000; a report that would add one more gets 422',
   },
   STALLED_AFTER: {
     type: 'string',

@@ -12,7 +12,7 @@ import { StoreUnavailable } from './store/engine.ts'
 import { findExposed } from './store/exposed-files.ts'
 import { UnknownSchema } from './store/migrations.ts'
 import { RuleViolation } from './store/rule-violation.ts'
-import { openStore, type Store } from './store/store.ts'
+import { MAX_CONTEXTS, openStore, type Store } from './store/store.ts'
 
 /** Returns the usage text with all variables. */
 function usage(): string {
@@ -49,6 +49,8 @@ async function serve(): Promise<void> {
   const gitError = await gitChecked
   if (gitError instanceof GitTooOld) throw gitError
   if (gitError) logger.error({ err: gitError }, 'git cannot be run; /readyz returns 503 until it can')
+  if (config.maxContexts > MAX_CONTEXTS)
+    logger.warn(`MAX_CONTEXTS is ${config.maxContexts}; ${MAX_CONTEXTS} is the maximum and is used instead`)
   await hintAtFirstUser(store, logger)
   const exposed = await findExposed(config.dataDir)
   if (exposed)

@@ -32,7 +32,7 @@ t.test('defaults', async (t) => {
     port: 3000,
     dataDir: resolve('data'),
     databaseUrl: null,
-    maxContexts: 2_000,
+    maxContexts: 1_000,
     stalledAfter: 3_600,
     publicUrl: null,
     trustedProxies: [],

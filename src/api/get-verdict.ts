@@ -35,7 +35,7 @@ export function createGetVerdict({ statuses, rules }: Store, commits: CommitsOf)
     const { require = [], branch } = query
     const ruled = branch === undefined ? [] : await rules.requiredPatterns(repository.id, branch)
     const patterns = [...new Set([...require, ...ruled])]
-    const rows = await statuses.list(repository.id, sha, caller.admit)
+    const rows = await statuses.list(repository.id, sha)
     if (rows.length === 0 && !(await commits.inGit(repository, sha))) throw new ServiceError('commit_unknown')
     if (rows.length > LARGE_COMMIT) await caller.admit()
     const body = await verdictOf(rows, patterns)

@@ -46,9 +46,9 @@ export function createHandlers(
       return respond(201, toStatus(row))
     },
 
-    async listStatuses({ params }, { repository, admit }) {
+    async listStatuses({ params }, { repository }) {
       const sha = commits.fullId(repository, params.sha)
-      const rows = await statuses.list(repository.id, sha, admit)
+      const rows = await statuses.list(repository.id, sha)
       if (rows.length === 0 && !(await commits.inGit(repository, sha)))
         throw new ServiceError('commit_unknown')
       // The store returns the same rows while nothing has changed.

@@ -3,7 +3,7 @@ import { get } from 'node:http'
 import { newId } from '../../src/store/ids.ts'
 import { openEngine, type StoreOptions } from '../../src/store/store.ts'
 
-/** Contexts that a commit may have by default. */
+/** As many contexts as a commit had at most by default in version 0.1.0. */
 const CONTEXTS = 2_000
 const BATCH = 500
 

@@ -78,15 +78,6 @@ export function recording(engine: Engine): { store: Store; statements: Statement
         statements.push({ sql: query.sql, values: query.bind(params) })
         return engine.write(query, params, ...rest)
       },
-      writeLimited(write, params, group) {
-        for (const { sql, bind } of [write.count, write.upsert, write.replace])
-          statements.push({ sql, values: bind(params) })
-        // Another context, because the statement is explained after the report is stored.
-        const { sql, bind } = write.upsertWithin
-        const added = { ...params, context: 'never reported', limit: write.limit }
-        statements.push({ sql, values: bind(added) })
-        return engine.writeLimited(write, params, group)
-      },
     },
     '/nonexistent',
   )

@@ -1,5 +1,6 @@
 import Sqlite from 'better-sqlite3'
 import { StoreUnavailable } from '../engine.ts'
+import type { Prepared } from '../prepared.ts'
 
 /** Maximum number of prepared statements of a connection. Beyond it, the oldest is dropped. */
 const STATEMENTS = 200
@@ -16,17 +17,16 @@ export class Connection {
    * Opens a connection.
    *
    * @param file is created if it is missing
-   * @param pageCache maximum size of the page cache in KiB
    * @throws StoreUnavailable if commits would not be durable
    */
-  constructor(file: string, pageCache = PAGE_CACHE) {
+  constructor(file: string) {
     this.raw = new Sqlite(file, { timeout: 0 })
     // With a write-ahead log, a writer does not block readers; FULL syncs it before a commit returns. `synchronous` must
     // be set for each connection.
     this.raw.pragma('journal_mode = WAL')
     this.raw.pragma('synchronous = FULL')
     this.raw.pragma('foreign_keys = ON')
-    this.raw.pragma(`cache_size = -${pageCache}`)
+    this.raw.pragma(`cache_size = -${PAGE_CACHE}`)
     const mode = this.raw.pragma('journal_mode', { simple: true })
     const synchronous = this.raw.pragma('synchronous', { simple: true })
     if (mode !== 'wal' || synchronous !== 2) {
@@ -44,6 +44,11 @@ export class Connection {
     if (oldest !== undefined && this.#statements.size >= STATEMENTS) this.#statements.delete(oldest)
     this.#statements.set(sql, statement)
     return statement
+  }
+
+  /** Runs a query. The statement decides what a row is; `prepare` derived the type from the same query. */
+  all<Params, Row>({ sql, bind }: Prepared<Params, Row>, params: Params): Row[] {
+    return this.prepare(sql).all(...bind(params)) as Row[]
   }
 
   close(): void {
