@@ -69,8 +69,6 @@ interface PlanNode {
   'Actual Loops': number
   'Rows Removed by Filter'?: number
   'Rows Removed by Join Filter'?: number
-  /** Since PostgreSQL 18. */
-  'Index Searches'?: number
   Plans?: PlanNode[]
 }
 
@@ -153,41 +151,6 @@ t.test('PostgreSQL: outdated statistics do not make requests compare more rows',
       const compared = (node['Rows Removed by Join Filter'] ?? 0) * node['Actual Loops']
       t.ok(compared <= 30 * CONTEXTS, `${node['Node Type']} compares ${compared} rows for nothing`)
     }
-  }
-})
-
-t.test('PostgreSQL: the same steps for a private repository and a missing one', async (t) => {
-  const options = await postgres.create(t)
-  const engine = await open(t, options)
-  const client = new Client({ connectionString: options.databaseUrl ?? '' })
-  await client.connect()
-  t.teardown(() => client.end())
-  for (const statement of postgresFilling(STATUSES).filter((text) => !/statuses/.test(text)))
-    await client.query(statement)
-  const { store, statements } = recording(engine)
-
-  /** Returns the number of executions and of index searches of each node of the plan. */
-  const steps = async (request: () => Promise<unknown>) => {
-    statements.length = 0
-    await request()
-    const [{ sql, values } = { sql: '', values: [] }] = statements
-    const { rows } = await client.query(`explain (analyze, format json) ${sql}`, [...values])
-    const nodes = flatten(rows[0]['QUERY PLAN'][0].Plan)
-    return nodes.map((node) => [node['Relation Name'], node['Actual Loops'], node['Index Searches']])
-  }
-  // Repositories with odd ids are private, and user 8 is not a collaborator of any. The token of user 500, the owner of
-  // a repository, is limited to others.
-  for (const [hash, owner] of [
-    [null, 'user501'],
-    ['hash8', 'user501'],
-    ['hash499', 'user499'],
-  ] as const) {
-    const look = (name: string) => steps(() => store.access.look('192.0.2.7', hash, owner, name))
-    t.same(await look('repo'), await look('none'), `${hash}`)
-  }
-  for (const userId of [null, 8]) {
-    const find = (name: string) => steps(() => store.listing.find(userId, 'user501', name))
-    t.same(await find('repo'), await find('none'), `${userId}`)
   }
 })
 
