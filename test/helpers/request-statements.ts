@@ -117,7 +117,6 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
   'checks of commits': (store) => store.matrix(500, [SHA, NEW_SHA], async () => {}),
   'the state of a context': (store) => store.statuses.state(500, SHA, 'context 3'),
   'the rules of a branch': (store) => store.rules.requiredPatterns(500, 'release-3'),
-  'some statuses of a commit': (store) => store.statuses.listBatch(500, SHA, 'context 3', 100),
   'some statuses of a state': (store) =>
     store.statuses.listBatchByState({ repositoryId: 500, sha: SHA }, ['failure', 'error'], 'context 3', 100),
   'commits by the beginning of their ids': (store) =>
