@@ -91,6 +91,8 @@ t.test(`PostgreSQL: requests read few rows of a table of ${STATUSES} statuses`, 
     await request(store)
     t.ok(statements.length > 0, name)
     for (const { sql, values } of statements) {
+      // Otherwise the statistics below include earlier transactions.
+      await client.query('select pg_stat_force_next_flush()')
       await client.query('begin')
       const { rows } = await client.query(`explain (analyze, format json) ${sql}`, [...values])
       // Plans do not show what functions do.

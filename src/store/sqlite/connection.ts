@@ -1,8 +1,9 @@
 import Sqlite from 'better-sqlite3'
+import { LRUCache } from 'lru-cache'
 import { StoreUnavailable } from '../engine.ts'
 import type { Prepared } from '../prepared.ts'
 
-/** Maximum number of prepared statements of a connection. Beyond it, the oldest is dropped. */
+/** Maximum number of prepared statements of a connection. */
 const STATEMENTS = 200
 
 /** Page cache in KiB. SQLite's default of 2 MB is too small for the active commits of a large database. */
@@ -11,7 +12,7 @@ const PAGE_CACHE = 32 * 1024
 /** A connection that caches prepared statements. */
 export class Connection {
   readonly raw: Sqlite.Database
-  readonly #statements = new Map<string, Sqlite.Statement<unknown[]>>()
+  readonly #statements = new LRUCache<string, Sqlite.Statement<unknown[]>>({ max: STATEMENTS })
 
   /**
    * Opens a connection.
@@ -37,12 +38,11 @@ export class Connection {
   }
 
   prepare(sql: string): Sqlite.Statement<unknown[]> {
-    const known = this.#statements.get(sql)
-    if (known !== undefined) return known
-    const statement = this.raw.prepare<unknown[]>(sql)
-    const [oldest] = this.#statements.keys()
-    if (oldest !== undefined && this.#statements.size >= STATEMENTS) this.#statements.delete(oldest)
-    this.#statements.set(sql, statement)
+    let statement = this.#statements.get(sql)
+    if (statement === undefined) {
+      statement = this.raw.prepare<unknown[]>(sql)
+      this.#statements.set(sql, statement)
+    }
     return statement
   }
 
