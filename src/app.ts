@@ -1,9 +1,8 @@
 import Fastify, {
+  type FastifyBaseLogger,
   type FastifyInstance,
   type FastifyReply,
   type FastifyRequest,
-  type FastifyServerOptions,
-  LogController,
 } from 'fastify'
 import { api } from './api/api.ts'
 import { Waiters, type WaitLimits } from './api/waiters.ts'
@@ -35,7 +34,7 @@ import { web } from './web/web.ts'
 export interface AppOptions {
   store: Store
   lookup: CommitLookup
-  logger?: FastifyServerOptions['loggerInstance']
+  logger?: FastifyBaseLogger
   timeouts?: Partial<Timeouts>
   /** Failed authentication attempts allowed per address. Default: 30 in 300 seconds. */
   budget?: BudgetOptions
@@ -69,8 +68,6 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const randomBytes = randomPool(REQUEST_ID_BYTES)
 
   const app = Fastify({
-    ...(options.logger && { loggerInstance: options.logger }),
-    logController: new LogController({ disableRequestLogging: true }),
     requestIdHeader: false,
     genReqId: () => randomBytes().toString('base64url'),
     serverFactory: (handle) => createHttpServer(handle, timeouts),
@@ -82,6 +79,8 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     forceCloseConnections: 'idle',
   })
 
+  // Fastify itself gets no logger: for its log lines, it would do work at every request.
+  if (options.logger) app.log = options.logger
   addErrorLog(app)
 
   const waiters = new Waiters(store.statuses, options.waits)

@@ -54,9 +54,6 @@ const LARGE_ANSWERS = { slots: 2, slotsPerClient: 1, waiting: 1_400, waitingPerC
 export async function api(app: FastifyInstance, options: ApiOptions): Promise<void> {
   const { authorizer, waiters } = options
   const large = new FairQueue(LARGE_ANSWERS)
-  // A child logger per request costs more than all logging here: errors are logged with the request's id instead.
-  app.setChildLoggerFactory((logger) => logger)
-
   function authorize(
     request: OperationRequest,
     { access, scopes }: Pick<Operation, 'access' | 'scopes'>,

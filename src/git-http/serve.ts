@@ -123,7 +123,10 @@ export function createGitServer(
           connection.removeEventListener('abort', stop)
           const { service } = call
           if (complaint !== '')
-            request.log.info({ service, path, end, complaint }, 'git wrote to standard error')
+            request.server.log.info(
+              { reqId: request.id, service, path, end, complaint },
+              'git wrote to standard error',
+            )
           return pusher && observer ? recorder.record(pusher, gitDir, observer.result()) : undefined
         },
       )
