@@ -122,7 +122,11 @@ export function createGitServer(
           leave()
           connection.removeEventListener('abort', stop)
           const { service } = call
-          if (stderr !== '') request.log.info({ service, path, end, stderr }, 'git wrote to standard error')
+          if (stderr !== '')
+            request.server.log.info(
+              { reqId: request.id, service, path, end, stderr },
+              'git wrote to standard error',
+            )
           return pusher && observer ? recorder.record(pusher, gitDir, observer.result()) : undefined
         },
       )
