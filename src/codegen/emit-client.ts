@@ -1,7 +1,6 @@
 import { entries, type JsonObject, list, object, SpecError } from './document.ts'
 import { inlined, refName } from './keywords.ts'
-import { routeType, typeName } from './names.ts'
-import type { Operation, Spec } from './spec.ts'
+import { type Operation, routeType, type Spec, typeName } from './spec.ts'
 
 /** Emits the client's view of each operation: types of its input and results; its method, path and limits as data. */
 export function emitClient(spec: Spec): string {

@@ -1,10 +1,9 @@
 import { entries, type JsonObject, object } from './document.ts'
-import { inlined } from './keywords.ts'
-import { routeType, schemaType, typeName, union } from './names.ts'
+import { inlined, refName } from './keywords.ts'
 import type { Reply } from './replies.ts'
 import { handlerHeaders } from './servable.ts'
 import { defaultOf } from './server-schema.ts'
-import type { Operation, Spec } from './spec.ts'
+import { type Operation, routeType, type Spec, typeName } from './spec.ts'
 
 /** Emits the interface that the server implements: one method for each operation, one reply type for each success. */
 export function emitHandlers(spec: Spec): string {
@@ -119,6 +118,17 @@ function fieldsOf(schemas: Spec['schemas'], schema: JsonObject): [string, JsonOb
     name,
     object(field, name),
   ])
+}
+
+/** Returns openapi-typescript's type of a schema: that of the component it refers to, or `inline`. */
+function schemaType(schema: JsonObject, inline: string): string {
+  const name = refName(schema)
+  return name === null ? inline : `components['schemas']['${name}']`
+}
+
+/** Returns a union of string literals. */
+function union(names: readonly string[]): string {
+  return names.map((name) => `'${name}'`).join(' | ')
 }
 
 /** Returns the type with the fields that have a default made required: validation fills them in. */

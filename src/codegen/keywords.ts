@@ -23,7 +23,6 @@ const SCHEMA_KEYWORDS = [
   'items',
   'properties',
   'required',
-  'additionalProperties',
   'default',
   'title',
   'description',
@@ -65,9 +64,6 @@ export function checkSchema(schema: JsonObject, where: string): void {
     checkSchema(object(property, `${where}.${name}`), `${where}.${name}`)
   }
   if (schema.items !== undefined) checkSchema(object(schema.items, `${where}[]`), `${where}[]`)
-  if (typeof schema.additionalProperties === 'object') {
-    throw new SpecError(`${where}: additionalProperties must be true or false`)
-  }
 }
 
 function checkReference(schema: JsonObject, where: string): void {

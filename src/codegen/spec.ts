@@ -25,6 +25,16 @@ export interface Operation {
   replies: Reply[]
 }
 
+/** Returns the prefix of the names of an operation's types, such as `ReportStatus`. */
+export function typeName(operationId: string): string {
+  return operationId.charAt(0).toUpperCase() + operationId.slice(1)
+}
+
+/** Returns openapi-typescript's type of the operation. */
+export function routeType({ path, method }: Operation): string {
+  return `paths['${path}']['${method.toLowerCase()}']`
+}
+
 /** The input of the emitters. */
 export interface Spec {
   document: JsonObject

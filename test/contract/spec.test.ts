@@ -1,7 +1,4 @@
-import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
-import { resolve } from 'node:path'
-import { promisify } from 'node:util'
 import t from 'tap'
 import { HOST, openBrowser } from '../helpers/browser.ts'
 import { contractFile, contractJson } from '../helpers/contract.ts'
@@ -13,16 +10,6 @@ import { examplesOf, readContract, readDocument } from './spec.ts'
 
 const contract = await readContract(contractFile)
 const unresolved = await readDocument(contractFile)
-
-t.test('the linter reports no errors and no warnings', async (t) => {
-  const redocly = resolve(import.meta.dirname, '../../node_modules/.bin/redocly')
-  const args = ['lint', '--extends', 'recommended', '--format', 'json', contractFile]
-  const { stdout } = await promisify(execFile)(redocly, args, {
-    env: { ...process.env, REDOCLY_TELEMETRY: 'off' },
-  })
-  const report: { totals: { errors: number; warnings: number; ignored: number } } = JSON.parse(stdout)
-  t.strictSame(report.totals, { errors: 0, warnings: 0, ignored: 0 })
-})
 
 t.test('the contract as JSON, which tests read, equals it', (t) => {
   t.strictSame(JSON.parse(readFileSync(contractJson, 'utf8')), unresolved)
@@ -62,7 +49,8 @@ t.test('published answer schemas allow additional properties', async (t) => {
   const visit = (value: Json, where: string) => {
     if (Array.isArray(value)) for (const [index, item] of value.entries()) visit(item, `${where}/${index}`)
     if (!isObject(value)) return
-    if (value.type === 'object') t.equal(value.additionalProperties, true, where)
+    // Not even as true, which is the default: some generators write other code for it, and lose the declared fields.
+    if (value.type === 'object') t.notOk('additionalProperties' in value, where)
     for (const [key, inner] of Object.entries(value)) visit(inner, `${where}/${key}`)
   }
   for (const { id, replies } of contract.operations)
@@ -113,8 +101,7 @@ t.test('the docs show every operation and every error', async (t) => {
     'keys of the generator are not shown',
   )
   const text = await page.locator('.information-container').textContent()
-  for (const status of [400, 404, 405, 408, 414, 417, 431, 500])
-    t.ok(text?.includes(`${status}`), `${status}`)
+  for (const status of [400, 404, 405, 408, 417, 431, 500]) t.ok(text?.includes(`${status}`), `${status}`)
 })
 
 function at(holder: JsonObject, key: string): JsonObject {
