@@ -4,7 +4,7 @@ import { HOST, openBrowser } from '../helpers/browser.ts'
 import { contractFile, contractJson } from '../helpers/contract.ts'
 import { startServer } from '../helpers/server.ts'
 import { closed, contractAjv } from './checker.ts'
-import { isObject, type Json, type JsonObject, object } from './json.ts'
+import { isObject, type Json, type JsonObject, list, object, text } from './json.ts'
 import { mutationsOf } from './mutations.ts'
 import { examplesOf, readContract, readDocument } from './spec.ts'
 
@@ -43,6 +43,28 @@ t.test('every example matches its schema', async (t) => {
       if (content) t.ok(content.examples.length > 0, `${id} ${status}: an example`)
     }
   }
+})
+
+t.test('examples are ordered as the contract says', async (t) => {
+  const lists: string[][] = []
+  const visit = (value: Json) => {
+    if (Array.isArray(value)) for (const item of value) visit(item)
+    if (!isObject(value)) return
+    if (value.statuses !== undefined)
+      lists.push(list(value.statuses).map((status) => text(object(status, 'a status').context, 'context')))
+    if (value.contexts !== undefined)
+      lists.push(list(value.contexts).map((context) => text(context, 'context')))
+    for (const inner of Object.values(value)) visit(inner)
+  }
+  for (const { replies } of contract.operations)
+    for (const { content } of replies.values()) visit(content?.examples ?? [])
+  t.ok(lists.some(({ length }) => length > 1))
+  // UTF-8 has the order of code points.
+  for (const contexts of lists)
+    t.same(
+      contexts,
+      contexts.toSorted((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))),
+    )
 })
 
 t.test('published answer schemas allow additional properties', async (t) => {
@@ -100,8 +122,9 @@ t.test('the docs show every operation and every error', async (t) => {
     /\bx-[a-z]+-?[a-z]/,
     'keys of the generator are not shown',
   )
-  const text = await page.locator('.information-container').textContent()
-  for (const status of [400, 404, 405, 408, 417, 431, 500]) t.ok(text?.includes(`${status}`), `${status}`)
+  const introduction = await page.locator('.information-container').textContent()
+  for (const status of [400, 404, 405, 408, 417, 431, 500])
+    t.ok(introduction?.includes(`${status}`), `${status}`)
 })
 
 function at(holder: JsonObject, key: string): JsonObject {

@@ -5,6 +5,7 @@ import { parseEnv } from 'node:util'
 import { Client } from 'pg'
 import tap, { type Test } from 'tap'
 import { parse } from 'yaml'
+import { defaultTimes } from '../../clients/typescript/src/client.ts'
 import { operations } from '../../generated/operations.ts'
 import { schemas } from '../../generated/schemas.ts'
 import { DEFAULT_WAIT_LIMITS } from '../../src/api/waiters.ts'
@@ -206,6 +207,7 @@ test('numbers in prose are those of the program', async (t) => {
     [GUIDE, /of a process and (\S+) of an address wait/, requests.perClient],
     [GUIDE, /has at most (\S+) refs/, MAX_REFS.toLocaleString('en')],
     [GUIDE, /may wait for a change for up to (\S+) seconds/, wait],
+    ['clients/typescript/README.md', /retried for at most (\S+) seconds/, defaultTimes.totalTimeout / 1000],
     ['src/README.md', /1 to 3 ms instead, for at most (\S+) s\./, BUSY_TIMEOUT / 1000],
     ['src/README.md', /At most (\S+) parallel lines/, MAX_STARTS],
   ]
