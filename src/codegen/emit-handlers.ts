@@ -1,5 +1,5 @@
-import { entries, type JsonObject, object } from './document.ts'
-import { inlined, refName } from './keywords.ts'
+import type { JsonObject, Schemas } from './document.ts'
+import { propertiesOf, refName } from './keywords.ts'
 import type { Reply } from './replies.ts'
 import { handlerHeaders } from './servable.ts'
 import { defaultOf } from './server-schema.ts'
@@ -85,7 +85,7 @@ function operationTypes({ schemas }: Spec, operation: Operation): string {
     body &&
     withDefaults(
       schemas,
-      fieldsOf(schemas, body.schema),
+      propertiesOf(schemas, body.schema),
       schemaType(body.schema, `${route}['requestBody']['content']['application/json']`),
     )
   const successes = replies.filter(({ status }) => status < 300)
@@ -113,13 +113,6 @@ function replyType(operation: Operation, reply: Reply): string {
   return `Reply<${status}, ${body}, { headers${needed ? '' : '?'}: Required<${pick(true)}> & Partial<${pick(false)}> }>`
 }
 
-function fieldsOf(schemas: Spec['schemas'], schema: JsonObject): [string, JsonObject][] {
-  return entries(inlined(schemas, schema).properties, 'properties').map(([name, field]) => [
-    name,
-    object(field, name),
-  ])
-}
-
 /** Returns openapi-typescript's type of a schema: that of the component it refers to, or `inline`. */
 function schemaType(schema: JsonObject, inline: string): string {
   const name = refName(schema)
@@ -132,11 +125,7 @@ function union(names: readonly string[]): string {
 }
 
 /** Returns the type with the fields that have a default made required: validation fills them in. */
-function withDefaults(
-  schemas: Spec['schemas'],
-  fields: readonly [string, JsonObject][],
-  type: string,
-): string {
+function withDefaults(schemas: Schemas, fields: readonly [string, JsonObject][], type: string): string {
   const filled = fields.filter(([, schema]) => defaultOf(schemas, schema) !== undefined).map(([name]) => name)
   return filled.length === 0 ? type : `${type} & Required<Pick<${type}, ${union(filled)}>>`
 }

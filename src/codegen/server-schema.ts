@@ -1,11 +1,9 @@
-import { entries, type JsonObject, list, object, SpecError } from './document.ts'
-import { inlined, isNullable, nullableOf, refName } from './keywords.ts'
+import { type JsonObject, list, object, type Schemas, SpecError } from './document.ts'
+import { inlined, isNullable, nullableOf, propertiesOf, refName } from './keywords.ts'
 import type { Spec } from './spec.ts'
 
 /** Whether the schema describes what a client sends or what the server sends. */
 export type Use = 'request' | 'answer'
-
-type Schemas = Readonly<Record<string, JsonObject>>
 
 /**
  * Returns a schema in the form that is exact and fast for the server's validators and serializers. The published form
@@ -29,10 +27,7 @@ export function serverSchema(schemas: Schemas, schema: JsonObject, use: Use): Js
   if (items !== undefined) result.items = serverSchema(schemas, object(items, 'items'), use)
   if (properties !== undefined) {
     result.properties = Object.fromEntries(
-      entries(properties, 'properties').map(([key, value]) => [
-        key,
-        property(schemas, object(value, key), use),
-      ]),
+      propertiesOf(schemas, schema).map(([key, value]) => [key, property(schemas, value, use)]),
     )
   }
   if (use === 'answer' && schema.type === 'object') result.additionalProperties = false
@@ -94,7 +89,7 @@ function reachable(schemas: Schemas, roots: readonly ({ schema: JsonObject | nul
       found.add(name)
       visit(object(schemas[name], name))
     }
-    for (const [key, value] of entries(schema.properties, 'properties')) visit(object(value, key))
+    for (const [, value] of propertiesOf(schemas, schema)) visit(value)
     if (schema.items !== undefined) visit(object(schema.items, 'items'))
     for (const branch of list(schema.oneOf)) visit(object(branch, 'oneOf'))
   }

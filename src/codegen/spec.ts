@@ -1,4 +1,4 @@
-import type { JsonObject } from './document.ts'
+import type { JsonObject, Schemas } from './document.ts'
 import type { Parameters } from './parameters.ts'
 import type { Reply } from './replies.ts'
 
@@ -39,5 +39,5 @@ export function routeType({ path, method }: Operation): string {
 export interface Spec {
   document: JsonObject
   operations: Operation[]
-  schemas: Record<string, JsonObject>
+  schemas: Schemas
 }
