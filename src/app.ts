@@ -16,6 +16,11 @@ import { gitHttp } from './git-http/git-http.ts'
 import { createPushRules } from './git-http/push-rules.ts'
 import { DEFAULT_GIT_LIMITS, type GitLimits } from './git-http/serve.ts'
 import { resolveClientAddress } from './hooks/client.ts'
+import {
+  type ConnectionLimits,
+  createConnectionLimiter,
+  defaultConnectionLimits,
+} from './hooks/connection-limits.ts'
 import { addErrorLog } from './hooks/error-log.ts'
 import { sendError } from './hooks/error-replies.ts'
 import { answerUnknownPaths } from './hooks/unknown-paths.ts'
@@ -37,6 +42,8 @@ export interface AppOptions {
   lookup: CommitLookup
   logger?: FastifyServerOptions['loggerInstance']
   timeouts?: Partial<Timeouts>
+  /** Limits of open connections. Default: `defaultConnectionLimits`. */
+  connections?: ConnectionLimits
   /** Failed authentication attempts allowed per address. Default: 30 in 300 seconds. */
   budget?: BudgetOptions
   /** Limits of git over HTTP. Default: `DEFAULT_GIT_LIMITS`. */
@@ -67,13 +74,19 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const { store, lookup } = options
   const timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts }
   const randomBytes = randomPool(REQUEST_ID_BYTES)
+  const trustedProxies = options.trustedProxies ?? []
+  const limitConnections = createConnectionLimiter(
+    options.connections ?? defaultConnectionLimits(),
+    trustedProxies,
+    (details, text) => app.log.warn(details, text),
+  )
 
   const app = Fastify({
     ...(options.logger && { loggerInstance: options.logger }),
     logController: new LogController({ disableRequestLogging: true }),
     requestIdHeader: false,
     genReqId: () => randomBytes().toString('base64url'),
-    serverFactory: (handle) => createHttpServer(handle, timeouts),
+    serverFactory: (handle) => limitConnections(createHttpServer(handle, timeouts)),
     clientErrorHandler: answerParserError,
     frameworkErrors: (error, request, reply) => sendError(withCommonHeaders(request, reply), error, ''),
     routerOptions: { maxParamLength: 16 * 1024 },
@@ -117,7 +130,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     withCommonHeaders(request, reply)
     done()
   })
-  resolveClientAddress(app, options.trustedProxies ?? [])
+  resolveClientAddress(app, trustedProxies)
   logRequests(app)
   if (metrics) measureRequests(app, metrics)
   shedLoad(app, options.maxEventLoopDelay ?? MAX_EVENT_LOOP_DELAY, () => metrics?.requestShed())
