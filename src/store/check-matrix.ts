@@ -116,12 +116,11 @@ export function checkMatrix(engine: Engine) {
    * Ranks the contexts of commits and counts them. Where each statement is a round trip, there is one. Elsewhere a statement
    * for all would block the event loop, so there is one for each range of contexts.
    */
-  async function rank(commits: Commits, pause: () => Promise<void>) {
+  async function rank(commits: Commits) {
     let first: RankedContext[] = []
     let total = 0
     let after = ''
     for (;;) {
-      await pause()
       const [slice] = engine.remote ? [] : await engine.read(sliceEnd, { ...commits, after })
       const end = slice?.end ?? null
       const ranked =
@@ -140,20 +139,14 @@ export function checkMatrix(engine: Engine) {
    * Returns the statuses of commits by context. Reads at most `MATRIX_CONTEXTS` of them for each commit.
    *
    * @param shas the newest first; those after `MATRIX_COMMITS` are ignored
-   * @param pause awaited before each of several statements
    */
-  return async (
-    repositoryId: number,
-    shas: readonly string[],
-    pause: () => Promise<void>,
-  ): Promise<CheckMatrix> => {
+  return async (repositoryId: number, shas: readonly string[]): Promise<CheckMatrix> => {
     const commits: Commits = { repositoryId, ...named('sha', shas, MATRIX_COMMITS) }
-    const { first, total } = await rank(commits, pause)
+    const { first, total } = await rank(commits)
     const columns = first.map(
       ({ context, rank }): MatrixColumn => ({ context, failing: rank === FAILED, cells: [] }),
     )
     const byContext = new Map(columns.map((column) => [column.context, column]))
-    await pause()
     const contexts = named('context', [...byContext.keys()], MATRIX_CONTEXTS)
     for (const cell of await engine.read(cells, { ...commits, ...contexts })) {
       const { context, position, state, target_url: targetUrl, updated_at: updatedAt } = cell

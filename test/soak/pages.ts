@@ -25,7 +25,7 @@ const MAX_P99 = 20
 const MAX_STRETCH = 200
 const VISITOR = '127.0.0.2'
 const REPOSITORIES = 200
-const CONTEXTS = 2_000
+const CONTEXTS = 1_000
 const COMMITS = 30
 const LARGE = { commits: 100_000, branches: 2_000 }
 

@@ -132,8 +132,8 @@ t.test('PostgreSQL: outdated statistics do not make requests compare more rows',
   const { store, statements } = recording(engine)
   const commits = shas.map((sha) => ({ repositoryId: 500, sha }))
   const read = async () => {
-    await store.matrix(500, shas, async () => {})
-    await store.statuses.summaries(commits, async () => {})
+    await store.matrix(500, shas)
+    await store.statuses.summaries(commits)
     await store.statuses.snapshots(commits)
   }
   // The first time it also records queries that are compiled, with placeholders.
