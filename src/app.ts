@@ -15,6 +15,11 @@ import { gitHttp } from './git-http/git-http.ts'
 import { createPushRules } from './git-http/push-rules.ts'
 import { DEFAULT_GIT_LIMITS, type GitLimits } from './git-http/serve.ts'
 import { decorateClient } from './hooks/client.ts'
+import {
+  type ConnectionLimits,
+  createConnectionLimiter,
+  defaultConnectionLimits,
+} from './hooks/connection-limits.ts'
 import { addErrorLog } from './hooks/error-log.ts'
 import { sendError } from './hooks/error-replies.ts'
 import { answerUnknownPaths } from './hooks/unknown-paths.ts'
@@ -35,6 +40,8 @@ export interface AppOptions {
   lookup: CommitLookup
   logger?: FastifyBaseLogger
   timeouts?: Partial<Timeouts>
+  /** Limits of open connections. Default: `defaultConnectionLimits`. */
+  connections?: ConnectionLimits
   /** Failed authentication attempts allowed per address. Default: 30 in 300 seconds. */
   budget?: BudgetOptions
   /** Limits of git over HTTP. Default: `DEFAULT_GIT_LIMITS`. */
@@ -60,12 +67,18 @@ const MAX_EVENT_LOOP_DELAY = 1_000
 export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const { store, lookup } = options
   const timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts }
+  const trustedProxies = options.trustedProxies ?? []
+  const limitConnections = createConnectionLimiter(
+    options.connections ?? defaultConnectionLimits(),
+    trustedProxies,
+    (details, text) => app.log.warn(details, text),
+  )
 
   const app = Fastify({
     requestIdHeader: false,
     // Random, so that ids do not reveal the number of requests.
     genReqId: () => randomUUID(),
-    serverFactory: (handle) => createHttpServer(handle, timeouts),
+    serverFactory: (handle) => limitConnections(createHttpServer(handle, timeouts)),
     clientErrorHandler: answerParserError,
     frameworkErrors: (error, request, reply) => sendError(withCommonHeaders(request, reply), error, ''),
     routerOptions: { maxParamLength: 16 * 1024 },
@@ -109,7 +122,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     withCommonHeaders(request, reply)
     done()
   })
-  decorateClient(app, options.trustedProxies ?? [])
+  decorateClient(app, trustedProxies)
   logRequests(app)
   if (metrics) measureRequests(app, metrics)
   shedLoad(app, options.maxEventLoopDelay ?? MAX_EVENT_LOOP_DELAY, () => metrics?.requestShed())
