@@ -2,7 +2,7 @@ import type { Handlers } from '../../generated/handlers.ts'
 import type { components } from '../../generated/schema.ts'
 import type { Caller } from '../auth/access-policy.ts'
 import { combinedState } from '../domain/combined-state.ts'
-import { commitsOf, fullCommitId } from '../domain/commits.ts'
+import { commitExists, fullCommitId } from '../domain/commits.ts'
 import { verdictOf } from '../domain/verdict.ts'
 import { ServiceError } from '../errors.ts'
 import type { CommitLookup } from '../git/commit-lookup.ts'
@@ -24,13 +24,12 @@ export type OnReported = (state: StatusState) => void
  */
 export function createHandlers(store: Store, lookup: CommitLookup, onReported: OnReported): Handlers<Caller> {
   const { statuses, rules } = store
-  const commits = commitsOf(statuses, lookup)
 
   /** Returns the statuses of a commit: the same array as before while nothing has changed. */
   async function statusesOf(repository: RepositoryAccess, id: string): Promise<readonly StatusRow[]> {
     const sha = fullCommitId(repository.objectFormat, id)
     const rows = await statuses.list(repository.id, sha)
-    if (rows.length === 0 && !(await commits.inGit(repository, sha))) throw new ServiceError('commit_unknown')
+    if (rows.length === 0 && !(await lookup.has(repository, sha))) throw new ServiceError('commit_unknown')
     return rows
   }
 
@@ -38,7 +37,7 @@ export function createHandlers(store: Store, lookup: CommitLookup, onReported: O
     async reportStatus({ params, body }, { repository, token }) {
       const sha = fullCommitId(repository.objectFormat, params.sha)
       if (token?.limits.contexts) checkContext(token.limits.contexts, body.context)
-      if (!(await commits.has(repository, sha))) throw new ServiceError('commit_unknown')
+      if (!(await commitExists(statuses, lookup, repository, sha))) throw new ServiceError('commit_unknown')
       const row = await statuses.report({
         repositoryId: repository.id,
         sha,

@@ -1,15 +1,11 @@
 import type { Command } from 'commander'
-import { schemas } from '../../generated/schemas.ts'
 import { fullCommitId } from '../domain/commits.ts'
-import type { ReportedStatus } from '../store/statuses.ts'
+import type { CommitKey } from '../store/statuses.ts'
 import type { Store } from '../store/store.ts'
 import { formatTime } from '../store/time.ts'
 import { findRepository } from './arguments.ts'
 import { printList } from './output.ts'
 import type { WithStore } from './with-store.ts'
-
-/** Statuses of one query. */
-const BATCH = 500
 
 export function addStatusCommands(program: Command, withStore: WithStore): void {
   const status = program.command('status').description('manage the statuses of commits')
@@ -23,7 +19,7 @@ export function addStatusCommands(program: Command, withStore: WithStore): void 
     .action((fullName: string, sha: string, options: { json?: boolean }) =>
       withStore(async (store) => {
         const commit = await findCommit(store, fullName, sha)
-        const rows = (await listAll(store, commit)).map((row) => ({
+        const rows = (await store.statuses.listWithReporters(commit)).map((row) => ({
           context: row.context,
           state: row.state,
           ...(options.json && {
@@ -53,22 +49,7 @@ export function addStatusCommands(program: Command, withStore: WithStore): void 
     )
 }
 
-interface Commit {
-  repositoryId: number
-  sha: string
-}
-
-async function findCommit(store: Store, fullName: string, sha: string): Promise<Commit> {
+async function findCommit(store: Store, fullName: string, sha: string): Promise<CommitKey> {
   const { id, object_format } = await findRepository(store, fullName)
   return { repositoryId: id, sha: fullCommitId(object_format, sha) }
-}
-
-async function listAll(store: Store, commit: Commit): Promise<ReportedStatus[]> {
-  const all: ReportedStatus[] = []
-  for (;;) {
-    const after = all.at(-1)?.context ?? ''
-    const batch = await store.statuses.listBatchByState(commit, schemas.State.enum, after, BATCH)
-    all.push(...batch)
-    if (batch.length < BATCH) return all
-  }
 }

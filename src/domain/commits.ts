@@ -19,25 +19,16 @@ export function fullCommitId(format: ObjectFormat, sha: string): string {
   )
 }
 
-/** Returns functions that look up commits of a repository, by stored statuses and in git. */
-export function commitsOf(statuses: Store['statuses'], lookup: CommitLookup) {
-  return {
-    fullId: ({ objectFormat }: RepositoryAccess, sha: string) => fullCommitId(objectFormat, sha),
-
-    /**
-     * Returns whether the commit has statuses or git has it. A commit with statuses stays known after git's garbage
-     * collection.
-     *
-     * @throws RepositoryUnavailable if the repository's files cannot be opened
-     */
-    async has(repository: RepositoryAccess, sha: string): Promise<boolean> {
-      const known = await statuses.any(repository.id, sha)
-      return known || lookup.has(repository, sha)
-    },
-
-    /** Returns whether git has a commit that is known to have no statuses. */
-    inGit(repository: RepositoryAccess, sha: string): Promise<boolean> {
-      return lookup.has(repository, sha)
-    },
-  }
+/**
+ * Returns whether the commit has statuses or git has it. A commit with statuses stays known after git's garbage collection.
+ *
+ * @throws RepositoryUnavailable if the repository's files cannot be opened
+ */
+export async function commitExists(
+  statuses: Store['statuses'],
+  lookup: CommitLookup,
+  repository: RepositoryAccess,
+  sha: string,
+): Promise<boolean> {
+  return (await statuses.any(repository.id, sha)) || lookup.has(repository, sha)
 }

@@ -4,12 +4,29 @@ import { type Engine, ForeignKeyViolation } from './engine.ts'
 import { newId } from './ids.ts'
 import { prepare } from './prepared.ts'
 import { RuleViolation } from './rule-violation.ts'
-import { type ReportedStatus, type StatusRow, statusBatches, statusColumns } from './status-batches.ts'
 import { type CommitKey, commitCacheKey, statusSummaries } from './status-summaries.ts'
 import type { StatusState, Tables } from './tables.ts'
 import { nowInSeconds } from './time.ts'
 
-export type { CommitKey, ReportedStatus, StatusRow }
+export type { CommitKey }
+
+/** A status as stored; times in seconds since the epoch. */
+export interface StatusRow {
+  id: string
+  sha: string
+  context: string
+  state: StatusState
+  description: string | null
+  target_url: string | null
+  created_at: number
+  updated_at: number
+}
+
+/** A status with the names of the user and the token of its latest report; null if it is older than their record. */
+export interface ReportedStatus extends StatusRow {
+  reporter_user: string | null
+  reporter_token: string | null
+}
 
 export interface Report {
   repositoryId: number
@@ -36,6 +53,16 @@ export class TooManyContexts extends Error {
 
 type NewStatus = Selectable<Tables['statuses']>
 
+const statusColumns = [
+  'id',
+  'sha',
+  'context',
+  'state',
+  'description',
+  'target_url',
+  'created_at',
+  'updated_at',
+] as const
 const stored = ['repository_id', ...statusColumns, 'reporter_id'] as const
 /** What the database decides. All other columns equal the report. */
 const decided = ['id', 'created_at', 'updated_at'] as const
@@ -47,13 +74,6 @@ const decided = ['id', 'created_at', 'updated_at'] as const
  */
 export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
   const { kysely, dialect } = engine
-  const contextsOf = ({ repositoryId, sha }: CommitKey) =>
-    kysely
-      .selectFrom('statuses')
-      .select('context')
-      .where('repository_id', '=', repositoryId)
-      .where('sha', '=', sha)
-
   /**
    * Stores a report, unless the commit has `maxContexts` others. SQLite does not evaluate the second condition if the first
    * one is true, so only a new context costs reading the others.
@@ -105,11 +125,39 @@ export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
       .orderBy('context'),
   )
 
-  const any = prepare<CommitKey>()((p) => contextsOf(p).limit(1))
+  const withReporters = prepare<CommitKey>()((p) =>
+    kysely
+      .selectFrom('statuses')
+      .leftJoin('reporters', 'reporters.id', 'statuses.reporter_id')
+      .select(statusColumns.map((column) => `statuses.${column}` as const))
+      .select(['reporters.user_name as reporter_user', 'reporters.token_name as reporter_token'])
+      .where('repository_id', '=', p.repositoryId)
+      .where('sha', '=', p.sha)
+      .orderBy('context'),
+  )
+
+  const nextCommit = prepare<{ repositoryId: number; after: string; end: string }>()((p) =>
+    kysely
+      .selectFrom('statuses')
+      .select('sha')
+      .where('repository_id', '=', p.repositoryId)
+      .where('sha', '>', p.after)
+      .where('sha', '<', p.end)
+      .orderBy('sha')
+      .limit(1),
+  )
+
+  const any = prepare<CommitKey>()(({ repositoryId, sha }) =>
+    kysely
+      .selectFrom('statuses')
+      .select('sha')
+      .where('repository_id', '=', repositoryId)
+      .where('sha', '=', sha)
+      .limit(1),
+  )
 
   return {
     ...statusSummaries(engine),
-    ...statusBatches(engine),
 
     /**
      * Stores a report. The latest committed one wins; it keeps the `id` and `created_at` of the first, and
@@ -151,6 +199,26 @@ export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
     list(repositoryId: number, sha: string): Promise<StatusRow[]> {
       const commit = { repositoryId, sha }
       return engine.read(ofCommit, commit, { key: commitCacheKey(commit) })
+    },
+
+    /** Returns all statuses of a commit with their reporters, ordered by the code points of `context`. */
+    listWithReporters: (commit: CommitKey): Promise<ReportedStatus[]> => engine.read(withReporters, commit),
+
+    /**
+     * Returns the ids of commits with statuses that begin with `prefix`, in ascending order.
+     *
+     * @param prefix lower-case hex digits
+     */
+    async commitsWithPrefix(repositoryId: number, prefix: string, limit: number): Promise<string[]> {
+      const found: string[] = []
+      // Each step is one search of the index, however many statuses a commit has.
+      for (let after = prefix; found.length < limit; ) {
+        const [next] = await engine.read(nextCommit, { repositoryId, after, end: `${prefix}g` })
+        if (!next) break
+        found.push(next.sha)
+        after = next.sha
+      }
+      return found
     },
 
     /**

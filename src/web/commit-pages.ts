@@ -1,6 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { schemas } from '../../generated/schemas.ts'
-import { commitsOf } from '../domain/commits.ts'
+import { commitExists, fullCommitId } from '../domain/commits.ts'
 import { type RequiredContexts, requiredContexts } from '../domain/required-contexts.ts'
 import { ServiceError } from '../errors.ts'
 import type { CommitLookup } from '../git/commit-lookup.ts'
@@ -36,9 +35,6 @@ interface CommitPagesOptions {
   stalledAfter: number
 }
 
-/** Commits of earlier versions may have more contexts than a commit may have today. */
-const ALL_STATUSES = Number.MAX_SAFE_INTEGER
-
 interface CommitRoute {
   Params: { owner: string; repo: string; '*': string }
   Querystring: FilterQuery
@@ -52,7 +48,6 @@ interface LiveRoute {
 /** Registers `/{owner}/{repo}/commits/{sha}` and the part of it that it polls, limited to what the visitor may see. */
 export async function commitPages(app: FastifyInstance, options: CommitPagesOptions): Promise<void> {
   const { store, refs, revisions, pageQueue, publicUrl, stalledAfter } = options
-  const commits = commitsOf(store.statuses, options.lookup)
   const findRepository = repositoryFinder(app, options)
 
   app.get<CommitRoute>('/:owner/:repo/commits/*', async (request, reply) => {
@@ -78,7 +73,7 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     if (request.params.sha === '') throw new ServiceError('path_unknown')
     const repository = await findRepository(request, reply)
     if (!repository) return reply
-    const sha = commits.fullId(repository, request.params.sha)
+    const sha = fullCommitId(repository.objectFormat, request.params.sha)
     await checkCommit(repository, sha)
     return pageQueue.render(request, async () => {
       const rules = await store.rules.load(repository.id)
@@ -129,7 +124,7 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
 
   /** Checks that git has a commit or that it has statuses. @throws ServiceError `commit_unknown`; RepositoryUnavailable */
   async function checkCommit(repository: ListedRepository, sha: string): Promise<void> {
-    if (!(await commits.has(repository, sha)))
+    if (!(await commitExists(store.statuses, options.lookup, repository, sha)))
       throw new ServiceError('commit_unknown', 'The commit does not exist in this repository.')
   }
 
@@ -155,8 +150,7 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     sha: string,
   ): Promise<Omit<StatusList, 'required'>> {
     const { id: repositoryId, permission } = repository
-    const states = schemas.State.enum
-    const statuses = await store.statuses.listBatchByState({ repositoryId, sha }, states, '', ALL_STATUSES)
+    const statuses = await store.statuses.listWithReporters({ repositoryId, sha })
     const counts = { ...NO_STATUSES.counts }
     for (const { state } of statuses) counts[state]++
     return {

@@ -112,8 +112,8 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
   'checks of commits': (store) => store.matrix(500, [SHA, NEW_SHA]),
   'the state of a context': (store) => store.statuses.state(500, SHA, 'context 3'),
   'the rules of a branch': (store) => store.rules.requiredPatterns(500, 'release-3'),
-  'some statuses of a state': (store) =>
-    store.statuses.listBatchByState({ repositoryId: 500, sha: SHA }, ['failure', 'error'], 'context 3', 100),
+  'all statuses of a commit with their reporters': (store) =>
+    store.statuses.listWithReporters({ repositoryId: 500, sha: SHA }),
   'commits by the beginning of their ids': (store) =>
     store.statuses.commitsWithPrefix(500, SHA.slice(0, 7), 20),
   'a failure': (store) => store.failures.count('192.0.2.9', { limit: 30, window: 300 }),
