@@ -49,44 +49,41 @@ export function createMetrics(sources: MetricsSources): Metrics {
     buckets: BUCKETS,
     registers,
   })
-  const reported = new Counter({
-    name: 'commit_status_reports_total',
-    help: 'Statuses reported, by state.',
-    labelNames: ['state'],
-    registers,
-  })
+  const counter = <Label extends string = never>(name: string, help: string, labelNames: Label[] = []) =>
+    new Counter({ name, help, labelNames, registers })
+  const gauge = (name: string, help: string, read: () => number | Promise<number>) =>
+    new Gauge({
+      name,
+      help,
+      registers,
+      async collect() {
+        this.set(await read())
+      },
+    })
+  const reported = counter('commit_status_reports_total', 'Statuses reported, by state.', ['state'])
   for (const state of schemas.State.enum) reported.inc({ state }, 0)
-  const failed = new Counter({
-    name: 'commit_status_authentication_failures_total',
-    help: 'Counted failed authentication attempts.',
-    registers,
-  })
-  const blocked = new Counter({
-    name: 'commit_status_addresses_blocked_total',
-    help: 'Times that an address spent its failure budget.',
-    registers,
-  })
-  const shed = new Counter({
-    name: 'commit_status_requests_shed_total',
-    help: 'Requests answered 503 because the server was overloaded.',
-    registers,
-  })
-  new Gauge({
-    name: 'commit_status_blocked_addresses',
-    help: 'Addresses whose failure budget is spent, across the deployment.',
-    registers,
-    async collect() {
-      this.set(await sources.blockedAddresses())
-    },
-  })
-  new Gauge({
-    name: 'commit_status_lookup_processes',
-    help: 'Running git processes that look up commits.',
-    registers,
-    collect() {
-      this.set(sources.lookupProcesses())
-    },
-  })
+  const failed = counter(
+    'commit_status_authentication_failures_total',
+    'Counted failed authentication attempts.',
+  )
+  const blocked = counter(
+    'commit_status_addresses_blocked_total',
+    'Times that an address spent its failure budget.',
+  )
+  const shed = counter(
+    'commit_status_requests_shed_total',
+    'Requests answered 503 because the server was overloaded.',
+  )
+  gauge(
+    'commit_status_blocked_addresses',
+    'Addresses whose failure budget is spent, across the deployment.',
+    sources.blockedAddresses,
+  )
+  gauge(
+    'commit_status_lookup_processes',
+    'Running git processes that look up commits.',
+    sources.lookupProcesses,
+  )
   if (sources.databasePool() !== null) addPoolGauge(registry, sources)
 
   return {
