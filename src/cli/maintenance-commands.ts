@@ -90,18 +90,13 @@ guide shows.`,
       const verb = dryRun ? 'to be removed' : 'removed'
       return withStore(async (store) => {
         const progress = showCount()
-        let [commits, statuses] = [0, 0]
-        const say = (last: boolean) =>
+        const say = (commits: number, statuses: number, last = false) =>
           progress(
             `Commits checked: ${commits.toLocaleString('en')}. Statuses ${verb}: ${statuses.toLocaleString('en')}.`,
             last,
           )
-        const onCommits = (...counts: [number, number]) => {
-          ;[commits, statuses] = counts
-          say(false)
-        }
-        await pruneStatuses(store.engine, before, onCommits, dryRun)
-        say(true)
+        const { checked, removed } = await pruneStatuses(store.engine, before, say, dryRun)
+        say(checked, removed, true)
       })
     })
 }

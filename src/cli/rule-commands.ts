@@ -1,7 +1,4 @@
 import type { Command } from 'commander'
-import { RuleViolation } from '../store/rule-violation.ts'
-import type { Store } from '../store/store.ts'
-import type { User } from '../store/users.ts'
 import { findRepository } from './arguments.ts'
 import { printList } from './output.ts'
 import type { WithStore } from './with-store.ts'
@@ -22,7 +19,7 @@ export function addRuleCommands(program: Command, withStore: WithStore): void {
     .action((fullName: string, branchPattern: string, options: { require: string[]; bypass?: string[] }) =>
       withStore(async (store) => {
         const repository = await findRepository(store, fullName)
-        const bypass = await findUsers(store, options.bypass ?? [])
+        const bypass = await Promise.all((options.bypass ?? []).map((name) => store.users.get(name)))
         await store.rules.set(repository, { branchPattern, required: options.require, bypass })
       }),
     )
@@ -55,14 +52,4 @@ export function addRuleCommands(program: Command, withStore: WithStore): void {
         await store.rules.remove(await findRepository(store, fullName), branchPattern)
       }),
     )
-}
-
-async function findUsers(store: Store, names: readonly string[]): Promise<User[]> {
-  return Promise.all(
-    names.map(async (name) => {
-      const user = await store.users.find(name)
-      if (!user) throw new RuleViolation(`there is no user "${name}"`)
-      return user
-    }),
-  )
 }

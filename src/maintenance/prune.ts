@@ -76,13 +76,14 @@ export async function removeCommits(
  *
  * @param onCommits receives the number of commits checked and of statuses removed so far
  * @param dryRun counts the statuses instead of removing them
+ * @returns both numbers
  */
 export async function pruneStatuses(
   engine: Engine,
   before: number,
   onCommits: (commits: number, removed: number) => void,
   dryRun = false,
-): Promise<void> {
+): Promise<{ checked: number; removed: number }> {
   const repositories = await engine.kysely.selectFrom('repositories').select('id').orderBy('id').execute()
   let [checked, removed] = [0, 0]
   for (const { id } of repositories) {
@@ -93,6 +94,7 @@ export async function pruneStatuses(
       onCommits(checked, removed)
     }
   }
+  return { checked, removed }
 }
 
 async function countStatuses(

@@ -21,7 +21,6 @@ export interface Engine {
    * @throws ForeignKeyViolation; StoreUnavailable
    */
   write<Params, Row>(query: Prepared<Params, Row>, params: Params, invalidates?: string): Promise<Row[]>
-  /**
   /** Writes something tiny that changes nothing, and waits until it is on disk. @throws StoreUnavailable */
   probe(): Promise<void>
   /** Runs `work` while no other process migrates, in one transaction. */

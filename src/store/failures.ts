@@ -158,6 +158,13 @@ export function failureStore(engine: Engine, audit: Audit) {
       .where('address', '=', p.address),
   )
 
+  const blocked = ({ limit, window }: FailureLimits) =>
+    kysely
+      .selectFrom('auth_failures')
+      .where('ends_at', '>', now)
+      .where('ends_at', '<=', sql<number>`${now} + ${1000 * window}`)
+      .where('failures', '>=', limit)
+
   /** Removes rows that have ended, and surplus ones. */
   async function trim({ window }: FailureLimits): Promise<void> {
     await kysely
@@ -260,13 +267,8 @@ export function failureStore(engine: Engine, audit: Audit) {
 
     /** Returns addresses with `limit` failures in their window, the one that ends last first. */
     async list(limits: FailureLimits): Promise<(Failures & { address: string; endsAt: number })[]> {
-      const { limit, window } = inMilliseconds(limits)
-      const rows = await kysely
-        .selectFrom('auth_failures')
+      const rows = await blocked(limits)
         .select(['address', 'ends_at', ...failureColumns(dialect)])
-        .where('ends_at', '>', now)
-        .where('ends_at', '<=', sql<number>`${now} + ${window}`)
-        .where('failures', '>=', limit)
         .orderBy('ends_at', 'desc')
         .execute()
       return rows.map((row) => ({
@@ -279,13 +281,8 @@ export function failureStore(engine: Engine, audit: Audit) {
 
     /** Returns how many addresses have `limit` failures in their window. */
     async countBlocked(limits: FailureLimits): Promise<number> {
-      const { limit, window } = inMilliseconds(limits)
-      const { rows } = await kysely
-        .selectFrom('auth_failures')
+      const { rows } = await blocked(limits)
         .select((eb) => eb.fn.countAll<number>().as('rows'))
-        .where('ends_at', '>', now)
-        .where('ends_at', '<=', sql<number>`${now} + ${window}`)
-        .where('failures', '>=', limit)
         .executeTakeFirstOrThrow()
       return rows
     },
