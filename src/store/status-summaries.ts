@@ -47,19 +47,19 @@ export function statusSummaries(engine: Engine) {
           fn.count<number>('state').filterWhere('state', '=', state).as(state),
         ),
       )
-  const failedOf = () =>
-    kysely
-      .selectFrom('statuses')
-      .select('context')
-      .where('state', 'in', FAILED)
-      .orderBy('context')
-      .limit(MAX_FAILED)
 
   const count = prepare<CommitKey>()((p) =>
     countsOf().where('repository_id', '=', p.repositoryId).where('sha', '=', p.sha),
   )
   const failed = prepare<CommitKey>()((p) =>
-    failedOf().where('repository_id', '=', p.repositoryId).where('sha', '=', p.sha),
+    kysely
+      .selectFrom('statuses')
+      .select('context')
+      .where('repository_id', '=', p.repositoryId)
+      .where('sha', '=', p.sha)
+      .where('state', 'in', FAILED)
+      .orderBy('context')
+      .limit(MAX_FAILED),
   )
   const state = prepare<CommitKey & { context: string }>()((p) =>
     kysely
@@ -69,11 +69,7 @@ export function statusSummaries(engine: Engine) {
       .where('sha', '=', p.sha)
       .where('context', '=', p.context),
   )
-  const failures = sql.join(
-    FAILED.map((state) => sql.ref(`counts.${state}`)),
-    sql` + `,
-  )
-  /** One row for each failed context of each commit, and one for a commit without. */
+  /** The same for many commits, in the dialect of PostgreSQL. */
   const all = prepare<{ commits: string }>()((p) =>
     kysely
       .selectFrom(
@@ -87,23 +83,16 @@ export function statusSummaries(engine: Engine) {
       )
       .crossJoinLateral(
         countsOf()
+          .select(
+            sql<string[] | null>`(array_agg(context order by context)
+            filter (where state in (${sql.join(FAILED)})))[1:${sql.lit(MAX_FAILED)}]`.as('failed'),
+          )
           .whereRef('statuses.repository_id', '=', sql.ref('asked.repository_id'))
           .whereRef('statuses.sha', '=', sql.ref('asked.sha'))
-          .as('counts'),
+          .as('summary'),
       )
-      .leftJoinLateral(
-        failedOf()
-          .whereRef('statuses.repository_id', '=', sql.ref('asked.repository_id'))
-          .whereRef('statuses.sha', '=', sql.ref('asked.sha'))
-          // Otherwise the contexts of every commit would be read twice.
-          .where(sql<boolean>`${failures} > 0`)
-          .as('failed'),
-        (join) => join.onTrue(),
-      )
-      .select(['asked.n', 'failed.context'])
-      .select(schemas.State.enum.map((state) => `counts.${state}` as const))
-      .orderBy('asked.n')
-      .orderBy('failed.context'),
+      .selectAll('summary')
+      .orderBy('asked.n'),
   )
 
   /**
@@ -141,18 +130,13 @@ export function statusSummaries(engine: Engine) {
      */
     async summaries(commits: readonly CommitKey[]): Promise<StatusSummary[]> {
       if (commits.length === 0) return []
+      if (engine.remote) {
+        const asked = commits.map(({ repositoryId, sha }, n) => ({ n, repository_id: repositoryId, sha }))
+        const rows = await engine.read(all, { commits: JSON.stringify(asked) })
+        return rows.map(({ failed, ...counts }) => ({ counts, failed: failed ?? [] }))
+      }
       const summaries: StatusSummary[] = []
-      if (!engine.remote) {
-        for (const commit of commits) {
-          summaries.push(await summary(commit))
-        }
-        return summaries
-      }
-      const asked = commits.map(({ repositoryId, sha }, n) => ({ n, repository_id: repositoryId, sha }))
-      for (const { n, context, ...counts } of await engine.read(all, { commits: JSON.stringify(asked) })) {
-        const known = summaries[n] ?? { counts, failed: [] }
-        summaries[n] = context === null ? known : { counts, failed: [...known.failed, context] }
-      }
+      for (const commit of commits) summaries.push(await summary(commit))
       return summaries
     },
   }
