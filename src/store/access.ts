@@ -4,7 +4,7 @@ import type { Engine } from './engine.ts'
 import { accessKey, type Failures, failureColumns } from './failures.ts'
 import { isName, isOwnerName, nameKey } from './names.ts'
 import { prepare } from './prepared.ts'
-import { repositoryPath } from './repositories.ts'
+import { locate } from './repositories.ts'
 import type { Permission } from './tables.ts'
 import { limitColumns, NO_LIMITS, readLimits, type TokenLimits } from './token-limits.ts'
 
@@ -129,6 +129,12 @@ export function accessQuery({ kysely, dialect }: Engine) {
   )
 }
 
+/** Returns the keys of a repository for `accessQuery`. Those of an invalid name match nothing. */
+export function repositoryKeys(owner: string, name: string): { owner: string; name: string } {
+  const isPossible = isOwnerName(owner) && isName(name)
+  return isPossible ? { owner: nameKey(owner), name: nameKey(name) } : { owner: '', name: '' }
+}
+
 type Row = NonNullable<ReturnType<typeof accessQuery>['row']>
 
 /** Returns functions that read a caller's token, access and failure budget in one statement. */
@@ -145,14 +151,8 @@ export function accessStore(engine: Engine, folder: string) {
      * @param owner as sent, like `name`; an invalid name counts as a missing repository
      */
     async look(address: string | null, hash: string | null, owner: string, name: string): Promise<Access> {
-      const possible = isOwnerName(owner) && isName(name)
-      const params = {
-        address: address ?? '',
-        hash: hash ?? '',
-        userId: 0,
-        owner: possible ? nameKey(owner) : '',
-        name: possible ? nameKey(name) : '',
-      }
+      const keys = repositoryKeys(owner, name)
+      const params = { address: address ?? '', hash: hash ?? '', userId: 0, ...keys }
       const [row] = await engine.read(query, params, {
         key: accessKey(params.address),
         variant: `${params.hash} ${params.owner}/${params.name}`,
@@ -197,11 +197,6 @@ function limitsOf({ repositories, contexts, push }: Row): TokenLimits {
 /** @param folder of the repositories that the server creates */
 export function repositoryOf(row: Row, folder: string): RepositoryAccess | null {
   if (row.repository_id === null || row.object_format === null) return null
-  return {
-    id: row.repository_id,
-    objectFormat: row.object_format,
-    path: repositoryPath(folder, { id: row.repository_id, path: row.path }),
-    managed: row.path === null,
-    permission: row.permission,
-  }
+  const { repository_id: id, object_format: objectFormat, path, permission } = row
+  return locate(folder, { id, objectFormat, path, permission })
 }

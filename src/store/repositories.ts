@@ -38,11 +38,7 @@ const MAX_LISTED = 10
 
 /** Returns functions that manage repositories and the access of users to them. */
 export function repositoryStore({ kysely }: Engine, folder: string, audit: Audit) {
-  const located = (row: Selectable<Tables['repositories']>): Repository => ({
-    ...row,
-    path: repositoryPath(folder, row),
-    managed: row.path === null,
-  })
+  const located = (row: Selectable<Tables['repositories']>): Repository => locate(folder, row)
 
   const find = async (
     owner: string,
@@ -301,6 +297,11 @@ function creationOf(repository: Repository): AuditEvent {
 
 function fullNameOf({ owner, name }: { owner: string; name: string }): string {
   return `${owner}/${name}`
+}
+
+/** Returns a row with the folder of its repository, and whether the server created it. */
+export function locate<Row extends { id: number; path: string | null }>(folder: string, row: Row) {
+  return { ...row, path: repositoryPath(folder, row), managed: row.path === null }
 }
 
 /** Returns the folder of a repository's files. Created ones are named by id, so that paths contain no client input. */

@@ -1,7 +1,7 @@
-import { accessQuery, accessRules, type RepositoryAccess, repositoryOf } from './access.ts'
+import { accessQuery, accessRules, type RepositoryAccess, repositoryKeys, repositoryOf } from './access.ts'
 import type { Engine } from './engine.ts'
 import { nameKey } from './names.ts'
-import { repositoryPath } from './repositories.ts'
+import { locate } from './repositories.ts'
 import type { Visibility } from './tables.ts'
 
 /** A repository as shown to a user or an anonymous visitor. */
@@ -39,16 +39,17 @@ export function repositoryListing(engine: Engine, folder: string) {
       ])
       .where(mayRead)
 
-  const located = (row: Row): ListedRepository => ({
-    ...row,
-    path: repositoryPath(folder, row),
-    managed: row.path === null,
-  })
+  const located = (row: Row): ListedRepository => locate(folder, row)
 
   return {
-    /** Returns a repository if the user may read it. @param userId null for an anonymous visitor */
+    /**
+     * Returns a repository if the user may read it.
+     *
+     * @param userId null for an anonymous visitor
+     * @param owner as sent, like `name`; an invalid name counts as a missing repository
+     */
     async find(userId: number | null, owner: string, name: string): Promise<ListedRepository | undefined> {
-      const asked = { userId: userId ?? 0, owner: nameKey(owner), name: nameKey(name) }
+      const asked = { userId: userId ?? 0, ...repositoryKeys(owner, name) }
       const [row] = await engine.read(query, { address: '', hash: '', ...asked })
       const found = row && repositoryOf(row, folder)
       if (!found || row.owner === null || row.name === null || row.visibility === null) return undefined

@@ -3,7 +3,7 @@ import { ServiceError } from '../errors.ts'
 import type { RefLists } from '../git/refs.ts'
 import { applyErrorHeaders, asServiceError } from '../hooks/error-replies.ts'
 import { etagOf, matchesEtag } from '../http/etag.ts'
-import { isName, isOwnerName, isReserved } from '../store/names.ts'
+import { isReserved } from '../store/names.ts'
 import { COMBINED, type CombinedState } from '../store/states.ts'
 import type { Store } from '../store/store.ts'
 import type { StatusState } from '../store/tables.ts'
@@ -69,8 +69,7 @@ export async function badge(app: FastifyInstance, { store, refs }: BadgeOptions)
   /** Returns the state to show; null if anonymous visitors may not see it or it does not exist. */
   async function find(request: FastifyRequest<Route>, context: string): Promise<Message | null> {
     const { owner, repo } = request.params
-    const possible = isOwnerName(owner) && isName(repo)
-    const repository = await store.listing.find(null, possible ? owner : '', possible ? repo : '')
+    const repository = await store.listing.find(null, owner, repo)
     if (!repository) return null
     const client = gitClient(request)
     const list = await refs.list(repository, client)

@@ -1,5 +1,5 @@
 import type { Commit } from '../git/log.ts'
-import type { Refs } from '../git/refs.ts'
+import type { Ref, Refs } from '../git/refs.ts'
 import type { CheckMatrix, MatrixCell, MatrixColumn } from '../store/check-matrix.ts'
 import type { ListedRepository } from '../store/repository-listing.ts'
 import { COMBINED } from '../store/states.ts'
@@ -8,7 +8,7 @@ import { shortId } from '../util/commit-id.ts'
 import { truncate } from '../util/truncate.ts'
 import { authorship } from './commit-row.ts'
 import { type Html, html } from './html.ts'
-import { refChooser, refQuery, type ShownRef } from './ref-chooser.ts'
+import { refChooser, refQuery } from './ref-chooser.ts'
 import { targetLink } from './status-sections.ts'
 import { age, shownText, visibleText } from './text.ts'
 
@@ -17,7 +17,7 @@ export interface ChecksView {
   repository: ListedRepository
   refs: Refs
   /** null if HEAD is a branch without commits. */
-  ref: ShownRef | null
+  ref: Ref | null
   commits: readonly Commit[]
   matrix: CheckMatrix
 }

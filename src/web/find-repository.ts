@@ -3,7 +3,7 @@ import { ServiceError } from '../errors.ts'
 import type { GitClient } from '../git/cached-reads.ts'
 import { recheckAccess } from '../hooks/recheck-access.ts'
 import { connectionSignal } from '../http/connection-signal.ts'
-import { isName, isOwnerName, isReserved } from '../store/names.ts'
+import { isReserved } from '../store/names.ts'
 import type { ListedRepository } from '../store/repository-listing.ts'
 import type { Store } from '../store/store.ts'
 import type { SendErrorPage } from './error-page.ts'
@@ -38,8 +38,7 @@ export function repositoryFinder(
     // The router also matches empty segments, and reserved words in any case.
     if (owner === '' || repo === '' || isReserved(owner)) throw new ServiceError('path_unknown')
     const { user } = request.visitor
-    const possible = isOwnerName(owner) && isName(repo)
-    const found = await store.listing.find(user?.id ?? null, possible ? owner : '', possible ? repo : '')
+    const found = await store.listing.find(user?.id ?? null, owner, repo)
     if (found) return found
     if (user) throw new ServiceError('repository_unknown')
     reply.redirect(`/login?next=${encodeURIComponent(request.url)}`, 303)

@@ -3,14 +3,11 @@ import { memoizeByObject } from '../util/memoize-by-object.ts'
 import { type Html, html } from './html.ts'
 import { visibleText } from './text.ts'
 
-/** A ref of which a page shows the commits. Its name is empty if it is HEAD without a branch. */
-export type ShownRef = Ref
-
 /** Branches and tags to choose from. Further ones are found by their names. */
 const CHOICES = 100
 
-/** Returns what a page shows unless the visitor asks for a ref; null if there is nothing to show. */
-export function headOf({ defaultBranch, head }: Refs): ShownRef | null {
+/** Returns what a page shows unless the visitor asks for a ref; null if there is nothing. HEAD without a branch has no name. */
+export function headOf({ defaultBranch, head }: Refs): Ref | null {
   return head === null ? null : { kind: 'branch', name: defaultBranch ?? '', sha: head, date: null }
 }
 
@@ -20,7 +17,7 @@ export function headOf({ defaultBranch, head }: Refs): ShownRef | null {
  * @param path of the page
  * @param labelled whether the label is visible
  */
-export function refChooser(path: string, refs: Refs, ref: ShownRef | null, labelled: boolean): Html {
+export function refChooser(path: string, refs: Refs, ref: Ref | null, labelled: boolean): Html {
   const named = (kind: Ref['kind'], list: readonly Ref[]) => {
     const newest = list.slice(0, CHOICES)
     const others =
@@ -51,7 +48,7 @@ export function findForm(path: string): Html {
 }
 
 /** Returns the query of a page that shows a ref; empty for HEAD without a branch. Slashes stay readable. */
-export function refQuery(refs: Refs, ref: ShownRef | null): string {
+export function refQuery(refs: Refs, ref: Ref | null): string {
   const name = ref ? refName(refs, ref) : ''
   return name === '' ? '' : `?ref=${encodeURIComponent(name).replaceAll('%2F', '/')}`
 }

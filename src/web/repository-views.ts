@@ -7,7 +7,7 @@ import { shortId } from '../util/commit-id.ts'
 import { ciLines } from './ci-lines.ts'
 import { authorship, failedContexts, type SummarizedCommit, stateOf, subjectOf } from './commit-row.ts'
 import { type Html, html } from './html.ts'
-import { findForm, refChooser, refQuery, type ShownRef } from './ref-chooser.ts'
+import { findForm, refChooser, refQuery } from './ref-chooser.ts'
 import { stateBadge } from './state-summary.ts'
 import { age, copyButton, shownText } from './text.ts'
 
@@ -15,7 +15,7 @@ export interface RepositoryPage {
   repository: ListedRepository
   refs: Refs
   /** null if there is nothing to show: HEAD is a branch without commits. */
-  ref: ShownRef | null
+  ref: Ref | null
   /** The newest commit of the ref, on the first page. */
   tip: SummarizedCommit | undefined
   /** Number of patterns that the rules of the branch require and that no context of its tip matches. */
