@@ -4,7 +4,7 @@ import { operations } from '../../generated/operations.ts'
 import { schemas } from '../../generated/schemas.ts'
 import type { Caller, Requirement } from '../auth/access-policy.ts'
 import type { Authorizer } from '../auth/authorizer.ts'
-import { readCredential, type SchemeReader } from '../auth/credential.ts'
+import { readCredential } from '../auth/credential.ts'
 import type { CommitLookup } from '../git/commit-lookup.ts'
 import { asServiceError, sendError } from '../hooks/error-replies.ts'
 import { recheckAccess } from '../hooks/recheck-access.ts'
@@ -30,12 +30,9 @@ export interface ApiOptions {
   verifyReplies: boolean
 }
 
-/** The contract's security schemes by name, with the word that each uses in the header. */
-const schemes: Record<string, { word: string; read: SchemeReader }> = {
-  bearerToken: { word: 'bearer', read: (value) => value },
-  accessToken: { word: 'token', read: (value) => value },
-}
-const readers = new Map(Object.values(schemes).map(({ word, read }) => [word, read]))
+/** The words in the header of the contract's security schemes. */
+const schemes = { bearerToken: 'bearer', accessToken: 'token' }
+const readers = new Map(Object.values(schemes).map((word) => [word, (token: string) => token]))
 const CHALLENGE = 'Bearer realm="commit-status"'
 
 /** Registers the Commit Status JSON API: the generated operations, bound to their handlers. */

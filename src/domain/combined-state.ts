@@ -16,11 +16,6 @@ export function combinedState(states: readonly StatusState[]): CombinedState | n
   return combined
 }
 
-/** Returns the states that at least one status has. */
-export function presentStates(counts: Readonly<StatusCounts>): StatusState[] {
-  return schemas.State.enum.filter((state) => counts[state] > 0)
-}
-
 /** Returns how many statuses count as each combined state, and how many there are. */
 export function combinedCounts(
   counts: Readonly<StatusCounts>,

@@ -19,7 +19,7 @@ export function decorateClient(app: FastifyInstance, proxies: TrustedProxies): v
   function clientOf({ id, socket, headers }: FastifyRequest): Client {
     const peer = socket.remoteAddress ?? ''
     const trusted = isTrusted(peer, proxies)
-    if (!trusted && !warned && isForwarded(headers)) {
+    if (!trusted && !warned && FORWARDED.some((name) => name in headers)) {
       warned = true
       app.log.warn(
         { reqId: id, peer },
@@ -37,11 +37,6 @@ export function decorateClient(app: FastifyInstance, proxies: TrustedProxies): v
       return this.knownClient
     },
   })
-}
-
-function isForwarded(headers: FastifyRequest['headers']): boolean {
-  for (const name of FORWARDED) if (name in headers) return true
-  return false
 }
 
 class Client {

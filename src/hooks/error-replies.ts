@@ -3,7 +3,6 @@ import { Blocked } from '../auth/budget.ts'
 import { ServiceError, statusOf } from '../errors.ts'
 import { RepositoryUnavailable } from '../git/repository.ts'
 import { StoreUnavailable } from '../store/engine.ts'
-import { TooManyContexts } from '../store/statuses.ts'
 import { QueueFull } from '../util/fair-queue.ts'
 
 /** Seconds after which a client may retry while the database or a repository is unavailable. */
@@ -19,7 +18,6 @@ export function asServiceError(error: unknown): ServiceError {
   ) {
     return new ServiceError('unavailable', undefined, { cause: error })
   }
-  if (error instanceof TooManyContexts) return new ServiceError('field_invalid', error.message)
   const code = error instanceof Error && 'code' in error ? error.code : undefined
   if (code === 'FST_ERR_BAD_URL') return new ServiceError('malformed_url')
   return new ServiceError('internal', undefined, { cause: error })

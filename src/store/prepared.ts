@@ -2,6 +2,8 @@ import type { Compilable, InferResult } from 'kysely'
 
 /** A compiled query. */
 export interface Prepared<Params, Row> {
+  /** Names the statement on a connection that keeps it prepared. */
+  readonly name: string
   readonly sql: string
   /** Returns the values of one call in the order of the query's placeholders. */
   bind(params: Params): unknown[]
@@ -10,6 +12,8 @@ export interface Prepared<Params, Row> {
 }
 
 type RowOf<Query> = Query extends Compilable ? InferResult<Query>[number] : never
+
+let prepared = 0
 
 /** Takes the place of a parameter while a query is built. */
 class Placeholder<Params> {
@@ -39,6 +43,7 @@ export function prepare<Params extends object>() {
     const isPlaceholder = (value: unknown): value is Placeholder<Params> => value instanceof Placeholder
     const names = parameters.map((value) => (isPlaceholder(value) ? value.name : undefined))
     return {
+      name: `s${prepared++}`,
       sql,
       bind: (params) => names.map((name, index) => (name === undefined ? parameters[index] : params[name])),
     }

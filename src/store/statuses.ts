@@ -1,4 +1,5 @@
 import { type Selectable, sql } from 'kysely'
+import { ServiceError } from '../errors.ts'
 import { ADMINISTRATOR, type Audit, repositoryNameOf } from './audit.ts'
 import { type Engine, ForeignKeyViolation } from './engine.ts'
 import { newId } from './ids.ts'
@@ -37,18 +38,6 @@ export interface Report {
   targetUrl: string | null
   /** The `reporter_id` of the token that sent it. */
   reporterId?: number | null
-}
-
-/** The commit has as many contexts as it may, so one more is not stored. */
-export class TooManyContexts extends Error {
-  override name = 'TooManyContexts'
-
-  /** @param limit maximum number of contexts of a commit */
-  constructor(limit: number) {
-    super(
-      `context: this commit already has ${limit} contexts, the maximum. Report to an existing one instead.`,
-    )
-  }
 }
 
 type NewStatus = Selectable<Tables['statuses']>
@@ -164,7 +153,7 @@ export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
      * `updated_at` never goes back, even if the clock does.
      *
      * @returns the status as it now reads, or undefined when the repository is gone
-     * @throws TooManyContexts; StoreUnavailable
+     * @throws ServiceError `field_invalid` for a new context of a commit that has as many as it may; StoreUnavailable
      */
     async report(report: Report): Promise<StatusRow | undefined> {
       const { repositoryId, sha, context, state, description, targetUrl } = report
@@ -188,7 +177,11 @@ export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
       })
       if (rows === undefined) return undefined
       const [row] = rows
-      if (row === undefined) throw new TooManyContexts(maxContexts)
+      if (row === undefined)
+        throw new ServiceError(
+          'field_invalid',
+          `context: this commit already has ${maxContexts} contexts, the maximum. Report to an existing one instead.`,
+        )
       return { ...row, sha, context, state, description, target_url: targetUrl }
     },
 

@@ -1,4 +1,5 @@
-import { combinedCounts, combinedState, presentStates } from '../domain/combined-state.ts'
+import { schemas } from '../../generated/schemas.ts'
+import { combinedCounts, combinedState } from '../domain/combined-state.ts'
 import type { Commit } from '../git/log.ts'
 import type { CombinedState } from '../store/states.ts'
 import type { StatusSummary } from '../store/status-summaries.ts'
@@ -14,7 +15,7 @@ export interface SummarizedCommit {
 
 /** Returns the combined state of a commit, or null if nothing has been reported. */
 export function stateOf({ counts }: StatusSummary): CombinedState | null {
-  return combinedState(presentStates(counts))
+  return combinedState(schemas.State.enum.filter((state) => counts[state] > 0))
 }
 
 /** Code points of a context's name in a list. */

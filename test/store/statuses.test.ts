@@ -171,7 +171,7 @@ for (const database of databases) {
     const { store, options, id, report } = await openRepository(t, database, { maxContexts: 3 })
     await Promise.all(['a', 'b', 'c'].map((context) => report(context)))
     const refused = {
-      name: 'TooManyContexts',
+      code: 'field_invalid',
       message: 'context: this commit already has 3 contexts, the maximum. Report to an existing one instead.',
     }
     await t.rejects(report('d'), refused)
@@ -184,7 +184,7 @@ for (const database of databases) {
     t.teardown(() => lower.close())
     const values = { ...ERROR, repositoryId: id }
     t.match(await lower.statuses.report({ ...values, context: 'c' }), { state: 'error' })
-    await t.rejects(lower.statuses.report({ ...values, context: 'd' }), { name: 'TooManyContexts' })
+    await t.rejects(lower.statuses.report({ ...values, context: 'd' }), { code: 'field_invalid' })
     t.equal((await lower.statuses.list(id, SHA)).length, 3, 'a commit above the limit stays readable')
   })
 
@@ -202,7 +202,7 @@ for (const database of databases) {
       .insertInto('statuses')
       .values(Array.from({ length: 1_000 }, (_, index) => ({ ...row, context: `${index}` })))
       .execute()
-    await t.rejects(report('new'), { name: 'TooManyContexts', message: /already has 1000 contexts/ })
+    await t.rejects(report('new'), { code: 'field_invalid', message: /already has 1000 contexts/ })
     t.match(await report('7', { state: 'error' }), { created_at: 1, state: 'error' })
     t.equal((await store.statuses.list(id, SHA)).length, 1_000)
   })
@@ -211,7 +211,7 @@ for (const database of databases) {
     const { store, options, id, report } = await openRepository(t, database, { maxContexts: 4 })
     const other = await openStore(options)
     t.teardown(() => other.close())
-    const full = { name: 'TooManyContexts' }
+    const full = { code: 'field_invalid' }
     const values = { ...ERROR, repositoryId: id }
     const elsewhere = (context: string) => other.statuses.report({ ...values, context })
     await report('a')
@@ -249,7 +249,7 @@ for (const database of databases) {
       t.equal(stored.size, 20)
       outcomes.forEach((outcome, index) => {
         if (stored.has(`${index % 55}`)) t.equal(outcome.status, 'fulfilled')
-        else t.match(outcome, { status: 'rejected', reason: { name: 'TooManyContexts' } })
+        else t.match(outcome, { status: 'rejected', reason: { code: 'field_invalid' } })
       })
       const [known = ''] = stored
       t.match(await store.statuses.report({ ...values, context: known }), { context: known })

@@ -1,5 +1,4 @@
 import { Kysely, PostgresDialect, sql } from 'kysely'
-import type { QueryConfig } from 'pg'
 import type { DialectSql, Engine } from '../engine.ts'
 import { type Prepared, prepare } from '../prepared.ts'
 import type { Tables } from '../tables.ts'
@@ -38,7 +37,6 @@ export interface PostgresOptions {
 export function openPostgres({ url, poolSize, statementTimeout }: PostgresOptions): Engine {
   const connections = new Connections({ url, size: poolSize, timeout: statementTimeout ? TIMEOUT : 0 })
   const kysely = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: new QueryPool(connections) }) })
-  const names = new Map<string, string>()
   let diskError: { error: Error; until: number } | undefined
   const touch = prepare<object>()(() =>
     kysely
@@ -47,28 +45,15 @@ export function openPostgres({ url, poolSize, statementTimeout }: PostgresOption
       .where('name', '=', (eb) => eb.selectFrom('schema_migrations').select(eb.fn.min('name').as('name'))),
   )
 
-  /** Returns the name under which connections keep the statement prepared. */
-  function nameOf(text: string): string {
-    const known = names.get(text)
-    if (known !== undefined) return known
-    const name = `s${names.size}`
-    names.set(text, name)
-    return name
-  }
-
-  function call<Params>({ sql, bind }: Prepared<Params, unknown>, params: Params): QueryConfig {
-    return { name: nameOf(sql), text: sql, values: bind(params) }
-  }
-
   async function run<Params, Row>(
     use: 'read' | 'write',
-    query: Prepared<Params, Row>,
+    { name, sql, bind }: Prepared<Params, Row>,
     params: Params,
   ): Promise<Row[]> {
     const session = await connections.connect(use)
     try {
       // The statement determines the rows; `prepare` inferred their type from the same query.
-      const { rows } = await session.run(call(query, params))
+      const { rows } = await session.run({ name, text: sql, values: bind(params) })
       return rows
     } finally {
       session.release()

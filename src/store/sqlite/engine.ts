@@ -76,7 +76,7 @@ export async function openSqlite(file: string): Promise<Engine> {
     write: (query, params, invalidates) => turn.write(query, params, invalidates),
     async probe() {
       // Writes the first page even if the value does not change. Invalidates no key.
-      await turn.write({ sql: 'pragma user_version = 1', bind: () => [] }, {}, 'probe')
+      await turn.write({ name: 'probe', sql: 'pragma user_version = 1', bind: () => [] }, {}, 'probe')
     },
     exclusively: (work) => kysely.transaction().execute(work),
     lastId,
