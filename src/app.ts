@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import Fastify, {
+  type FastifyBaseLogger,
   type FastifyInstance,
   type FastifyReply,
   type FastifyRequest,
-  type FastifyServerOptions,
-  LogController,
 } from 'fastify'
 import { api } from './api/api.ts'
 import type { TrustedProxies } from './auth/address.ts'
@@ -34,7 +33,7 @@ import { web } from './web/web.ts'
 export interface AppOptions {
   store: Store
   lookup: CommitLookup
-  logger?: FastifyServerOptions['loggerInstance']
+  logger?: FastifyBaseLogger
   timeouts?: Partial<Timeouts>
   /** Failed authentication attempts allowed per address. Default: 30 in 300 seconds. */
   budget?: BudgetOptions
@@ -63,8 +62,6 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts }
 
   const app = Fastify({
-    ...(options.logger && { loggerInstance: options.logger }),
-    logController: new LogController({ disableRequestLogging: true }),
     requestIdHeader: false,
     // Random, so that ids do not reveal the number of requests.
     genReqId: () => randomUUID(),
@@ -77,6 +74,8 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     forceCloseConnections: 'idle',
   })
 
+  // Fastify itself gets no logger: for its log lines, it would do work at every request.
+  if (options.logger) app.log = options.logger
   addErrorLog(app)
 
   const limits = options.budget ?? DEFAULT_BUDGET

@@ -3,6 +3,7 @@ import { parse } from 'pg-connection-string'
 import { parseCidr, type TrustedProxies } from './auth/address.ts'
 import type { BudgetOptions } from './auth/budget.ts'
 import type { GitLimits } from './git-http/serve.ts'
+import { MAX_CONTEXTS } from './store/store.ts'
 import { parseDuration } from './util/duration.ts'
 
 /** The server's settings. */
@@ -35,8 +36,6 @@ export class ConfigError extends Error {
   override name = 'ConfigError'
 }
 
-/** Contexts that a commit may have at most, so that an answer with all of them stays small. */
-const MAX_CONTEXTS = 1_000
 const MAX_DURATION = 3_650 * 86_400_000
 const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']
 

@@ -41,8 +41,6 @@ const CHALLENGE = 'Bearer realm="commit-status"'
 /** Registers the Commit Status JSON API: the generated operations, bound to their handlers. */
 export async function api(app: FastifyInstance, options: ApiOptions): Promise<void> {
   const { authorizer } = options
-  // A child logger per request costs more than all logging here: errors are logged with the request's id instead.
-  app.setChildLoggerFactory((logger) => logger)
 
   function authorize(request: OperationRequest, requirement: Requirement): Promise<Caller> {
     const credential = readCredential(headerValues(request.raw.rawHeaders, 'authorization'), readers)

@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { schemas } from '../../generated/schemas.ts'
 import { fullCommitId } from '../domain/commits.ts'
 import type { ReportedStatus } from '../store/statuses.ts'
 import type { Store } from '../store/store.ts'
@@ -62,10 +63,11 @@ async function findCommit(store: Store, fullName: string, sha: string): Promise<
   return { repositoryId: id, sha: fullCommitId(object_format, sha) }
 }
 
-async function listAll(store: Store, { repositoryId, sha }: Commit): Promise<ReportedStatus[]> {
+async function listAll(store: Store, commit: Commit): Promise<ReportedStatus[]> {
   const all: ReportedStatus[] = []
   for (;;) {
-    const batch = await store.statuses.listBatch(repositoryId, sha, all.at(-1)?.context ?? '', BATCH)
+    const after = all.at(-1)?.context ?? ''
+    const batch = await store.statuses.listBatchByState(commit, schemas.State.enum, after, BATCH)
     all.push(...batch)
     if (batch.length < BATCH) return all
   }

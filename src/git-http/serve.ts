@@ -119,7 +119,11 @@ export function createGitServer(
           leave()
           connection.removeEventListener('abort', stop)
           const { service } = call
-          if (stderr !== '') request.log.info({ service, path, end, stderr }, 'git wrote to standard error')
+          if (stderr !== '')
+            request.server.log.info(
+              { reqId: request.id, service, path, end, stderr },
+              'git wrote to standard error',
+            )
           return pusher && observer ? recorder.record(pusher, path, observer.result()) : undefined
         },
       )

@@ -82,7 +82,7 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     const etag = await etagOf(list, rules, request)
     reply.header('cache-control', 'private, no-cache').header('etag', etag)
     if (matchesEtag(request.headers['if-none-match'], etag)) return reply.code(304).send()
-    const required = await requiredOf(request, rules, repository, sha)
+    const required = await requiredOf(rules, repository, sha)
     return streamPage(request, reply, liveRegion(repository, sha, { ...list, required }), scheduler)
   })
 
@@ -94,7 +94,7 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
   ): Promise<FastifyReply> {
     const counts = await countsOf(repository, sha)
     const rules = await store.rules.load(repository.id)
-    const required = await requiredOf(request, rules, repository, sha)
+    const required = await requiredOf(rules, repository, sha)
     const { short, icon } = summarize(counts, required.missing.size)
     const tab = tabTitle(repository.name, sha, short)
     const content = commitView({
@@ -182,13 +182,12 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
 
   /** Returns which contexts the branch rules require. Reads nothing if there are no rules. */
   async function requiredOf(
-    request: FastifyRequest,
     rules: readonly AppliedRule[],
     { id }: ListedRepository,
     sha: string,
   ): Promise<RequiredContexts> {
     if (rules.length === 0) return requiredContexts([], [])
-    const reported = await store.statuses.list(id, sha, () => scheduler.step(request))
+    const reported = await store.statuses.list(id, sha)
     return requiredContexts(
       rules,
       reported.map(({ context }) => context),

@@ -80,7 +80,7 @@ export async function repositoryPage(app: FastifyInstance, options: RepositoryPa
       commits: history.commits.map((commit) => ({ commit, summary: summaryOf(commit.sha) })),
       older: history.after,
       isFirstPage: after === null,
-      missing: tip ? await countMissing(request, repository, tip.sha, ofBranch) : 0,
+      missing: tip ? await countMissing(repository, tip.sha, ofBranch) : 0,
       rules,
       origin: options.publicUrl ?? request.client.origin,
     })
@@ -106,13 +106,12 @@ export async function repositoryPage(app: FastifyInstance, options: RepositoryPa
 
   /** Returns how many required patterns no context of a commit matches. Reads nothing without rules. */
   async function countMissing(
-    request: FastifyRequest,
     { id }: ListedRepository,
     sha: string,
     rules: readonly AppliedRule[],
   ): Promise<number> {
     if (rules.length === 0) return 0
-    const reported = await store.statuses.list(id, sha, () => scheduler.step(request))
+    const reported = await store.statuses.list(id, sha)
     const contexts = reported.map(({ context }) => context)
     return (await requiredContexts(rules, contexts)).missing.size
   }

@@ -32,7 +32,6 @@ async function startCounting(t: Test) {
   const engine: Engine = {
     ...store.engine,
     read: async (...call) => observe(await store.engine.read(...call)),
-    readLarge: async (...call) => observe(await store.engine.readLarge(...call)),
   }
   const app = await buildApp({ store: createStore(engine, join(options.dataDir, 'repositories')), lookup })
   t.teardown(async () => {

@@ -71,10 +71,6 @@ async function record(): Promise<{ read: Call[]; report: Call[] }> {
         note(query, params)
         return engine.write(query, params, ...rest)
       },
-      writeLimited(write, params, group) {
-        note(write.replace, params)
-        return engine.writeLimited(write, params, group)
-      },
     },
     join(sample.dataDir, 'repositories'),
   )

@@ -9,7 +9,7 @@ import { type Check, expectStatus, holds } from './run.ts'
 import type { Operation, Parameter } from './spec.ts'
 import { bound, valid } from './values.ts'
 
-/** Longest query in characters: longer URLs may be answered 414 or 431 (info.description). */
+/** Longest query in characters: longer URLs may be answered 431 (info.description). */
 const LONGEST = 12_000
 
 /**

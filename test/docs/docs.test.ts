@@ -5,6 +5,7 @@ import { parseEnv } from 'node:util'
 import { Client } from 'pg'
 import tap, { type Test } from 'tap'
 import { parse } from 'yaml'
+import { defaultTimes } from '../../clients/typescript/src/client.ts'
 import { schemas } from '../../generated/schemas.ts'
 import { COMMON_PASSWORDS, MIN_NAME_LENGTH, MIN_PASSWORD_LENGTH } from '../../src/auth/password-rules.ts'
 import { describeVariables, readConfig } from '../../src/config.ts'
@@ -195,6 +196,7 @@ test('numbers in prose are those of the program', async (t) => {
     [GUIDE, /sends less than 1 KB\/s for (\S+) seconds/, minimumRate.window / 1000],
     [GUIDE, /at most one log line every (\w+) seconds/, IN_WORDS[`${QUIET / 1000}`]],
     [GUIDE, /has at most (\S+) refs/, MAX_REFS.toLocaleString('en')],
+    ['clients/typescript/README.md', /retried for at most (\S+) seconds/, defaultTimes.totalTimeout / 1000],
     ['src/README.md', /1 to 3 ms instead, for at most (\S+) s\./, BUSY_TIMEOUT / 1000],
     ['src/README.md', /At most (\S+) parallel lines/, MAX_STARTS],
   ]

@@ -1,11 +1,11 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import type { Test } from 'tap'
 import { temporaryFolder } from '../helpers/databases.ts'
+import { freePort } from '../helpers/free-port.ts'
 import { minimalEnvironment } from '../helpers/process.ts'
 
 const root = resolve(import.meta.dirname, '../..')
@@ -123,12 +123,4 @@ export function codeBlocks(text: string): { language: string; code: string }[] {
 
 export function readDocument(path: string): string {
   return readFileSync(join(root, path), 'utf8')
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  return typeof address === 'object' && address ? address.port : 0
 }

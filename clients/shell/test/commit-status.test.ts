@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, realpathSync, rmSync, statSync } from 'node:fs'
+import { mkdtempSync, readFileSync, realpathSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
@@ -9,7 +9,7 @@ import { placeOf, sentStates } from '../../typescript/test/helpers/run-script.ts
 import { startService } from '../../typescript/test/helpers/service.ts'
 import { script, shells } from './shells.ts'
 
-const first = await startService(t, { commits: 10 * shells.length })
+const first = await startService(t, { commits: 12 * shells.length })
 t.jobs = 4
 
 t.test('it stays small', (t) => {
@@ -28,6 +28,23 @@ t.test('the server hands it out', async (t) => {
   const answer = await fetch(`${first.server.url}/assets/commit-status.sh`)
   t.equal(answer.headers.get('content-type'), 'text/x-shellscript; charset=utf-8')
   t.equal(await answer.text(), readFileSync(script, 'utf8'))
+})
+
+t.test('it stops retrying when the README says', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'shell-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  const curl = '#!/bin/sh\necho "$@" | sed "s/.*--retry-max-time //;s/ .*//" >> "$0.log"\nprintf " 201"\n'
+  writeFileSync(join(folder, 'curl'), curl, { mode: 0o755 })
+  const env = { PATH: `${folder}:${process.env.PATH}` }
+  for (const args of [
+    ['report', ...placeOf(first), '--state', 'error'],
+    ['run', ...placeOf(first), '--', 'true'],
+  ])
+    t.match(await shells[0]?.start(t, first, args, { env }).finished, { code: 0, stderr: '' })
+  const readme = readFileSync('clients/typescript/README.md', 'utf8')
+  const [, seconds] = /stops\s+retrying\s+after\s+(\d+)\s+seconds/.exec(readme) ?? []
+  const [reported, , ran] = readFileSync(join(folder, 'curl.log'), 'utf8').split('\n')
+  t.same([reported, ran], [seconds, seconds])
 })
 
 for (const { name, program, start, run } of shells) {

@@ -1,11 +1,10 @@
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import type { QueryConfig } from 'pg'
-import type { DialectSql, Engine, LimitedWrite } from '../engine.ts'
+import type { DialectSql, Engine } from '../engine.ts'
 import { type Prepared, prepare } from '../prepared.ts'
 import type { Tables } from '../tables.ts'
 import { Connections, QueryPool } from './connections.ts'
 import { isDiskError, retry, translateError } from './driver-errors.ts'
-import { LockedWrites } from './locked-writes.ts'
 
 const dialect: DialectSql = {
   // Not `always`: a restored backup inserts ids.
@@ -13,6 +12,7 @@ const dialect: DialectSql = {
   integer: 'bigint',
   text: 'text collate "C"',
   clustered: '',
+  serialWrites: false,
   greatest: 'greatest',
   // An index can only be searched for a value that does not change during a statement.
   now: 'floor(extract(epoch from statement_timestamp()) * 1000)::bigint',
@@ -23,15 +23,6 @@ const dialect: DialectSql = {
 const TIMEOUT = 4_000
 /** Milliseconds after a write failed because of the disk, during which the database counts as not writable. */
 const DISK_ERROR_LASTS = 10_000
-/**
- * Number of rows below the limit of a group from which on rows are added under a lock.
- *
- * Statements that run at the same time do not see each other's rows, so that without a lock a group can get one row too
- * many for each of them. Below this margin that is harmless: to exceed the limit itself, a statement would have to run
- * for as long as it takes to add this many other rows to its group, or this many statements would have to run at once,
- * while a server has a few hundred connections at most.
- */
-const MARGIN = 1_000
 /** The key of the advisory lock of migrations: an arbitrary number. */
 const MIGRATION_LOCK = 7_265_018
 
@@ -47,7 +38,6 @@ export interface PostgresOptions {
 export function openPostgres({ url, poolSize, statementTimeout }: PostgresOptions): Engine {
   const connections = new Connections({ url, size: poolSize, timeout: statementTimeout ? TIMEOUT : 0 })
   const kysely = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: new QueryPool(connections) }) })
-  const locked = new LockedWrites(connections)
   const names = new Map<string, string>()
   let diskError: { error: Error; until: number } | undefined
   const touch = prepare<object>()(() =>
@@ -118,24 +108,7 @@ export function openPostgres({ url, poolSize, statementTimeout }: PostgresOption
     remote: true,
     kysely,
     read,
-    // The driver parses rows as they arrive, so other work goes on in between.
-    async readLarge(query, params, _key, admit) {
-      await admit?.()
-      return read(query, params)
-    },
     write,
-    async writeLimited<Params, Row>(
-      { upsertWithin, limit }: LimitedWrite<Params, Row>,
-      params: Params,
-      group: string,
-    ) {
-      // Also replaces a row of a full group.
-      const [written] = await write(upsertWithin, { ...params, limit: Math.max(0, limit - MARGIN) })
-      if (written) return written
-      const rows = await noticeDiskError(locked.run(group, call(upsertWithin, { ...params, limit })))
-      // As in `run`, the statement determines the rows.
-      return (rows as Row[])[0] ?? null
-    },
     async probe() {
       // A full disk may still have room for the probe.
       if (diskError && performance.now() < diskError.until) throw diskError.error
@@ -146,14 +119,10 @@ export function openPostgres({ url, poolSize, statementTimeout }: PostgresOption
       const connection = new Connections({ url, size: 1, timeout: 0 })
       const alone = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: new QueryPool(connection) }) })
       try {
-        // Higher isolation levels would not see what was migrated while waiting for the lock.
-        await alone
-          .transaction()
-          .setIsolationLevel('read committed')
-          .execute(async (db) => {
-            await sql`select pg_advisory_xact_lock(${MIGRATION_LOCK})`.execute(db)
-            await work(db)
-          })
+        await alone.transaction().execute(async (db) => {
+          await sql`select pg_advisory_xact_lock(${MIGRATION_LOCK})`.execute(db)
+          await work(db)
+        })
       } finally {
         await alone.destroy()
       }

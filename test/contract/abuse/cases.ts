@@ -130,7 +130,7 @@ export function framing(target: Target): AbuseCase[] {
       ),
       431,
     ),
-    one('a 20 KB path', get(target, [], `/${'x'.repeat(20_000)}`), 414, 431),
+    one('a 20 KB path', get(target, [], `/${'x'.repeat(20_000)}`), 431),
     one('an unknown method', `BREW ${path} HTTP/1.1\r\nHost: ${host}\r\n\r\n`, 400, 405),
     one('a method in lower case', `get ${readPath} HTTP/1.1\r\nHost: ${host}\r\n\r\n`, 400, 405),
     one('no version', `GET ${readPath}\r\n\r\n`, 400),

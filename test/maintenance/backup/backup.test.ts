@@ -3,6 +3,7 @@ import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
+import { schemas } from '../../../generated/schemas.ts'
 import { restoreBackup } from '../../../src/maintenance/backup/restore.ts'
 import { writeBackup } from '../../../src/maintenance/backup/write.ts'
 import { findOrphans } from '../../../src/maintenance/orphans.ts'
@@ -85,7 +86,9 @@ async function contentOf(store: Store) {
   )
   const tokens = await Promise.all(users.map(({ id }) => store.tokens.list(id)))
   const statuses = await Promise.all(
-    repositories.map(({ id }) => store.statuses.listBatch(id, SHA, '', 1_000)),
+    repositories.map(({ id }) =>
+      store.statuses.listBatchByState({ repositoryId: id, sha: SHA }, schemas.State.enum, '', 1_000),
+    ),
   )
   const rules = await Promise.all(repositories.map(({ id }) => store.rules.list(id)))
   const access = await store.access.look(null, 'h1', 'alice', 'rocket')
@@ -201,7 +204,12 @@ t.test('a backup of a version without reporters gives the tokens theirs', async 
     await restoreBackup(restored.engine, file, quiet)
     const { token } = await restored.access.look(null, 'h2', 'alice', 'rocket')
     await report(restored, id, { context: 'empty', reporterId: token?.reporterId })
-    const rows = await restored.statuses.listBatch(id, SHA, 'context 98', 10)
+    const rows = await restored.statuses.listBatchByState(
+      { repositoryId: id, sha: SHA },
+      schemas.State.enum,
+      'context 98',
+      10,
+    )
     t.same(
       rows.map((row) => [row.context, row.reporter_user, row.reporter_token]),
       [
