@@ -7,7 +7,7 @@ import { checkAll } from '../maintenance/check.ts'
 import { pruneStatuses } from '../maintenance/prune.ts'
 import { RuleViolation } from '../store/rule-violation.ts'
 import { callerPath, durationOption } from './arguments.ts'
-import { count, print } from './output.ts'
+import { count, print, say } from './output.ts'
 import { showCount, showProgress } from './progress.ts'
 import type { WithStore } from './with-store.ts'
 
@@ -64,7 +64,7 @@ guide shows.`,
         const lookup = new CommitLookup()
         const progress = showProgress()
         try {
-          const { findings, pruned, damaged } = await checkAll(
+          const { findings, trusted, pruned, damaged } = await checkAll(
             store,
             lookup,
             { commits, prune },
@@ -72,6 +72,7 @@ guide shows.`,
           )
           for (const finding of pruned) print(`removed: ${finding}`)
           for (const finding of findings) print(finding)
+          for (const repository of trusted) say(repository)
           if (findings.length > 0)
             throw new RuleViolation(`found ${count(findings.length, 'problem')}${damaged ? DAMAGED : ''}`)
         } finally {
@@ -90,13 +91,13 @@ guide shows.`,
       const verb = dryRun ? 'to be removed' : 'removed'
       return withStore(async (store) => {
         const progress = showCount()
-        const say = (commits: number, statuses: number, last = false) =>
+        const show = (commits: number, statuses: number, last = false) =>
           progress(
             `Commits checked: ${commits.toLocaleString('en')}. Statuses ${verb}: ${statuses.toLocaleString('en')}.`,
             last,
           )
-        const { checked, removed } = await pruneStatuses(store.engine, before, say, dryRun)
-        say(checked, removed, true)
+        const { checked, removed } = await pruneStatuses(store.engine, before, show, dryRun)
+        show(checked, removed, true)
       })
     })
 }

@@ -1,12 +1,11 @@
 import type { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { ServiceError } from '../errors.ts'
-import { gitDirOf, type RepositoryFolder } from '../git/git-dir.ts'
 import { type BackendCall, BackendTimeout, HttpBackend } from '../git/http-backend.ts'
 import { PushObserver } from '../git/push-observer.ts'
 import { checkRepositoryFiles } from '../git/repository-health.ts'
-import { sharingUmask } from '../git/sharing.ts'
 import { connectionSignal } from '../http/connection-signal.ts'
+import type { RepositoryAccess } from '../store/access.ts'
 import type { Pusher } from '../store/audit.ts'
 import { QueueFull } from '../util/fair-queue.ts'
 import { SharedBudget } from '../util/shared-budget.ts'
@@ -49,7 +48,7 @@ export const DEFAULT_GIT_LIMITS: GitLimits = {
 export type ServeGit = (
   request: FastifyRequest,
   reply: FastifyReply,
-  repository: RepositoryFolder,
+  repository: RepositoryAccess,
   call: GitCall,
 ) => Promise<Readable>
 
@@ -99,7 +98,7 @@ export function createGitServer(
 
   async function start(
     request: FastifyRequest,
-    repository: RepositoryFolder,
+    repository: RepositoryAccess,
     { pusher, ...call }: GitCall,
     body: GitBody,
     observer: PushObserver | null,
@@ -110,13 +109,11 @@ export function createGitServer(
     const leave = await slots[call.service].enter(request.client.address, gone)
     try {
       await checkRepositoryFiles(path)
-      const gitDir = await gitDirOf(repository)
-      const umask = managed ? undefined : await sharingUmask(path)
       const gate = pusher && (await rules.openGate(pusher))
       const mayMoveHead = async (branch: string) => pusher !== null && rules.mayMoveHead(pusher, branch)
       gone.throwIfAborted()
       const backend = new HttpBackend(
-        { ...call, path, gitDir, umask, gate, mayMoveHead, observer },
+        { ...call, path, managed, gate, mayMoveHead, observer },
         limits.timeout,
         (end, stderr) => {
           leave()
@@ -127,7 +124,7 @@ export function createGitServer(
               { reqId: request.id, service, path, end, stderr },
               'git wrote to standard error',
             )
-          return pusher && observer ? recorder.record(pusher, gitDir, observer.result()) : undefined
+          return pusher && observer ? recorder.record(pusher, path, observer.result()) : undefined
         },
       )
       const stop = () => backend.stop(connection.reason)

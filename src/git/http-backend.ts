@@ -17,10 +17,8 @@ export type GitService = 'git-upload-pack' | 'git-receive-pack'
 export interface BackendCall {
   /** Absolute path of the git directory, without symbolic links. */
   path: string
-  /** The git directory that git is run on: see `gitDirOf`. */
-  gitDir: string
-  /** Umask of the git process in octal digits: see `sharingUmask`. undefined: the umask of this process. */
-  umask: string | undefined
+  /** Whether the server created the repository. HEAD of an imported one belongs to its owner. */
+  managed: boolean
   /** Returns whether HEAD may leave this branch, which does not exist, for one that was pushed: see `followFirstBranch`. */
   mayMoveHead(branch: string): Promise<boolean>
   service: GitService
@@ -46,17 +44,6 @@ export class BackendTimeout extends Error {
   override readonly name = 'BackendTimeout'
 }
 
-/** Settings that override those of a repository. */
-const SETTINGS = {
-  // git changes to the folder before it checks whether "." is trusted. It opens no other repository.
-  'safe.directory': '*',
-  'http.getanyfile': 'false',
-  'transfer.fsckObjects': 'true',
-  'receive.fsckObjects': 'true',
-  // The push waits for a garbage collection. Otherwise it would leave a process outside of the limits.
-  'gc.autoDetach': 'false',
-  'maintenance.autoDetach': 'false',
-}
 /** Milliseconds in which git removes the received objects of a push whose input ended too early, before it is signalled. */
 const INPUT_GRACE = 2_000
 /** Milliseconds in which git removes its lock files after SIGTERM, before it is killed. */
@@ -100,8 +87,7 @@ export class HttpBackend {
     this.#path = call.path
     this.#writes = call.service === 'git-receive-pack' && call.step === 'rpc'
     this.#output = outputOf(call)
-    const [command, args] = commandOf(call)
-    const child: ChildProcess = spawn(command, args, {
+    const child: ChildProcess = spawn('git', ['http-backend'], {
       cwd: '/',
       env: backendEnvironment(call),
       stdio: [
@@ -145,7 +131,7 @@ export class HttpBackend {
     })
     if (child.stdout) this.#readHead(child.stdout, call.observer)
     const channel = child.stdio[HOOK_CHANNEL]
-    if (call.gate && channel instanceof Duplex) serveProcReceive(channel, call.gitDir, call.gate.decide)
+    if (call.gate && channel instanceof Duplex) serveProcReceive(channel, call.path, call.gate.decide)
   }
 
   /**
@@ -230,30 +216,22 @@ export class HttpBackend {
 }
 
 /** Returns the stream for git's output. It delays everything that acknowledges a push until the push is on disk. */
-function outputOf({ path, gitDir, mayMoveHead, service, step }: BackendCall): Transform {
+function outputOf({ path, managed, mayMoveHead, service, step }: BackendCall): Transform {
   if (service === 'git-upload-pack') return new PassThrough({ highWaterMark: BUFFERED })
   if (step === 'rpc')
     return syncBeforeReport(async () => {
-      // HEAD of an imported repository belongs to its owner.
-      if (gitDir === path) await followFirstBranch(path, mayMoveHead)
+      if (managed) await followFirstBranch(path, mayMoveHead)
       await syncFolders(path)
     })
   return syncBeforeEnd(async () => {
     // Otherwise the push that follows would fail.
-    await removeStaleLocks(path, gitDir)
+    await removeStaleLocks(path)
     await syncFolders(path)
   })
 }
 
-/** Returns the command to run. A shell sets the umask, because Node has no option for it. */
-function commandOf({ umask }: BackendCall): [command: string, args: string[]] {
-  if (umask === undefined) return ['git', ['http-backend']]
-  return ['/bin/sh', ['-c', 'umask "$0" && exec git http-backend', umask]]
-}
-
-function backendEnvironment({ gitDir, service, step, protocol, gate }: BackendCall): Record<string, string> {
+function backendEnvironment({ path, service, step, protocol, gate }: BackendCall): Record<string, string> {
   const settings = {
-    ...SETTINGS,
     'http.uploadpack': String(service === 'git-upload-pack'),
     'http.receivepack': String(service === 'git-receive-pack'),
     // A repository's own values can only add refs: git asks the hook about a ref when any value matches it.
@@ -261,9 +239,9 @@ function backendEnvironment({ gitDir, service, step, protocol, gate }: BackendCa
   }
   const isRpc = step === 'rpc'
   return {
-    ...gitEnvironment(gitDir, settings),
+    ...gitEnvironment(settings),
     GIT_HTTP_EXPORT_ALL: '1',
-    PATH_TRANSLATED: `${gitDir}/${isRpc ? service : 'info/refs'}`,
+    PATH_TRANSLATED: `${path}/${isRpc ? service : 'info/refs'}`,
     REQUEST_METHOD: isRpc ? 'POST' : 'GET',
     QUERY_STRING: isRpc ? '' : `service=${service}`,
     ...(isRpc && { CONTENT_TYPE: `application/x-${service}-request` }),
