@@ -363,6 +363,7 @@ export function paths(target: Target): AbuseCase[] {
     ...['DELETE', 'PUT', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND'].map((method) =>
       one(method, get(target, [], template).replace('GET', method), 405),
     ),
+    one('an asterisk', get(target, [], '*'), 400),
     one('an unknown path', get(target, [], '/api/v1/nothing'), 404),
     one(
       'an unknown path with a bad token',
