@@ -178,16 +178,16 @@ export function userStore({ kysely }: Engine, audit: Audit) {
     delete(name: string, transferTo?: string): Promise<number> {
       return audit.transaction(async (db, record) => {
         const user = await get(name, db)
-        const heir = transferTo === undefined ? undefined : await get(transferTo, db)
-        if (heir?.id === user.id)
+        const newOwner = transferTo === undefined ? undefined : await get(transferTo, db)
+        if (newOwner?.id === user.id)
           throw new RuleViolation(`"${name}" is the user to be deleted; its repositories need another owner`)
-        const moved = heir ? await moveRepositories(db, user.name, heir.name) : []
+        const moved = newOwner ? await moveRepositories(db, user.name, newOwner.name) : []
         for (const { from, to } of moved)
           await record({
             by: ADMINISTRATOR,
             action: 'repository.transferred',
             repository: to,
-            ...(heir && { user: heir }),
+            ...(newOwner && { user: newOwner }),
             details: { from },
           })
         if (await ownsRepositories(db, name)) {
@@ -198,7 +198,7 @@ export function userStore({ kysely }: Engine, audit: Audit) {
         const tokens = await countTokens(db, user.id)
         const sessions = await deleteSessions(db, user.id)
         await db.deleteFrom('users').where('id', '=', user.id).execute()
-        const details = { tokens, sessions, ...(heir && { transferred_to: heir.name }) }
+        const details = { tokens, sessions, ...(newOwner && { transferred_to: newOwner.name }) }
         await record({ by: ADMINISTRATOR, action: 'user.deleted', user, details })
         return moved.length
       })
