@@ -327,6 +327,6 @@ export function locate<Row extends { id: number; path: string | null }>(folder: 
 }
 
 /** Returns the folder of a repository's files. Created ones are named by id, so that paths contain no client input. */
-export function repositoryPath(folder: string, row: { id: number; path: string | null }): string {
+function repositoryPath(folder: string, row: { id: number; path: string | null }): string {
   return row.path ?? join(folder, `${row.id}.git`)
 }
