@@ -15,6 +15,7 @@ import { checkGit } from './git/git-version.ts'
 import { gitHttp } from './git-http/git-http.ts'
 import { createPushRules } from './git-http/push-rules.ts'
 import { DEFAULT_GIT_LIMITS, type GitLimits } from './git-http/serve.ts'
+import type { Spool } from './git-http/spool.ts'
 import { resolveClientAddress } from './hooks/client.ts'
 import { addErrorLog } from './hooks/error-log.ts'
 import { sendError } from './hooks/error-replies.ts'
@@ -35,6 +36,7 @@ import { web } from './web/web.ts'
 export interface AppOptions {
   store: Store
   lookup: CommitLookup
+  spool: Spool
   logger?: FastifyServerOptions['loggerInstance']
   timeouts?: Partial<Timeouts>
   /** Failed authentication attempts allowed per address. Default: 30 in 300 seconds. */
@@ -64,7 +66,7 @@ const REQUEST_ID_BYTES = 12
 
 /** Builds the app without listening. The caller closes the store and the lookup. */
 export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
-  const { store, lookup } = options
+  const { store, lookup, spool } = options
   const timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts }
   const randomBytes = randomPool(REQUEST_ID_BYTES)
 
@@ -138,13 +140,15 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   await app.register(gitHttp, {
     authorizer,
     limits: { ...DEFAULT_GIT_LIMITS, ...options.git },
+    spool,
     audit: store.audit,
-    rules: createPushRules(store, (error) => app.log.error({ err: error }, 'cannot check a push')),
+    applyRules: createPushRules(store, (error) => app.log.error({ err: error }, 'cannot check a push')),
     bodyTimeout: timeouts.body,
   })
   await app.register(health, {
     database: () => store.ping(),
     repositories: () => store.repositories.checkFolder(),
+    spool: () => spool.check(),
     git: checkGit,
   })
   if (metrics && options.metricsToken) {

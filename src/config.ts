@@ -24,6 +24,8 @@ export interface Config {
   trustedProxies: TrustedProxies
   budget: BudgetOptions
   git: Pick<GitLimits, 'maxBytes' | 'timeout' | 'maxChildren'>
+  /** Bytes in `dataDir` for received pushes, and again as many for unread answers; 0: see `openSpool`. */
+  spoolBytes: number
   /** The token that `/metrics` requires; null: the page does not exist. */
   metricsToken: string | null
   logLevel: string
@@ -121,6 +123,14 @@ const variables = {
     default: 600,
     meaning: 'seconds that git may work on one request',
   },
+  SPOOL_MAX_BYTES: {
+    type: 'integer',
+    minimum: 0,
+    default: 0,
+    unset: 'the smaller of 8 GiB and a quarter of the free disk',
+    meaning:
+      'bytes in DATA_DIR/spool for pushes that are received, and again as many for answers of git that are not read yet; also bounds the largest push',
+  },
   GIT_MAX_CHILDREN: {
     type: 'integer',
     minimum: 1,
@@ -196,6 +206,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
       timeout: env.GIT_TIMEOUT * 1000,
       maxChildren: env.GIT_MAX_CHILDREN,
     },
+    spoolBytes: env.SPOOL_MAX_BYTES,
     metricsToken: env.METRICS_TOKEN || null,
     logLevel: env.LOG_LEVEL,
   }

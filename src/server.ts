@@ -3,6 +3,7 @@ import { buildApp } from './app.ts'
 import { ConfigError, describeVariables, readConfig } from './config.ts'
 import { openCommitLookup } from './git/commit-lookup.ts'
 import { checkGit, GitTooOld } from './git/git-version.ts'
+import { openSpool } from './git-http/spool.ts'
 import { checkAccount } from './ops/account.ts'
 import { createLogger } from './ops/logger.ts'
 import { stopServing } from './ops/stop.ts'
@@ -56,10 +57,14 @@ async function serve(): Promise<void> {
       exposed,
       `Other accounts of this machine can open files of the server. Run: ${exposed.command}`,
     )
+  const spool = await openSpool(config.dataDir, config.spoolBytes).catch((error: unknown) => {
+    throw startError('DATA_DIR', error)
+  })
   const lookup = openCommitLookup()
   const { host, port, budget, git, trustedProxies, publicUrl, metricsToken, stalledAfter } = config
   const limits = { budget, git, stalledAfter }
-  const app = await buildApp({ store, lookup, logger, ...limits, trustedProxies, publicUrl, metricsToken })
+  const parts = { store, lookup, spool, logger }
+  const app = await buildApp({ ...parts, ...limits, trustedProxies, publicUrl, metricsToken })
 
   const force = new AbortController()
   let stopping: Promise<void> | undefined

@@ -32,6 +32,9 @@ export const FIXED_SETTINGS = {
   'receive.denyCurrentBranch': 'refuse',
 } as const
 
+/** Largest block of memory of a git process. git reads an object as a whole, except large files. */
+const LARGEST_BLOCK = '256m'
+
 /**
  * Returns the whole environment of a git process that works on one repository. Only `PATH` is inherited, to find git. So
  * neither the server's variables (`GIT_DIR`, `GIT_TRACE`, secrets) nor the configuration of the machine or the user can
@@ -73,6 +76,7 @@ export function gitEnvironment(
     ),
     GIT_NO_REPLACE_OBJECTS: '1',
     GIT_NO_LAZY_FETCH: '1',
+    GIT_ALLOC_LIMIT: LARGEST_BLOCK,
     GIT_ALLOW_PROTOCOL: '',
     GIT_TERMINAL_PROMPT: '0',
   }

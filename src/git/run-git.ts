@@ -90,8 +90,7 @@ function start(
   return new Promise((resolve) => {
     const child = spawn('git', ['--git-dir', gitDir, ...args], {
       cwd: '/',
-      // git reads an object as a whole. Only a malicious commit or tag is larger than this.
-      env: { ...gitEnvironment(gitDir), GIT_ALLOC_LIMIT: '256m' },
+      env: gitEnvironment(gitDir),
       stdio: ['ignore', 'pipe', 'pipe'],
       signal,
       killSignal: 'SIGKILL',

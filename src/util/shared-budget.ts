@@ -20,12 +20,17 @@ export class SharedBudget {
     return this.#taken
   }
 
-  /** Takes `amount` for a client. Returns false, and takes nothing, if that exceeds the total or the client's share. */
-  take(client: string, amount: number): boolean {
-    const held = (this.#held.get(client) ?? 0) + amount
-    if (this.#taken + amount > this.#total || held > this.#share) return false
+  /**
+   * Takes `amount` for a client. Returns false, and takes nothing, if that exceeds the total or the client's share.
+   *
+   * @param own what the caller itself holds already. If that is all that the client holds, its share is no limit
+   */
+  take(client: string, amount: number, own = Number.NaN): boolean {
+    const held = this.#held.get(client) ?? 0
+    if (this.#taken + amount > this.#total) return false
+    if (held + amount > this.#share && held !== own) return false
     this.#taken += amount
-    this.#held.set(client, held)
+    this.#held.set(client, held + amount)
     return true
   }
 

@@ -48,12 +48,19 @@ function begin(url: string, options: RequestOptions): RawRequest {
   return { request: raw, answer: promise }
 }
 
+/** Returns the files of the spool that a server, by default this process, has open. */
+export function spooledFiles(server = process.pid): string[] {
+  return readdirSync(`/proc/${server}/fd`)
+    .map((name) => linkOf(`/proc/${server}/fd/${name}`))
+    .filter((file) => /\/spool\/[0-9a-f]+ \(deleted\)$/.test(file))
+}
+
 /** Returns the processes whose working directory is the repository's folder. */
 export function workersIn(path: string): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .map(Number)
-    .filter((pid) => folderOf(pid) === path && isRunning(pid))
+    .filter((pid) => linkOf(`/proc/${pid}/cwd`) === path && isRunning(pid))
 }
 
 /** Returns the `git http-backend` processes of a server, by default of this process: one for each request. */
@@ -64,9 +71,9 @@ export function backendsOf(server = process.pid): number[] {
     .filter((pid) => isRunning(pid) && commandLine(pid).includes('http-backend'))
 }
 
-function folderOf(pid: number): string {
+function linkOf(link: string): string {
   try {
-    return readlinkSync(`/proc/${pid}/cwd`)
+    return readlinkSync(link)
   } catch {
     return ''
   }
