@@ -1,8 +1,10 @@
 import './runtime.ts'
+import { join } from 'node:path'
 import { buildApp } from './app.ts'
 import { ConfigError, describeVariables, readConfig } from './config.ts'
 import { openCommitLookup } from './git/commit-lookup.ts'
 import { checkGit, GitTooOld } from './git/git-version.ts'
+import { removeStaleQuarantines } from './git/stale-quarantines.ts'
 import { openSpool } from './git-http/spool.ts'
 import { checkAccount } from './ops/account.ts'
 import { createLogger } from './ops/logger.ts'
@@ -29,6 +31,11 @@ ${rows.join('\n')}
 Administer it with: ${adminCommand} --help
 `
 }
+
+/** Milliseconds in which git has ended after its timeout. */
+const ENDING = 60_000
+/** Milliseconds between two searches for what killed pushes have left. */
+const LEFTOVERS_INTERVAL = 3_600_000
 
 // Files that the server and git create are for this account alone.
 process.umask(0o077)
@@ -65,6 +72,13 @@ async function serve(): Promise<void> {
   const limits = { budget, git, stalledAfter }
   const parts = { store, lookup, spool, logger }
   const app = await buildApp({ ...parts, ...limits, trustedProxies, publicUrl, metricsToken })
+
+  const removeLeftovers = () =>
+    removeStaleQuarantines(join(config.dataDir, 'repositories'), git.timeout + ENDING).catch(
+      (error: unknown) => logger.error({ err: error }, 'cannot remove what killed pushes have left'),
+    )
+  void removeLeftovers()
+  setInterval(removeLeftovers, LEFTOVERS_INTERVAL).unref()
 
   const force = new AbortController()
   let stopping: Promise<void> | undefined

@@ -47,6 +47,8 @@ export class SpooledStream extends Duplex {
     super({ writableHighWaterMark: BATCH, readableHighWaterMark: BATCH })
     this.#bytes = new SpooledBytes(room)
     this.#hold = hold
+    // It may end with an error at any time, also while nobody reads or writes.
+    this.on('error', () => {})
   }
 
   override _writev(writes: { chunk: Buffer }[], done: (error?: Error | null) => void): void {

@@ -3,14 +3,16 @@ import { readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { rename } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import type { AppOptions } from '../../src/app.ts'
 import { replaceGit } from '../git/sample-repository.ts'
+import { startInstance } from '../helpers/instance.ts'
 import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
 import { basic, commit, createCheckout, git, spawnGit, tryGit, workFolder } from './client.ts'
-import { beginRpc, spooledFiles, workersIn } from './raw.ts'
+import { beginRefs, beginRpc, spooledFiles, workersIn } from './raw.ts'
 
 async function start(t: Test, limits: AppOptions['git'] = {}) {
   const server = await startServer(t, { git: limits })
@@ -92,6 +94,32 @@ t.test('git stops when a fetch is aborted', async (t) => {
   t.ok(workersIn(path).length > 0)
   request.destroy()
   await checkUnharmed(t, path, url, authorization)
+})
+
+t.test('clients that disconnect at any moment are no errors of the server', async (t) => {
+  const { server, path, commits } = await start(t)
+  const authorization = basic('x', await server.createToken('owner'))
+  const { url, log, call } = await startInstance(t, server.options, { LOG_LEVEL: 'info' })
+  const remote = `${url}/owner/demo.git`
+  const { bytes } = await pushBytes(t, remote)
+  const want = `0032want ${commits[0]}\n00000009done\n`
+  for (let delay = 0; delay < 60; delay += 3) {
+    const requests = [
+      beginRpc(remote, 'git-receive-pack', authorization),
+      beginRpc(remote, 'git-upload-pack', ''),
+      beginRefs(remote, {}),
+    ]
+    requests[0]?.request.end(bytes)
+    requests[1]?.request.end(want)
+    await setTimeout(delay)
+    for (const { request } of requests) request.destroy()
+  }
+  await until(() => workersIn(path).length === 0)
+  t.equal((await call('GET', '/healthz')).status, 200)
+  t.same(
+    log.filter((line) => /"level":"(error|fatal)"|"level":[56]0/.test(line)),
+    [],
+  )
 })
 
 t.test('a push that is too large is refused with 413', async (t) => {

@@ -1,6 +1,6 @@
 import { createHash, randomBytes, randomInt } from 'node:crypto'
 import { once } from 'node:events'
-import { readdirSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, renameSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { clearInterval, setInterval } from 'node:timers'
 import { setTimeout } from 'node:timers/promises'
@@ -143,7 +143,7 @@ t.test(
 
 t.test('a killed server leaves no files, and those of a power cut are removed at the start', async (t) => {
   const { options, createRepository, createToken } = await startServer(t)
-  await createRepository('owner/demo')
+  const { path } = await createRepository('owner/demo')
   const folder = join(options.dataDir, 'spool')
   const authorization = basic('x', await createToken('owner'))
   writeFileSync(join(folder, 'left'), '')
@@ -157,6 +157,14 @@ t.test('a killed server leaves no files, and those of a power cut are removed at
   child.kill('SIGKILL')
   await t.rejects(answer)
   t.same(readdirSync(folder), [])
+
+  const old = join(path, 'objects/tmp_objdir-incoming-old')
+  const young = join(path, 'objects/tmp_objdir-incoming-young')
+  for (const name of [old, young]) mkdirSync(join(name, 'pack'), { recursive: true })
+  utimesSync(old, 1, 1)
+  await startInstance(t, options)
+  await until(() => !existsSync(old))
+  t.ok(existsSync(young), 'another process may be receiving it')
 })
 
 t.test('git refuses a small push that would take much memory, and says why', async (t) => {
