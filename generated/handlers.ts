@@ -9,8 +9,6 @@ export type Reply<Status extends number, Body extends object | null, Headers = u
   body: Body | (() => Body)
   /** Cache key of the encoded body: an object that stays the same as long as the body does. */
   source?: object
-  /** Called instead of sending 304. Waits for another body and returns it. */
-  waitForChange?(): Promise<Reply<Status, Body, Headers>>
 }
 
 export interface ReportStatusRequest {
@@ -46,7 +44,7 @@ export interface GetVerdictRequest {
 }
 
 export type GetVerdictReply =
-  | Reply<200, components['schemas']['CommitVerdict'], { headers?: Required<Pick<paths['/api/v1/repos/{owner}/{repo}/commits/{sha}/verdict']['get']['responses'][200]['headers'], never>> & Partial<Pick<paths['/api/v1/repos/{owner}/{repo}/commits/{sha}/verdict']['get']['responses'][200]['headers'], 'Retry-After'>> }>
+  | Reply<200, components['schemas']['CommitVerdict']>
 
 /**
  * All operations of the contract. A handler returns a success and throws every error. `Context` describes the caller.

@@ -236,18 +236,6 @@ export const operations = {
         "$ref": "Error#"
       }
     },
-    "headers": {
-      "200": {
-        "type": "object",
-        "required": [],
-        "properties": {
-          "Retry-After": {
-            "type": "string",
-            "pattern": "^[1-9][0-9]*$"
-          }
-        },
-        "additionalProperties": false
-      }
-    }
+    "headers": {}
   }
 } as const

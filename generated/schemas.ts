@@ -94,7 +94,6 @@ export const schemas = {
     "$id": "Status",
     "type": "object",
     "description": "The result of one check on one commit.",
-    "additionalProperties": false,
     "required": [
       "id",
       "sha",
@@ -146,13 +145,13 @@ export const schemas = {
       "updated_at": {
         "$ref": "Timestamp#"
       }
-    }
+    },
+    "additionalProperties": false
   },
   "CommitStatuses": {
     "$id": "CommitStatuses",
     "type": "object",
     "description": "All statuses of one commit and the state computed from them.",
-    "additionalProperties": false,
     "required": [
       "state",
       "statuses"
@@ -179,7 +178,8 @@ export const schemas = {
           "$ref": "Status#"
         }
       }
-    }
+    },
+    "additionalProperties": false
   },
   "ContextPattern": {
     "$id": "ContextPattern",
@@ -211,7 +211,6 @@ export const schemas = {
     "$id": "CommitVerdict",
     "type": "object",
     "description": "Whether a commit has passed its required checks.",
-    "additionalProperties": false,
     "required": [
       "verdict",
       "state",
@@ -248,13 +247,13 @@ export const schemas = {
           "$ref": "RequiredPattern#"
         }
       }
-    }
+    },
+    "additionalProperties": false
   },
   "RequiredPattern": {
     "$id": "RequiredPattern",
     "type": "object",
     "description": "The state of a required pattern.",
-    "additionalProperties": false,
     "required": [
       "pattern",
       "state",
@@ -285,7 +284,8 @@ export const schemas = {
           "$ref": "Context#"
         }
       }
-    }
+    },
+    "additionalProperties": false
   },
   "Timestamp": {
     "$id": "Timestamp",
@@ -300,7 +300,6 @@ export const schemas = {
     "$id": "Error",
     "type": "object",
     "description": "Every error, of every operation.",
-    "additionalProperties": false,
     "required": [
       "error"
     ],
@@ -310,6 +309,7 @@ export const schemas = {
         "description": "What is wrong and what to do, for people.",
         "minLength": 1
       }
-    }
+    },
+    "additionalProperties": false
   }
 } as const

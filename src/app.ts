@@ -1,12 +1,11 @@
+import { randomUUID } from 'node:crypto'
 import Fastify, {
+  type FastifyBaseLogger,
   type FastifyInstance,
   type FastifyReply,
   type FastifyRequest,
-  type FastifyServerOptions,
-  LogController,
 } from 'fastify'
 import { api } from './api/api.ts'
-import { Waiters, type WaitLimits } from './api/waiters.ts'
 import type { TrustedProxies } from './auth/address.ts'
 import { createAuthorizer } from './auth/authorizer.ts'
 import { type BudgetOptions, createBudget } from './auth/budget.ts'
@@ -16,7 +15,7 @@ import { gitHttp } from './git-http/git-http.ts'
 import { createPushRules } from './git-http/push-rules.ts'
 import { DEFAULT_GIT_LIMITS, type GitLimits } from './git-http/serve.ts'
 import type { Spool } from './git-http/spool.ts'
-import { resolveClientAddress } from './hooks/client.ts'
+import { decorateClient } from './hooks/client.ts'
 import { addErrorLog } from './hooks/error-log.ts'
 import { sendError } from './hooks/error-replies.ts'
 import { answerUnknownPaths } from './hooks/unknown-paths.ts'
@@ -28,7 +27,6 @@ import { metricsPage } from './ops/metrics-page.ts'
 import { shedLoad } from './ops/overload.ts'
 import { logRequests } from './ops/request-log.ts'
 import type { Store } from './store/store.ts'
-import { randomPool } from './util/random-pool.ts'
 import { createErrorPageSender } from './web/error-page.ts'
 import { createSessionAuth } from './web/session-auth.ts'
 import { web } from './web/web.ts'
@@ -37,7 +35,7 @@ export interface AppOptions {
   store: Store
   lookup: CommitLookup
   spool: Spool
-  logger?: FastifyServerOptions['loggerInstance']
+  logger?: FastifyBaseLogger
   timeouts?: Partial<Timeouts>
   /** Failed authentication attempts allowed per address. Default: 30 in 300 seconds. */
   budget?: BudgetOptions
@@ -50,8 +48,6 @@ export interface AppOptions {
   stalledAfter?: number
   /** The token that `/metrics` requires. Without it, nothing is measured and the page does not exist. */
   metricsToken?: string | null
-  /** Limits of requests that wait for a change. Default: those of `Waiters`. */
-  waits?: Partial<WaitLimits>
   /** Event loop delay above which requests get 503, in milliseconds. Default: 1,000. */
   maxEventLoopDelay?: number
   /** Whether to check every API answer against the contract before sending it. */
@@ -61,20 +57,16 @@ export interface AppOptions {
 const DEFAULT_BUDGET: BudgetOptions = { limit: 30, window: 300 }
 const STALLED_AFTER = 3_600
 const MAX_EVENT_LOOP_DELAY = 1_000
-/** Request ids are random, so that they do not reveal the number of requests. */
-const REQUEST_ID_BYTES = 12
 
 /** Builds the app without listening. The caller closes the store and the lookup. */
 export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const { store, lookup, spool } = options
   const timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts }
-  const randomBytes = randomPool(REQUEST_ID_BYTES)
 
   const app = Fastify({
-    ...(options.logger && { loggerInstance: options.logger }),
-    logController: new LogController({ disableRequestLogging: true }),
     requestIdHeader: false,
-    genReqId: () => randomBytes().toString('base64url'),
+    // Random, so that ids do not reveal the number of requests.
+    genReqId: () => randomUUID(),
     serverFactory: (handle) => createHttpServer(handle, timeouts),
     clientErrorHandler: answerParserError,
     frameworkErrors: (error, request, reply) => sendError(withCommonHeaders(request, reply), error, ''),
@@ -84,16 +76,16 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     forceCloseConnections: 'idle',
   })
 
+  // Fastify itself gets no logger: for its log lines, it would do work at every request.
+  if (options.logger) app.log = options.logger
   addErrorLog(app)
 
-  const waiters = new Waiters(store.statuses, options.waits)
   const limits = options.budget ?? DEFAULT_BUDGET
   const metrics = options.metricsToken
     ? createMetrics({
         blockedAddresses: () => store.failures.countBlocked(limits),
         lookupProcesses: () => lookup.size,
         databasePool: () => store.pool(),
-        waitingRequests: () => waiters.size,
       })
     : undefined
   const budget = createBudget(store.failures, limits, {
@@ -108,9 +100,9 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   )
   app.addHook('onClose', () => authorizer.close())
 
-  // Each route reads its own body, so nothing is parsed for unknown paths.
-  app.removeAllContentTypeParsers()
-  app.addContentTypeParser('*', (_request, _payload, done) => done(null))
+  // Each route reads its own body.
+  for (const method of app.supportedMethods)
+    app.addHttpMethod(method, { hasBody: false, overrideExisting: true })
   const publicUrl = options.publicUrl ?? null
   const sessionAuth = createSessionAuth(store, publicUrl)
   const sendErrorPage = createErrorPageSender(sessionAuth)
@@ -119,7 +111,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     withCommonHeaders(request, reply)
     done()
   })
-  resolveClientAddress(app, options.trustedProxies ?? [])
+  decorateClient(app, options.trustedProxies ?? [])
   logRequests(app)
   if (metrics) measureRequests(app, metrics)
   shedLoad(app, options.maxEventLoopDelay ?? MAX_EVENT_LOOP_DELAY, () => metrics?.requestShed())
@@ -129,11 +121,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     store,
     lookup,
     authorizer,
-    waiters,
-    onReported(commit, state) {
-      metrics?.statusReported(state)
-      waiters.reported(commit)
-    },
+    onReported: (state) => metrics?.statusReported(state),
     bodyTimeout: timeouts.body,
     verifyReplies: options.verifyReplies ?? false,
   })

@@ -17,11 +17,7 @@ if (major < 24 || (major === 24 && minor < 7)) {
 export const adminCommand = inProject ? 'npm run --silent cli --' : 'commit-status-admin'
 
 /** Version of the server and of its command line. */
-export const version = readVersion()
-
-function readVersion(): string {
-  const manifest: { version: string } = JSON.parse(
-    readFileSync(new URL('../package.json', import.meta.url), 'utf8'),
-  )
-  return manifest.version
-}
+export const { version } = JSON.parse(
+  readFileSync(new URL('../package.json', import.meta.url), 'utf8'),
+  // npm neither installs nor packs a package without a version.
+) as { version: string }

@@ -2,17 +2,16 @@ import './runtime.ts'
 import { join } from 'node:path'
 import { buildApp } from './app.ts'
 import { ConfigError, describeVariables, readConfig } from './config.ts'
-import { openCommitLookup } from './git/commit-lookup.ts'
+import { CommitLookup } from './git/commit-lookup.ts'
 import { checkGit, GitTooOld } from './git/git-version.ts'
 import { removeStaleQuarantines } from './git/stale-quarantines.ts'
 import { openSpool } from './git-http/spool.ts'
-import { checkAccount } from './ops/account.ts'
+import { checkAccount, commandToClose } from './ops/data-directory.ts'
 import { createLogger } from './ops/logger.ts'
 import { stopServing } from './ops/stop.ts'
 import { adminCommand, version } from './runtime.ts'
 import type { AuditLine } from './store/audit.ts'
 import { StoreUnavailable } from './store/engine.ts'
-import { findExposed } from './store/exposed-files.ts'
 import { UnknownSchema } from './store/migrations.ts'
 import { RuleViolation } from './store/rule-violation.ts'
 import { openStore, type Store } from './store/store.ts'
@@ -49,6 +48,7 @@ async function serve(): Promise<void> {
   }
   const logger = createLogger(config.logLevel)
   logger.info({ version, node: process.versions.node }, 'starting')
+  for (const warning of config.warnings) logger.warn(warning)
   const gitChecked = checkGit().catch((error: unknown) => error)
   const onEvent = (event: AuditLine) => logger.info({ event }, 'audit')
   const store = await openStore({ ...config, onEvent }).catch((error: unknown) => {
@@ -58,16 +58,12 @@ async function serve(): Promise<void> {
   if (gitError instanceof GitTooOld) throw gitError
   if (gitError) logger.error({ err: gitError }, 'git cannot be run; /readyz returns 503 until it can')
   await hintAtFirstUser(store, logger)
-  const exposed = await findExposed(config.dataDir)
-  if (exposed)
-    logger.warn(
-      exposed,
-      `Other accounts of this machine can open files of the server. Run: ${exposed.command}`,
-    )
+  const command = commandToClose(config.dataDir)
+  if (command) logger.warn({ command }, `Other accounts of this machine can open DATA_DIR. Run: ${command}`)
   const spool = await openSpool(config.dataDir, config.spoolBytes).catch((error: unknown) => {
     throw startError('DATA_DIR', error)
   })
-  const lookup = openCommitLookup()
+  const lookup = new CommitLookup()
   const { host, port, budget, git, trustedProxies, publicUrl, metricsToken, stalledAfter } = config
   const limits = { budget, git, stalledAfter }
   const parts = { store, lookup, spool, logger }

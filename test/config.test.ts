@@ -23,6 +23,7 @@ const wrong: Record<string, string[]> = {
   TRUSTED_PROXIES: ['x', '10.0.0.0/33', '10.0.0.0/8;::1', '10.0.0.0/8 ::1', 'proxy.example.org'],
   AUTH_FAILURE_LIMIT: NO_COUNT,
   AUTH_FAILURE_WINDOW: NO_COUNT,
+  METRICS_TOKEN: ['two words', 'caf\u00e9', 'line\n'],
   LOG_LEVEL: ['verbose', 'INFO', '30'],
 }
 
@@ -32,7 +33,7 @@ t.test('defaults', async (t) => {
     port: 3000,
     dataDir: resolve('data'),
     databaseUrl: null,
-    maxContexts: 2_000,
+    maxContexts: 1_000,
     stalledAfter: 3_600,
     publicUrl: null,
     trustedProxies: [],
@@ -74,7 +75,7 @@ for (const [name, values] of Object.entries(wrong)) {
     for (const value of values) {
       t.throws(
         () => readConfig({ [name]: value }),
-        { name: 'ConfigError', message: new RegExp(`^${name} must be `) },
+        { name: 'ConfigError', message: new RegExp(`^${name}: ("|the value is not )`) },
         value,
       )
     }
@@ -89,8 +90,16 @@ for (const [name, values] of Object.entries(wrong)) {
   })
 }
 
+t.test('a commit has at most 1,000 contexts', async (t) => {
+  t.match(readConfig({ MAX_CONTEXTS: '1000' }), { maxContexts: 1_000, warnings: [] })
+  t.match(readConfig({ MAX_CONTEXTS: '1001' }), {
+    maxContexts: 1_000,
+    warnings: ['MAX_CONTEXTS: 1001 is read as 1000, the most contexts that a commit may have'],
+  })
+})
+
 t.test('LOG_LEVEL says what is possible', async (t) => {
   t.throws(() => readConfig({ LOG_LEVEL: 'loud' }), {
-    message: 'LOG_LEVEL must be one of trace, debug, info, warn, error, fatal, silent',
+    message: 'LOG_LEVEL: "loud" is unknown (expected trace, debug, info, warn, error, fatal, silent)',
   })
 })

@@ -77,14 +77,13 @@ for (const database of databases) {
       t.match(await cli('repo', 'create', 'a/b'), { code: 0, stderr: '' })
       execFileSync('chmod', ['-R', 'go+rX', dataDir])
 
-      const fix = `chmod -R go-rwx -- '${dataDir}'`
+      const fix = `chmod go-rwx -- '${dataDir}'`
       const { stderr, code } = await cli('repo', 'list')
       t.equal(code, 0)
-      t.match(stderr, new RegExp(`^warning: .*${join(dataDir, 'repositories/1.git')}.* ${fix}\n$`))
+      t.match(stderr, new RegExp(`^warning: .* ${fix}\n$`))
       const { log } = await startInstance(t, options, { LOG_LEVEL: 'warn' })
       const [warning, ...others] = log.map((line) => JSON.parse(line))
       t.match(warning, { level: 40, command: fix, msg: fix })
-      t.ok(warning.paths.includes(dataDir))
       t.same(others, [])
 
       execFileSync('sh', ['-c', warning.command])

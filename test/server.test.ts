@@ -64,6 +64,11 @@ t.test('without git it logs that at once, and serves what does not need git', as
   t.equal((await fetch(`${server.url}/readyz`)).status, 503)
 })
 
+t.test('a larger MAX_CONTEXTS than the maximum is a warning', async (t) => {
+  const server = await serve(t, dataFolder(t), { MAX_CONTEXTS: '5000' })
+  await server.printed(/MAX_CONTEXTS is 5000; 1000 is the maximum/)
+})
+
 t.test('npm start serves, and exits with 0 when only npm gets the signal', async (t) => {
   const environment = { PORT: '0', DATA_DIR: dataFolder(t), LOG_LEVEL: 'silent' }
   const npm = startProcess(t, 'npm', ['start', '--silent'], environment)
@@ -77,7 +82,7 @@ t.test('npm start serves, and exits with 0 when only npm gets the signal', async
 })
 
 t.test('everything else on stdout is JSON', async (t) => {
-  const { child, ended, stdout, stderr, url } = await serve(t, dataFolder(t))
+  const { child, ended, stdout, stderr, url } = await serve(t, dataFolder(t), { MAX_CONTEXTS: '2000' })
   await fetch(`${url}/api/v1/x`)
   child.kill('SIGINT')
   t.equal(await ended, 0, 'SIGINT stops it as well')
@@ -87,6 +92,8 @@ t.test('everything else on stdout is JSON', async (t) => {
   t.ok(others.length > 1)
   for (const line of others) t.type(JSON.parse(line).level, 'number')
   t.match(others.join('\n'), 'user create', 'explains how to start with an empty database')
+  t.match(others.join('\n'), '"level":40', 'warns')
+  t.match(others.join('\n'), 'MAX_CONTEXTS: 2000 is read as 1000')
   t.equal(stderr(), '')
 })
 
@@ -165,7 +172,7 @@ t.test('exits with an error on start', async (t) => {
   if (isRoot) chownSync(foreign, 65_533, 65_533)
   else chmodSync(foreign, 0o500)
   const rows = [
-    ['a wrong value', { PORT: 'x' }, /^PORT must be a whole number; got "x"\n$/],
+    ['a wrong value', { PORT: 'x' }, /^PORT: "x" is not a whole number from 0 to 65535\n$/],
     ['an invalid host', { HOST: 'host.invalid' }, /^HOST: .*host\.invalid/],
     ['a port in use', { PORT: port }, new RegExp(`^PORT: .*${port}`)],
     ['a data directory that is a file', { DATA_DIR: file }, /^DATA_DIR: .*\/file is not a folder\n$/],

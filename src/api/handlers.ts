@@ -1,36 +1,43 @@
-import type { Handlers, Reply } from '../../generated/handlers.ts'
+import type { Handlers } from '../../generated/handlers.ts'
 import type { components } from '../../generated/schema.ts'
+import type { Caller } from '../auth/access-policy.ts'
 import { combinedState } from '../domain/combined-state.ts'
-import { commitsOf } from '../domain/commits.ts'
-import { checkContext } from '../domain/context-limits.ts'
+import { commitsOf, fullCommitId } from '../domain/commits.ts'
+import { verdictOf } from '../domain/verdict.ts'
 import { ServiceError } from '../errors.ts'
 import type { CommitLookup } from '../git/commit-lookup.ts'
-import type { CommitKey, StatusRow } from '../store/statuses.ts'
+import type { RepositoryAccess } from '../store/access.ts'
+import type { StatusRow } from '../store/statuses.ts'
 import type { Store } from '../store/store.ts'
 import type { StatusState } from '../store/tables.ts'
 import { formatTime } from '../store/time.ts'
-import type { ApiCaller } from './caller.ts'
-import { createGetVerdict } from './get-verdict.ts'
+import { matchesPattern } from '../util/pattern.ts'
+
+/** Contexts that one verdict lists, under all of its patterns together: ten times as many as a commit has. */
+const MAX_LISTED = 10_000
 
 /** Called after each stored report. */
-export type OnReported = (commit: CommitKey, state: StatusState) => void
+export type OnReported = (state: StatusState) => void
 
 /**
  * Creates the handlers of the contract's operations. The caller is already authorized and the request validated.
  */
-export function createHandlers(
-  store: Store,
-  lookup: CommitLookup,
-  onReported: OnReported,
-): Handlers<ApiCaller> {
-  const { statuses } = store
+export function createHandlers(store: Store, lookup: CommitLookup, onReported: OnReported): Handlers<Caller> {
+  const { statuses, rules } = store
   const commits = commitsOf(statuses, lookup)
-  return {
-    getVerdict: createGetVerdict(store, commits),
 
+  /** Returns the statuses of a commit: the same array as before while nothing has changed. */
+  async function statusesOf(repository: RepositoryAccess, id: string): Promise<readonly StatusRow[]> {
+    const sha = fullCommitId(repository.objectFormat, id)
+    const rows = await statuses.list(repository.id, sha)
+    if (rows.length === 0 && !(await commits.inGit(repository, sha))) throw new ServiceError('commit_unknown')
+    return rows
+  }
+
+  return {
     async reportStatus({ params, body }, { repository, token }) {
-      const sha = commits.fullId(repository, params.sha)
-      checkContext(token?.limits.contexts ?? null, body.context)
+      const sha = fullCommitId(repository.objectFormat, params.sha)
+      if (token?.limits.contexts) checkContext(token.limits.contexts, body.context)
       if (!(await commits.has(repository, sha))) throw new ServiceError('commit_unknown')
       const row = await statuses.report({
         repositoryId: repository.id,
@@ -42,28 +49,44 @@ export function createHandlers(
         reporterId: token?.reporterId ?? null,
       })
       if (!row) throw new ServiceError('repository_unknown')
-      onReported({ repositoryId: repository.id, sha }, row.state)
-      return respond(201, toStatus(row))
+      onReported(row.state)
+      return { status: 201, body: toStatus(row) }
     },
 
-    async listStatuses({ params }, { repository, admit }) {
-      const sha = commits.fullId(repository, params.sha)
-      const rows = await statuses.list(repository.id, sha, admit)
-      if (rows.length === 0 && !(await commits.inGit(repository, sha)))
-        throw new ServiceError('commit_unknown')
-      // The store returns the same rows while nothing has changed.
-      return respond(200, () => toCommitStatuses(rows), rows)
+    async listStatuses({ params }, { repository }) {
+      const rows = await statusesOf(repository, params.sha)
+      return { status: 200, body: () => toCommitStatuses(rows), source: rows }
+    },
+
+    async getVerdict({ params, query }, { repository }) {
+      const rows = await statusesOf(repository, params.sha)
+      const { require = [], branch } = query
+      const ruled = branch === undefined ? [] : await rules.requiredPatterns(repository.id, branch)
+      const body = await verdictOf(rows, [...new Set([...require, ...ruled])])
+      const listed = body.required.reduce((sum, { contexts }) => sum + contexts.length, 0)
+      if (listed > MAX_LISTED)
+        throw new ServiceError(
+          'field_invalid',
+          `require: all patterns together match ${listed} contexts; at most ${MAX_LISTED} are allowed`,
+        )
+      return { status: 200, body }
     },
   }
 }
 
-/** @param source see `Reply` */
-function respond<Status extends number, Body extends object>(
-  status: Status,
-  body: Body | (() => Body),
-  source?: object,
-): Omit<Reply<Status, Body>, 'waitForChange'> {
-  return { status, body, ...(source && { source }) }
+/**
+ * Checks that a token may report a context.
+ *
+ * @param patterns to which the token is limited
+ * @throws ServiceError that names the context and the patterns
+ */
+function checkContext(patterns: readonly string[], context: string): void {
+  if (patterns.some((pattern) => matchesPattern(pattern, context))) return
+  throw new ServiceError(
+    'token_excludes_context',
+    `This token may not report the context ${JSON.stringify(context)}. ` +
+      `It is limited to contexts that match ${patterns.map((pattern) => JSON.stringify(pattern)).join(' or ')}.`,
+  )
 }
 
 /** Returns the body of a read. */

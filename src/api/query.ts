@@ -1,6 +1,6 @@
 import type { Ajv2020 } from 'ajv/dist/2020.js'
 import { ServiceError } from '../errors.ts'
-import { compileValidator } from './validator.ts'
+import { compileValidator, show } from './validator.ts'
 
 /** The query parameters of an operation as written by the generator: an object schema without references. */
 export interface QuerySchema {
@@ -11,52 +11,58 @@ export interface QuerySchema {
   >
 }
 
+/** Decoded names and values of a query, in its order. */
+type Pairs = readonly (readonly [name: string, text: string])[]
+
 const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?$/
+const names = new Intl.ListFormat('en-GB')
 
-/**
- * Creates a function that reads an operation's query parameters from a URL. It converts text to the declared types, fills
- * in defaults and ignores unknown parameters. It throws ServiceError `field_invalid` with a message that names the
- * parameter and the rule that it breaks.
- */
-export function queryReader(ajv: Ajv2020, schema: QuerySchema): (url: string) => object {
-  const validate = compileValidator(ajv, schema, 'query')
-  return (url) => {
-    // Without the members of Object.prototype, which would look like values that were sent.
-    const values: Record<string, unknown> = Object.create(null)
-    for (const [name, text] of pairsOf(url)) {
-      const declared = Object.hasOwn(schema.properties, name) ? schema.properties[name] : undefined
-      if (declared === undefined) continue
-      if (text === null)
-        throw new ServiceError('field_invalid', `${name} cannot be decoded; it must be percent-encoded UTF-8`)
-      const known = values[name]
-      if (declared.items) {
-        values[name] = [...(Array.isArray(known) ? known : []), convert(text, declared.items.type)]
-      } else if (known === undefined) {
-        values[name] = convert(text, declared.type)
-      } else throw new ServiceError('field_invalid', `${name} was sent more than once; send it once`)
-    }
-    const result = validate(values)
-    if ('error' in result) throw result.error
-    return values
-  }
+/** Decodes the form-encoded query of a URL that has one. @throws ServiceError `malformed_url` */
+export function decodeQuery(url: string): Pairs {
+  const pairs = url.slice(url.indexOf('?') + 1).split('&')
+  return pairs.filter((pair) => pair !== '').map(decodePair)
 }
 
-/** Yields the names and values of a form-encoded query. A value that cannot be decoded is null. */
-function* pairsOf(url: string): Generator<[name: string, text: string | null]> {
-  const start = url.indexOf('?')
-  if (start < 0) return
-  for (const pair of url.slice(start + 1).split('&')) {
-    const equals = pair.indexOf('=')
-    const name = decode(equals < 0 ? pair : pair.slice(0, equals))
-    if (name !== null && name !== '') yield [name, equals < 0 ? '' : decode(pair.slice(equals + 1))]
-  }
+function decodePair(pair: string): Pairs[number] {
+  const equals = pair.indexOf('=')
+  return equals < 0 ? [decode(pair), ''] : [decode(pair.slice(0, equals)), decode(pair.slice(equals + 1))]
 }
 
-function decode(text: string): string | null {
+function decode(text: string): string {
   try {
     return decodeURIComponent(text.replaceAll('+', ' '))
   } catch {
-    return null
+    throw new ServiceError('malformed_url')
+  }
+}
+
+/**
+ * Creates a function that reads an operation's query parameters. It converts text to the declared types and fills in
+ * defaults. It throws ServiceError `field_invalid` with a message that names the parameter and the rule that it breaks.
+ * A parameter that the operation does not have breaks one too: a misspelled name must not pass for a missing parameter.
+ */
+export function queryReader(ajv: Ajv2020, schema: QuerySchema): (pairs: Pairs) => object {
+  const validate = compileValidator(ajv, schema, 'query')
+  const known = names.format(Object.keys(schema.properties))
+  return (pairs) => {
+    // Without the members of Object.prototype, which would look like values that were sent.
+    const values: Record<string, unknown> = Object.create(null)
+    for (const [name, text] of pairs) {
+      const declared = Object.hasOwn(schema.properties, name) ? schema.properties[name] : undefined
+      if (declared === undefined)
+        throw new ServiceError(
+          'field_invalid',
+          `${show(name)} is an unknown query parameter; this operation takes ${known}`,
+        )
+      const earlier = values[name]
+      if (declared.items) {
+        values[name] = [...(Array.isArray(earlier) ? earlier : []), convert(text, declared.items.type)]
+      } else if (earlier === undefined) {
+        values[name] = convert(text, declared.type)
+      } else throw new ServiceError('field_invalid', `${name} was sent more than once; send it once`)
+    }
+    validate(values)
+    return values
   }
 }
 

@@ -2,16 +2,12 @@ import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
 import { isHttpUrl } from '../domain/http-url.ts'
 import { ServiceError } from '../errors.ts'
-import { memoizeByObject } from '../util/memoize-by-object.ts'
 
 /** JSON Schemas by name, as written by the generator. */
 export type Schemas = Record<string, { readonly $id: string }>
 
-/**
- * Returns the validator for a contract's schemas, with what it has compiled before. It fills in defaults, but coerces and
- * removes nothing.
- */
-export const ajvFor = memoizeByObject((schemas: Schemas): Ajv2020 => {
+/** Creates the validator for a contract's schemas. It fills in defaults, but coerces and removes nothing. */
+export function createAjv(schemas: Schemas): Ajv2020 {
   const ajv = new Ajv2020({
     coerceTypes: false,
     removeAdditional: false,
@@ -43,19 +39,20 @@ export const ajvFor = memoizeByObject((schemas: Schemas): Ajv2020 => {
   ajv.addKeyword({ keyword: 'x-rule', schemaType: 'string' })
   for (const schema of Object.values(schemas)) ajv.addSchema(schema)
   return ajv
-})
+}
 
 /**
- * Compiles a schema to a validator in Fastify's form. Its error names the broken rule and the value received.
+ * Compiles a schema to a function that throws ServiceError `field_invalid` for a value that does not match. The message
+ * names the broken rule and the value received.
  *
  * @param part what is validated, such as `body` or `params`
  */
-export function compileValidator(ajv: Ajv2020, schema: object, part = 'value') {
+export function compileValidator(ajv: Ajv2020, schema: object, part: string): (value: unknown) => void {
   const validate = ajv.compile(schema)
-  return (value: unknown) => {
-    if (validate(value)) return { value }
+  return (value) => {
+    if (validate(value)) return
     const [error] = validate.errors ?? []
-    return { error: new ServiceError('field_invalid', error && describe(error, part)) }
+    throw new ServiceError('field_invalid', error && describe(error, part))
   }
 }
 
@@ -107,7 +104,7 @@ function typeName(type: string | string[], whole: boolean): string {
 }
 
 /** Formats a received value for a message. Truncates it, since it could be a secret in the wrong place. */
-function show(value: unknown): string {
+export function show(value: unknown): string {
   const text =
     typeof value === 'number' ? String(value) : (JSON.stringify(shallow(value, 3)) ?? String(value))
   const points = [...text]

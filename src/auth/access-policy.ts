@@ -18,7 +18,7 @@ export interface Caller {
 }
 
 /**
- * Applies the access rules to a caller: steps 3 to 6 of "Order of checks" in src/README.md.
+ * Applies the access rules to a caller: steps 3 to 6 of "Order of checks" in openapi.yaml.
  *
  * @param anonymous whether the request carries no credential
  * @param now milliseconds since the epoch

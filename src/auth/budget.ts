@@ -3,6 +3,7 @@ import { ServiceError } from '../errors.ts'
 import { type FailedAttempt, type Failures, RESERVATION_LIFETIME } from '../store/failures.ts'
 import type { Store } from '../store/store.ts'
 import { FairQueue, QueueFull } from '../util/fair-queue.ts'
+import { persist } from '../util/persist.ts'
 
 export interface BudgetOptions {
   /** Failures allowed per address and window. */
@@ -76,9 +77,6 @@ const QUEUE = { slots: 64, slotsPerClient: 1, waiting: 2_048, waitingPerClient: 
 /** How long an attempt waits for reservations of other processes, and how often it retries, in milliseconds. */
 const RESERVATION_WAIT = 5_000
 const RESERVATION_RETRY = 50
-/** How long writing a failure is retried while the database is unavailable, and how often, in milliseconds. */
-const WRITE_WAIT = 20_000
-const WRITE_RETRY = 500
 
 export function createBudget(
   failures: Store['failures'],
@@ -172,6 +170,7 @@ export function createBudget(
           throw error
         })
         if (right !== null) await reservation.release()
+        // A wrong secret that was compared must count, even while the database is unavailable.
         else
           counted(
             address,
@@ -181,18 +180,5 @@ export function createBudget(
       }
       return runQueued(address, work, signal)
     },
-  }
-}
-
-/** Retries a failing write: a wrong secret that was compared must count, even while the database is unavailable. */
-async function persist<T>(write: () => Promise<T>): Promise<T> {
-  const since = performance.now()
-  for (;;) {
-    try {
-      return await write()
-    } catch (error) {
-      if (performance.now() - since > WRITE_WAIT) throw error
-      await setTimeout(WRITE_RETRY)
-    }
   }
 }

@@ -5,9 +5,8 @@ import type { AuditLine } from '../store/audit.ts'
 import type { AuditFilter } from '../store/audit-log.ts'
 import type { Store } from '../store/store.ts'
 import { replaceHidden } from '../util/hidden-characters.ts'
-import { durationOption } from './expiry.ts'
+import { durationOption, splitFullName } from './arguments.ts'
 import { count, jsonText, print, say } from './output.ts'
-import { splitFullName } from './repository-commands.ts'
 import type { WithStore } from './with-store.ts'
 
 /** Milliseconds between two looks for new events. */

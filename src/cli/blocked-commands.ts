@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
 import { addressKey, UNKNOWN_ADDRESS } from '../auth/address.ts'
 import { RuleViolation } from '../store/rule-violation.ts'
+import { UsageError } from './arguments.ts'
 import { printList } from './output.ts'
-import { UsageError } from './usage-error.ts'
 import type { WithStore } from './with-store.ts'
 
 export function addBlockedCommands(program: Command, withStore: WithStore): void {

@@ -1,23 +1,19 @@
-import { resolve } from 'node:path'
 import type { Command } from 'commander'
-import { openCommitLookup } from '../git/commit-lookup.ts'
+import { CommitLookup } from '../git/commit-lookup.ts'
 import { checkGit } from '../git/git-version.ts'
 import { restoreBackup } from '../maintenance/backup/restore.ts'
 import { writeBackup } from '../maintenance/backup/write.ts'
 import { checkAll } from '../maintenance/check.ts'
 import { pruneStatuses } from '../maintenance/prune.ts'
 import { RuleViolation } from '../store/rule-violation.ts'
-import { callerFolder } from './caller-folder.ts'
-import { durationOption } from './expiry.ts'
-import { print } from './output.ts'
+import { callerPath, durationOption } from './arguments.ts'
+import { count, print } from './output.ts'
 import { showCount, showProgress } from './progress.ts'
 import type { WithStore } from './with-store.ts'
 
-function summaryOf(count: number, damaged: boolean): string {
-  const summary = `found ${count.toLocaleString('en')} ${count === 1 ? 'problem' : 'problems'}`
-  if (!damaged) return summary
-  return `${summary}. The database is damaged: stop the server, move the database away, and restore the newest backup with "restore FILE"`
-}
+/** What an administrator can do about a damaged database. */
+const DAMAGED =
+  '. The database is damaged: stop the server, move the database away, and restore the newest backup with "restore FILE"'
 
 export function addMaintenanceCommands(program: Command, withStore: WithStore): void {
   program
@@ -28,12 +24,13 @@ export function addMaintenanceCommands(program: Command, withStore: WithStore): 
       'after',
       `
 The backup is a snapshot of users, repositories, access, tokens (as hashes), the audit log and statuses. You can restore it into SQLite
-or PostgreSQL. It does not contain the repositories: after this command, copy their folders below DATA_DIR.`,
+or PostgreSQL. It does not contain the repositories: mirror those below DATA_DIR after this command, as the operator's
+guide shows.`,
     )
     .action((file: string) =>
       withStore(async (store) => {
         const progress = showProgress()
-        await writeBackup(store.engine, resolve(callerFolder(), file), (table, done, total) =>
+        await writeBackup(store.engine, callerPath(file), (table, done, total) =>
           progress(`backup ${table}`, done, total ?? done),
         )
       }),
@@ -47,7 +44,7 @@ or PostgreSQL. It does not contain the repositories: after this command, copy th
       withStore(
         async (store) => {
           const progress = showCount()
-          await restoreBackup(store.engine, resolve(callerFolder(), file), (table, done) =>
+          await restoreBackup(store.engine, callerPath(file), (table, done) =>
             progress(`restore ${table}: ${done.toLocaleString('en')}`),
           )
           progress('The backup is restored.', true)
@@ -64,18 +61,19 @@ or PostgreSQL. It does not contain the repositories: after this command, copy th
     .action(({ commits = false, prune = false }: { commits?: boolean; prune?: boolean }) =>
       withStore(async (store) => {
         await checkGit()
-        const lookup = openCommitLookup()
+        const lookup = new CommitLookup()
         const progress = showProgress()
         try {
           const { findings, pruned, damaged } = await checkAll(
             store,
             lookup,
             { commits, prune },
-            (what, done, total) => progress(`check ${what}`, done, total),
+            (done, total) => progress('check repositories', done, total),
           )
           for (const finding of pruned) print(`removed: ${finding}`)
           for (const finding of findings) print(finding)
-          if (findings.length > 0) throw new RuleViolation(summaryOf(findings.length, damaged))
+          if (findings.length > 0)
+            throw new RuleViolation(`found ${count(findings.length, 'problem')}${damaged ? DAMAGED : ''}`)
         } finally {
           await lookup.close()
         }

@@ -14,7 +14,7 @@ export function printList(
   }
   const [first] = rows
   if (!first) {
-    process.stderr.write(`${empty}\n`)
+    say(empty)
     return
   }
   const names = Object.keys(first)
@@ -58,7 +58,7 @@ export function say(text: string): void {
   process.stderr.write(`${text}\n`)
 }
 
-/** Prints one line to stdout. */
+/** Prints a line that scripts may read to stdout. */
 export function print(line: string): void {
   process.stdout.write(`${line}\n`)
 }

@@ -2,14 +2,14 @@ import { Command } from 'commander'
 import { version } from '../runtime.ts'
 import { addAuditCommands } from './audit-commands.ts'
 import { addBlockedCommands } from './blocked-commands.ts'
-import { addCopyCommand } from './copy-command.ts'
 import { addMaintenanceCommands } from './maintenance-commands.ts'
+import { say } from './output.ts'
 import { addRepositoryCommands } from './repository-commands.ts'
 import { addRuleCommands } from './rule-commands.ts'
 import { addStatusCommands } from './status-commands.ts'
 import { addTokenCommands } from './token-commands.ts'
 import { addUserCommands } from './user-commands.ts'
-import { readSettings, withStoreOf } from './with-store.ts'
+import { withStoreOf } from './with-store.ts'
 
 /**
  * Returns the administrator's command line. Machine-readable output goes to stdout, everything else to stderr.
@@ -27,8 +27,7 @@ export function createProgram(environment: NodeJS.ProcessEnv): Command {
     .exitOverride()
     .showHelpAfterError('(see --help)')
     .configureOutput({ writeOut: (text) => process.stdout.write(text) })
-  const settings = () => readSettings(program, environment)
-  const withStore = withStoreOf(settings)
+  const withStore = withStoreOf(program, environment)
   addUserCommands(program, withStore)
   addRepositoryCommands(program, withStore)
   addRuleCommands(program, withStore)
@@ -36,18 +35,10 @@ export function createProgram(environment: NodeJS.ProcessEnv): Command {
   addStatusCommands(program, withStore)
   addBlockedCommands(program, withStore)
   addAuditCommands(program, withStore)
-  addCopyCommand(program, settings)
   addMaintenanceCommands(program, withStore)
   program
     .command('migrate')
     .description('create the database, or bring its schema up to date; the server does both when it starts')
-    .action(() =>
-      withStore(
-        async () => {
-          process.stderr.write('The schema is up to date.\n')
-        },
-        { create: true },
-      ),
-    )
+    .action(() => withStore(async () => say('The schema is up to date.'), { create: true }))
   return program
 }

@@ -6,7 +6,7 @@ const WIDTH = 30
  *
  * @example
  * const progress = showProgress()
- * progress('copy statuses', 500, 2_000)
+ * progress('backup statuses', 500, 2_000)
  */
 export function showProgress(stream: NodeJS.WriteStream = process.stderr) {
   let shown = ''

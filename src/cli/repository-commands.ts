@@ -1,20 +1,20 @@
 import { randomBytes } from 'node:crypto'
 import { rm } from 'node:fs/promises'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { Argument, type Command, Option } from 'commander'
 import { setDefaultBranch } from '../git/default-branch.ts'
 import { gitDirOf } from '../git/git-dir.ts'
 import { checkGit } from '../git/git-version.ts'
 import { isRefName, readRef, readRefs } from '../git/refs-reader.ts'
-import { createBareRepository, inspectRepository, type ObjectFormat } from '../git/repository.ts'
+import { createBareRepository, inspectRepository } from '../git/repository.ts'
 import { RuleViolation } from '../store/rule-violation.ts'
 import type { Store } from '../store/store.ts'
 import type { Permission, Visibility } from '../store/tables.ts'
 import { formatTime } from '../store/time.ts'
+import type { ObjectFormat } from '../util/commit-id.ts'
 import { renameDurably } from '../util/durable.ts'
-import { callerFolder } from './caller-folder.ts'
+import { callerPath, findRepository, splitFullName, UsageError } from './arguments.ts'
 import { print, printList } from './output.ts'
-import { UsageError } from './usage-error.ts'
 import type { WithStore } from './with-store.ts'
 
 /** Milliseconds that git may take. */
@@ -66,7 +66,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
       withStore(async (store) => {
         const { owner, name } = splitFullName(fullName)
         await checkGit()
-        const found = await inspectRepository(resolve(callerFolder(), path))
+        const found = await inspectRepository(callerPath(path))
         // Throws if the configuration is refused.
         await gitDirOf(found)
         await store.repositories.create({
@@ -104,9 +104,8 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
     .description('set the branch that clones check out and pages show first')
     .action((fullName: string, branch: string) =>
       withStore(async (store) => {
-        const { owner, name } = splitFullName(fullName)
         if (!isRefName(branch)) throw new UsageError(`"${branch}" is not a valid name of a branch`)
-        const { path, managed } = await store.repositories.get(owner, name)
+        const { path, managed, owner, name } = await findRepository(store, fullName)
         const target = { path, gitDir: await gitDirOf({ path, managed }) }
         const found = await readRef(target, branch, GIT_TIMEOUT)
         const exists = found?.kind === 'branch'
@@ -178,14 +177,6 @@ async function listAccess(store: Store, owner: string, name: string, json?: bool
     locked_at: entry.lockedAt === null ? null : formatTime(entry.lockedAt),
   }))
   printList(rows, json, 'Nobody has access.')
-}
-
-/** Splits OWNER/NAME. @throws UsageError for anything else */
-export function splitFullName(fullName: string): { owner: string; name: string } {
-  const [owner, name, ...rest] = fullName.split('/')
-  if (!owner || !name || rest.length > 0)
-    throw new UsageError(`"${fullName}" is not the name of a repository (expected OWNER/NAME)`)
-  return { owner, name }
 }
 
 function visibilityOf(options: { private?: boolean }): Visibility {

@@ -2,8 +2,8 @@ import type { Command } from 'commander'
 import { RuleViolation } from '../store/rule-violation.ts'
 import type { Store } from '../store/store.ts'
 import type { User } from '../store/users.ts'
+import { findRepository } from './arguments.ts'
 import { printList } from './output.ts'
-import { splitFullName } from './repository-commands.ts'
 import type { WithStore } from './with-store.ts'
 
 export function addRuleCommands(program: Command, withStore: WithStore): void {
@@ -21,8 +21,7 @@ export function addRuleCommands(program: Command, withStore: WithStore): void {
     .option('--bypass <user...>', 'who may push to these branches without the checks')
     .action((fullName: string, branchPattern: string, options: { require: string[]; bypass?: string[] }) =>
       withStore(async (store) => {
-        const { owner, name } = splitFullName(fullName)
-        const repository = await store.repositories.get(owner, name)
+        const repository = await findRepository(store, fullName)
         const bypass = await findUsers(store, options.bypass ?? [])
         await store.rules.set(repository, { branchPattern, required: options.require, bypass })
       }),
@@ -36,7 +35,9 @@ export function addRuleCommands(program: Command, withStore: WithStore): void {
     .action((fullName: string | undefined, options: { json?: boolean }) =>
       withStore(async (store) => {
         const rows: Record<string, string | string[]>[] = []
-        for (const { id, owner, name } of await repositories(store, fullName)) {
+        const repositories =
+          fullName === undefined ? await store.repositories.list() : [await findRepository(store, fullName)]
+        for (const { id, owner, name } of repositories) {
           for (const { branchPattern, required, bypass } of await store.rules.list(id))
             rows.push({ repository: `${owner}/${name}`, branch: branchPattern, require: required, bypass })
         }
@@ -51,16 +52,9 @@ export function addRuleCommands(program: Command, withStore: WithStore): void {
     .description('remove the rule with this pattern')
     .action((fullName: string, branchPattern: string) =>
       withStore(async (store) => {
-        const { owner, name } = splitFullName(fullName)
-        await store.rules.remove(await store.repositories.get(owner, name), branchPattern)
+        await store.rules.remove(await findRepository(store, fullName), branchPattern)
       }),
     )
-}
-
-async function repositories(store: Store, fullName: string | undefined) {
-  if (fullName === undefined) return store.repositories.list()
-  const { owner, name } = splitFullName(fullName)
-  return [await store.repositories.get(owner, name)]
 }
 
 async function findUsers(store: Store, names: readonly string[]): Promise<User[]> {

@@ -1,8 +1,8 @@
 import { CommanderError } from 'commander'
 import { NoDatabase } from '../store/store.ts'
 import { replaceHiddenInLines } from '../util/hidden-characters.ts'
+import { UsageError } from './arguments.ts'
 import { createProgram } from './program.ts'
-import { UsageError } from './usage-error.ts'
 
 /** What an administrator can do about a database that is not there. */
 const NO_DATABASE =

@@ -1,10 +1,11 @@
 import type { Command } from 'commander'
+import { schemas } from '../../generated/schemas.ts'
 import { fullCommitId } from '../domain/commits.ts'
 import type { ReportedStatus } from '../store/statuses.ts'
 import type { Store } from '../store/store.ts'
 import { formatTime } from '../store/time.ts'
+import { findRepository } from './arguments.ts'
 import { printList } from './output.ts'
-import { splitFullName } from './repository-commands.ts'
 import type { WithStore } from './with-store.ts'
 
 /** Statuses of one query. */
@@ -58,15 +59,15 @@ interface Commit {
 }
 
 async function findCommit(store: Store, fullName: string, sha: string): Promise<Commit> {
-  const { owner, name } = splitFullName(fullName)
-  const { id, object_format } = await store.repositories.get(owner, name)
+  const { id, object_format } = await findRepository(store, fullName)
   return { repositoryId: id, sha: fullCommitId(object_format, sha) }
 }
 
-async function listAll(store: Store, { repositoryId, sha }: Commit): Promise<ReportedStatus[]> {
+async function listAll(store: Store, commit: Commit): Promise<ReportedStatus[]> {
   const all: ReportedStatus[] = []
   for (;;) {
-    const batch = await store.statuses.listBatch(repositoryId, sha, all.at(-1)?.context ?? '', BATCH)
+    const after = all.at(-1)?.context ?? ''
+    const batch = await store.statuses.listBatchByState(commit, schemas.State.enum, after, BATCH)
     all.push(...batch)
     if (batch.length < BATCH) return all
   }

@@ -4,9 +4,8 @@ import { issueToken } from '../auth/issue-token.ts'
 import { ADMINISTRATOR } from '../store/audit.ts'
 import type { Store } from '../store/store.ts'
 import { formatTime } from '../store/time.ts'
-import { parseExpiry } from './expiry.ts'
+import { findRepository, parseExpiry } from './arguments.ts'
 import { print, printList } from './output.ts'
-import { splitFullName } from './repository-commands.ts'
 import type { WithStore } from './with-store.ts'
 
 export function addTokenCommands(program: Command, withStore: WithStore): void {
@@ -91,9 +90,6 @@ interface CreateOptions {
 
 async function repositoryIds(store: Store, fullNames: readonly string[]): Promise<number[]> {
   const ids = new Set<number>()
-  for (const fullName of fullNames) {
-    const { owner, name } = splitFullName(fullName)
-    ids.add((await store.repositories.get(owner, name)).id)
-  }
+  for (const fullName of fullNames) ids.add((await findRepository(store, fullName)).id)
   return [...ids]
 }

@@ -3,9 +3,9 @@ import { hashPassword } from '../auth/password.ts'
 import { ADMINISTRATOR } from '../store/audit.ts'
 import { RuleViolation } from '../store/rule-violation.ts'
 import { formatTime } from '../store/time.ts'
+import { UsageError } from './arguments.ts'
 import { count, printList, say } from './output.ts'
 import { readNewPassword } from './read-password.ts'
-import { UsageError } from './usage-error.ts'
 import type { WithStore } from './with-store.ts'
 
 /** Maximum number of sessions to list. */

@@ -4,6 +4,9 @@ export interface JsonObject {
   [key: string]: JsonValue
 }
 
+/** The component schemas by name. */
+export type Schemas = Readonly<Record<string, JsonObject>>
+
 /** The contract contains something that the generator does not understand or the server cannot serve. */
 export class SpecError extends Error {
   override name = 'SpecError'

@@ -1,7 +1,6 @@
-import { entries, type JsonObject, list, object, SpecError } from './document.ts'
-import { inlined, refName } from './keywords.ts'
-import { routeType, typeName } from './names.ts'
-import type { Operation, Spec } from './spec.ts'
+import { type JsonObject, list, type Schemas, SpecError } from './document.ts'
+import { inlined, propertiesOf, refName } from './keywords.ts'
+import { type Operation, routeType, type Spec, typeName } from './spec.ts'
 
 /** Emits the client's view of each operation: types of its input and results; its method, path and limits as data. */
 export function emitClient(spec: Spec): string {
@@ -39,8 +38,6 @@ export interface Operation {
   path: string
   /** Names of the query parameters. All others are in the path. */
   query: readonly string[]
-  /** Largest values of query parameters, by name. */
-  maximum: Readonly<Record<string, number>>
   /** Status codes that the contract declares. */
   statuses: readonly number[]
   /** Fields that every successful response has. */
@@ -95,17 +92,14 @@ ${union.join('\n')}
 }
 
 function row({ schemas }: Spec, { id, method, path, parameters, body, replies, replacesBy }: Operation) {
-  const fields = body ? fieldsOf(schemas, body.schema) : {}
+  const properties = body ? propertiesOf(schemas, body.schema) : []
+  const fields = Object.fromEntries(properties.map(([key, field]) => [key, inlined(schemas, field)]))
   const limits = Object.entries(fields).filter(([, field]) => typeof field.maxLength === 'number')
-  const bounded = parameters.query.map(
-    ({ name, schema }) => [name, inlined(schemas, schema).maximum] as const,
-  )
   const choices = Object.entries(fields).filter(([, field]) => field.enum !== undefined)
   return {
     method,
     path,
     query: parameters.query.map(({ name }) => name),
-    maximum: Object.fromEntries(bounded.filter(([, maximum]) => typeof maximum === 'number')),
     statuses: replies.map(({ status }) => status),
     required: requiredOf(schemas, replies),
     repeatable: replacesBy !== null || ['GET', 'PUT', 'DELETE'].includes(method),
@@ -115,7 +109,7 @@ function row({ schemas }: Spec, { id, method, path, parameters, body, replies, r
   }
 }
 
-function requiredOf(schemas: Spec['schemas'], replies: Operation['replies']): string[] {
+function requiredOf(schemas: Schemas, replies: Operation['replies']): string[] {
   const success = replies.find(({ status, schema }) => status < 300 && schema !== null)
   const required = success?.schema ? inlined(schemas, success.schema).required : undefined
   return required === undefined ? [] : list(required).map(String)
@@ -126,11 +120,6 @@ function defaultOf(id: string, name: string, fields: Record<string, JsonObject>)
   if (field?.type !== 'string')
     throw new SpecError(`${id}: x-replaces-by must name a string field of the body`)
   return typeof field.default === 'string' ? field.default : ''
-}
-
-function fieldsOf(schemas: Spec['schemas'], schema: JsonObject): Record<string, JsonObject> {
-  const properties = entries(inlined(schemas, schema).properties, 'properties')
-  return Object.fromEntries(properties.map(([key, field]) => [key, inlined(schemas, object(field, key))]))
 }
 
 function bodyName(schema: JsonObject): string {

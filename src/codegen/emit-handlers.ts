@@ -1,10 +1,9 @@
-import { entries, type JsonObject, object } from './document.ts'
-import { inlined } from './keywords.ts'
-import { routeType, schemaType, typeName, union } from './names.ts'
+import type { JsonObject, Schemas } from './document.ts'
+import { propertiesOf, refName } from './keywords.ts'
 import type { Reply } from './replies.ts'
 import { handlerHeaders } from './servable.ts'
 import { defaultOf } from './server-schema.ts'
-import type { Operation, Spec } from './spec.ts'
+import { type Operation, routeType, type Spec, typeName } from './spec.ts'
 
 /** Emits the interface that the server implements: one method for each operation, one reply type for each success. */
 export function emitHandlers(spec: Spec): string {
@@ -29,8 +28,6 @@ export type Reply<Status extends number, Body extends object | null, Headers = u
   body: Body | (() => Body)
   /** Cache key of the encoded body: an object that stays the same as long as the body does. */
   source?: object
-  /** Called instead of sending 304. Waits for another body and returns it. */
-  waitForChange?(): Promise<Reply<Status, Body, Headers>>
 }
 
 ${text}
@@ -86,7 +83,7 @@ function operationTypes({ schemas }: Spec, operation: Operation): string {
     body &&
     withDefaults(
       schemas,
-      fieldsOf(schemas, body.schema),
+      propertiesOf(schemas, body.schema),
       schemaType(body.schema, `${route}['requestBody']['content']['application/json']`),
     )
   const successes = replies.filter(({ status }) => status < 300)
@@ -114,19 +111,19 @@ function replyType(operation: Operation, reply: Reply): string {
   return `Reply<${status}, ${body}, { headers${needed ? '' : '?'}: Required<${pick(true)}> & Partial<${pick(false)}> }>`
 }
 
-function fieldsOf(schemas: Spec['schemas'], schema: JsonObject): [string, JsonObject][] {
-  return entries(inlined(schemas, schema).properties, 'properties').map(([name, field]) => [
-    name,
-    object(field, name),
-  ])
+/** Returns openapi-typescript's type of a schema: that of the component it refers to, or `inline`. */
+function schemaType(schema: JsonObject, inline: string): string {
+  const name = refName(schema)
+  return name === null ? inline : `components['schemas']['${name}']`
+}
+
+/** Returns a union of string literals. */
+function union(names: readonly string[]): string {
+  return names.map((name) => `'${name}'`).join(' | ')
 }
 
 /** Returns the type with the fields that have a default made required: validation fills them in. */
-function withDefaults(
-  schemas: Spec['schemas'],
-  fields: readonly [string, JsonObject][],
-  type: string,
-): string {
+function withDefaults(schemas: Schemas, fields: readonly [string, JsonObject][], type: string): string {
   const filled = fields.filter(([, schema]) => defaultOf(schemas, schema) !== undefined).map(([name]) => name)
   return filled.length === 0 ? type : `${type} & Required<Pick<${type}, ${union(filled)}>>`
 }

@@ -1,4 +1,4 @@
-import { type JsonObject, object } from './document.ts'
+import { type JsonObject, object, type Schemas } from './document.ts'
 import { inlined } from './keywords.ts'
 import type { Parameter } from './parameters.ts'
 import type { Header } from './replies.ts'
@@ -18,7 +18,7 @@ export function emitOperations({ operations, schemas }: Spec): string {
   )
 }
 
-function row(operation: Operation, schemas: Spec['schemas']) {
+function row(operation: Operation, schemas: Schemas) {
   const { method, path, parameters, body, replies } = operation
   const answer = (schema: JsonObject | null) => schema && serverSchema(schemas, schema, 'answer')
   const headers = replies.map((reply) => [reply.status, handlerHeaders(operation, reply)] as const)
@@ -54,7 +54,7 @@ function objectOf(parameters: readonly Parameter[], schemaOf: (schema: JsonObjec
 }
 
 /** Returns the schema of a query parameter without references, because query strings are coerced by its types. */
-function queryProperty(schemas: Spec['schemas'], schema: JsonObject): JsonObject {
+function queryProperty(schemas: Schemas, schema: JsonObject): JsonObject {
   const whole = property(schemas, inlined(schemas, schema), 'request')
   const items = inlined(schemas, schema).items
   return items === undefined
@@ -62,7 +62,7 @@ function queryProperty(schemas: Spec['schemas'], schema: JsonObject): JsonObject
     : { ...whole, items: serverSchema(schemas, inlined(schemas, object(items, 'items')), 'request') }
 }
 
-function headersOf(headers: readonly Header[], schemas: Spec['schemas']) {
+function headersOf(headers: readonly Header[], schemas: Schemas) {
   return {
     ...objectOf(headers, (schema) => serverSchema(schemas, schema, 'answer')),
     additionalProperties: false,

@@ -1,11 +1,11 @@
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import openapiTypescript, { astToString } from 'openapi-typescript'
 import { emitClient } from './emit-client.ts'
 import { emitHandlers } from './emit-handlers.ts'
 import { emitOperations } from './emit-operations.ts'
-import { emitSchema } from './emit-schema.ts'
-import { emitSchemas } from './emit-schemas.ts'
 import { readSpec } from './read-spec.ts'
+import { emitSchemas } from './server-schema.ts'
 
 const HEADER = '// Written by `npm run generate` from openapi.yaml. Do not edit.\n\n'
 
@@ -26,9 +26,10 @@ export interface GenerateOptions {
  */
 export async function generate(options: GenerateOptions): Promise<Map<string, string>> {
   const spec = await readSpec(options.spec)
-  const schema = HEADER + (await emitSchema(spec))
+  const json = JSON.stringify(spec.document, null, 2)
+  const schema = HEADER + astToString(await openapiTypescript(json, { defaultNonNullable: false }))
   return new Map([
-    [join(options.server, 'openapi.json'), `${JSON.stringify(spec.document, null, 2)}\n`],
+    [join(options.server, 'openapi.json'), `${json}\n`],
     [join(options.server, 'schema.ts'), schema],
     [join(options.server, 'schemas.ts'), HEADER + emitSchemas(spec)],
     [join(options.server, 'operations.ts'), HEADER + emitOperations(spec)],

@@ -1,4 +1,13 @@
-import { entries, type JsonObject, list, object, refuseUnknown, SpecError, text } from './document.ts'
+import {
+  entries,
+  type JsonObject,
+  list,
+  object,
+  refuseUnknown,
+  type Schemas,
+  SpecError,
+  text,
+} from './document.ts'
 import { checkPattern } from './patterns.ts'
 
 const REF = '#/components/schemas/'
@@ -23,7 +32,6 @@ const SCHEMA_KEYWORDS = [
   'items',
   'properties',
   'required',
-  'additionalProperties',
   'default',
   'title',
   'description',
@@ -65,9 +73,6 @@ export function checkSchema(schema: JsonObject, where: string): void {
     checkSchema(object(property, `${where}.${name}`), `${where}.${name}`)
   }
   if (schema.items !== undefined) checkSchema(object(schema.items, `${where}[]`), `${where}[]`)
-  if (typeof schema.additionalProperties === 'object') {
-    throw new SpecError(`${where}: additionalProperties must be true or false`)
-  }
 }
 
 function checkReference(schema: JsonObject, where: string): void {
@@ -108,8 +113,16 @@ export function refName(schema: JsonObject): string | null {
   return typeof schema.$ref === 'string' ? schema.$ref.slice(REF.length) : null
 }
 
+/** Returns the properties of an object's schema. */
+export function propertiesOf(schemas: Schemas, schema: JsonObject): [string, JsonObject][] {
+  return entries(inlined(schemas, schema).properties, 'properties').map(([name, property]) => [
+    name,
+    object(property, name),
+  ])
+}
+
 /** Returns the schema with a reference to a component replaced by the component. */
-export function inlined(schemas: Readonly<Record<string, JsonObject>>, schema: JsonObject): JsonObject {
+export function inlined(schemas: Schemas, schema: JsonObject): JsonObject {
   const name = refName(schema)
   if (name === null) return schema
   const { $ref: _, ...beside } = schema

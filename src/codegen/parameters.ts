@@ -1,5 +1,5 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
-import { type JsonObject, object, refuseUnknown, resolve, SpecError, text } from './document.ts'
+import { type JsonObject, object, refuseUnknown, resolve, type Schemas, SpecError, text } from './document.ts'
 import { checkSchema, inlined } from './keywords.ts'
 
 export interface Parameter {
@@ -14,7 +14,7 @@ export interface Parameters {
   query: Parameter[]
 }
 
-const PARAMETER = ['name', 'in', 'required', 'description', 'schema', 'example']
+const PARAMETER = ['name', 'in', 'required', 'deprecated', 'description', 'schema', 'example']
 const SCALARS = ['string', 'integer', 'number', 'boolean']
 /** The only header parameter that is supported: the server uses it to revalidate every GET. */
 const IF_NONE_MATCH = 'if-none-match'
@@ -26,7 +26,7 @@ const IF_NONE_MATCH = 'if-none-match'
  */
 export function readParameters(
   document: JsonObject,
-  schemas: Readonly<Record<string, JsonObject>>,
+  schemas: Schemas,
   values: readonly JsonObject[string][],
   where: string,
 ): Parameters {
@@ -54,11 +54,7 @@ export function readParameters(
 }
 
 /** Checks the type of a query parameter: a scalar, or an array of scalars, written as several values of one name. */
-function checkQueryType(
-  schemas: Readonly<Record<string, JsonObject>>,
-  schema: JsonObject,
-  where: string,
-): void {
+function checkQueryType(schemas: Schemas, schema: JsonObject, where: string): void {
   const { type, items } = inlined(schemas, schema)
   const single = type === 'array' ? inlined(schemas, object(items, `${where}: items`)).type : type
   if (typeof single !== 'string' || !SCALARS.includes(single)) {
@@ -67,11 +63,7 @@ function checkQueryType(
 }
 
 /** Checks the default, which the server fills in before it validates: an invalid one would fail every request without it. */
-function checkDefault(
-  schemas: Readonly<Record<string, JsonObject>>,
-  { name, required, schema }: Parameter,
-  where: string,
-): void {
+function checkDefault(schemas: Schemas, { name, required, schema }: Parameter, where: string): void {
   const { default: value, ...rules } = inlined(schemas, schema)
   if (value === undefined) return
   if (required) throw new SpecError(`${where}: parameter ${name} is required, so it cannot have a default`)

@@ -7,6 +7,7 @@ import {
   object,
   refuseUnknown,
   resolve,
+  type Schemas,
   SpecError,
   text,
 } from './document.ts'
@@ -67,7 +68,7 @@ export async function readSpec(file: string): Promise<Spec> {
 
 function readOperation(
   document: JsonObject,
-  schemas: Spec['schemas'],
+  schemas: Schemas,
   path: string,
   method: string,
   pathItem: JsonObject,

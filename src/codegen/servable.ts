@@ -1,7 +1,7 @@
-import { list, object, SpecError } from './document.ts'
+import { list, object, type Schemas, SpecError } from './document.ts'
 import { inlined } from './keywords.ts'
 import type { Header, Reply } from './replies.ts'
-import type { Operation, Spec } from './spec.ts'
+import type { Operation } from './spec.ts'
 
 /** Path parameters that name the repository, which authorization depends on. */
 const REPOSITORY = ['owner', 'repo']
@@ -24,7 +24,7 @@ export type Unchecked = Omit<Operation, 'access'> & { access: Operation['access'
  *
  * @throws SpecError naming the operation and all of its problems
  */
-export function assertServable(operation: Unchecked, schemas: Spec['schemas']): Operation {
+export function assertServable(operation: Unchecked, schemas: Schemas): Operation {
   const { access, method, path } = operation
   const problems = [
     ...missingParameters(operation),
@@ -63,7 +63,7 @@ function missingReplies(operation: Unchecked): string[] {
   return replies.some(({ status }) => status < 300) ? found : [...found, 'no response is a success']
 }
 
-function unservableReply(operation: Unchecked, reply: Reply, schemas: Spec['schemas']): string[] {
+function unservableReply(operation: Unchecked, reply: Reply, schemas: Schemas): string[] {
   const found = [...unservableStatus(operation, reply), ...unservableBody(reply, schemas)]
   if (reply.status >= 400) {
     for (const { name, required } of reply.headers) {
@@ -88,7 +88,7 @@ function unservableStatus(operation: Unchecked, { status, headers }: Reply): str
     .map(({ name }) => `the header ${name} of 200 is missing`)
 }
 
-function unservableBody({ status, schema }: Reply, schemas: Spec['schemas']): string[] {
+function unservableBody({ status, schema }: Reply, schemas: Schemas): string[] {
   if (status === 204 || status === 304) return schema ? ['it must not have a body'] : []
   if (schema === null) return ['it must have a body; use 204 for none']
   const { type, required, properties } = inlined(schemas, schema)

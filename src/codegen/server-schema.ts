@@ -1,10 +1,9 @@
-import { entries, type JsonObject, list, object, SpecError } from './document.ts'
-import { inlined, isNullable, nullableOf, refName } from './keywords.ts'
+import { type JsonObject, list, object, type Schemas, SpecError } from './document.ts'
+import { inlined, isNullable, nullableOf, propertiesOf, refName } from './keywords.ts'
+import type { Spec } from './spec.ts'
 
 /** Whether the schema describes what a client sends or what the server sends. */
 export type Use = 'request' | 'answer'
-
-type Schemas = Readonly<Record<string, JsonObject>>
 
 /**
  * Returns a schema in the form that is exact and fast for the server's validators and serializers. The published form
@@ -28,10 +27,7 @@ export function serverSchema(schemas: Schemas, schema: JsonObject, use: Use): Js
   if (items !== undefined) result.items = serverSchema(schemas, object(items, 'items'), use)
   if (properties !== undefined) {
     result.properties = Object.fromEntries(
-      entries(properties, 'properties').map(([key, value]) => [
-        key,
-        property(schemas, object(value, key), use),
-      ]),
+      propertiesOf(schemas, schema).map(([key, value]) => [key, property(schemas, value, use)]),
     )
   }
   if (use === 'answer' && schema.type === 'object') result.additionalProperties = false
@@ -59,38 +55,33 @@ function nullable(schemas: Schemas, { oneOf, ...beside }: JsonObject, use: Use):
 }
 
 /**
- * Returns every component schema in the server's form.
+ * Emits every component schema in the server's form with an `$id`, for validators and serializers.
  *
- * @param requests schemas that requests refer to
- * @param answers schemas that answers refer to
  * @throws SpecError for a component that would have to be open for requests and closed for answers
  */
-export function serverComponents(
-  schemas: Schemas,
-  requests: readonly JsonObject[],
-  answers: readonly JsonObject[],
-): Record<string, JsonObject> {
+export function emitSchemas({ schemas, operations }: Spec): string {
+  const requests = operations.flatMap(({ parameters: { path, query }, body }) => [...path, ...query, body])
   const asked = reachable(schemas, requests)
-  const answered = reachable(schemas, answers)
-  return Object.fromEntries(
-    Object.entries(schemas).map(([name, schema]) => {
-      const [request, answer] = [
-        serverSchema(schemas, schema, 'request'),
-        serverSchema(schemas, schema, 'answer'),
-      ]
-      if (asked.has(name) && answered.has(name) && JSON.stringify(request) !== JSON.stringify(answer)) {
-        throw new SpecError(
-          `components.schemas.${name} is used by a request and by an answer; write two schemas, because the server ` +
-            'ignores unknown fields of requests and sends none in answers',
-        )
-      }
-      return [name, answered.has(name) ? answer : request]
-    }),
+  const answered = reachable(
+    schemas,
+    operations.flatMap(({ replies }) => replies),
   )
+  const components = Object.entries(schemas).map(([name, schema]) => {
+    const request = serverSchema(schemas, schema, 'request')
+    const answer = serverSchema(schemas, schema, 'answer')
+    if (asked.has(name) && answered.has(name) && JSON.stringify(request) !== JSON.stringify(answer)) {
+      throw new SpecError(
+        `components.schemas.${name} is used by a request and by an answer; write two schemas, because the server ` +
+          'ignores unknown fields of requests and sends none in answers',
+      )
+    }
+    return [name, { $id: name, ...(answered.has(name) ? answer : request) }]
+  })
+  return `export const schemas = ${JSON.stringify(Object.fromEntries(components), null, 2)} as const\n`
 }
 
-/** Returns the names of the components that the schemas refer to, directly or indirectly. */
-function reachable(schemas: Schemas, roots: readonly JsonObject[]): Set<string> {
+/** Returns the names of the components that the schemas of `roots` refer to, directly or indirectly. */
+function reachable(schemas: Schemas, roots: readonly ({ schema: JsonObject | null } | null)[]): Set<string> {
   const found = new Set<string>()
   const visit = (schema: JsonObject) => {
     const name = refName(schema)
@@ -98,10 +89,10 @@ function reachable(schemas: Schemas, roots: readonly JsonObject[]): Set<string> 
       found.add(name)
       visit(object(schemas[name], name))
     }
-    for (const [key, value] of entries(schema.properties, 'properties')) visit(object(value, key))
+    for (const [, value] of propertiesOf(schemas, schema)) visit(value)
     if (schema.items !== undefined) visit(object(schema.items, 'items'))
     for (const branch of list(schema.oneOf)) visit(object(branch, 'oneOf'))
   }
-  for (const root of roots) visit(root)
+  for (const root of roots) if (root?.schema) visit(root.schema)
   return found
 }

@@ -1,4 +1,4 @@
-import type { JsonObject } from './document.ts'
+import type { JsonObject, Schemas } from './document.ts'
 import type { Parameters } from './parameters.ts'
 import type { Reply } from './replies.ts'
 
@@ -25,9 +25,19 @@ export interface Operation {
   replies: Reply[]
 }
 
+/** Returns the prefix of the names of an operation's types, such as `ReportStatus`. */
+export function typeName(operationId: string): string {
+  return operationId.charAt(0).toUpperCase() + operationId.slice(1)
+}
+
+/** Returns openapi-typescript's type of the operation. */
+export function routeType({ path, method }: Operation): string {
+  return `paths['${path}']['${method.toLowerCase()}']`
+}
+
 /** The input of the emitters. */
 export interface Spec {
   document: JsonObject
   operations: Operation[]
-  schemas: Record<string, JsonObject>
+  schemas: Schemas
 }

@@ -1,8 +1,8 @@
 import { ServiceError } from '../errors.ts'
 import type { CommitLookup } from '../git/commit-lookup.ts'
-import { commitIdLength, type ObjectFormat } from '../git/repository.ts'
 import type { RepositoryAccess } from '../store/access.ts'
 import type { Store } from '../store/store.ts'
+import { commitIdLength, type ObjectFormat } from '../util/commit-id.ts'
 
 /**
  * Returns the id in lower case, as it is stored.
@@ -18,8 +18,6 @@ export function fullCommitId(format: ObjectFormat, sha: string): string {
     `sha is ${sha.length} hex digits long; the commit ids of this repository have ${length}`,
   )
 }
-
-export type CommitsOf = ReturnType<typeof commitsOf>
 
 /** Returns functions that look up commits of a repository, by stored statuses and in git. */
 export function commitsOf(statuses: Store['statuses'], lookup: CommitLookup) {

@@ -1,9 +1,7 @@
 import type { AuditLine } from '../store/audit.ts'
+import { shortId } from '../util/commit-id.ts'
 
 type Detail = AuditLine['details'][string]
-
-/** Digits of an abbreviated commit id. */
-const ABBREVIATED = 10
 
 /**
  * Returns the details of an event in one line: `sessions=2 tokens=1`; for a push its updates. Empty if there are none. May
@@ -19,11 +17,7 @@ export function describeDetails({ action, details }: AuditLine): string {
 function describeUpdate(update: Detail): string {
   if (typeof update !== 'object' || update === null || Array.isArray(update)) return textOf(update)
   const { ref, old, new: next } = update
-  return `${ref}:${shorten(old)}..${shorten(next)}`
-}
-
-function shorten(id: unknown): string {
-  return String(id).slice(0, ABBREVIATED)
+  return `${ref}:${shortId(String(old))}..${shortId(String(next))}`
 }
 
 function textOf(value: unknown): string {

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import type { components } from '../../generated/schema.ts'
 import { patternMatcher } from '../util/pattern.ts'
 import { runInSlices } from '../util/run-in-slices.ts'
@@ -45,23 +44,6 @@ export async function verdictOf(
   const states = patterns.length === 0 ? [state] : required.map((pattern) => pattern.state)
   // Whatever has not been reported is as good as pending.
   return { verdict: combinedState(states.map((known) => known ?? 'pending')) ?? 'pending', state, required }
-}
-
-/** Returns a text that differs for verdicts that differ. */
-export async function digestOf({ required, ...verdict }: CommitVerdict): Promise<string> {
-  const hash = createHash('sha1').update(JSON.stringify(verdict))
-  let next = 0
-  let size = 0
-  for (const { contexts } of required) size += 1 + contexts.length
-  const addNext = () => {
-    const pattern = required[next++]
-    if (pattern === undefined) return false
-    hash.update(JSON.stringify(pattern))
-    return true
-  }
-  if (size > UNSLICED_COMPARISONS) await runInSlices(addNext)
-  else while (addNext());
-  return hash.digest('hex')
 }
 
 function stateOf(reported: readonly ReportedContext[]) {

@@ -1,11 +1,7 @@
-import { setTimeout } from 'node:timers/promises'
 import type { PushResult } from '../git/push-observer.ts'
 import { readRefIds } from '../git/ref-graph.ts'
 import { type Audit, type Pusher, repositoryNameOf } from '../store/audit.ts'
-
-/** How long storing an event is retried while the database is unavailable, and how often, in milliseconds. */
-const WRITE_WAIT = 20_000
-const WRITE_RETRY = 500
+import { persist } from '../util/persist.ts'
 
 export interface PushRecorder {
   /**
@@ -28,19 +24,12 @@ export function createPushRecorder(
   async function store({ by, repositoryId, repositoryName }: Pusher, result: PushResult): Promise<void> {
     const { updates, more, unreported } = result
     const details = { updates, ...(more > 0 && { more }), ...(unreported && ({ unreported } as const)) }
-    const since = performance.now()
-    for (;;) {
-      try {
-        await audit.transaction(async (db, record) => {
-          const repository = (await repositoryNameOf(db, repositoryId)) ?? repositoryName
-          await record({ by, action: 'push', repository, details })
-        })
-        return
-      } catch (error) {
-        if (performance.now() - since > WRITE_WAIT) return onError(error, { by, repositoryName, details })
-        await setTimeout(WRITE_RETRY)
-      }
-    }
+    const write = () =>
+      audit.transaction(async (db, record) => {
+        const repository = (await repositoryNameOf(db, repositoryId)) ?? repositoryName
+        await record({ by, action: 'push', repository, details })
+      })
+    await persist(write).catch((error: unknown) => onError(error, { by, repositoryName, details }))
   }
 
   async function recordResult(pusher: Pusher, gitDir: string, result: PushResult): Promise<void> {

@@ -150,12 +150,15 @@ export function createGitServer(options: GitServerOptions): ServeGit {
         body,
         answer,
         limits.timeout,
-        (end, complaint) => {
+        (end, stderr) => {
           leave()
           connection.removeEventListener('abort', stop)
           const { service } = call
-          if (complaint !== '')
-            request.log.info({ service, path, end, complaint }, 'git wrote to standard error')
+          if (stderr !== '')
+            request.server.log.info(
+              { reqId: request.id, service, path, end, stderr },
+              'git wrote to standard error',
+            )
           return pusher && observer ? recorder.record(pusher, gitDir, observer.result()) : undefined
         },
       )

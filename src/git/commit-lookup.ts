@@ -1,25 +1,7 @@
+import { isFullId, type ObjectFormat } from '../util/commit-id.ts'
 import { LookupQueue, type LookupRepository } from './lookup-queue.ts'
 import { ReaderPool } from './reader-pool.ts'
-import { commitIdLength, type ObjectFormat, RepositoryUnavailable } from './repository.ts'
-
-/** Checks which commits local repositories hold. */
-export interface CommitLookup {
-  /**
-   * Returns whether the repository holds the object `sha` and the object is a commit, reachable or not. Returns `false` for
-   * other types of objects and for anything but a full lower-case hex id of the repository's format, without asking git.
-   *
-   * Objects are found as soon as their push is accepted, not before. An object that a garbage collection removed may still be
-   * found for `maxAge`. Replacement refs are ignored.
-   *
-   * @throws RepositoryUnavailable if the repository's files cannot be opened or its configuration is refused, if git
-   *   does not answer within `timeout` or ends twice before it answers, or after `close`
-   */
-  has(repository: LookupRepository & { objectFormat: ObjectFormat }, sha: string): Promise<boolean>
-  /** Number of git processes, including those that are ending; at most `maxProcesses`. */
-  readonly size: number
-  /** Completes pending lookups and ends all processes. Resolves when they have ended. */
-  close(): Promise<void>
-}
+import { RepositoryUnavailable } from './repository.ts'
 
 /** Limits of a commit lookup. Times are milliseconds. */
 export interface CommitLookupOptions {
@@ -31,14 +13,8 @@ export interface CommitLookupOptions {
   timeout?: number
 }
 
-/** Opens a commit lookup with at most one long-lived git process for each repository, started when first needed. */
-export function openCommitLookup(options: CommitLookupOptions = {}): CommitLookup {
-  return new ProcessLookup(options)
-}
-
-const FULL_ID = /^[0-9a-f]+$/
-
-class ProcessLookup implements CommitLookup {
+/** Checks which commits local repositories hold, with at most one long-lived git process for each. It starts when first needed. */
+export class CommitLookup {
   readonly #pool: ReaderPool
   /** Queues of repositories that have a process or a pending lookup. */
   readonly #queues = new Map<number, LookupQueue>()
@@ -46,7 +22,7 @@ class ProcessLookup implements CommitLookup {
   #closed: Promise<void> | undefined
   #whenIdle: (() => void) | undefined
 
-  constructor({ maxProcesses = 64, maxAge = 60_000, timeout = 10_000 }: CommitLookupOptions) {
+  constructor({ maxProcesses = 64, maxAge = 60_000, timeout = 10_000 }: CommitLookupOptions = {}) {
     this.#pool = new ReaderPool({ maxProcesses, maxAge, timeout }, (id) => this.#forget(id))
     // One timer for all lookups, because a timer for each would cost more than the lookup.
     this.#sweep = setInterval(() => {
@@ -55,22 +31,33 @@ class ProcessLookup implements CommitLookup {
     }, timeout / 4).unref()
   }
 
+  /** Number of git processes, including those that are ending; at most `maxProcesses`. */
   get size(): number {
     return this.#pool.size
   }
 
+  /**
+   * Returns whether the repository holds the object `sha` and the object is a commit, reachable or not. Returns `false` for
+   * other types of objects and for anything but a full lower-case hex id of the repository's format, without asking git.
+   *
+   * Objects are found as soon as their push is accepted, not before. An object that a garbage collection removed may still be
+   * found for `maxAge`. Replacement refs are ignored.
+   *
+   * @throws RepositoryUnavailable if the repository's files cannot be opened or its configuration is refused, if git
+   *   does not answer within `timeout` or ends twice before it answers, or after `close`
+   */
   has(repository: LookupRepository & { objectFormat: ObjectFormat }, sha: string): Promise<boolean> {
     if (this.#closed !== undefined) return Promise.reject(new RepositoryUnavailable('the lookup is closed'))
-    if (sha.length !== commitIdLength(repository.objectFormat) || !FULL_ID.test(sha))
-      return Promise.resolve(false)
+    if (!isFullId(sha, repository.objectFormat)) return Promise.resolve(false)
     let queue = this.#queues.get(repository.id)
     if (queue === undefined) {
-      queue = new LookupQueue(repository, this.#pool, ({ id }) => this.#forget(id))
+      queue = new LookupQueue(repository, this.#pool, () => this.#forget(repository.id))
       this.#queues.set(repository.id, queue)
     }
     return queue.ask(sha)
   }
 
+  /** Completes pending lookups and ends all processes. Resolves when they have ended. */
   close(): Promise<void> {
     this.#closed ??= this.#close()
     return this.#closed

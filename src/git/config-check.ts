@@ -1,9 +1,7 @@
-import { execFile } from 'node:child_process'
-import { promisify } from 'node:util'
 import { limitConcurrency } from '../util/limit-concurrency.ts'
 import { isAllowedKey } from './config-allowlist.ts'
-import { gitEnvironment } from './environment.ts'
 import { RepositoryUnavailable, unavailable } from './repository-health.ts'
+import { ANY_WORK_TREE, decodeLatin1, readGit } from './run-git.ts'
 
 /** A setting as git reads it. */
 export interface Setting {
@@ -15,15 +13,7 @@ export interface Setting {
   file: string
 }
 
-const run = promisify(execFile)
 const inTurn = limitConcurrency(16)
-const OPTIONS = {
-  cwd: '/',
-  encoding: 'latin1',
-  timeout: 10_000,
-  maxBuffer: 16 * 1024 * 1024,
-  killSignal: 'SIGKILL',
-} as const
 const MAX_KEYS_IN_MESSAGE = 5
 
 /**
@@ -33,15 +23,11 @@ const MAX_KEYS_IN_MESSAGE = 5
  * @throws RepositoryUnavailable if git cannot read it
  */
 export async function readSettings(path: string): Promise<Setting[]> {
-  // Overrides the configured work tree: git fails if it does not exist.
-  const folders = [`--git-dir=${path}`, '--work-tree=/']
-  const args = ['config', '--null', '--show-scope', '--show-origin', '--list']
-  const { stdout } = await inTurn(() =>
-    run('git', [...folders, ...args], { ...OPTIONS, env: gitEnvironment(path) }),
-  ).catch((error: unknown) => {
+  const args = [ANY_WORK_TREE, 'config', '--null', '--show-scope', '--show-origin', '--list']
+  const output = await inTurn(() => readGit(path, args)).catch((error: unknown) => {
     throw unavailable(path, error)
   })
-  const fields = stdout.split('\0')
+  const fields = output.split('\0')
   const settings: Setting[] = []
   for (let index = 0; index + 2 < fields.length; index += 3) {
     const [scope, origin = '', setting = ''] = fields.slice(index, index + 3)
@@ -50,7 +36,7 @@ export async function readSettings(path: string): Promise<Setting[]> {
     settings.push({
       key: end === -1 ? setting : setting.slice(0, end),
       value: end === -1 ? null : setting.slice(end + 1),
-      file: textOf(origin.replace(/^file:/, '')),
+      file: decodeLatin1(origin.replace(/^file:/, '')),
     })
   }
   return settings
@@ -65,7 +51,7 @@ export async function readSettings(path: string): Promise<Setting[]> {
 export function checkSettings(path: string, settings: readonly Setting[]): void {
   const found = settings
     .filter(({ key }) => !isInclude(key) && !isAllowedKey(key))
-    .map(({ key, file }) => `${JSON.stringify(textOf(key))} in ${file}`)
+    .map(({ key, file }) => `${JSON.stringify(decodeLatin1(key))} in ${file}`)
   if (found.length === 0) return
   const refused = [...new Set(found)]
   const named = refused.slice(0, MAX_KEYS_IN_MESSAGE).join(', ')
@@ -100,9 +86,4 @@ export function formatSettings(settings: readonly Setting[]): string {
 
 function escaped(text: string): string {
   return text.replace(/[\\"]/g, '\\$&')
-}
-
-/** Returns the text of a key or value, decoded as UTF-8. */
-export function textOf(latin1: string): string {
-  return Buffer.from(latin1, 'latin1').toString()
 }

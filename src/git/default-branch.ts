@@ -1,16 +1,17 @@
 import { open, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { syncPath } from '../util/durable.ts'
-import { textOf } from './config-check.ts'
 import { fileState, statIfExists } from './file-state.ts'
-import { readHead } from './head.ts'
+import { headPaths } from './head.ts'
 import { readRefs } from './refs-reader.ts'
 import { unavailable } from './repository-health.ts'
-import { type GitTarget, readGit } from './run-git.ts'
+import { decodeLatin1, GitFailed, type GitTarget, readGit } from './run-git.ts'
 
 const LIMITS = { count: 1_000, timeout: 10_000 }
 /** Setting of a repository: a branch without commits that an administrator has chosen, so that HEAD keeps it. */
 const CHOSEN = 'commitstatus.defaultbranch'
+/** Exit code of `git config --get` for a setting that does not exist. */
+const NOT_SET = 1
 
 /** Another process is changing HEAD. */
 class HeadLocked extends Error {
@@ -40,8 +41,8 @@ export async function followFirstBranch(path: string, mayMove: (from: string) =>
     if (first === undefined || !mayMove(defaultBranch)) return undefined
     return (await chosenBranch(target)) === defaultBranch ? undefined : first
   }
-  if ((await wanted()) === undefined) return
   try {
+    if ((await wanted()) === undefined) return
     // Asked again under the lock: another push may have moved HEAD meanwhile.
     await changeHead(target, wanted)
   } catch (error) {
@@ -101,13 +102,15 @@ async function changeHead(target: GitTarget, choose: () => Promise<string | unde
 
 /** Returns whether HEAD leads to a ref with a file of its own. */
 async function isLooseRef(path: string): Promise<boolean> {
-  const last = (await readHead(path)).files.at(-1) ?? ''
+  const last = (await headPaths(path)).at(-1) ?? ''
   if (last === join(path, 'HEAD')) return false
   return (await fileState(last).catch(() => ({ stamp: '' }))).stamp !== ''
 }
 
 async function chosenBranch({ gitDir }: GitTarget): Promise<string> {
-  // Fails if it is not set.
-  const found = await readGit(gitDir, ['config', '--get', CHOSEN]).catch(() => '')
-  return textOf(found).trim()
+  const found = await readGit(gitDir, ['config', '--get', CHOSEN]).catch((error: unknown) => {
+    if (error instanceof GitFailed && error.code === NOT_SET) return ''
+    throw error
+  })
+  return decodeLatin1(found).trim()
 }

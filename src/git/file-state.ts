@@ -9,6 +9,43 @@ export interface FileState {
   changedAt: bigint
 }
 
+/** The state of several files and folders at one moment. */
+export interface FilesState {
+  readonly paths: readonly string[]
+  readonly stamps: string
+  /** False if something changed shortly before: the next change may get the same timestamp. */
+  readonly settled: boolean
+}
+
+/** Milliseconds. Longer than the resolution of timestamps on any file system. */
+const TIMESTAMP_RESOLUTION = 2_000
+
+/**
+ * Returns whether a change lies so far back that a later one gets another timestamp.
+ *
+ * @param changedAt nanoseconds since 1970
+ * @param now milliseconds since 1970, before the file was read
+ */
+export function isSettled(changedAt: bigint, now = Date.now()): boolean {
+  return changedAt < BigInt(now - TIMESTAMP_RESOLUTION) * 1_000_000n
+}
+
+/** Returns the state of files. One that cannot be read has the state of a missing one. */
+export async function filesState(paths: readonly string[]): Promise<FilesState> {
+  const none = { stamp: '', changedAt: 0n }
+  const states = await Promise.all(paths.map((path) => fileState(path).catch(() => none)))
+  return {
+    paths,
+    stamps: states.map(({ stamp }) => stamp).join(','),
+    settled: states.every(({ changedAt }) => isSettled(changedAt)),
+  }
+}
+
+/** Returns whether no file has changed since their state was read. */
+export async function isCurrent({ paths, stamps, settled }: FilesState): Promise<boolean> {
+  return settled && (await filesState(paths)).stamps === stamps
+}
+
 /**
  * Returns the state of a file. A symbolic link counts as well as its target: git accepts a HEAD that is a link to a ref, and
  * that ref need not have a file.

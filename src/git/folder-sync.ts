@@ -4,10 +4,9 @@ import { syncPath } from '../util/durable.ts'
 import { limitConcurrency } from '../util/limit-concurrency.ts'
 import { isMissing } from '../util/missing.ts'
 import { walk } from '../util/walk.ts'
+import { isSettled } from './file-state.ts'
 import { FAN_OUT, unavailable } from './repository-health.ts'
 
-/** Milliseconds. Longer than the resolution of timestamps on any file system. */
-const TIMESTAMP_RESOLUTION = 2_000
 /** Maximum number of remembered folders; they take about 10 MB. */
 const LIMIT = 50_000
 /** The state in which each folder was last synced. */
@@ -61,13 +60,13 @@ async function* foldersIn(folder: string): AsyncGenerator<string> {
 }
 
 async function syncWhenChanged(folder: string): Promise<void> {
-  const { ino, ctimeNs, ctimeMs } = await stat(folder, { bigint: true })
+  const { ino, ctimeNs } = await stat(folder, { bigint: true })
   const state = `${ino}:${ctimeNs}`
   if (synced.get(folder) === state) return
   // A later change may get the same timestamp. Compare before the sync, which can take seconds.
-  const isRecent = Date.now() - Number(ctimeMs) < TIMESTAMP_RESOLUTION
+  const settled = isSettled(ctimeNs)
   await syncPath(folder)
-  if (isRecent) return
+  if (!settled) return
   if (synced.size >= LIMIT) synced.clear()
   synced.set(folder, state)
 }

@@ -2,17 +2,11 @@ import { createHash, randomBytes } from 'node:crypto'
 import { type BigIntStats, constants } from 'node:fs'
 import { mkdir, open, readlink, rename, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import {
-  checkSettings,
-  formatSettings,
-  isInclude,
-  readSettings,
-  type Setting,
-  textOf,
-} from './config-check.ts'
-import { fileState, statIfExists } from './file-state.ts'
+import { checkSettings, formatSettings, isInclude, readSettings, type Setting } from './config-check.ts'
+import { fileState, isSettled, statIfExists } from './file-state.ts'
 import { openPrivateFolder } from './private-folder.ts'
 import { unavailable } from './repository-health.ts'
+import { decodeLatin1 } from './run-git.ts'
 
 /** The location of a repository. */
 export interface RepositoryFolder {
@@ -40,8 +34,6 @@ const LINKS = [
   ...['objects', 'refs', 'packed-refs', 'reftable', 'shallow', 'info', 'logs', 'worktrees', 'rr-cache'],
   ...['index', 'rebase-merge', 'rebase-apply'],
 ]
-/** Milliseconds. Longer than the resolution of timestamps on any file system. */
-const TIMESTAMP_RESOLUTION = 2_000
 /** Milliseconds after which a view is rebuilt, so that its files never get old enough to be cleaned from /tmp. */
 const MAX_AGE = 24 * 60 * 60 * 1000
 /** Maximum number of views in memory. */
@@ -105,7 +97,7 @@ async function isCurrent({ stamps, reusable, madeAt }: View): Promise<boolean> {
 
 async function makeView(path: string): Promise<View> {
   // Taken before anything is read: a file with a later timestamp may have changed after it was read.
-  const settledBefore = BigInt(Date.now() - TIMESTAMP_RESOLUTION) * 1_000_000n
+  const startedAt = Date.now()
   const config = await statRegular(path, 'config')
   await statRegular(path, 'config.worktree')
   const head = await copyHead(path)
@@ -122,7 +114,7 @@ async function makeView(path: string): Promise<View> {
   for (const file of files) {
     const { stamp, changedAt } = await fileState(file)
     stamps.set(file, stamp)
-    if (changedAt > settledBefore) reusable = false
+    if (!isSettled(changedAt, startedAt)) reusable = false
   }
 
   const gitDir = join(await openPrivateFolder(), createHash('sha256').update(path).digest('hex').slice(0, 32))
@@ -150,7 +142,7 @@ function filesOf(settings: readonly Setting[]): string[] {
   return settings.flatMap(({ key, value, file }) => {
     // Relative to a home folder, which git does not find here, or to git's own folder.
     if (!isInclude(key) || value === null || /^[~%]/.test(value)) return [file]
-    const included = textOf(value)
+    const included = decodeLatin1(value)
     return [file, included.startsWith('/') ? included : file.slice(0, file.lastIndexOf('/') + 1) + included]
   })
 }

@@ -1,9 +1,6 @@
-import { execFile } from 'node:child_process'
-import { promisify } from 'node:util'
-import { gitEnvironment } from './environment.ts'
 import { RepositoryUnavailable } from './repository.ts'
+import { readGit } from './run-git.ts'
 
-const run = promisify(execFile)
 const TIMEOUT = 5_000
 /** The first version with `core.fsync`; an older one does not sync the objects and refs of small pushes. */
 export const OLDEST_GIT = { major: 2, minor: 36 }
@@ -17,14 +14,10 @@ export class GitTooOld extends RepositoryUnavailable {}
  * @throws RepositoryUnavailable if git is missing or does not answer; GitTooOld
  */
 export async function checkGit(): Promise<void> {
-  const { stdout } = await run('git', ['--version'], {
-    cwd: '/',
-    env: gitEnvironment('/'),
-    timeout: TIMEOUT,
-  }).catch((error: unknown) => {
+  const output = await readGit('/', ['version'], { timeout: TIMEOUT }).catch((error: unknown) => {
     throw new RepositoryUnavailable('git cannot be run', { cause: error })
   })
-  const [, version, major, minor] = /^git version ((\d+)\.(\d+)\S*)/.exec(stdout) ?? []
+  const [, version, major, minor] = /^git version ((\d+)\.(\d+)\S*)/.exec(output) ?? []
   const isOld =
     Number(major) < OLDEST_GIT.major ||
     (Number(major) === OLDEST_GIT.major && Number(minor) < OLDEST_GIT.minor)

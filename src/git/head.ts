@@ -1,13 +1,7 @@
 import { constants } from 'node:fs'
 import { open, readlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import { fileState } from './file-state.ts'
-
-/** The files that determine the commit of `HEAD`, and their state. */
-export interface Head {
-  readonly files: readonly string[]
-  readonly state: string
-}
+import { type FilesState, filesState } from './file-state.ts'
 
 /** git follows at most five symbolic refs. */
 const MAX_DEPTH = 5
@@ -15,12 +9,25 @@ const MAX_DEPTH = 5
 const REF_LENGTH = 1024
 
 /**
- * Resolves `HEAD` to a ref and returns the state of all files in which git looks for that ref. This is much cheaper than a
- * git process, which takes milliseconds to start.
+ * Returns the state of all files that determine the commit of `HEAD`. Reading it is much cheaper than a git process, which
+ * takes milliseconds to start.
  *
  * @param path absolute path of the git directory
  */
-export async function readHead(path: string): Promise<Head> {
+export async function readHeadState(path: string): Promise<FilesState> {
+  const paths = await headPaths(path)
+  const state = await filesState(paths)
+  // git replaces each of these files by a rename, so no change depends on timestamps. But `HEAD` may name another ref by now.
+  const settled = (await headPaths(path)).join() === paths.join()
+  return { ...state, settled }
+}
+
+/**
+ * Resolves `HEAD` to a ref and returns all files in which git looks for that ref, which is the last of them.
+ *
+ * @param path absolute path of the git directory
+ */
+export async function headPaths(path: string): Promise<string[]> {
   const files = [join(path, 'packed-refs'), join(path, 'reftable', 'tables.list')]
   let name: string | undefined = 'HEAD'
   for (let depth = 0; name !== undefined && depth < MAX_DEPTH; depth++) {
@@ -30,18 +37,7 @@ export async function readHead(path: string): Promise<Head> {
     // git rejects such a name too. It could lead out of the repository.
     name = target?.includes('..') ? undefined : target
   }
-  return { files, state: await stateOf(files) }
-}
-
-/** Returns whether the files have not changed since, so that `HEAD` is still the same commit. */
-export async function isUnchanged({ files, state }: Head): Promise<boolean> {
-  return (await stateOf(files)) === state
-}
-
-/** Returns the combined state of the files. git replaces a ref's file by a rename, which changes it. */
-async function stateOf(files: readonly string[]): Promise<string> {
-  const states = await Promise.all(files.map((file) => fileState(file).catch(() => ({ stamp: '' }))))
-  return states.map(({ stamp }) => stamp).join(',')
+  return files
 }
 
 /** Returns the ref that a symbolic ref names; undefined for other files. Early versions of git used symbolic links. */

@@ -73,11 +73,11 @@ const PUSH_MEMORY = 1536 * 1024
 /** Largest block of memory of a fetch. git lists the objects in one, so this is enough for 20 million. */
 const FETCH_BLOCK = '2g'
 /** Milliseconds in which git removes the received objects of a push whose input ended too early, before it is signalled. */
-const PATIENCE = 2_000
+const INPUT_GRACE = 2_000
 /** Milliseconds in which git removes its lock files after SIGTERM, before it is killed. */
 const GRACE = 5_000
 const HEAD_LENGTH = 8 * 1024
-const COMPLAINT_LENGTH = 2000
+const STDERR_LENGTH = 2000
 /** Bytes at the end of an answer that are kept; longer than git's last words. */
 const TAIL_LENGTH = 2000
 /** The end of an answer that is not cut, although git failed: a flush packet, or a packet that says why; or there is none. */
@@ -104,7 +104,7 @@ export class HttpBackend {
   readonly #writes: boolean
   readonly #timer: NodeJS.Timeout
   #killer: NodeJS.Timeout | undefined
-  #complaint = ''
+  #stderr = ''
   #tail: Buffer = Buffer.alloc(0)
   #closed = false
 
@@ -112,7 +112,7 @@ export class HttpBackend {
    * @param body a whole request; it is destroyed when git does not read it to its end
    * @param answer receives the body of git's answer; it is destroyed if the answer is incomplete. git waits while it is full
    * @param timeout milliseconds until all processes are stopped
-   * @param onClose called once, when all processes have ended; `complaint` is the end of git's standard error. The end of
+   * @param onClose called once, when all processes have ended; `stderr` is the end of git's standard error. The end of
    * the answer waits for it
    */
   constructor(
@@ -120,7 +120,7 @@ export class HttpBackend {
     body: Readable | null,
     answer: Writable,
     timeout: number,
-    onClose: (end: string, complaint: string) => Promise<void> | undefined,
+    onClose: (end: string, stderr: string) => Promise<void> | undefined,
   ) {
     this.#path = call.path
     this.#writes = call.push !== null
@@ -148,7 +148,7 @@ export class HttpBackend {
       clearTimeout(this.#timer)
       clearTimeout(this.#killer)
       body?.destroy()
-      const closed = onClose(end, this.#complaint.trim())
+      const closed = onClose(end, this.#stderr.trim())
       const reason = this.#unavailable(end)
       // No effect if git has begun.
       this.#begun.reject(reason)
@@ -168,7 +168,7 @@ export class HttpBackend {
     // An error means that git has ended, which `close` reports.
     if (body && child.stdin) pipeline(body, child.stdin, () => {})
     child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
-      this.#complaint = (this.#complaint + chunk).slice(-COMPLAINT_LENGTH)
+      this.#stderr = (this.#stderr + chunk).slice(-STDERR_LENGTH)
     })
     if (child.stdout) this.#readHead(child.stdout, call.push?.observer)
     const channel = child.stdio[HOOK_CHANNEL]
@@ -192,7 +192,7 @@ export class HttpBackend {
       this.#signal('SIGTERM')
       this.#killer = setTimeout(() => this.#signal('SIGKILL'), GRACE)
     }
-    if (this.#writes) this.#killer = setTimeout(terminate, PATIENCE)
+    if (this.#writes) this.#killer = setTimeout(terminate, INPUT_GRACE)
     else terminate()
   }
 
@@ -241,8 +241,8 @@ export class HttpBackend {
   }
 
   #unavailable(end: string): Error {
-    const complaint = this.#complaint.trim()
-    return unavailable(this.#path, complaint === '' ? end : `${end}: ${complaint}`)
+    const stderr = this.#stderr.trim()
+    return unavailable(this.#path, stderr === '' ? end : `${end}: ${stderr}`)
   }
 }
 

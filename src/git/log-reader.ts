@@ -1,3 +1,4 @@
+import { isFullId } from '../util/commit-id.ts'
 import { RecordParser } from './record-parser.ts'
 import { RepositoryUnavailable } from './repository.ts'
 import { type GitTarget, runGit } from './run-git.ts'
@@ -30,7 +31,6 @@ const LIMITS = {
   fieldLength: 4 * (TEXT_LENGTH + 1),
   outputLength: 32 * 1024 * 1024,
 }
-const FULL_ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/
 
 /**
  * Reads commits in the order of `git log`: newest first, a commit never before its children unless clocks were wrong.
@@ -48,18 +48,21 @@ export async function readLog(
   const parser = new RecordParser(LIMITS)
   const form = ['log', '-z', '--no-show-signature', `--max-count=${limits.count}`, `--format=${FORMAT}`]
   const args = [...form, ...(starts === 'HEAD' ? ['HEAD'] : starts), '--']
-  const { failure, complaint } = await runGit(target, args, parser, limits.timeout, signal)
-  if (failure === undefined || parser.isFull) return parser.records.map(toCommit)
-  if (starts === 'HEAD' && /unknown revision|bad revision 'HEAD'|does not have any commits/.test(complaint))
+  const failure = await runGit(target, args, parser, limits.timeout, signal)
+  if (failure === undefined) return parser.records.map(toCommit)
+  if (
+    starts === 'HEAD' &&
+    /unknown revision|bad revision 'HEAD'|does not have any commits/.test(failure.message)
+  )
     return []
-  throw new RepositoryUnavailable(`git could not list the commits of ${target.path}: ${complaint || failure}`)
+  throw new RepositoryUnavailable(`git could not list the commits of ${target.path}: ${failure.message}`)
 }
 
 function toCommit([sha = '', parents = '', author = '', date = '', subject = '']: string[]): Commit {
   return {
     sha,
     // The last one may be cut.
-    parents: parents.split(' ').filter((parent) => FULL_ID.test(parent)),
+    parents: parents.split(' ').filter((parent) => isFullId(parent)),
     author: cut(author),
     date: readDate(date),
     subject: cut(subject),

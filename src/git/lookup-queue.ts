@@ -13,6 +13,13 @@ export interface LookupRepository extends Readonly<RepositoryFolder> {
   readonly id: number
 }
 
+interface Lookup extends Question {
+  readonly askedAt: number
+  readonly resolve: (found: boolean) => void
+  readonly reject: (error: Error) => void
+  repeated: boolean
+}
+
 /**
  * The pending lookups of one repository.
  *
@@ -23,7 +30,7 @@ export interface LookupRepository extends Readonly<RepositoryFolder> {
 export class LookupQueue {
   readonly #repository: LookupRepository
   readonly #pool: ReaderPool
-  readonly #onIdle: (queue: LookupQueue) => void
+  readonly #onIdle: () => void
   /** Lookups without a result, in order of arrival. */
   readonly #open = new Set<Lookup>()
   /** The next batch. */
@@ -36,7 +43,7 @@ export class LookupQueue {
   #checkedState: string | undefined
 
   /** @param onIdle called when the last pending lookup has its result */
-  constructor(repository: LookupRepository, pool: ReaderPool, onIdle: (queue: LookupQueue) => void) {
+  constructor(repository: LookupRepository, pool: ReaderPool, onIdle: () => void) {
     this.#repository = repository
     this.#pool = pool
     this.#onIdle = onIdle
@@ -47,14 +54,18 @@ export class LookupQueue {
     return this.#open.size === 0 && !this.#sending && !this.#checking
   }
 
-  get id(): number {
-    return this.#repository.id
-  }
-
   /** Returns whether `sha`, a full id of the repository's format, is a commit. Rejects with RepositoryUnavailable. */
   ask(sha: string): Promise<boolean> {
     return new Promise((resolve, reject) => {
-      const lookup = new Lookup(this, sha, resolve, reject)
+      const lookup: Lookup = {
+        sha,
+        askedAt: performance.now(),
+        resolve,
+        reject,
+        repeated: false,
+        answered: (answer) => this.#answer(lookup, answer),
+        lost: (reason) => this.#lose(lookup, reason),
+      }
       this.#open.add(lookup)
       this.#add(lookup)
     })
@@ -65,14 +76,14 @@ export class LookupQueue {
     let expired = 0
     for (const lookup of this.#open) {
       if (lookup.askedAt > deadline) break
-      this.fail(lookup, 'git did not answer in time')
+      this.#fail(lookup, 'git did not answer in time')
       expired += 1
     }
-    if (expired > 0) this.#pool.killBusy(this.id)
+    if (expired > 0) this.#pool.killBusy(this.#repository.id)
   }
 
   /** Handles git's answer. `missing` counts only if the repository's files can be opened. */
-  answer(lookup: Lookup, answer: Answer): void {
+  #answer(lookup: Lookup, answer: Answer): void {
     if (answer !== 'missing') {
       this.#settle(lookup, answer === 'commit')
       return
@@ -83,13 +94,14 @@ export class LookupQueue {
     queueMicrotask(() => void this.#checkMissing())
   }
 
-  /** Adds a lookup that git did not answer to the next batch. */
-  repeat(lookup: Lookup): void {
+  /** Adds a lookup that git did not answer to the next batch, once if it may be the reason. */
+  #lose(lookup: Lookup, reason: string | undefined): void {
+    if (reason !== undefined && lookup.repeated) this.#fail(lookup, reason)
+    lookup.repeated ||= reason !== undefined
     if (this.#open.has(lookup)) this.#add(lookup)
   }
 
-  /** Rejects a lookup. */
-  fail(lookup: Lookup, reason: unknown): void {
+  #fail(lookup: Lookup, reason: unknown): void {
     this.#settle(lookup, unavailable(this.#repository.path, reason))
   }
 
@@ -106,10 +118,10 @@ export class LookupQueue {
     this.#batch = []
     try {
       const [state, gitDir] = await Promise.all([this.#state(), gitDirOf(this.#repository)])
-      await this.#pool.ask({ id: this.id, gitDir }, state, batch)
+      await this.#pool.ask({ id: this.#repository.id, gitDir }, state, batch)
     } catch (error) {
-      this.#pool.end(this.id)
-      for (const lookup of batch) this.fail(lookup, error)
+      this.#pool.end(this.#repository.id)
+      for (const lookup of batch) this.#fail(lookup, error)
     }
     this.#sending = this.#batch.length > 0
     if (this.#sending) setImmediate(() => void this.#send())
@@ -132,8 +144,8 @@ export class LookupQueue {
         for (const lookup of batch) this.#settle(lookup, false)
       } catch (error) {
         this.#checkedState = undefined
-        this.#pool.end(this.id)
-        for (const lookup of batch) this.fail(lookup, error)
+        this.#pool.end(this.#repository.id)
+        for (const lookup of batch) this.#fail(lookup, error)
       }
     }
     this.#checking = false
@@ -148,40 +160,6 @@ export class LookupQueue {
   }
 
   #reportIdle(): void {
-    if (this.idle) this.#onIdle(this)
-  }
-}
-
-class Lookup implements Question {
-  readonly sha: string
-  readonly askedAt = performance.now()
-  readonly resolve: (found: boolean) => void
-  readonly reject: (error: Error) => void
-  readonly #queue: LookupQueue
-  #repeated = false
-
-  constructor(
-    queue: LookupQueue,
-    sha: string,
-    resolve: (found: boolean) => void,
-    reject: (error: Error) => void,
-  ) {
-    this.#queue = queue
-    this.sha = sha
-    this.resolve = resolve
-    this.reject = reject
-  }
-
-  answered(answer: Answer): void {
-    this.#queue.answer(this, answer)
-  }
-
-  lost(reason?: string): void {
-    if (reason !== undefined && this.#repeated) {
-      this.#queue.fail(this, reason)
-      return
-    }
-    if (reason !== undefined) this.#repeated = true
-    this.#queue.repeat(this)
+    if (this.idle) this.#onIdle()
   }
 }

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { gitEnvironment } from './environment.ts'
+import { ANY_WORK_TREE } from './run-git.ts'
 
 /** git's answer: the object is a commit, it has another type, or it does not exist. */
 export type Answer = 'commit' | 'other' | 'missing'
@@ -13,8 +14,7 @@ export interface Question {
   lost(reason?: string): void
 }
 
-const COMPLAINT_LENGTH = 2000
-const COMPACT_AFTER = 4096
+const STDERR_LENGTH = 2000
 
 /**
  * A `git cat-file --batch-check` process, which answers questions in order.
@@ -27,10 +27,10 @@ export class ObjectReader {
   readonly #child: ChildProcess
   readonly #timeout: number
   readonly #onExit: () => void
+  /** Questions without an answer, in order. */
   #pending: Question[] = []
-  #answered = 0
   #line = ''
-  #complaint = ''
+  #stderr = ''
   #exited = false
   #closed = false
   #killer: NodeJS.Timeout | undefined
@@ -44,13 +44,7 @@ export class ObjectReader {
   constructor(path: string, timeout: number, onExit: () => void) {
     this.#timeout = timeout
     this.#onExit = onExit
-    // Overrides the configured work tree: git fails if it does not exist.
-    const args = [
-      `--git-dir=${path}`,
-      '--work-tree=/',
-      'cat-file',
-      '--batch-check=%(objectname) %(objecttype)',
-    ]
+    const args = [`--git-dir=${path}`, ANY_WORK_TREE, 'cat-file', '--batch-check=%(objectname) %(objecttype)']
     const child: ChildProcess = spawn('git', args, { cwd: '/', env: gitEnvironment(path), stdio: 'pipe' })
     this.#child = child
     // If the process cannot be started there is no `exit`; without free file descriptors no `close` and no streams either.
@@ -64,13 +58,13 @@ export class ObjectReader {
     child.stdin?.on('error', () => {})
     child.stdout?.setEncoding('latin1').on('data', (chunk: string) => this.#read(chunk))
     child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
-      this.#complaint = (this.#complaint + chunk).slice(-COMPLAINT_LENGTH)
+      this.#stderr = (this.#stderr + chunk).slice(-STDERR_LENGTH)
     })
   }
 
   /** Whether questions are unanswered. */
   get busy(): boolean {
-    return this.#answered < this.#pending.length
+    return this.#pending.length > 0
   }
 
   /** Asks all questions in one write. Each is either answered or lost, never both. */
@@ -102,23 +96,15 @@ export class ObjectReader {
     const text = this.#line + chunk
     let from = 0
     for (let to = text.indexOf('\n'); to !== -1; to = text.indexOf('\n', from)) {
-      const question = this.#pending[this.#answered]
+      const question = this.#pending.shift()
       if (question === undefined) {
         this.kill()
         return
       }
-      this.#answered += 1
       question.answered(readAnswer(question.sha, text, from, to))
       from = to + 1
     }
     this.#line = text.slice(from)
-    if (!this.busy) {
-      this.#pending = []
-      this.#answered = 0
-    } else if (this.#answered >= COMPACT_AFTER) {
-      this.#pending.splice(0, this.#answered)
-      this.#answered = 0
-    }
   }
 
   #exit(): void {
@@ -132,19 +118,18 @@ export class ObjectReader {
     if (this.#closed) return
     this.#closed = true
     this.#exit()
-    const unanswered = this.#pending.slice(this.#answered)
+    const unanswered = this.#pending
     this.#pending = []
-    this.#answered = 0
-    const complaint = this.#complaint.trim()
+    const stderr = this.#stderr.trim()
     const first = unanswered[0]
     // In a partial clone git fails on an object that was omitted by the filter. Only that question is answered.
-    if (first !== undefined && complaint.includes(`could not fetch ${first.sha} from promisor remote`)) {
+    if (first !== undefined && stderr.includes(`could not fetch ${first.sha} from promisor remote`)) {
       unanswered.shift()
       first.answered('other')
       for (const question of unanswered) question.lost()
       return
     }
-    const reason = complaint === '' ? end : `${end}: ${complaint}`
+    const reason = stderr === '' ? end : `${end}: ${stderr}`
     for (const question of unanswered) question.lost(reason)
   }
 }

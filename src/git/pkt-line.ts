@@ -1,4 +1,5 @@
-const LENGTH_DIGITS = 4
+/** Digits of the length that a packet begins with. */
+export const LENGTH_DIGITS = 4
 const MAX_PACKET = 65_520
 const LENGTH = /^[0-9a-f]{4}$/i
 
@@ -25,7 +26,10 @@ export class PacketReader {
     let rest = this.#rest.length > 0 ? Buffer.concat([this.#rest, chunk]) : chunk
     this.#ended = true
     this.#rest = Buffer.alloc(0)
-    for (let length = lengthOf(rest); length !== null && rest.length >= length; length = lengthOf(rest)) {
+    for (;;) {
+      const length = lengthAt(rest)
+      if (Number.isNaN(length)) throw new Error('malformed packet')
+      if (length === null || rest.length < length) break
       const isFlush = length === 0
       if (!this.#take(isFlush ? null : rest.subarray(LENGTH_DIGITS, length))) return
       rest = rest.subarray(isFlush ? LENGTH_DIGITS : length)
@@ -36,11 +40,13 @@ export class PacketReader {
   }
 }
 
-/** Returns the length of the first packet with its digits, 0 for a flush packet; null if the digits are incomplete. */
-function lengthOf(bytes: Buffer): number | null {
-  if (bytes.length < LENGTH_DIGITS) return null
-  const digits = bytes.toString('latin1', 0, LENGTH_DIGITS)
-  const length = LENGTH.test(digits) ? Number.parseInt(digits, 16) : -1
-  if (length === 0 || length >= LENGTH_DIGITS) return length
-  throw new Error(`malformed packet: its length is ${JSON.stringify(digits)}`)
+/**
+ * Returns the length of the packet at `offset` with its digits: 0 for a flush packet, NaN for a malformed one, null if the
+ * digits are incomplete.
+ */
+export function lengthAt(bytes: Buffer, offset = 0): number | null {
+  const digits = bytes.toString('latin1', offset, offset + LENGTH_DIGITS)
+  if (digits.length < LENGTH_DIGITS) return null
+  const length = LENGTH.test(digits) ? Number.parseInt(digits, 16) : Number.NaN
+  return length === 0 || length >= LENGTH_DIGITS ? length : Number.NaN
 }

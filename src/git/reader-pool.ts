@@ -138,7 +138,10 @@ export class ReaderPool {
     if (this.#taken === 0) this.#whenEmpty?.()
   }
 
-  /** Ends processes until as many slots become free as callers wait. */
+  /**
+   * Ends processes until as many slots become free as callers wait. A slot that is taken but serves no repository belongs to a
+   * process that is ending, and will be passed to one of them.
+   */
   #makeRoom(): void {
     for (const id of this.#serving.keys()) {
       if (this.#waiting.length <= this.#taken - this.#serving.size) return

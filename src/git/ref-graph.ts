@@ -1,8 +1,9 @@
 import { join, relative } from 'node:path'
 import { walk } from '../util/walk.ts'
-import { textOf } from './config-check.ts'
-import { readGit } from './run-git.ts'
+import { decodeLatin1, GitFailed, readGit } from './run-git.ts'
 
+/** Milliseconds. git waits for the answer, under a shorter limit of its own. */
+const TIMEOUT = 24 * 60 * 60 * 1000
 const NOT_AN_ANCESTOR = 1
 
 /**
@@ -10,7 +11,7 @@ const NOT_AN_ANCESTOR = 1
  *
  * @param gitDir the git directory that git is run on: see `gitDirOf`
  * @param signal stops git
- * @throws git's error, for example if one of them is not a commit
+ * @throws GitFailed, for example if one of them is not a commit
  */
 export async function isAncestor(
   gitDir: string,
@@ -19,10 +20,10 @@ export async function isAncestor(
   signal: AbortSignal,
 ): Promise<boolean> {
   try {
-    await readGit(gitDir, ['merge-base', '--is-ancestor', old, id], signal)
+    await readGit(gitDir, ['merge-base', '--is-ancestor', old, id], { timeout: TIMEOUT, signal })
     return true
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === NOT_AN_ANCESTOR) return false
+    if (error instanceof GitFailed && error.code === NOT_AN_ANCESTOR) return false
     throw error
   }
 }
@@ -33,10 +34,13 @@ export async function isAncestor(
  *
  * @param gitDir the git directory that git is run on: see `gitDirOf`
  * @param signal stops git
- * @throws git's error; the system's error
+ * @throws GitFailed; the system's error
  */
 export async function readSymbolicRefs(gitDir: string, signal: AbortSignal): Promise<Map<string, string>> {
-  const output = await readGit(gitDir, ['for-each-ref', '--format=%(refname) %(symref)'], signal)
+  const output = await readGit(gitDir, ['for-each-ref', '--format=%(refname) %(symref)'], {
+    timeout: TIMEOUT,
+    signal,
+  })
   const lines = output.split('\n').filter((line) => line !== '')
   const refs = new Map(
     lines.map((line) => {
@@ -64,10 +68,9 @@ async function* filesOfRefs(gitDir: string): AsyncGenerator<string> {
 async function targetOf(gitDir: string, ref: string, signal: AbortSignal): Promise<string | null> {
   const name = Buffer.from(ref, 'latin1').toString()
   try {
-    return (await readGit(gitDir, ['symbolic-ref', '--quiet', name], signal)).trim()
+    return (await readGit(gitDir, ['symbolic-ref', '--quiet', name], { timeout: TIMEOUT, signal })).trim()
   } catch (error) {
-    signal.throwIfAborted()
-    if (error instanceof Error && 'code' in error && typeof error.code === 'number') return null
+    if (error instanceof GitFailed && error.code !== null) return null
     throw error
   }
 }
@@ -77,13 +80,13 @@ async function targetOf(gitDir: string, ref: string, signal: AbortSignal): Promi
  *
  * @param gitDir the git directory that git is run on: see `gitDirOf`
  * @param names full names in UTF-8, at most a few dozen
- * @throws git's error
+ * @throws GitFailed
  */
 export async function readRefIds(gitDir: string, names: readonly string[]): Promise<Map<string, string>> {
   const wanted = new Set(names.filter((name) => name.startsWith('refs/')))
   if (wanted.size === 0) return new Map()
   const args = ['for-each-ref', '--format=%(objectname) %(refname)', '--', ...wanted]
-  const refs = textOf(await readGit(gitDir, args))
+  const refs = decodeLatin1(await readGit(gitDir, args))
     .split('\n')
     .map((line) => [line.slice(line.indexOf(' ') + 1), line.split(' ', 1)[0] ?? ''] as const)
   // A name is also a pattern of the refs in a folder of that name.

@@ -1,7 +1,8 @@
+import { isFullId } from '../util/commit-id.ts'
 import { readDate } from './log-reader.ts'
 import { RecordParser } from './record-parser.ts'
 import { RepositoryUnavailable } from './repository.ts'
-import { type GitTarget, runGit } from './run-git.ts'
+import { decodeLatin1, GitFailed, type GitTarget, readGit, runGit } from './run-git.ts'
 
 /** A branch, or a tag of a commit. */
 export interface Ref {
@@ -36,7 +37,6 @@ const FORMAT = [
   .map((field) => `${field}%00`)
   .join('')
 const LIMITS = { fields: 7, fieldLength: 1024, outputLength: 16 * 1024 * 1024 }
-const FULL_ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/
 
 /**
  * Reads the newest branches and tags.
@@ -53,9 +53,7 @@ export async function readRefs(
 ): Promise<Refs> {
   const parser = new RecordParser(LIMITS)
   const args = ['for-each-ref', '--sort=-creatordate', `--count=${limits.count + 1}`, `--format=${FORMAT}`]
-  const { failure, complaint } = await runGit(target, [...args, HEADS, TAGS], parser, limits.timeout, signal)
-  if (failure !== undefined && !parser.isFull)
-    throw new RepositoryUnavailable(`git could not list the refs of ${target.path}: ${complaint || failure}`)
+  await read(target, [...args, HEADS, TAGS], parser, limits.timeout, signal)
   const records = parser.records.slice(0, limits.count)
   const refs = records.map(toRef).filter((ref) => ref !== null)
   const current = records.find((fields) => fields[5] === '*')
@@ -82,18 +80,19 @@ export async function readRef(
   if (!isRefName(name)) return null
   const parser = new RecordParser(LIMITS)
   const names = [`${HEADS}${name}`, `${TAGS}${name}`]
-  const { failure, complaint } = await runGit(
-    target,
-    // Also lists refs in a folder of this name.
-    ['for-each-ref', '--count=1000', `--format=${FORMAT}`, ...names],
-    parser,
-    timeout,
-    signal,
-  )
-  if (failure !== undefined && !parser.isFull)
-    throw new RepositoryUnavailable(`git could not find a ref of ${target.path}: ${complaint || failure}`)
-  const found = parser.records.filter((fields) => names.includes(fields[6] ?? '')).map(toRef)
-  return found.find((ref) => ref?.kind === 'branch') ?? found.find((ref) => ref !== null) ?? null
+  // Also lists refs in a folder of this name.
+  const args = ['for-each-ref', '--count=1000', `--format=${FORMAT}`, ...names]
+  await read(target, args, parser, timeout, signal)
+  for (const refname of names) {
+    const fields = parser.records.find((record) => record[6] === refname)
+    if (fields === undefined) continue
+    const [object = '', , ...others] = fields
+    // git before 2.45 does not follow a tag of a tag here.
+    const peel = ['rev-parse', '--verify', '--quiet', '--end-of-options', `${object.trim()}^{commit}`]
+    const ref = toRef(fields) ?? toRef([await readLine(target, peel, timeout, signal), 'commit', ...others])
+    if (ref) return ref
+  }
+  return null
 }
 
 /** Returns whether a branch or tag may have this name: git-check-ref-format(1). */
@@ -107,23 +106,44 @@ export function isRefName(name: string): boolean {
   )
 }
 
+async function read(
+  target: GitTarget,
+  args: readonly string[],
+  parser: RecordParser,
+  timeout: number,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const failure = await runGit(target, args, parser, timeout, signal)
+  if (failure)
+    throw new RepositoryUnavailable(`git could not list the refs of ${target.path}: ${failure.message}`)
+}
+
 /** Returns where HEAD is if that is no branch with commits among those that were read. */
 async function readHeadOf(
   target: GitTarget,
   { timeout }: { timeout: number },
   signal: AbortSignal | undefined,
 ): Promise<Pick<Refs, 'defaultBranch' | 'head'>> {
-  const ask = async (...args: string[]) => {
-    const answer = new RecordParser({ fields: 1, fieldLength: LIMITS.fieldLength, outputLength: 4096 })
-    const { failure } = await runGit(target, args, answer, timeout, signal)
-    answer.push(Buffer.alloc(1))
-    return failure === undefined ? (answer.records[0]?.[0] ?? '').replace(/\n$/, '') : ''
-  }
-  const name = await ask('symbolic-ref', '--quiet', 'HEAD')
-  const sha = await ask('rev-parse', '--verify', '--quiet', 'HEAD^{commit}')
+  const name = await readLine(target, ['symbolic-ref', '--quiet', 'HEAD'], timeout, signal)
+  const sha = await readLine(target, ['rev-parse', '--verify', '--quiet', 'HEAD^{commit}'], timeout, signal)
   return {
     defaultBranch: name.startsWith(HEADS) ? name.slice(HEADS.length) : null,
-    head: FULL_ID.test(sha) ? sha : null,
+    head: isFullId(sha) ? sha : null,
+  }
+}
+
+/** Returns the line that git prints, or an empty one if git fails. */
+async function readLine(
+  { gitDir }: GitTarget,
+  args: readonly string[],
+  timeout: number,
+  signal: AbortSignal | undefined,
+): Promise<string> {
+  try {
+    return decodeLatin1(await readGit(gitDir, args, { timeout, signal })).trim()
+  } catch (error) {
+    if (error instanceof GitFailed) return ''
+    throw error
   }
 }
 
@@ -132,7 +152,7 @@ function toRef(fields: string[]): Ref | null {
   const kind = refname.startsWith(HEADS) ? 'branch' : 'tag'
   // git ends each record by a newline, which is the start of the next one here.
   const commit = type === 'commit' ? sha.trim() : peeledType === 'commit' ? peeled : ''
-  if (!FULL_ID.test(commit) || Buffer.byteLength(refname) >= LIMITS.fieldLength) return null
+  if (!isFullId(commit) || Buffer.byteLength(refname) >= LIMITS.fieldLength) return null
   const name = refname.slice((kind === 'branch' ? HEADS : TAGS).length)
   return { kind, name, sha: commit, date: readDate(date) }
 }

@@ -1,23 +1,17 @@
+import { LRUCache } from 'lru-cache'
+import type { ObjectFormat } from '../util/commit-id.ts'
 import type { FairQueue } from '../util/fair-queue.ts'
 import { SharedRuns } from '../util/shared-runs.ts'
+import type { GitClient } from './cached-reads.ts'
 import type { CommitLookup } from './commit-lookup.ts'
 import { gitDirOf } from './git-dir.ts'
 import { readDate } from './log-reader.ts'
 import type { LookupRepository } from './lookup-queue.ts'
 import { RecordParser } from './record-parser.ts'
-import { isRefName } from './refs-reader.ts'
-import { commitIdLength, type ObjectFormat, RepositoryUnavailable } from './repository.ts'
-import { type GitEnd, type GitOutput, type GitTarget, runGit } from './run-git.ts'
+import { unavailable } from './repository-health.ts'
+import { GitFailed, type GitTarget, readGit, runGit } from './run-git.ts'
 
 type Repository = LookupRepository & { objectFormat: ObjectFormat }
-
-/** On whose behalf git is asked. */
-export interface Caller {
-  /** Address whose share of the processes is used. */
-  client: string
-  /** Stops waiting and kills the process. */
-  signal?: AbortSignal
-}
 
 /** A commit for display. */
 export interface CommitDetails {
@@ -49,23 +43,9 @@ const MAX_AGE = 60_000
 
 /** The message is last: its end can be left out. */
 const FORMAT = ['%P', '%an', '%aI', '%B'].join('%x00')
-/** Fewest digits of an abbreviated id. */
-export const SHORT_ID = 7
-
-/** Returns whether `text` may abbreviate a commit id of the repository. */
-export function isShortId(text: string, objectFormat: ObjectFormat): boolean {
-  // 40 digits are a full id of the other format, never the beginning of a longer one.
-  return (
-    text.length >= SHORT_ID &&
-    text.length < commitIdLength(objectFormat) &&
-    text.length !== 40 &&
-    /^[0-9a-f]+$/i.test(text)
-  )
-}
 
 /**
- * Finds and describes single commits for pages. Names from visitors are compared with the names of refs; git never parses
- * them as revisions or options.
+ * Finds and describes single commits for pages.
  *
  * A few git processes run at a time, shared fairly between clients. Each has a deadline, and its output is limited.
  */
@@ -73,8 +53,8 @@ export class Revisions {
   readonly #lookup: CommitLookup
   readonly #queue: FairQueue
   readonly #runs = new SharedRuns<CommitDetails>()
-  /** By repository and id, the least recently used first. */
-  readonly #commits = new Map<string, { details: CommitDetails; readAt: number }>()
+  /** By repository and id. */
+  readonly #commits = new LRUCache<string, CommitDetails>({ max: MAX_COMMITS, ttl: MAX_AGE })
 
   /** @param queue slots for git processes */
   constructor(queue: FairQueue, lookup: CommitLookup) {
@@ -83,36 +63,14 @@ export class Revisions {
   }
 
   /**
-   * Returns the commit of the branch with exactly this name, or else of the tag; undefined if there is none. Follows
-   * annotated tags.
+   * Returns the ids of commits that begin with a prefix.
    *
+   * @param prefix a short id in lower case
    * @throws RepositoryUnavailable, QueueFull, or the signal's reason, as every method here
    */
-  async ofRef(repository: Repository, name: string, caller: Caller): Promise<string | undefined> {
-    if (!isRefName(name)) return undefined
-    return this.#run(repository, caller, async (target) => {
-      for (const folder of ['heads', 'tags']) {
-        // Without `--verify`, git would also find refs whose name ends with this one.
-        const args = ['show-ref', '--verify', '--hash', '--', `refs/${folder}/${name}`]
-        const object = await readLine(target, args, / - not a valid ref/, caller.signal)
-        if (object === undefined) continue
-        const peel = ['rev-parse', '--verify', '--end-of-options', `${object}^{commit}`]
-        const commit = await readLine(
-          target,
-          peel,
-          /Needed a single revision|expected commit type/,
-          caller.signal,
-        )
-        if (commit !== undefined) return commit
-      }
-      return undefined
-    })
-  }
-
-  /** Returns the ids of commits that begin with `prefix`, a short id in lower case. */
-  async withPrefix(repository: Repository, prefix: string, caller: Caller): Promise<string[]> {
-    const text = await this.#run(repository, caller, (target) =>
-      readText(target, ['rev-parse', `--disambiguate=${prefix}`], caller.signal),
+  async withPrefix(repository: Repository, prefix: string, client: GitClient): Promise<string[]> {
+    const text = await this.#run(repository, client, ({ gitDir }) =>
+      readGit(gitDir, ['rev-parse', `--disambiguate=${prefix}`], { timeout: TIMEOUT, signal: client.signal }),
     )
     const ids = text.split('\n').filter((id) => id.startsWith(prefix))
     const isCommit = await Promise.all(ids.map((id) => this.#lookup.has(repository, id)))
@@ -120,41 +78,40 @@ export class Revisions {
   }
 
   /** Returns the content of a commit, or undefined if git does not have it. @param sha full id in lower case */
-  async describe(repository: Repository, sha: string, caller: Caller): Promise<CommitDetails | undefined> {
+  async describe(repository: Repository, sha: string, client: GitClient): Promise<CommitDetails | undefined> {
     const key = `${repository.id} ${sha}`
     const known = this.#commits.get(key)
-    if (known && performance.now() - known.readAt <= MAX_AGE) return known.details
+    if (known) return known
     if (!(await this.#lookup.has(repository, sha))) return undefined
     const read = async (signal: AbortSignal) => {
-      const readAt = performance.now()
-      const details = await this.#run(repository, { ...caller, signal }, (target) =>
-        readCommit(target, sha, signal),
-      )
-      this.#commits.delete(key)
-      const [oldest] = this.#commits.keys()
-      if (oldest !== undefined && this.#commits.size >= MAX_COMMITS) this.#commits.delete(oldest)
-      this.#commits.set(key, { details, readAt })
+      const details =
+        this.#commits.get(key) ??
+        (await this.#run(repository, { ...client, signal }, (target) => readCommit(target, sha, signal)))
+      this.#commits.set(key, details)
       return details
     }
-    return this.#runs.join(key, read, caller.signal)
+    return this.#runs.join(key, read, client.signal)
   }
 
   async #run<T>(
     repository: Repository,
-    { client, signal }: Caller,
+    { address, signal }: GitClient,
     work: (target: GitTarget) => Promise<T>,
   ): Promise<T> {
-    const run = async () => work({ path: repository.path, gitDir: await gitDirOf(repository) })
-    return this.#queue.run(client, run, signal)
+    const { path } = repository
+    const run = async () => work({ path, gitDir: await gitDirOf(repository) })
+    return this.#queue.run(address, run, signal).catch((error: unknown) => {
+      throw error instanceof GitFailed ? unavailable(path, error) : error
+    })
   }
 }
 
 async function readCommit(target: GitTarget, sha: string, signal: AbortSignal): Promise<CommitDetails> {
   const parser = new RecordParser({ fields: 4, fieldLength: FIELD_LENGTH, outputLength: OUTPUT_LENGTH })
   const args = ['log', '-z', '--no-walk', '--no-show-signature', `--format=${FORMAT}`, sha, '--']
-  const end = await runGit(target, args, parser, TIMEOUT, signal)
+  const failure = await runGit(target, args, parser, TIMEOUT, signal)
   const [record] = parser.records
-  if (!record) throw failure(target, end)
+  if (!record) throw failure ?? new GitFailed('it printed nothing', 0)
   const [parents = '', author = '', date = '', message = ''] = record
   const ids = parents.split(' ').filter((id) => id.length === sha.length)
   const [first = '', ...rest] = message.trim().split(/\n\s*\n/)
@@ -167,50 +124,5 @@ async function readCommit(target: GitTarget, sha: string, signal: AbortSignal): 
     body: rest.join('\n\n').trim(),
     // A character of several bytes may be cut.
     isCut: Buffer.byteLength(message) > FIELD_LENGTH - 4,
-  }
-}
-
-/** Returns the only line of git's output, or undefined if git complains as expected. */
-async function readLine(
-  target: GitTarget,
-  args: readonly string[],
-  expected: RegExp,
-  signal?: AbortSignal,
-): Promise<string | undefined> {
-  const output = new TextOutput()
-  const end = await runGit(target, args, output, TIMEOUT, signal)
-  if (end.failure === undefined) return output.text.trim()
-  if (expected.test(end.complaint)) return undefined
-  throw failure(target, end)
-}
-
-async function readText(target: GitTarget, args: readonly string[], signal?: AbortSignal): Promise<string> {
-  const output = new TextOutput()
-  const end = await runGit(target, args, output, TIMEOUT, signal)
-  if (end.failure !== undefined && !output.isFull) throw failure(target, end)
-  return output.text
-}
-
-function failure({ path }: GitTarget, { failure = 'it printed nothing', complaint }: GitEnd): Error {
-  return new RepositoryUnavailable(`git could not read ${path}: ${complaint || failure}`)
-}
-
-/** Keeps the beginning of git's output. */
-class TextOutput implements GitOutput {
-  readonly #chunks: Buffer[] = []
-  #length = 0
-
-  get text(): string {
-    return Buffer.concat(this.#chunks).toString('utf8', 0, OUTPUT_LENGTH)
-  }
-
-  get isFull(): boolean {
-    return this.#length >= OUTPUT_LENGTH
-  }
-
-  push(chunk: Buffer): void {
-    if (this.isFull) return
-    this.#chunks.push(chunk)
-    this.#length += chunk.length
   }
 }

@@ -1,5 +1,4 @@
-import { execFile, spawn } from 'node:child_process'
-import { promisify } from 'node:util'
+import { spawn } from 'node:child_process'
 import { gitEnvironment } from './environment.ts'
 import { RepositoryUnavailable } from './repository-health.ts'
 
@@ -18,45 +17,60 @@ export interface GitOutput {
   readonly isFull: boolean
 }
 
-/** How a git process ended. */
-export interface GitEnd {
-  /** undefined if git succeeded. */
-  failure?: string
-  /** The end of its standard error. */
-  complaint: string
+/** git did not succeed. The message is the end of its standard error or, without one, says how git ended. */
+export class GitFailed extends Error {
+  override readonly name = 'GitFailed'
+  /** null if git was killed or could not be started. */
+  readonly code: number | null
+
+  constructor(message: string, code: number | null) {
+    super(message)
+    this.code = code
+  }
 }
 
 /** git did not answer in time. */
 export class GitTimeout extends RepositoryUnavailable {}
 
-const COMPLAINT_LENGTH = 2000
+/** An option of git that overrides the configured work tree. git fails if that does not exist. */
+export const ANY_WORK_TREE = '--work-tree=/'
+const STDERR_LENGTH = 2000
 /** Milliseconds and bytes of a command with little output. */
 const TIMEOUT = 10_000
 const MAX_OUTPUT = 16 * 1024 * 1024
-
-const execute = promisify(execFile)
 
 /**
  * Returns what git prints, for commands that print little. It is decoded as Latin-1, because names of refs may not be UTF-8.
  *
  * @param gitDir the git directory that git is run on: see `gitDirOf`
- * @param signal kills git; without it git is killed after 10 s
- * @throws git's error
+ * @param timeout and `signal` as `runGit`
+ * @throws GitFailed, GitTimeout
  */
 export async function readGit(
   gitDir: string,
   args: readonly string[],
-  signal?: AbortSignal,
+  { timeout = TIMEOUT, signal }: { timeout?: number; signal?: AbortSignal | undefined } = {},
 ): Promise<string> {
-  const { stdout } = await execute('git', [`--git-dir=${gitDir}`, ...args], {
-    cwd: '/',
-    env: gitEnvironment(gitDir),
-    encoding: 'latin1',
-    maxBuffer: MAX_OUTPUT,
-    killSignal: 'SIGKILL',
-    ...(signal ? { signal } : { timeout: TIMEOUT }),
-  })
-  return stdout
+  const chunks: Buffer[] = []
+  let length = 0
+  const output = {
+    push: (chunk: Buffer) => {
+      chunks.push(chunk)
+      length += chunk.length
+    },
+    get isFull() {
+      return length > MAX_OUTPUT
+    },
+  }
+  const failure = await runGit({ path: gitDir, gitDir }, args, output, timeout, signal)
+  if (failure) throw failure
+  if (output.isFull) throw new GitFailed('it printed too much', null)
+  return Buffer.concat(chunks).toString('latin1')
+}
+
+/** Decodes output of `readGit` as UTF-8. */
+export function decodeLatin1(output: string): string {
+  return Buffer.from(output, 'latin1').toString()
 }
 
 /**
@@ -64,6 +78,7 @@ export async function readGit(
  *
  * @param timeout milliseconds after which git is killed
  * @param signal kills git and rejects with its reason
+ * @returns what went wrong; undefined if git succeeded or was stopped because the output is full
  * @throws GitTimeout
  */
 export async function runGit(
@@ -72,13 +87,16 @@ export async function runGit(
   output: GitOutput,
   timeout: number,
   signal?: AbortSignal,
-): Promise<GitEnd> {
+): Promise<GitFailed | undefined> {
   const deadline = AbortSignal.timeout(timeout)
   const either = signal === undefined ? deadline : AbortSignal.any([deadline, signal])
-  const end = await start(target.gitDir, args, output, either)
+  const failure = await start(target.gitDir, args, output, either)
   signal?.throwIfAborted()
-  if (deadline.aborted) throw new GitTimeout(`git ${args[0]} did not answer in time for ${target.path}`)
-  return end
+  if (deadline.aborted) {
+    const command = args.find((arg) => !arg.startsWith('-'))
+    throw new GitTimeout(`git ${command} did not answer in time for ${target.path}`)
+  }
+  return failure
 }
 
 function start(
@@ -86,29 +104,30 @@ function start(
   args: readonly string[],
   output: GitOutput,
   signal: AbortSignal,
-): Promise<GitEnd> {
+): Promise<GitFailed | undefined> {
   return new Promise((resolve) => {
-    const child = spawn('git', ['--git-dir', gitDir, ...args], {
+    const child = spawn('git', [`--git-dir=${gitDir}`, ...args], {
       cwd: '/',
       env: gitEnvironment(gitDir),
       stdio: ['ignore', 'pipe', 'pipe'],
       signal,
       killSignal: 'SIGKILL',
     })
-    let complaint = ''
+    let stderr = ''
     child.on('error', (error) => {
       // If the process cannot be started there is no `close`.
-      if (child.pid === undefined) resolve({ failure: error.message, complaint })
+      if (child.pid === undefined) resolve(new GitFailed(error.message, null))
     })
     child.on('close', (code, killedBy) => {
-      resolve(code === 0 ? { complaint } : { failure: `it ended with ${killedBy ?? code}`, complaint })
+      const end = stderr.trim() || `it ended with ${killedBy ?? code}`
+      resolve(code === 0 || output.isFull ? undefined : new GitFailed(end, code))
     })
     child.stdout?.on('data', (chunk: Buffer) => {
       output.push(chunk)
       if (output.isFull) child.kill('SIGKILL')
     })
     child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
-      complaint = (complaint + chunk).slice(-COMPLAINT_LENGTH).trim()
+      stderr = (stderr + chunk).slice(-STDERR_LENGTH)
     })
   })
 }

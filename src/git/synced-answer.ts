@@ -1,6 +1,6 @@
 import { Transform } from 'node:stream'
+import { LENGTH_DIGITS, lengthAt } from './pkt-line.ts'
 
-const LENGTH_DIGITS = 4
 const PROGRESS = 2
 const BUFFERED = 64 * 1024
 
@@ -63,8 +63,8 @@ export function syncBeforeEnd(sync: () => Promise<void>): Transform {
 function readProgress(bytes: Buffer): { end: number; report: boolean } {
   for (let end = 0; ; ) {
     const channel = bytes[end + LENGTH_DIGITS]
-    if (channel === undefined) return { end, report: false }
-    const length = Number.parseInt(bytes.toString('latin1', end, end + LENGTH_DIGITS), 16)
+    const length = lengthAt(bytes, end)
+    if (channel === undefined || length === null) return { end, report: false }
     const isEmpty = length === LENGTH_DIGITS + 1 && channel === 1
     if (!(length > LENGTH_DIGITS) || !(channel === PROGRESS || isEmpty)) return { end, report: true }
     if (end + length > bytes.length) return { end, report: false }

@@ -21,17 +21,17 @@ export class WrongMethod extends ServiceError {
 }
 
 /**
- * Answers 404 if no route has the path, and 405 with `Allow` if a route has the path but not the method, before any other
- * check. Call it before the first route is added.
+ * Answers 404 if no route has the path, and 405 with `Allow` if a route has the path but not the method. Call it before the
+ * first route is added.
  */
 export function answerUnknownPaths(app: FastifyInstance): void {
   const routes: { matches: PathMatcher; options: RouteOptions }[] = []
   app.addHook('onRoute', (options) => {
     routes.push({ matches: pathMatcher(options.url), options })
   })
-  app.addHook('onRequest', (request, reply, done) => {
-    if (!request.is404) return done()
+  app.setNotFoundHandler((request, reply) => {
     const [path = ''] = request.url.split('?', 1)
+    // The router has refused paths that cannot be decoded.
     const segments = decodeURI(path).split('/')
     const [, first = ''] = segments
     const found = routes

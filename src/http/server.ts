@@ -119,7 +119,8 @@ function findRequestError(request: IncomingMessage): ErrorCode | null {
   if (request.headers.host === undefined && request.httpVersion === '1.1') return 'host_missing'
   // RFC 9112, 3.2.
   if (headerValues(request.rawHeaders, 'host').length > 1) return 'malformed_request'
-  if (/[\u0080-\uffff]/.test(request.url ?? '')) return 'malformed_url'
+  // A request target has no fragment (RFC 9112, 3.2).
+  if (/[#\u0080-\uffff]/.test(request.url ?? '')) return 'malformed_url'
   return null
 }
 

@@ -6,14 +6,14 @@ import { checkWritable } from '../git/repository-health.ts'
 import type { Repository } from '../store/repositories.ts'
 import type { Store } from '../store/store.ts'
 import { nowInSeconds } from '../store/time.ts'
-import { checkIntegrity, removeOrphans } from './integrity.ts'
+import { findOrphans, removeOrphans } from './orphans.ts'
 import { removeCommits, reportedCommits } from './prune.ts'
 
 /** Milliseconds; longer than the time between creating the folder of a repository and committing its row. */
 const SECOND_LOOK = 1_000
 
-/** Receives the number of items checked so far, and their total. */
-type OnProgress = (what: string, done: number, total: number) => void
+/** Receives the number of repositories checked so far, and their total. */
+type OnProgress = (done: number, total: number) => void
 
 export interface CheckOptions {
   /** Also look up every commit with statuses in git. */
@@ -28,7 +28,7 @@ export interface CheckResult {
   findings: string[]
   /** One sentence for each problem that was solved by removing rows. */
   pruned: string[]
-  /** Whether parts of the database cannot be read. Nothing is removed then. */
+  /** Whether the database itself is damaged. Then nothing else is checked or removed. */
   damaged: boolean
 }
 
@@ -44,17 +44,12 @@ export async function checkAll(
   onProgress: OnProgress,
 ): Promise<CheckResult> {
   const { engine } = store
-  const files = (await engine.checkFiles?.()) ?? []
-  const checkRows = () =>
-    checkIntegrity(engine, (table, done, total) => onProgress(table, done, total ?? done))
-  let rows = await checkRows()
-  const damaged = rows.damaged || files.length > 0
-  // Only in a database that can be read completely: a row may seem to be missing because of the damage.
-  const pruned = prune && !damaged ? await removeOrphans(engine) : []
-  if (pruned.length > 0) rows = await checkRows()
-  const result: CheckResult = { findings: [...files, ...rows.findings], pruned, damaged }
-  // The following queries would fail.
-  if (damaged) return result
+  const damage = (await engine.checkFiles?.()) ?? []
+  // A row may seem to be missing because of the damage.
+  if (damage.length > 0) return { findings: damage, pruned: [], damaged: true }
+  const result: CheckResult = { findings: [], pruned: [], damaged: false }
+  if (prune) result.pruned.push(...(await removeOrphans(engine)))
+  else result.findings.push(...(await findOrphans(engine)))
   const repositories = await store.repositories.list()
   for (const [index, repository] of repositories.entries()) {
     const name = `${repository.owner}/${repository.name}`
@@ -67,7 +62,7 @@ export async function checkAll(
       if (!(error instanceof NotARepository || error instanceof RepositoryUnavailable)) throw error
       result.findings.push(`repository ${name}: ${error.message}`)
     }
-    onProgress('repositories', index + 1, repositories.length)
+    onProgress(index + 1, repositories.length)
   }
   for (const folder of await strayFolders(store)) {
     result.findings.push(

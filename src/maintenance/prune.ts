@@ -107,5 +107,5 @@ async function countStatuses(
     .where('repository_id', '=', repositoryId)
     .where('sha', 'in', shas)
     .executeTakeFirstOrThrow()
-  return Number(statuses)
+  return statuses
 }

@@ -11,8 +11,6 @@ export interface MetricsSources {
   lookupProcesses(): number
   /** Database connections; null without a pool. */
   databasePool(): PoolFigures | null
-  /** Requests whose answer is held until something changes. */
-  waitingRequests(): number
 }
 
 /** Records the status code and the duration in milliseconds of an answer. */
@@ -87,14 +85,6 @@ export function createMetrics(sources: MetricsSources): Metrics {
     registers,
     collect() {
       this.set(sources.lookupProcesses())
-    },
-  })
-  new Gauge({
-    name: 'commit_status_waiting_requests',
-    help: 'Requests for a verdict that wait for a change.',
-    registers,
-    collect() {
-      this.set(sources.waitingRequests())
     },
   })
   if (sources.databasePool() !== null) addPoolGauge(registry, sources)

@@ -46,8 +46,9 @@ for (const program of programs) {
   writeFileSync(resolve(target, 'bin', program), launcher.replaceAll('PROGRAM', program), { mode: 0o755 })
 }
 
-const lock: LockFile = JSON.parse(readFileSync(resolve(root, 'package-lock.json'), 'utf8'))
-const project: ProjectManifest = JSON.parse(readFileSync(resolve(root, 'package.json'), 'utf8'))
+// `npm ci`, which has installed the compiler, refuses files of another form.
+const lock = JSON.parse(readFileSync(resolve(root, 'package-lock.json'), 'utf8')) as LockFile
+const project = JSON.parse(readFileSync(resolve(root, 'package.json'), 'utf8')) as ProjectManifest
 const { name, version, description, license, type, dependencies, optionalDependencies } = project
 const manifest = {
   name,

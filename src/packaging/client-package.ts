@@ -10,7 +10,8 @@ const root = resolve(import.meta.dirname, '../..')
 const folder = join(root, 'clients/typescript')
 
 if (existsSync(join(root, 'node_modules/.bin/tsc'))) {
-  const { version }: { version: string } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
+  // npm packs no package without a version.
+  const { version } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as { version: string }
   const target = join(folder, 'commit-status-client.tgz')
   rmSync(target, { force: true })
   execFileSync('npm', ['pack', '--silent', '--workspace', folder, '--pack-destination', folder], {

@@ -50,15 +50,9 @@ export interface RepositoryAccess {
  * @param included whether the caller's credential gives access to the repository, if the user has any
  */
 export function accessRules(included: RawBuilder<boolean> = sql`true`) {
-  const mayRead = sql<boolean>`(repositories.visibility = 'public' or ${included}
-    and (collaborators.permission is not null or users.name_key = repositories.owner_key))`
   return {
-    mayRead,
-    /**
-     * The same, but only for the named repository, not for its stand-in. One expression over all columns, so that the
-     * database decides only after it has read them and cannot use an index for it.
-     */
-    mayReadNamed: sql<boolean>`case when ${mayRead} then repositories.id - coalesce(named.id, 0) end = 0`,
+    mayRead: sql<boolean>`(repositories.visibility = 'public' or ${included}
+      and (collaborators.permission is not null or users.name_key = repositories.owner_key))`,
     permission: sql<Permission | null>`case when ${included} then
       case when users.name_key = repositories.owner_key then 'write' else collaborators.permission end end`,
   }
@@ -67,72 +61,79 @@ export function accessRules(included: RawBuilder<boolean> = sql`true`) {
 /** Whether the repository is one to which the token is limited. Decided in SQL, so that others are like missing ones. */
 const included = sql<boolean>`(tokens.repositories is null
   or tokens.repositories like '% ' || repositories.id || ' %')`
-const { mayReadNamed, permission } = accessRules(included)
+const { mayRead, permission } = accessRules(included)
 
 /**
- * Returns functions that read a caller's token, access and failure budget in one statement.
+ * Returns a query by names and credentials. Its only row has the failures of the address, the token, its user or the one
+ * with the id, and the repository. `repository_id` is null if it is missing, and if the user may not read it.
  *
- * A private repository and a missing one produce the same row, and the database does the same work for both: for an unknown
- * name it reads and discards another repository's row. Otherwise the response time would reveal which names exist.
+ * An empty text is neither a hash nor a name, and 0 is no id: they match nothing.
  */
-export function accessStore(engine: Engine, folder: string) {
-  const now = sql<number>`${sql.raw(engine.dialect.now)}`
-  /** Id of the repository that is read in place of a missing one. */
-  let standIn = 1
-  const look = prepare<{ address: string; hash: string; owner: string; name: string; standIn: number }>()(
-    (p) =>
-      engine.kysely
-        // Always one row, so one statement covers token and repository. The parameters are here because SQLite replans a
-        // statement for each value of a parameter in a join condition.
-        .selectFrom(
-          sql<{
-            address: string
-            hash: string
-            owner: string
-            name: string
-            stand_in: number
-          }>`(select cast(${p.address} as text) as address, cast(${p.hash} as text) as hash,
-          cast(${p.owner} as text) as owner, cast(${p.name} as text) as name,
-          cast(${p.standIn} as ${sql.raw(engine.dialect.integer)}) as stand_in)`.as('asked'),
-        )
-        .leftJoin('auth_failures', (join) =>
-          join.onRef('auth_failures.address', '=', 'asked.address').on('auth_failures.ends_at', '>', now),
-        )
-        .leftJoin('tokens', 'tokens.hash', 'asked.hash')
-        .leftJoin('users', (join) =>
-          join.onRef('users.id', '=', 'tokens.user_id').on('users.locked_at', 'is', null),
-        )
-        .leftJoin('repositories as named', (join) =>
-          join.onRef('named.owner_key', '=', 'asked.owner').onRef('named.name_key', '=', 'asked.name'),
-        )
-        .leftJoin('collaborators', (join) =>
-          join
-            .on('collaborators.repository_id', '=', (eb) => eb.fn.coalesce('named.id', 'asked.stand_in'))
-            .on('collaborators.user_id', '=', (eb) => eb.fn.coalesce('users.id', eb.lit(0))),
-        )
-        .leftJoin('repositories', (join) =>
-          join
-            .on('repositories.id', '=', (eb) => eb.fn.coalesce('named.id', 'asked.stand_in'))
-            .on(mayReadNamed),
-        )
-        .select([
-          ...failureColumns(engine.dialect),
-          'tokens.id as token_id',
-          'tokens.name as token_name',
-          'users.id as user_id',
-          'users.name as user_name',
-          'tokens.scopes',
-          'tokens.expires_at',
-          'tokens.last_used_at',
-          ...limitColumns.map((column) => `tokens.${column}` as const),
-          'tokens.reporter_id',
-          'repositories.id as repository_id',
-          'repositories.object_format',
-          'repositories.path',
-          permission.as('permission'),
-        ]),
+export function accessQuery({ kysely, dialect }: Engine) {
+  const integer = sql.raw(dialect.integer)
+  return prepare<{ address: string; hash: string; userId: number; owner: string; name: string }>()((p) =>
+    kysely
+      // Always one row, so one statement covers token and repository. The parameters are here because SQLite replans a
+      // statement for each value of a parameter in a join condition.
+      .selectFrom(
+        sql<{
+          address: string
+          hash: string
+          user_id: number
+          owner: string
+          name: string
+        }>`(select cast(${p.address} as text) as address, cast(${p.hash} as text) as hash,
+          cast(${p.userId} as ${integer}) as user_id, cast(${p.owner} as text) as owner,
+          cast(${p.name} as text) as name)`.as('asked'),
+      )
+      .leftJoin('auth_failures', (join) =>
+        join
+          .onRef('auth_failures.address', '=', 'asked.address')
+          .on('auth_failures.ends_at', '>', sql<number>`${sql.raw(dialect.now)}`),
+      )
+      .leftJoin('tokens', 'tokens.hash', 'asked.hash')
+      .leftJoin('users', (join) =>
+        join
+          .on('users.id', '=', (eb) => eb.fn.coalesce('tokens.user_id', 'asked.user_id'))
+          .on('users.locked_at', 'is', null),
+      )
+      .leftJoin('repositories', (join) =>
+        join
+          .onRef('repositories.owner_key', '=', 'asked.owner')
+          .onRef('repositories.name_key', '=', 'asked.name'),
+      )
+      .leftJoin('collaborators', (join) =>
+        join
+          .onRef('collaborators.repository_id', '=', 'repositories.id')
+          .onRef('collaborators.user_id', '=', 'users.id'),
+      )
+      .select([
+        ...failureColumns(dialect),
+        'tokens.id as token_id',
+        'tokens.name as token_name',
+        'users.id as user_id',
+        'users.name as user_name',
+        'tokens.scopes',
+        'tokens.expires_at',
+        'tokens.last_used_at',
+        ...limitColumns.map((column) => `tokens.${column}` as const),
+        'tokens.reporter_id',
+        sql<number | null>`case when ${mayRead} then repositories.id end`.as('repository_id'),
+        'repositories.owner',
+        'repositories.name',
+        'repositories.visibility',
+        'repositories.object_format',
+        'repositories.path',
+        permission.as('permission'),
+      ]),
   )
+}
 
+type Row = NonNullable<ReturnType<typeof accessQuery>['row']>
+
+/** Returns functions that read a caller's token, access and failure budget in one statement. */
+export function accessStore(engine: Engine, folder: string) {
+  const query = accessQuery(engine)
   const accessOf = memoizeByObject((row: Row): Access => {
     return { failures: failuresOf(row), token: tokenOf(row), repository: repositoryOf(row, folder) }
   })
@@ -145,46 +146,22 @@ export function accessStore(engine: Engine, folder: string) {
      */
     async look(address: string | null, hash: string | null, owner: string, name: string): Promise<Access> {
       const possible = isOwnerName(owner) && isName(name)
-      // An empty string is neither a hash nor a name: it matches nothing.
       const params = {
         address: address ?? '',
         hash: hash ?? '',
+        userId: 0,
         owner: possible ? nameKey(owner) : '',
         name: possible ? nameKey(name) : '',
-        standIn,
       }
-      const [row] = await engine.read(look, params, {
+      const [row] = await engine.read(query, params, {
         key: accessKey(params.address),
         variant: `${params.hash} ${params.owner}/${params.name}`,
         cacheable: hasNoFailures,
       })
       if (!row) throw new Error('the query must return one row')
-      const access = accessOf(row)
-      if (access.repository !== null) standIn = access.repository.id
-      return access
+      return accessOf(row)
     },
   }
-}
-
-interface Row {
-  failures: number | null
-  ends_in: number | null
-  token_id: string | null
-  token_name: string | null
-  /** null if the user is locked: then the rest of the row is that of an unknown token. */
-  user_id: number | null
-  user_name: string | null
-  scopes: string | null
-  expires_at: number | null
-  last_used_at: number | null
-  repositories: string | null
-  contexts: string | null
-  push: number | null
-  reporter_id: number | null
-  repository_id: number | null
-  object_format: 'sha1' | 'sha256' | null
-  path: string | null
-  permission: Permission | null
 }
 
 /** A failure budget recovers as time passes: what it was is not remembered. */
@@ -217,7 +194,8 @@ function limitsOf({ repositories, contexts, push }: Row): TokenLimits {
   return isLimited ? readLimits({ repositories, contexts, push: push ?? 0 }) : NO_LIMITS
 }
 
-function repositoryOf(row: Row, folder: string): Access['repository'] {
+/** @param folder of the repositories that the server creates */
+export function repositoryOf(row: Row, folder: string): RepositoryAccess | null {
   if (row.repository_id === null || row.object_format === null) return null
   return {
     id: row.repository_id,

@@ -18,7 +18,7 @@ type Row = Selectable<Tables['audit_events']>
 
 /** Rows that are read or deleted at a time. */
 const BATCH = 1_000
-/** Milliseconds in which transactions are committed. */
+/** Milliseconds after its time in which an event is committed. */
 const SETTLED = 30_000
 
 /**
@@ -49,64 +49,29 @@ export function auditLog({ kysely }: Engine, audit: Audit) {
     }
   }
 
-  /** Yields the events with ids above `id` in batches, ordered by id. */
-  async function* after(id: number, filter: AuditFilter): AsyncGenerator<AuditLine[]> {
-    const query = matching(filter).orderBy('id').limit(BATCH)
-    for (let last = id; ; ) {
-      const rows = await query.where('id', '>', last).execute()
-      const latest = rows.at(-1)
-      if (!latest) return
-      yield rows.map(lineOf)
-      last = latest.id
-    }
-  }
-
-  /** Returns the highest id of an event; 0 if there is none. */
-  async function lastId(): Promise<number> {
-    const row = await kysely
-      .selectFrom('audit_events')
-      .select('id')
-      .orderBy('id', 'desc')
-      .limit(1)
-      .executeTakeFirst()
-    return row?.id ?? 0
-  }
-
   return {
     list,
 
     /**
      * Yields the events, and then new ones as they are committed, without end.
      *
-     * On PostgreSQL an event can be committed after one with a higher id. So the latest ids are read again until they are
-     * older than `SETTLED` milliseconds, and those that were yielded are skipped.
+     * An event can be committed after later ones. So each look reads again what is not older than `SETTLED` milliseconds at
+     * the previous look, and skips what was yielded.
      *
      * @param wait called before each look for new events
      */
     async *follow(filter: AuditFilter, wait: () => Promise<void>): AsyncGenerator<AuditLine[]> {
-      const yielded = new Set<number>()
-      const fresh = (lines: AuditLine[]) => lines.filter(({ id }) => !yielded.has(id))
-      const settled = await kysely
-        .selectFrom('audit_events')
-        .select('id')
-        .where('time', '<', Date.now() - SETTLED)
-        .orderBy('time', 'desc')
-        .orderBy('id', 'desc')
-        .limit(1)
-        .executeTakeFirst()
-      let floor = settled?.id ?? 0
-      const heights: { id: number; at: number }[] = []
-      for (let source = list(filter); ; source = after(floor, filter)) {
-        heights.push({ id: await lastId(), at: performance.now() })
-        for await (const lines of source) {
-          const found = fresh(lines)
-          for (const { id } of found) if (id > floor) yielded.add(id)
+      /** The latest ids that were yielded, and their times. */
+      const yielded = new Map<number, number>()
+      for (let since = filter.since; ; await wait()) {
+        const settled = Date.now() - SETTLED
+        for await (const lines of list({ ...filter, since })) {
+          const found = lines.filter(({ id }) => !yielded.has(id))
+          for (const { id, time } of found) yielded.set(id, Date.parse(time))
           if (found.length > 0) yield found
+          for (const [id, time] of yielded) if (time < settled) yielded.delete(id)
         }
-        while ((heights[0]?.at ?? Number.POSITIVE_INFINITY) < performance.now() - SETTLED)
-          floor = heights.shift()?.id ?? floor
-        for (const id of yielded) if (id <= floor) yielded.delete(id)
-        await wait()
+        since = Math.max(settled, filter.since ?? 0)
       }
     },
 

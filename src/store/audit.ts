@@ -197,7 +197,7 @@ export function lineOf(row: Row): AuditLine {
 }
 
 /** Returns stored details; null if they cannot be read. */
-export function readDetails(text: string): AuditLine['details'] | null {
+function readDetails(text: string): AuditLine['details'] | null {
   try {
     const details: unknown = JSON.parse(text)
     // Only `detailsOf` writes this column.

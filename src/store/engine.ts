@@ -15,18 +15,6 @@ export interface Engine {
    */
   read<Params, Row>(query: Prepared<Params, Row>, params: Params, cache?: CacheOptions<Row>): Promise<Row[]>
   /**
-   * Like `read`, for a query with many rows. Other work goes on while it runs.
-   *
-   * @param key as in `CacheOptions`
-   * @param admit awaited before rows are read; not called when they are cached
-   */
-  readLarge<Params, Row>(
-    query: Prepared<Params, Row>,
-    params: Params,
-    key: string,
-    admit?: () => Promise<void>,
-  ): Promise<Row[]>
-  /**
    * Runs one statement that writes. When the promise is fulfilled, its effect survives a crash and a power cut.
    *
    * @param invalidates the key of the only cached rows that it can change; undefined: it may change any
@@ -34,23 +22,6 @@ export interface Engine {
    */
   write<Params, Row>(query: Prepared<Params, Row>, params: Params, invalidates?: string): Promise<Row[]>
   /**
-   * Adds or replaces one row of a group whose size is limited. The limit is exact, however many processes write at the
-   * same time. Durable as `write`.
-   *
-   * @param group names the group; also the key that the write invalidates
-   * @returns the row; null if it would exceed the limit
-   * @throws ForeignKeyViolation; StoreUnavailable
-   */
-  writeLimited<Params, Row>(
-    write: LimitedWrite<Params, Row>,
-    params: Params,
-    group: string,
-  ): Promise<Row | null>
-  /**
-   * Returns a value that changes whenever something other than `write` and `writeLimited` of this engine has changed the
-   * database; undefined if unknown. Missing where this would be expensive.
-   */
-  foreignChanges?(): unknown
   /** Writes something tiny that changes nothing, and waits until it is on disk. @throws StoreUnavailable */
   probe(): Promise<void>
   /** Runs `work` while no other process migrates, in one transaction. */
@@ -64,22 +35,6 @@ export interface Engine {
   /** Returns the number of pooled connections; missing without a pool. */
   pool?(): PoolFigures
   close(): Promise<void>
-}
-
-/** Statements by which a row of a limited group is written: an engine uses those that suit it. */
-export interface LimitedWrite<Params, Row> {
-  /** Rows that a group may have. */
-  limit: number
-  /** Inserts the row, or replaces an existing one. */
-  upsert: Prepared<Params, Row>
-  /** As `upsert`, but returns no row if the group would exceed `limit`. With the limit 0 it only replaces rows. */
-  upsertWithin: Prepared<Params & { limit: number }, Row>
-  /** Returns no row if there is nothing to replace. */
-  replace: Prepared<Params, Row>
-  /** Counts the group, up to the limit. */
-  count: Prepared<Params, { rows: number }>
-  /** Whether `upsert` has added the row that it returned. */
-  isNew(row: Row, params: Params): boolean
 }
 
 /** How rows may be cached. */
@@ -108,14 +63,14 @@ export interface DialectSql {
   text: string
   /** After the columns of a table whose rows lie in the order of its primary key, if the dialect supports it. */
   clustered: string
+  /** Whether transactions that write run one after the other, so that a statement of theirs can rely on what it counts. */
+  serialWrites: boolean
   /** The larger of two numbers. */
   greatest: 'max' | 'greatest'
   /** Milliseconds since the epoch, by the database's clock. The same throughout a statement. */
   now: string
   /** The same at the moment of its evaluation, which may come after a wait for a lock. */
   clock: string
-  /** Functions for JSON: the elements of an array as rows with a column `value`, an array of values, an array of rows. */
-  json: { elements: string; array: string; aggregate: string }
 }
 
 /** A row refers to one that does not exist. Nothing was written. */

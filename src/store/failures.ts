@@ -173,7 +173,7 @@ export function failureStore(engine: Engine, audit: Audit) {
       .selectFrom('auth_failures')
       .select((eb) => eb.fn.countAll<number>().as('rows'))
       .executeTakeFirstOrThrow()
-    const surplus = Number(rows) - (MAX_ROWS - TRIM_INTERVAL)
+    const surplus = rows - (MAX_ROWS - TRIM_INTERVAL)
     if (surplus <= 0) return
     await kysely
       .deleteFrom('auth_failures')
@@ -287,7 +287,7 @@ export function failureStore(engine: Engine, audit: Audit) {
         .where('ends_at', '<=', sql<number>`${now} + ${window}`)
         .where('failures', '>=', limit)
         .executeTakeFirstOrThrow()
-      return Number(rows)
+      return rows
     },
 
     /** Forgets the address's failures; attempts in progress keep their reservations. @returns whether there were any failures */

@@ -37,9 +37,10 @@ export function prepare<Params extends object>() {
     })
     const { sql, parameters } = build(placeholders).compile()
     const isPlaceholder = (value: unknown): value is Placeholder<Params> => value instanceof Placeholder
+    const names = parameters.map((value) => (isPlaceholder(value) ? value.name : undefined))
     return {
       sql,
-      bind: (params) => parameters.map((value) => (isPlaceholder(value) ? params[value.name] : value)),
+      bind: (params) => names.map((name, index) => (name === undefined ? parameters[index] : params[name])),
     }
   }
 }

@@ -40,21 +40,20 @@ const STATES = schemas.State.enum.map((_, index) => `state${index}` as const)
 /** Returns functions that read the statuses of large commits in batches, and find commits by their statuses. */
 export function statusBatches(engine: Engine) {
   const { kysely } = engine
-  const batchOf = (p: CommitKey & { after: string; limit: number }) =>
-    kysely
-      .selectFrom('statuses')
-      .leftJoin('reporters', 'reporters.id', 'statuses.reporter_id')
-      .select(statusColumns.map((column) => `statuses.${column}` as const))
-      .select(['reporters.user_name as reporter_user', 'reporters.token_name as reporter_token'])
-      .where('repository_id', '=', p.repositoryId)
-      .where('sha', '=', p.sha)
-      .where('context', '>', p.after)
-      .orderBy('context')
-      .limit(p.limit)
-  const batch = prepare<CommitKey & { after: string; limit: number }>()(batchOf)
-  const batchByState = prepare<
-    CommitKey & { [name: `state${number}`]: string; after: string; limit: number }
-  >()((p) => batchOf(p).where(sql<boolean>`state in (${sql.join(STATES.map((name) => p[name]))})`))
+  const batch = prepare<CommitKey & { [name: `state${number}`]: string; after: string; limit: number }>()(
+    (p) =>
+      kysely
+        .selectFrom('statuses')
+        .leftJoin('reporters', 'reporters.id', 'statuses.reporter_id')
+        .select(statusColumns.map((column) => `statuses.${column}` as const))
+        .select(['reporters.user_name as reporter_user', 'reporters.token_name as reporter_token'])
+        .where('repository_id', '=', p.repositoryId)
+        .where('sha', '=', p.sha)
+        .where('context', '>', p.after)
+        .where(sql<boolean>`state in (${sql.join(STATES.map((name) => p[name]))})`)
+        .orderBy('context')
+        .limit(p.limit),
+  )
 
   const nextCommit = prepare<{ repositoryId: number; after: string; end: string }>()((p) =>
     kysely
@@ -69,16 +68,11 @@ export function statusBatches(engine: Engine) {
 
   return {
     /**
-     * Returns the next statuses of a commit with their reporters, ordered by the code points of `context`. What was read
-     * before may be out of date by then.
+     * Returns the next statuses of a commit that have one of the states, with their reporters, ordered by the code points
+     * of `context`. What was read before may be out of date by then.
      *
      * @param after a context; those behind it are read. Empty: from the first one on
      */
-    listBatch(repositoryId: number, sha: string, after: string, limit: number): Promise<ReportedStatus[]> {
-      return engine.read(batch, { repositoryId, sha, after, limit })
-    },
-
-    /** Returns the next statuses of a commit that have one of the states. Otherwise as `listBatch`. */
     listBatchByState(
       { repositoryId, sha }: CommitKey,
       states: readonly StatusState[],
@@ -86,7 +80,7 @@ export function statusBatches(engine: Engine) {
       limit: number,
     ): Promise<ReportedStatus[]> {
       const named = Object.fromEntries(STATES.map((name, index) => [name, states[index] ?? '']))
-      return engine.read(batchByState, { ...named, repositoryId, sha, after, limit })
+      return engine.read(batch, { ...named, repositoryId, sha, after, limit })
     },
 
     /**

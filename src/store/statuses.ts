@@ -1,7 +1,6 @@
-import { type OnConflictBuilder, sql } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import { ADMINISTRATOR, type Audit, repositoryNameOf } from './audit.ts'
-import { contextSnapshots } from './context-snapshots.ts'
-import { type Engine, ForeignKeyViolation, type LimitedWrite } from './engine.ts'
+import { type Engine, ForeignKeyViolation } from './engine.ts'
 import { newId } from './ids.ts'
 import { prepare } from './prepared.ts'
 import { RuleViolation } from './rule-violation.ts'
@@ -23,9 +22,6 @@ export interface Report {
   reporterId?: number | null
 }
 
-/** Statuses that are read without slices. That takes some milliseconds at most, however large each of them is. */
-const UNSLICED_ROWS = 256
-
 /** The commit has as many contexts as it may, so one more is not stored. */
 export class TooManyContexts extends Error {
   override name = 'TooManyContexts'
@@ -38,30 +34,11 @@ export class TooManyContexts extends Error {
   }
 }
 
-interface ReportValues extends Report {
-  reporterId: number | null
-  /** Of the status, if it is a new one. */
-  id: string
-  now: number
-}
+type NewStatus = Selectable<Tables['statuses']>
 
 const stored = ['repository_id', ...statusColumns, 'reporter_id'] as const
-
-/** The columns of a new status. */
-function rowOf(report: ReportValues) {
-  return {
-    repository_id: report.repositoryId,
-    sha: report.sha,
-    context: report.context,
-    id: report.id,
-    state: report.state,
-    description: report.description,
-    target_url: report.targetUrl,
-    created_at: report.now,
-    updated_at: report.now,
-    reporter_id: report.reporterId,
-  }
-}
+/** What the database decides. All other columns equal the report. */
+const decided = ['id', 'created_at', 'updated_at'] as const
 
 /**
  * Returns functions that manage statuses: one per context of a commit, the latest report.
@@ -70,90 +47,69 @@ function rowOf(report: ReportValues) {
  */
 export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
   const { kysely, dialect } = engine
-  // All else that a status consists of was sent with the report.
-  const decided = ['id', 'created_at', 'updated_at'] as const
-
   const contextsOf = ({ repositoryId, sha }: CommitKey) =>
     kysely
       .selectFrom('statuses')
       .select('context')
       .where('repository_id', '=', repositoryId)
       .where('sha', '=', sha)
-  const later = (moment: unknown) => sql<number>`${sql.raw(dialect.greatest)}(${moment}, statuses.updated_at)`
-  const orReplace = (conflict: OnConflictBuilder<Tables, 'statuses'>) =>
-    conflict.columns(['repository_id', 'sha', 'context']).doUpdateSet({
-      state: (eb) => eb.ref('excluded.state'),
-      description: (eb) => eb.ref('excluded.description'),
-      target_url: (eb) => eb.ref('excluded.target_url'),
-      updated_at: later(sql.ref('excluded.updated_at')),
-      reporter_id: (eb) => eb.ref('excluded.reporter_id'),
-    })
 
-  const upsert = prepare<ReportValues>()((p) =>
-    kysely.insertInto('statuses').values(rowOf(p)).onConflict(orReplace).returning(decided),
-  )
-  const upsertWithin = prepare<ReportValues & { limit: number }>()((p) => {
-    const row = rowOf(p)
-    const isThere = contextsOf(p).where('context', '=', p.context)
-    const counted = kysely
-      .selectFrom(contextsOf(p).limit(p.limit).as('contexts'))
-      .select(({ fn }) => fn.countAll<number>().as('rows'))
+  /**
+   * Stores a report, unless the commit has `maxContexts` others. SQLite does not evaluate the second condition if the first
+   * one is true, so only a new context costs reading the others.
+   */
+  const upsert = prepare<NewStatus>()((p) => {
+    const reported = kysely.selectNoFrom(({ val }) => stored.map((name) => val(p[name]).as(name)))
+    const contexts = kysely
+      .selectFrom('statuses')
+      .select('context')
+      .where('repository_id', '=', sql.ref<number>('reported.repository_id'))
+      .where('sha', '=', sql.ref<string>('reported.sha'))
+    const same = contexts.where('context', '=', sql.ref<string>('reported.context'))
+    const last = contexts.limit(sql.lit(1)).offset(sql.lit(maxContexts - 1))
     return kysely
       .insertInto('statuses')
       .columns(stored)
       .expression(
         kysely
-          .selectNoFrom(({ val }) => stored.map((name) => val(row[name]).as(name)))
-          .where((eb) => eb.or([eb.exists(isThere), eb(counted, '<', p.limit)])),
+          .selectFrom(reported.as('reported'))
+          .select(stored)
+          .where(({ or, exists, not }) => or([exists(same), not(exists(last))])),
       )
-      .onConflict(orReplace)
+      .onConflict((conflict) =>
+        conflict.columns(['repository_id', 'sha', 'context']).doUpdateSet({
+          state: (eb) => eb.ref('excluded.state'),
+          description: (eb) => eb.ref('excluded.description'),
+          target_url: (eb) => eb.ref('excluded.target_url'),
+          updated_at: sql<number>`max(excluded.updated_at, statuses.updated_at)`,
+          reporter_id: (eb) => eb.ref('excluded.reporter_id'),
+        }),
+      )
       .returning(decided)
   })
-  const replace = prepare<ReportValues>()((p) =>
-    kysely
-      .updateTable('statuses')
-      .set({
-        state: p.state,
-        description: p.description,
-        target_url: p.targetUrl,
-        updated_at: later(p.now),
-        reporter_id: p.reporterId,
-      })
-      .where('repository_id', '=', p.repositoryId)
-      .where('sha', '=', p.sha)
-      .where('context', '=', p.context)
-      .returning(decided),
-  )
-  const countContexts = prepare<ReportValues>()((p) =>
-    kysely
-      .selectFrom(contextsOf(p).limit(maxContexts).as('contexts'))
-      .select(({ fn }) => fn.countAll<number>().as('rows')),
-  )
-  const write: LimitedWrite<ReportValues, Pick<StatusRow, (typeof decided)[number]>> = {
-    limit: maxContexts,
-    upsert,
-    upsertWithin,
-    replace,
-    count: countContexts,
-    isNew: (row, { id }) => row.id === id,
-  }
+  /** Does the same with a function of the database (migrations.ts), because statements that run at once count alike. */
+  const call = prepare<NewStatus>()((p) => {
+    const values = stored.map((name) => sql`${sql.raw(`new_${name}`)} => ${p[name]}`)
+    const reported = sql<Pick<StatusRow, (typeof decided)[number]>>`
+      report_status(${sql.join(values)}, max_contexts => ${sql.lit(maxContexts)})`
+    return kysely.selectFrom(reported.as('reported')).select(decided)
+  })
+  const write = dialect.serialWrites ? upsert : call
 
-  const allOf = ({ repositoryId, sha }: CommitKey) =>
+  const ofCommit = prepare<CommitKey>()(({ repositoryId, sha }) =>
     kysely
       .selectFrom('statuses')
       .select(statusColumns)
       .where('repository_id', '=', repositoryId)
       .where('sha', '=', sha)
-      .orderBy('context')
-  const ofCommit = prepare<CommitKey>()((p) => allOf(p).limit(UNSLICED_ROWS + 1))
-  const ofLargeCommit = prepare<CommitKey>()(allOf)
+      .orderBy('context'),
+  )
 
   const any = prepare<CommitKey>()((p) => contextsOf(p).limit(1))
 
   return {
     ...statusSummaries(engine),
     ...statusBatches(engine),
-    ...contextSnapshots(engine),
 
     /**
      * Stores a report. The latest committed one wins; it keeps the `id` and `created_at` of the first, and
@@ -164,29 +120,37 @@ export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
      */
     async report(report: Report): Promise<StatusRow | undefined> {
       const { repositoryId, sha, context, state, description, targetUrl } = report
-      const values = { ...report, reporterId: report.reporterId ?? null, id: newId(), now: nowInSeconds() }
-      const group = commitCacheKey({ repositoryId, sha })
-      const row = await engine.writeLimited(write, values, group).catch((error: unknown) => {
+      const now = nowInSeconds()
+      const status: NewStatus = {
+        repository_id: repositoryId,
+        sha,
+        context,
+        id: newId(),
+        state,
+        description,
+        target_url: targetUrl,
+        created_at: now,
+        updated_at: now,
+        reporter_id: report.reporterId ?? null,
+      }
+      const rows = await engine.write(write, status, commitCacheKey(report)).catch((error: unknown) => {
         // One deleted meanwhile leaves nothing behind.
         if (error instanceof ForeignKeyViolation) return undefined
         throw error
       })
-      if (row) return { ...row, sha, context, state, description, target_url: targetUrl }
-      if (row === undefined) return undefined
-      throw new TooManyContexts(maxContexts)
+      if (rows === undefined) return undefined
+      const [row] = rows
+      if (row === undefined) throw new TooManyContexts(maxContexts)
+      return { ...row, sha, context, state, description, target_url: targetUrl }
     },
 
     /**
      * Returns all statuses of a commit, ordered by the code points of `context`. Returns the same array as before while
      * the database is sure that nothing has changed.
-     *
-     * @param admit awaited before many rows are read; not called when they are cached
      */
-    async list(repositoryId: number, sha: string, admit?: () => Promise<void>): Promise<StatusRow[]> {
-      const key = commitCacheKey({ repositoryId, sha })
-      const rows = await engine.read(ofCommit, { repositoryId, sha }, { key })
-      if (rows.length <= UNSLICED_ROWS) return rows
-      return engine.readLarge(ofLargeCommit, { repositoryId, sha }, key, admit)
+    list(repositoryId: number, sha: string): Promise<StatusRow[]> {
+      const commit = { repositoryId, sha }
+      return engine.read(ofCommit, commit, { key: commitCacheKey(commit) })
     },
 
     /**

@@ -26,7 +26,7 @@ export interface StoreOptions {
   databaseUrl?: string | null
   /** Maximum number of connections to PostgreSQL, 10 by default. */
   poolSize?: number
-  /** Maximum number of contexts of a commit, 2,000 by default. */
+  /** Maximum number of contexts of a commit; `MAX_CONTEXTS` by default and at most. */
   maxContexts?: number
   /** Whether statements have a time limit; true by default. The administrator's commands have none. */
   statementTimeout?: boolean
@@ -35,6 +35,12 @@ export interface StoreOptions {
   /** Receives each audit event of this process after it has been committed. */
   onEvent?: (line: AuditLine) => void
 }
+
+/**
+ * Maximum number of contexts of a commit, so that all of them can be read and sent at once. A commit may have more from
+ * earlier versions.
+ */
+export const MAX_CONTEXTS = 1_000
 
 /** There is no database, and it should not be created. The message says where. */
 export class NoDatabase extends Error {
@@ -98,9 +104,6 @@ export async function openEngine(options: StoreOptions): Promise<Engine> {
   return openSqlite(databaseFile(dataDir))
 }
 
-/** Default maximum number of contexts of a commit. */
-const MAX_CONTEXTS = 2_000
-
 /** Creates a store on an open database. @param repositories folder of the repositories that it creates */
 export function createStore(
   engine: Engine,
@@ -119,7 +122,7 @@ export function createStore(
     repositories: repositoryStore(engine, repositories, audit),
     tokens: tokenStore(engine, audit),
     rules: ruleStore(engine, audit),
-    statuses: statusStore(engine, audit, maxContexts),
+    statuses: statusStore(engine, audit, Math.min(maxContexts, MAX_CONTEXTS)),
     matrix: checkMatrix(engine),
     sessions: sessionStore(engine, audit),
     failures: failureStore(engine, audit),

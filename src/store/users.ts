@@ -235,5 +235,5 @@ async function countTokens(db: Kysely<Tables>, userId: number): Promise<number> 
     .select((eb) => eb.fn.countAll<number>().as('tokens'))
     .where('user_id', '=', userId)
     .executeTakeFirstOrThrow()
-  return Number(tokens)
+  return tokens
 }

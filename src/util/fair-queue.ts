@@ -28,17 +28,17 @@ interface Waiter {
  * Shares a fixed number of slots between clients, so that no client can keep the others out.
  *
  * Callers of one client are admitted in order of arrival. Clients that wait take turns, and one that already holds
- * `slotsPerClient` is skipped. When the waiting room is full, a new caller replaces the last caller of the client with the
- * most waiting callers, unless its own client has as many. So no client can fill the waiting room and block the others.
+ * `slotsPerClient` is skipped. When the queue is full, a new caller replaces the last caller of the client with the
+ * most waiting callers, unless its own client has as many. So no client can fill the queue and block the others.
  *
  * ```
  *         slots are left and own share is not used up
  *   enter ─────────────────────────────────────────────▶ admitted ── release ──▶ gone
  *     │                                                     ▲
- *     │ otherwise, while the waiting room has space         │ its turn
+ *     │ otherwise, while the queue has space                │ its turn
  *     ├────────────────────────────────────────▶ waiting ───┘
  *     │                                             │ replaced, timeout, or the signal aborts
- *     └── waiting room full ──▶ refused ◀───────────┘
+ *     └── queue full ─────────▶ refused ◀───────────┘
  * ```
  *
  * Invariant: a caller waits only while all slots are taken or its client holds its whole share.

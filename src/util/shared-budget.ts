@@ -42,22 +42,3 @@ export class SharedBudget {
     else this.#held.delete(client)
   }
 }
-
-/**
- * Takes an amount of each budget for a client, or of none of them.
- *
- * @returns a function that releases all of it; null if a budget refuses
- */
-export function takeAll(
-  client: string,
-  amounts: readonly (readonly [budget: SharedBudget, amount: number])[],
-): (() => void) | null {
-  const refused = amounts.findIndex(([budget, amount]) => !budget.take(client, amount))
-  const taken = refused === -1 ? amounts : amounts.slice(0, refused)
-  const release = () => {
-    for (const [budget, amount] of taken) budget.release(client, amount)
-  }
-  if (refused === -1) return release
-  release()
-  return null
-}

@@ -9,72 +9,56 @@ interface Run<T> {
 }
 
 /**
- * Runs work once for all callers that ask for the same key at about the same time.
+ * Runs work once for all callers that ask for the same key at about the same time. Runs of a key follow one another.
  *
  * ```
- *   no run in progress ──▶ begins a run
- *   a run in progress  ──▶ joins it (`join`), or joins the one that begins when it has ended (`joinNext`)
- *   last caller aborts ──▶ aborts the run; later callers begin another one
+ *   no run of the key           ──▶ creates one, which begins in this turn of the event loop
+ *   a run that has not begun    ──▶ joins it
+ *   a run that has begun        ──▶ creates the next one, because this one may not see what has changed since
+ *   the last caller has aborted ──▶ aborts the run; later callers join none that is aborted
  * ```
  */
 export class SharedRuns<T> {
-  readonly #running = new Map<string, Run<T>>()
-  readonly #next = new Map<string, Run<T>>()
+  /** The latest run of each key. */
+  readonly #runs = new Map<string, Run<T>>()
 
-  /** Joins a run in progress. For work whose result never changes. */
+  /** Returns the result of a run that begins after this call. @param signal stops waiting and rejects with its reason */
   join(key: string, work: Work<T>, signal?: AbortSignal): Promise<T> {
-    const run = this.#running.get(key) ?? this.#create(this.#running, key, work)
-    return this.#wait(key, run, signal)
+    const latest = this.#runs.get(key)
+    const isOpen = latest && !latest.begun && !latest.abort.signal.aborted
+    return wait(isOpen ? latest : this.#create(key, work, latest), signal)
   }
 
-  /** Joins no run that began before this call, because it may not see what has changed since. */
-  joinNext(key: string, work: Work<T>, signal?: AbortSignal): Promise<T> {
-    const running = this.#running.get(key)
-    if (running === undefined || !running.begun) return this.join(key, work, signal)
-    const next = this.#next.get(key) ?? this.#create(this.#next, key, work, running.result)
-    return this.#wait(key, next, signal)
-  }
-
-  #create(runs: Map<string, Run<T>>, key: string, work: Work<T>, after?: Promise<T>): Run<T> {
+  #create(key: string, work: Work<T>, previous: Run<T> | undefined): Run<T> {
     const abort = new AbortController()
     const result = async () => {
-      await after?.catch(() => {})
-      if (this.#next.get(key) === run) {
-        this.#next.delete(key)
-        this.#running.set(key, run)
-      }
+      await previous?.result.catch(() => {})
       try {
         abort.signal.throwIfAborted()
         run.begun = true
         return await work(abort.signal)
       } finally {
-        this.#forget(key, run)
+        if (this.#runs.get(key) === run) this.#runs.delete(key)
       }
     }
+    // In a microtask of its own, because `result` uses `run`.
     const run: Run<T> = { result: Promise.resolve().then(result), abort, callers: 0, begun: false }
-    runs.set(key, run)
+    this.#runs.set(key, run)
     return run
   }
+}
 
-  async #wait(key: string, run: Run<T>, signal: AbortSignal | undefined): Promise<T> {
-    run.callers++
-    const aborted = Promise.withResolvers<never>()
-    const leave = () => aborted.reject(signal?.reason)
-    if (signal?.aborted) leave()
-    signal?.addEventListener('abort', leave, { once: true })
-    try {
-      return await Promise.race([run.result, aborted.promise])
-    } finally {
-      signal?.removeEventListener('abort', leave)
-      run.callers--
-      if (run.callers === 0) {
-        this.#forget(key, run)
-        run.abort.abort(signal?.reason)
-      }
-    }
-  }
-
-  #forget(key: string, run: Run<T>): void {
-    for (const runs of [this.#running, this.#next]) if (runs.get(key) === run) runs.delete(key)
+async function wait<T>(run: Run<T>, signal: AbortSignal | undefined): Promise<T> {
+  run.callers++
+  const aborted = Promise.withResolvers<never>()
+  const leave = () => aborted.reject(signal?.reason)
+  if (signal?.aborted) leave()
+  signal?.addEventListener('abort', leave, { once: true })
+  try {
+    return await Promise.race([run.result, aborted.promise])
+  } finally {
+    signal?.removeEventListener('abort', leave)
+    run.callers--
+    if (run.callers === 0) run.abort.abort(signal?.reason)
   }
 }

@@ -3,14 +3,13 @@ import { html } from 'hono/html'
 import { ServiceError } from '../errors.ts'
 import type { RefLists } from '../git/refs.ts'
 import { applyErrorHeaders, asServiceError } from '../hooks/error-replies.ts'
-import { connectionSignal } from '../http/connection-signal.ts'
 import { etagOf, matchesEtag } from '../http/etag.ts'
 import { isName, isOwnerName, isReserved } from '../store/names.ts'
 import { COMBINED, type CombinedState } from '../store/states.ts'
 import type { Store } from '../store/store.ts'
 import type { StatusState } from '../store/tables.ts'
 import { stateOf } from './commit-row.ts'
-import type { RepositoryRoute } from './find-repository.ts'
+import { gitClient, type RepositoryRoute } from './find-repository.ts'
 import { renderText } from './layout.ts'
 import type { PageScheduler } from './page-scheduler.ts'
 import { firstOf, type Query } from './query.ts'
@@ -76,10 +75,10 @@ export async function badge(app: FastifyInstance, { store, refs, scheduler }: Ba
     const possible = isOwnerName(owner) && isName(repo)
     const repository = await store.listing.find(null, possible ? owner : '', possible ? repo : '')
     if (!repository) return null
-    const visit = [request.client.address, connectionSignal(request.raw.socket)] as const
-    const list = await refs.list(repository, ...visit)
+    const client = gitClient(request)
+    const list = await refs.list(repository, client)
     const asked = firstOf(request.query.ref)
-    const sha = asked ? (await refs.find(repository, list, asked, ...visit))?.sha : list.head
+    const sha = asked ? (await refs.find(repository, list, asked, client))?.sha : list.head
     if (!sha) return null
     if (context) return (await store.statuses.state(repository.id, sha, context)) ?? null
     const [summary] = await store.statuses.summaries(

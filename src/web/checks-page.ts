@@ -2,12 +2,11 @@ import type { FastifyInstance } from 'fastify'
 import { ServiceError } from '../errors.ts'
 import type { CommitLog } from '../git/log.ts'
 import type { RefLists } from '../git/refs.ts'
-import { connectionSignal } from '../http/connection-signal.ts'
 import { MATRIX_COMMITS } from '../store/check-matrix.ts'
 import type { Store } from '../store/store.ts'
 import { checksView } from './checks-views.ts'
 import type { SendErrorPage } from './error-page.ts'
-import { type RepositoryRoute, repositoryFinder } from './find-repository.ts'
+import { gitClient, type RepositoryRoute, repositoryFinder } from './find-repository.ts'
 import { renderChunks } from './layout.ts'
 import type { PageScheduler } from './page-scheduler.ts'
 import { firstOf, type Query } from './query.ts'
@@ -35,15 +34,15 @@ export async function checksPage(app: FastifyInstance, options: ChecksPageOption
   app.get<Route>('/:owner/:repo/checks', async (request, reply) => {
     const repository = await findRepository(request, reply)
     if (!repository) return reply
-    const visit = [request.client.address, connectionSignal(request.raw.socket)] as const
-    const refs = await options.refs.list(repository, ...visit)
+    const client = gitClient(request)
+    const refs = await options.refs.list(repository, client)
     const asked = firstOf(request.query.ref)
-    const found = asked === '' ? null : await options.refs.find(repository, refs, asked, ...visit)
+    const found = asked === '' ? null : await options.refs.find(repository, refs, asked, client)
     if (asked !== '' && !found)
       throw new ServiceError('commit_unknown', 'This repository has no branch or tag with this name.')
     const ref = found ?? headOf(refs)
     const from = ref && { first: ref.sha }
-    const history = from ? await commitLog.history(repository, from, ...visit) : { commits: [] }
+    const history = from ? await commitLog.history(repository, from, client) : { commits: [] }
     const commits = history.commits.slice(0, MATRIX_COMMITS)
     const shas = commits.map(({ sha }) => sha)
     const matrix = await store.matrix(repository.id, shas, scheduler.pace(request))

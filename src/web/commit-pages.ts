@@ -7,8 +7,7 @@ import { ServiceError } from '../errors.ts'
 import type { CommitLookup } from '../git/commit-lookup.ts'
 import type { RefLists } from '../git/refs.ts'
 import { RepositoryUnavailable } from '../git/repository.ts'
-import type { Caller, Revisions } from '../git/revision.ts'
-import { connectionSignal } from '../http/connection-signal.ts'
+import type { Revisions } from '../git/revision.ts'
 import { createEtag, matchesEtag } from '../http/etag.ts'
 import type { ListedRepository } from '../store/repository-listing.ts'
 import type { AppliedRule } from '../store/rules.ts'
@@ -17,7 +16,7 @@ import type { Store } from '../store/store.ts'
 import { nowInSeconds } from '../store/time.ts'
 import { candidatesView, commitView, liveRegion, tabTitle } from './commit-views.ts'
 import type { SendErrorPage } from './error-page.ts'
-import { repositoryFinder } from './find-repository.ts'
+import { gitClient, repositoryFinder } from './find-repository.ts'
 import { renderChunks } from './layout.ts'
 import type { PageScheduler } from './page-scheduler.ts'
 import { refQuery } from './ref-chooser.ts'
@@ -63,13 +62,8 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     if (name.split('/').includes('')) throw new ServiceError('path_unknown')
     const repository = await findRepository(request, reply)
     if (!repository) return reply
-    const caller = callerOf(request)
-    const found = await resolveCommit(
-      { commits, refs, revisions, statuses: store.statuses },
-      repository,
-      name,
-      caller,
-    )
+    const client = gitClient(request)
+    const found = await resolveCommit({ refs, revisions, statuses: store.statuses }, repository, name, client)
     if (found.kind === 'commit') return sendCommit(request, reply, repository, found.sha)
     if (found.kind === 'ambiguous') return sendCandidates(request, reply, repository, found)
     const query = request.url.includes('?') ? request.url.slice(request.url.indexOf('?')) : ''
@@ -88,7 +82,7 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     const etag = await etagOf(list, rules, request)
     reply.header('cache-control', 'private, no-cache').header('etag', etag)
     if (matchesEtag(request.headers['if-none-match'], etag)) return reply.code(304).send()
-    const required = await requiredOf(request, rules, repository, sha)
+    const required = await requiredOf(rules, repository, sha)
     return streamPage(request, reply, liveRegion(repository, sha, { ...list, required }), scheduler)
   })
 
@@ -100,7 +94,7 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
   ): Promise<FastifyReply> {
     const counts = await countsOf(repository, sha)
     const rules = await store.rules.load(repository.id)
-    const required = await requiredOf(request, rules, repository, sha)
+    const required = await requiredOf(rules, repository, sha)
     const { short, icon } = summarize(counts, required.missing.size)
     const tab = tabTitle(repository.name, sha, short)
     const content = commitView({
@@ -146,10 +140,10 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
 
   /** Returns what git has of a commit. The statuses are shown even if its files cannot be opened. */
   async function describe(request: FastifyRequest, repository: ListedRepository, sha: string) {
-    const caller = callerOf(request)
+    const client = gitClient(request)
     try {
-      const details = await revisions.describe(repository, sha, caller)
-      const all = await refs.list(repository, caller.client, caller.signal)
+      const details = await revisions.describe(repository, sha, client)
+      const all = await refs.list(repository, client)
       const pointing = [...all.branches, ...all.tags].filter((ref) => ref.sha === sha)
       return { details, refs: pointing.map((ref) => ({ ...ref, query: refQuery(all, ref) })) }
     } catch (error) {
@@ -188,13 +182,12 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
 
   /** Returns which contexts the branch rules require. Reads nothing if there are no rules. */
   async function requiredOf(
-    request: FastifyRequest,
     rules: readonly AppliedRule[],
     { id }: ListedRepository,
     sha: string,
   ): Promise<RequiredContexts> {
     if (rules.length === 0) return requiredContexts([], [])
-    const reported = await store.statuses.list(id, sha, () => scheduler.step(request))
+    const reported = await store.statuses.list(id, sha)
     return requiredContexts(
       rules,
       reported.map(({ context }) => context),
@@ -222,7 +215,3 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
 }
 
 const LIVE = html`<script src="/assets/live.js" defer></script>`
-
-function callerOf(request: FastifyRequest): Caller {
-  return { client: request.client.address, signal: connectionSignal(request.raw.socket) }
-}

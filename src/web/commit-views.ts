@@ -3,6 +3,7 @@ import { combinedCounts } from '../domain/combined-state.ts'
 import type { Ref } from '../git/refs.ts'
 import type { CommitDetails } from '../git/revision.ts'
 import type { ListedRepository } from '../store/repository-listing.ts'
+import { shortId } from '../util/commit-id.ts'
 import { reportCommand } from './ci-lines.ts'
 import { authorship } from './commit-row.ts'
 import type { Html } from './layout.ts'
@@ -83,10 +84,6 @@ function totalOf({ counts }: StatusList): number {
 /** Returns the title of the browser's tab. @param state in a few words */
 export function tabTitle(repositoryName: string, sha: string, state: string): string {
   return `${state} · ${repositoryName}@${shortId(sha)}`
-}
-
-export function shortId(sha: string): string {
-  return sha.slice(0, 7)
 }
 
 function crumbs({ owner, name }: ListedRepository): Html {

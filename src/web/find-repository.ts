@@ -1,6 +1,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { ServiceError } from '../errors.ts'
+import type { GitClient } from '../git/cached-reads.ts'
 import { recheckAccess } from '../hooks/recheck-access.ts'
+import { connectionSignal } from '../http/connection-signal.ts'
 import { isName, isOwnerName, isReserved } from '../store/names.ts'
 import type { ListedRepository } from '../store/repository-listing.ts'
 import type { Store } from '../store/store.ts'
@@ -8,6 +10,11 @@ import type { SendErrorPage } from './error-page.ts'
 
 export interface RepositoryRoute {
   Params: { owner: string; repo: string }
+}
+
+/** Returns the client for which a page asks git, until its connection is closed. */
+export function gitClient({ client, raw }: FastifyRequest): GitClient {
+  return { address: client.address, signal: connectionSignal(raw.socket) }
 }
 
 /** Returns the repository of a page, or null after it has answered the request. */

@@ -4,13 +4,13 @@ import { ServiceError } from '../errors.ts'
 import type { CommitLog } from '../git/log.ts'
 import { RepositoryUnavailable } from '../git/repository.ts'
 import { GitTimeout } from '../git/run-git.ts'
-import { connectionSignal } from '../http/connection-signal.ts'
 import { isName, isOwnerName } from '../store/names.ts'
 import type { ListedRepository } from '../store/repository-listing.ts'
 import { NO_STATUSES } from '../store/status-summaries.ts'
 import type { Store } from '../store/store.ts'
 import { QueueFull } from '../util/fair-queue.ts'
 import { authorship, failedContexts, type SummarizedCommit, stateOf, subjectOf } from './commit-row.ts'
+import { gitClient } from './find-repository.ts'
 import { type Html, renderChunks } from './layout.ts'
 import type { PageScheduler } from './page-scheduler.ts'
 import { firstOf, type Query } from './query.ts'
@@ -71,8 +71,7 @@ export async function repositoriesPage(
 
   /** Returns the commit of HEAD, or why there is none. Stops waiting for git at `late`; git goes on. */
   async function headOf(request: FastifyRequest, repository: ListedRepository, late: Promise<'slow'>) {
-    const signal = connectionSignal(request.raw.socket)
-    const reading = heads.newest(repository, request.client.address, signal).then(
+    const reading = heads.newest(repository, gitClient(request)).then(
       ([commit]) => commit ?? ('empty' as const),
       (error: unknown) => {
         if (error instanceof QueueFull || error instanceof GitTimeout) return 'slow' as const

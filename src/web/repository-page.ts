@@ -4,13 +4,12 @@ import { ServiceError } from '../errors.ts'
 import type { CommitLookup } from '../git/commit-lookup.ts'
 import { type CommitLog, type History, MAX_STARTS } from '../git/log.ts'
 import type { Ref, RefLists, Refs } from '../git/refs.ts'
-import { connectionSignal } from '../http/connection-signal.ts'
 import type { ListedRepository } from '../store/repository-listing.ts'
 import { type AppliedRule, rulesFor } from '../store/rules.ts'
 import { NO_STATUSES, type StatusSummary } from '../store/status-summaries.ts'
 import type { Store } from '../store/store.ts'
 import type { SendErrorPage } from './error-page.ts'
-import { type RepositoryRoute, repositoryFinder } from './find-repository.ts'
+import { gitClient, type RepositoryRoute, repositoryFinder } from './find-repository.ts'
 import { renderChunks } from './layout.ts'
 import type { PageScheduler } from './page-scheduler.ts'
 import { firstOf, type Query } from './query.ts'
@@ -51,11 +50,11 @@ export async function repositoryPage(app: FastifyInstance, options: RepositoryPa
     const repository = await findRepository(request, reply)
     if (!repository) return reply
     const { visitor } = request
-    const visit = [request.client.address, connectionSignal(request.raw.socket)] as const
+    const client = gitClient(request)
     const name = `${repository.owner}/${repository.name}`
-    const refs = await options.refs.list(repository, ...visit)
+    const refs = await options.refs.list(repository, client)
     const asked = firstOf(request.query.ref)
-    const ref = asked ? await options.refs.find(repository, refs, asked, ...visit) : headOf(refs)
+    const ref = asked ? await options.refs.find(repository, refs, asked, client) : headOf(refs)
     if (asked && ref === null) {
       const title = `${visibleText(asked)} · ${name}`
       const content = unknownRefView(repository, refs, asked, suggest(refs, asked))
@@ -64,7 +63,7 @@ export async function repositoryPage(app: FastifyInstance, options: RepositoryPa
 
     const after = await pageStart(repository, request.query.after)
     const from = after ? { after } : ref && { first: ref.sha }
-    const history = from ? await commitLog.history(repository, from, ...visit) : EMPTY
+    const history = from ? await commitLog.history(repository, from, client) : EMPTY
     const branches = shownBranches(refs, ref)
     const shas = [...branches, ...(ref ? [ref] : []), ...history.commits].map(({ sha }) => sha)
     const summaries = await summarize(request, repository, shas)
@@ -81,7 +80,7 @@ export async function repositoryPage(app: FastifyInstance, options: RepositoryPa
       commits: history.commits.map((commit) => ({ commit, summary: summaryOf(commit.sha) })),
       older: history.after,
       isFirstPage: after === null,
-      missing: tip ? await countMissing(request, repository, tip.sha, ofBranch) : 0,
+      missing: tip ? await countMissing(repository, tip.sha, ofBranch) : 0,
       rules,
       origin: options.publicUrl ?? request.client.origin,
     })
@@ -107,13 +106,12 @@ export async function repositoryPage(app: FastifyInstance, options: RepositoryPa
 
   /** Returns how many required patterns no context of a commit matches. Reads nothing without rules. */
   async function countMissing(
-    request: FastifyRequest,
     { id }: ListedRepository,
     sha: string,
     rules: readonly AppliedRule[],
   ): Promise<number> {
     if (rules.length === 0) return 0
-    const reported = await store.statuses.list(id, sha, () => scheduler.step(request))
+    const reported = await store.statuses.list(id, sha)
     const contexts = reported.map(({ context }) => context)
     return (await requiredContexts(rules, contexts)).missing.size
   }

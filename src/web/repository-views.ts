@@ -4,6 +4,7 @@ import type { Ref, Refs } from '../git/refs.ts'
 import type { ListedRepository } from '../store/repository-listing.ts'
 import type { AppliedRule } from '../store/rules.ts'
 import type { StatusSummary } from '../store/status-summaries.ts'
+import { shortId } from '../util/commit-id.ts'
 import { ciLines } from './ci-lines.ts'
 import { authorship, failedContexts, type SummarizedCommit, stateOf, subjectOf } from './commit-row.ts'
 import type { Html } from './layout.ts'
@@ -156,7 +157,7 @@ function commitItem(repository: ListedRepository, commit: SummarizedCommit): Htm
   return html`<li class="commit">
   ${stateBadge(stateOf(summary))}
   <a class="subject" href="${commitPath(repository, commit)}">${subjectOf(commit.commit)}</a>
-  <span class="faint">${summary.failed.length > 0 ? html`<span class="failed">Failed: ${failedContexts(summary)}</span> · ` : ''}${total > 0 ? `${success} of ${total} passed · ` : ''}<code>${commit.commit.sha.slice(0, 10)}</code>
+  <span class="faint">${summary.failed.length > 0 ? html`<span class="failed">Failed: ${failedContexts(summary)}</span> · ` : ''}${total > 0 ? `${success} of ${total} passed · ` : ''}<code>${shortId(commit.commit.sha)}</code>
     · ${authorship(commit.commit)}</span>
 </li>`
 }

@@ -1,10 +1,10 @@
-import type { commitsOf } from '../domain/commits.ts'
 import { ServiceError } from '../errors.ts'
+import type { GitClient } from '../git/cached-reads.ts'
 import type { RefLists } from '../git/refs.ts'
-import { commitIdLength } from '../git/repository.ts'
-import { type Caller, isShortId, type Revisions } from '../git/revision.ts'
+import type { Revisions } from '../git/revision.ts'
 import type { ListedRepository } from '../store/repository-listing.ts'
 import type { Store } from '../store/store.ts'
+import { isFullId, isShortId } from '../util/commit-id.ts'
 
 /** What the last part of a commit's path names. */
 export type Named =
@@ -17,7 +17,6 @@ export type Named =
 const CANDIDATES = 20
 
 interface Sources {
-  commits: ReturnType<typeof commitsOf>
   refs: RefLists
   revisions: Revisions
   statuses: Store['statuses']
@@ -30,21 +29,21 @@ interface Sources {
  * @throws ServiceError `field_invalid` if nothing has this name; RepositoryUnavailable
  */
 export async function resolveCommit(
-  { commits, refs, revisions, statuses }: Sources,
+  { refs, revisions, statuses }: Sources,
   repository: ListedRepository,
   text: string,
-  caller: Caller,
+  client: GitClient,
 ): Promise<Named> {
-  const isFull = text.length === commitIdLength(repository.objectFormat) && /^[0-9a-f]+$/i.test(text)
-  if (isFull) return { kind: 'commit', sha: commits.fullId(repository, text) }
-  const { branches, tags } = await refs.list(repository, caller.client, caller.signal)
+  const id = text.toLowerCase()
+  if (isFullId(id, repository.objectFormat)) return { kind: 'commit', sha: id }
+  const { branches, tags } = await refs.list(repository, client)
   const listed = [...branches, ...tags].find(({ name }) => name === text)
-  const ofRef = listed?.sha ?? (await revisions.ofRef(repository, text, caller))
-  if (ofRef !== undefined) return { kind: 'other name', sha: ofRef }
+  // Tags of tags may not be listed.
+  const ref = listed ?? (await refs.findUnlisted(repository, text, client))
+  if (ref) return { kind: 'other name', sha: ref.sha }
   if (isShortId(text, repository.objectFormat)) {
-    const id = text.toLowerCase()
     const [inGit, reported] = await Promise.all([
-      revisions.withPrefix(repository, id, caller),
+      revisions.withPrefix(repository, id, client),
       statuses.commitsWithPrefix(repository.id, id, CANDIDATES + 1),
     ])
     const found = [...new Set([...inGit, ...reported])].sort()

@@ -99,7 +99,7 @@ export async function tokenPages(
     const report = (path: string) => reportCommand(origin, path, secret, context)
     const included = repositories.filter(({ id }) => limits.repositories?.includes(id) !== false)
     for (const repository of included.slice(0, EXAMPLES)) {
-      const [commit] = await commitLog.newest(repository, request.client.address).catch(() => [])
+      const [commit] = await commitLog.newest(repository, { address: request.client.address }).catch(() => [])
       if (commit) return report(`${repository.owner}/${repository.name}/statuses/${commit.sha}`)
     }
     return report('OWNER/REPOSITORY/statuses/COMMIT')

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Budget } from '../auth/budget.ts'
+import { createGitQueue } from '../git/cached-reads.ts'
 import type { CommitLookup } from '../git/commit-lookup.ts'
-import { createGitQueue } from '../git/git-queue.ts'
 import { CommitLog } from '../git/log.ts'
 import { RefLists } from '../git/refs.ts'
 import { Revisions } from '../git/revision.ts'

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { type Test, test } from 'tap'
 import { buildApp } from '../../src/app.ts'
-import { openCommitLookup } from '../../src/git/commit-lookup.ts'
+import { CommitLookup } from '../../src/git/commit-lookup.ts'
 import { openSpool } from '../../src/git-http/spool.ts'
 import type { Engine } from '../../src/store/engine.ts'
 import { createStore } from '../../src/store/store.ts'
@@ -13,7 +13,7 @@ const SHA = 'a'.repeat(40)
 /** Starts a server that counts how often it makes the items of an answer from rows. */
 async function startCounting(t: Test) {
   const { store, options } = await openTestStore(t, sqlite)
-  const lookup = openCommitLookup()
+  const lookup = new CommitLookup()
   let made = 0
 
   /** Replaces the description of the first row by a getter, which is called whenever an item is made from the row. */
@@ -33,7 +33,6 @@ async function startCounting(t: Test) {
   const engine: Engine = {
     ...store.engine,
     read: async (...call) => observe(await store.engine.read(...call)),
-    readLarge: async (...call) => observe(await store.engine.readLarge(...call)),
   }
   const app = await buildApp({
     store: createStore(engine, join(options.dataDir, 'repositories')),

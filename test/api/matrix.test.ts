@@ -7,7 +7,7 @@ import { databases, type TestDatabase } from '../helpers/databases.ts'
 import { startServer } from '../helpers/server.ts'
 
 /**
- * Steps 3 to 6 of "Order of checks" in src/README.md as a table: the status per caller for a public, a private and a missing
+ * Steps 3 to 6 of "Order of checks" in openapi.yaml as a table: the status per caller for a public, a private and a missing
  * repository.
  */
 const EXPECTED = {

@@ -1,55 +1,18 @@
 import t, { type Test } from 'tap'
-import { INTERVAL } from '../../src/api/waiters.ts'
-import type { AppOptions } from '../../src/app.ts'
-import { stopServing } from '../../src/ops/stop.ts'
-import { databases, postgres, type TestDatabase } from '../helpers/databases.ts'
-import { startInstance } from '../helpers/instance.ts'
+import { databases, type TestDatabase } from '../helpers/databases.ts'
 import { startServer } from '../helpers/server.ts'
-import { openTcpProxy } from '../helpers/tcp-proxy.ts'
-import { until } from '../helpers/until.ts'
 
-const METRICS_TOKEN = 'metrics-of-this-test'
 const REPO = 'acme/rocket'
 
-async function setUp(
-  t: Test,
-  database: TestDatabase,
-  options: Partial<AppOptions> & { private?: boolean } = {},
-) {
-  const { private: isPrivate = false, ...appOptions } = options
-  const server = await startServer(t, { database, metricsToken: METRICS_TOKEN, ...appOptions })
-  const { commits } = await server.createRepository(REPO, { commits: 2, private: isPrivate })
-  const [sha = '', other = ''] = commits
+async function setUp(t: Test, database: TestDatabase) {
+  const server = await startServer(t, { database })
+  const { commits } = await server.createRepository(REPO)
+  const [sha = ''] = commits
   const token = await server.createToken('acme')
-  const report = (context: string, state: string, id = sha) =>
-    server.report(REPO, id, { context, state }, token)
-
+  const report = (context: string, state: string) => server.report(REPO, sha, { context, state }, token)
   const ask = (query = '', headers: Record<string, string> = {}, id = sha) =>
-    server.call('GET', `/api/v1/repos/${REPO}/commits/${id}/verdict${query}`, {
-      headers,
-      ...(isPrivate && { token }),
-    })
-
-  const waiting = async () => {
-    const page = await fetch(`${server.url}/metrics`, {
-      headers: { authorization: `Bearer ${METRICS_TOKEN}` },
-    })
-    return Number(/^commit_status_waiting_requests (\d+)$/m.exec(await page.text())?.[1])
-  }
-  /** Returns when so many requests wait. */
-  const untilWaiting = async (count: number) => {
-    // A waiting request says nothing until its answer; the server's own count does.
-    await until(async () => (await waiting()) === count)
-  }
-  /** Sends a request that waits, and returns its answer, once it does. */
-  const hold = async (query = '', id = sha) => {
-    const before = await waiting()
-    const etag = (await ask(query, {}, id)).headers.get('etag') ?? ''
-    const answer = ask(`${query}${query ? '&' : '?'}wait=25`, { 'if-none-match': etag }, id)
-    await untilWaiting(before + 1)
-    return { answer, etag }
-  }
-  return { server, sha, other, token, report, ask, hold, waiting, untilWaiting }
+    server.call('GET', `/api/v1/repos/${REPO}/commits/${id}/verdict${query}`, { headers })
+  return { server, sha, token, report, ask }
 }
 
 for (const database of databases) {
@@ -105,8 +68,7 @@ for (const database of databases) {
     await require('main', 'lint', 'ci/*')
     await report('ci/build', 'success')
     t.equal((await ask('?branch=docs')).json.verdict, 'success', 'no rule matches it')
-    const held = await ask('?branch=main&require=ci/build')
-    t.same(held.json, {
+    t.same((await ask('?branch=main&require=ci/build')).json, {
       verdict: 'pending',
       state: 'success',
       required: [
@@ -118,9 +80,9 @@ for (const database of databases) {
     await report('lint', 'success')
     const passed = await ask('?branch=main')
     t.equal(passed.json.verdict, 'success')
-    const waiting = ask('?branch=main&wait=1', { 'if-none-match': passed.headers.get('etag') ?? '' })
     await require('ma*', 'docs')
-    t.equal((await waiting).json.verdict, 'pending', 'a new rule counts at the end of the wait at the latest')
+    const held = await ask('?branch=main', { 'if-none-match': passed.headers.get('etag') ?? '' })
+    t.match(held, { status: 200, json: { verdict: 'pending' } }, 'a new rule changes the answer')
   })
 
   test('a broken parameter is named', async (t) => {
@@ -140,176 +102,59 @@ for (const database of databases) {
         /^require.1 is 256 characters long; at most 255 are allowed$/,
       ],
       ['?require=a%00', /^require.0 must not contain U\+0000 or a lone surrogate/],
-      ['?require=%ff', /^require cannot be decoded/],
       [`?${'require=a&'.repeat(51)}`, /^require must NOT have more than 50 items/],
     ] as const) {
       const { status, json } = await ask(query)
       t.equal(status, 422, query)
       t.match(json.error, error)
     }
-  })
-
-  test('an answer is held only where there is something to wait for', async (t) => {
-    const { ask, report, hold, untilWaiting } = await setUp(t, database)
-    const etag = (await ask()).headers.get('etag') ?? ''
-    const first = await Promise.race([ask('?wait=25'), untilWaiting(1)])
-    t.equal(first?.status, 200, 'without If-None-Match')
-    t.equal((await ask('', { 'if-none-match': etag })).status, 304, 'without wait')
-    t.equal((await ask('?wait=0', { 'if-none-match': etag })).status, 304)
-    t.equal((await ask('?wait=25', { 'if-none-match': 'W/"other"' })).status, 200, 'with an older ETag')
-    const start = performance.now()
-    const over = await ask('?wait=1', { 'if-none-match': `"other", ${etag}` })
-    t.equal(over.status, 304, 'until the time is over')
-    t.ok(performance.now() - start > 900)
-    t.equal(over.headers.get('etag'), etag)
-    const any = ask('?wait=25', { 'if-none-match': '*' })
-    await untilWaiting(1)
-    await report('any', 'success')
-    await untilWaiting(0)
-    const changed = await any
-    t.equal(changed.status, 304, 'ends with the first change also where no answer would be sent')
-    t.not(changed.headers.get('etag'), etag)
-
-    const { answer } = await hold('?require=ci/*')
-    await report('docs', 'pending')
-    t.equal((await answer).json.state, 'pending', 'a report that changes the answer, not the verdict')
-    const again = await hold('?require=ci/*')
-    await report('docs', 'pending')
-    await report('more', 'pending')
-    await report('ci/build', 'success')
-    t.same((await again.answer).json.verdict, 'success', 'not by reports that change nothing')
-  })
-
-  test('a report wakes the requests that wait for it', async (t) => {
-    const { server, report, hold, token, sha, other, waiting, untilWaiting } = await setUp(t, database)
-    const instance = await startInstance(t, server.options)
-    await report('ci', 'pending')
-    await report('ci', 'pending', other)
-    const elsewhere = await hold('?require=ci', other)
-    const here = [await hold('?require=ci'), await hold(), await hold('?require=none&require=c*')]
-    const start = performance.now()
-    await report('ci', 'failure')
-    for (const { answer, etag } of here) {
-      const { status, json, headers } = await answer
-      t.match({ status, json }, { status: 200, json: { verdict: 'failure' } })
-      t.not(headers.get('etag'), etag)
+    for (const name of ['requires', 'Require', 'require[]', 'x', '__proto__', '']) {
+      const { status, json } = await ask(`?require=a&${name}=lint`)
+      t.equal(status, 422, name)
+      t.equal(
+        json.error,
+        `"${name}" is an unknown query parameter; this operation takes require, branch and wait`,
+      )
     }
-    t.comment(`answered ${Math.round(performance.now() - start)} ms after a report of the same process`)
-    t.equal(await waiting(), 1, 'requests for other commits go on waiting')
-
-    const looks: number[] = []
-    const { snapshots } = server.store.statuses
-    server.store.statuses.snapshots = (commits) => {
-      looks.push(performance.now())
-      return snapshots(commits)
-    }
-    await instance.report(REPO, other, { context: 'ci', state: 'success' }, token)
-    const stored = performance.now()
-    await untilWaiting(0)
-    t.equal((await elsewhere.answer).json.verdict, 'success', 'after a report of another process')
-    t.ok(looks.length > 0)
-    t.ok(looks.filter((time) => time > stored).length <= 1, 'by the first look after it')
-    t.ok(INTERVAL <= 1_000, 'and there is one every second')
-
-    // Both in one second, so that updated_at stays the same.
-    const { answer: changed } = await hold()
-    await report('ci', 'failure')
-    await instance.report(REPO, sha, { context: 'ci', state: 'success' }, token)
-    t.equal((await changed).json.verdict, 'success')
   })
 
-  test('access is checked again before each answer', async (t) => {
-    const { server, hold, sha } = await setUp(t, database, { private: true })
-    const revoked = await hold()
-    const [row] = await server.store.tokens.list((await server.store.users.find('acme'))?.id ?? 0)
-    const second = await server.createToken('acme')
-    await server.store.tokens.revoke(row?.id ?? '')
-    await server.report(REPO, sha, { state: 'success' }, second)
-    t.equal((await revoked.answer).status, 401, 'a revoked token')
-  })
-
-  test('a repository that is deleted meanwhile', async (t) => {
-    const { server, report, hold } = await setUp(t, database)
-    await report('ci', 'pending')
-    const { answer } = await hold()
-    await server.store.repositories.delete('acme', 'rocket')
-    t.equal((await answer).status, 401, 'is missing, as for a new request')
-  })
-
-  test('beyond the limits answers come at once', async (t) => {
-    const { report, ask, hold, untilWaiting } = await setUp(t, database, {
-      waits: {
-        requests: { total: 9, perClient: 2 },
-        contexts: { total: 9, perClient: 3 },
-        comparisons: { total: 9, perClient: 5 },
-      },
-    })
-    const etag = (await ask()).headers.get('etag') ?? ''
-    const held = [await hold(), await hold()]
-    const refused = await ask('?wait=25', { 'if-none-match': etag })
-    t.equal(refused.status, 304)
-    t.equal(refused.headers.get('retry-after'), '5')
-    t.equal(
-      (await ask('', { 'if-none-match': etag })).headers.get('retry-after'),
-      null,
-      'where it did not ask',
-    )
+  test('a comma is part of a pattern', async (t) => {
+    const { report, ask } = await setUp(t, database)
     await report('a', 'success')
-    for (const { answer } of held) t.equal((await answer).status, 200)
-    await untilWaiting(0)
-
-    const patterns = 'require=1&require=2&require=3&'
-    const compared = (await ask(`?${patterns}`)).headers.get('etag') ?? ''
-    const { answer } = await hold(`?${patterns}`)
-    const third = await ask(`?${patterns}wait=25`, { 'if-none-match': compared })
-    t.equal(third.headers.get('retry-after'), '5', 'comparisons of contexts with patterns')
-    await report('2', 'success')
-    t.equal((await answer).status, 200)
-    await untilWaiting(0)
-
-    for (const context of ['c', 'd']) await report(context, 'success')
-    const large = (await ask()).headers.get('etag') ?? ''
-    t.equal((await ask('?wait=25', { 'if-none-match': large })).headers.get('retry-after'), '5', 'contexts')
+    const { json } = await ask('?require=a,b')
+    t.match(json, { verdict: 'pending', required: [{ pattern: 'a,b', state: null }] })
   })
 
-  test('a client that disconnects is no longer counted', async (t) => {
-    const { server, ask, sha, untilWaiting } = await setUp(t, database)
-    const etag = (await ask()).headers.get('etag') ?? ''
-    const controller = new AbortController()
-    const gone = fetch(`${server.url}/api/v1/repos/${REPO}/commits/${sha}/verdict?wait=25`, {
-      headers: { 'if-none-match': etag },
-      signal: controller.signal,
-    })
-    await untilWaiting(1)
-    controller.abort()
-    await t.rejects(gone)
-    await untilWaiting(0)
-  })
-
-  test('stopping the server answers all', async (t) => {
-    const { server, hold } = await setUp(t, database)
-    const held = [await hold(), await hold('?require=a')]
-    await stopServing(server.app, new AbortController().signal)
-    for (const { answer } of held) {
-      const { status, headers } = await answer
-      t.equal(status, 304)
-      t.equal(headers.get('retry-after'), '5', 'before its time: the client must not ask at once again')
+  test('a query that cannot be decoded is a malformed URL, whatever the caller may see', async (t) => {
+    const { server, sha, token, ask } = await setUp(t, database)
+    for (const query of ['?require=%ff', '?%zz', '?x=%', '?a=%c3&b=%a9', '?require=%ED%A0%80']) {
+      const { status, json } = await ask(query)
+      t.match({ status, json }, { status: 400, json: { error: /^The URL is malformed/ } }, query)
+      for (const [method, path, body] of [
+        ['GET', `/api/v1/repos/${REPO}/commits/${sha}/statuses`],
+        ['GET', `/api/v1/repos/acme/missing/commits/${sha}/statuses`],
+        ['POST', `/api/v1/repos/${REPO}/statuses/${sha}`, { state: 'success' }],
+      ] as const)
+        t.equal((await server.call(method, path + query, { token, body })).status, 400, `${method} ${query}`)
     }
+    for (const query of ['?', '?&&', '?x=1&require[]=lint', '?%c3%a9=%F0%9F%98%80']) {
+      const { status } = await server.call('GET', `/api/v1/repos/${REPO}/commits/${sha}/statuses${query}`)
+      t.equal(status, 200, `an operation without parameters ignores ${query}`)
+    }
+  })
+
+  test('the deprecated `wait` holds no answer', async (t) => {
+    const { ask, report } = await setUp(t, database)
+    await report('ci/build', 'pending')
+    const etag = (await ask('?wait=25')).headers.get('etag') ?? ''
+    const start = performance.now()
+    const answer = await ask('?wait=25', { 'if-none-match': etag })
+    t.equal(answer.status, 304)
+    t.equal(answer.headers.get('etag'), etag)
+    t.equal(answer.headers.get('retry-after'), null)
+    t.ok(performance.now() - start < 5_000)
+    await report('ci/build', 'success')
+    const changed = await ask('?wait=25', { 'if-none-match': etag })
+    t.match(changed, { status: 200, json: { verdict: 'success' } })
   })
 }
-
-t.test('PostgreSQL: requests that wait get 503 while the database is away', async (t) => {
-  const create: TestDatabase['create'] = async (t) => {
-    const options = await postgres.create(t)
-    proxy = await openTcpProxy(t, options.databaseUrl ?? '')
-    return { ...options, databaseUrl: proxy.url }
-  }
-  let proxy: Awaited<ReturnType<typeof openTcpProxy>> | undefined
-  const { ask, hold } = await setUp(t, { name: 'PostgreSQL', create })
-  const { answer } = await hold()
-  proxy?.freeze()
-  const { status, headers } = await answer
-  t.equal(status, 503)
-  t.ok(headers.has('retry-after'))
-  t.equal((await ask()).status, 200, 'afterwards')
-})

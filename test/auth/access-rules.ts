@@ -1,5 +1,5 @@
 /**
- * The access rules in compact form: "Order of checks" in src/README.md for the API and git, and the same for pages, where
+ * The access rules in compact form: "Order of checks" in openapi.yaml for the API and git, and the same for pages, where
  * an anonymous visitor is asked to sign in. The way a credential is presented decides whether an interface recognizes it.
  */
 export const CALLERS = [
@@ -32,7 +32,7 @@ export type Expectation = (caller: Caller, way: Way, repository: Repository) => 
 /** The limited token that may write there. */
 const LIMITED_IN = { api: 'without push', git: 'without context' } as const
 
-/** Applies steps 3 to 6 of "Order of checks" in src/README.md. @param success status when access is granted */
+/** Applies steps 3 to 6 of "Order of checks" in openapi.yaml. @param success status when access is granted */
 export function contractRules(target: 'api' | 'git', access: 'read' | 'write', success: number): Expectation {
   return (presented, way, repository) => {
     const caller = recognizedAs(target, presented, way)

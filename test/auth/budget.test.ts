@@ -6,7 +6,7 @@ import { buildApp } from '../../src/app.ts'
 import { parseCidr } from '../../src/auth/address.ts'
 import { createToken } from '../../src/auth/token.ts'
 import { createProgram } from '../../src/cli/program.ts'
-import { openCommitLookup } from '../../src/git/commit-lookup.ts'
+import { CommitLookup } from '../../src/git/commit-lookup.ts'
 import { openSpool } from '../../src/git-http/spool.ts'
 import { openEngine, openStore } from '../../src/store/store.ts'
 import { databases, type TestDatabase } from '../helpers/databases.ts'
@@ -43,7 +43,7 @@ async function fail(ask: (headers: CallOptions['headers']) => Promise<number>, t
 /** Starts a second server on the database of the first. */
 async function startAnother(t: Test, { options }: TestServer): Promise<string> {
   const store = await openStore(options)
-  const lookup = openCommitLookup()
+  const lookup = new CommitLookup()
   const app = await buildApp({ store, lookup, spool: await openSpool(options.dataDir, 0), budget })
   t.teardown(async () => {
     await app.close()

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { Pool, types } from 'pg'
 import { toCommitStatuses } from '../../src/api/handlers.ts'
 import { buildApp } from '../../src/app.ts'
-import { openCommitLookup } from '../../src/git/commit-lookup.ts'
+import { CommitLookup } from '../../src/git/commit-lookup.ts'
 import { openSpool } from '../../src/git-http/spool.ts'
 import { newId } from '../../src/store/ids.ts'
 import type { Prepared } from '../../src/store/prepared.ts'
@@ -72,14 +72,10 @@ async function record(): Promise<{ read: Call[]; report: Call[] }> {
         note(query, params)
         return engine.write(query, params, ...rest)
       },
-      writeLimited(write, params, group) {
-        note(write.replace, params)
-        return engine.writeLimited(write, params, group)
-      },
     },
     join(sample.dataDir, 'repositories'),
   )
-  const lookup = openCommitLookup()
+  const lookup = new CommitLookup()
   const app = await buildApp({ store, lookup, spool: await openSpool(sample.dataDir, 0) })
   const of = async (method: 'GET' | 'POST', url: string, payload?: Body) => {
     recorded = []

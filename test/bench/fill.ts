@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import Sqlite from 'better-sqlite3'
 import { Client } from 'pg'
-import { v7 as uuidv7 } from 'uuid'
+import { newId } from '../../src/store/ids.ts'
 import type { StoreOptions } from '../../src/store/store.ts'
 
 /** Statuses per commit. */
@@ -44,7 +44,7 @@ function fillSqlite(file: string, repositoryId: number, commits: string[]): numb
   try {
     // No other process has the database open, and it is discarded after a crash. The server sets all of these again.
     for (const setting of ['journal_mode', 'synchronous', 'foreign_keys']) db.pragma(`${setting} = off`)
-    db.function('new_id', () => uuidv7())
+    db.function('new_id', newId)
     db.exec(`create temp table bench_commits (sha text primary key) without rowid;
       create temp table bench_contexts (n integer primary key)`)
     db.transaction(() => {

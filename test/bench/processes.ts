@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 
 /** A server in its own process. */
@@ -14,14 +14,24 @@ export interface ServerProcess {
   stop(): Promise<void>
 }
 
+const root = resolve(import.meta.dirname, '../..')
 /** /proc counts processor time in hundredths of a second, and memory in pages. */
 const TICK = 10_000
 const PAGE = 4096
 
-/** Starts a server that prints `Listening on URL`. @param args of node */
-export async function startProcess(args: string[], env: NodeJS.ProcessEnv = {}): Promise<ServerProcess> {
-  const child = spawn(process.execPath, args, {
-    cwd: resolve(import.meta.dirname, '../..'),
+/**
+ * Starts a server that prints `Listening on URL`.
+ *
+ * @param args of node
+ * @param folder of a copy of this project, whose node runs the server
+ */
+export async function startProcess(
+  args: string[],
+  env: NodeJS.ProcessEnv = {},
+  folder = root,
+): Promise<ServerProcess> {
+  const child = spawn(join(folder, 'node_modules/.bin/node'), args, {
+    cwd: folder,
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'inherit'],
   })

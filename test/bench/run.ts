@@ -2,10 +2,13 @@ import { writeFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'
 import { startPostgres } from '../helpers/postgres-server.ts'
+import { compareSides, comparisonTable } from './against.ts'
 import { chartOf } from './chart.ts'
 import { measureAll } from './everything.ts'
 import { loadGenerator } from './load-generator.ts'
 import { benchOptions } from './options.ts'
+import { countPaths, pathTable } from './paths.ts'
+import { sideRequests, withSides } from './side.ts'
 import { tableOf } from './table.ts'
 
 /**
@@ -16,33 +19,54 @@ import { tableOf } from './table.ts'
  *
  * --size N statuses stored (10,000; with more, also measures 10,000), --rounds N (3), --seconds N of each measurement (1),
  * --only PATTERN of names, --json instead of a table, --chart FILE
+ *
+ * --against COMMIT compares the processor time of a few requests with that of another commit instead (11 rounds), and
+ * --paths counts the functions that one request of each kind calls, with --against also those of the commit
  */
 const { values } = parseArgs({ options: benchOptions })
-
+const { against } = values
+const machine = `${cpus().length} processors, Node.js ${process.version}, ${loadGenerator}`
+const only = new RegExp(values.only)
+const seconds = Number(values.seconds)
+const roundsOr = (otherwise: number) => Number(values.rounds ?? otherwise)
+const errors: string[] = []
+const onError = (text: string) => errors.push(text)
 // A signal ends the run after the cleanup.
 const stopped = new AbortController()
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stopped.abort())
-const postgres = await startPostgres()
-try {
-  const size = Number(values.size)
-  const [rounds, seconds] = [Number(values.rounds), Number(values.seconds)]
-  const errors: string[] = []
-  const rows = await measureAll({
-    size,
-    rounds,
-    seconds,
-    only: new RegExp(values.only),
-    postgres: postgres.url,
-    onError: (text) => errors.push(text),
-    signal: stopped.signal,
+const { signal } = stopped
+for (const name of ['SIGINT', 'SIGTERM'] as const) process.on(name, () => stopped.abort())
+
+if (values.paths || against !== undefined) await measureSides()
+else await measureBaselines()
+for (const error of errors) process.stderr.write(`${error}\n`)
+if (errors.length > 0) process.exitCode = 1
+
+async function measureSides(): Promise<void> {
+  const requests = sideRequests.filter(({ name }) => only.test(name))
+  await withSides(against === undefined ? [] : [against], values.paths, async (sides) => {
+    if (values.paths) {
+      const paths = []
+      for (const side of sides) paths.push(...(await countPaths(side, requests)))
+      return print(paths, pathTable(paths))
+    }
+    const rows = await compareSides(sides, requests, { rounds: roundsOr(11), seconds, onError, signal })
+    print(rows, comparisonTable(rows, against ?? ''))
   })
-  const machine = `${cpus().length} processors, Node.js ${process.version}, ${loadGenerator}`
-  const run = { size, rounds, seconds, machine, rows, errors }
-  process.stdout.write(values.json ? `${JSON.stringify(run, null, 2)}\n` : `${machine}\n${tableOf(rows)}`)
-  if (values.chart)
-    writeFileSync(values.chart, chartOf(rows, `${size.toLocaleString('en')} statuses, ${machine}`))
-  for (const error of errors) process.stderr.write(`${error}\n`)
-  if (errors.length > 0) process.exitCode = 1
-} finally {
-  await postgres.stop()
+}
+
+async function measureBaselines(): Promise<void> {
+  const postgres = await startPostgres()
+  try {
+    const [size, rounds] = [Number(values.size), roundsOr(3)]
+    const rows = await measureAll({ size, rounds, seconds, only, postgres: postgres.url, onError, signal })
+    print({ size, rounds, seconds, machine, rows, errors }, tableOf(rows))
+    if (values.chart)
+      writeFileSync(values.chart, chartOf(rows, `${size.toLocaleString('en')} statuses, ${machine}`))
+  } finally {
+    await postgres.stop()
+  }
+}
+
+function print(result: object, table: string): void {
+  process.stdout.write(values.json ? `${JSON.stringify(result, null, 2)}\n` : `${machine}\n${table}`)
 }

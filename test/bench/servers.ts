@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { readFileSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import type { StoreOptions } from '../../src/store/store.ts'
 import { databaseUrl, execute } from '../helpers/databases.ts'
 import type { PreparedAnswer } from './baseline-http.ts'
 import { createFixture, type Fixture } from './fixture.ts'
@@ -9,9 +10,23 @@ import { report } from './requests.ts'
 
 const root = resolve(import.meta.dirname, '../..')
 
-const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
-/** Arguments of node in `npm start`, after `exec node`. */
-const [, , ...startArgs]: string[] = manifest.scripts.start.split(' ')
+/** Returns the arguments of node in `npm start` of a copy of this project: what follows `exec node`. */
+export function startArgs(folder = root): string[] {
+  const { scripts } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
+  return scripts.start.split(' ').slice(2)
+}
+
+/** Returns the environment of our server. */
+export function serverSettings({ dataDir, databaseUrl }: StoreOptions): NodeJS.ProcessEnv {
+  return {
+    DATA_DIR: dataDir,
+    DATABASE_URL: databaseUrl ?? '',
+    PORT: '0',
+    LOG_LEVEL: 'error',
+    // Some requests set X-Forwarded-For.
+    TRUSTED_PROXIES: '127.0.0.1',
+  }
+}
 
 /** Our server on a database. */
 export interface Served {
@@ -23,15 +38,7 @@ export interface Served {
 
 /** Returns the arguments of node and the environment that start our server on a fixture. */
 export function ourCommand({ options }: Fixture): { args: string[]; env: NodeJS.ProcessEnv } {
-  const env = {
-    DATA_DIR: options.dataDir,
-    DATABASE_URL: options.databaseUrl ?? '',
-    PORT: '0',
-    LOG_LEVEL: 'error',
-    // Some requests set X-Forwarded-For.
-    TRUSTED_PROXIES: '127.0.0.1',
-  }
-  return { args: startArgs, env }
+  return { args: startArgs(), env: serverSettings(options) }
 }
 
 /** Creates a fixture and serves it. @param postgres URL of a PostgreSQL server; SQLite by default */

@@ -14,10 +14,6 @@ const HEAD = [
   'reached',
   'against',
 ]
-/** Columns that are aligned left. */
-const LEFT = [0, HEAD.indexOf('against')]
-
-/** Returns a text table with a header line. */
 export function tableOf(rows: Row[]): string {
   const cells = rows.map((row) => [
     row.name,
@@ -33,12 +29,18 @@ export function tableOf(rows: Row[]): string {
     isReached(row),
     row.against ?? '',
   ])
-  const all = [HEAD, ...cells]
-  const widths = HEAD.map((_, column) => Math.max(...all.map((line) => line[column]?.length ?? 0)))
+  return textTable(HEAD, cells)
+}
+
+/** Returns a table with a line for the head. The first column, and one with the head `against`, is aligned left. */
+export function textTable(head: string[], cells: string[][]): string {
+  const left = [0, head.indexOf('against')]
+  const all = [head, ...cells]
+  const widths = head.map((_, column) => Math.max(...all.map((line) => line[column]?.length ?? 0)))
   const line = (texts: string[]) =>
     texts.map((text, column) => {
       const width = widths[column] ?? 0
-      return LEFT.includes(column) ? text.padEnd(width) : text.padStart(width)
+      return left.includes(column) ? text.padEnd(width) : text.padStart(width)
     })
   return all.map((texts) => `${line(texts).join('  ').trimEnd()}\n`).join('')
 }

@@ -357,7 +357,7 @@ t.test('usage', async (t) => {
   const wrong = await runCli(['user', 'list'], { PORT: 'x' })
   t.match(
     wrong,
-    { code: 1, stdout: '', stderr: /^error: PORT must be a whole number; got "x"\n$/ },
+    { code: 1, stdout: '', stderr: /^error: PORT: "x" is not a whole number from 0 to 65535\n$/ },
     'a wrong variable is named',
   )
 })

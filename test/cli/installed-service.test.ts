@@ -13,7 +13,7 @@ import {
 import { join } from 'node:path'
 import Sqlite from 'better-sqlite3'
 import t from 'tap'
-import { checkAccount } from '../../src/ops/account.ts'
+import { checkAccount } from '../../src/ops/data-directory.ts'
 import { openStore } from '../../src/store/store.ts'
 import { runCli } from '../helpers/cli.ts'
 import { createPostgresDatabase, temporaryFolder } from '../helpers/databases.ts'
@@ -45,12 +45,9 @@ t.test('commands create no database, except those that begin a service', async (
     t.equal(code, 1, command.join(' '))
     t.match(stderr, /^error: there is no database at .*\/none\/commit-status\.db\. Set DATA_DIR .*\n$/)
   }
-  const target = await createPostgresDatabase(t)
-  const copy = await runCli(['copy'], { ...nowhere, COPY_TO_DATABASE_URL: target })
-  t.match(copy, { code: 1, stderr: /^error: there is no database at / })
   t.notOk(existsSync(nowhere.DATA_DIR), 'no folder either')
 
-  const empty = { DATA_DIR: folder, DATABASE_URL: target }
+  const empty = { DATA_DIR: folder, DATABASE_URL: await createPostgresDatabase(t) }
   const list = await runCli(['user', 'list'], empty)
   t.match(list, {
     code: 1,
@@ -149,13 +146,12 @@ t.test(
     const unknown =
       /newer\/commit-status\.db: the database was migrated by a newer version \(unknown: 998-late, 999-later\)\. Install /
     const other = /foreign\/commit-status\.db: the database belongs to another program: it contains books\. /
-    const target = await createPostgresDatabase(t)
     for (const [DATA_DIR, message] of [
       [newer, unknown],
       [foreign, other],
     ] as const) {
-      for (const command of [...WITHOUT_CREATING, ['user', 'create', 'bob'], ['migrate'], ['copy']]) {
-        const { code, stdout, stderr } = await runCli(command, { DATA_DIR, COPY_TO_DATABASE_URL: target })
+      for (const command of [...WITHOUT_CREATING, ['user', 'create', 'bob'], ['migrate']]) {
+        const { code, stdout, stderr } = await runCli(command, { DATA_DIR })
         t.same([code, stdout], [1, ''], command.join(' '))
         t.match(stderr, message)
       }

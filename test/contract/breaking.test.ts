@@ -256,6 +256,11 @@ t.test('finds nothing in compatible changes', async (t) => {
   })
   list(document.servers).push({ url: 'https://status.example.org' })
   t.strictSame(breakingChanges(contract, await readContract(document)), [])
+
+  const former = structuredClone(unresolved)
+  const success = at(at(operation(former, 'listStatuses'), 'responses'), '200')
+  set(at(success, 'headers'), 'X-Cache', { required: false, schema: { type: 'string' } })
+  t.strictSame(breakingChanges(await readContract(former), contract), [], 'an optional header is removed')
 })
 
 t.test('equivalent rules on text allow the same values', async (t) => {

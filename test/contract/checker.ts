@@ -26,7 +26,7 @@ export interface Checker {
 }
 
 /** Status codes outside all operations, for example for malformed or slow requests (info.description). */
-export const OUTSIDE = [400, 404, 405, 408, 414, 417, 431] as const
+export const OUTSIDE = [400, 404, 405, 408, 417, 431] as const
 
 /** Creates an Ajv with this contract's keywords and formats, implemented from the contract's text alone. */
 export function contractAjv(): Ajv2020 {

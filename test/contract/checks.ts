@@ -3,7 +3,7 @@ import { answers, unavailability } from './answers.ts'
 import { history } from './history.ts'
 import { privacy } from './privacy.ts'
 import { queries } from './queries.ts'
-import { parameters, refusals } from './refusals.ts'
+import { commitIds, parameters, refusals } from './refusals.ts'
 import { acceptance, allOfUnicode } from './reports.ts'
 import type { Check } from './run.ts'
 import { verdicts } from './verdicts.ts'
@@ -15,6 +15,7 @@ export const checks: readonly Check[] = [
   acceptance,
   refusals,
   parameters,
+  commitIds,
   queries,
   verdicts,
   history,

@@ -9,10 +9,13 @@ import { type Check, expectStatus, holds } from './run.ts'
 import type { Operation, Parameter } from './spec.ts'
 import { bound, valid } from './values.ts'
 
-/** Longest query in characters: longer URLs may be answered 414 or 431 (info.description). */
+/** Longest query in characters: longer URLs may be answered 431 (info.description). */
 const LONGEST = 12_000
 
-/** Valid query parameters are accepted, each broken rule is rejected by name, and unknown parameters are ignored. */
+/**
+ * Valid query parameters are accepted; each broken rule and each unknown parameter is rejected by name. An operation without
+ * query parameters ignores the query.
+ */
 export const queries: Check = {
   name: 'query parameters are validated and rejected by name',
   async run(run) {
@@ -28,8 +31,17 @@ export const queries: Check = {
           `${operation.id}, ${JSON.stringify(query)}: ${answer.status} ${answer.body}`,
         )
       }
-      await accepted({ unknown: ['1', '2'], ['__proto__']: 'x', 'sha[]': '' })
-      if (queryOf(operation).length === 0) continue
+      const parameters = queryOf(operation)
+      if (parameters.length === 0) {
+        await accepted({ unknown: ['1', '2'], ['__proto__']: 'x', 'sha[]': '' })
+        continue
+      }
+      const known = parameters.flatMap(({ name }) => [`${name}[]`, `${name}s`, name.toUpperCase()])
+      for (const unknown of ['unknown', '__proto__', ...known]) {
+        const answer = await call({ [unknown]: 'x' })
+        expectStatus(answer, 422, `${operation.id}: ${unknown}`)
+        assertNames(answer.json, unknown)
+      }
       await holds(run, validQueries(operation), accepted)
       for (const { name, field, broken } of brokenQueries(operation)) {
         await holds(run, broken, async (query) => {

@@ -5,8 +5,8 @@ import { entries, isObject, list, object } from './json.ts'
 import { bodies, ILL_FORMED, mutationsOf, wrongValues } from './mutations.ts'
 import { statusesOf } from './reports.ts'
 import { type Check, expectStatus, holds, type Run, reportAndList } from './run.ts'
-import type { Operation } from './spec.ts'
-import { codePoint } from './values.ts'
+import { hasCommit, type Operation } from './spec.ts'
+import { codePoint, rulesOf } from './values.ts'
 
 /** Breaks each rule of each body: 422, a message that names the field, and nothing stored. */
 export const refusals: Check = {
@@ -52,6 +52,35 @@ export const parameters: Check = {
           })
         }
       }
+    }
+  },
+}
+
+/** Sends commit ids of every other length: 422, and the contract says so. Independent of its pattern, which could change. */
+export const commitIds: Check = {
+  name: 'abbreviated and overlong commit ids are rejected',
+  async run(run) {
+    const { open, writer } = run.fixture
+    const digits = cleanCommit(open).repeat(2)
+    const lengths = Array.from({ length: 63 }, (_, index) => index + 1).filter((length) => length !== 40)
+    for (const operation of run.client.contract.operations.filter(hasCommit)) {
+      const sha = operation.parameters.find(({ name }) => name === 'sha')
+      await Promise.all(
+        lengths.map(async (length) => {
+          const id = digits.slice(0, length)
+          assert(
+            !rulesOf(sha?.schema ?? {}).fits(id),
+            `${operation.id}: the contract allows ${length} digits`,
+          )
+          const answer = await run.client.call(operation, {
+            params: pathParams(open, id),
+            token: writer.secret,
+            body: operation.body?.examples[0],
+          })
+          expectStatus(answer, 422, `${operation.id}, a commit id of ${length} digits`)
+          assertNames(answer.json, 'sha')
+        }),
+      )
     }
   },
 }
@@ -127,7 +156,8 @@ async function storesNothing(run: Run, work: (sha: string) => Promise<void>): Pr
 export function assertNames(json: unknown, field: string): void {
   const { error } = object(json, 'an error')
   assert(typeof error === 'string')
-  assert(new RegExp(`(^|\\W)${field}(\\W|$)`).test(error), `"${error}" does not name ${field}`)
+  const name = field.replace(/[[\]]/g, '\\$&')
+  assert(new RegExp(`(^|\\W)${name}(\\W|$)`).test(error), `"${error}" does not name ${field}`)
 }
 
 /** Tells whether one segment of a path can hold the value: not empty and without lone surrogates. */

@@ -1,26 +1,26 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { appendFileSync, existsSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { parseEnv } from 'node:util'
 import { Client } from 'pg'
 import tap, { type Test } from 'tap'
 import { parse } from 'yaml'
-import { operations } from '../../generated/operations.ts'
+import { defaultTimes } from '../../clients/typescript/src/client.ts'
 import { schemas } from '../../generated/schemas.ts'
-import { DEFAULT_WAIT_LIMITS } from '../../src/api/waiters.ts'
 import { COMMON_PASSWORDS, MIN_NAME_LENGTH, MIN_PASSWORD_LENGTH } from '../../src/auth/password-rules.ts'
 import { describeVariables, readConfig } from '../../src/config.ts'
 import { OLDEST_GIT } from '../../src/git/git-version.ts'
 import { MAX_STARTS } from '../../src/git/log.ts'
-import { SHORT_ID } from '../../src/git/revision.ts'
 import { MAX_REFS } from '../../src/git-http/push-rules.ts'
 import { DEFAULT_GIT_LIMITS } from '../../src/git-http/serve.ts'
 import { QUIET } from '../../src/hooks/error-log.ts'
 import { GRACE_PERIOD } from '../../src/ops/stop.ts'
 import { MAX_PATTERNS } from '../../src/store/patterns.ts'
 import { BUSY_TIMEOUT } from '../../src/store/sqlite/driver-errors.ts'
+import { SHORT_ID } from '../../src/util/commit-id.ts'
 import { entries, isObject, type Json, object, text } from '../contract/json.ts'
 import { createPostgresDatabase } from '../helpers/databases.ts'
+import { createCommits, git } from '../helpers/git.ts'
 import { startServer } from '../helpers/server.ts'
 import { unknownNames } from './commands.ts'
 import { codeBlocks, createMachine, type Machine, readDocument } from './machine.ts'
@@ -173,16 +173,14 @@ test('every command, option, script and file in the code of a document exists', 
 })
 
 test('numbers in prose are those of the program', async (t) => {
-  const git = `${OLDEST_GIT.major}.${OLDEST_GIT.minor}`
+  const oldestGit = `${OLDEST_GIT.major}.${OLDEST_GIT.minor}`
   // No behavior of the server shows it: git reads `safe.directory` from the environment since that version.
   const [, gitOfOthers] =
     /git before ([\d.]+) does not read/.exec(readDocument('src/git/environment.ts')) ?? []
   const { pace, answerMemory } = DEFAULT_GIT_LIMITS
-  const { requests, contexts, comparisons } = DEFAULT_WAIT_LIMITS
-  const wait = operations.getVerdict.query.properties.wait.maximum
   const rows: [document: string, sentence: RegExp, value: string | number | undefined][] = [
-    ['README.md', /git ([\d.]+) or later/, git],
-    [GUIDE, /git ([\d.]+) or later/, git],
+    ['README.md', /git ([\d.]+) or later/, oldestGit],
+    [GUIDE, /git ([\d.]+) or later/, oldestGit],
     ['README.md', /\(([\d.]+) to serve repositories of other accounts\)/, gitOfOthers],
     ['README.md', /(\S+) or more digits/, SHORT_ID],
     ['README.md', /nothing was reported for ([^;]+); `STALLED_AFTER`/, IN_WORDS[defaultOf('STALLED_AFTER')]],
@@ -198,15 +196,8 @@ test('numbers in prose are those of the program', async (t) => {
     [GUIDE, /KB arrive in (\S+) seconds/, pace.window / 1000],
     [GUIDE, /kept in memory, up to (\S+) MiB/, answerMemory.each / 1024 ** 2],
     [GUIDE, /at most one log line every (\w+) seconds/, IN_WORDS[`${QUIET / 1000}`]],
-    [GUIDE, /At most (\S+) requests of a process/, requests.total.toLocaleString('en')],
-    [GUIDE, /for commits with at most (\S+) and \S+ contexts/, contexts.total.toLocaleString('en')],
-    [GUIDE, /for commits with at most \S+ and (\S+) contexts/, contexts.perClient.toLocaleString('en')],
-    [GUIDE, /more than\s+(\S+) contexts, which/, contexts.perClient.toLocaleString('en')],
-    [GUIDE, /take at most (\S+) and \S+ comparisons/, comparisons.total.toLocaleString('en')],
-    [GUIDE, /take at most \S+ and (\S+) comparisons/, comparisons.perClient.toLocaleString('en')],
-    [GUIDE, /of a process and (\S+) of an address wait/, requests.perClient],
     [GUIDE, /has at most (\S+) refs/, MAX_REFS.toLocaleString('en')],
-    [GUIDE, /may wait for a change for up to (\S+) seconds/, wait],
+    ['clients/typescript/README.md', /retried for at most (\S+) seconds/, defaultTimes.totalTimeout / 1000],
     ['src/README.md', /1 to 3 ms instead, for at most (\S+) s\./, BUSY_TIMEOUT / 1000],
     ['src/README.md', /At most (\S+) parallel lines/, MAX_STARTS],
   ]
@@ -223,7 +214,6 @@ test("operator's guide: variables and commands are those of the programs", async
 
   const known = [
     ...describeVariables().map(({ name }) => name),
-    'COPY_TO_DATABASE_URL',
     'NODE_ENV',
     'BASE_URL',
     // Not variables of the environment.
@@ -242,9 +232,16 @@ test("operator's guide: variables and commands are those of the programs", async
 
 test("operator's guide: every block of code runs, or is valid", async (t) => {
   const machine = await createMachine(t)
+  const databaseUrl = await createPostgresDatabase(t)
   const guide = readDocument(GUIDE)
+  const listTokens = () => machine.sh('admin token list alice')
+  let tokens = ''
   const checks: Record<string, (code: string) => unknown> = {
-    sh: (code) => runAsOperator(machine, code, () => createPostgresDatabase(t)),
+    async sh(code) {
+      await runAsOperator(machine, code.replace(/(?<='DATABASE_URL=)[^']+/, databaseUrl))
+      if (code.includes('admin token create')) tokens = await listTokens()
+      if (code.includes('admin restore')) t.equal(await listTokens(), tokens, 'what was restored')
+    },
     env(code) {
       const values = parseEnv(code)
       t.same(
@@ -301,7 +298,7 @@ test("operator's guide: every block of code runs, or is valid", async (t) => {
 
   function checkUnit({ folder }: Machine, unit: string): void {
     const file = join(folder, 'commit-status.service')
-    writeFileSync(file, unit.replace('ExecStart=', `ExecStart=${folder}/bin/`))
+    writeFileSync(file, unit)
     for (const args of [['verify'], ['security', '--offline=true', '--threshold=30', '--no-pager']]) {
       const { error, status, stdout, stderr } = spawnSync('systemd-analyze', [...args, file], {
         encoding: 'utf8',
@@ -313,18 +310,68 @@ test("operator's guide: every block of code runs, or is valid", async (t) => {
   }
 })
 
-/** Runs a block of the guide, after what it presupposes has happened. */
-async function runAsOperator(
-  machine: Machine,
-  code: string,
-  createDatabase: () => Promise<string>,
-): Promise<void> {
-  if (code.includes('admin copy')) {
-    appendFileSync(
-      join(machine.folder, 'commit-status.env'),
-      `COPY_TO_DATABASE_URL=${await createDatabase()}\n`,
-    )
+test("operator's guide: a mirror has all refs of its repository, and so has what is restored from it", async (t) => {
+  const machine = await createMachine(t)
+  const blocks = codeBlocks(machine.localize(readDocument(GUIDE))).map(({ code }) => code)
+  const lineOf = (pattern: RegExp) => pattern.exec(blocks.join(''))?.[0] ?? ''
+  const script = blocks.find((code) => code.includes('commit-status-mirror <<')) ?? ''
+  const mirror = lineOf(/^sudo .*commit-status-mirror .*$/m)
+  const restore = lineOf(/^sudo .*cp --archive .*$/m)
+  const repositories = (folder: string) => join(machine.folder, folder, 'repositories')
+  const source = repositories('data')
+  const create = (name: string, format: string) => {
+    const path = join(source, name)
+    git('/', 'init', '--quiet', '--bare', '--initial-branch=main', `--object-format=${format}`, path)
+    for (const branch of ['main', 'moved', 'packed', 'deleted', 'folder']) createCommits(path, 2, branch)
+    git(path, 'tag', '--annotate', '--message=first', 'v1', 'main')
   }
+  const refsOf = (folder: string) =>
+    readdirSync(folder).map((name) => {
+      const ask = (...args: string[]) => git(join(folder, name), ...args)
+      return [
+        name,
+        ask('rev-parse', '--show-object-format'),
+        ask('symbolic-ref', 'HEAD'),
+        ask('for-each-ref'),
+      ]
+    })
+
+  await machine.sh(script)
+  create('1.git', 'sha1')
+  create('2.git', 'sha256')
+  git('/', 'init', '--quiet', '--bare', '--initial-branch=trunk', join(source, '3.git'))
+  await machine.sh(mirror)
+  t.same(refsOf(repositories('backups')), refsOf(source))
+
+  for (const name of ['1.git', '2.git']) {
+    const path = join(source, name)
+    createCommits(path, 2, 'packed')
+    git(path, 'pack-refs', '--all')
+    createCommits(path, 2, 'moved')
+    for (const branch of ['deleted', 'folder']) git(path, 'branch', '--quiet', '-D', branch)
+    createCommits(path, 1, 'folder/inside')
+    git(path, 'symbolic-ref', 'HEAD', 'refs/heads/moved')
+  }
+  create('4.git', 'sha256')
+  mkdirSync(join(source, 'new-0123.git'))
+  await machine.sh(mirror)
+  rmSync(join(source, 'new-0123.git'), { recursive: true })
+  t.same(refsOf(repositories('backups')), refsOf(source))
+  mkdirSync(join(machine.folder, 'drill'))
+  await machine.sh(restore)
+  t.same(refsOf(repositories('drill')), refsOf(source))
+
+  writeFileSync(join(source, '1.git/HEAD'), '')
+  rmSync(join(source, '2.git'), { recursive: true })
+  createCommits(join(source, '4.git'), 1)
+  await t.rejects(machine.sh(mirror), /1\.git/, 'a damaged repository')
+  t.same(readdirSync(repositories('backups')), ['1.git', '2.git', '3.git', '4.git'], 'keeps what was deleted')
+  const tip = (folder: string) => git(join(repositories(folder), '4.git'), 'rev-parse', 'main')
+  t.equal(tip('backups'), tip('data'), 'the others are mirrored')
+})
+
+/** Runs a block of the guide, after what it presupposes has happened. */
+async function runAsOperator(machine: Machine, code: string): Promise<void> {
   const [, blocked] = /blocked lift (\S+)/.exec(code) ?? []
   if (blocked) {
     const headers = { authorization: 'Bearer wrong', 'x-forwarded-for': blocked }

@@ -1,11 +1,11 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import type { Test } from 'tap'
 import { temporaryFolder } from '../helpers/databases.ts'
+import { freePort } from '../helpers/free-port.ts'
 import { minimalEnvironment } from '../helpers/process.ts'
 
 const root = resolve(import.meta.dirname, '../..')
@@ -85,7 +85,7 @@ export async function createMachine(t: Test): Promise<Machine> {
     ['/var/backups/commit-status', join(folder, 'backups')],
     ['/var/tmp/commit-status-drill', join(folder, 'drill')],
     ['/etc/commit-status.env', join(folder, 'commit-status.env')],
-    ['/usr/local/bin/', ''],
+    ['/usr/local/bin/', join(bin, '/')],
     ['127.0.0.1:3000', `127.0.0.1:${port}`],
   ]
   t.teardown(() => run(join(bin, 'service'), ['stop'], { env }))
@@ -96,8 +96,8 @@ export async function createMachine(t: Test): Promise<Machine> {
     localize: (text) => paths.reduce((result, [from, to]) => result.replaceAll(from, to), text),
     async sh(lines) {
       // A function that one block defines is used in those after it.
-      functions += (lines.match(/^\w+\(\) \{.*\}$/gm) ?? []).join('\n')
-      const script = `set -a\n${functions}\n${lines}`
+      functions += (lines.match(/^\w+\(\) \{.*\}\n/gm) ?? []).join('')
+      const script = `set -a\n${functions}${lines}`
       const shell = spawn('bash', ['-euo', 'pipefail', '-c', script], {
         cwd: folder,
         env,
@@ -123,12 +123,4 @@ export function codeBlocks(text: string): { language: string; code: string }[] {
 
 export function readDocument(path: string): string {
   return readFileSync(join(root, path), 'utf8')
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  return typeof address === 'object' && address ? address.port : 0
 }

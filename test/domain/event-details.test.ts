@@ -17,7 +17,7 @@ t.test('a push is described by its updates, and other details by name', async (t
   const update = { ref: 'refs/heads/main', old: 'a'.repeat(40), new: 'b'.repeat(40) }
   t.equal(
     describeDetails({ ...event, details: { updates: [update], more: 2 } }),
-    'refs/heads/main:aaaaaaaaaa..bbbbbbbbbb more=2',
+    'refs/heads/main:aaaaaaa..bbbbbbb more=2',
   )
   t.equal(
     describeDetails({ ...event, action: 'sessions.ended', details: { sessions: 2, names: ['a'] } }),

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
-import { digestOf, type ReportedContext, verdictOf } from '../../src/domain/verdict.ts'
+import { type ReportedContext, verdictOf } from '../../src/domain/verdict.ts'
 import { createRandom, type Random } from '../helpers/random.ts'
 
 const RUNS = 100_000
@@ -70,17 +70,18 @@ t.test('says how each pattern stands', async (t) => {
 })
 
 t.test('many comparisons do not block the event loop', async (t) => {
-  const names = Array.from({ length: 500 }, (_, index) => `${index}`.padStart(5, '0') + 'a'.repeat(250))
+  const names = Array.from({ length: 1_000 }, (_, index) => `${index}`.padStart(5, '0') + 'a'.repeat(250))
   const patterns = Array.from({ length: 50 }, (_, index) => `${'*a'.repeat(100 + index)}*`)
   let turns = 0
   let ended = false
-  const work = verdictOf(reports(Object.fromEntries(names.map((name) => [name, 'success']))), patterns)
-    .then(digestOf)
-    .finally(() => {
-      ended = true
-    })
+  const work = verdictOf(
+    reports(Object.fromEntries(names.map((name) => [name, 'success']))),
+    patterns,
+  ).finally(() => {
+    ended = true
+  })
   for (; !ended; turns++) await setImmediate()
-  t.match(await work, /^[0-9a-f]{40}$/)
+  t.equal((await work).verdict, 'success')
   t.ok(turns > 5, `${turns} turns of the event loop`)
 })
 

@@ -2,12 +2,12 @@ import { spawn } from 'node:child_process'
 import { chownSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { type CommitLookupOptions, openCommitLookup } from '../../src/git/commit-lookup.ts'
+import { CommitLookup, type CommitLookupOptions } from '../../src/git/commit-lookup.ts'
 import { until } from '../helpers/until.ts'
 import { createSample, git, readersOf, SampleRepository, temporaryFolder } from './sample-repository.ts'
 
 function open(t: Test, options?: CommitLookupOptions) {
-  const lookup = openCommitLookup(options)
+  const lookup = new CommitLookup(options)
   t.teardown(() => lookup.close())
   return lookup
 }

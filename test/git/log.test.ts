@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { createGitQueue } from '../../src/git/git-queue.ts'
+import { createGitQueue, type GitClient } from '../../src/git/cached-reads.ts'
 import { CommitLog } from '../../src/git/log.ts'
 import { createBareRepository, RepositoryUnavailable } from '../../src/git/repository.ts'
 import { GitTimeout } from '../../src/git/run-git.ts'
@@ -11,7 +11,7 @@ import { createCommits, git, importCommits, replaceGit } from '../helpers/git.ts
 import { until } from '../helpers/until.ts'
 import { isRunning } from './sample-repository.ts'
 
-const CLIENT = '192.0.2.1'
+const CLIENT = { address: '192.0.2.1' }
 
 async function createRepository(t: Test): Promise<string> {
   const path = join(temporaryFolder(t), 'r.git')
@@ -99,7 +99,7 @@ t.test('git runs once for concurrent calls, and a few processes at a time', asyn
   const runs = join(folder, 'runs')
   replaceGit(t, folder, `echo x >> ${runs}; exec "$git" "$@"`)
   const log = new CommitLog(createGitQueue())
-  const ask = (client: string) =>
+  const ask = (client: GitClient) =>
     Promise.all(
       Array.from({ length: 50 }, () =>
         log.newest({ path, managed: true }, client).then(({ length }) => length),
@@ -109,7 +109,7 @@ t.test('git runs once for concurrent calls, and a few processes at a time', asyn
   const count = () => readFileSync(runs, 'utf8').length / 2
   t.ok(count() <= 2, `${count()} processes for one client at a time`)
   const before = count()
-  await Promise.all([ask(CLIENT), ask('192.0.2.2')])
+  await Promise.all([ask(CLIENT), ask({ address: '192.0.2.2' })])
   t.equal(count(), before, 'no process for a cached list')
   await log.newest({ path: other, managed: true }, CLIENT)
   t.equal(count(), before + 1)
@@ -233,22 +233,24 @@ t.test('git is killed when the caller aborts or when it takes too long', async (
 
   const log = new CommitLog(createGitQueue(), { timeout: 500 })
   const gone = new AbortController()
-  const asked = log.newest({ path, managed: true }, CLIENT, gone.signal)
+  const asked = log.newest({ path, managed: true }, { ...CLIENT, signal: gone.signal })
   await until(() => started().length === 1)
   gone.abort()
   await t.rejects(asked, { name: 'AbortError' })
   await until(() => !isRunning(started()[0] ?? 0))
-  await t.rejects(log.newest({ path, managed: true }, CLIENT, gone.signal), { name: 'AbortError' })
+  await t.rejects(log.newest({ path, managed: true }, { ...CLIENT, signal: gone.signal }), {
+    name: 'AbortError',
+  })
 
   const answers = await Promise.allSettled(
-    ['a', 'a', 'b', 'c'].map((client) => log.newest({ path, managed: true }, client)),
+    ['a', 'a', 'b', 'c'].map((address) => log.newest({ path, managed: true }, { address })),
   )
   for (const answer of answers) t.ok(answer.status === 'rejected' && answer.reason instanceof GitTimeout)
   const count = started().length
   for (const process of started()) await until(() => !isRunning(process))
-  await t.rejects(log.newest({ path, managed: true }, 'd'), { message: /in time/ })
+  await t.rejects(log.newest({ path, managed: true }, { address: 'd' }), { message: /in time/ })
   t.equal(started().length, count, 'the error is cached')
   rmSync(join(folder, 'slow'))
   commit(path, [''])
-  t.equal((await log.newest({ path, managed: true }, 'd')).length, 1, 'read again after a push')
+  t.equal((await log.newest({ path, managed: true }, { address: 'd' })).length, 1, 'read again after a push')
 })

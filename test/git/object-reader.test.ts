@@ -1,12 +1,12 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { type CommitLookupOptions, openCommitLookup } from '../../src/git/commit-lookup.ts'
+import { CommitLookup, type CommitLookupOptions } from '../../src/git/commit-lookup.ts'
 import { until } from '../helpers/until.ts'
 import { createSample, isRunning, readersOf, replaceGit, temporaryFolder } from './sample-repository.ts'
 
 function open(t: Test, options?: CommitLookupOptions) {
-  const lookup = openCommitLookup(options)
+  const lookup = new CommitLookup(options)
   t.teardown(() => lookup.close())
   return lookup
 }
@@ -132,7 +132,7 @@ t.test('a hanging git is killed, and the repository is unavailable until git ans
 
 t.test('a process that does not end is killed', async (t) => {
   const sample = await createSample(t)
-  const lookup = openCommitLookup({ timeout: 100 })
+  const lookup = new CommitLookup({ timeout: 100 })
   await lookup.has(sample, sample.commit())
   const [pid = 0] = readersOf(sample.path)
   process.kill(pid, 'SIGSTOP')

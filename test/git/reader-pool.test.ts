@@ -2,14 +2,14 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { type CommitLookupOptions, openCommitLookup } from '../../src/git/commit-lookup.ts'
+import { CommitLookup, type CommitLookupOptions } from '../../src/git/commit-lookup.ts'
 import { ReaderPool } from '../../src/git/reader-pool.ts'
 import { minimalEnvironment } from '../helpers/process.ts'
 import { until } from '../helpers/until.ts'
 import { createSample, isRunning, readersOf, type SampleRepository } from './sample-repository.ts'
 
 function open(t: Test, options?: CommitLookupOptions) {
-  const lookup = openCommitLookup(options)
+  const lookup = new CommitLookup(options)
   t.teardown(() => lookup.close())
   return lookup
 }
@@ -82,7 +82,7 @@ t.test('a process that cannot be started takes no slot', async (t) => {
 
 t.test('closing completes pending lookups, ends the processes and refuses new lookups', async (t) => {
   const samples = await createSamples(t, 3)
-  const lookup = openCommitLookup({ maxProcesses: 2 })
+  const lookup = new CommitLookup({ maxProcesses: 2 })
   const asked = samples.map(({ sample, commit }) => lookup.has(sample, commit))
   await Promise.all([lookup.close(), lookup.close()])
   t.same(await Promise.all(asked), [true, true, true])
@@ -91,7 +91,7 @@ t.test('closing completes pending lookups, ends the processes and refuses new lo
     t.same(readersOf(sample.path), [])
     await t.rejects(lookup.has(sample, commit), { name: 'RepositoryUnavailable', message: /closed/ })
   }
-  await openCommitLookup().close()
+  await new CommitLookup().close()
 })
 
 t.test('the processes end with the server, also if it is killed', async (t) => {

@@ -1,7 +1,7 @@
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { createGitQueue } from '../../src/git/git-queue.ts'
+import { createGitQueue, type GitClient } from '../../src/git/cached-reads.ts'
 import { CommitLog } from '../../src/git/log.ts'
 import { RefLists } from '../../src/git/refs.ts'
 import { isRefName } from '../../src/git/refs-reader.ts'
@@ -9,7 +9,7 @@ import { createBareRepository, RepositoryUnavailable } from '../../src/git/repos
 import { temporaryFolder } from '../helpers/databases.ts'
 import { git, importCommits, replaceGit } from '../helpers/git.ts'
 
-const CLIENT = '192.0.2.1'
+const CLIENT = { address: '192.0.2.1' }
 const TAGGER = ['-c', 'user.name=T', '-c', 'user.email=t@example.org']
 
 async function createRepository(t: Test) {
@@ -152,14 +152,16 @@ t.test('refs and commits are read once for all who ask at the same time', async 
   git(path, 'update-ref', 'refs/heads/main', sha)
   const folder = temporaryFolder(t)
   const runs = join(folder, 'runs')
-  replaceGit(t, folder, `echo "$3" >> ${runs}; exec "$git" "$@"`)
+  replaceGit(t, folder, `echo "$2" >> ${runs}; exec "$git" "$@"`)
   const queue = createGitQueue()
   const [refs, log] = [new RefLists(queue), new CommitLog(queue)]
-  const visit = async (client: string) => {
+  const read = async (client: GitClient) => {
     const { head } = await refs.list(repository, client)
     return log.history(repository, { first: head ?? '' }, client)
   }
-  const pages = await Promise.all(Array.from({ length: 50 }, (_, index) => visit(`192.0.2.${index}`)))
+  const pages = await Promise.all(
+    Array.from({ length: 50 }, (_, index) => read({ address: `192.0.2.${index}` })),
+  )
   t.equal(new Set(pages.map(({ commits }) => commits[0]?.sha)).size, 1)
   t.same(readFileSync(runs, 'utf8').trim().split('\n'), ['for-each-ref', 'log'])
 })

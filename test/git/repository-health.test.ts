@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { openCommitLookup } from '../../src/git/commit-lookup.ts'
+import { CommitLookup } from '../../src/git/commit-lookup.ts'
 import { checkRepositoryFiles } from '../../src/git/repository-health.ts'
 import { minimalEnvironment } from '../helpers/process.ts'
 import { createSample, type SampleRepository } from './sample-repository.ts'
@@ -11,7 +11,7 @@ import { createSample, type SampleRepository } from './sample-repository.ts'
 const unavailable = { name: 'RepositoryUnavailable' }
 
 async function openWithProcess(t: Test, sample: SampleRepository) {
-  const lookup = openCommitLookup()
+  const lookup = new CommitLookup()
   t.teardown(() => lookup.close())
   await lookup.has(sample, sample.commit('start'))
   return lookup
@@ -50,7 +50,7 @@ t.test('a folder that is removed between the question and the answer', async (t)
 for (const part of ['HEAD', 'objects', 'refs']) {
   t.test(`a repository without ${part} is unavailable`, async (t) => {
     const sample = await createSample(t)
-    const lookup = openCommitLookup()
+    const lookup = new CommitLookup()
     t.teardown(() => lookup.close())
     rmSync(join(sample.path, part), { recursive: true })
     await t.rejects(lookup.has(sample, '1'.repeat(40)), unavailable)

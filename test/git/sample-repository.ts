@@ -11,7 +11,8 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
-import { createBareRepository, type ObjectFormat } from '../../src/git/repository.ts'
+import { createBareRepository } from '../../src/git/repository.ts'
+import type { ObjectFormat } from '../../src/util/commit-id.ts'
 
 /** The environment of git commands that prepare repositories, without the user's configuration. */
 const environment = {

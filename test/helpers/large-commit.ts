@@ -4,20 +4,26 @@ import { newId } from '../../src/store/ids.ts'
 import { openEngine, type StoreOptions } from '../../src/store/store.ts'
 
 /** Contexts that a commit may have by default. */
-const CONTEXTS = 2_000
+const CONTEXTS = 1_000
 const BATCH = 500
 
 const URL = 'https://e.org/'
 const longUrl = URL.padEnd(2_048, 'x')
 
-/** Texts of a status: one character of its context, and the rest. All but the last are as long as they may be. */
+/** Texts of a status: one character of its context, and the rest. Most are as long as they may be. */
 const kinds = {
-  /** Six bytes of JSON for a character: 20 MB for a commit. */
+  /** Six bytes of JSON for a character: 10 MB for a commit. */
   control: { context: '\u0001', description: '\u0001'.repeat(1_024), url: longUrl },
   /** Four bytes for a character. */
   emoji: { context: '\u{1F600}', description: '\u{1F600}'.repeat(1_024), url: longUrl },
   ascii: { context: 'x', description: 'd'.repeat(1_024), url: longUrl },
   short: { context: 'x', description: 'passed', url: URL },
+  /** 250 bytes. */
+  ordinary: {
+    context: '',
+    description: '412 tests passed',
+    url: 'https://ci.example.org/acme/rocket/jobs/471100',
+  },
 }
 
 interface Filling {

@@ -78,15 +78,6 @@ export function recording(engine: Engine): { store: Store; statements: Statement
         statements.push({ sql: query.sql, values: query.bind(params) })
         return engine.write(query, params, ...rest)
       },
-      writeLimited(write, params, group) {
-        for (const { sql, bind } of [write.count, write.upsert, write.replace])
-          statements.push({ sql, values: bind(params) })
-        // Another context, because the statement is explained after the report is stored.
-        const { sql, bind } = write.upsertWithin
-        const added = { ...params, context: 'never reported', limit: write.limit }
-        statements.push({ sql, values: bind(added) })
-        return engine.writeLimited(write, params, group)
-      },
     },
     '/nonexistent',
   )
@@ -113,8 +104,6 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
   'whether a new commit has statuses': (store) => store.statuses.any(500, 'f'.repeat(40)),
   'all statuses of a commit': (store) => store.statuses.list(500, SHA),
   'counts of a commit': (store) => store.statuses.counts(500, SHA),
-  'snapshots of waited commits': (store) =>
-    store.statuses.snapshots([SHA, NEW_SHA].map((sha) => ({ repositoryId: 500, sha }))),
   'summaries of commits': (store) =>
     store.statuses.summaries(
       [
@@ -126,7 +115,6 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
   'checks of commits': (store) => store.matrix(500, [SHA, NEW_SHA], async () => {}),
   'the state of a context': (store) => store.statuses.state(500, SHA, 'context 3'),
   'the rules of a branch': (store) => store.rules.requiredPatterns(500, 'release-3'),
-  'some statuses of a commit': (store) => store.statuses.listBatch(500, SHA, 'context 3', 100),
   'some statuses of a state': (store) =>
     store.statuses.listBatchByState({ repositoryId: 500, sha: SHA }, ['failure', 'error'], 'context 3', 100),
   'commits by the beginning of their ids': (store) =>

@@ -3,11 +3,12 @@ import type { Test } from 'tap'
 import type { components } from '../../generated/schema.ts'
 import { type AppOptions, buildApp } from '../../src/app.ts'
 import { createToken, hashToken, tokenPrefix } from '../../src/auth/token.ts'
-import { openCommitLookup } from '../../src/git/commit-lookup.ts'
-import { createBareRepository, type ObjectFormat } from '../../src/git/repository.ts'
+import { CommitLookup } from '../../src/git/commit-lookup.ts'
+import { createBareRepository } from '../../src/git/repository.ts'
 import { openSpool } from '../../src/git-http/spool.ts'
 import type { Store, StoreOptions } from '../../src/store/store.ts'
 import { NO_LIMITS, type TokenLimits } from '../../src/store/token-limits.ts'
+import type { ObjectFormat } from '../../src/util/commit-id.ts'
 import { type Answer, checkAnswer } from './contract.ts'
 import { openTestStore, sqlite, type TestDatabase } from './databases.ts'
 import { createCommits } from './git.ts'
@@ -79,7 +80,7 @@ export async function startServer(
   { database = sqlite, spoolBytes = 0, ...options }: ServerOptions = {},
 ): Promise<TestServer> {
   const { store, options: storeOptions } = await openTestStore(t, database)
-  const lookup = openCommitLookup()
+  const lookup = new CommitLookup()
   const spool = await openSpool(storeOptions.dataDir, spoolBytes)
   const app = await buildApp({ store, lookup, spool, verifyReplies: true, ...options })
   t.teardown(async () => {

@@ -1,7 +1,7 @@
 import { Writable } from 'node:stream'
 import t, { type Test } from 'tap'
 import { buildApp } from '../../src/app.ts'
-import { openCommitLookup } from '../../src/git/commit-lookup.ts'
+import { CommitLookup } from '../../src/git/commit-lookup.ts'
 import { openSpool } from '../../src/git-http/spool.ts'
 import { createLogger } from '../../src/ops/logger.ts'
 import { StoreUnavailable } from '../../src/store/engine.ts'
@@ -19,7 +19,7 @@ async function open(t: Test, level: string) {
   })
   const app = await buildApp({
     store,
-    lookup: openCommitLookup(),
+    lookup: new CommitLookup(),
     spool: await openSpool(options.dataDir, 0),
     logger: createLogger(level, destination),
   })
@@ -37,7 +37,7 @@ t.test('while the service is unavailable, one line is logged for many requests',
   t.equal(lines.length, 1)
   t.match(lines[0], {
     level: 50,
-    reqId: /^[\w-]{16}$/,
+    reqId: /^[\da-f-]{36}$/,
     msg: 'unavailable',
     err: { type: 'RepositoryUnavailable', stack: /\n +at / },
     silenced: 0,

@@ -1,43 +1,12 @@
 import { closeSync, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import Sqlite from 'better-sqlite3'
-import t, { type Test } from 'tap'
-import { openStore, type Store } from '../../src/store/store.ts'
+import t from 'tap'
+import { openStore } from '../../src/store/store.ts'
 import { runCliProcess } from '../helpers/cli-process.ts'
-import { execute, sqlite } from '../helpers/databases.ts'
-import { startPostgres } from '../helpers/postgres-server.ts'
+import { sqlite } from '../helpers/databases.ts'
 
 const STATUSES = 5_000
-const shaOf = (index: number) => index.toString(16).padStart(40, '0')
-
-/** Stores statuses in one repository, one for each commit. */
-async function fill(store: Store): Promise<void> {
-  await store.users.create('alice')
-  const { id: repositoryId } = await store.repositories.create({
-    owner: 'alice',
-    name: 'rocket',
-    visibility: 'public',
-    objectFormat: 'sha1',
-  })
-  for (let from = 0; from < STATUSES; from += 100) {
-    const reports = Array.from({ length: 100 }, (_, index) =>
-      store.statuses.report({
-        repositoryId,
-        sha: shaOf(from + index),
-        context: 'ci',
-        state: 'success',
-        description: 'd'.repeat(100),
-        targetUrl: null,
-      }),
-    )
-    await Promise.all(reports)
-  }
-}
-
-const spoil = [
-  `update statuses set state = 'green' where sha in ('${shaOf(0)}', '${shaOf(STATUSES - 1)}')`,
-  `update repositories set path = '/nonexistent'`,
-]
 
 /** Overwrites bytes of a file. */
 function overwrite(file: string, offset: number, length: number): void {
@@ -46,26 +15,17 @@ function overwrite(file: string, offset: number, length: number): void {
   closeSync(descriptor)
 }
 
-async function checkDamaged(t: Test, environment: Record<string, string>): Promise<string> {
-  const { code, stdout, stderr } = await runCliProcess(environment, 'check')
-  t.equal(code, 1)
-  t.match(stdout, /^statuses: cannot read rows after \["?\d+"?,"0{30}.{10}","ci"\] and before \[.*\]: /m)
-  for (const index of [0, STATUSES - 1])
-    t.ok(stdout.includes(`"${shaOf(index)}","ci"]: its state is "green"`), 'on both sides of the damage')
-  t.match(stderr, /error: found \d+ problems\. The database is damaged: .* restore the newest backup/)
-  const pruned = await runCliProcess(environment, 'check', '--prune')
-  t.equal(pruned.stdout, stdout, 'removes nothing and prints the same findings')
-  return stdout
-}
-
-t.test('SQLite: reports all problems of a damaged file', async (t) => {
+t.test('reports the damage of a SQLite file, and what to do', async (t) => {
   const { dataDir } = await sqlite.create(t)
-  const store = await openStore({ dataDir })
-  await fill(store)
-  await store.close()
+  await (await openStore({ dataDir })).close()
   const file = join(dataDir, 'commit-status.db')
   const database = new Sqlite(file)
-  for (const statement of spoil) database.exec(statement)
+  database.pragma('foreign_keys = off')
+  // Every row is an orphan that --prune would remove.
+  database.exec(`
+    with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < ${STATUSES})
+    insert into statuses (repository_id, sha, context, id, state, description, created_at, updated_at)
+    select 4711, printf('%040x', n), 'ci', 'x', 'success', printf('%.100c', 'd'), 1, 1 from numbers`)
   const pages = database
     .prepare<unknown[], number>(
       `select pageno from dbstat where name = 'statuses' and pagetype = 'leaf' order by path`,
@@ -78,34 +38,16 @@ t.test('SQLite: reports all problems of a damaged file', async (t) => {
   const middle = pages[Math.floor(pages.length / 2)] ?? 0
   overwrite(file, (middle - 1) * size, size)
 
-  const stdout = await checkDamaged(t, { DATA_DIR: dataDir })
+  const environment = { DATA_DIR: dataDir }
+  const { code, stdout, stderr } = await runCliProcess(environment, 'check')
+  t.equal(code, 1)
   t.match(stdout, new RegExp(`page ${middle}\\b.*`), "the findings of SQLite's own check")
-  t.match(stdout, /SQLITE_CORRUPT/)
+  t.match(stderr, /error: found \d+ problems?\. The database is damaged: .* restore the newest backup/)
+  const pruned = await runCliProcess(environment, 'check', '--prune')
+  t.equal(pruned.stdout, stdout, 'removes nothing and prints the same findings')
 
   overwrite(file, 0, size)
-  const lost = await runCliProcess({ DATA_DIR: dataDir }, 'check')
+  const lost = await runCliProcess(environment, 'check')
   t.equal(lost.code, 1)
   t.match(lost.stderr, /SQLITE_NOTADB: .* restore the newest backup/)
-})
-
-t.test('PostgreSQL: reports all problems of a damaged table', async (t) => {
-  const server = await startPostgres()
-  t.teardown(() => server.stop())
-  const { url } = server
-  const store = await openStore({ dataDir: t.testdir(), databaseUrl: url })
-  await fill(store)
-  await store.close()
-  const [place] = await execute(
-    url,
-    ...spoil,
-    'checkpoint',
-    `select current_setting('data_directory') || '/' || pg_relation_filepath('statuses') as file,
-      pg_relation_size('statuses') as size`,
-  )
-  // PostgreSQL stores rows in order of insertion, except for the two that were updated.
-  overwrite(String(place?.file), Math.floor(Number(place?.size) / 2 / 8192) * 8192, 8192)
-  await server.crash()
-
-  const stdout = await checkDamaged(t, { DATABASE_URL: url })
-  t.match(stdout, /invalid page in block/)
 })

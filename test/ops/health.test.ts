@@ -4,7 +4,7 @@ import { setTimeout } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import t from 'tap'
 import { buildApp } from '../../src/app.ts'
-import { openCommitLookup } from '../../src/git/commit-lookup.ts'
+import { CommitLookup } from '../../src/git/commit-lookup.ts'
 import { openSpool } from '../../src/git-http/spool.ts'
 import { openStore, type Store } from '../../src/store/store.ts'
 import {
@@ -16,7 +16,7 @@ import {
 } from '../helpers/databases.ts'
 
 async function startApp(store: Store, dataDir: string): Promise<FastifyInstance> {
-  return buildApp({ store, lookup: openCommitLookup(), spool: await openSpool(dataDir, 0) })
+  return buildApp({ store, lookup: new CommitLookup(), spool: await openSpool(dataDir, 0) })
 }
 
 for (const database of databases) {

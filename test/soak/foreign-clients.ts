@@ -12,7 +12,7 @@ import { startGrowingServer } from './foreign-clients/growing-server.ts'
 
 /**
  * Generates clients from openapi.yaml with generators of other languages, and lets each report and read, directly and
- * from a server that adds a field to every answer. Takes Python 3.10 or later, Go and Java from the machine, installs
+ * from a server that adds a field to every answer. Takes Python 3.10 or later, Go, Java and Maven from the machine, installs
  * everything else into a folder that it removes, and says what it left out for want of one of these.
  */
 const VERSIONS = {
@@ -105,12 +105,33 @@ async function pythonClient(name: string, packages: string): Promise<Client> {
 type Client = (env: Record<string, string>) => Promise<unknown>
 
 interface Generator {
-  needs: ('python' | 'go' | 'java')[]
+  needs: ('python' | 'go' | 'java' | 'maven')[]
   create(): Promise<Client>
 }
 
 const openapiGenerator = (language: string, out: string, ...options: string[]) =>
   run('openapi-generator-cli', ['generate', '-i', spec, '-g', language, '-o', out, ...options])
+
+/** Without this option, openapi-generator takes a schema that does not mention `additionalProperties` for a closed one. */
+const OPEN = ['--additional-properties', 'disallowAdditionalPropertiesIfNotPresent=false']
+
+/** A client by the generator for Java and one of its HTTP libraries, used by the class `main`. */
+function javaClient(main: string, library: string, ...options: string[]): Generator {
+  return {
+    needs: ['python', 'java', 'maven'],
+    async create() {
+      const out = join(folder, `java-${library}`)
+      await openapiGenerator('java', out, '--library', library, ...options)
+      for (const name of ['DecodedValues.java', `${main}.java`])
+        cpSync(join(programs, name), join(out, 'src/main/java', name))
+      const copy = 'org.apache.maven.plugins:maven-dependency-plugin:copy-dependencies'
+      const args = ['--quiet', '--batch-mode', `-Dmaven.repo.local=${join(folder, 'm2')}`]
+      await run('mvn', [...args, 'compile', copy, '-DincludeScope=runtime'], { cwd: out })
+      const classes = ['classes', 'dependency/*'].map((path) => join(out, 'target', path)).join(delimiter)
+      return (env) => run('java', ['-cp', classes, main], { env })
+    },
+  }
+}
 
 const generators: Record<string, Generator> = {
   'openapi-generator, Python': {
@@ -127,13 +148,16 @@ const generators: Record<string, Generator> = {
     create: () =>
       goClient('openapi_generator', async (module) => {
         const out = join(folder, 'openapi-generator-go')
-        await openapiGenerator('go', out, '--package-name', 'api')
+        await openapiGenerator('go', out, '--package-name', 'api', ...OPEN)
         cpSync(out, join(module, 'api'), {
           recursive: true,
           filter: (path) => !/\/(go\.(mod|sum)|test)$/.test(path),
         })
       }),
   },
+  'openapi-generator, Java': javaClient('OkhttpGson', 'okhttp-gson', ...OPEN),
+  // If the contract mentioned `additionalProperties`, its classes would extend HashMap, and Gson would fill none of their fields.
+  'openapi-generator, Java with Retrofit': javaClient('Retrofit2', 'retrofit2'),
   'openapi-python-client': {
     needs: ['python'],
     async create() {
@@ -206,6 +230,7 @@ const tools = {
   python: await has('python3', '-c', 'import sys, venv; sys.exit(sys.version_info < (3, 10))'),
   go: await has('go', 'version'),
   java: await has('java', '-version'),
+  maven: await has('mvn', '--version'),
 }
 for (const [name, found] of Object.entries(tools)) if (!found) print(`missing: ${name}`)
 
@@ -274,6 +299,14 @@ try {
     await run(join(out, 'node_modules/.bin/spectral'), ['lint', spec, '-r', rules])
   })
   await attempt('Schemathesis', ['python'], () => fuzz(server.url, open, writer.secret))
+  await attempt('axios, which sends require[]', [], async () => {
+    const out = join(folder, 'axios')
+    mkdirSync(out)
+    await npmInstall(out, `axios@${VERSIONS.axios}`)
+    cpSync(join(programs, 'axios.mjs'), join(out, 'main.mjs'))
+    const URL = `${server.url}/api/v1/repos/${open.owner}/${open.name}/commits/${open.commits[0]}/verdict`
+    await run(process.execPath, [join(out, 'main.mjs')], { env: { URL } })
+  })
 
   for (const [name, { needs, create }] of Object.entries(generators)) {
     await attempt(name, needs, async () => {

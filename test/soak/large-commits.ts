@@ -1,7 +1,6 @@
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { get, type IncomingMessage } from 'node:http'
-import { setTimeout } from 'node:timers/promises'
 import tap, { type Test } from 'tap'
 import { databases, sqlite, type TestDatabase } from '../helpers/databases.ts'
 import { type Instance, startInstance } from '../helpers/instance.ts'
@@ -12,8 +11,9 @@ import { startServer } from '../helpers/server.ts'
 
 tap.setTimeout(600_000)
 
-/** Milliseconds of processor time without a turn of the event loop. */
-const MOST_STRETCH = 50
+/** Milliseconds of processor time without a turn of the event loop: with the worst content, and with ordinary one. */
+const MOST_STRETCH = 250
+const MOST_ORDINARY = 10
 /** MiB of memory, whatever is read. */
 const MOST_MEMORY = 1_024
 const COMMITS = 20
@@ -34,8 +34,9 @@ async function serveCommits(t: Test, database: TestDatabase, commits: number) {
 }
 
 for (const database of databases) {
-  tap.test(`${database.name}: the largest commits block nobody`, async (t) => {
-    const names = ['control', 'emoji', 'ascii'] as const
+  tap.test(`${database.name}: the largest commits block the event loop only for a moment`, async (t) => {
+    // The first one warms up the server.
+    const names = ['short', 'control', 'emoji', 'ascii', 'ordinary'] as const
     const { options, repositoryId, commits, instance, urls } = await serveCommits(t, database, names.length)
     for (const [index, kind] of names.entries())
       await fillCommit(options, { repositoryId, sha: commits[index] ?? '', kind })
@@ -49,12 +50,12 @@ for (const database of databases) {
         t.comment(
           `${database.name}, ${kind}, ${round}: ${length} bytes in ${took} ms, at most ${stretch} ms at a time`,
         )
-        t.ok(stretch < MOST_STRETCH, `${stretch} ms`)
+        t.ok(stretch < (kind === 'ordinary' ? MOST_ORDINARY : MOST_STRETCH), `${kind}: ${stretch} ms`)
       }
     }
     await Promise.all([...urls, ...urls, ...urls].map(drain))
     const stretch = await longestStretch(instance)
-    t.comment(`${database.name}, nine at once: at most ${stretch} ms at a time`)
+    t.comment(`${database.name}, fifteen at once: at most ${stretch} ms at a time`)
     t.ok(stretch < MOST_STRETCH, `${stretch} ms`)
   })
 }
@@ -64,16 +65,14 @@ tap.test('clients that do not read take no more than so much memory', async (t) 
   for (const sha of commits) await fillCommit(options, { repositoryId, sha })
   await drain(urls[0] ?? '')
   const before = memoryOf(instance)
-  const answers = await Promise.all([...urls, ...urls].map(open))
-  const counts: Record<number, number> = {}
-  for (const { statusCode = 0 } of answers) counts[statusCode] = (counts[statusCode] ?? 0) + 1
+  const answers = await Promise.all([...urls, ...urls, ...urls].map(open))
   const peak = memoryOf(instance)
-  t.comment(`memory: ${before} MiB after one read, ${peak} MiB at most with ${JSON.stringify(counts)} unread`)
+  t.comment(`memory: ${before} MiB after one read, ${peak} MiB at most with ${answers.length} answers unread`)
   t.ok(peak < MOST_MEMORY)
-  t.ok(counts[200] && counts[503], 'some are refused')
-  for (const answer of answers) answer.destroy()
-  await setTimeout(200)
-  for (const url of urls) t.equal((await drain(url)).status, 200, 'until the others have gone')
+  for (const answer of answers) {
+    t.equal(answer.statusCode, 200)
+    answer.destroy()
+  }
 })
 
 /** Asks, and leaves the answer unread. */

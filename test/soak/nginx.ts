@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -11,6 +10,7 @@ import { createToken, hashToken, tokenPrefix } from '../../src/auth/token.ts'
 import { createBareRepository } from '../../src/git/repository.ts'
 import { openStore } from '../../src/store/store.ts'
 import { list, object, text } from '../contract/json.ts'
+import { freePort } from '../helpers/free-port.ts'
 import { createCommits, git } from '../helpers/git.ts'
 import { startPostgres } from '../helpers/postgres-server.ts'
 
@@ -26,15 +26,6 @@ const root = resolve(import.meta.dirname, '../..')
 const folder = mkdtempSync(join(tmpdir(), 'soak-nginx-'))
 const dataDir = join(folder, 'data')
 const print = (line: string) => process.stdout.write(`${line}\n`)
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  assert(address !== null && typeof address === 'object')
-  return address.port
-}
 
 async function startInstance(port: number, databaseUrl: string): Promise<ChildProcess> {
   const child = spawn(process.execPath, [join(root, 'src/server.ts')], {

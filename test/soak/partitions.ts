@@ -299,37 +299,29 @@ tap.test("every request's statements touch one partition", async (t) => {
       const literals = values.map((value) => (value === null ? 'null' : client.escapeLiteral(String(value))))
       const execution = `execute ${statement}${literals.length > 0 ? `(${literals.join(', ')})` : ''}`
       await client.query(`prepare ${statement} as ${sql}`)
-      for (let time = 1; time < EXECUTIONS; time++) await rolledBack(client, execution)
-      // As the server executes it from now on: planned for its values, or once for all.
-      const [row] = await rolledBack(client, `explain (analyze, format json) ${execution}`)
-      const touched = new Set(
-        executed(row?.['QUERY PLAN'][0].Plan).filter((table) => /^statuses_\d+$/.test(table)),
-      )
+      // As the server executes it from then on: planned for its values, or once for all.
+      let touched: string[] = []
+      for (let time = 0; time < EXECUTIONS; time++) touched = await partitionsOf(client, execution)
       // The start page shows several repositories with one statement.
       const most = name === ACROSS ? 2 : 1
-      t.ok(touched.size <= most, `${name}: ${[...touched].join(', ')}`)
-      if (/(from|update) "statuses"/.test(sql)) t.not(touched.size, 0, name)
+      t.ok(touched.length <= most, `${name}: ${touched.join(', ')}`)
+      if (/(from|update) "statuses"|report_status/.test(sql)) t.not(touched.length, 0, name)
     }
   }
 })
 
-interface PlanNode {
-  'Relation Name'?: string
-  'Actual Loops': number
-  Plans?: PlanNode[]
-}
-
-/** Tables that a plan has read or written. */
-function executed({ 'Relation Name': table, 'Actual Loops': loops, Plans: plans = [] }: PlanNode): string[] {
-  return [...(table !== undefined && loops > 0 ? [table] : []), ...plans.flatMap(executed)]
-}
-
-/** Runs a statement whose effects are not kept. */
-async function rolledBack(client: Client, statement: string) {
+/** Runs a statement whose effects are not kept. @returns the partitions that it has read or written, also in functions */
+async function partitionsOf(client: Client, statement: string): Promise<string[]> {
+  // Otherwise the statistics include earlier transactions.
+  await client.query('select pg_stat_force_next_flush()')
   await client.query('begin')
-  const { rows } = await client.query(statement)
+  await client.query(statement)
+  const { rows } = await client.query(
+    `select relname from pg_stat_xact_user_tables
+    where relname ~ '^statuses_\\d+$' and seq_scan + idx_scan + n_tup_ins + n_tup_upd + n_tup_del > 0`,
+  )
   await client.query('rollback')
-  return rows
+  return rows.map(({ relname }) => relname)
 }
 
 tap.test('migrations, backup, restore, check and prune work with partitions', async (t) => {

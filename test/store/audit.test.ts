@@ -162,5 +162,12 @@ for (const database of databases) {
         { details: { omitted: /^\d+ characters$/ } },
       ])
     })
+
+    t.test('an event whose details are damaged can still be listed', async (t) => {
+      const { store } = await openTestStore(t, database)
+      await record(store, locked)
+      await store.engine.kysely.updateTable('audit_events').set({ details: '{' }).execute()
+      t.match(await listEvents(store), [{ action: 'user.locked', details: { unreadable: '{' } }])
+    })
   })
 }

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { readConfig, readDatabaseUrl } from '../../src/config.ts'
+import { readConfig } from '../../src/config.ts'
 
 test('without DATABASE_URL the database is SQLite', async (t) => {
   t.match(readConfig({}), { databaseUrl: null, poolSize: 10 })
@@ -26,22 +26,17 @@ test('an error names the variable and hides the value', async (t) => {
     'postgres://user:zanzibar@host:99999/database',
     'postgres://user:zanzibar@host/database?sslcert=/nonexistent/zanzibar',
   ]) {
-    for (const read of [
+    const error = t.throws(
       () => readConfig({ DATABASE_URL: url }),
-      () => readDatabaseUrl('DATABASE_URL', url),
-    ]) {
-      const error = t.throws(
-        read,
-        { name: 'ConfigError', message: /^DATABASE_URL must be a URL such as / },
-        url,
-      )
-      t.notMatch(error instanceof Error ? error.stack : '', /zanzibar/)
-    }
+      { name: 'ConfigError', message: /^DATABASE_URL: the value is not the URL of a PostgreSQL database / },
+      url,
+    )
+    t.notMatch(error instanceof Error ? error.stack : '', /zanzibar/)
   }
   for (const pool of ['0', '-1', '1.5', 'ten', '1001']) {
     t.throws(() => readConfig({ DATABASE_POOL: pool }), {
       name: 'ConfigError',
-      message: /^DATABASE_POOL must be /,
+      message: /^DATABASE_POOL: /,
     })
   }
 })

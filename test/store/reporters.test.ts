@@ -1,4 +1,5 @@
 import t from 'tap'
+import { schemas } from '../../generated/schemas.ts'
 import { databases } from '../helpers/databases.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { startServer } from '../helpers/server.ts'
@@ -15,7 +16,12 @@ for (const database of databases) {
     const first = await server.createToken('ci-bot', { name: 'CI of rocket' })
     const second = await server.createToken('dora', { name: 'laptop' })
     const reporters = async () => {
-      const rows = await store.statuses.listBatch(id, sha, '', 100)
+      const rows = await store.statuses.listBatchByState(
+        { repositoryId: id, sha },
+        schemas.State.enum,
+        '',
+        100,
+      )
       return rows.map((row) => [row.context, row.reporter_user, row.reporter_token])
     }
 

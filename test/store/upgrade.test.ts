@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import Sqlite from 'better-sqlite3'
 import t, { type Test } from 'tap'
+import { schemas } from '../../generated/schemas.ts'
 import { createBareRepository } from '../../src/git/repository.ts'
 import type { StoreOptions } from '../../src/store/store.ts'
 import {
@@ -54,7 +55,12 @@ for (const file of readdirSync(folder)) {
     const report = await server.report('acme/rocket', SHA, { state: 'failure', context: 'ci/lint' }, token)
     t.match(report, { status: 201, json: { created_at: '2026-01-01T00:00:00Z' } })
     const { id } = await server.store.repositories.get('acme', 'rocket')
-    const statuses = await server.store.statuses.listBatch(id, SHA, '', 10)
+    const statuses = await server.store.statuses.listBatchByState(
+      { repositoryId: id, sha: SHA },
+      schemas.State.enum,
+      '',
+      10,
+    )
     t.same(
       statuses.map((row) => [row.reporter_user, row.reporter_token]),
       [

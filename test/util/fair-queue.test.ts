@@ -50,7 +50,7 @@ t.test('one client never holds more than its share, even if slots are free', asy
   t.same(admitted.at(-1), 'a3')
 })
 
-t.test('the waiting room is bounded, in total and for each client', async (t) => {
+t.test('the queue is bounded, in total and for each client', async (t) => {
   const queue = new FairQueue(limits)
   const { admitted, enter, leave } = record(queue)
   const entered = ['a1', 'b1', 'a2', 'a3', 'a4'].map((name) => enter(name))
@@ -63,7 +63,7 @@ t.test('the waiting room is bounded, in total and for each client', async (t) =>
   t.same([queue.taken, queue.waiting, admitted.length], [0, 0, 8])
 })
 
-t.test('in a full waiting room the client with the most callers loses one', async (t) => {
+t.test('in a full queue the client with the most callers loses one', async (t) => {
   const queue = new FairQueue({ ...limits, waitingPerClient: 6 })
   const { admitted, enter, leave } = record(queue)
   const entered = ['a1', 'b1', 'a2', 'a3', 'a4', 'a5', 'b2', 'b3'].map((name) => enter(name))

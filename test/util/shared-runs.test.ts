@@ -28,18 +28,18 @@ t.test('callers at the same time share a run, and a key has its own', async (t) 
   t.equal(started.length, 3, 'a later call begins a run of its own')
 })
 
-t.test('joinNext never joins a run that began before', async (t) => {
+t.test('a caller never joins a run that began before', async (t) => {
   const { runs, started, work } = setUp()
-  const first = runs.joinNext('a', work)
+  const first = runs.join('a', work)
   await turn()
-  const later = [runs.joinNext('a', work), runs.joinNext('a', work)]
+  const later = [runs.join('a', work), runs.join('a', work)]
   await turn()
   t.equal(started.length, 1)
   started[0]?.end(1)
   t.equal(await first, 1)
   await turn()
   t.equal(started.length, 2, 'all later callers share the next run')
-  const latest = runs.joinNext('a', work)
+  const latest = runs.join('a', work)
   started[1]?.end(2)
   t.same(await Promise.all(later), [2, 2])
   await turn()
@@ -49,13 +49,13 @@ t.test('joinNext never joins a run that began before', async (t) => {
 
 t.test('a failed run fails for its callers only', async (t) => {
   const { runs, started, work } = setUp()
-  const first = runs.joinNext('a', async () => {
+  const first = runs.join('a', async () => {
     await turn()
     throw new Error('broken')
   })
   first.catch(() => {})
   await Promise.resolve().then(() => {})
-  const next = runs.joinNext('a', work)
+  const next = runs.join('a', work)
   await t.rejects(first, { message: 'broken' })
   await turn()
   started[0]?.end(1)

@@ -110,6 +110,19 @@ for (const [name, prepare] of Object.entries(systems)) {
   })
 }
 
+t.test('no two jobs report the same context for a commit of a pull request', (t) => {
+  t.strictSame(parse(read('github-actions.yml')).on, { push: { branches: ['main'] }, pull_request: null })
+  t.strictSame(parse(read('drone.yml')).trigger, { branch: ['main'], event: ['push', 'pull_request'] })
+  t.strictSame(parse(read('woodpecker.yml')).when, [
+    { event: 'push', branch: 'main' },
+    { event: 'pull_request' },
+  ])
+  t.strictSame(parse(read('gitlab-ci.yml')).test.rules, [{ if: '$CI_COMMIT_BRANCH' }])
+  t.match(read('buildkite.yml'), 'Skip pull request builds for existing commits')
+  t.match(read('Jenkinsfile'), 'Exclude branches that are also filed as PRs')
+  t.end()
+})
+
 t.test('secrets are never between double quotes of Groovy', (t) => {
   t.notMatch(read('Jenkinsfile'), /sh\s+"/)
   t.end()

@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, realpathSync, rmSync, statSync } from 'node:fs'
+import { mkdtempSync, readFileSync, realpathSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
@@ -9,7 +9,7 @@ import { placeOf, sentStates } from '../../typescript/test/helpers/run-script.ts
 import { startService } from '../../typescript/test/helpers/service.ts'
 import { script, shells } from './shells.ts'
 
-const first = await startService(t, { commits: 10 * shells.length })
+const first = await startService(t, { commits: 12 * shells.length })
 t.jobs = 4
 
 t.test('it stays small', (t) => {
@@ -28,6 +28,23 @@ t.test('the server hands it out', async (t) => {
   const answer = await fetch(`${first.server.url}/assets/commit-status.sh`)
   t.equal(answer.headers.get('content-type'), 'text/x-shellscript; charset=utf-8')
   t.equal(await answer.text(), readFileSync(script, 'utf8'))
+})
+
+t.test('it stops retrying when the README says', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'shell-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  const curl = '#!/bin/sh\necho "$@" | sed "s/.*--retry-max-time //;s/ .*//" >> "$0.log"\nprintf " 201"\n'
+  writeFileSync(join(folder, 'curl'), curl, { mode: 0o755 })
+  const env = { PATH: `${folder}:${process.env.PATH}` }
+  for (const args of [
+    ['report', ...placeOf(first), '--state', 'error'],
+    ['run', ...placeOf(first), '--', 'true'],
+  ])
+    t.match(await shells[0]?.start(t, first, args, { env }).finished, { code: 0, stderr: '' })
+  const readme = readFileSync('clients/typescript/README.md', 'utf8')
+  const [, seconds] = /stops\s+retrying\s+after\s+(\d+)\s+seconds/.exec(readme) ?? []
+  const [reported, , ran] = readFileSync(join(folder, 'curl.log'), 'utf8').split('\n')
+  t.same([reported, ran], [seconds, seconds])
 })
 
 for (const { name, program, start, run } of shells) {
@@ -173,66 +190,62 @@ for (const { name, program, start, run } of shells) {
     t.notMatch(`${refused.stderr}${strict.stderr}`, service.token)
   })
 
-  t.test(
-    `${name}: repository and commit from CI systems and the checkout`,
-    { buffered: true },
-    async (t) => {
-      const service = await first.again()
-      const { sha } = service.commit
-      const systems: Record<string, Record<string, string>> = {
-        github: { GITHUB_REPOSITORY: 'acme/rocket', GITHUB_SHA: sha },
-        gitlab: {
-          CI_PROJECT_PATH: 'acme/rocket',
-          CI_COMMIT_SHA: sha,
-          CI_JOB_URL: 'https://ci.example.org/1',
-        },
-        subgroup: { COMMIT_STATUS_REPO: 'acme/rocket', CI_PROJECT_PATH: 'acme/x/rocket', CI_COMMIT_SHA: sha },
-        jenkins: {
-          GIT_URL: 'git@host:acme/rocket.git',
-          GIT_COMMIT: sha,
-          BUILD_URL: 'https://ci.example.org/1',
-        },
-        woodpecker: { CI_REPO: 'acme/rocket', CI_COMMIT_SHA: sha },
-        drone: { DRONE_REPO: 'acme/rocket', DRONE_COMMIT_SHA: sha },
-        buildkite: { BUILDKITE_REPO: 'ssh://git@host/acme/rocket', BUILDKITE_COMMIT: sha },
-        azure: {
-          BUILD_REPOSITORY_URI: 'https://x@dev.azure.com/x/acme/_git/rocket',
-          BUILD_SOURCEVERSION: sha,
-        },
-      }
-      for (const [name, env] of Object.entries(systems)) {
-        const args = ['report', '--state', 'success', '--context', name]
-        t.match(await start(t, service, args, { env }).finished, { code: 0, stderr: '' }, name)
-      }
-      const folder = realpathSync(mkdtempSync(join(tmpdir(), 'shell-')))
-      t.teardown(() => rmSync(folder, { recursive: true, force: true }))
-      git(folder, 'clone', '--quiet', service.path, 'checkout')
-      const checkout = join(folder, 'checkout')
-      git(checkout, 'remote', 'set-url', 'origin', 'https://user:secret@git.example.org/acme/rocket.git')
-      git(checkout, 'checkout', '--quiet', '--detach', sha)
-      const found = await start(t, service, ['report', '--state', 'success'], { cwd: checkout }).finished
-      t.match(found, { code: 0, stdout: `acme/rocket ${sha} default success\n` })
-      const identity = ['-c', 'user.name=a', '-c', 'user.email=a@example.org']
-      const commit = (...args: string[]) => git(checkout, ...identity, ...args, '--quiet')
-      commit('commit', '--allow-empty', '-m', 'reviewed')
-      git(checkout, 'push', '--quiet', service.path, `HEAD:refs/heads/${name.split(' ')[0]}`)
-      const reviewed = git(checkout, 'rev-parse', 'HEAD')
-      git(checkout, 'checkout', '--quiet', sha)
-      commit('merge', '--no-ff', '-m', 'merge', reviewed)
-      const env = {
-        GITHUB_EVENT_NAME: 'pull_request',
-        GITHUB_REPOSITORY: 'acme/rocket',
-        GITHUB_SHA: git(checkout, 'rev-parse', 'HEAD'),
-      }
-      const pull = await start(t, service, ['report', '--state', 'success'], { cwd: checkout, env }).finished
-      t.match(pull, { code: 0, stdout: `acme/rocket ${reviewed} default success\n` })
-      git(checkout, 'checkout', '--quiet', reviewed)
-      const head = { ...env, GITHUB_SHA: 'f'.repeat(40) }
-      const checkedOut = await start(t, service, ['report', '--state', 'success'], {
-        cwd: checkout,
-        env: head,
-      }).finished
-      t.match(checkedOut, { code: 0, stdout: `acme/rocket ${reviewed} default success\n` })
-    },
-  )
+  t.test(`${name}: repository and commit from CI systems and the checkout`, { buffered: true }, async (t) => {
+    const service = await first.again()
+    const { sha } = service.commit
+    const systems: Record<string, Record<string, string>> = {
+      github: { GITHUB_REPOSITORY: 'acme/rocket', GITHUB_SHA: sha },
+      gitlab: {
+        CI_PROJECT_PATH: 'acme/rocket',
+        CI_COMMIT_SHA: sha,
+        CI_JOB_URL: 'https://ci.example.org/1',
+      },
+      subgroup: { COMMIT_STATUS_REPO: 'acme/rocket', CI_PROJECT_PATH: 'acme/x/rocket', CI_COMMIT_SHA: sha },
+      jenkins: {
+        GIT_URL: 'git@host:acme/rocket.git',
+        GIT_COMMIT: sha,
+        BUILD_URL: 'https://ci.example.org/1',
+      },
+      woodpecker: { CI_REPO: 'acme/rocket', CI_COMMIT_SHA: sha },
+      drone: { DRONE_REPO: 'acme/rocket', DRONE_COMMIT_SHA: sha },
+      buildkite: { BUILDKITE_REPO: 'ssh://git@host/acme/rocket', BUILDKITE_COMMIT: sha },
+      azure: {
+        BUILD_REPOSITORY_URI: 'https://x@dev.azure.com/x/acme/_git/rocket',
+        BUILD_SOURCEVERSION: sha,
+      },
+    }
+    for (const [name, env] of Object.entries(systems)) {
+      const args = ['report', '--state', 'success', '--context', name]
+      t.match(await start(t, service, args, { env }).finished, { code: 0, stderr: '' }, name)
+    }
+    const folder = realpathSync(mkdtempSync(join(tmpdir(), 'shell-')))
+    t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+    git(folder, 'clone', '--quiet', service.path, 'checkout')
+    const checkout = join(folder, 'checkout')
+    git(checkout, 'remote', 'set-url', 'origin', 'https://user:secret@git.example.org/acme/rocket.git')
+    git(checkout, 'checkout', '--quiet', '--detach', sha)
+    const found = await start(t, service, ['report', '--state', 'success'], { cwd: checkout }).finished
+    t.match(found, { code: 0, stdout: `acme/rocket ${sha} default success\n` })
+    const identity = ['-c', 'user.name=a', '-c', 'user.email=a@example.org']
+    const commit = (...args: string[]) => git(checkout, ...identity, ...args, '--quiet')
+    commit('commit', '--allow-empty', '-m', 'reviewed')
+    git(checkout, 'push', '--quiet', service.path, `HEAD:refs/heads/${name.split(' ')[0]}`)
+    const reviewed = git(checkout, 'rev-parse', 'HEAD')
+    git(checkout, 'checkout', '--quiet', sha)
+    commit('merge', '--no-ff', '-m', 'merge', reviewed)
+    const env = {
+      GITHUB_EVENT_NAME: 'pull_request',
+      GITHUB_REPOSITORY: 'acme/rocket',
+      GITHUB_SHA: git(checkout, 'rev-parse', 'HEAD'),
+    }
+    const pull = await start(t, service, ['report', '--state', 'success'], { cwd: checkout, env }).finished
+    t.match(pull, { code: 0, stdout: `acme/rocket ${reviewed} default success\n` })
+    git(checkout, 'checkout', '--quiet', reviewed)
+    const head = { ...env, GITHUB_SHA: 'f'.repeat(40) }
+    const checkedOut = await start(t, service, ['report', '--state', 'success'], {
+      cwd: checkout,
+      env: head,
+    }).finished
+    t.match(checkedOut, { code: 0, stdout: `acme/rocket ${reviewed} default success\n` })
+  })
 }

@@ -1,7 +1,11 @@
 import { spawnSync } from 'node:child_process'
 import { resolve } from 'node:path'
 import type { Test } from 'tap'
-import { type CommandLineOptions, commandLine, type Running } from '../../typescript/test/helpers/command-line.ts'
+import {
+  type CommandLineOptions,
+  commandLine,
+  type Running,
+} from '../../typescript/test/helpers/command-line.ts'
 import { environmentOf, placeOf } from '../../typescript/test/helpers/run-script.ts'
 import type { Service } from '../../typescript/test/helpers/service.ts'
 

@@ -65,47 +65,39 @@ for (const { name, program, run } of shells) {
     },
   )
 
-  t.test(
-    `${name}: a signal after the command ended changes nothing`,
-    { buffered: true },
-    async (t) => {
-      const service = await first.again()
-      service.proxy.plan('pass', { status: 503, headers: { 'retry-after': '1' } })
-      const running = run(t, service, 'exit 0')
-      await service.proxy.reached(2)
-      running.child.kill('SIGTERM')
-      t.match(await running.finished, { code: 0, stderr: '' })
-      t.strictSame(await service.stored(), ['default success'])
-      t.strictSame(sentStates(service), ['pending', 'success', 'success'])
-    },
-  )
+  t.test(`${name}: a signal after the command ended changes nothing`, { buffered: true }, async (t) => {
+    const service = await first.again()
+    service.proxy.plan('pass', { status: 503, headers: { 'retry-after': '1' } })
+    const running = run(t, service, 'exit 0')
+    await service.proxy.reached(2)
+    running.child.kill('SIGTERM')
+    t.match(await running.finished, { code: 0, stderr: '' })
+    t.strictSame(await service.stored(), ['default success'])
+    t.strictSame(sentStates(service), ['pending', 'success', 'success'])
+  })
 
-  t.test(
-    `${name}: signals are passed on and never leave pending`,
-    { buffered: true },
-    async (t) => {
-      for (const [signal, number] of [
-        ['SIGINT', 2],
-        ['SIGTERM', 15],
-        ['SIGHUP', 1],
-      ] as const) {
-        const service = await first.again()
-        const obedient = run(t, service, FOREVER, '--context', 'a')
-        const tidy = run(t, service, `trap 'exit 0' TERM HUP; ${FOREVER}`, '--context', 'b')
-        const failing = run(t, service, `trap 'exit 9' TERM HUP; ${FOREVER}`, '--context', 'c')
-        const all = [obedient, tidy, failing]
-        await Promise.all(all.map((running) => running.printed('up')))
-        const processes = readFileSync(`/proc/${obedient.child.pid}/cmdline`, 'utf8')
-        t.notMatch(processes, service.token)
-        for (const { child } of all) child.kill(signal)
-        const codes = await Promise.all(all.map(async ({ finished }) => (await finished).code))
-        const passed = signal === 'SIGINT' ? 15 : number
-        t.strictSame(codes, [128 + passed, 0, 9], `${signal}: the exit code of the command`)
-        t.strictSame(await service.stored(), ['a error', 'b error', 'c error'])
-        t.match(JSON.parse(service.proxy.passages.at(-1)?.body ?? ''), {
-          description: `cancelled by ${signal}`,
-        })
-      }
-    },
-  )
+  t.test(`${name}: signals are passed on and never leave pending`, { buffered: true }, async (t) => {
+    for (const [signal, number] of [
+      ['SIGINT', 2],
+      ['SIGTERM', 15],
+      ['SIGHUP', 1],
+    ] as const) {
+      const service = await first.again()
+      const obedient = run(t, service, FOREVER, '--context', 'a')
+      const tidy = run(t, service, `trap 'exit 0' TERM HUP; ${FOREVER}`, '--context', 'b')
+      const failing = run(t, service, `trap 'exit 9' TERM HUP; ${FOREVER}`, '--context', 'c')
+      const all = [obedient, tidy, failing]
+      await Promise.all(all.map((running) => running.printed('up')))
+      const processes = readFileSync(`/proc/${obedient.child.pid}/cmdline`, 'utf8')
+      t.notMatch(processes, service.token)
+      for (const { child } of all) child.kill(signal)
+      const codes = await Promise.all(all.map(async ({ finished }) => (await finished).code))
+      const passed = signal === 'SIGINT' ? 15 : number
+      t.strictSame(codes, [128 + passed, 0, 9], `${signal}: the exit code of the command`)
+      t.strictSame(await service.stored(), ['a error', 'b error', 'c error'])
+      t.match(JSON.parse(service.proxy.passages.at(-1)?.body ?? ''), {
+        description: `cancelled by ${signal}`,
+      })
+    }
+  })
 }

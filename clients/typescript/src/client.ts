@@ -78,7 +78,7 @@ export function createClient({ baseUrl, token, fetch, ...defaults }: ClientOptio
   }
 
   const methods = createOperations<CallOptions>(call)
-  return { ...methods, waitForState: createWaitForState(methods) }
+  return { ...methods, waitForState: createWaitForState(methods.listStatuses) }
 }
 
 /** Returns the same key for requests of which the later one replaces the earlier. Owners and names ignore case. */

@@ -1,24 +1,14 @@
-import { retryAfter } from './backoff.ts'
 import { type Decision, decideWait } from './decide-wait.ts'
-import {
-  type ListStatusesInput,
-  type ListStatusesResult,
-  type Operations,
-  operations,
-} from './generated/operations.ts'
+import type { ListStatusesInput, ListStatusesResult, Operations } from './generated/operations.ts'
 import type { components } from './generated/schema.ts'
 import { sleep } from './sleep.ts'
 
 type CommitStatuses = components['schemas']['CommitStatuses']
-type Calls = Pick<
-  Operations<{
-    signal?: AbortSignal | undefined
-    timeout?: number | undefined
-    totalTimeout?: number | undefined
-    ifNoneMatch?: string | undefined
-  }>,
-  'listStatuses' | 'getVerdict'
->
+type ListStatuses = Operations<{
+  signal?: AbortSignal | undefined
+  totalTimeout?: number | undefined
+  ifNoneMatch?: string | undefined
+}>['listStatuses']
 
 /** What to wait for. Times are in milliseconds. */
 export interface WaitOptions {
@@ -35,10 +25,7 @@ export interface WaitOptions {
   stalled?: number | undefined
   /** Longest time to wait; 600,000 by default. */
   timeout?: number | undefined
-  /**
-   * Shortest time between two reads, 1,000 by default. Without support for held requests it grows to 10 times that while
-   * nothing changes.
-   */
+  /** Longest pause between two reads, 1,000 by default; 3 times that after half a minute, 5 times after five minutes. */
   interval?: number | undefined
   /** Ends the wait, which then rejects with the signal's reason. */
   signal?: AbortSignal | undefined
@@ -79,8 +66,6 @@ type Failure = Exclude<ListStatusesResult, { status: 200 | 304 }>
  */
 export type WaitForState = (input: ListStatusesInput, options?: WaitOptions) => Promise<WaitResult>
 
-/** Factor by which pauses grow at most, with a service that cannot tell when something changes. */
-export const MAX_SLOWDOWN = 10
 /** In milliseconds, also for the command line. */
 export const waitDefaults = { settle: 10_000, timeout: 600_000, interval: 1_000 }
 
@@ -88,29 +73,31 @@ const READ_TIMEOUT = 30_000
 /** The read at the timeout may take this long. */
 const LAST_READ_TIMEOUT = 5_000
 
-/** How long the service may hold an answer, in seconds, and how long the answer may then take. */
-const LONGEST_HOLD = operations.getVerdict.maximum.wait
-const GRACE = 5
+/** Factors by which the pauses grow, each with the milliseconds of waiting after which it holds. */
+const slowdowns = [
+  { after: 300_000, factor: 5 },
+  { after: 30_000, factor: 3 },
+]
 
-/**
- * Creates `waitForState`. It reads with the `ETag` of the last answer, and decides over what it read. Between two reads it
- * asks the service to hold an answer until the verdict changes. Where that fails, it polls.
- */
-export function createWaitForState({ listStatuses, getVerdict }: Calls): WaitForState {
+/** Returns by how much pauses are longer after so many milliseconds of waiting. */
+export function slowdown(waited: number): number {
+  return slowdowns.find(({ after }) => waited >= after)?.factor ?? 1
+}
+
+/** Creates `waitForState`. It polls with the `ETag` of the last answer, and decides over what it read. */
+export function createWaitForState(listStatuses: ListStatuses): WaitForState {
   return async (input, options = {}) => {
     const { timeout = waitDefaults.timeout, interval = waitDefaults.interval, signal, onChange } = options
     const { require = [], only = false, settle = waitDefaults.settle, stalled } = options
     if (only && require.length === 0) throw new TypeError('"only" needs at least one pattern in "require"')
-    const deadline = performance.now() + timeout
-    const left = () => deadline - performance.now()
-    let verdict: { etag: string | undefined } | undefined = { etag: undefined }
+    const start = performance.now()
+    const left = () => start + timeout - performance.now()
     let known: { etag: string | undefined; body: CommitStatuses } | undefined
-    for (let pause = interval; ; pause = Math.min(pause * 1.5, interval * MAX_SLOWDOWN)) {
+    for (;;) {
       const totalTimeout = Math.min(READ_TIMEOUT, Math.max(left(), LAST_READ_TIMEOUT))
       const answer = await listStatuses(input, { signal, totalTimeout, ifNoneMatch: known?.etag })
       if (answer.status === 200) {
         known = { etag: answer.headers.get('etag') ?? undefined, body: answer.body }
-        pause = interval
       } else if (answer.status !== 304) return { outcome: 'unanswered', answer }
       if (known === undefined) throw new Error('the service answered 304 to a read without If-None-Match')
       const time = timeOf(answer.headers)
@@ -119,24 +106,9 @@ export function createWaitForState({ listStatuses, getVerdict }: Calls): WaitFor
       const progress = { ...known.body, missing: decision.missing, time }
       if (answer.status === 200) onChange?.(progress)
       if (isFinal(decision)) return { ...progress, outcome: decision.outcome, decisive: decision.decisive }
-      const start = performance.now()
-      const end = start + Math.min(Math.max(decision.changesIn, interval), left())
       // Between three quarters of the pause and all of it, so that many waiting jobs spread.
-      let next = start + pause * (0.75 + Math.random() / 4)
-      // Leaves a second for the network.
-      const wait = Math.min(LONGEST_HOLD, Math.floor((end - start) / 1_000) - 1)
-      if (verdict && wait > 0) {
-        const totalTimeout = Math.min((wait + GRACE) * 1_000, end - start)
-        const call = { signal, timeout: totalTimeout, totalTimeout, ifNoneMatch: verdict.etag }
-        const { status, headers } = await getVerdict({ ...input, require: [...require], wait }, call)
-        if (status === 200) {
-          verdict = { etag: headers.get('etag') ?? undefined }
-          next = start + interval
-        } else if (![304, 429, 503].includes(status)) verdict = undefined
-        next = Math.max(next, performance.now() + (retryAfter(headers) ?? 0) * 1_000)
-      }
-      // Reads keep a minimum distance, whatever the service returns.
-      await sleep(Math.min(next, end) - performance.now(), signal)
+      const pause = interval * slowdown(performance.now() - start) * (0.75 + Math.random() / 4)
+      await sleep(Math.min(pause, Math.max(decision.changesIn, interval), left()), signal)
       signal?.throwIfAborted()
     }
   }

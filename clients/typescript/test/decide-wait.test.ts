@@ -1,7 +1,6 @@
 import t from 'tap'
 import { decideWait, type WaitRules } from '../src/decide-wait.ts'
 import type { Status } from '../src/index.ts'
-import { matchesPattern } from '../src/pattern.ts'
 
 const NOW = Date.parse('2026-03-01T12:00:00Z')
 const SECOND = 1_000
@@ -14,35 +13,6 @@ function status(context: string, state: Status['state'], age: number): Status {
   const fixed = { id: '', sha: '', description: null, target_url: null, created_at: updated_at }
   return { ...fixed, context, state, updated_at }
 }
-
-t.test('pattern matching', (t) => {
-  const cases: [pattern: string, context: string, matches: boolean][] = [
-    ['ci/build', 'ci/build', true],
-    ['ci/build', 'ci/builds', false],
-    ['ci/build', 'CI/build', false],
-    ['ci/*', 'ci/build/linux', true],
-    ['ci/*', 'ci/', true],
-    ['ci/*', 'ci', false],
-    ['*', '', true],
-    ['*/linux', 'ci/build/linux', true],
-    ['*/linux', 'linux', false],
-    ['ci/*/linux', 'ci/linux', false],
-    ['ci/*/linux', 'ci/a/b/linux', true],
-    ['a*a', 'a', false],
-    ['a*b*c', 'a-c-b-c', true],
-    ['a*b*c', 'a-c-c', false],
-    ['a*bc*c', 'abc', false],
-    ['a**c', 'abc', true],
-    ['.*', 'ci', false],
-    ['*🚀', 'to the 🚀', true],
-  ]
-  for (const [pattern, context, matches] of cases) {
-    t.equal(matchesPattern(pattern, context), matches, `${pattern} ~ ${context}`)
-  }
-  const long = 'a'.repeat(100_000)
-  t.notOk(matchesPattern(`${'*a'.repeat(50_000)}b`, long), 'linear')
-  t.end()
-})
 
 t.test('what CI authors met', (t) => {
   const cases: [name: string, statuses: Status[], changed: Partial<WaitRules>, expected: string][] = [

@@ -13,7 +13,7 @@ import { waitOptions } from '../src/cli/wait.ts'
 import { defaultTimes } from '../src/client.ts'
 import { operations } from '../src/generated/operations.ts'
 import { RETRIED } from '../src/transport.ts'
-import { MAX_SLOWDOWN, waitDefaults } from '../src/wait-for-state.ts'
+import { slowdown, waitDefaults } from '../src/wait-for-state.ts'
 import { execute } from './helpers/package.ts'
 import { startService } from './helpers/service.ts'
 
@@ -89,7 +89,7 @@ t.test('defaults and limits', async (t) => {
   const times = {
     settle: first(/for `--settle` \(default `(\w+)`\)/),
     timeout: first(/`--timeout` is `(\w+)` by default/),
-    interval: first(/`--interval` \(default `(\w+)`\)/),
+    interval: first(/`--interval`, default `(\w+)`\)/),
   }
   for (const [name, value] of Object.entries(times)) t.match(help, `--${name} ${value}`)
   const inMilliseconds = Object.entries(times).map(([name, text]) => [name, parseDuration(text, name)])
@@ -110,8 +110,8 @@ t.test('defaults and limits', async (t) => {
 t.test('numbers about the shell script, pauses and versions', async (t) => {
   const stops = all(script, /(?<=\bsend )\d+(?= (?:"\$state"|error))/)
   t.strictSame(stops, [first(/always stops retrying after (\d+) seconds/)])
-  const words: Record<string, number> = { ten: 10 }
-  t.equal(words[first(/polled, at up to (\w+) times/)], MAX_SLOWDOWN)
+  t.equal(Number(first(/every (\d+) intervals after half a minute/)), slowdown(30_000))
+  t.equal(Number(first(/every (\d+) after five minutes/)), slowdown(300_000))
   // curl has had this option, the newest of those in the script, since 7.71.
   t.match(script, '--retry-all-errors')
   t.equal(first(/needs curl ([\d.]+) or later/), '7.71')

@@ -3,10 +3,9 @@ import type { Engine } from '../../store/engine.ts'
 import { addMissingReporters, appliedMigrations } from '../../store/migrations.ts'
 import { RuleViolation } from '../../store/rule-violation.ts'
 import type { Tables } from '../../store/tables.ts'
-import type { OnRows } from '../rows.ts'
 import { type BackupHeader, type BackupRows, damaged } from './format.ts'
 import { checkMigrations, readBackup } from './read.ts'
-import { durableTables } from './write.ts'
+import { durableTables, type OnRows } from './tables.ts'
 
 /**
  * Restores a backup of either kind of database into an empty database, in one transaction.

@@ -1,53 +1,55 @@
 import { createHash } from 'node:crypto'
-import { createWriteStream } from 'node:fs'
-import { rm } from 'node:fs/promises'
+import { open, rm, stat } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
-import type { Kysely } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import type { Engine } from '../../store/engine.ts'
 import { appliedMigrations } from '../../store/migrations.ts'
+import { RuleViolation } from '../../store/rule-violation.ts'
 import type { Tables } from '../../store/tables.ts'
 import { formatTime, nowInSeconds } from '../../store/time.ts'
 import { renameDurably } from '../../util/durable.ts'
-import { countRows, keyedTables, type OnRows, readBatches } from '../rows.ts'
-import { draftOf, removeAbandonedDrafts } from './draft.ts'
 import { type BackupEnd, type BackupHeader, type BackupRows, FORMAT, VERSION } from './format.ts'
+import { type DurableTable, durableTables, type OnRows } from './tables.ts'
 
 /** Rows of one query and one line. */
 const BATCH = 500
 
-/** Tables that are not backed up: users sign in again, and failure budgets start again. */
-const TRANSIENT = ['sessions', 'auth_failures']
-
-/** The tables of a backup, in the order of `keyedTables`. */
-export const durableTables = keyedTables.filter(({ name }) => !TRANSIENT.includes(name))
+type Row = Record<string, string | number | null>
 
 /**
  * Writes a snapshot of the durable tables to a file. Readers and writers are not blocked. The file replaces an earlier
- * one once it is complete and on disk, and only its owner may read it. Removes the drafts that killed backups to the same
- * file left behind.
+ * one once it is complete and on disk, and only its owner may read it. Until then it is `FILE.part`, which replaces what a
+ * killed backup left there.
  *
- * @throws the system error if the file cannot be written; StoreUnavailable
+ * @throws the system error if the file cannot be written; RuleViolation if another backup to it began meanwhile;
+ * StoreUnavailable
  */
 export async function writeBackup(engine: Engine, file: string, onRows: OnRows): Promise<void> {
-  await removeAbandonedDrafts(file)
-  const draft = draftOf(file)
+  const draft = `${file}.part`
+  await rm(draft, { force: true })
+  const handle = await open(draft, 'wx', 0o600)
+  const { ino } = await handle.stat()
+  const isReplaced = async () => (await stat(draft).catch(() => null))?.ino !== ino
   try {
     await engine.kysely
       .transaction()
       .setIsolationLevel('repeatable read')
       .setAccessMode('read only')
       .execute((db) =>
-        pipeline(
-          Readable.from(linesOf(engine, db, onRows)),
-          createGzip(),
-          createWriteStream(draft, { flags: 'wx', mode: 0o600, flush: true }),
+        pipeline(Readable.from(linesOf(engine, db, onRows)), createGzip(), (chunks) =>
+          handle.writeFile(chunks),
         ),
       )
+    await handle.sync()
+    if (await isReplaced()) throw new RuleViolation(`another backup to ${file} began meanwhile`)
     await renameDurably(draft, file)
+  } catch (error) {
+    if (!(await isReplaced())) await rm(draft, { force: true })
+    throw error
   } finally {
-    await rm(draft, { force: true })
+    await handle.close()
   }
 }
 
@@ -68,7 +70,7 @@ async function* linesOf(engine: Engine, db: Kysely<Tables>, onRows: OnRows): Asy
   for (const table of durableTables) {
     const total = await countRows(db, table)
     let done = 0
-    for await (const rows of readBatches(db, table, BATCH)) {
+    for await (const rows of readBatches(db, table)) {
       const columns = Object.keys(rows[0] ?? {})
       const values = rows.map((row) => columns.map((name) => row[name] ?? null))
       yield line({ table: table.name, columns, rows: values })
@@ -79,4 +81,22 @@ async function* linesOf(engine: Engine, db: Kysely<Tables>, onRows: OnRows): Asy
     if (table.numbered) end.last_ids[table.name] = await engine.lastId(db, table.name)
   }
   yield `${JSON.stringify({ ...end, sha256: hash.digest('hex') })}\n`
+}
+
+/** Yields all rows of a table in batches, in key order. */
+async function* readBatches(db: Kysely<Tables>, { name, key }: DurableTable): AsyncGenerator<Row[]> {
+  const columns = sql.join(key.map((column) => sql.ref(column)))
+  for (let after = sql`true`; ; ) {
+    const { rows }: { rows: Row[] } = await sql<Row>`select * from ${sql.table(name)}
+      where ${after} order by ${columns} limit ${BATCH}`.execute(db)
+    const last = rows.at(-1)
+    if (!last) return
+    yield rows
+    after = sql`(${columns}) > (${sql.join(key.map((column) => last[column]))})`
+  }
+}
+
+async function countRows(db: Kysely<Tables>, { name }: DurableTable): Promise<number> {
+  const { rows } = await sql<{ rows: number }>`select count(*) as rows from ${sql.table(name)}`.execute(db)
+  return rows[0]?.rows ?? 0
 }

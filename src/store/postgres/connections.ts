@@ -12,8 +12,8 @@ const HEAD_START = 500
 const IDLE_IN_TRANSACTION_TIMEOUT = 10_000
 /** Milliseconds after which an unused connection is closed. */
 const IDLE_TIMEOUT = 60_000
-/** Maximum number of callers that wait for a connection, for each use, or for a lock: each holds a request in memory. */
-export const MOST_WAITING = 5_000
+/** Maximum number of callers that wait for a connection, for each use: each holds a request in memory. */
+const MOST_WAITING = 5_000
 const INT8 = 20
 
 /**
@@ -222,14 +222,16 @@ export class Session implements PostgresPoolClient {
 
 /**
  * Rejects a server that does not accept writes, such as a standby or a former primary. Makes commits durable before they
- * are acknowledged, whatever the defaults of the server, the database and the role are.
+ * are acknowledged, and lets each statement see what was committed before it, whatever the defaults of the server, the
+ * database and the role are.
  */
 async function checkSession(client: ClientBase): Promise<void> {
   const { rows } = await client.query<{ read_only: string; synchronous_commit: string }>(
     `select current_setting('transaction_read_only') as read_only,
       set_config('synchronous_commit',
         case current_setting('synchronous_commit') when 'off' then 'on' else current_setting('synchronous_commit') end,
-        false) as synchronous_commit`,
+        false) as synchronous_commit,
+      set_config('default_transaction_isolation', 'read committed', false)`,
   )
   const [session] = rows
   if (session?.read_only !== 'off')

@@ -1,7 +1,9 @@
 import Sqlite from 'better-sqlite3'
+import { LRUCache } from 'lru-cache'
 import { StoreUnavailable } from '../engine.ts'
+import type { Prepared } from '../prepared.ts'
 
-/** Maximum number of prepared statements of a connection. Beyond it, the oldest is dropped. */
+/** Maximum number of prepared statements of a connection. */
 const STATEMENTS = 200
 
 /** Page cache in KiB. SQLite's default of 2 MB is too small for the active commits of a large database. */
@@ -10,23 +12,22 @@ const PAGE_CACHE = 32 * 1024
 /** A connection that caches prepared statements. */
 export class Connection {
   readonly raw: Sqlite.Database
-  readonly #statements = new Map<string, Sqlite.Statement<unknown[]>>()
+  readonly #statements = new LRUCache<string, Sqlite.Statement<unknown[]>>({ max: STATEMENTS })
 
   /**
    * Opens a connection.
    *
    * @param file is created if it is missing
-   * @param pageCache maximum size of the page cache in KiB
    * @throws StoreUnavailable if commits would not be durable
    */
-  constructor(file: string, pageCache = PAGE_CACHE) {
+  constructor(file: string) {
     this.raw = new Sqlite(file, { timeout: 0 })
     // With a write-ahead log, a writer does not block readers; FULL syncs it before a commit returns. `synchronous` must
     // be set for each connection.
     this.raw.pragma('journal_mode = WAL')
     this.raw.pragma('synchronous = FULL')
     this.raw.pragma('foreign_keys = ON')
-    this.raw.pragma(`cache_size = -${pageCache}`)
+    this.raw.pragma(`cache_size = -${PAGE_CACHE}`)
     const mode = this.raw.pragma('journal_mode', { simple: true })
     const synchronous = this.raw.pragma('synchronous', { simple: true })
     if (mode !== 'wal' || synchronous !== 2) {
@@ -37,13 +38,17 @@ export class Connection {
   }
 
   prepare(sql: string): Sqlite.Statement<unknown[]> {
-    const known = this.#statements.get(sql)
-    if (known !== undefined) return known
-    const statement = this.raw.prepare<unknown[]>(sql)
-    const [oldest] = this.#statements.keys()
-    if (oldest !== undefined && this.#statements.size >= STATEMENTS) this.#statements.delete(oldest)
-    this.#statements.set(sql, statement)
+    let statement = this.#statements.get(sql)
+    if (statement === undefined) {
+      statement = this.raw.prepare<unknown[]>(sql)
+      this.#statements.set(sql, statement)
+    }
     return statement
+  }
+
+  /** Runs a query. The statement decides what a row is; `prepare` derived the type from the same query. */
+  all<Params, Row>({ sql, bind }: Prepared<Params, Row>, params: Params): Row[] {
+    return this.prepare(sql).all(...bind(params)) as Row[]
   }
 
   close(): void {

@@ -3,13 +3,11 @@ import { getSystemErrorMessage } from 'node:util'
 import { Kysely, sql } from 'kysely'
 import { createFolder } from '../../util/durable.ts'
 import { type DialectSql, type Engine, StoreUnavailable } from '../engine.ts'
-import type { Prepared } from '../prepared.ts'
 import type { Tables } from '../tables.ts'
 import { Connection } from './connection.ts'
 import { DatabaseFiles } from './database-files.ts'
 import { RetryingSqliteDialect } from './dialect.ts'
 import { retryWhileBusy, translateError } from './driver-errors.ts'
-import { SlicedReads } from './sliced-reads.ts'
 import { Turn } from './turn.ts'
 
 /** SQLite evaluates it once for each statement, and a statement that runs waits for no lock. */
@@ -20,10 +18,10 @@ const dialect: DialectSql = {
   integer: 'integer',
   text: 'text',
   clustered: ' without rowid',
+  serialWrites: true,
   greatest: 'max',
   now: NOW,
   clock: NOW,
-  json: { elements: 'json_each', array: 'json_array', aggregate: 'json_group_array' },
 }
 
 /** Maximum number of findings of an integrity check. */
@@ -32,13 +30,12 @@ const MAX_FINDINGS = 10_000
 /**
  * Opens a SQLite database. Creates it and its folder if they do not exist.
  *
- * Three connections, each with its reason:
+ * Two connections, each with its reason:
  *
  * - `hot` reads through the cache and commits in groups (turn.ts).
  * - `cold` is Kysely's. Its transactions last over several event-loop turns, and a group commit on the same connection
  *   would become part of them. Its commits change `data_version` of `hot`, which clears the cache: a revoked token is not
  *   found there again. On `hot` they would not.
- * - `sliced` reads many rows in slices. An unfinished statement keeps its snapshot and blocks its connection.
  *
  * @throws StoreUnavailable when the file cannot be opened or would not be written durably
  */
@@ -54,7 +51,6 @@ export async function openSqlite(file: string): Promise<Engine> {
     beforeRead: () => files.checkNowAndThen(),
     afterCommit: () => files.check(),
   })
-  const sliced = new SlicedReads(file, () => files.check())
   const kysely = new Kysely<Tables>({
     dialect: new RetryingSqliteDialect(cold, () => {
       turn.requireLook()
@@ -74,23 +70,13 @@ export async function openSqlite(file: string): Promise<Engine> {
     remote: false,
     kysely,
     read(query, params, cache) {
-      const select = () => rowsOf(query, hot.prepare(query.sql).all(...query.bind(params)))
-      return cache ? turn.read(select, cache) : retryWhileBusy(select).finally(() => files.checkNowAndThen())
+      if (cache) return turn.read(query, params, cache)
+      return retryWhileBusy(() => hot.all(query, params)).finally(() => files.checkNowAndThen())
     },
-    readLarge(query, params, key, admit) {
-      const select = async () => rowsOf(query, await sliced.read(query.sql, query.bind(params)))
-      return turn.readLarge(select, key, admit)
-    },
-    async write(query, params, invalidates) {
-      return rowsOf(query, await turn.write((run) => run(query.sql, query.bind(params)), invalidates))
-    },
-    async writeLimited(write, params, group) {
-      return rowsOf(write.upsert, await turn.writeLimited(write, params, group))[0] ?? null
-    },
-    foreignChanges: () => turn.foreignChanges(),
+    write: (query, params, invalidates) => turn.write(query, params, invalidates),
     async probe() {
       // Writes the first page even if the value does not change. Invalidates no key.
-      await turn.write((run) => run('pragma user_version = 1', []), 'probe')
+      await turn.write({ sql: 'pragma user_version = 1', bind: () => [] }, {}, 'probe')
     },
     exclusively: (work) => kysely.transaction().execute(work),
     lastId,
@@ -117,18 +103,12 @@ export async function openSqlite(file: string): Promise<Engine> {
     },
     async close() {
       await turn.idle()
-      await sliced.close()
       hot.close()
       await kysely.destroy()
       // Kysely closes only what it has used.
       if (cold.raw.open) cold.close()
     },
   }
-}
-
-/** The statement decides what a row is; `prepare` derived the type from the same query. */
-function rowsOf<Row>(_query: Prepared<never, Row>, found: unknown[]): Row[] {
-  return found as Row[]
 }
 
 /** Returns the error for a folder that could not be created; other errors as they are. */

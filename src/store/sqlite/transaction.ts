@@ -1,41 +1,30 @@
 import type { Connection } from './connection.ts'
 import { translateError } from './driver-errors.ts'
 
-/** Runs a statement and returns its rows. */
-export type RunStatement = (sql: string, values: unknown[]) => unknown[]
-
-/** What a member of a group commit returned or threw. */
-export type Outcome = { rows: unknown[] } | { error: unknown }
-
-interface TransactionEvents {
-  /** The write lock is held: from now until the commit nothing else writes. */
-  onBegin(): void
-  onRollback(): void
+interface Statement {
+  sql: string
+  values: readonly unknown[]
 }
 
+/** What a statement of a group commit returned or threw. */
+export type Outcome = { rows: unknown[] } | { error: unknown }
+
 /**
- * Runs all members in one transaction. A member whose statement fails does not affect the others.
+ * Runs all statements in one transaction. One that fails does not affect the others.
  *
  * @throws the error of SQLite if it rolled back the whole transaction (disk full, out of memory), or cannot commit
  */
-export function commitTogether(
-  connection: Connection,
-  members: readonly ((run: RunStatement) => unknown[])[],
-  events: TransactionEvents,
-): Outcome[] {
+export function commitTogether(connection: Connection, statements: readonly Statement[]): Outcome[] {
   const { raw } = connection
-  const run: RunStatement = (sql, values) => {
-    const statement = connection.prepare(sql)
-    if (statement.reader) return statement.all(...values)
-    statement.run(...values)
-    return []
-  }
+  // From here until the commit nothing else writes.
   connection.prepare('begin immediate').run()
   try {
-    events.onBegin()
-    const outcomes = members.map((member): Outcome => {
+    const outcomes = statements.map(({ sql, values }): Outcome => {
       try {
-        return { rows: member(run) }
+        const statement = connection.prepare(sql)
+        if (statement.reader) return { rows: statement.all(...values) }
+        statement.run(...values)
+        return { rows: [] }
       } catch (error) {
         if (!raw.inTransaction) throw error
         return { error: translateError(error) }
@@ -44,7 +33,6 @@ export function commitTogether(
     connection.prepare('commit').run()
     return outcomes
   } catch (error) {
-    events.onRollback()
     if (raw.inTransaction) raw.exec('rollback')
     throw error
   }

@@ -1,10 +1,9 @@
-import type { CacheOptions, LimitedWrite } from '../engine.ts'
+import type { CacheOptions } from '../engine.ts'
 import type { Prepared } from '../prepared.ts'
 import type { Connection } from './connection.ts'
 import { retryWhileBusy } from './driver-errors.ts'
-import { GroupCapacity } from './group-capacity.ts'
 import { RowCache } from './row-cache.ts'
-import { commitTogether, type Outcome, type RunStatement } from './transaction.ts'
+import { commitTogether, type Outcome } from './transaction.ts'
 
 /*
  * The cache of rows and the group commit follow one schedule, once per turn of Node's event loop:
@@ -37,11 +36,9 @@ import { commitTogether, type Outcome, type RunStatement } from './transaction.t
  * A read returns the same array as before while nothing has changed. Callers may cache by its identity.
  */
 
-/** Approximate bytes of memory for the rows of large results. They have their own cache, so they evict no others. */
-const LARGE_RESULTS = 32 * 1024 * 1024
-
 interface PendingWrite {
-  run: (run: RunStatement) => unknown[]
+  sql: string
+  values: unknown[]
   invalidates: string | undefined
   resolve(rows: unknown[]): void
   reject(error: unknown): void
@@ -60,10 +57,6 @@ export class Turn {
   readonly #checks: FileChecks
   readonly #readVersion: () => unknown
   readonly #cache = new RowCache()
-  readonly #largeResults = new RowCache(LARGE_RESULTS)
-  /** Large results that are being read, by key. Removed when an invalidation makes them stale. */
-  readonly #largeReads = new Map<string, Promise<unknown[]>>()
-  readonly #capacity = new GroupCapacity()
   #version: unknown
   #look: Promise<void> | null = null
   /** Between LOOK and COMMIT. */
@@ -83,98 +76,45 @@ export class Turn {
    *
    * @throws StoreUnavailable
    */
-  async read<Row>(query: () => Row[], { key, variant = '', cacheable }: CacheOptions<Row>): Promise<Row[]> {
+  async read<Params, Row>(
+    query: Prepared<Params, Row>,
+    params: Params,
+    { key, variant = '', cacheable }: CacheOptions<Row>,
+  ): Promise<Row[]> {
     if (!this.#isReading) await this.#nextLook()
     const cached = this.#cache.get<Row>(key, variant)
     if (cached !== undefined) return cached
     return retryWhileBusy(() => {
-      const rows = query()
+      const rows = this.#connection.all(query, params)
       if (cacheable === undefined || cacheable(rows)) this.#cache.set(key, variant, rows)
       return rows
     })
   }
 
   /**
-   * Like `read`, for a query that takes several turns. Callers that ask for the same key meanwhile share its result.
+   * Runs a statement in the next group commit.
    *
-   * @param admit awaited before the query is run; not called when the rows are cached
-   */
-  async readLarge<Row>(
-    query: () => Promise<Row[]>,
-    key: string,
-    admit?: () => Promise<void>,
-  ): Promise<Row[]> {
-    if (!this.#isReading) await this.#nextLook()
-    const cached = this.#largeResults.get<Row>(key)
-    if (cached !== undefined) return cached
-    await admit?.()
-    const shared = this.#largeResults.get<Row>(key) ?? this.#largeReads.get(key)
-    // A key belongs to one query, so the rows have its type.
-    if (shared !== undefined) return (await shared) as Row[]
-    const reading = query()
-    this.#largeReads.set(key, reading)
-    const isCurrent = () => this.#largeReads.get(key) === reading
-    try {
-      const rows = await reading
-      if (isCurrent()) this.#largeResults.set(key, '', rows)
-      return rows
-    } finally {
-      if (isCurrent()) this.#largeReads.delete(key)
-    }
-  }
-
-  /**
-   * Runs statements in the next group commit.
-   *
-   * @param invalidates the key of the only cached rows that they can change; undefined: they may change any
+   * @param invalidates the key of the only cached rows that it can change; undefined: it may change any
    * @returns the rows, once they are on disk
    * @throws ForeignKeyViolation, StoreUnavailable and other errors of the driver
    */
-  write(run: (run: RunStatement) => unknown[], invalidates?: string): Promise<unknown[]> {
-    return new Promise((resolve, reject) => {
+  write<Params, Row>(
+    { sql, bind }: Prepared<Params, Row>,
+    params: Params,
+    invalidates?: string,
+  ): Promise<Row[]> {
+    const written = new Promise<unknown[]>((resolve, reject) => {
       // For writes that no look precedes in this turn.
       if (this.#writes.length === 0) setImmediate(() => this.#commit())
-      this.#writes.push({ run, invalidates, resolve, reject })
+      this.#writes.push({ sql, values: bind(params), invalidates, resolve, reject })
     })
-  }
-
-  /**
-   * Writes a row of a group whose size is limited.
-   *
-   * @param group names the group; also the key that the write invalidates
-   * @returns the row; none if the group is full and does not contain it
-   */
-  writeLimited<Params, Row>(
-    write: LimitedWrite<Params, Row>,
-    params: Params,
-    group: string,
-  ): Promise<unknown[]> {
-    return this.write((run) => {
-      // `prepare` derived the type of the rows from the same query.
-      const execute = <R>({ sql, bind }: Prepared<Params, R>) => run(sql, bind(params)) as R[]
-      if (!this.#capacity.isKnown(group)) {
-        const [counted] = execute(write.count)
-        this.#capacity.set(group, write.limit - (counted?.rows ?? 0))
-      }
-      if (this.#capacity.isFull(group)) return execute(write.replace)
-      const rows = execute(write.upsert)
-      if (rows.some((row) => write.isNew(row, params))) this.#capacity.take(group)
-      return rows
-    }, group)
+    // As in `Connection.all`, the statement decides what a row is.
+    return written as Promise<Row[]>
   }
 
   /** Makes the next read wait for another look. To be called when another connection of this process may have committed. */
   requireLook(): void {
     this.#isReading = false
-  }
-
-  /** Returns a value that changes when another connection commits; undefined if it cannot be read. */
-  foreignChanges(): unknown {
-    try {
-      return this.#readVersion()
-    } catch {
-      return undefined
-    }
   }
 
   /** Waits until all writes are done. */
@@ -194,7 +134,10 @@ export class Turn {
         } catch (error) {
           return reject(error)
         }
-        this.#clearIfChanged()
+        // If the counter cannot be read, bypass the cache.
+        const version = this.#foreignChanges()
+        if (version === undefined || version !== this.#version) this.#cache.clear()
+        this.#version = version
         this.#isReading = true
         resolve()
       })
@@ -206,12 +149,13 @@ export class Turn {
     return this.#look
   }
 
-  /** Clears everything if another connection has committed. */
-  #clearIfChanged(): void {
-    const version = this.foreignChanges()
-    // If the counter cannot be read, bypass the cache.
-    if (version === undefined || version !== this.#version) this.#clear()
-    this.#version = version
+  /** Returns a value that changes when another connection commits; undefined if it cannot be read. */
+  #foreignChanges(): unknown {
+    try {
+      return this.#readVersion()
+    } catch {
+      return undefined
+    }
   }
 
   #commit(): void {
@@ -223,47 +167,18 @@ export class Turn {
       const group = this.#writes
       this.#writes = []
       try {
-        acknowledge(group, await this.#commitGroup(group))
+        const outcomes = await retryWhileBusy(() => commitTogether(this.#connection, group))
+        for (const { invalidates } of group) {
+          if (invalidates === undefined) this.#cache.clear()
+          else this.#cache.drop(invalidates)
+        }
+        this.#checks.afterCommit()
+        acknowledge(group, outcomes)
       } catch (error) {
         for (const { reject } of group) reject(error)
       }
     }
     this.#committing = null
-  }
-
-  async #commitGroup(group: readonly PendingWrite[]): Promise<Outcome[]> {
-    const outcomes = await retryWhileBusy(() =>
-      commitTogether(
-        this.#connection,
-        group.map(({ run }) => run),
-        {
-          // The capacities were counted before others could write.
-          onBegin: () => this.#clearIfChanged(),
-          // They include rows that were rolled back.
-          onRollback: () => this.#capacity.clear(),
-        },
-      ),
-    )
-    for (const { invalidates } of group) this.#invalidate(invalidates)
-    this.#checks.afterCommit()
-    return outcomes
-  }
-
-  #invalidate(key: string | undefined): void {
-    if (key === undefined) {
-      this.#clear()
-      return
-    }
-    this.#cache.drop(key)
-    this.#largeResults.drop(key)
-    this.#largeReads.delete(key)
-  }
-
-  #clear(): void {
-    this.#cache.clear()
-    this.#largeResults.clear()
-    this.#largeReads.clear()
-    this.#capacity.clear()
   }
 }
 

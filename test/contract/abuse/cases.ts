@@ -130,7 +130,7 @@ export function framing(target: Target): AbuseCase[] {
       ),
       431,
     ),
-    one('a 20 KB path', get(target, [], `/${'x'.repeat(20_000)}`), 414, 431),
+    one('a 20 KB path', get(target, [], `/${'x'.repeat(20_000)}`), 431),
     one('an unknown method', `BREW ${path} HTTP/1.1\r\nHost: ${host}\r\n\r\n`, 400, 405),
     one('a method in lower case', `get ${readPath} HTTP/1.1\r\nHost: ${host}\r\n\r\n`, 400, 405),
     one('no version', `GET ${readPath}\r\n\r\n`, 400),
@@ -344,6 +344,9 @@ export function paths(target: Target): AbuseCase[] {
     one(`repository ${name}`, get(target, [], path(`${owner}/${name}`)), 400),
     one(`commit ${name}`, get(target, [], path(`${owner}/${repo}`, `commits/${name}/statuses`)), 400),
     one(`unknown path ${name}`, get(target, [], `/${name}`), 400),
+    one(`query ${name}`, get(target, [], `${template}?x=${name}`), 400),
+    one(`name in a query ${name}`, get(target, [], `${template}?${name}`), 400),
+    one(`fragment ${name}`, get(target, [], `/x#${name}`), 400),
   ])
   const known = `${owner}/${repo}`
   return [
@@ -367,7 +370,8 @@ export function paths(target: Target): AbuseCase[] {
       404,
     ),
     one('the whole URL', get(target, [], `http://${target.host}${template}`), 200),
-    one('a query', get(target, [], `${template}?x=%zz&__proto__=1&a[b]=c`), 200),
+    one('a query', get(target, [], `${template}?x=%c3%a9&__proto__=1&a[b]=c`), 200),
+    one('a fragment', get(target, [], `${template}#x`), 400),
     one('a commit in 10 KB', get(target, [], path(known, `commits/${'a'.repeat(10_000)}/statuses`)), 422),
     one('a commit that is ..', get(target, [], path(known, 'commits/../statuses')), 422),
     one('a commit that is an option', get(target, [], path(known, 'commits/--help/statuses')), 422),

@@ -115,12 +115,9 @@ function openReport(): Edit {
 
 /** Changes the body that the handler of a report answers with. */
 function withBody(change: (body: string) => string): Edit {
-  return node('src/api', (answer) => {
-    if (!ts.isCallExpression(answer)) return undefined
-    const [status, body] = answer.arguments
-    if (!body || status?.getText() !== '201') return undefined
-    return `${answer.expression.getText()}(201, ${change(body.getText())})`
-  })
+  return property('src/api', 'body', (body, answer) =>
+    initializerOf(answer, 'status') === '201' ? change(body.getText()) : undefined,
+  )
 }
 
 function withoutHeader(name: string): Edit {

@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto'
-import { readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
+import { schemas } from '../../../generated/schemas.ts'
 import { restoreBackup } from '../../../src/maintenance/backup/restore.ts'
 import { writeBackup } from '../../../src/maintenance/backup/write.ts'
-import { checkIntegrity } from '../../../src/maintenance/integrity.ts'
+import { findOrphans } from '../../../src/maintenance/orphans.ts'
 import { ADMINISTRATOR, recordEvent } from '../../../src/store/audit.ts'
 import { openStore, type Store } from '../../../src/store/store.ts'
 import { databases, openTestStore, sqlite, temporaryFolder } from '../../helpers/databases.ts'
@@ -14,6 +15,7 @@ import { startProcess } from '../../helpers/process.ts'
 import { BROWSER, insertSession } from '../../helpers/sessions.ts'
 
 const SHA = 'a'.repeat(40)
+const LAST_CONTEXT = '\u{10FFFF} "\\\n\t\u0001'
 const quiet = () => {}
 
 function report(store: Store, repositoryId: number, fields: object = {}) {
@@ -69,6 +71,7 @@ async function fill(store: Store): Promise<number> {
   const description = 'line\u2028separator \u2029 \r\n "quoted" \\ 🚀 e\u0301 \ufeff'
   await report(store, id, { context: '🚀', description, targetUrl: 'https://example.org/' })
   const { token: reporter } = await store.access.look(null, 'h1', 'alice', 'rocket')
+  await report(store, id, { context: LAST_CONTEXT, state: 'pending', description: '' })
   await report(store, id, { context: 'empty', description: '', reporterId: reporter?.reporterId })
   // Makes the highest id that was given out one of a deleted row.
   await create('deleted')
@@ -83,12 +86,15 @@ async function contentOf(store: Store) {
   )
   const tokens = await Promise.all(users.map(({ id }) => store.tokens.list(id)))
   const statuses = await Promise.all(
-    repositories.map(({ id }) => store.statuses.listBatch(id, SHA, '', 1_000)),
+    repositories.map(({ id }) =>
+      store.statuses.listBatchByState({ repositoryId: id, sha: SHA }, schemas.State.enum, '', 1_000),
+    ),
   )
   const rules = await Promise.all(repositories.map(({ id }) => store.rules.list(id)))
   const access = await store.access.look(null, 'h1', 'alice', 'rocket')
   return {
-    users,
+    users: await Promise.all(users.map(({ name }) => store.users.find(name))),
+    collaborators: await store.repositories.access('alice', 'rocket'),
     repositories,
     tokens,
     statuses,
@@ -117,8 +123,8 @@ for (const from of databases) {
       const { store: restored } = await openTestStore(t, to)
       await restoreBackup(restored.engine, file, quiet)
       t.same(await contentOf(restored), await contentOf(store))
-      t.equal((await restored.statuses.list(repositoryId, SHA)).length, 636)
-      t.same(await checkIntegrity(restored.engine, quiet), { findings: [], damaged: false })
+      t.equal((await restored.statuses.list(repositoryId, SHA)).length, 637)
+      t.same(await findOrphans(restored.engine), [])
       t.equal(await restored.sessions.use('session', BROWSER), undefined, 'without sessions')
       t.equal(await restored.failures.find('192.0.2.1'), null, 'without failures')
 
@@ -198,13 +204,19 @@ t.test('a backup of a version without reporters gives the tokens theirs', async 
     await restoreBackup(restored.engine, file, quiet)
     const { token } = await restored.access.look(null, 'h2', 'alice', 'rocket')
     await report(restored, id, { context: 'empty', reporterId: token?.reporterId })
-    const rows = await restored.statuses.listBatch(id, SHA, 'context 98', 10)
+    const rows = await restored.statuses.listBatchByState(
+      { repositoryId: id, sha: SHA },
+      schemas.State.enum,
+      'context 98',
+      10,
+    )
     t.same(
       rows.map((row) => [row.context, row.reporter_user, row.reporter_token]),
       [
         ['context 99', null, null],
         ['empty', 'Alice', 'CI'],
         ['🚀', null, null],
+        [LAST_CONTEXT, null, null],
       ],
       database.name,
     )
@@ -265,44 +277,40 @@ t.test('rejects files that are not complete backups, and leaves the database emp
 })
 
 for (const database of databases) {
-  t.test(`${database.name}: a backup removes the drafts of killed backups`, async (t) => {
-    const { store, options } = await openTestStore(t, database)
-    await fill(store)
-    const folder = temporaryFolder(t)
-    const file = join(folder, 'statuses.backup')
-    const continueFile = join(temporaryFolder(t), 'continue')
-    const begin = async () => {
-      const program = resolve('test/maintenance/fixtures/paused-backup.ts')
-      const input = JSON.stringify({ options, file, continueFile })
-      const running = startProcess(t, process.execPath, [program, input])
-      await running.printed(/paused/)
-      return running
-    }
-    const killed = await begin()
-    killed.child.kill('SIGKILL')
-    await killed.ended
-    const [leftover = ''] = readdirSync(folder)
-    t.match(leftover, /^statuses\.backup\..*\.part$/, 'it left a draft behind')
+  t.test(
+    `${database.name}: a backup replaces what another one to the same file has not completed`,
+    async (t) => {
+      const { store, options } = await openTestStore(t, database)
+      await fill(store)
+      const folder = temporaryFolder(t)
+      const file = join(folder, 'statuses.backup')
+      const continueFile = join(temporaryFolder(t), 'continue')
+      const begin = async () => {
+        const program = resolve('test/maintenance/fixtures/paused-backup.ts')
+        const input = JSON.stringify({ options, file, continueFile })
+        const running = startProcess(t, process.execPath, [program, input])
+        await running.printed(/paused/)
+        return running
+      }
+      const killed = await begin()
+      killed.child.kill('SIGKILL')
+      await killed.ended
+      t.same(readdirSync(folder), ['statuses.backup.part'], 'a killed backup leaves its draft behind')
 
-    const running = await begin()
-    // Drafts of other machines: the first one may still be written to.
-    const [elsewhere, old] = ['one', 'two'].map((name) => `statuses.backup.${name}-1-0123abcd.part`)
-    const others = ['other.backup.0123abcd.part', 'statuses.backup.part', 'statuses.backup.mine.part']
-    for (const name of [...others, elsewhere, old, 'statuses.backup.0123abcd.part'])
-      writeFileSync(join(folder, name ?? ''), '')
-    utimesSync(join(folder, old ?? ''), 1, 1)
-    await writeBackup(store.engine, file, quiet)
-    const left = readdirSync(folder).filter(
-      (name) => ![...others, 'statuses.backup', elsewhere].includes(name),
-    )
-    t.equal(left.length, 1, 'keeps the draft of the running backup')
-    t.ok(left[0]?.includes(`-${running.child.pid}-`))
-    writeFileSync(continueFile, '')
-    t.equal(await running.ended, 0, running.stderr())
-    t.equal(readdirSync(folder).length, others.length + 2)
-    const { store: restored } = await openTestStore(t, sqlite)
-    await restoreBackup(restored.engine, file, quiet)
-  })
+      const running = await begin()
+      await writeBackup(store.engine, file, quiet)
+      const { ino } = statSync(file)
+      const other = await begin()
+      writeFileSync(continueFile, '')
+      t.equal(await running.ended, 1)
+      t.match(running.stderr(), /RuleViolation: another backup to .*statuses\.backup began meanwhile/)
+      t.equal(await other.ended, 0, other.stderr())
+      t.same(readdirSync(folder), ['statuses.backup'])
+      t.not(statSync(file).ino, ino)
+      const { store: restored } = await openTestStore(t, sqlite)
+      await restoreBackup(restored.engine, file, quiet)
+    },
+  )
 }
 
 t.test('keeps an earlier backup until the new one is complete', async (t) => {

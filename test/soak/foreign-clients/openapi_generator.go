@@ -1,4 +1,4 @@
-// Reports and reads with the client that openapi-generator writes for Go, with no option but the package's name.
+// Reports and reads with the client that openapi-generator writes for Go.
 package main
 
 import (

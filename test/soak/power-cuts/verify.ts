@@ -6,11 +6,11 @@ import { promisify } from 'node:util'
 import Sqlite from 'better-sqlite3'
 import { buildApp } from '../../../src/app.ts'
 import { createToken, hashToken, tokenPrefix } from '../../../src/auth/token.ts'
-import { openCommitLookup } from '../../../src/git/commit-lookup.ts'
+import { CommitLookup } from '../../../src/git/commit-lookup.ts'
 import { gitEnvironment } from '../../../src/git/environment.ts'
 import { openSpool } from '../../../src/git-http/spool.ts'
 import { restoreBackup } from '../../../src/maintenance/backup/restore.ts'
-import { checkIntegrity } from '../../../src/maintenance/integrity.ts'
+import { findOrphans } from '../../../src/maintenance/orphans.ts'
 import type { Repository } from '../../../src/store/repositories.ts'
 import { openStore, type Store } from '../../../src/store/store.ts'
 import { basic, commit, git } from '../../git-http/client.ts'
@@ -57,10 +57,7 @@ export class Verifier {
       const store = await openStore({ dataDir })
       try {
         moveImports(dataDir, this.#recorded, disk)
-        problems.push(
-          ...((await store.engine.checkFiles?.()) ?? []),
-          ...(await checkIntegrity(store.engine, quiet)).findings,
-        )
+        problems.push(...((await store.engine.checkFiles?.()) ?? []), ...(await findOrphans(store.engine)))
         await checkRows(store, promised, problems)
         const fresh: Repository[] = []
         for (const repository of await store.repositories.list()) {
@@ -207,7 +204,7 @@ async function restore(file: string, dataDir: string): Promise<Set<unknown>> {
 
 /** Pushes to `main` of repositories and reports on it. */
 async function use(disk: string, store: Store, repositories: readonly Repository[]): Promise<void> {
-  const lookup = openCommitLookup()
+  const lookup = new CommitLookup()
   // The replay itself blocks the event loop, which is no reason to refuse requests.
   const app = await buildApp({
     store,

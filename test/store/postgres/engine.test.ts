@@ -119,26 +119,6 @@ test('waiting for a lock ends with an error, and the connection is replaced', as
   t.match(await report('ci'), { context: 'ci' })
 })
 
-test('a report that fails does not affect others of the same transaction', async (t) => {
-  // Below 1,000 contexts all of them are added under a lock, in shared transactions.
-  const { options } = await openTestStore(t, postgres)
-  const { store, url, created, report } = await openRepository(t, { ...options, maxContexts: 100 })
-  await execute(
-    url,
-    `create function refuse() returns trigger language plpgsql as $$ begin
-      if new.context = 'bad' then raise exception 'refused'; end if;
-      return new; end $$`,
-    'create trigger refuse before insert on statuses for each row execute function refuse()',
-  )
-  const contexts = Array.from({ length: 30 }, (_, index) => (index === 20 ? 'bad' : `ci ${index}`))
-  const outcomes = await Promise.allSettled(contexts.map((context) => report(context)))
-  outcomes.forEach((outcome, index) => {
-    if (index === 20) t.match(outcome, { status: 'rejected', reason: { message: 'refused' } })
-    else t.equal(outcome.status, 'fulfilled')
-  })
-  t.equal((await store.statuses.list(created.id, SHA)).length, 29)
-})
-
 test('waits for a free connection for a limited time', async (t) => {
   const { options } = await openTestStore(t, postgres)
   const { url, report } = await openRepository(t, { ...options, poolSize: 1 })
@@ -215,19 +195,27 @@ test('reconnects when a server no longer accepts writes', async (t) => {
   await recovery(t, () => report('after'))
 })
 
-test('commits are durable even if synchronous_commit is off by default', async (t) => {
+test('neither durability nor isolation depends on the defaults of the database', async (t) => {
   const { options } = await openTestStore(t, postgres)
   const url = options.databaseUrl ?? ''
-  await execute(url, `alter database ${new URL(url).pathname.slice(1)} set synchronous_commit = off`)
+  const database = new URL(url).pathname.slice(1)
+  await execute(
+    url,
+    `alter database ${database} set synchronous_commit = off`,
+    `alter database ${database} set default_transaction_isolation = serializable`,
+  )
   const { store, created, report } = await openRepository(t, options)
   await execute(
     url,
     `create function setting() returns trigger language plpgsql as
-      $$ begin new.description = current_setting('synchronous_commit'); return new; end $$`,
+      $$ begin
+        new.description = current_setting('synchronous_commit') || ', ' || current_setting('transaction_isolation');
+        return new;
+      end $$`,
     'create trigger setting before insert on statuses for each row execute function setting()',
   )
   await report('ci')
-  t.match(await store.statuses.list(created.id, SHA), [{ description: 'on' }])
+  t.match(await store.statuses.list(created.id, SHA), [{ description: 'on, read committed' }])
 })
 
 test('a crash of the server under load loses no acknowledged report', async (t) => {

@@ -106,3 +106,30 @@ t.test('commands do not acknowledge anything either', async (t) => {
   renameSync(`${file}.away`, file)
   t.equal((await issueToken(store.tokens, request, ADMINISTRATOR)).token.name, 'ci')
 })
+
+for (const suffix of ['', '-wal', '-shm']) {
+  t.test(
+    `notices at once that commit-status.db${suffix} is gone, however long nothing changed`,
+    async (t) => {
+      const { store, options } = await openTestStore(t, sqlite)
+      const place = { owner: 'acme', visibility: 'public', objectFormat: 'sha1' } as const
+      const { id: repositoryId } = await store.repositories.create({ ...place, name: 'rocket' })
+      const report = (context: string) =>
+        store.statuses.report({
+          repositoryId,
+          sha: 'a'.repeat(40),
+          context,
+          state: 'success',
+          description: null,
+          targetUrl: null,
+        })
+      const { now } = Date
+      // The folder changed ten seconds ago.
+      t.capture(Date, 'now', () => now() + 10_000)
+      for (const context of ['one', 'two']) t.match(await report(context), { context })
+      rmSync(join(options.dataDir, `commit-status.db${suffix}`))
+      await t.rejects(report('three'), AWAY)
+      await t.rejects(report('four'), AWAY)
+    },
+  )
+}

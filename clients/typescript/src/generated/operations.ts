@@ -74,8 +74,6 @@ export interface Operation {
   path: string
   /** Names of the query parameters. All others are in the path. */
   query: readonly string[]
-  /** Largest values of query parameters, by name. */
-  maximum: Readonly<Record<string, number>>
   /** Status codes that the contract declares. */
   statuses: readonly number[]
   /** Fields that every successful response has. */
@@ -102,7 +100,6 @@ export const operations = {
     "method": "POST",
     "path": "/api/v1/repos/{owner}/{repo}/statuses/{sha}",
     "query": [],
-    "maximum": {},
     "statuses": [
       201,
       400,
@@ -148,7 +145,6 @@ export const operations = {
     "method": "GET",
     "path": "/api/v1/repos/{owner}/{repo}/commits/{sha}/statuses",
     "query": [],
-    "maximum": {},
     "statuses": [
       200,
       304,
@@ -176,9 +172,6 @@ export const operations = {
       "branch",
       "wait"
     ],
-    "maximum": {
-      "wait": 25
-    },
     "statuses": [
       200,
       304,

@@ -65,10 +65,8 @@ export interface paths {
          *
          *     Without any pattern all contexts count, and a commit without statuses is `pending`.
          *
-         *     To wait for a change, send the `ETag` of the last response as `If-None-Match` together with `wait`: the server
-         *     holds its response until a report changes it, or until the time is over and the response is `304`. It checks
-         *     the caller's access and the rules again before it responds. If too many requests already wait, the server
-         *     responds immediately, with `Retry-After`: send the next request with `wait` after that time.
+         *     To wait for a change, ask every few seconds, with the `ETag` of the last response as `If-None-Match`: while nothing
+         *     changes the response is `304`.
          */
         get: operations["getVerdict"];
         put?: never;
@@ -364,12 +362,6 @@ export interface components {
          */
         "Retry-After": string;
         /**
-         * @description Sent when the response was not held although `wait` asked for it, because too many requests wait: seconds until
-         *     the next request with `wait`.
-         * @example 5
-         */
-        "Not-Held": string;
-        /**
          * @description The scheme to authenticate with.
          * @example Bearer realm="commit-status"
          */
@@ -505,8 +497,9 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description Patterns of required contexts, one for each repetition of the parameter. `*` stands for any characters, `/`
-                 *     included; a pattern matches the whole context.
+                 * @description Patterns of required contexts, one for each repetition of the parameter: `?require=ci/*&require=lint`. `*` stands
+                 *     for any characters, `/` included; a pattern matches the whole context. A comma is part of the pattern. All
+                 *     patterns together may match at most 10,000 contexts, each counted once for every pattern.
                  * @example [
                  *       "ci/*",
                  *       "lint"
@@ -520,8 +513,8 @@ export interface operations {
                  */
                 branch?: components["schemas"]["Branch"];
                 /**
-                 * @description How many seconds the server may hold a response that has not changed since the one whose `ETag` is in
-                 *     `If-None-Match`. Without that header the response comes immediately.
+                 * @deprecated
+                 * @description Without effect. The server responds immediately.
                  * @example 0
                  */
                 wait?: number;
@@ -564,7 +557,6 @@ export interface operations {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
                     "Cache-Control": components["headers"]["Cache-Control"];
                     Vary: components["headers"]["Vary"];
-                    "Retry-After": components["headers"]["Not-Held"];
                     [name: string]: unknown;
                 };
                 content: {
@@ -578,7 +570,6 @@ export interface operations {
                     "X-Request-Id": components["headers"]["X-Request-Id"];
                     "Cache-Control": components["headers"]["Cache-Control"];
                     Vary: components["headers"]["Vary"];
-                    "Retry-After": components["headers"]["Not-Held"];
                     [name: string]: unknown;
                 };
                 content?: never;

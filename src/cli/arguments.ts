@@ -1,8 +1,34 @@
+import { resolve } from 'node:path'
+import type { Repository } from '../store/repositories.ts'
+import type { Store } from '../store/store.ts'
 import { parseDuration } from '../util/duration.ts'
-import { UsageError } from './usage-error.ts'
 
 const DATE = /^\d{4}-\d{2}-\d{2}$/
 const DATE_TIME = /^(\d{4}-\d{2}-\d{2})[Tt ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|z|[+-]\d{2}:?\d{2})$/
+
+/** The command line is invalid: exit code 2. */
+export class UsageError extends Error {
+  override name = 'UsageError'
+}
+
+/** Returns the absolute path of an argument. npm runs scripts in the project's folder, and says where the caller was. */
+export function callerPath(path: string): string {
+  return resolve(process.env.INIT_CWD ?? process.cwd(), path)
+}
+
+/** Splits OWNER/NAME. @throws UsageError for anything else */
+export function splitFullName(fullName: string): { owner: string; name: string } {
+  const [owner, name, ...rest] = fullName.split('/')
+  if (!owner || !name || rest.length > 0)
+    throw new UsageError(`"${fullName}" is not the name of a repository (expected OWNER/NAME)`)
+  return { owner, name }
+}
+
+/** Returns the repository OWNER/NAME. @throws UsageError; RuleViolation if there is none */
+export async function findRepository({ repositories }: Store, fullName: string): Promise<Repository> {
+  const { owner, name } = splitFullName(fullName)
+  return repositories.get(owner, name)
+}
 
 /**
  * Returns when a token expires. `text` is the value of `--expires`: a duration such as `90d`, a date (the token expires at

@@ -1,5 +1,7 @@
-import { accessSync, constants, readFileSync, statSync } from 'node:fs'
+import { accessSync, constants, readFileSync, realpathSync, statSync } from 'node:fs'
 import { RuleViolation } from '../store/rule-violation.ts'
+
+const ANY_ACCESS = 0o077
 
 /**
  * Makes sure that the server can use what this process writes in the data directory. Root must not work in the directory
@@ -22,6 +24,17 @@ export function checkAccount(dataDir: string, command: string, self = process.ge
     `${dataDir} belongs to the account ${name ?? stats.uid}, and ${problem}. ` +
       `Run the command as that account: sudo -u ${name ?? `'#${stats.uid}'`} ${command}`,
   )
+}
+
+/**
+ * Returns the shell command that keeps other accounts of this machine out of the data directory, and so away from everything in it.
+ *
+ * @returns null if they are kept out, or if there is no data directory
+ */
+export function commandToClose(dataDir: string): string | null {
+  const stats = statSync(dataDir, { throwIfNoEntry: false })
+  if (!stats || (stats.mode & ANY_ACCESS) === 0) return null
+  return `chmod go-rwx -- '${realpathSync(dataDir).replaceAll("'", `'\\''`)}'`
 }
 
 function canWrite(folder: string): boolean {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { parseExpiry } from '../../src/cli/expiry.ts'
+import { parseExpiry } from '../../src/cli/arguments.ts'
 
 t.test('--expires', async (t) => {
   const now = Date.parse('2030-06-15T12:00:00Z')

@@ -1,0 +1,88 @@
+import type { Ajv2020 } from 'ajv/dist/2020.js'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { AnyReply } from '../../generated/handlers.ts'
+import { etagOf, matchesEtag } from '../http/etag.ts'
+import { compileValidator } from './validator.ts'
+
+/** The answers that an operation declares. */
+export interface DeclaredAnswers {
+  /** Body schemas by status code; null means no body. */
+  readonly replies: Readonly<Record<string, object | null>>
+  /** Object schemas of the headers that the handler sets, by status code. */
+  readonly headers: Readonly<Record<string, { readonly properties: object }>>
+}
+
+/** A body as it is sent, and its validator (RFC 9110, 8.8). */
+interface EncodedBody {
+  payload: string | Buffer
+  etag: string
+}
+
+/** Characters. Node sends a shorter text in one piece with the headers; a longer one is worth converting only once. */
+const CONVERT_ONCE = 8 * 1024
+
+/**
+ * Returns a function that sends the reply of a handler. A 200 has an `ETag`, and becomes a 304 if the caller has the same
+ * bytes already (RFC 9110, 13.1.2), where the operation declares one. A body with a source is encoded once: this is the only
+ * cache of encoded bodies.
+ *
+ * @param ajv validates every reply before it is serialized, which would hide what does not fit; null: nothing is validated
+ */
+export function createSender(declared: DeclaredAnswers, ajv: Ajv2020 | null) {
+  const { replies, headers } = declared
+  const verify = ajv && createVerifier(declared, ajv)
+  const encodedBodies = new WeakMap<object, EncodedBody>()
+
+  function encode(reply: FastifyReply, answer: AnyReply): EncodedBody {
+    const { source } = answer
+    const known = source && encodedBodies.get(source)
+    if (known !== undefined) return known
+    const text = reply.serialize(bodyOf(answer)).toString()
+    const encoded = { payload: text.length > CONVERT_ONCE ? Buffer.from(text) : text, etag: etagOf(text) }
+    if (source) encodedBodies.set(source, encoded)
+    return encoded
+  }
+
+  /** @throws Error for a status that the operation does not declare as a success */
+  return (request: FastifyRequest, reply: FastifyReply, answer: AnyReply): FastifyReply => {
+    const { status } = answer
+    verify?.(answer)
+    if (replies[status] === undefined || status >= 300) throw new Error(`${status} is not declared`)
+    // Comes first: an error thrown here must not carry the headers of a success.
+    const encoded = status === 200 && 304 in replies ? encode(reply, answer) : null
+    reply.header('cache-control', 'private, no-cache').header('vary', 'Authorization')
+    // Like body fields, undeclared headers never leave the server.
+    for (const name in headers[status]?.properties) {
+      const value = answer.headers?.[name]
+      if (value !== undefined) reply.header(name, String(value))
+    }
+    if (encoded === null) return reply.code(status).send(bodyOf(answer))
+    reply.header('etag', encoded.etag)
+    if (matchesEtag(request.headers['if-none-match'], encoded.etag)) return reply.code(304).send()
+    return reply.type('application/json; charset=utf-8').send(encoded.payload)
+  }
+}
+
+function bodyOf({ body }: AnyReply): object | null {
+  return typeof body === 'function' ? body() : body
+}
+
+/** Returns a function that throws for a reply that does not match the contract. */
+function createVerifier({ replies, headers }: DeclaredAnswers, ajv: Ajv2020) {
+  return (answer: AnyReply): void => {
+    const { status } = answer
+    // The validator compiles a schema once.
+    for (const [part, schema, value] of [
+      ['reply', replies[status], bodyOf(answer)],
+      ['headers', headers[status], answer.headers ?? {}],
+    ] as const) {
+      try {
+        if (schema) compileValidator(ajv, schema, part)(value)
+      } catch (error) {
+        throw new Error(`reply ${status}: ${error instanceof Error ? error.message : error}`, {
+          cause: error,
+        })
+      }
+    }
+  }
+}

@@ -1,0 +1,29 @@
+/** The hash function of a repository's object ids. It never changes. */
+export type ObjectFormat = 'sha1' | 'sha256'
+
+/** Number of digits of an abbreviated id on pages, and the fewest that one may have. */
+export const SHORT_ID = 7
+
+/** Returns the number of hexadecimal digits of a full object id. */
+export function commitIdLength(format: ObjectFormat): 40 | 64 {
+  return format === 'sha1' ? 40 : 64
+}
+
+/** Returns whether `text` is a full object id in lower case, by default of any format. */
+export function isFullId(text: string, format?: ObjectFormat): boolean {
+  const { length } = text
+  const isLength = format ? length === commitIdLength(format) : length === 40 || length === 64
+  return isLength && /^[0-9a-f]+$/.test(text)
+}
+
+/** Returns whether `text` may abbreviate a commit id of a repository. */
+export function isShortId(text: string, format: ObjectFormat): boolean {
+  // 40 digits are a full id of the other format, never the beginning of a longer one.
+  const isLength = text.length >= SHORT_ID && text.length < commitIdLength(format) && text.length !== 40
+  return isLength && /^[0-9a-f]+$/i.test(text)
+}
+
+/** Abbreviates an id for people. */
+export function shortId(id: string): string {
+  return id.slice(0, SHORT_ID)
+}

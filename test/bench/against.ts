@@ -1,0 +1,73 @@
+import { type Measurement, measureOnce } from './measure.ts'
+import { median, spreadOf } from './row.ts'
+import type { Side, SideRequest } from './side.ts'
+import { textTable } from './table.ts'
+
+/** Seconds of load before the first round. */
+const WARM_UP = 3
+
+/** A request on two servers. */
+export interface Compared {
+  name: string
+  /** Medians of microseconds of processor time per request. */
+  here: number
+  there: number
+  /** Median of the ratios `here / there` of each round. */
+  ratio: number
+  /** Spread of these ratios; see `spreadOf`. */
+  spread: number
+}
+
+/**
+ * Measures the processor time per request on two servers, in turn. The first of each round is the last of the next one, so a
+ * machine that becomes slower or faster affects both.
+ */
+export async function compareSides(
+  sides: Side[],
+  requests: SideRequest[],
+  { rounds, seconds, ...rest }: Measurement,
+): Promise<Compared[]> {
+  const pairs = requests.map(({ name, requestsOf, status }) => ({
+    name,
+    runs: sides.map((side) => ({
+      scenario: {
+        name: `${name} (${side.name})`,
+        server: side.server,
+        requests: requestsOf(side),
+        statuses: [status],
+      },
+      cpu: [] as number[],
+    })),
+  }))
+  for (const { runs } of pairs)
+    for (const { scenario } of runs) await measureOnce(scenario, { seconds: WARM_UP, ...rest })
+  for (let round = 0; round < rounds; round++)
+    for (const { runs } of pairs)
+      for (const { scenario, cpu } of round % 2 === 0 ? runs : runs.toReversed())
+        cpu.push((await measureOnce(scenario, { seconds, ...rest })).cpu)
+
+  return pairs.map(({ name, runs }) => {
+    const [here = [], there = []] = runs.map(({ cpu }) => cpu)
+    const ratios = here.map((cpu, round) => cpu / (there[round] ?? Number.NaN))
+    return {
+      name,
+      here: median(here),
+      there: median(there),
+      ratio: median(ratios),
+      spread: spreadOf(ratios),
+    }
+  })
+}
+
+export function comparisonTable(rows: Compared[], commit: string): string {
+  return textTable(
+    ['', 'CPU µs', commit, 'ratio', 'spread'],
+    rows.map(({ name, here, there, ratio, spread }) => [
+      name,
+      here.toFixed(1),
+      there.toFixed(1),
+      ratio.toFixed(3),
+      `${(spread * 100).toFixed(0)} %`,
+    ]),
+  )
+}

@@ -1,0 +1,149 @@
+import { execFileSync } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { freePort } from '../helpers/free-port.ts'
+import { importCommits } from '../helpers/git.ts'
+import { installCommit } from './checkout.ts'
+import { type LoadRequest, UNIQUE } from './load.ts'
+import { type ServerProcess, startProcess } from './processes.ts'
+import { authorized, read, report } from './requests.ts'
+import { serverSettings, startArgs } from './servers.ts'
+
+/** The server of one commit of this project. All have equal data, but for ids and tokens. */
+export interface Side {
+  name: string
+  folder: string
+  server: ServerProcess
+  /** Address of the inspector, if it is used. */
+  inspector: string
+  token: string
+  /** Commits of `public` and of `private`. The first has 10 contexts, the others have none. */
+  commits: string[]
+  /** Of the first commit of `public`. */
+  etag: string
+}
+
+/** A request to measure on each side. */
+export interface SideRequest {
+  name: string
+  /** Sent in turn. */
+  requestsOf(side: Side): LoadRequest[]
+  /** Status of the answers. */
+  status: number
+}
+
+const COMMITS = 1_000
+const CONTEXTS = 10
+/** Commits of which reports replace a context: more than concurrent requests. */
+const REPLACED = 112
+
+export const sideRequests: SideRequest[] = [
+  { name: 'read', requestsOf: ({ commits: [sha] }) => [read('public', sha)], status: 200 },
+  {
+    name: 'read, token',
+    requestsOf: ({ commits: [sha], token }) => [read('private', sha, authorized(token))],
+    status: 200,
+  },
+  {
+    name: 'read, unchanged (304)',
+    requestsOf: ({ commits: [sha], etag }) => [read('public', sha, { 'if-none-match': etag })],
+    status: 304,
+  },
+  {
+    name: 'report, replacing',
+    requestsOf: ({ commits, token }) =>
+      commits
+        .slice(-REPLACED)
+        .map((sha) => report('public', sha, token, { description: `412 tests passed in ${UNIQUE} s` })),
+    status: 201,
+  },
+  {
+    name: 'report, new context',
+    requestsOf: ({ commits: [, ...others], token }) =>
+      others.map((sha) => report('public', sha, token, { context: `ci/${UNIQUE}` })),
+    status: 201,
+  },
+]
+
+/**
+ * Runs the servers of this folder and of other commits while `use` runs.
+ *
+ * @param inspected whether the inspector of each server listens
+ */
+export async function withSides<Result>(
+  commits: string[],
+  inspected: boolean,
+  use: (sides: Side[]) => Promise<Result>,
+): Promise<Result> {
+  const opened: (() => unknown)[] = []
+  const open = async (name: string, folder: string): Promise<Side> => {
+    const dataDir = mkdtempSync(join(tmpdir(), 'bench-'))
+    opened.push(() => rmSync(dataDir, { recursive: true, force: true }))
+    const env = serverSettings({ dataDir })
+    const inspector = `127.0.0.1:${await freePort()}`
+    const inspect = inspected ? [`--inspect=${inspector}`, '--inspect-publish-uid=http'] : []
+    const server = await startProcess([...inspect, ...startArgs(folder)], env, folder)
+    opened.push(server.stop)
+    return { name, folder, server, inspector, ...(await fill(name, folder, env, server)) }
+  }
+  try {
+    const sides = [await open('here', resolve(import.meta.dirname, '../..'))]
+    for (const commit of commits) {
+      const { folder, remove } = installCommit(commit)
+      opened.push(remove)
+      sides.push(await open(commit, folder))
+    }
+    return await use(sides)
+  } finally {
+    for (const close of opened.reverse()) await close()
+  }
+}
+
+/** Creates the data with the command line and the API of the server's own commit. */
+async function fill(
+  name: string,
+  folder: string,
+  env: NodeJS.ProcessEnv,
+  server: ServerProcess,
+): Promise<Pick<Side, 'token' | 'commits' | 'etag'>> {
+  const cli = (...args: string[]) =>
+    execFileSync('npm', ['run', '--silent', 'cli', '--', ...args], {
+      cwd: folder,
+      env: { ...process.env, ...env },
+      encoding: 'utf8',
+    }).trim()
+  const create = (repository: string, ...options: string[]) => {
+    const path = cli('repo', 'create', `alice/${repository}`, ...options)
+    return importCommits(path, COMMITS, (index) => `Commit ${index}`)
+  }
+  const send = async (request: LoadRequest) => {
+    const { status, etag } = await answerTo(server, request)
+    if (status >= 300) throw new Error(`${name}: ${request.method} ${request.path}: ${status}`)
+    return etag
+  }
+  cli('user', 'create', 'alice')
+  const token = cli('token', 'create', 'alice')
+  const commits = create('public')
+  create('private', '--private')
+  const [sha] = commits
+  for (const repository of ['public', 'private'])
+    for (let index = 0; index < CONTEXTS; index++)
+      await send(report(repository, sha, token, { context: `ci/check-${index}` }))
+  return { token, commits, etag: await send(read('public', sha)) }
+}
+
+/** Sends one request and reads the answer. */
+export async function answerTo(
+  server: ServerProcess,
+  { method, path, headers, body }: LoadRequest,
+): Promise<{ status: number; etag: string }> {
+  const answer = await fetch(server.url + path, {
+    method,
+    headers,
+    body: body?.replace(UNIQUE, randomUUID()) ?? null,
+  })
+  await answer.arrayBuffer()
+  return { status: answer.status, etag: answer.headers.get('etag') ?? '' }
+}

@@ -1,0 +1,28 @@
+import java.util.List;
+import org.openapitools.client.ApiClient;
+import org.openapitools.client.api.StatusesApi;
+import org.openapitools.client.model.CommitStatuses;
+import org.openapitools.client.model.CommitVerdict;
+import org.openapitools.client.model.Status;
+import org.openapitools.client.model.StatusReport;
+
+class Retrofit2 extends DecodedValues {
+    public static void main(String[] none) throws Exception {
+        ApiClient client = new ApiClient("bearerToken").setBearerToken(TOKEN);
+        client.getAdapterBuilder().baseUrl(BASE_URL + "/");
+        StatusesApi api = client.createService(StatusesApi.class);
+        compare(new Api() {
+            public Status report(StatusReport report) throws Exception {
+                return api.reportStatus(OWNER, REPO, SHA, report).execute().body();
+            }
+
+            public CommitStatuses list() throws Exception {
+                return api.listStatuses(OWNER, REPO, SHA, null).execute().body();
+            }
+
+            public CommitVerdict verdict(List<String> require) throws Exception {
+                return api.getVerdict(OWNER, REPO, SHA, require, null, 1, null).execute().body();
+            }
+        });
+    }
+}
