@@ -77,11 +77,11 @@ const INPUT_GRACE = 2_000
 /** Milliseconds in which git removes its lock files after SIGTERM, before it is killed. */
 const GRACE = 5_000
 const HEAD_LENGTH = 8 * 1024
+/** Of the length of a packet. */
+const LENGTH_DIGITS = 4
 const STDERR_LENGTH = 2000
 /** Bytes at the end of an answer that are kept; longer than git's last words. */
 const TAIL_LENGTH = 2000
-/** The end of an answer that is not cut, although git failed: a flush packet, or a packet that says why; or there is none. */
-const UNCUT = /(?:^|0000|[0-9a-f]{4}ERR [^\0]*)$/
 
 /**
  * A `git http-backend` process (git-http-backend(1)) and its children, which end together.
@@ -162,7 +162,7 @@ export class HttpBackend {
     })
     // Emitted after the last process has closed standard error; standard output may have been closed before.
     child.on('close', (code, signal) => {
-      const isComplete = code === 0 || (signal === null && UNCUT.test(this.#tail.toString('latin1')))
+      const isComplete = code === 0 || (signal === null && isUncut(this.#tail.toString('latin1')))
       close(`git ended with ${signal ?? `code ${code}`}`, isComplete)
     })
     // An error means that git has ended, which `close` reports.
@@ -246,6 +246,14 @@ export class HttpBackend {
   }
 }
 
+/** Returns whether an answer of a git that failed is not cut: it has no body, or ends with a flush packet or with the reason. */
+function isUncut(tail: string): boolean {
+  const reason = tail.lastIndexOf('ERR ')
+  const digits = tail.slice(Math.max(0, reason - LENGTH_DIGITS), Math.max(0, reason))
+  const isReason = Number.parseInt(digits, 16) === tail.length - reason + LENGTH_DIGITS
+  return tail === '' || tail.endsWith('0000') || isReason
+}
+
 /** Returns the stream for git's output. It delays everything that acknowledges a push until the push is on disk. */
 function outputTo(answer: Writable, { path, gitDir, service, push }: BackendCall): Writable {
   if (service === 'git-upload-pack') return answer
@@ -266,9 +274,13 @@ function outputTo(answer: Writable, { path, gitDir, service, push }: BackendCall
 
 /** Returns the command to run. A shell sets the umask and the memory, because Node has no options for them. */
 function commandOf({ umask, push }: BackendCall): [command: string, args: string[]] {
-  const limits = [...(umask ? [`umask ${umask}`] : []), ...(push ? [`ulimit -d ${PUSH_MEMORY}`] : [])]
+  // The service may have a smaller limit, which it cannot raise.
+  const limits = [
+    ...(umask ? [`umask ${umask}`] : []),
+    ...(push ? [`ulimit -d ${PUSH_MEMORY} 2>/dev/null`] : []),
+  ]
   if (limits.length === 0) return ['git', ['http-backend']]
-  return ['/bin/sh', ['-c', [...limits, 'exec git http-backend'].join(' && ')]]
+  return ['/bin/sh', ['-c', [...limits, 'exec git http-backend'].join('; ')]]
 }
 
 function backendEnvironment({ gitDir, service, step, protocol, push }: BackendCall): Record<string, string> {

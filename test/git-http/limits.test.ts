@@ -96,6 +96,22 @@ t.test('git stops when a fetch is aborted', async (t) => {
   await checkUnharmed(t, path, url, authorization)
 })
 
+t.test('an answer whose git fails half-way does not end as if it were complete', async (t) => {
+  const { url, commits } = await start(t)
+  const ask = (body: string) => {
+    const { request, answer } = beginRpc(url, 'git-upload-pack', '')
+    request.end(body)
+    return answer
+  }
+  const missing = await ask(`0032want ${'1'.repeat(40)}\n00000009done\n`)
+  t.match(missing.body.toString(), /^[0-9a-f]{4}ERR .*not our ref/, 'an error that git explains is complete')
+  const head = String.raw`printf 'Content-Type: x\r\n\r\n0008NAK\nPACK'`
+  replaceGit(t, `[ "$1" = http-backend ] && { ${head}; exit 1; }; PATH='${process.env.PATH}' exec git "$@"`)
+  await t.rejects(
+    ask(`0032want ${commits[0]}\n00000009done\n`).then(({ status }) => status === 503 && Promise.reject()),
+  )
+})
+
 t.test('clients that disconnect at any moment are no errors of the server', async (t) => {
   const { server, path, commits } = await start(t)
   const authorization = basic('x', await server.createToken('owner'))
