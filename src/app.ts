@@ -16,6 +16,11 @@ import { createPushRules } from './git-http/push-rules.ts'
 import { DEFAULT_GIT_LIMITS, type GitLimits } from './git-http/serve.ts'
 import type { Spool } from './git-http/spool.ts'
 import { decorateClient } from './hooks/client.ts'
+import {
+  type ConnectionLimits,
+  createConnectionLimiter,
+  defaultConnectionLimits,
+} from './hooks/connection-limits.ts'
 import { addErrorLog } from './hooks/error-log.ts'
 import { sendError } from './hooks/error-replies.ts'
 import { answerUnknownPaths } from './hooks/unknown-paths.ts'
@@ -37,6 +42,8 @@ export interface AppOptions {
   spool: Spool
   logger?: FastifyBaseLogger
   timeouts?: Partial<Timeouts>
+  /** Limits of open connections. Default: `defaultConnectionLimits`. */
+  connections?: ConnectionLimits
   /** Failed authentication attempts allowed per address. Default: 30 in 300 seconds. */
   budget?: BudgetOptions
   /** Limits of git over HTTP. Default: `DEFAULT_GIT_LIMITS`. */
@@ -62,12 +69,18 @@ const MAX_EVENT_LOOP_DELAY = 1_000
 export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const { store, lookup, spool } = options
   const timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts }
+  const trustedProxies = options.trustedProxies ?? []
+  const limitConnections = createConnectionLimiter(
+    options.connections ?? defaultConnectionLimits(),
+    trustedProxies,
+    (details, text) => app.log.warn(details, text),
+  )
 
   const app = Fastify({
     requestIdHeader: false,
     // Random, so that ids do not reveal the number of requests.
     genReqId: () => randomUUID(),
-    serverFactory: (handle) => createHttpServer(handle, timeouts),
+    serverFactory: (handle) => limitConnections(createHttpServer(handle, timeouts)),
     clientErrorHandler: answerParserError,
     frameworkErrors: (error, request, reply) => sendError(withCommonHeaders(request, reply), error, ''),
     routerOptions: { maxParamLength: 16 * 1024 },
@@ -111,7 +124,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     withCommonHeaders(request, reply)
     done()
   })
-  decorateClient(app, options.trustedProxies ?? [])
+  decorateClient(app, trustedProxies)
   logRequests(app)
   if (metrics) measureRequests(app, metrics)
   shedLoad(app, options.maxEventLoopDelay ?? MAX_EVENT_LOOP_DELAY, () => metrics?.requestShed())

@@ -14,7 +14,7 @@ import { formatTime } from '../store/time.ts'
 import { matchesPattern } from '../util/pattern.ts'
 
 /** Contexts that one verdict lists, under all of its patterns together: ten times as many as a commit has. */
-const MAX_LISTED = 10_000
+export const MAX_LISTED = 10_000
 
 /** Called after each stored report. */
 export type OnReported = (state: StatusState) => void

@@ -2,6 +2,7 @@ import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
 import { isHttpUrl } from '../domain/http-url.ts'
 import { ServiceError } from '../errors.ts'
+import { truncate } from '../util/truncate.ts'
 
 /** JSON Schemas by name, as written by the generator. */
 export type Schemas = Record<string, { readonly $id: string }>
@@ -92,6 +93,9 @@ function describe(error: ErrorObject, part: string): string {
   }
 }
 
+/** Code points of a received value in a message. */
+const MAX_SHOWN = 60
+
 function bound(keyword: 'minLength' | 'maxLength', limit: number): string {
   if (keyword === 'maxLength') return `at most ${limit} are allowed`
   return limit === 1 ? 'at least 1 is required' : `at least ${limit} are required`
@@ -107,8 +111,7 @@ function typeName(type: string | string[], whole: boolean): string {
 export function show(value: unknown): string {
   const text =
     typeof value === 'number' ? String(value) : (JSON.stringify(shallow(value, 3)) ?? String(value))
-  const points = [...text]
-  return points.length > 60 ? `${points.slice(0, 60).join('')}…` : text
+  return truncate(text, MAX_SHOWN)
 }
 
 /** Returns the value down to `depth`: a body may be nested too deep for `JSON.stringify`. */

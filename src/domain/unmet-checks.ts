@@ -1,5 +1,6 @@
 import { COMBINED } from '../store/states.ts'
 import { replaceHidden } from '../util/hidden-characters.ts'
+import { truncate } from '../util/truncate.ts'
 import { type ReportedContext, verdictOf } from './verdict.ts'
 
 /** Maximum length of a name in a reason, in code points, and maximum number of reasons that are spelled out. */
@@ -35,6 +36,5 @@ export async function describeUnmetChecks(
 }
 
 function shown(name: string): string {
-  const points = [...replaceHidden(name)]
-  return points.length > MAX_NAME ? `${points.slice(0, MAX_NAME - 1).join('')}…` : points.join('')
+  return truncate(replaceHidden(name), MAX_NAME)
 }

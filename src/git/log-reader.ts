@@ -1,4 +1,5 @@
 import { isFullId } from '../util/commit-id.ts'
+import { truncate } from '../util/truncate.ts'
 import { RecordParser } from './record-parser.ts'
 import { RepositoryUnavailable } from './repository.ts'
 import { type GitTarget, runGit } from './run-git.ts'
@@ -63,16 +64,10 @@ function toCommit([sha = '', parents = '', author = '', date = '', subject = '']
     sha,
     // The last one may be cut.
     parents: parents.split(' ').filter((parent) => isFullId(parent)),
-    author: cut(author),
+    author: truncate(author, TEXT_LENGTH),
     date: readDate(date),
-    subject: cut(subject),
+    subject: truncate(subject, TEXT_LENGTH),
   }
-}
-
-function cut(text: string): string {
-  if (text.length <= TEXT_LENGTH) return text
-  const points = Array.from(text)
-  return points.length <= TEXT_LENGTH ? text : `${points.slice(0, TEXT_LENGTH - 1).join('')}…`
 }
 
 /** Returns a date in UTC, or null if git printed none. @param text ISO 8601 */

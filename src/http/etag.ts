@@ -1,21 +1,8 @@
-import { createHash, hash } from 'node:crypto'
+import { hash } from 'node:crypto'
 
 /** Returns a weak validator computed from the bytes of a body. */
 export function etagOf(body: string | Buffer): string {
-  return weak(hash('sha1', body, 'base64url'))
-}
-
-/** Computes the same validator for a body that is passed in parts. */
-export function createEtag(): { update(part: Buffer): void; end(): string } {
-  const digest = createHash('sha1')
-  return {
-    update: (part) => digest.update(part),
-    end: () => weak(digest.digest('base64url')),
-  }
-}
-
-function weak(digest: string): string {
-  return `W/"${digest}"`
+  return `W/"${hash('sha1', body, 'base64url')}"`
 }
 
 /**

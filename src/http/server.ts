@@ -11,7 +11,6 @@ import { headerValues } from './header-values.ts'
 import { Incoming } from './incoming.ts'
 import { abortBody, isClosing, lingeringClose, responsesWithLingeringClose } from './lingering-close.ts'
 import { lastResponseOf, servePipelinedInTurn } from './pipelining.ts'
-import { endStalledWrites } from './write-timeout.ts'
 
 /** Milliseconds that a client has for each step before the server gives up. */
 export interface Timeouts {
@@ -21,11 +20,11 @@ export interface Timeouts {
   body: number
   /** Between two requests of a connection. */
   idle: number
-  /** For each 30 KB of an answer that a client must receive. */
+  /** Without progress of an answer that waits to be sent. A connection is closed after twice this time at the latest. */
   write: number
 }
 
-export const DEFAULT_TIMEOUTS: Timeouts = { headers: 10_000, body: 20_000, idle: 65_000, write: 30_000 }
+export const DEFAULT_TIMEOUTS: Timeouts = { headers: 10_000, body: 20_000, idle: 65_000, write: 20_000 }
 
 /** Milliseconds between two sweeps that close idle connections while the server stops. */
 const SWEEP = 50
@@ -63,7 +62,7 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
     server.once('close', () => clearInterval(sweep))
     return close.call(server, callback)
   }
-  endStalledWrites(server, timeouts.write)
+  server.setTimeout(timeouts.write, endStalled)
   server.on('request', listener)
   // The code that reads a body sends "100 Continue", after all checks that need no body.
   server.on('checkContinue', listener)
@@ -71,6 +70,16 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
     answer(response, 'expectation_unknown')
   })
   return server
+}
+
+/** Ends a connection on which nothing has moved for a while, unless its client waits for the server, for example for git. */
+function endStalled(socket: Socket): void {
+  const last = lastResponseOf(socket)
+  // A reset makes the kernel drop the data that it still holds for the client. It is too late for one that is ending.
+  if (socket.writableLength > 0 && !socket.writableEnded) socket.resetAndDestroy()
+  else if (socket.writableLength === 0 && last?.writableFinished === false)
+    socket.setTimeout(socket.timeout ?? 0)
+  else socket.destroy()
 }
 
 /** Answers a request that the HTTP parser rejected, after all earlier requests of the connection. */

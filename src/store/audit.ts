@@ -1,4 +1,5 @@
 import type { Kysely, Selectable, Transaction } from 'kysely'
+import { truncate } from '../util/truncate.ts'
 import type { Engine } from './engine.ts'
 import { nameKey } from './names.ts'
 import type { Tables } from './tables.ts'
@@ -175,9 +176,7 @@ function detailsOf({ details }: AuditEvent): string {
 }
 
 function bounded(text: string): string {
-  const points = [...text.slice(0, 2 * (MAX_TEXT + 1)).toWellFormed()]
-  const cut = points.length > MAX_TEXT ? `${points.slice(0, MAX_TEXT - 1).join('')}…` : points.join('')
-  return cut.replaceAll('\0', '\ufffd')
+  return truncate(text, MAX_TEXT).toWellFormed().replaceAll('\0', '\ufffd')
 }
 
 /** Returns a stored event as it is printed and logged. */

@@ -138,15 +138,12 @@ export function statusSummaries(engine: Engine) {
     /**
      * Returns the summaries of commits, in their order. Where each statement is a round trip, there is one for all commits.
      * Elsewhere there is one for each that is not cached, and a commit may have thousands of statuses.
-     *
-     * @param pause awaited before each of several statements
      */
-    async summaries(commits: readonly CommitKey[], pause: () => Promise<void>): Promise<StatusSummary[]> {
+    async summaries(commits: readonly CommitKey[]): Promise<StatusSummary[]> {
       if (commits.length === 0) return []
       const summaries: StatusSummary[] = []
       if (!engine.remote) {
         for (const commit of commits) {
-          await pause()
           summaries.push(await summary(commit))
         }
         return summaries

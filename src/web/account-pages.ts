@@ -6,9 +6,10 @@ import { connectionSignal } from '../http/connection-signal.ts'
 import { RuleViolation } from '../store/rule-violation.ts'
 import type { Store } from '../store/store.ts'
 import { type AccountView, accountView, type PasswordErrors } from './account-views.ts'
-import { renderPage } from './layout.ts'
+import { sendPage } from './layout.ts'
 import { firstOf, type Query } from './query.ts'
-import { actorOf, type SessionAuth, userOf } from './session-auth.ts'
+import { actorOf, requireSignIn, type SessionAuth, userOf } from './session-auth.ts'
+import { sentence } from './text.ts'
 
 interface AccountPagesOptions {
   store: Store
@@ -26,10 +27,7 @@ export async function accountPages(
   app: FastifyInstance,
   { store, budget, sessionAuth }: AccountPagesOptions,
 ): Promise<void> {
-  app.addHook('onRequest', async (request, reply) => {
-    if (!request.visitor.user)
-      return reply.redirect(`/login?next=${encodeURIComponent('/settings/account')}`, 303)
-  })
+  app.addHook('onRequest', requireSignIn('/settings/account'))
 
   const send = async (
     request: FastifyRequest,
@@ -49,8 +47,7 @@ export async function accountPages(
       older: last ? `${Date.parse(last.time)}-${last.id}` : null,
       ...result,
     })
-    const text = await renderPage({ title: 'Account', visitor: request.visitor }, content)
-    return reply.type('text/html; charset=utf-8').send(text)
+    return sendPage(reply, { title: 'Account', visitor: request.visitor }, content)
   }
 
   app.get<{ Querystring: Query<'before'> }>('/settings/account', (request, reply) =>
@@ -120,8 +117,4 @@ async function findErrors(
     if (!(error instanceof RuleViolation)) throw error
     return { password: sentence(error.message) }
   }
-}
-
-function sentence(text: string): string {
-  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`
 }

@@ -1,5 +1,4 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { html } from 'hono/html'
 import { ServiceError } from '../errors.ts'
 import type { RefLists } from '../git/refs.ts'
 import { applyErrorHeaders, asServiceError } from '../hooks/error-replies.ts'
@@ -8,17 +7,16 @@ import { isName, isOwnerName, isReserved } from '../store/names.ts'
 import { COMBINED, type CombinedState } from '../store/states.ts'
 import type { Store } from '../store/store.ts'
 import type { StatusState } from '../store/tables.ts'
+import { truncate } from '../util/truncate.ts'
 import { stateOf } from './commit-row.ts'
 import { gitClient, type RepositoryRoute } from './find-repository.ts'
-import { renderText } from './layout.ts'
-import type { PageScheduler } from './page-scheduler.ts'
+import { html, renderText } from './html.ts'
 import { firstOf, type Query } from './query.ts'
 import { visibleText } from './text.ts'
 
 interface BadgeOptions {
   store: Store
   refs: RefLists
-  scheduler: PageScheduler
 }
 
 interface Route extends RepositoryRoute {
@@ -46,7 +44,7 @@ const NOTES = { 'no status': '#59636b', unknown: '#59636b', unavailable: '#59636
  * Caches share it between visitors, so it shows only what anonymous visitors may see, and neither cookies nor tokens are
  * looked at. What they may not see and what does not exist get the same badge.
  */
-export async function badge(app: FastifyInstance, { store, refs, scheduler }: BadgeOptions): Promise<void> {
+export async function badge(app: FastifyInstance, { store, refs }: BadgeOptions): Promise<void> {
   app.setErrorHandler((cause, _request, reply) => {
     const error = asServiceError(cause)
     applyErrorHeaders(reply, error)
@@ -57,12 +55,11 @@ export async function badge(app: FastifyInstance, { store, refs, scheduler }: Ba
   app.get<Route>('/:owner/:repo/badge.svg', { config: { page: true } }, async (request, reply) => {
     const { owner, repo } = request.params
     if (owner === '' || repo === '' || isReserved(owner)) throw new ServiceError('path_unknown')
-    await scheduler.start(request)
     const context = firstOf(request.query.context)
     const message = await find(request, context)
     reply.header('cache-control', `public, max-age=${MAX_AGE}`)
     if (message === null) return send(reply.code(404), LABEL, 'unknown')
-    const text = await renderText(badgeView(context || LABEL, message))
+    const text = renderText(badgeView(context || LABEL, message))
     const etag = etagOf(text)
     reply.header('etag', etag)
     if (matchesEtag(request.headers['if-none-match'], etag)) return setHeaders(reply).code(304).send()
@@ -81,16 +78,13 @@ export async function badge(app: FastifyInstance, { store, refs, scheduler }: Ba
     const sha = asked ? (await refs.find(repository, list, asked, client))?.sha : list.head
     if (!sha) return null
     if (context) return (await store.statuses.state(repository.id, sha, context)) ?? null
-    const [summary] = await store.statuses.summaries(
-      [{ repositoryId: repository.id, sha }],
-      scheduler.pace(request),
-    )
+    const [summary] = await store.statuses.summaries([{ repositoryId: repository.id, sha }])
     return (summary && stateOf(summary)) ?? 'no status'
   }
 }
 
 async function send(reply: FastifyReply, label: string, message: Message): Promise<FastifyReply> {
-  return setHeaders(reply).send(await renderText(badgeView(label, message)))
+  return setHeaders(reply).send(renderText(badgeView(label, message)))
 }
 
 function setHeaders(reply: FastifyReply): FastifyReply {
@@ -102,8 +96,7 @@ function setHeaders(reply: FastifyReply): FastifyReply {
 
 function badgeView(label: string, message: Message) {
   const full = validXml(label)
-  const points = Array.from(full)
-  const shown = points.length > LABEL_LENGTH ? `${points.slice(0, LABEL_LENGTH - 1).join('')}…` : full
+  const shown = truncate(full, LABEL_LENGTH)
   const [left, right] = [widthOf(shown), widthOf(message)]
   const text = (content: string, x: number, width: number) =>
     html`<text x="${x}" y="14" textLength="${width - 12}" lengthAdjust="spacingAndGlyphs" direction="ltr" unicode-bidi="isolate">${content}</text>`

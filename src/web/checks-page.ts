@@ -7,18 +7,17 @@ import type { Store } from '../store/store.ts'
 import { checksView } from './checks-views.ts'
 import type { SendErrorPage } from './error-page.ts'
 import { gitClient, type RepositoryRoute, repositoryFinder } from './find-repository.ts'
-import { renderChunks } from './layout.ts'
-import type { PageScheduler } from './page-scheduler.ts'
+import { sendPage } from './layout.ts'
+import type { PageQueue } from './page-queue.ts'
 import { firstOf, type Query } from './query.ts'
 import { headOf } from './ref-chooser.ts'
-import { streamPage } from './stream-page.ts'
 import { visibleText } from './text.ts'
 
 interface ChecksPageOptions {
   store: Store
   commitLog: CommitLog
   refs: RefLists
-  scheduler: PageScheduler
+  pageQueue: PageQueue
   sendErrorPage: SendErrorPage
 }
 
@@ -28,7 +27,7 @@ interface Route extends RepositoryRoute {
 
 /** Registers `/{owner}/{repo}/checks`: the checks of the newest commits of a branch or tag (`ref`). */
 export async function checksPage(app: FastifyInstance, options: ChecksPageOptions): Promise<void> {
-  const { store, commitLog, scheduler } = options
+  const { store, commitLog, pageQueue } = options
   const findRepository = repositoryFinder(app, options)
 
   app.get<Route>('/:owner/:repo/checks', async (request, reply) => {
@@ -45,10 +44,12 @@ export async function checksPage(app: FastifyInstance, options: ChecksPageOption
     const history = from ? await commitLog.history(repository, from, client) : { commits: [] }
     const commits = history.commits.slice(0, MATRIX_COMMITS)
     const shas = commits.map(({ sha }) => sha)
-    const matrix = await store.matrix(repository.id, shas, scheduler.pace(request))
     const of = ref?.name ? ` of ${visibleText(ref.name)}` : ''
     const title = `Checks${of} · ${repository.owner}/${repository.name}`
-    const content = checksView({ repository, refs, ref, commits, matrix })
-    return streamPage(request, reply, renderChunks({ title, visitor: request.visitor }, content), scheduler)
+    return pageQueue.render(request, async () => {
+      const matrix = await store.matrix(repository.id, shas)
+      const content = checksView({ repository, refs, ref, commits, matrix })
+      return sendPage(reply, { title, visitor: request.visitor }, content)
+    })
   })
 }

@@ -1,4 +1,3 @@
-import { html } from 'hono/html'
 import type { Commit } from '../git/log.ts'
 import type { Refs } from '../git/refs.ts'
 import type { CheckMatrix, MatrixCell, MatrixColumn } from '../store/check-matrix.ts'
@@ -6,11 +5,12 @@ import type { ListedRepository } from '../store/repository-listing.ts'
 import { COMBINED } from '../store/states.ts'
 import { formatTime } from '../store/time.ts'
 import { shortId } from '../util/commit-id.ts'
+import { truncate } from '../util/truncate.ts'
 import { authorship } from './commit-row.ts'
-import type { Html } from './layout.ts'
+import { type Html, html } from './html.ts'
 import { refChooser, refQuery, type ShownRef } from './ref-chooser.ts'
 import { targetLink } from './status-sections.ts'
-import { age, shownBeginning, shownText, visibleText } from './text.ts'
+import { age, shownText, visibleText } from './text.ts'
 
 /** The checks of the newest commits of a ref. */
 export interface ChecksView {
@@ -24,23 +24,22 @@ export interface ChecksView {
 
 /** Failing contexts that are described above the matrix. */
 const DESCRIBED = 5
-/** Characters of a subject. The commit page shows the rest. */
+/** Code points of a subject. The commit page shows the rest. */
 const SUBJECT = 72
 
-/** Renders the matrix of checks in chunks: a row for each commit, a column for each context. */
-export async function* checksView(view: ChecksView): AsyncGenerator<Html> {
-  const { repository, refs, ref, commits, matrix } = view
+/** Renders the matrix of checks: a row for each commit, a column for each context. */
+export function checksView(view: ChecksView): Html {
+  const { repository, refs, ref, matrix } = view
   const { owner, name } = repository
-  const failing = matrix.columns.filter((column) => column.failing)
-  yield html`<p class="crumbs"><a href="/${owner}/${name}${refQuery(refs, ref)}">${owner} / ${name}</a></p>
+  return html`<p class="crumbs"><a href="/${owner}/${name}${refQuery(refs, ref)}">${owner} / ${name}</a></p>
 <div class="titled"><h1>Checks${ref?.name ? html` of ${shownText(ref.name)}` : ''}</h1>
 ${refs.branches.length + refs.tags.length > 0 ? html`<div>${refChooser(`/${owner}/${name}/checks`, refs, ref, false)}</div>` : ''}</div>
-`
-  if (matrix.columns.length === 0) {
-    yield html`<p class="empty">No statuses have been reported for the newest commits.</p>`
-    return
-  }
-  yield html`${failing.length > 0 ? failingView(repository, commits, failing) : html`<p class="lead">No check is failing.</p>`}
+${matrix.columns.length === 0 ? html`<p class="empty">No statuses have been reported for the newest commits.</p>` : matrixView(view)}`
+}
+
+function matrixView({ repository, commits, matrix }: ChecksView): Html {
+  const failing = matrix.columns.filter((column) => column.failing)
+  return html`${failing.length > 0 ? failingView(repository, commits, failing) : html`<p class="lead">No check is failing.</p>`}
 <p class="faint" id="legend">The newest commit is first, and failing checks are on the left.${
     matrix.omitted > 0
       ? ` ${matrix.columns.length} checks are shown; ${matrix.omitted.toLocaleString('en')} more are left out.`
@@ -56,9 +55,7 @@ ${refs.branches.length + refs.tags.length > 0 ? html`<div>${refChooser(`/${owner
   <tr>${matrix.columns.map(columnHead)}</tr>
 </thead>
 <tbody>
-`
-  for (const [index, commit] of commits.entries()) yield commitRow(repository, commit, index, matrix.columns)
-  yield html`</tbody></table></div>`
+${commits.map((commit, index) => commitRow(repository, commit, index, matrix.columns))}</tbody></table></div>`
 }
 
 /** Renders since when contexts are failing. */
@@ -72,7 +69,7 @@ function failingView(
     const commit = commits[first]
     const count = `${length} ${length === 1 ? 'commit' : 'commits'}${neverPassed ? ', never passed here' : ''}`
     return html`<li><span class="badge failure">failing</span> <strong>${shownText(column.context)}</strong> since
-      ${commit ? html`<a href="/${owner}/${name}/commits/${commit.sha}"><code>${shortId(commit.sha)}</code> ${shownBeginning(commit.subject, SUBJECT)}</a>${commit.date ? html`, ${age(commit.date)}` : ''}` : ''}
+      ${commit ? html`<a href="/${owner}/${name}/commits/${commit.sha}"><code>${shortId(commit.sha)}</code> ${shownText(truncate(commit.subject, SUBJECT))}</a>${commit.date ? html`, ${age(commit.date)}` : ''}` : ''}
       <span class="faint">(${count})</span></li>`
   }
   const more = failing.length - DESCRIBED
@@ -126,7 +123,7 @@ function commitRow(
   index: number,
   columns: readonly MatrixColumn[],
 ): Html {
-  return html`<tr><th scope="row"><a href="/${owner}/${name}/commits/${sha}">${subject === '' ? shortId(sha) : shownBeginning(subject, SUBJECT)}</a>
+  return html`<tr><th scope="row"><a href="/${owner}/${name}/commits/${sha}">${subject === '' ? shortId(sha) : shownText(truncate(subject, SUBJECT))}</a>
   <span class="faint"><code>${shortId(sha)}</code> <span class="who">${authorship({ author, date })}</span></span></th>${columns.map(
     ({ context, cells }) => cellView(context, cells[index]),
   )}</tr>

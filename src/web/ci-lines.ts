@@ -1,5 +1,4 @@
-import { html } from 'hono/html'
-import type { Html } from './layout.ts'
+import { type Html, html } from './html.ts'
 import { copyButton } from './text.ts'
 
 /** Renders commands for CI jobs, ready to copy. @param origin the public origin */

@@ -1,5 +1,4 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { html } from 'hono/html'
 import { schemas } from '../../generated/schemas.ts'
 import { commitsOf } from '../domain/commits.ts'
 import { type RequiredContexts, requiredContexts } from '../domain/required-contexts.ts'
@@ -8,37 +7,37 @@ import type { CommitLookup } from '../git/commit-lookup.ts'
 import type { RefLists } from '../git/refs.ts'
 import { RepositoryUnavailable } from '../git/repository.ts'
 import type { Revisions } from '../git/revision.ts'
-import { createEtag, matchesEtag } from '../http/etag.ts'
+import { etagOf, matchesEtag } from '../http/etag.ts'
 import type { ListedRepository } from '../store/repository-listing.ts'
 import type { AppliedRule } from '../store/rules.ts'
-import type { StatusCounts } from '../store/status-summaries.ts'
+import { NO_STATUSES } from '../store/status-summaries.ts'
 import type { Store } from '../store/store.ts'
 import { nowInSeconds } from '../store/time.ts'
-import { candidatesView, commitView, liveRegion, tabTitle } from './commit-views.ts'
+import { type CommitView, candidatesView, commitView, liveRegion, tabTitle } from './commit-views.ts'
 import type { SendErrorPage } from './error-page.ts'
 import { gitClient, repositoryFinder } from './find-repository.ts'
-import { renderChunks } from './layout.ts'
-import type { PageScheduler } from './page-scheduler.ts'
+import { html } from './html.ts'
+import { sendHtml, sendPage } from './layout.ts'
+import type { PageQueue } from './page-queue.ts'
 import { refQuery } from './ref-chooser.ts'
 import { type Named, resolveCommit } from './resolve-commit.ts'
 import { summarize } from './state-summary.ts'
 import { type FilterQuery, readFilter } from './status-filter.ts'
 import { isStalled, type StatusList } from './status-sections.ts'
-import { streamPage } from './stream-page.ts'
 
 interface CommitPagesOptions {
   store: Store
   lookup: CommitLookup
   refs: RefLists
   revisions: Revisions
-  scheduler: PageScheduler
+  pageQueue: PageQueue
   sendErrorPage: SendErrorPage
   publicUrl: string | null
   stalledAfter: number
 }
 
-/** Statuses read at a time. */
-const STATUSES = 100
+/** Commits of earlier versions may have more contexts than a commit may have today. */
+const ALL_STATUSES = Number.MAX_SAFE_INTEGER
 
 interface CommitRoute {
   Params: { owner: string; repo: string; '*': string }
@@ -52,7 +51,7 @@ interface LiveRoute {
 
 /** Registers `/{owner}/{repo}/commits/{sha}` and the part of it that it polls, limited to what the visitor may see. */
 export async function commitPages(app: FastifyInstance, options: CommitPagesOptions): Promise<void> {
-  const { store, refs, revisions, scheduler, publicUrl, stalledAfter } = options
+  const { store, refs, revisions, pageQueue, publicUrl, stalledAfter } = options
   const commits = commitsOf(store.statuses, options.lookup)
   const findRepository = repositoryFinder(app, options)
 
@@ -64,7 +63,12 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     if (!repository) return reply
     const client = gitClient(request)
     const found = await resolveCommit({ refs, revisions, statuses: store.statuses }, repository, name, client)
-    if (found.kind === 'commit') return sendCommit(request, reply, repository, found.sha)
+    if (found.kind === 'commit') {
+      const { sha } = found
+      await checkCommit(repository, sha)
+      const described = await describe(request, repository, sha)
+      return pageQueue.render(request, () => sendCommit(request, reply, repository, { sha, ...described }))
+    }
     if (found.kind === 'ambiguous') return sendCandidates(request, reply, repository, found)
     const query = request.url.includes('?') ? request.url.slice(request.url.indexOf('?')) : ''
     return reply.redirect(`/${repository.owner}/${repository.name}/commits/${found.sha}${query}`, 303)
@@ -75,38 +79,38 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     const repository = await findRepository(request, reply)
     if (!repository) return reply
     const sha = commits.fullId(repository, request.params.sha)
-    const counts = await countsOf(repository, sha)
-    const rules = await store.rules.load(repository.id)
-    const list = { ...listOf(request, repository, sha, counts), withAges: false }
-    // Computed before the answer is rendered, so the answer may be newer, and the next request finds that out.
-    const etag = await etagOf(list, rules, request)
-    reply.header('cache-control', 'private, no-cache').header('etag', etag)
-    if (matchesEtag(request.headers['if-none-match'], etag)) return reply.code(304).send()
-    const required = await requiredOf(rules, repository, sha)
-    return streamPage(request, reply, liveRegion(repository, sha, { ...list, required }), scheduler)
+    await checkCommit(repository, sha)
+    return pageQueue.render(request, async () => {
+      const rules = await store.rules.load(repository.id)
+      const list = { ...(await listOf(request, repository, sha)), withAges: false }
+      const etag = validatorOf(list, rules)
+      reply.header('cache-control', 'private, no-cache').header('etag', etag)
+      if (matchesEtag(request.headers['if-none-match'], etag)) return reply.code(304).send()
+      const required = await requiredOf(rules, list)
+      return sendHtml(reply, liveRegion(repository, sha, { ...list, required }))
+    })
   })
 
   async function sendCommit(
     request: FastifyRequest<CommitRoute>,
     reply: FastifyReply,
     repository: ListedRepository,
-    sha: string,
+    commit: Pick<CommitView, 'sha' | 'details' | 'refs'>,
   ): Promise<FastifyReply> {
-    const counts = await countsOf(repository, sha)
+    const { sha } = commit
     const rules = await store.rules.load(repository.id)
-    const required = await requiredOf(rules, repository, sha)
-    const { short, icon } = summarize(counts, required.missing.size)
+    const list = await listOf(request, repository, sha)
+    const required = await requiredOf(rules, list)
+    const { short, icon } = summarize(list.counts, required.missing.size)
     const tab = tabTitle(repository.name, sha, short)
     const content = commitView({
       repository,
-      sha,
-      ...(await describe(request, repository, sha)),
-      statuses: { ...listOf(request, repository, sha, counts), required },
+      ...commit,
+      statuses: { ...list, required },
       origin: publicUrl ?? request.client.origin,
     })
     const { visitor } = request
-    const chunks = renderChunks({ title: tab, tab, icon, visitor, head: LIVE }, content)
-    return streamPage(request, reply, chunks, scheduler)
+    return sendPage(reply, { title: tab, tab, icon, visitor, head: LIVE }, content)
   }
 
   async function sendCandidates(
@@ -116,26 +120,17 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     { id, candidates, more }: Extract<Named, { kind: 'ambiguous' }>,
   ): Promise<FastifyReply> {
     const described = []
-    for (const sha of candidates) {
-      await scheduler.step(request)
+    for (const sha of candidates)
       described.push({ sha, details: (await describe(request, repository, sha)).details })
-    }
     const title = `${id} · ${repository.owner}/${repository.name}`
-    const content = [candidatesView(repository, id, described, more)]
-    return streamPage(
-      request,
-      reply.code(300),
-      renderChunks({ title, visitor: request.visitor }, content),
-      scheduler,
-    )
+    const content = candidatesView(repository, id, described, more)
+    return sendPage(reply.code(300), { title, visitor: request.visitor }, content)
   }
 
-  /** Returns the counts of a commit's statuses. @throws ServiceError `commit_unknown`; RepositoryUnavailable */
-  async function countsOf(repository: ListedRepository, sha: string): Promise<StatusCounts> {
-    const counts = await store.statuses.counts(repository.id, sha)
-    const isKnown = Object.values(counts).some((count) => count > 0) || (await commits.inGit(repository, sha))
-    if (!isKnown) throw new ServiceError('commit_unknown', 'The commit does not exist in this repository.')
-    return counts
+  /** Checks that git has a commit or that it has statuses. @throws ServiceError `commit_unknown`; RepositoryUnavailable */
+  async function checkCommit(repository: ListedRepository, sha: string): Promise<void> {
+    if (!(await commits.has(repository, sha)))
+      throw new ServiceError('commit_unknown', 'The commit does not exist in this repository.')
   }
 
   /** Returns what git has of a commit. The statuses are shown even if its files cannot be opened. */
@@ -153,65 +148,45 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     }
   }
 
-  function listOf(
+  /** Returns the statuses of a commit. */
+  async function listOf(
     request: FastifyRequest<{ Querystring: FilterQuery }>,
-    { id, permission }: ListedRepository,
+    repository: ListedRepository,
     sha: string,
-    counts: StatusCounts,
-  ): Omit<StatusList, 'required'> {
-    const commit = { repositoryId: id, sha }
+  ): Promise<Omit<StatusList, 'required'>> {
+    const { id: repositoryId, permission } = repository
+    const states = schemas.State.enum
+    const statuses = await store.statuses.listBatchByState({ repositoryId, sha }, states, '', ALL_STATUSES)
+    const counts = { ...NO_STATUSES.counts }
+    for (const { state } of statuses) counts[state]++
     return {
+      statuses,
       counts,
       permission,
       filter: readFilter(request.query),
       stalledBefore: nowInSeconds() - stalledAfter,
       withAges: true,
-      async *read(states) {
-        let after = ''
-        for (;;) {
-          const batch = await store.statuses.listBatchByState(commit, states, after, STATUSES)
-          yield batch
-          const last = batch.at(-1)
-          if (batch.length < STATUSES || last === undefined) return
-          after = last.context
-          await scheduler.step(request)
-        }
-      },
     }
   }
+}
 
-  /** Returns which contexts the branch rules require. Reads nothing if there are no rules. */
-  async function requiredOf(
-    rules: readonly AppliedRule[],
-    { id }: ListedRepository,
-    sha: string,
-  ): Promise<RequiredContexts> {
-    if (rules.length === 0) return requiredContexts([], [])
-    const reported = await store.statuses.list(id, sha)
-    return requiredContexts(
-      rules,
-      reported.map(({ context }) => context),
-    )
-  }
+function requiredOf(
+  rules: readonly AppliedRule[],
+  { statuses }: Pick<StatusList, 'statuses'>,
+): Promise<RequiredContexts> {
+  return requiredContexts(
+    rules,
+    statuses.map(({ context }) => context),
+  )
+}
 
-  /** Returns a validator of all that the live region shows. Unlike the region, it is not rendered. */
-  async function etagOf(
-    list: Omit<StatusList, 'required'>,
-    rules: readonly AppliedRule[],
-    request: FastifyRequest,
-  ): Promise<string> {
-    const etag = createEtag()
-    const { filter, counts, permission, stalledBefore } = list
-    // Which contexts they require follows from the statuses.
-    const required = rules.map(({ branchPattern, required }) => [branchPattern, required])
-    etag.update(Buffer.from(JSON.stringify([filter, counts, permission, required])))
-    for await (const part of list.read(schemas.State.enum)) {
-      await scheduler.step(request)
-      const stalled = part.map((status) => isStalled(status, stalledBefore))
-      etag.update(Buffer.from(JSON.stringify([part, stalled])))
-    }
-    return etag.end()
-  }
+/** Returns a validator of all that the live region shows. Unlike the region, it is not rendered. */
+function validatorOf(list: Omit<StatusList, 'required'>, rules: readonly AppliedRule[]): string {
+  const { filter, permission, stalledBefore, statuses } = list
+  const stalled = statuses.map((status) => isStalled(status, stalledBefore))
+  // Which contexts they require follows from the statuses.
+  const required = rules.map(({ branchPattern, required }) => [branchPattern, required])
+  return etagOf(JSON.stringify([filter, permission, required, statuses, stalled]))
 }
 
 const LIVE = html`<script src="/assets/live.js" defer></script>`

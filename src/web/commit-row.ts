@@ -1,9 +1,9 @@
-import { html } from 'hono/html'
 import { combinedCounts, combinedState, presentStates } from '../domain/combined-state.ts'
 import type { Commit } from '../git/log.ts'
 import type { CombinedState } from '../store/states.ts'
 import type { StatusSummary } from '../store/status-summaries.ts'
-import type { Html } from './layout.ts'
+import { truncate } from '../util/truncate.ts'
+import { type Html, html } from './html.ts'
 import { age, shownText, visibleText } from './text.ts'
 
 /** A commit in a list, with a summary of its statuses. */
@@ -28,10 +28,9 @@ export function failedContexts({ counts, failed }: StatusSummary): Html {
 }
 
 function contextName(context: string): Html {
-  const points = Array.from(context)
-  if (points.length <= NAME_LENGTH) return shownText(context)
-  const start = points.slice(0, NAME_LENGTH - 1).join('')
-  return html`<span title="${visibleText(context)}">${shownText(`${start}…`)}</span>`
+  const name = truncate(context, NAME_LENGTH)
+  if (name === context) return shownText(context)
+  return html`<span title="${visibleText(context)}">${shownText(name)}</span>`
 }
 
 /** Renders the subject of a commit. */

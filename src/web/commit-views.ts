@@ -1,17 +1,16 @@
-import { html } from 'hono/html'
 import { combinedCounts } from '../domain/combined-state.ts'
 import type { Ref } from '../git/refs.ts'
 import type { CommitDetails } from '../git/revision.ts'
 import type { ListedRepository } from '../store/repository-listing.ts'
 import { shortId } from '../util/commit-id.ts'
+import { truncate } from '../util/truncate.ts'
 import { reportCommand } from './ci-lines.ts'
 import { authorship } from './commit-row.ts'
-import type { Html } from './layout.ts'
-import { stateBadge } from './state-badge.ts'
-import { summarize } from './state-summary.ts'
+import { type Html, html } from './html.ts'
+import { stateBadge, summarize } from './state-summary.ts'
 import { filterQuery, isFiltered, MAX_TEXT, type StatusFilter } from './status-filter.ts'
 import { SECTIONS, type StatusList, statusSections } from './status-sections.ts'
-import { copyButton, shownBeginning, shownLines, shownText } from './text.ts'
+import { copyButton, shownLines, shownText } from './text.ts'
 
 /** A branch or tag. `query` makes other pages show it. */
 type LinkedRef = Ref & { query: string }
@@ -29,19 +28,19 @@ export interface CommitView {
   origin: string
 }
 
-/** Characters of a subject in a heading. The message has the rest. */
+/** Code points of a subject in a heading. The message has the rest. */
 const SUBJECT = 200
 /** Branches and tags that are shown. */
 const REFS = 10
 /** Statuses from which on the page offers a filter. */
 const FILTERED_FROM = 10
 
-/** Renders a commit and all its statuses in chunks. */
-export async function* commitView(view: CommitView): AsyncGenerator<Html> {
+/** Renders a commit and all its statuses. */
+export function commitView(view: CommitView): Html {
   const { repository, sha, details, statuses } = view
   const { filter } = statuses
   const total = totalOf(statuses)
-  yield html`${crumbs(repository)}
+  return html`${crumbs(repository)}
 <h1>${details ? subject(details) : html`Commit <code>${shortId(sha)}</code>`}</h1>
 <div class="byline">
   <span class="nowrap"><code id="sha" class="sha">${sha}</code> ${copyButton('sha', 'the commit id')}</span>
@@ -52,29 +51,23 @@ export async function* commitView(view: CommitView): AsyncGenerator<Html> {
 </div>
 ${details && messageOf(details) !== '' ? messageView(details) : ''}
 ${total >= FILTERED_FROM || isFiltered(filter) ? filterForm(filter) : ''}
-`
-  yield* liveRegion(repository, sha, statuses)
-  if (total === 0 && repository.permission === 'write') yield howToReport(view)
+${liveRegion(repository, sha, statuses)}${total === 0 && repository.permission === 'write' ? howToReport(view) : ''}`
 }
 
 /** Renders the part of the page that changes when statuses are reported. The script of the page replaces it while checks are pending. */
-export async function* liveRegion(
+export function liveRegion(
   { owner, name }: Pick<ListedRepository, 'owner' | 'name'>,
   sha: string,
   statuses: StatusList,
-): AsyncGenerator<Html> {
+): Html {
   const { counts, filter, required } = statuses
   const summary = summarize(counts, required.missing.size)
   const isPending = combinedCounts(counts).pending > 0 || required.missing.size > 0
   const path = `/${owner}/${name}/live/${sha}${filterQuery(filter)}`
-  yield html`<div id="live" data-path="${path}" data-tab="${tabTitle(name, sha, summary.short)}" data-icon="${summary.icon}"
+  return html`<div id="live" data-path="${path}" data-tab="${tabTitle(name, sha, summary.short)}" data-icon="${summary.icon}"
   data-summary="${summary.text}" ${isPending ? 'data-pending' : ''}>
 <p class="summary" id="summary">${stateBadge(summary.state)} ${summary.text}</p>
-`
-  if (totalOf(statuses) === 0)
-    yield html`<p class="empty">No statuses have been reported for this commit.</p>`
-  yield* statusSections(statuses)
-  yield html`</div>`
+${totalOf(statuses) === 0 ? html`<p class="empty">No statuses have been reported for this commit.</p>` : ''}${statusSections(statuses)}</div>`
 }
 
 function totalOf({ counts }: StatusList): number {
@@ -92,7 +85,7 @@ function crumbs({ owner, name }: ListedRepository): Html {
 
 /** Renders the subject of a commit, or that it has none. */
 function subject({ subject }: Pick<CommitDetails, 'subject'>): Html {
-  return subject === '' ? html`<em>no message</em>` : shownBeginning(subject, SUBJECT)
+  return subject === '' ? html`<em>no message</em>` : shownText(truncate(subject, SUBJECT))
 }
 
 function byline(
@@ -116,7 +109,7 @@ function refLinks({ owner, name }: ListedRepository, refs: readonly LinkedRef[])
 
 /** Returns the part of the message that the heading does not show; all of it if the heading shows only a part of the subject. */
 function messageOf({ subject, body }: CommitDetails): string {
-  return subject.length > SUBJECT ? `${subject}\n\n${body}`.trim() : body
+  return truncate(subject, SUBJECT) === subject ? body : `${subject}\n\n${body}`.trim()
 }
 
 function messageView(details: CommitDetails): Html {
@@ -127,7 +120,7 @@ ${shownLines(messageOf(details))}${details.isCut ? html`<p class="faint">The res
 function filterForm({ q, state }: StatusFilter): Html {
   const choices = [
     ['', 'all states'],
-    ...SECTIONS.flatMap(({ states }) => states.map((state) => [state, state])),
+    ...Object.values(SECTIONS).flatMap(({ states }) => states.map((state) => [state, state])),
   ]
   return html`<form class="filter" role="search" aria-label="Checks">
   <label class="sr" for="q">Context or description contains</label>

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
-import { html } from 'hono/html'
-import { renderPage } from './layout.ts'
+import { html } from './html.ts'
+import { sendPage } from './layout.ts'
 
 /** Registers `/docs`, which renders the contract within the layout of the site. */
 export async function docs(app: FastifyInstance): Promise<void> {
@@ -11,7 +11,6 @@ export async function docs(app: FastifyInstance): Promise<void> {
 <script src="/assets/docs.js" defer></script>`
     const content = html`<div id="docs"><noscript><p class="empty">The API docs require JavaScript. The contract
 is also available at <a href="/openapi.yaml">/openapi.yaml</a>.</p></noscript></div>`
-    const options = { title: 'API docs', visitor: request.visitor, head, wide: true }
-    return reply.type('text/html; charset=utf-8').send(await renderPage(options, content))
+    return sendPage(reply, { title: 'API docs', visitor: request.visitor, head, wide: true }, content)
   })
 }

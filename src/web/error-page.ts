@@ -1,10 +1,10 @@
 import { STATUS_CODES } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { html } from 'hono/html'
 import { statusOf } from '../errors.ts'
 import { applyErrorHeaders, asServiceError, sendError } from '../hooks/error-replies.ts'
 import { WrongMethod } from '../hooks/unknown-paths.ts'
-import { renderPage } from './layout.ts'
+import { html } from './html.ts'
+import { sendPage } from './layout.ts'
 import { setSecurityHeaders } from './security-headers.ts'
 import type { SessionAuth, Visitor } from './session-auth.ts'
 
@@ -33,7 +33,7 @@ export function createErrorPageSender(sessionAuth: SessionAuth): SendErrorPage {
   <p>${error.message}</p>
   <p><a href="/">All repositories</a></p>
 </div>`
-    return reply.type('text/html; charset=utf-8').send(await renderPage({ title, visitor }, content))
+    return sendPage(reply, { title, visitor }, content)
   }
 }
 

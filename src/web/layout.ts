@@ -1,8 +1,6 @@
-import { html } from 'hono/html'
+import type { FastifyReply } from 'fastify'
+import { type Html, html, renderText } from './html.ts'
 import type { Visitor } from './session-auth.ts'
-
-/** Escaped HTML: the result of `html` for a template without promises. */
-export type Html = ReturnType<typeof html>
 
 /** Options of the layout that all pages share. */
 export interface PageOptions {
@@ -18,24 +16,22 @@ export interface PageOptions {
   wide?: boolean
 }
 
-/** Returns the text of a template. */
-export async function renderText(content: Html): Promise<string> {
-  return String(await content)
+/** Sends a page. */
+export function sendPage(reply: FastifyReply, options: PageOptions, content: Html): FastifyReply {
+  return sendHtml(reply, renderPage(options, content))
+}
+
+/** Sends HTML as bytes, so that it is in memory only once while it is sent. */
+export function sendHtml(reply: FastifyReply, content: Html): FastifyReply {
+  return reply.type('text/html; charset=utf-8').send(Buffer.from(renderText(content)))
 }
 
 /** Renders a page. Templates escape all values except other templates. */
-export async function renderPage(options: PageOptions, content: Html): Promise<string> {
-  let text = ''
-  for await (const chunk of renderChunks(options, [content])) text += chunk
-  return text
-}
-
-/** Renders a page chunk by chunk. */
-export async function* renderChunks(
+function renderPage(
   { title, visitor, tab, icon = '/assets/icon.svg', head, wide }: PageOptions,
-  content: Iterable<Html> | AsyncIterable<Html>,
-): AsyncGenerator<Html> {
-  yield html`<!doctype html>
+  content: Html,
+): Html {
+  return html`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -56,9 +52,7 @@ ${head ?? ''}
     ${visitor.user ? signedIn(visitor) : html`<a class="end" href="${signInPath(visitor)}">Sign in</a>`}
   </nav>
 </header>
-${wide ? html`<div id="content" class="wide">` : html`<main id="content">`}`
-  yield* content
-  yield html`${wide ? html`</div>` : html`</main>`}
+${wide ? html`<div id="content" class="wide">${content}</div>` : html`<main id="content">${content}</main>`}
 </body>
 </html>
 `

@@ -1,7 +1,6 @@
-import { html } from 'hono/html'
 import type { Ref, Refs } from '../git/refs.ts'
 import { memoizeByObject } from '../util/memoize-by-object.ts'
-import type { Html } from './layout.ts'
+import { type Html, html } from './html.ts'
 import { visibleText } from './text.ts'
 
 /** A ref of which a page shows the commits. Its name is empty if it is HEAD without a branch. */

@@ -1,7 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { html } from 'hono/html'
 import { ServiceError } from '../errors.ts'
-import type { CommitLog } from '../git/log.ts'
+import type { Commit, CommitLog } from '../git/log.ts'
 import { RepositoryUnavailable } from '../git/repository.ts'
 import { GitTimeout } from '../git/run-git.ts'
 import { isName, isOwnerName } from '../store/names.ts'
@@ -11,18 +10,18 @@ import type { Store } from '../store/store.ts'
 import { QueueFull } from '../util/fair-queue.ts'
 import { authorship, failedContexts, type SummarizedCommit, stateOf, subjectOf } from './commit-row.ts'
 import { gitClient } from './find-repository.ts'
-import { type Html, renderChunks } from './layout.ts'
-import type { PageScheduler } from './page-scheduler.ts'
+import { type Html, html } from './html.ts'
+import { sendPage } from './layout.ts'
+import type { PageQueue } from './page-queue.ts'
 import { firstOf, type Query } from './query.ts'
 import type { Visitor } from './session-auth.ts'
-import { stateBadge } from './state-badge.ts'
-import { streamPage } from './stream-page.ts'
+import { stateBadge } from './state-summary.ts'
 
 interface RepositoriesPageOptions {
   store: Store
   /** Reads the commit of HEAD. */
   heads: CommitLog
-  scheduler: PageScheduler
+  pageQueue: PageQueue
 }
 
 /** Repositories per page. */
@@ -39,7 +38,7 @@ export async function repositoriesPage(
   app: FastifyInstance,
   options: RepositoriesPageOptions,
 ): Promise<void> {
-  const { store, heads, scheduler } = options
+  const { store, heads, pageQueue } = options
 
   app.get<{ Querystring: Query<'after'> }>('/', async (request, reply) => {
     const [owner = '', name = ''] = firstOf(request.query.after).split('/')
@@ -48,20 +47,30 @@ export async function repositoriesPage(
     const found = await store.listing.list(visitor.user?.id ?? null, REPOSITORIES + 1, after)
     const shown = found.slice(0, REPOSITORIES)
     const last = found.length > REPOSITORIES ? shown.at(-1) : undefined
-    const content = repositoriesView(await summarize(request, shown), visitor, last)
-    return streamPage(request, reply, renderChunks({ title: 'Repositories', visitor }, [content]), scheduler)
+    const commits = await headsOf(request, shown)
+    return pageQueue.render(request, async () => {
+      const content = repositoriesView(await summarize(shown, commits), visitor, last)
+      return sendPage(reply, { title: 'Repositories', visitor }, content)
+    })
   })
 
-  async function summarize(request: FastifyRequest, repositories: ListedRepository[]): Promise<Row[]> {
+  /** Returns the commits of HEAD, in the order of the repositories. */
+  function headsOf(request: FastifyRequest, repositories: ListedRepository[]): Promise<(Commit | Problem)[]> {
     const late = new Promise<'slow'>((resolve) => setTimeout(resolve, PATIENCE, 'slow').unref())
-    const found = await Promise.all(repositories.map((repository) => headOf(request, repository, late)))
+    return Promise.all(repositories.map((repository) => headOf(request, repository, late)))
+  }
+
+  async function summarize(
+    repositories: ListedRepository[],
+    found: readonly (Commit | Problem)[],
+  ): Promise<Row[]> {
     const commits = found.flatMap((commit, index) => {
       const repositoryId = repositories[index]?.id
       return typeof commit === 'string' || repositoryId === undefined
         ? []
         : [{ repositoryId, sha: commit.sha }]
     })
-    const summaries = (await store.statuses.summaries(commits, scheduler.pace(request))).values()
+    const summaries = (await store.statuses.summaries(commits)).values()
     return repositories.map((repository, index) => {
       const commit = found[index] ?? 'slow'
       if (typeof commit === 'string') return { repository, problem: commit }

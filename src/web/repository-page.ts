@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import { requiredContexts } from '../domain/required-contexts.ts'
 import { ServiceError } from '../errors.ts'
 import type { CommitLookup } from '../git/commit-lookup.ts'
@@ -10,12 +10,11 @@ import { NO_STATUSES, type StatusSummary } from '../store/status-summaries.ts'
 import type { Store } from '../store/store.ts'
 import type { SendErrorPage } from './error-page.ts'
 import { gitClient, type RepositoryRoute, repositoryFinder } from './find-repository.ts'
-import { renderChunks } from './layout.ts'
-import type { PageScheduler } from './page-scheduler.ts'
+import { sendPage } from './layout.ts'
+import type { PageQueue } from './page-queue.ts'
 import { firstOf, type Query } from './query.ts'
 import { headOf } from './ref-chooser.ts'
 import { repositoryView, unknownRefView } from './repository-views.ts'
-import { streamPage } from './stream-page.ts'
 import { visibleText } from './text.ts'
 
 interface RepositoryPageOptions {
@@ -23,7 +22,7 @@ interface RepositoryPageOptions {
   lookup: CommitLookup
   refs: RefLists
   commitLog: CommitLog
-  scheduler: PageScheduler
+  pageQueue: PageQueue
   sendErrorPage: SendErrorPage
   publicUrl: string | null
 }
@@ -43,7 +42,7 @@ const EMPTY: History = { commits: [], after: null }
  * `History.after` of the previous page, separated by commas.
  */
 export async function repositoryPage(app: FastifyInstance, options: RepositoryPageOptions): Promise<void> {
-  const { store, lookup, commitLog, scheduler } = options
+  const { store, lookup, commitLog, pageQueue } = options
   const findRepository = repositoryFinder(app, options)
 
   app.get<Route>('/:owner/:repo', async (request, reply) => {
@@ -58,7 +57,7 @@ export async function repositoryPage(app: FastifyInstance, options: RepositoryPa
     if (asked && ref === null) {
       const title = `${visibleText(asked)} · ${name}`
       const content = unknownRefView(repository, refs, asked, suggest(refs, asked))
-      return streamPage(request, reply.code(404), renderChunks({ title, visitor }, [content]), scheduler)
+      return sendPage(reply.code(404), { title, visitor }, content)
     }
 
     const after = await pageStart(repository, request.query.after)
@@ -66,26 +65,28 @@ export async function repositoryPage(app: FastifyInstance, options: RepositoryPa
     const history = from ? await commitLog.history(repository, from, client) : EMPTY
     const branches = shownBranches(refs, ref)
     const shas = [...branches, ...(ref ? [ref] : []), ...history.commits].map(({ sha }) => sha)
-    const summaries = await summarize(request, repository, shas)
-    const summaryOf = (sha: string) => summaries.get(sha) ?? NO_STATUSES
-    const tip = ref && !after ? history.commits[0] : undefined
-    const rules = await store.rules.load(repository.id)
-    const ofBranch = tip && ref?.kind === 'branch' ? rulesFor(rules, ref.name) : []
-    const content = repositoryView({
-      repository,
-      refs,
-      ref,
-      tip: tip && { commit: tip, summary: summaryOf(tip.sha) },
-      branches: branches.map((branch) => ({ ...branch, summary: summaryOf(branch.sha) })),
-      commits: history.commits.map((commit) => ({ commit, summary: summaryOf(commit.sha) })),
-      older: history.after,
-      isFirstPage: after === null,
-      missing: tip ? await countMissing(repository, tip.sha, ofBranch) : 0,
-      rules,
-      origin: options.publicUrl ?? request.client.origin,
+    return pageQueue.render(request, async () => {
+      const summaries = await summarize(repository, shas)
+      const summaryOf = (sha: string) => summaries.get(sha) ?? NO_STATUSES
+      const tip = ref && !after ? history.commits[0] : undefined
+      const rules = await store.rules.load(repository.id)
+      const ofBranch = tip && ref?.kind === 'branch' ? rulesFor(rules, ref.name) : []
+      const content = repositoryView({
+        repository,
+        refs,
+        ref,
+        tip: tip && { commit: tip, summary: summaryOf(tip.sha) },
+        branches: branches.map((branch) => ({ ...branch, summary: summaryOf(branch.sha) })),
+        commits: history.commits.map((commit) => ({ commit, summary: summaryOf(commit.sha) })),
+        older: history.after,
+        isFirstPage: after === null,
+        missing: tip ? await countMissing(repository, tip.sha, ofBranch) : 0,
+        rules,
+        origin: options.publicUrl ?? request.client.origin,
+      })
+      const title = asked && ref ? `${visibleText(ref.name)} · ${name}` : name
+      return sendPage(reply, { title, visitor }, content)
     })
-    const title = asked && ref ? `${visibleText(ref.name)} · ${name}` : name
-    return streamPage(request, reply, renderChunks({ title, visitor }, [content]), scheduler)
   })
 
   /** Returns the commits that a page comes after, or null for the first page. @throws ServiceError `commit_unknown` */
@@ -117,12 +118,11 @@ export async function repositoryPage(app: FastifyInstance, options: RepositoryPa
   }
 
   async function summarize(
-    request: FastifyRequest,
     { id }: ListedRepository,
     shas: readonly string[],
   ): Promise<Map<string, StatusSummary>> {
     const commits = [...new Set(shas)].map((sha) => ({ repositoryId: id, sha }))
-    const summaries = await store.statuses.summaries(commits, scheduler.pace(request))
+    const summaries = await store.statuses.summaries(commits)
     return new Map(commits.map(({ sha }, index) => [sha, summaries[index] ?? NO_STATUSES]))
   }
 }

@@ -1,4 +1,3 @@
-import { html } from 'hono/html'
 import { combinedCounts } from '../domain/combined-state.ts'
 import type { Ref, Refs } from '../git/refs.ts'
 import type { ListedRepository } from '../store/repository-listing.ts'
@@ -7,9 +6,9 @@ import type { StatusSummary } from '../store/status-summaries.ts'
 import { shortId } from '../util/commit-id.ts'
 import { ciLines } from './ci-lines.ts'
 import { authorship, failedContexts, type SummarizedCommit, stateOf, subjectOf } from './commit-row.ts'
-import type { Html } from './layout.ts'
+import { type Html, html } from './html.ts'
 import { findForm, refChooser, refQuery, type ShownRef } from './ref-chooser.ts'
-import { stateBadge } from './state-badge.ts'
+import { stateBadge } from './state-summary.ts'
 import { age, copyButton, shownText } from './text.ts'
 
 export interface RepositoryPage {

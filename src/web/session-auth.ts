@@ -165,6 +165,13 @@ export function actorOf(request: FastifyRequest, user: SessionUser): Actor {
   return { kind: 'user', user, address: request.client.address }
 }
 
+/** Returns a hook that sends visitors who are not signed in to the sign-in page. @param path to which it returns */
+export function requireSignIn(path: string) {
+  return async (request: FastifyRequest, reply: FastifyReply) => {
+    if (!request.visitor.user) return reply.redirect(`/login?next=${encodeURIComponent(path)}`, 303)
+  }
+}
+
 /** Returns the signed-in visitor of a page that requires one. */
 export function userOf(request: FastifyRequest): SessionUser {
   const { user } = request.visitor

@@ -1,13 +1,12 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { html } from 'hono/html'
 import type { Budget } from '../auth/budget.ts'
 import { authenticate } from '../auth/password.ts'
 import { connectionSignal } from '../http/connection-signal.ts'
 import { isOwnerName } from '../store/names.ts'
 import type { Store } from '../store/store.ts'
 import type { User } from '../store/users.ts'
-import { csrfField, renderPage } from './layout.ts'
-import { localPath } from './local-path.ts'
+import { html } from './html.ts'
+import { csrfField, sendPage } from './layout.ts'
 import { firstOf, type Query } from './query.ts'
 import type { SessionAuth } from './session-auth.ts'
 
@@ -82,5 +81,16 @@ async function sendForm(
   </form>
   <p class="hint">An administrator creates accounts. CI jobs do not sign in; they use a token.</p>
 </div>`
-  return reply.type('text/html; charset=utf-8').send(await renderPage({ title: 'Sign in', visitor }, content))
+  return sendPage(reply, { title: 'Sign in', visitor }, content)
+}
+
+const HERE = 'http://here.invalid'
+
+/** Returns the requested path if it belongs to this site, otherwise the start page. */
+export function localPath(wanted: string | null | undefined): string {
+  // Browsers treat a backslash as a slash and drop tabs and line breaks: `/\t/evil.example` is another host.
+  if (!wanted?.startsWith('/') || /^\/[/\\]|[\p{Cc}\\]/u.test(wanted)) return '/'
+  const url = URL.parse(wanted, HERE)
+  // Normalized, `/.//evil.example` is another host as well.
+  return url?.origin === HERE && !url.pathname.startsWith('//') ? url.pathname + url.search : '/'
 }

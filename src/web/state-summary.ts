@@ -1,6 +1,8 @@
 import { combinedCounts } from '../domain/combined-state.ts'
-import type { CombinedState } from '../store/states.ts'
+import { COMBINED, type CombinedState } from '../store/states.ts'
 import type { StatusCounts } from '../store/status-summaries.ts'
+import type { StatusState } from '../store/tables.ts'
+import { type Html, html } from './html.ts'
 
 /** The state of a commit in a few words, for its page, the browser's tab and screen readers. */
 export interface Summary {
@@ -38,4 +40,9 @@ export function summarize(reported: StatusCounts, missing: number): Summary {
     short: `${SYMBOLS[first.state]} ${first.count} ${first.word}${first.state === 'success' ? unreported : ''}`,
     icon: `/assets/icon-${first.state}.svg`,
   }
+}
+
+/** Renders a state, or "no status". Its color is the one of the combined state. */
+export function stateBadge(state: StatusState | null): Html {
+  return html`<span class="badge ${state ? COMBINED[state] : 'unreported'}">${state ?? 'no status'}</span>`
 }

@@ -35,11 +35,13 @@ export function filterQuery({ q, state }: StatusFilter): string {
   return query && `?${query}`
 }
 
-/** Returns whether the text of a status matches. */
-export function matchesText(
-  { context, description }: Pick<StatusRow, 'context' | 'description'>,
-  { q }: StatusFilter,
+/** Returns whether a status is shown. `state` is null for a context that has not reported. */
+export function matches(
+  { context, description, state }: Pick<StatusRow, 'context' | 'description'> & { state: StatusState | null },
+  { q, state: wantedState }: StatusFilter,
 ): boolean {
+  if (wantedState !== null && state !== wantedState) return false
+  if (q === '') return true
   const wanted = q.toLowerCase()
   return context.toLowerCase().includes(wanted) || (description ?? '').toLowerCase().includes(wanted)
 }

@@ -1,4 +1,3 @@
-import { html } from 'hono/html'
 import { isHttpUrl } from '../domain/http-url.ts'
 import type { RequiredContexts } from '../domain/required-contexts.ts'
 import { COMBINED, statesOf } from '../store/states.ts'
@@ -6,10 +5,9 @@ import type { StatusCounts } from '../store/status-summaries.ts'
 import type { ReportedStatus } from '../store/statuses.ts'
 import type { Permission, StatusState } from '../store/tables.ts'
 import { formatTime } from '../store/time.ts'
-import type { Html } from './layout.ts'
-import { reporter } from './reporter.ts'
-import { stateBadge } from './state-badge.ts'
-import { isFiltered, matchesText, type StatusFilter } from './status-filter.ts'
+import { type Html, html } from './html.ts'
+import { stateBadge } from './state-summary.ts'
+import { isFiltered, matches, type StatusFilter } from './status-filter.ts'
 import { age, cutText, shownText, spent } from './text.ts'
 
 /** What is shown of the statuses of a commit. */
@@ -23,22 +21,18 @@ export interface StatusList {
   stalledBefore: number
   /** Whether ages are shown; otherwise the script of the page computes them. */
   withAges: boolean
-  /** Yields the statuses with one of the states in parts, ordered by context. */
-  read(states: Section['states']): AsyncIterable<ReportedStatus[]>
+  /** All statuses of the commit, ordered by context. */
+  statuses: readonly ReportedStatus[]
 }
 
-interface Section {
-  id: string
-  title: string
-  states: readonly StatusState[]
-}
+type SectionId = 'failed' | 'pending' | 'passed'
 
 /** In the order in which they matter to a visitor. */
-export const SECTIONS: readonly Section[] = [
-  { id: 'failed', title: 'Failed', states: statesOf('failure') },
-  { id: 'pending', title: 'Pending', states: statesOf('pending') },
-  { id: 'passed', title: 'Passed', states: statesOf('success') },
-]
+export const SECTIONS: Record<SectionId, { title: string; states: readonly StatusState[] }> = {
+  failed: { title: 'Failed', states: statesOf('failure') },
+  pending: { title: 'Pending', states: statesOf('pending') },
+  passed: { title: 'Passed', states: statesOf('success') },
+}
 /** More passed checks than this are folded. */
 const FOLDED_ABOVE = 20
 /** Characters of a description that are shown at first. */
@@ -46,65 +40,33 @@ const DESCRIPTION = 200
 /** Required patterns without a report that are listed. */
 const MISSING = 100
 
-/**
- * Renders the statuses of a commit in chunks, since there may be thousands: failed ones first, then pending ones, then
- * required ones that have not reported, then passed.
- */
-export async function* statusSections(list: StatusList): AsyncGenerator<Html> {
-  let shown = false
-  for (const section of SECTIONS) {
-    if (section.id === 'passed') {
-      const missing = wantedPatterns(list)
-      if (missing.length > 0) yield missingView(missing)
-      shown ||= missing.length > 0
-    }
-    const states = wantedStates(section, list.filter)
-    if (states.every((state) => list.counts[state] === 0)) continue
-    for await (const chunk of sectionView({ ...section, states }, list)) {
-      shown = true
-      yield chunk
-    }
-  }
-  if (!shown && isFiltered(list.filter)) yield html`<p class="empty">No check matches the filter.</p>`
-}
-
-/** Returns the states of a section that the filter does not exclude. */
-function wantedStates({ states }: Section, filter: StatusFilter): Section['states'] {
-  return states.filter((state) => filter.state === null || state === filter.state)
+/** Renders the statuses of a commit: failed ones first, then pending ones, then required ones that have not reported, then passed. */
+export function statusSections(list: StatusList): Html {
+  const matching = list.statuses.filter((status) => matches(status, list.filter))
+  const missing = wantedPatterns(list)
+  if (matching.length === 0 && missing.length === 0)
+    return isFiltered(list.filter) ? html`<p class="empty">No check matches the filter.</p>` : html``
+  const section = (id: SectionId) => sectionView(id, matching, list)
+  return html`${section('failed')}${section('pending')}${missing.length > 0 ? missingView(missing) : ''}${section('passed')}`
 }
 
 /** Returns the required patterns without a report that the filter does not exclude, with the branches. */
 function wantedPatterns({ required, filter }: StatusList): [pattern: string, branchPatterns: string[]][] {
-  if (filter.state !== null) return []
   return [...required.missing].filter(([pattern]) =>
-    matchesText({ context: pattern, description: null }, filter),
+    matches({ context: pattern, description: null, state: null }, filter),
   )
 }
 
-async function* sectionView(section: Section, list: StatusList): AsyncGenerator<Html> {
-  let opened = false
-  for await (const part of list.read(section.states)) {
-    const rows = part.filter((status) => matchesText(status, list.filter))
-    if (rows.length === 0) continue
-    if (!opened) yield sectionStart(section, list)
-    opened = true
-    // One by one: a row can have 9 KB, and every page in preparation holds what it yields.
-    for (const status of rows) yield statusRow(status, list)
-  }
-  if (!opened) return
-  yield html`</tbody></table></div>${section.id === 'passed' ? html`</details>` : html`</section>`}`
-}
-
-/** Renders the beginning of a section, up to its first row. A text filter makes the number of rows unknown. */
-function sectionStart({ id, title, states }: Section, { counts, filter }: StatusList): Html {
-  const count = states.reduce((sum, state) => sum + counts[state], 0)
-  const heading = html`<h2 id="${id}-heading">${title} ${filter.q === '' ? html`<span class="count">${count}</span>` : ''}</h2>`
-  const open = count <= FOLDED_ABOVE || isFiltered(filter)
-  return html`${
-    id === 'passed'
-      ? html`<details class="section" id="${id}" ${open ? 'open' : ''}><summary>${heading}</summary>`
-      : html`<section class="section" id="${id}" aria-labelledby="${id}-heading">${heading}`
-  }${tableStart(id)}`
+function sectionView(id: SectionId, matching: readonly ReportedStatus[], list: StatusList): Html | string {
+  const { title, states } = SECTIONS[id]
+  const statuses = matching.filter(({ state }) => states.includes(state))
+  if (statuses.length === 0) return ''
+  const heading = html`<h2 id="${id}-heading">${title} <span class="count">${statuses.length}</span></h2>`
+  const table = html`${tableStart(id)}${statuses.map((status) => statusRow(status, list))}</tbody></table></div>`
+  if (id !== 'passed')
+    return html`<section class="section" id="${id}" aria-labelledby="${id}-heading">${heading}${table}</section>`
+  const open = statuses.length <= FOLDED_ABOVE || isFiltered(list.filter)
+  return html`<details class="section" id="${id}" ${open ? 'open' : ''}><summary>${heading}</summary>${table}</details>`
 }
 
 function tableStart(id: string): Html {
@@ -162,6 +124,19 @@ function statusRow(
   <td data-column="Reported">${age(formatTime(updated_at), now)} ${reporter(status, permission)}</td>
 </tr>
 `
+}
+
+/**
+ * Renders who reported a status last; nothing if it is not known.
+ *
+ * @param permission of the visitor: names of tokens are for those who may write
+ */
+function reporter(
+  { reporter_user: user, reporter_token: token }: ReportedStatus,
+  permission: Permission | null,
+): Html | '' {
+  if (user === null) return ''
+  return html`<span class="faint">by ${user}${permission === 'write' && token ? html`, token ${shownText(token)}` : ''}</span>`
 }
 
 /** Returns whether a status is pending and was last reported before a time, in seconds since the epoch. */

@@ -1,6 +1,6 @@
-import { html } from 'hono/html'
 import { replaceHidden, replaceHiddenInLines } from '../util/hidden-characters.ts'
-import type { Html } from './layout.ts'
+import { truncate } from '../util/truncate.ts'
+import { type Html, html } from './html.ts'
 
 /** Returns text in which control and formatting characters are replaced by visible symbols, for titles and attributes. */
 export function visibleText(text: string): string {
@@ -18,20 +18,11 @@ export function shownLines(text: string): Html {
   return html`<div dir="auto" class="lines">${lines}</div>`
 }
 
-/** Returns the beginning of text, without half a character at its end. */
-function beginningOf(text: string, length: number): string {
-  return text.slice(0, length).replace(/[\ud800-\udbff]$/, '')
-}
-
-/** Renders the beginning of text from outside, with an ellipsis if there is more. Show the rest elsewhere. */
-export function shownBeginning(text: string, length: number): Html {
-  return text.length <= length ? shownText(text) : shownText(`${beginningOf(text, length)}…`)
-}
-
 /** Renders text from outside, and only its beginning if it is long: the rest is shown when the visitor opens it. */
 export function cutText(text: string, length: number): Html {
-  if (text.length <= length) return shownText(text)
-  const start = beginningOf(text, length)
+  const cut = truncate(text, length)
+  if (cut === text) return shownText(text)
+  const start = cut.slice(0, -1)
   return html`<details class="long"><summary>${shownText(start)}<span aria-hidden="true">…</span>
   <span class="more">Show all</span></summary>${shownText(text.slice(start.length))}</details>`
 }
@@ -91,6 +82,11 @@ export function spent(seconds: number): string {
 
 const MINUTES = ['min', 's', 60, 1] as const
 const SPANS = [['d', 'h', 86_400, 3_600] as const, ['h', 'min', 3_600, 60] as const, MINUTES]
+
+/** Returns a message of the store as a sentence. */
+export function sentence(message: string): string {
+  return `${message.charAt(0).toUpperCase()}${message.slice(1)}.`
+}
 
 /**
  * Renders a button that copies the text of an element. Without JavaScript it stays hidden.

@@ -2,6 +2,7 @@ import { scopes } from '../../generated/operations.ts'
 import { checkPatterns } from '../store/patterns.ts'
 import { RuleViolation } from '../store/rule-violation.ts'
 import type { TokenLimits } from '../store/token-limits.ts'
+import { sentence } from './text.ts'
 
 /** Expiry choices in days, besides a date and never. */
 export const EXPIRY_DAYS = [30, 90, 365]
@@ -75,7 +76,7 @@ function limitsFromForm(form: TokenForm, choices: readonly { id: number }[]): To
     checkPatterns('context pattern', contexts)
   } catch (error) {
     if (!(error instanceof RuleViolation)) throw error
-    errors.contexts = `${error.message.charAt(0).toUpperCase()}${error.message.slice(1)}.`
+    errors.contexts = sentence(error.message)
   }
   return {
     repositories: repositories.size > 0 ? [...repositories] : null,

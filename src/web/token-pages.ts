@@ -9,8 +9,8 @@ import type { Store } from '../store/store.ts'
 import type { TokenLimits } from '../store/token-limits.ts'
 import type { TokenInfo } from '../store/tokens.ts'
 import { reportCommand } from './ci-lines.ts'
-import { renderPage } from './layout.ts'
-import { actorOf, userOf } from './session-auth.ts'
+import { sendPage } from './layout.ts'
+import { actorOf, requireSignIn, userOf } from './session-auth.ts'
 import { EMPTY_FORM, readTokenForm } from './token-form.ts'
 import { revokeView, type TokensView, tokensView } from './token-views.ts'
 
@@ -30,10 +30,7 @@ export async function tokenPages(
   app: FastifyInstance,
   { store, commitLog, publicUrl }: TokenPagesOptions,
 ): Promise<void> {
-  app.addHook('onRequest', async (request, reply) => {
-    if (!request.visitor.user)
-      return reply.redirect(`/login?next=${encodeURIComponent('/settings/tokens')}`, 303)
-  })
+  app.addHook('onRequest', requireSignIn('/settings/tokens'))
 
   const send = async (
     request: FastifyRequest,
@@ -43,8 +40,7 @@ export async function tokenPages(
     const { id } = userOf(request)
     const [tokens, repositories] = [await store.tokens.list(id), await store.listing.writable(id, CHOICES)]
     const content = tokensView({ visitor: request.visitor, tokens, repositories, now: Date.now(), ...view })
-    const text = await renderPage({ title: 'Personal access tokens', visitor: request.visitor }, content)
-    return reply.type('text/html; charset=utf-8').send(text)
+    return sendPage(reply, { title: 'Personal access tokens', visitor: request.visitor }, content)
   }
 
   app.get('/settings/tokens', (request, reply) => send(request, reply, { form: EMPTY_FORM }))
@@ -67,8 +63,7 @@ export async function tokenPages(
 
   app.get<{ Params: { id: string } }>('/settings/tokens/:id/revoke', async (request, reply) => {
     const content = revokeView(request.visitor, await tokenOf(request))
-    const text = await renderPage({ title: 'Revoke token', visitor: request.visitor }, content)
-    return reply.type('text/html; charset=utf-8').send(text)
+    return sendPage(reply, { title: 'Revoke token', visitor: request.visitor }, content)
   })
 
   app.post<{ Params: { id: string } }>('/settings/tokens/:id/revoke', async (request, reply) => {

@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Budget } from '../auth/budget.ts'
+import { ServiceError } from '../errors.ts'
 import { createGitQueue } from '../git/cached-reads.ts'
 import type { CommitLookup } from '../git/commit-lookup.ts'
 import { CommitLog } from '../git/log.ts'
@@ -7,6 +8,7 @@ import { RefLists } from '../git/refs.ts'
 import { Revisions } from '../git/revision.ts'
 import { readForm } from '../http/body.ts'
 import type { Store } from '../store/store.ts'
+import { SharedBudget } from '../util/shared-budget.ts'
 import { accountPages } from './account-pages.ts'
 import { badge } from './badge.ts'
 import { checksPage } from './checks-page.ts'
@@ -14,7 +16,7 @@ import { commitPages } from './commit-pages.ts'
 import { docs } from './docs.ts'
 import type { SendErrorPage } from './error-page.ts'
 import { files } from './files.ts'
-import { createPageScheduler } from './page-scheduler.ts'
+import { createPageQueue } from './page-queue.ts'
 import { repositoriesPage } from './repositories-page.ts'
 import { repositoryPage } from './repository-page.ts'
 import { setSecurityHeaders } from './security-headers.ts'
@@ -48,14 +50,19 @@ declare module 'fastify' {
 /** Maximum bytes of a form, which has a few short fields. */
 const FORM_LIMIT = 64 * 1024
 
+/** Bytes from which on a page counts while it is being sent, and bytes of all such pages. One client has half of them. */
+const LARGE_PAGE = 64 * 1024
+const UNSENT = 64 * 1024 * 1024
+
 /** Registers everything that people use in a browser. */
 export async function web(app: FastifyInstance, options: WebOptions): Promise<void> {
   const { sessionAuth } = options
-  const scheduler = createPageScheduler()
+  const pageQueue = createPageQueue()
+  const unsent = new SharedBudget(UNSENT)
   const gitQueue = createGitQueue()
   const pageOptions = {
     ...options,
-    scheduler,
+    pageQueue,
     heads: new CommitLog(gitQueue, { count: 1 }),
     commitLog: new CommitLog(gitQueue),
     refs: new RefLists(gitQueue),
@@ -69,22 +76,20 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
   await app.register(files)
   await app.register(badge, pageOptions)
   await app.register(async (pages) => {
-    const prepared = new WeakMap<FastifyRequest, () => void>()
     pages.addHook('onRoute', (route) => {
       route.config = { ...route.config, page: true }
     })
     pages.addHook('onRequest', async (request, reply) => {
       reply.header('cache-control', 'no-store').header('vary', 'Cookie')
-      if (request.method === 'GET' || request.method === 'HEAD') {
-        const leave = await scheduler.enter(request)
-        prepared.set(request, leave)
-        // The client may leave before the page is sent.
-        reply.raw.once('close', leave)
-      }
-      await scheduler.start(request)
+      await pageQueue.start(request)
       request.visitor = await sessionAuth.identify(request, reply)
     })
-    pages.addHook('onSend', async (request) => prepared.get(request)?.())
+    pages.addHook('onSend', async ({ client: { address } }, { raw }, payload) => {
+      if (!Buffer.isBuffer(payload) || payload.length < LARGE_PAGE || raw.destroyed) return
+      const { length } = payload
+      if (!unsent.take(address, length)) throw new ServiceError('unavailable')
+      raw.once('close', () => unsent.release(address, length))
+    })
     // Runs before Fastify checks the content type: an unparsable one would become an internal error.
     pages.addHook('preParsing', async (request: FastifyRequest, reply: FastifyReply) => {
       if (request.method !== 'POST') return

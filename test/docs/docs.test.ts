@@ -7,6 +7,7 @@ import tap, { type Test } from 'tap'
 import { parse } from 'yaml'
 import { defaultTimes } from '../../clients/typescript/src/client.ts'
 import { schemas } from '../../generated/schemas.ts'
+import { MAX_LISTED } from '../../src/api/handlers.ts'
 import { COMMON_PASSWORDS, MIN_NAME_LENGTH, MIN_PASSWORD_LENGTH } from '../../src/auth/password-rules.ts'
 import { describeVariables, readConfig } from '../../src/config.ts'
 import { OLDEST_GIT } from '../../src/git/git-version.ts'
@@ -126,6 +127,7 @@ test('openapi.yaml: every number in its prose is that of the schema, or of the s
   t.same(found, {
     info: [bodyLimit, Number(defaultOf('MAX_CONTEXTS')).toLocaleString('en'), '16'],
     requestBody: [bodyLimit],
+    parameters: [MAX_LISTED.toLocaleString('en')],
     ContentTooLarge: [bodyLimit],
     Sha: parameters,
     CommitId: parameters,

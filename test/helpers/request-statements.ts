@@ -105,14 +105,11 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
   'all statuses of a commit': (store) => store.statuses.list(500, SHA),
   'counts of a commit': (store) => store.statuses.counts(500, SHA),
   'summaries of commits': (store) =>
-    store.statuses.summaries(
-      [
-        { repositoryId: 500, sha: SHA },
-        { repositoryId: 501, sha: NEW_SHA },
-      ],
-      async () => {},
-    ),
-  'checks of commits': (store) => store.matrix(500, [SHA, NEW_SHA], async () => {}),
+    store.statuses.summaries([
+      { repositoryId: 500, sha: SHA },
+      { repositoryId: 501, sha: NEW_SHA },
+    ]),
+  'checks of commits': (store) => store.matrix(500, [SHA, NEW_SHA]),
   'the state of a context': (store) => store.statuses.state(500, SHA, 'context 3'),
   'the rules of a branch': (store) => store.rules.requiredPatterns(500, 'release-3'),
   'some statuses of a state': (store) =>

@@ -4,7 +4,7 @@ import t from 'tap'
 import { parseCidr } from '../../src/auth/address.ts'
 import { isHttpUrl } from '../../src/domain/http-url.ts'
 import { redactLine } from '../../src/ops/redact.ts'
-import { localPath } from '../../src/web/local-path.ts'
+import { localPath } from '../../src/web/sign-in.ts'
 import { readTokenForm } from '../../src/web/token-form.ts'
 import { startServer } from '../helpers/server.ts'
 

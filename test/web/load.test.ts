@@ -10,6 +10,7 @@ import { createLogger } from '../../src/ops/logger.ts'
 import { isRunning } from '../git/sample-repository.ts'
 import { databases, sqlite, type TestDatabase, temporaryFolder } from '../helpers/databases.ts'
 import { replaceGit } from '../helpers/git.ts'
+import { fillCommit } from '../helpers/large-commit.ts'
 import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
 import { openVisitor } from '../helpers/visitor.ts'
@@ -110,6 +111,29 @@ t.test('many concurrent page requests of one address do not block other addresse
   t.ok(served >= 251, `${served} served: at least one in progress and 250 waiting`)
   t.equal(served + refused, count, 'every request got its page or 503')
   t.equal([...text.matchAll(/retry-after: 2/g)].length, refused)
+})
+
+t.test('large pages that nobody reads take a bounded amount of memory', async (t) => {
+  const { server, visitor } = await setUp(t, sqlite)
+  const { commits } = await server.createRepository('alice/rocket')
+  const [sha = ''] = commits
+  const { id: repositoryId } = await server.store.repositories.get('alice', 'rocket')
+  await fillCommit(server.options, { repositoryId, sha, kind: 'emoji', contexts: STATUSES })
+  const path = `/alice/rocket/commits/${sha}`
+  const open = async (address: string) => {
+    const asked = request(server.url + path, { agent: false, headers: { 'x-forwarded-for': address } })
+    asked.on('error', () => {}).end()
+    const [answer] = await once(asked, 'response')
+    t.teardown(() => answer.destroy())
+    return answer
+  }
+  const unread = await Promise.all(Array.from({ length: 5 }, () => open('192.0.2.1')))
+  t.same(unread.map(({ statusCode }) => statusCode).sort(), [200, 200, 200, 200, 503], '7.7 MB each of 32 MB')
+  t.equal((await open('192.0.2.2')).statusCode, 200, 'another address has its own share')
+  const small = await visitor.get('/alice/rocket', { headers: { 'x-forwarded-for': '192.0.2.1' } })
+  t.equal(small.status, 200)
+  for (const answer of unread) answer.destroy()
+  await until(async () => (await open('192.0.2.1')).statusCode === 200)
 })
 
 t.test('git is stopped when the waiting visitor disconnects', async (t) => {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { localPath } from '../../src/web/local-path.ts'
+import { localPath } from '../../src/web/sign-in.ts'
 
 const LOCAL = {
   '/': '/',

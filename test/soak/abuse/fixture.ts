@@ -13,6 +13,9 @@ import { fillCommit } from '../../helpers/large-commit.ts'
 import { PASSWORD } from '../../helpers/visitor.ts'
 
 const COMMITS = 300
+const MEGABYTE_COMMITS = 50
+/** Contexts of 9.6 KB each. */
+const MEGABYTE_CONTEXTS = 110
 /** More than the system takes of an answer that nobody reads. */
 const LARGE_FILE = 32 * 1024 * 1024
 const SMALL_FILE = 1024 * 1024
@@ -23,8 +26,8 @@ export interface Fixture {
   pid: number
   /** Of `alice`, who means well, and of `mallory`, who does not. Both have a repository to which they may push. */
   tokens: { alice: string; mallory: string }
-  /** A commit with few statuses, and one with as many and as large ones as a commit may have. */
-  commits: { small: string; large: string }
+  /** A commit with few statuses, one with as many and as large ones as a commit may have, and some with answers of 1 MB. */
+  commits: { small: string; large: string; megabyte: string[] }
   /** The repository with the large file: where it is, and the newest commit of its branch. */
   large: { path: string; head: string }
   /** An empty folder. */
@@ -52,9 +55,12 @@ export async function createFixture(): Promise<Fixture> {
       await store.statuses.report({ ...report, repositoryId: demo.id, sha })
     }
   }
-  const [oldest = ''] = demo.commits
+  const [oldest = '', ...older] = demo.commits
+  const megabyte = older.slice(0, MEGABYTE_COMMITS)
   await store.close()
   await fillCommit({ dataDir }, { repositoryId: demo.id, sha: oldest })
+  for (const sha of megabyte)
+    await fillCommit({ dataDir }, { repositoryId: demo.id, sha, contexts: MEGABYTE_CONTEXTS })
 
   const teardowns: (() => void)[] = []
   const teardown = (end: () => void) => void teardowns.push(end)
@@ -63,7 +69,7 @@ export async function createFixture(): Promise<Fixture> {
     url,
     pid: child.pid ?? 0,
     tokens,
-    commits: { small: newest.at(-1) ?? '', large: oldest },
+    commits: { small: newest.at(-1) ?? '', large: oldest, megabyte },
     large: { path: large.path, head: git(large.path, 'rev-parse', 'main') },
     folder,
     stop() {

@@ -1,9 +1,9 @@
-import { readFileSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
 import { workersIn } from '../../git-http/raw.ts'
 import type { Hold } from './attack.ts'
 import { during } from './attackers.ts'
 import { bytesOf, cloneBytes } from './bytes.ts'
+import { connectionsFrom } from './connections.ts'
 import type { Figures } from './figures.ts'
 import type { Fixture } from './fixture.ts'
 import { readUrl, whileReading } from './readers.ts'
@@ -57,21 +57,4 @@ export async function leaveUnread(fixture: Fixture): Promise<Figures[]> {
     }
   })
   return [...rows, { name: 'unread: API reads of others', ...reads }]
-}
-
-/** Connections from a loopback address that the server has not closed. */
-function connectionsFrom(address: string, url: string): number {
-  const hex = (number: number, digits: number) => number.toString(16).toUpperCase().padStart(digits, '0')
-  const client = ` ${address
-    .split('.')
-    .toReversed()
-    .map((byte) => hex(Number(byte), 2))
-    .join('')}:`
-  const server = `:${hex(Number(new URL(url).port), 4)}`
-  const lines = readFileSync('/proc/net/tcp', 'utf8').split('\n')
-  return lines.filter((line) => {
-    // sl, local address, remote address, state: 01 is an established connection, 08 one that the client has ended.
-    const [, local = '', , state = ''] = line.trim().split(/\s+/)
-    return local.endsWith(server) && line.includes(client) && (state === '01' || state === '08')
-  }).length
 }

@@ -1,0 +1,73 @@
+import { connect, type Socket } from 'node:net'
+import { Writable } from 'node:stream'
+import t, { type Test } from 'tap'
+import { parseCidr } from '../../src/auth/address.ts'
+import { defaultConnectionLimits } from '../../src/hooks/connection-limits.ts'
+import { createLogger } from '../../src/ops/logger.ts'
+import { startServer } from '../helpers/server.ts'
+import { until } from '../helpers/until.ts'
+
+const PER_CLIENT = 5
+const TOTAL = 18
+const PROXY = '127.0.0.9'
+
+async function setUp(t: Test) {
+  const lines: string[] = []
+  const destination = new Writable({
+    write(chunk, _encoding, done) {
+      lines.push(String(chunk))
+      done()
+    },
+  })
+  const server = await startServer(t, {
+    connections: { total: TOTAL, perClient: PER_CLIENT },
+    trustedProxies: [parseCidr(PROXY)],
+    logger: createLogger('warn', destination),
+  })
+  const port = Number(new URL(server.url).port)
+  /** Opens connections from an address and returns those that the server answers on. */
+  const open = async (localAddress: string, count: number): Promise<Socket[]> => {
+    const sockets = Array.from({ length: count }, () =>
+      connect({ host: '127.0.0.1', port, localAddress }).on('error', () => {}),
+    )
+    t.teardown(() => {
+      for (const socket of sockets) socket.destroy()
+    })
+    const answered = await Promise.all(
+      sockets.map((socket) => {
+        socket.write('GET /healthz HTTP/1.1\r\nHost: test\r\n\r\n')
+        const { promise, resolve } = Promise.withResolvers<boolean>()
+        socket.once('data', () => resolve(true)).once('close', () => resolve(false))
+        return promise
+      }),
+    )
+    return sockets.filter((_, index) => answered[index])
+  }
+  return { server, open, lines }
+}
+
+t.test('one address holds at most its share of the connections', async (t) => {
+  const { open, lines } = await setUp(t)
+  const held = await open('127.0.0.2', PER_CLIENT + 3)
+  t.equal(held.length, PER_CLIENT)
+  t.equal((await open('127.0.0.3', PER_CLIENT)).length, PER_CLIENT, 'another address has its own share')
+  t.same(await open('127.0.0.2', 1), [])
+  for (const socket of held.slice(0, 2)) socket.destroy()
+  await until(async () => (await open('127.0.0.2', 1)).length === 1)
+  t.equal(lines.length, 1, 'refusals are logged once a minute')
+  t.match(JSON.parse(lines[0] ?? ''), { address: '127.0.0.2', connections: PER_CLIENT, level: 40 })
+})
+
+t.test('all addresses together hold at most the total, a trusted proxy too', async (t) => {
+  const { open } = await setUp(t)
+  t.equal((await open(PROXY, 2 * PER_CLIENT)).length, 2 * PER_CLIENT)
+  for (const last of [2, 3]) await open(`127.0.0.${last}`, PER_CLIENT)
+  t.same(await open('127.0.0.4', 1), [], 'a new client finds no place')
+  t.same(await open(PROXY, 1), [], 'nor does the proxy')
+})
+
+t.test('the default is half of the open files, and an eighth for one address', async (t) => {
+  const { total, perClient } = defaultConnectionLimits()
+  t.ok(total >= 4 * perClient && total < 4 * (perClient + 1))
+  t.equal(Number.isFinite(total), process.platform === 'linux')
+})
