@@ -1,6 +1,8 @@
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
 import { type ClientRequest, type IncomingMessage, type RequestOptions, request } from 'node:http'
 import { commandLine, isRunning } from '../git/sample-repository.ts'
+
+const SPOOLED = /\/spool\/[0-9a-f]+ \(deleted\)$/
 
 export interface RawAnswer {
   status: number
@@ -52,7 +54,15 @@ function begin(url: string, options: RequestOptions): RawRequest {
 export function spooledFiles(server = process.pid): string[] {
   return readdirSync(`/proc/${server}/fd`)
     .map((name) => linkOf(`/proc/${server}/fd/${name}`))
-    .filter((file) => /\/spool\/[0-9a-f]+ \(deleted\)$/.test(file))
+    .filter((file) => SPOOLED.test(file))
+}
+
+/** Returns the number of bytes in the files of the spool that this process has open. */
+export function spooledBytes(): number {
+  const ours = readdirSync('/proc/self/fd').map((name) => `/proc/self/fd/${name}`)
+  return ours
+    .filter((path) => SPOOLED.test(linkOf(path)))
+    .reduce((sum, path) => sum + (statSync(path, { throwIfNoEntry: false })?.size ?? 0), 0)
 }
 
 /** Returns the processes whose working directory is the repository's folder. */

@@ -15,7 +15,7 @@ import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
 import { basic, commit, createCheckout, git, tryGit } from './client.ts'
 import { startGitServer } from './git-server.ts'
-import { beginRpc, spooledFiles } from './raw.ts'
+import { beginRpc, spooledBytes, spooledFiles } from './raw.ts'
 
 const MB = 1_000_000
 
@@ -87,7 +87,7 @@ t.test('a push that finds no room gets 503, and the next one is accepted', async
   await server.store.repositories.setAccess('owner', 'demo', await server.createUser('other'), 'write')
   const part = 'x'.repeat(0.9 * MB)
   const held = begin('push', '127.0.0.2', part)
-  await until(() => spooledFiles().length === 1)
+  await until(() => spooledBytes() === part.length)
 
   const second = begin('push', '127.0.0.2', part)
   second.request.write(part)
