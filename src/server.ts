@@ -4,6 +4,7 @@ import { buildApp } from './app.ts'
 import { ConfigError, describeVariables, readConfig } from './config.ts'
 import { CommitLookup } from './git/commit-lookup.ts'
 import { checkGit, GitTooOld } from './git/git-version.ts'
+import { explainOwnerProblem, findOwnerProblem } from './git/repository-owner.ts'
 import { removeStaleQuarantines } from './git/stale-quarantines.ts'
 import { openSpool } from './git-http/spool.ts'
 import { checkAccount, commandToClose } from './ops/data-directory.ts'
@@ -98,6 +99,10 @@ async function serve(): Promise<void> {
   })
   const address = app.server.address()
   const listening = typeof address === 'object' && address ? address.port : port
+  // Not awaited, because a network file system may not answer.
+  warnOfOwners(store, logger).catch((error: unknown) =>
+    logger.warn({ err: error }, 'cannot check who owns the imported repositories'),
+  )
   process.stdout.write(`Listening on http://${host.includes(':') ? `[${host}]` : host}:${listening}\n`)
 }
 
@@ -117,6 +122,19 @@ async function hintAtFirstUser(store: Store, logger: { info(text: string): void 
   logger.info(
     `There are no users yet. Create the first one: ${adminCommand} user create NAME --password-stdin`,
   )
+}
+
+/** Logs imported repositories whose configuration accounts can write that no administrator has trusted. */
+async function warnOfOwners(
+  { repositories }: Store,
+  logger: { warn(details: object, text: string): void },
+): Promise<void> {
+  for (const { owner, name, path, managed, trust_owner } of await repositories.list()) {
+    // What cannot be read is found by `check` and by each request.
+    const problem = managed || trust_owner === 1 ? null : await findOwnerProblem(path).catch(() => null)
+    const repository = `${owner}/${name}`
+    if (problem) logger.warn({ repository }, explainOwnerProblem(problem, repository, path))
+  }
 }
 
 /** Prints an error and exits: one sentence for an expected error, the stack for a bug. */

@@ -226,7 +226,7 @@ for (const database of databases) {
     const printed = JSON.parse((await admin('audit', 'list', '--json')).stdout)
     t.same(printed, events)
     const ofRepository = await admin('audit', 'list', '--repo', 'alice/rocket', '--since', '1h')
-    t.match(ofRepository.stdout, /push {2}alice\/rocket {2}refs\/heads\/main:0000000000\.\.\w{10}\n/)
+    t.match(ofRepository.stdout, /push {2}alice\/rocket {2}refs\/heads\/main:0{7}\.\.\w{7}\n/)
     t.equal(ofRepository.stdout.split('\n').length, 4)
     t.equal((await admin('audit', 'list', '--user', 'bob')).stdout.split('\n').length, 3)
   })

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { appendFileSync, chmodSync, lstatSync, readdirSync, realpathSync, statSync } from 'node:fs'
+import { appendFileSync, lstatSync, readdirSync, realpathSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { createToken, hashToken } from '../src/auth/token.ts'
@@ -7,7 +7,7 @@ import { inspectRepository } from '../src/git/repository.ts'
 import { openStore, type StoreOptions } from '../src/store/store.ts'
 import { basic, commit, createCheckout, git } from './git-http/client.ts'
 import { runCli } from './helpers/cli.ts'
-import { databases, temporaryFolder } from './helpers/databases.ts'
+import { databases, sqlite, temporaryFolder } from './helpers/databases.ts'
 import { startInstance } from './helpers/instance.ts'
 import { startProcess } from './helpers/process.ts'
 
@@ -93,49 +93,31 @@ for (const database of databases) {
   )
 }
 
-/** How an imported repository is shared with other local users. */
-const sharing: [what: string, umask: string, shared?: string][] = [
-  ['readable by everybody', '022'],
-  ['private', '077'],
-  ['readable by a group', '027'],
-  ['writable by a group', '002'],
-  ['core.sharedRepository=group', '022', 'group'],
-  ['core.sharedRepository=0640', '077', '0640'],
-]
+t.test('what is pushed to an imported repository has the modes of its core.sharedRepository', async (t) => {
+  const { url, store, credential } = await start(t, await sqlite.create(t))
+  for (const shared of ['false', 'group', '0640']) {
+    const folder = temporaryFolder(t)
+    const [served, own] = [join(folder, 'served.git'), join(folder, 'own.git')]
+    const asServer = (...args: string[]) =>
+      execFileSync('sh', ['-c', 'umask 077 && exec "$@"', 'sh', ...args], { cwd: folder, stdio: 'pipe' })
+    asServer('git', 'init', '--quiet', '--bare', `--shared=${shared}`, served)
+    appendFileSync(join(served, 'config'), '[gc]\n\tauto = 0\n')
+    asServer('cp', '-a', served, own)
 
-for (const database of databases) {
-  t.test(`${database.name}: an imported repository keeps its file modes`, async (t) => {
-    const { url, store, credential } = await start(t, await database.create(t))
-    // File modes do not depend on the database, so one case is enough for the second.
-    for (const [what, umask, shared] of sharing.slice(0, database.name === 'SQLite' ? undefined : 1)) {
-      const folder = temporaryFolder(t)
-      chmodSync(folder, 0o755)
-      const [served, own] = [join(folder, 'served.git'), join(folder, 'own.git')]
-      const asOwner = (...args: string[]) =>
-        execFileSync('sh', ['-c', `umask ${umask} && exec "$@"`, 'sh', ...args], {
-          cwd: folder,
-          stdio: 'pipe',
-        })
-      asOwner('git', 'init', '--quiet', '--bare', ...(shared ? [`--shared=${shared}`] : []), served)
-      appendFileSync(join(served, 'config'), '[gc]\n\tauto = 0\n')
-      asOwner('cp', '-a', served, own)
-
-      const name = `repo-${umask}-${shared}`
-      const found = await inspectRepository(served)
-      await store.repositories.create({ owner: 'owner', name, visibility: 'public', ...found })
-      const checkout = await createCheckout(t, `${url}/owner/${name}.git`)
-      for (const branch of ['main', 'deep/er/topic']) {
-        await commit(checkout)
-        const refspec = `HEAD:refs/heads/${branch}`
-        await git(checkout, ['push', '--quiet', 'origin', refspec], credential)
-        asOwner('git', '-C', checkout, 'push', '--quiet', own, refspec)
-        // Keeps the next push as a pack.
-        for (const path of [served, own])
-          appendFileSync(join(path, 'config'), '[receive]\n\tunpackLimit = 1\n')
-      }
-      const modes = modesIn(served)
-      t.ok('refs/heads/deep/er/topic' in modes)
-      t.same(modes, modesIn(own), `${what}: the same as after a push by its owner`)
+    const name = `repo-${shared}`
+    const found = await inspectRepository(served)
+    await store.repositories.create({ owner: 'owner', name, visibility: 'public', ...found })
+    const checkout = await createCheckout(t, `${url}/owner/${name}.git`)
+    for (const branch of ['main', 'deep/er/topic']) {
+      await commit(checkout)
+      const refspec = `HEAD:refs/heads/${branch}`
+      await git(checkout, ['push', '--quiet', 'origin', refspec], credential)
+      asServer('git', '-C', checkout, 'push', '--quiet', own, refspec)
+      // Keeps the next push as a pack.
+      for (const path of [served, own]) appendFileSync(join(path, 'config'), '[receive]\n\tunpackLimit = 1\n')
     }
-  })
-}
+    const modes = modesIn(served)
+    t.equal(/[1-7].$/.test(modes['refs/heads/deep/er/topic'] ?? ''), shared !== 'false', shared)
+    t.same(modes, modesIn(own), `${shared}: as git alone gives them`)
+  }
+})

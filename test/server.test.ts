@@ -64,11 +64,6 @@ t.test('without git it logs that at once, and serves what does not need git', as
   t.equal((await fetch(`${server.url}/readyz`)).status, 503)
 })
 
-t.test('a larger MAX_CONTEXTS than the maximum is a warning', async (t) => {
-  const server = await serve(t, dataFolder(t), { MAX_CONTEXTS: '5000' })
-  await server.printed(/MAX_CONTEXTS is 5000; 1000 is the maximum/)
-})
-
 t.test('npm start serves, and exits with 0 when only npm gets the signal', async (t) => {
   const environment = { PORT: '0', DATA_DIR: dataFolder(t), LOG_LEVEL: 'silent' }
   const npm = startProcess(t, 'npm', ['start', '--silent'], environment)

@@ -1,5 +1,5 @@
 import ipaddr from 'ipaddr.js'
-import { boundedMemoize } from '../util/bounded-memoize.ts'
+import { boundedMemoize } from '../util/memoize.ts'
 
 type Range = ReturnType<typeof ipaddr.parseCIDR>
 

@@ -7,7 +7,7 @@ import { checkAll } from '../maintenance/check.ts'
 import { pruneStatuses } from '../maintenance/prune.ts'
 import { RuleViolation } from '../store/rule-violation.ts'
 import { callerPath, durationOption } from './arguments.ts'
-import { count, print } from './output.ts'
+import { count, print, say } from './output.ts'
 import { showCount, showProgress } from './progress.ts'
 import type { WithStore } from './with-store.ts'
 
@@ -64,7 +64,7 @@ guide shows.`,
         const lookup = new CommitLookup()
         const progress = showProgress()
         try {
-          const { findings, pruned, damaged } = await checkAll(
+          const { findings, trusted, pruned, damaged } = await checkAll(
             store,
             lookup,
             { commits, prune },
@@ -72,6 +72,7 @@ guide shows.`,
           )
           for (const finding of pruned) print(`removed: ${finding}`)
           for (const finding of findings) print(finding)
+          for (const repository of trusted) say(repository)
           if (findings.length > 0)
             throw new RuleViolation(`found ${count(findings.length, 'problem')}${damaged ? DAMAGED : ''}`)
         } finally {
@@ -91,17 +92,17 @@ guide shows.`,
       return withStore(async (store) => {
         const progress = showCount()
         let [commits, statuses] = [0, 0]
-        const say = (last: boolean) =>
+        const show = (last: boolean) =>
           progress(
             `Commits checked: ${commits.toLocaleString('en')}. Statuses ${verb}: ${statuses.toLocaleString('en')}.`,
             last,
           )
         const onCommits = (...counts: [number, number]) => {
           ;[commits, statuses] = counts
-          say(false)
+          show(false)
         }
         await pruneStatuses(store.engine, before, onCommits, dryRun)
-        say(true)
+        show(true)
       })
     })
 }

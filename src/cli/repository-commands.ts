@@ -3,10 +3,10 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Argument, type Command, Option } from 'commander'
 import { setDefaultBranch } from '../git/default-branch.ts'
-import { gitDirOf } from '../git/git-dir.ts'
 import { checkGit } from '../git/git-version.ts'
 import { isRefName, readRef, readRefs } from '../git/refs-reader.ts'
 import { createBareRepository, inspectRepository } from '../git/repository.ts'
+import { explainOwnerProblem, findOwnerProblem } from '../git/repository-owner.ts'
 import { RuleViolation } from '../store/rule-violation.ts'
 import type { Store } from '../store/store.ts'
 import type { Permission, Visibility } from '../store/tables.ts'
@@ -62,19 +62,28 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
     .argument('<path>')
     .description('serve an existing bare repository, or the .git of a checkout, where it is')
     .option('--private', 'only the owner and users with access can see it')
-    .action((fullName: string, path: string, options: { private?: boolean }) =>
+    .option(
+      '--trust-owner',
+      'although other accounts can write its configuration, by which git can run programs',
+    )
+    .action((fullName: string, path: string, options: { private?: boolean; trustOwner?: boolean }) =>
       withStore(async (store) => {
         const { owner, name } = splitFullName(fullName)
         await checkGit()
         const found = await inspectRepository(callerPath(path))
-        // Throws if the configuration is refused.
-        await gitDirOf(found)
+        const { trustOwner = false } = options
+        const problem = trustOwner ? null : await findOwnerProblem(found.path)
+        if (problem) throw new RuleViolation(explainOwnerProblem(problem, fullName, found.path))
+        const known = await store.repositories.find(owner, name)
+        if (trustOwner && known?.path === found.path && !known.managed)
+          return store.repositories.trustOwner(known.id)
         await store.repositories.create({
           owner,
           name,
           visibility: visibilityOf(options),
           objectFormat: found.objectFormat,
           path: found.path,
+          trustOwner,
         })
       }, CREATE),
     )
@@ -106,16 +115,15 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
       withStore(async (store) => {
         if (!isRefName(branch)) throw new UsageError(`"${branch}" is not a valid name of a branch`)
         const { path, managed, owner, name } = await findRepository(store, fullName)
-        const target = { path, gitDir: await gitDirOf({ path, managed }) }
-        const found = await readRef(target, branch, GIT_TIMEOUT)
+        const found = await readRef(path, branch, GIT_TIMEOUT)
         const exists = found?.kind === 'branch'
-        const { branches } = await readRefs(target, { count: LISTED_BRANCHES, timeout: GIT_TIMEOUT })
+        const { branches } = await readRefs(path, { count: LISTED_BRANCHES, timeout: GIT_TIMEOUT })
         if (!exists && branches.length > 0) {
           const names = branches.map(({ name }) => name).join(', ')
           throw new RuleViolation(`${owner}/${name} has no branch "${branch}". Its newest branches: ${names}`)
         }
         // The first push may be one to another branch.
-        await setDefaultBranch(target, branch, managed && !exists)
+        await setDefaultBranch(path, branch, managed && !exists)
       }),
     )
 

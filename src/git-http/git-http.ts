@@ -5,12 +5,12 @@ import type { Caller, Requirement } from '../auth/access-policy.ts'
 import type { Authorizer } from '../auth/authorizer.ts'
 import { readCredential, type SchemeReader } from '../auth/credential.ts'
 import { ServiceError } from '../errors.ts'
-import { gitDirOf, type RepositoryFolder } from '../git/git-dir.ts'
 import type { GitService } from '../git/http-backend.ts'
 import { checkRepositoryFiles } from '../git/repository-health.ts'
 import { sendError } from '../hooks/error-replies.ts'
 import { recheckAccess } from '../hooks/recheck-access.ts'
 import { headerValues } from '../http/header-values.ts'
+import type { RepositoryAccess } from '../store/access.ts'
 import type { Audit, Pusher } from '../store/audit.ts'
 import { readBasic } from './basic.ts'
 import { createPushRecorder } from './push-record.ts'
@@ -101,9 +101,8 @@ function createAnswer(serveGit: ServeGit, authorize: Authorize): Answer {
 }
 
 /** Returns the empty body of an answer to HEAD. @throws RepositoryUnavailable as a GET would */
-async function checkServable(repository: RepositoryFolder): Promise<''> {
+async function checkServable(repository: RepositoryAccess): Promise<''> {
   await checkRepositoryFiles(repository.path)
-  await gitDirOf(repository)
   return ''
 }
 

@@ -7,9 +7,9 @@ export interface PushRecorder {
   /**
    * Records what a push updated, once git has ended. Never rejects: the refs have moved, so a failure can only be logged.
    *
-   * @param gitDir as returned by `gitDirOf`
+   * @param path absolute path of the git directory
    */
-  record(pusher: Pusher, gitDir: string, result: PushResult): Promise<void>
+  record(pusher: Pusher, path: string, result: PushResult): Promise<void>
   /** Resolves when all events are stored. */
   idle(): Promise<void>
 }
@@ -32,14 +32,14 @@ export function createPushRecorder(
     await persist(write).catch((error: unknown) => onError(error, { by, repositoryName, details }))
   }
 
-  async function recordResult(pusher: Pusher, gitDir: string, result: PushResult): Promise<void> {
-    const updated = result.unreported ? await findUpdated(gitDir, result) : result
+  async function recordResult(pusher: Pusher, path: string, result: PushResult): Promise<void> {
+    const updated = result.unreported ? await findUpdated(path, result) : result
     if (updated.updates.length > 0 || updated.more > 0) await store(pusher, updated)
   }
 
   return {
-    record(pusher, gitDir, result) {
-      const recorded = recordResult(pusher, gitDir, result).finally(() => pending.delete(recorded))
+    record(pusher, path, result) {
+      const recorded = recordResult(pusher, path, result).finally(() => pending.delete(recorded))
       pending.add(recorded)
       return recorded
     },
@@ -53,11 +53,11 @@ export function createPushRecorder(
  * Returns those updates of a push without a report that took effect, as far as the refs tell. If they cannot be read, returns
  * all: an event too many is better than one too few.
  */
-async function findUpdated(gitDir: string, result: PushResult): Promise<PushResult> {
+async function findUpdated(path: string, result: PushResult): Promise<PushResult> {
   const asked = result.updates.filter((update) => update.old !== update.new)
   try {
     const refs = await readRefIds(
-      gitDir,
+      path,
       asked.map(({ ref }) => ref),
     )
     const updates = asked.filter(({ ref, new: id }) => {

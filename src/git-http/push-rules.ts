@@ -92,9 +92,9 @@ export function createPushRules(
 /** Returns the updates of branches with rules, after everything was checked that does not depend on reports. */
 async function ruledUpdates(
   rules: readonly AppliedRule[],
-  { updates, gitDir, signal }: PushedRefs,
+  { updates, path, signal }: PushedRefs,
 ): Promise<RuledUpdate[]> {
-  const branchesOf = branchFinder(await readSymbolicRefs(gitDir, signal))
+  const branchesOf = branchFinder(await readSymbolicRefs(path, signal))
   const ruled: RuledUpdate[] = []
   let index = 0
   await runInSlices(() => {
@@ -108,7 +108,7 @@ async function ruledUpdates(
   for (const found of ruled) {
     const { old, new: tip } = found.update
     if (NO_OBJECT.test(tip)) found.reason = DELETED
-    else if (!NO_OBJECT.test(old) && !(await isAncestor(gitDir, old, tip, signal))) found.reason = FORCED
+    else if (!NO_OBJECT.test(old) && !(await isAncestor(path, old, tip, signal))) found.reason = FORCED
   }
   return ruled
 }

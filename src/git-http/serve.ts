@@ -1,12 +1,11 @@
 import type { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { ServiceError } from '../errors.ts'
-import { gitDirOf, type RepositoryFolder } from '../git/git-dir.ts'
 import { type BackendCall, BackendTimeout, HttpBackend } from '../git/http-backend.ts'
 import { PushObserver } from '../git/push-observer.ts'
 import { checkRepositoryFiles } from '../git/repository-health.ts'
-import { sharingUmask } from '../git/sharing.ts'
 import { connectionSignal } from '../http/connection-signal.ts'
+import type { RepositoryAccess } from '../store/access.ts'
 import type { Pusher } from '../store/audit.ts'
 import { QueueFull } from '../util/fair-queue.ts'
 import { SharedBudget } from '../util/shared-budget.ts'
@@ -53,7 +52,7 @@ export const DEFAULT_GIT_LIMITS: GitLimits = {
 export type ServeGit = (
   request: FastifyRequest,
   reply: FastifyReply,
-  repository: RepositoryFolder,
+  repository: RepositoryAccess,
   call: GitCall,
 ) => Promise<Readable>
 
@@ -129,7 +128,7 @@ export function createGitServer(options: GitServerOptions): ServeGit {
 
   async function run(
     request: FastifyRequest,
-    repository: RepositoryFolder,
+    repository: RepositoryAccess,
     { pusher, client, ...call }: GitCall,
     body: Readable | null,
     observer: PushObserver | null,
@@ -140,13 +139,11 @@ export function createGitServer(options: GitServerOptions): ServeGit {
     const leave = await place.enter(client, connection)
     try {
       await checkRepositoryFiles(path)
-      const gitDir = await gitDirOf(repository)
-      const umask = managed ? undefined : await sharingUmask(path)
       const push = pusher && observer && { observer, ...(await applyRules(pusher)) }
       connection.throwIfAborted()
       const answer = createAnswer(client, place, (reason) => backend.stop(reason))
       const backend = new HttpBackend(
-        { ...call, path, gitDir, umask, push },
+        { ...call, path, managed, push },
         body,
         answer,
         limits.timeout,
@@ -159,7 +156,7 @@ export function createGitServer(options: GitServerOptions): ServeGit {
               { reqId: request.id, service, path, end, stderr },
               'git wrote to standard error',
             )
-          return pusher && observer ? recorder.record(pusher, gitDir, observer.result()) : undefined
+          return pusher && observer ? recorder.record(pusher, path, observer.result()) : undefined
         },
       )
       const stop = () => backend.stop(connection.reason)

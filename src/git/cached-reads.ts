@@ -2,8 +2,7 @@ import { LRUCache } from 'lru-cache'
 import { FairQueue } from '../util/fair-queue.ts'
 import { SharedRuns } from '../util/shared-runs.ts'
 import { type FilesState, isCurrent } from './file-state.ts'
-import { gitDirOf, type RepositoryFolder } from './git-dir.ts'
-import { type GitTarget, GitTimeout } from './run-git.ts'
+import { GitTimeout } from './run-git.ts'
 
 /** On whose behalf git is asked. */
 export interface GitClient {
@@ -17,7 +16,7 @@ export interface GitClient {
 interface Reading<Value> {
   /** Returns the state of the files that the value depends on. undefined if the value cannot change. */
   state?: () => Promise<FilesState>
-  read(target: GitTarget, signal: AbortSignal): Promise<Value>
+  read(signal: AbortSignal): Promise<Value>
 }
 
 interface Entry<Value> {
@@ -65,36 +64,21 @@ export class CachedReads<Value extends object> {
   /**
    * Returns the cached value, or reads it.
    *
-   * @throws RepositoryUnavailable if the repository's files cannot be opened or its configuration is refused; QueueFull;
-   * the signal's reason
+   * @throws RepositoryUnavailable if the repository's files cannot be opened; QueueFull; the signal's reason
    */
-  get(
-    key: string,
-    repository: RepositoryFolder,
-    { address, signal }: GitClient,
-    reading: Reading<Value>,
-  ): Promise<Value> {
+  get(key: string, { address, signal }: GitClient, reading: Reading<Value>): Promise<Value> {
     const find = async (signal: AbortSignal) => {
-      // Refuses the configuration of a repository even if the value is cached.
-      await gitDirOf(repository)
       const known = this.#entries.get(key)
       if (known && (known.state === undefined || (await isCurrent(known.state)))) return openEntry(known)
-      const read = () => this.#read(key, repository, reading, signal)
+      const read = () => this.#read(key, reading, signal)
       return openEntry(await this.#queue.run(address, read, signal))
     }
     return this.#runs.join(key, find, signal)
   }
 
-  async #read(
-    key: string,
-    repository: RepositoryFolder,
-    reading: Reading<Value>,
-    signal: AbortSignal,
-  ): Promise<Entry<Value>> {
+  async #read(key: string, reading: Reading<Value>, signal: AbortSignal): Promise<Entry<Value>> {
     const state = await reading.state?.()
-    // After the state was read, because git may run on a copy of HEAD that is made here.
-    const target = { path: repository.path, gitDir: await gitDirOf(repository) }
-    const outcome = await reading.read(target, signal).catch((error: unknown) => {
+    const outcome = await reading.read(signal).catch((error: unknown) => {
       if (error instanceof GitTimeout) return error
       throw error
     })

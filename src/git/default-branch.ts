@@ -5,7 +5,7 @@ import { fileState, statIfExists } from './file-state.ts'
 import { headPaths } from './head.ts'
 import { readRefs } from './refs-reader.ts'
 import { unavailable } from './repository-health.ts'
-import { decodeLatin1, GitFailed, type GitTarget, readGit } from './run-git.ts'
+import { decodeLatin1, GitFailed, readGit } from './run-git.ts'
 
 const LIMITS = { count: 1_000, timeout: 10_000 }
 /** Setting of a repository: a branch without commits that an administrator has chosen, so that HEAD keeps it. */
@@ -32,19 +32,18 @@ class HeadLocked extends Error {
 export async function followFirstBranch(path: string, mayMove: (from: string) => boolean): Promise<void> {
   // The usual case costs two calls of `stat` and no process.
   if (await isLooseRef(path)) return
-  const target = { path, gitDir: path }
   const wanted = async () => {
-    const { defaultBranch, head, branches } = await readRefs(target, LIMITS)
+    const { defaultBranch, head, branches } = await readRefs(path, LIMITS)
     if (head !== null || defaultBranch === null) return undefined
     const names = branches.map(({ name }) => name)
     const first = ['main', 'master'].find((name) => names.includes(name)) ?? names[0]
     if (first === undefined || !mayMove(defaultBranch)) return undefined
-    return (await chosenBranch(target)) === defaultBranch ? undefined : first
+    return (await chosenBranch(path)) === defaultBranch ? undefined : first
   }
   try {
     if ((await wanted()) === undefined) return
     // Asked again under the lock: another push may have moved HEAD meanwhile.
-    await changeHead(target, wanted)
+    await changeHead(path, wanted)
   } catch (error) {
     // The other push takes care of it.
     if (!(error instanceof HeadLocked)) throw unavailable(path, error)
@@ -54,27 +53,27 @@ export async function followFirstBranch(path: string, mayMove: (from: string) =>
 /**
  * Sets the branch that HEAD names. It is on disk when this returns.
  *
+ * @param path absolute path of the git directory
  * @param branch a valid name
  * @param keep HEAD does not follow the first branch that is pushed, although this one does not exist yet
  * @throws HeadLocked; the system's error
  */
-export async function setDefaultBranch(target: GitTarget, branch: string, keep: boolean): Promise<void> {
+export async function setDefaultBranch(path: string, branch: string, keep: boolean): Promise<void> {
   if (keep) {
-    await readGit(target.gitDir, ['config', CHOSEN, branch])
-    await syncPath(join(target.path, 'config'))
+    await readGit(path, ['config', CHOSEN, branch])
+    await syncPath(join(path, 'config'))
   }
-  await changeHead(target, async () => branch)
-  await syncPath(target.path)
+  await changeHead(path, async () => branch)
+  await syncPath(path)
 }
 
 /** Sets HEAD to the branch that `choose` returns under the lock of HEAD, unless it returns undefined. */
-async function changeHead(target: GitTarget, choose: () => Promise<string | undefined>): Promise<void> {
-  const { path } = target
+async function changeHead(path: string, choose: () => Promise<string | undefined>): Promise<void> {
   // Its tables have a lock of their own, which git holds only while it writes.
   if ((await statIfExists(join(path, 'reftable'))) !== null) {
     const branch = await choose()
     if (branch === undefined) return
-    await readGit(target.gitDir, ['symbolic-ref', 'HEAD', `refs/heads/${branch}`])
+    await readGit(path, ['symbolic-ref', 'HEAD', `refs/heads/${branch}`])
     return syncPath(join(path, 'reftable'))
   }
   const [head, lock] = [join(path, 'HEAD'), join(path, 'HEAD.lock')]
@@ -107,8 +106,8 @@ async function isLooseRef(path: string): Promise<boolean> {
   return (await fileState(last).catch(() => ({ stamp: '' }))).stamp !== ''
 }
 
-async function chosenBranch({ gitDir }: GitTarget): Promise<string> {
-  const found = await readGit(gitDir, ['config', '--get', CHOSEN]).catch((error: unknown) => {
+async function chosenBranch(path: string): Promise<string> {
+  const found = await readGit(path, ['config', '--get', CHOSEN]).catch((error: unknown) => {
     if (error instanceof GitFailed && error.code === NOT_SET) return ''
     throw error
   })

@@ -1,65 +1,79 @@
+/** Events of a push or a garbage collection, except `proc-receive`, by which the server decides about pushes. */
+const HOOK_EVENTS = [
+  ...['pre-receive', 'update', 'post-receive', 'post-update', 'reference-transaction', 'push-to-checkout'],
+  ...['pre-auto-gc', 'post-index-change'],
+]
+
 /**
- * Settings of every call. They override a repository's own settings, which its owner controls.
- *
- * - Hooks are programs of anyone who can write to the repository, so none is run. A push to a repository with branch rules
- *   runs the server's own `proc-receive`: see `openHooksFolder`.
- * - `core.alternateRefsCommand` and `core.fsmonitor` name programs. git would also list an alternate's refs, which only
- *   save the client some bytes, under the configuration of that other repository. The list stays empty.
- * - A push never updates a work tree, where filters and `core.fsmonitor` would run.
- * - Signatures are never verified, because that runs a program.
- * - `core.attributesFile` and `mailmap.file` could name any file that the server can read, or an endless one.
- * - Replacement refs are off, because they could make a blob appear under the id of a commit. `core.useReplaceRefs`
- *   overrides `GIT_NO_REPLACE_OBJECTS`.
- * - git syncs each file that it writes. By default it syncs only packs, so that a power cut leaves the loose objects and refs
- *   of a small push empty. git never syncs folders, see `syncFolders`.
+ * Settings of every call. They override a repository's own: those of an imported repository are its owner's, but these are
+ * about what clients of the server cause, or what the server promises them.
  */
-export const FIXED_SETTINGS = {
+export const FIXED_SETTINGS: Readonly<Record<string, string>> = {
+  // An administrator has created or imported every repository that git works on. See `findOwnerProblem`.
+  'safe.directory': '*',
+
+  // Hooks are written for other users and other commands than the server's. None runs, except the server's own `proc-receive`
+  // for a push to a repository with branch rules: see `openHooksFolder`. Since git 2.54 the configuration can name hooks too,
+  // since git 2.55 they can be switched off by event.
   'core.hooksPath': '/dev/null',
+  ...Object.fromEntries(HOOK_EVENTS.map((event) => [`hook.${event}.enabled`, 'false'])),
+  // It watches a work tree, and the server touches none: a push never updates one.
   'core.fsmonitor': 'false',
-  // git appends an argument and runs the command in a shell. With an empty command every push would fail.
-  'core.alternateRefsCommand': 'exit 0;',
-  'core.attributesFile': '/dev/null',
-  'core.useReplaceRefs': 'false',
-  'core.fsync': 'all',
-  'core.fsyncMethod': 'fsync',
+  'receive.denyCurrentBranch': 'refuse',
+  // A client decides whether a push is signed, and so whether the program would run. Nothing depends on signatures.
   'gpg.program': 'false',
   'gpg.openpgp.program': 'false',
   'gpg.x509.program': 'false',
   'gpg.ssh.program': 'false',
   'gpg.ssh.defaultKeyCommand': 'false',
-  'log.mailmap': 'false',
   'log.showSignature': 'false',
-  'receive.denyCurrentBranch': 'refuse',
-} as const
+  // git would list the refs of an alternate, which may be private, and only save the client some bytes. git appends an argument
+  // and runs the command in a shell. With an empty command every push would fail.
+  'core.alternateRefsCommand': 'exit 0;',
+
+  // Only git's smart protocol is served.
+  'http.getanyfile': 'false',
+  // Pushed objects are always checked.
+  'transfer.fsckObjects': 'true',
+  'receive.fsckObjects': 'true',
+  // A replacement ref could make a blob appear under the id of a commit. Overrides `GIT_NO_REPLACE_OBJECTS`.
+  'core.useReplaceRefs': 'false',
+  // The log has the names in the commits, as their pages.
+  'log.mailmap': 'false',
+
+  // git syncs each file that it writes. By default it syncs only packs, so that a power cut leaves the loose objects and refs of a
+  // small push empty. git never syncs folders, see `syncFolders`.
+  'core.fsync': 'all',
+  'core.fsyncMethod': 'fsync',
+
+  // The push waits for a garbage collection. Otherwise it would leave a process outside of the limits.
+  'gc.autoDetach': 'false',
+  'maintenance.autoDetach': 'false',
+  // Larger files are neither compared with others nor read as a whole, so that the memory of a process is bounded.
+  'core.bigFileThreshold': '64m',
+  'pack.windowMemory': '64m',
+}
 
 /** Largest block of memory of a git process. git reads an object as a whole, except large files. */
 const LARGEST_BLOCK = '256m'
 
 /**
- * Returns the whole environment of a git process that works on one repository. Only `PATH` is inherited, to find git. So
- * neither the server's variables (`GIT_DIR`, `GIT_TRACE`, secrets) nor the configuration of the machine or the user can
- * change an answer.
+ * Returns the whole environment of a git process. Only `PATH` is inherited, to find git. So neither the server's variables
+ * (`GIT_DIR`, `GIT_TRACE`, secrets) nor the configuration of the machine or the user can change an answer.
  *
- * The configuration of an imported repository is checked before: see `gitDirOf`.
- *
- * - A folder of another owner is trusted for this call, because an administrator imported it (`safe.directory`, see
- *   git-config). Callers should still pass `--git-dir` if the command allows it: git before 2.38 does not read
- *   `safe.directory` from the environment.
+ * - Callers should still pass `--git-dir` if the command allows it: git before 2.38 does not read `safe.directory` from the
+ *   environment, which it needs for a repository of another account.
  * - git fetches no missing objects of a partial clone. `GIT_NO_LAZY_FETCH` came with git 2.45 (and 2.39.4 and its sister
  *   releases); the empty list of allowed transports stops older versions.
  *
- * @param repositoryPath absolute path of the git directory, without symbolic links, because git compares it literally
- * @param config settings of this call; they override the repository's own
+ * @param config settings of this call; they override the fixed ones
+ * @param largestBlock bytes with a unit
  */
 export function gitEnvironment(
-  repositoryPath: string,
   config: Readonly<Record<string, string>> = {},
+  largestBlock = LARGEST_BLOCK,
 ): Record<string, string> {
-  const settings = Object.entries({
-    'safe.directory': repositoryPath,
-    ...FIXED_SETTINGS,
-    ...config,
-  })
+  const settings = Object.entries({ ...FIXED_SETTINGS, ...config })
   return {
     PATH: process.env.PATH ?? '/usr/local/bin:/usr/bin:/bin',
     // Not a folder, so git finds no files below it.
@@ -76,7 +90,7 @@ export function gitEnvironment(
     ),
     GIT_NO_REPLACE_OBJECTS: '1',
     GIT_NO_LAZY_FETCH: '1',
-    GIT_ALLOC_LIMIT: LARGEST_BLOCK,
+    GIT_ALLOC_LIMIT: largestBlock,
     GIT_ALLOW_PROTOCOL: '',
     GIT_TERMINAL_PROMPT: '0',
   }

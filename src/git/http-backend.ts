@@ -17,10 +17,8 @@ export type GitService = 'git-upload-pack' | 'git-receive-pack'
 export interface BackendCall {
   /** Absolute path of the git directory, without symbolic links. */
   path: string
-  /** The git directory that git is run on: see `gitDirOf`. */
-  gitDir: string
-  /** Umask of the git process in octal digits: see `sharingUmask`. undefined: the umask of this process. */
-  umask: string | undefined
+  /** Whether the server created the repository. HEAD of an imported one belongs to its owner. */
+  managed: boolean
   service: GitService
   /** `refs`: the list of refs that a fetch or push begins with; `rpc`: the fetch or push itself, which takes a body. */
   step: 'refs' | 'rpc'
@@ -52,22 +50,11 @@ export class BackendTimeout extends Error {
   override readonly name = 'BackendTimeout'
 }
 
-/** Settings that override those of a repository. */
-const SETTINGS = {
-  // git changes to the folder before it checks whether "." is trusted. It opens no other repository.
-  'safe.directory': '*',
-  'http.getanyfile': 'false',
-  'transfer.fsckObjects': 'true',
-  'receive.fsckObjects': 'true',
-  // The push waits for a garbage collection. Otherwise it would leave a process outside of the limits.
-  'gc.autoDetach': 'false',
-  'maintenance.autoDetach': 'false',
-  // Larger files are neither compared with others nor read as a whole.
-  'core.bigFileThreshold': '64m',
-  'pack.windowMemory': '64m',
-}
-/** A push decides which objects git reads, two at once as a whole: one, and another that is made from it. */
-const PUSH_SETTINGS = { 'pack.threads': '1' }
+/**
+ * Settings of a push. It decides which objects git reads, two at once as a whole: one, and another that is made from it. A file
+ * that is not read as a whole is written before git finds that the repository has it.
+ */
+const PUSH_SETTINGS = { 'pack.threads': '1', 'core.bigFileThreshold': '128m' }
 /** KiB of memory of each process of a push. git keeps all folders of a small push in memory, however large they are. */
 const PUSH_MEMORY = 1536 * 1024
 /** Largest block of memory of a fetch. git lists the objects in one, so this is enough for 20 million. */
@@ -172,7 +159,7 @@ export class HttpBackend {
     })
     if (child.stdout) this.#readHead(child.stdout, call.push?.observer)
     const channel = child.stdio[HOOK_CHANNEL]
-    if (gate && channel instanceof Duplex) serveProcReceive(channel, call.gitDir, gate.decide)
+    if (gate && channel instanceof Duplex) serveProcReceive(channel, call.path, gate.decide)
   }
 
   /**
@@ -255,37 +242,31 @@ function isUncut(tail: string): boolean {
 }
 
 /** Returns the stream for git's output. It delays everything that acknowledges a push until the push is on disk. */
-function outputTo(answer: Writable, { path, gitDir, service, push }: BackendCall): Writable {
+function outputTo(answer: Writable, { path, managed, service, push }: BackendCall): Writable {
   if (service === 'git-upload-pack') return answer
   const sync = push
     ? syncBeforeReport(async () => {
-        // HEAD of an imported repository belongs to its owner.
-        if (gitDir === path) await followFirstBranch(path, push.mayMoveHead)
+        if (managed) await followFirstBranch(path, push.mayMoveHead)
         await syncFolders(path)
       })
     : syncBeforeEnd(async () => {
         // Otherwise the push that follows would fail.
-        await removeStaleLocks(path, gitDir)
+        await removeStaleLocks(path)
         await syncFolders(path)
       })
   pipeline(sync, answer, () => {})
   return sync
 }
 
-/** Returns the command to run. A shell sets the umask and the memory, because Node has no options for them. */
-function commandOf({ umask, push }: BackendCall): [command: string, args: string[]] {
+/** Returns the command to run. A shell limits the memory of a push, because Node has no option for it. */
+function commandOf({ push }: BackendCall): [command: string, args: string[]] {
+  if (!push) return ['git', ['http-backend']]
   // The service may have a smaller limit, which it cannot raise.
-  const limits = [
-    ...(umask ? [`umask ${umask}`] : []),
-    ...(push ? [`ulimit -d ${PUSH_MEMORY} 2>/dev/null`] : []),
-  ]
-  if (limits.length === 0) return ['git', ['http-backend']]
-  return ['/bin/sh', ['-c', [...limits, 'exec git http-backend'].join('; ')]]
+  return ['/bin/sh', ['-c', `ulimit -d ${PUSH_MEMORY} 2>/dev/null; exec git http-backend`]]
 }
 
-function backendEnvironment({ gitDir, service, step, protocol, push }: BackendCall): Record<string, string> {
+function backendEnvironment({ path, service, step, protocol, push }: BackendCall): Record<string, string> {
   const settings = {
-    ...SETTINGS,
     ...(push && PUSH_SETTINGS),
     'http.uploadpack': String(service === 'git-upload-pack'),
     'http.receivepack': String(service === 'git-receive-pack'),
@@ -294,10 +275,9 @@ function backendEnvironment({ gitDir, service, step, protocol, push }: BackendCa
   }
   const isRpc = step === 'rpc'
   return {
-    ...gitEnvironment(gitDir, settings),
-    ...(service === 'git-upload-pack' && { GIT_ALLOC_LIMIT: FETCH_BLOCK }),
+    ...gitEnvironment(settings, service === 'git-upload-pack' ? FETCH_BLOCK : undefined),
     GIT_HTTP_EXPORT_ALL: '1',
-    PATH_TRANSLATED: `${gitDir}/${isRpc ? service : 'info/refs'}`,
+    PATH_TRANSLATED: `${path}/${isRpc ? service : 'info/refs'}`,
     REQUEST_METHOD: isRpc ? 'POST' : 'GET',
     QUERY_STRING: isRpc ? '' : `service=${service}`,
     ...(isRpc && { CONTENT_TYPE: `application/x-${service}-request` }),

@@ -2,7 +2,7 @@ import { isFullId } from '../util/commit-id.ts'
 import { truncate } from '../util/truncate.ts'
 import { RecordParser } from './record-parser.ts'
 import { RepositoryUnavailable } from './repository.ts'
-import { type GitTarget, runGit } from './run-git.ts'
+import { runGit } from './run-git.ts'
 
 /** A commit for display. */
 export interface Commit {
@@ -36,12 +36,13 @@ const LIMITS = {
 /**
  * Reads commits in the order of `git log`: newest first, a commit never before its children unless clocks were wrong.
  *
+ * @param path absolute path of the git directory
  * @param starts full ids of the commits to start from, or `HEAD`. Returns an empty list if HEAD is a branch without commits
  * @param signal kills git and rejects with its reason
  * @throws RepositoryUnavailable if the repository's files cannot be opened; GitTimeout
  */
 export async function readLog(
-  target: GitTarget,
+  path: string,
   starts: 'HEAD' | readonly string[],
   limits: LogLimits,
   signal?: AbortSignal,
@@ -49,14 +50,14 @@ export async function readLog(
   const parser = new RecordParser(LIMITS)
   const form = ['log', '-z', '--no-show-signature', `--max-count=${limits.count}`, `--format=${FORMAT}`]
   const args = [...form, ...(starts === 'HEAD' ? ['HEAD'] : starts), '--']
-  const failure = await runGit(target, args, parser, limits.timeout, signal)
+  const failure = await runGit(path, args, parser, limits.timeout, signal)
   if (failure === undefined) return parser.records.map(toCommit)
   if (
     starts === 'HEAD' &&
     /unknown revision|bad revision 'HEAD'|does not have any commits/.test(failure.message)
   )
     return []
-  throw new RepositoryUnavailable(`git could not list the commits of ${target.path}: ${failure.message}`)
+  throw new RepositoryUnavailable(`git could not list the commits of ${path}: ${failure.message}`)
 }
 
 function toCommit([sha = '', parents = '', author = '', date = '', subject = '']: string[]): Commit {

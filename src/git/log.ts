@@ -1,8 +1,8 @@
 import type { FairQueue } from '../util/fair-queue.ts'
 import { CachedReads, type GitClient } from './cached-reads.ts'
-import type { RepositoryFolder } from './git-dir.ts'
 import { readHeadState } from './head.ts'
 import { type Commit, type LogLimits, readLog } from './log-reader.ts'
+import type { RepositoryFolder } from './repository.ts'
 
 export type { Commit }
 
@@ -37,11 +37,10 @@ export class CommitLog {
    * Returns at most `count` of the newest commits of the branch that HEAD names, or none if the branch has no commits. A push
    * takes effect at once. Throws as `CachedReads.get`.
    */
-  newest(repository: RepositoryFolder, client: GitClient): Promise<readonly Commit[]> {
-    const { path } = repository
-    return this.#reads.get(path, repository, client, {
+  newest({ path }: RepositoryFolder, client: GitClient): Promise<readonly Commit[]> {
+    return this.#reads.get(path, client, {
       state: () => readHeadState(path),
-      read: (target, signal) => readLog(target, 'HEAD', this.#limits, signal),
+      read: (signal) => readLog(path, 'HEAD', this.#limits, signal),
     })
   }
 
@@ -64,7 +63,7 @@ export class CommitLog {
    * @param from the first commit, or `after` of the previous page. All are full ids of commits in the repository
    */
   async history(
-    repository: RepositoryFolder,
+    { path }: RepositoryFolder,
     from: { first: string } | { after: readonly string[] },
     client: GitClient,
   ): Promise<History> {
@@ -72,9 +71,9 @@ export class CommitLog {
     const shown = 'first' in from ? undefined : starts[0]
     // One more for the commit that the previous page has shown.
     const limits = { ...this.#limits, count: this.#limits.count + 1 }
-    const key = [repository.path, ...starts].join('\0')
-    const listed = await this.#reads.get(key, repository, client, {
-      read: (target, signal) => readLog(target, starts, limits, signal),
+    const key = [path, ...starts].join('\0')
+    const listed = await this.#reads.get(key, client, {
+      read: (signal) => readLog(path, starts, limits, signal),
     })
     const commits = listed.filter(({ sha }) => sha !== shown).slice(0, this.#limits.count)
     const last = commits.at(-1)

@@ -1,4 +1,3 @@
-import { gitDirOf, type RepositoryFolder } from './git-dir.ts'
 import type { Answer, Question } from './object-reader.ts'
 import type { ReaderPool } from './reader-pool.ts'
 import {
@@ -8,9 +7,12 @@ import {
   unavailable,
 } from './repository-health.ts'
 
-/** A repository and its id. An id is never reused. */
-export interface LookupRepository extends Readonly<RepositoryFolder> {
+/** A repository. */
+export interface LookupRepository {
+  /** Never used again for another repository. */
   readonly id: number
+  /** Absolute path of its git directory. */
+  readonly path: string
 }
 
 interface Lookup extends Question {
@@ -117,8 +119,7 @@ export class LookupQueue {
     const batch = this.#batch
     this.#batch = []
     try {
-      const [state, gitDir] = await Promise.all([this.#state(), gitDirOf(this.#repository)])
-      await this.#pool.ask({ id: this.#repository.id, gitDir }, state, batch)
+      await this.#pool.ask(this.#repository, await this.#state(), batch)
     } catch (error) {
       this.#pool.end(this.#repository.id)
       for (const lookup of batch) this.#fail(lookup, error)

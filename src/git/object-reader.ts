@@ -45,7 +45,7 @@ export class ObjectReader {
     this.#timeout = timeout
     this.#onExit = onExit
     const args = [`--git-dir=${path}`, ANY_WORK_TREE, 'cat-file', '--batch-check=%(objectname) %(objecttype)']
-    const child: ChildProcess = spawn('git', args, { cwd: '/', env: gitEnvironment(path), stdio: 'pipe' })
+    const child: ChildProcess = spawn('git', args, { cwd: '/', env: gitEnvironment(), stdio: 'pipe' })
     this.#child = child
     // If the process cannot be started there is no `exit`; without free file descriptors no `close` and no streams either.
     child.on('error', (error) => {

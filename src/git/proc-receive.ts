@@ -17,7 +17,7 @@ export interface PushedRefs {
   /** Whether the client asked for all or nothing. */
   atomic: boolean
   /** The git directory of the repository, which already contains the pushed objects. */
-  gitDir: string
+  path: string
   /** Aborts when nobody waits for the decision any more. */
   signal: AbortSignal
 }
@@ -44,7 +44,7 @@ const UNSAFE = /[^\x21-\x7e\x80-\xff]/
  *
  * git itself updates the refs that fall through. It refuses a ref without an answer, so every failure here refuses the push.
  */
-export function serveProcReceive(channel: Duplex, gitDir: string, decide: DecideRefs): void {
+export function serveProcReceive(channel: Duplex, path: string, decide: DecideRefs): void {
   const closed = new AbortController()
   const lines: string[] = []
   let greeting: string | undefined
@@ -69,7 +69,7 @@ export function serveProcReceive(channel: Duplex, gitDir: string, decide: Decide
   function answer(greeting: string, lines: readonly string[]): void {
     const [, features = ''] = greeting.split('\0')
     const updates = lines.map(parseUpdate).filter((update) => update !== null)
-    const pushed = { updates, atomic: features.split(' ').includes('atomic'), gitDir, signal: closed.signal }
+    const pushed = { updates, atomic: features.split(' ').includes('atomic'), path, signal: closed.signal }
     decide(pushed).then(
       (refused) => channel.end(reportOf(updates, refused)),
       (error: Error) => channel.destroy(error),

@@ -10,8 +10,7 @@ export interface PoolLimits {
 /** A repository. Its `id` is never reused, so it is a safe key. */
 interface RepositoryPlace {
   readonly id: number
-  /** As `gitDirOf` returns it. */
-  readonly gitDir: string
+  readonly path: string
 }
 
 type Entry = { reader: ObjectReader; state: string; age: NodeJS.Timeout }
@@ -89,10 +88,10 @@ export class ReaderPool {
     await promise
   }
 
-  #start({ id, gitDir }: RepositoryPlace, state: string): ObjectReader {
+  #start({ id, path }: RepositoryPlace, state: string): ObjectReader {
     const { maxAge, timeout } = this.#limits
     try {
-      const reader = new ObjectReader(gitDir, timeout, () => {
+      const reader = new ObjectReader(path, timeout, () => {
         if (this.#serving.get(id)?.reader === reader) this.#remove(id)
         this.#free()
         this.#onExit(id)

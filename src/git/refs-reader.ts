@@ -2,7 +2,7 @@ import { isFullId } from '../util/commit-id.ts'
 import { readDate } from './log-reader.ts'
 import { RecordParser } from './record-parser.ts'
 import { RepositoryUnavailable } from './repository.ts'
-import { decodeLatin1, GitFailed, type GitTarget, readGit, runGit } from './run-git.ts'
+import { decodeLatin1, GitFailed, readGit, runGit } from './run-git.ts'
 
 /** A branch, or a tag of a commit. */
 export interface Ref {
@@ -43,23 +43,24 @@ const LIMITS = { fields: 7, fieldLength: 1024, outputLength: 16 * 1024 * 1024 }
  *
  * Ignores refs that do not lead to a commit, and names that are longer than a file system allows.
  *
+ * @param path absolute path of the git directory
  * @param limits `count` is the maximum number of refs, `timeout` milliseconds for each git process
  * @throws RepositoryUnavailable if the repository's files cannot be opened; GitTimeout
  */
 export async function readRefs(
-  target: GitTarget,
+  path: string,
   limits: { count: number; timeout: number },
   signal?: AbortSignal,
 ): Promise<Refs> {
   const parser = new RecordParser(LIMITS)
   const args = ['for-each-ref', '--sort=-creatordate', `--count=${limits.count + 1}`, `--format=${FORMAT}`]
-  await read(target, [...args, HEADS, TAGS], parser, limits.timeout, signal)
+  await read(path, [...args, HEADS, TAGS], parser, limits.timeout, signal)
   const records = parser.records.slice(0, limits.count)
   const refs = records.map(toRef).filter((ref) => ref !== null)
   const current = records.find((fields) => fields[5] === '*')
   const head = current && toRef(current)
   return {
-    ...(head ? { defaultBranch: head.name, head: head.sha } : await readHeadOf(target, limits, signal)),
+    ...(head ? { defaultBranch: head.name, head: head.sha } : await readHeadOf(path, limits, signal)),
     branches: refs.filter(({ kind }) => kind === 'branch'),
     tags: refs.filter(({ kind }) => kind === 'tag'),
     more: parser.isFull || parser.records.length > limits.count,
@@ -72,7 +73,7 @@ export async function readRefs(
  * @param name anything a visitor may send: it is never taken for revision syntax, a pattern or an option
  */
 export async function readRef(
-  target: GitTarget,
+  path: string,
   name: string,
   timeout: number,
   signal?: AbortSignal,
@@ -82,14 +83,14 @@ export async function readRef(
   const names = [`${HEADS}${name}`, `${TAGS}${name}`]
   // Also lists refs in a folder of this name.
   const args = ['for-each-ref', '--count=1000', `--format=${FORMAT}`, ...names]
-  await read(target, args, parser, timeout, signal)
+  await read(path, args, parser, timeout, signal)
   for (const refname of names) {
     const fields = parser.records.find((record) => record[6] === refname)
     if (fields === undefined) continue
     const [object = '', , ...others] = fields
     // git before 2.45 does not follow a tag of a tag here.
     const peel = ['rev-parse', '--verify', '--quiet', '--end-of-options', `${object.trim()}^{commit}`]
-    const ref = toRef(fields) ?? toRef([await readLine(target, peel, timeout, signal), 'commit', ...others])
+    const ref = toRef(fields) ?? toRef([await readLine(path, peel, timeout, signal), 'commit', ...others])
     if (ref) return ref
   }
   return null
@@ -107,25 +108,24 @@ export function isRefName(name: string): boolean {
 }
 
 async function read(
-  target: GitTarget,
+  path: string,
   args: readonly string[],
   parser: RecordParser,
   timeout: number,
   signal: AbortSignal | undefined,
 ): Promise<void> {
-  const failure = await runGit(target, args, parser, timeout, signal)
-  if (failure)
-    throw new RepositoryUnavailable(`git could not list the refs of ${target.path}: ${failure.message}`)
+  const failure = await runGit(path, args, parser, timeout, signal)
+  if (failure) throw new RepositoryUnavailable(`git could not list the refs of ${path}: ${failure.message}`)
 }
 
 /** Returns where HEAD is if that is no branch with commits among those that were read. */
 async function readHeadOf(
-  target: GitTarget,
+  path: string,
   { timeout }: { timeout: number },
   signal: AbortSignal | undefined,
 ): Promise<Pick<Refs, 'defaultBranch' | 'head'>> {
-  const name = await readLine(target, ['symbolic-ref', '--quiet', 'HEAD'], timeout, signal)
-  const sha = await readLine(target, ['rev-parse', '--verify', '--quiet', 'HEAD^{commit}'], timeout, signal)
+  const name = await readLine(path, ['symbolic-ref', '--quiet', 'HEAD'], timeout, signal)
+  const sha = await readLine(path, ['rev-parse', '--verify', '--quiet', 'HEAD^{commit}'], timeout, signal)
   return {
     defaultBranch: name.startsWith(HEADS) ? name.slice(HEADS.length) : null,
     head: isFullId(sha) ? sha : null,
@@ -134,13 +134,13 @@ async function readHeadOf(
 
 /** Returns the line that git prints, or an empty one if git fails. */
 async function readLine(
-  { gitDir }: GitTarget,
+  path: string,
   args: readonly string[],
   timeout: number,
   signal: AbortSignal | undefined,
 ): Promise<string> {
   try {
-    return decodeLatin1(await readGit(gitDir, args, { timeout, signal })).trim()
+    return decodeLatin1(await readGit(path, args, { timeout, signal })).trim()
   } catch (error) {
     if (error instanceof GitFailed) return ''
     throw error

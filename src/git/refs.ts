@@ -1,8 +1,8 @@
 import type { FairQueue } from '../util/fair-queue.ts'
 import { CachedReads, type GitClient } from './cached-reads.ts'
-import { gitDirOf, type RepositoryFolder } from './git-dir.ts'
 import { type Ref, type Refs, readRef, readRefs } from './refs-reader.ts'
 import { readRefsState } from './refs-state.ts'
+import type { RepositoryFolder } from './repository.ts'
 
 export type { Ref, Refs }
 
@@ -24,11 +24,10 @@ export class RefLists {
   }
 
   /** Returns the branches and tags, the newest first, and HEAD. A push takes effect at once. Throws as `CachedReads.get`. */
-  list(repository: RepositoryFolder, client: GitClient): Promise<Refs> {
-    const { path } = repository
-    return this.#reads.get(path, repository, client, {
+  list({ path }: RepositoryFolder, client: GitClient): Promise<Refs> {
+    return this.#reads.get(path, client, {
       state: () => readRefsState(path),
-      read: (target, signal) => readRefs(target, this.#limits, signal),
+      read: (signal) => readRefs(path, this.#limits, signal),
     })
   }
 
@@ -51,11 +50,10 @@ export class RefLists {
 
   /** Finds a branch, or else a tag, of exactly this name, without the list. Arguments and errors as `find`. */
   async findUnlisted(
-    repository: RepositoryFolder,
+    { path }: RepositoryFolder,
     name: string,
     { address, signal }: GitClient,
   ): Promise<Ref | null> {
-    const target = { path: repository.path, gitDir: await gitDirOf(repository) }
-    return this.#queue.run(address, () => readRef(target, name, this.#limits.timeout, signal), signal)
+    return this.#queue.run(address, () => readRef(path, name, this.#limits.timeout, signal), signal)
   }
 }

@@ -28,10 +28,14 @@ const PACK_FILE = /^(?:pack-[0-9a-f]+\.(?:idx|pack)|multi-pack-index)$/
 export async function checkRepositoryFiles(path: string, known?: string): Promise<string> {
   const objects = join(path, 'objects')
   try {
-    await access(join(path, 'HEAD'), R_OK)
-    const { mtimeMs, ino } = await stat(objects)
-    const state = `${ino}:${mtimeMs} ${await packState(path)}`
-    await access(objects, R_OK | X_OK)
+    const [{ mtimeMs, ino }, packs] = await Promise.all([
+      stat(objects),
+      packState(path),
+      access(join(path, 'HEAD'), R_OK),
+      access(objects, R_OK | X_OK),
+      namesIn(path),
+    ])
+    const state = `${ino}:${mtimeMs} ${packs}`
     if (state !== known) await checkFiles(objects)
     return state
   } catch (error) {
@@ -72,12 +76,24 @@ export async function packState(path: string): Promise<string> {
 async function checkFiles(objects: string): Promise<void> {
   const pack = join(objects, 'pack')
   const folders = (await readdir(objects)).filter((name) => FAN_OUT.test(name))
-  const packs = (await readdir(pack).catch(emptyWhenMissing)).filter((name) => PACK_FILE.test(name))
+  const packs = (await namesIn(pack).catch(emptyWhenMissing)).filter((name) => PACK_FILE.test(name))
   // Files that are missing by now were removed by a repack: git finds their content elsewhere.
   await Promise.all([
     ...folders.map((name) => access(join(objects, name), R_OK | X_OK).catch(emptyWhenMissing)),
     ...packs.map((name) => access(join(pack, name), R_OK).catch(emptyWhenMissing)),
   ])
+}
+
+/**
+ * Returns the names in a folder of a repository.
+ *
+ * @throws Error if one of them is a pipe, from which git would read until its timeout; the system's error
+ */
+export async function namesIn(folder: string, recursive = false): Promise<string[]> {
+  const entries = await readdir(folder, { withFileTypes: true, recursive })
+  const pipe = entries.find((entry) => entry.isFIFO())
+  if (pipe) throw new Error(`${join(pipe.parentPath, pipe.name)} is a pipe`)
+  return entries.map(({ name }) => name)
 }
 
 /** Returns the error for a repository that could not be opened, with the reason of `cause`. */

@@ -1,11 +1,17 @@
-import { mkdir, realpath, rm } from 'node:fs/promises'
+import { mkdir, realpath, rm, stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import type { ObjectFormat } from '../util/commit-id.ts'
 import { createFolder, syncTree } from '../util/durable.ts'
-import { checkRepositoryFiles, RepositoryUnavailable } from './repository-health.ts'
-import { ANY_WORK_TREE, decodeLatin1, readGit } from './run-git.ts'
+import { checkRepositoryFiles, namesIn, RepositoryUnavailable } from './repository-health.ts'
+import { decodeLatin1, readGit } from './run-git.ts'
 
 export { RepositoryUnavailable }
+
+/** The location of a repository. */
+export interface RepositoryFolder {
+  /** Its git directory: absolute, without symbolic links. */
+  path: string
+}
 
 /** No repository can be opened at a path; the message names the path and the reason. */
 export class NotARepository extends Error {
@@ -48,6 +54,7 @@ export async function inspectRepository(path: string): Promise<{ path: string; o
       open(join(real, '.git')).catch(() => Promise.reject(error)),
     )
     await checkRepositoryFiles(found.path)
+    await namesIn(join(found.path, 'refs'), true)
   } catch (error) {
     const reason = (error instanceof Error ? error.message : String(error)).replace(/^fatal: /, '')
     throw new NotARepository(`${path} is not a git repository that can be opened: ${reason}`, {
@@ -60,7 +67,8 @@ export async function inspectRepository(path: string): Promise<{ path: string; o
 type Repository = { path: string; objectFormat: ObjectFormat }
 
 async function open(gitDirectory: string): Promise<Repository> {
-  const args = [ANY_WORK_TREE, 'rev-parse', '--git-common-dir', '--show-object-format']
+  if ((await stat(gitDirectory)).isDirectory()) await namesIn(gitDirectory)
+  const args = ['rev-parse', '--git-common-dir', '--show-object-format']
   const output = decodeLatin1(await readGit(gitDirectory, args))
   const end = output.lastIndexOf('\n', output.length - 2)
   const objectFormat = output.slice(end + 1).trim()

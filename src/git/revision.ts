@@ -4,12 +4,11 @@ import type { FairQueue } from '../util/fair-queue.ts'
 import { SharedRuns } from '../util/shared-runs.ts'
 import type { GitClient } from './cached-reads.ts'
 import type { CommitLookup } from './commit-lookup.ts'
-import { gitDirOf } from './git-dir.ts'
 import { readDate } from './log-reader.ts'
 import type { LookupRepository } from './lookup-queue.ts'
 import { RecordParser } from './record-parser.ts'
 import { unavailable } from './repository-health.ts'
-import { GitFailed, type GitTarget, readGit, runGit } from './run-git.ts'
+import { GitFailed, readGit, runGit } from './run-git.ts'
 
 type Repository = LookupRepository & { objectFormat: ObjectFormat }
 
@@ -69,8 +68,11 @@ export class Revisions {
    * @throws RepositoryUnavailable, QueueFull, or the signal's reason, as every method here
    */
   async withPrefix(repository: Repository, prefix: string, client: GitClient): Promise<string[]> {
-    const text = await this.#run(repository, client, ({ gitDir }) =>
-      readGit(gitDir, ['rev-parse', `--disambiguate=${prefix}`], { timeout: TIMEOUT, signal: client.signal }),
+    const text = await this.#run(repository, client, () =>
+      readGit(repository.path, ['rev-parse', `--disambiguate=${prefix}`], {
+        timeout: TIMEOUT,
+        signal: client.signal,
+      }),
     )
     const ids = text.split('\n').filter((id) => id.startsWith(prefix))
     const isCommit = await Promise.all(ids.map((id) => this.#lookup.has(repository, id)))
@@ -86,30 +88,24 @@ export class Revisions {
     const read = async (signal: AbortSignal) => {
       const details =
         this.#commits.get(key) ??
-        (await this.#run(repository, { ...client, signal }, (target) => readCommit(target, sha, signal)))
+        (await this.#run(repository, { ...client, signal }, () => readCommit(repository.path, sha, signal)))
       this.#commits.set(key, details)
       return details
     }
     return this.#runs.join(key, read, client.signal)
   }
 
-  async #run<T>(
-    repository: Repository,
-    { address, signal }: GitClient,
-    work: (target: GitTarget) => Promise<T>,
-  ): Promise<T> {
-    const { path } = repository
-    const run = async () => work({ path, gitDir: await gitDirOf(repository) })
-    return this.#queue.run(address, run, signal).catch((error: unknown) => {
+  async #run<T>({ path }: Repository, { address, signal }: GitClient, work: () => Promise<T>): Promise<T> {
+    return this.#queue.run(address, work, signal).catch((error: unknown) => {
       throw error instanceof GitFailed ? unavailable(path, error) : error
     })
   }
 }
 
-async function readCommit(target: GitTarget, sha: string, signal: AbortSignal): Promise<CommitDetails> {
+async function readCommit(path: string, sha: string, signal: AbortSignal): Promise<CommitDetails> {
   const parser = new RecordParser({ fields: 4, fieldLength: FIELD_LENGTH, outputLength: OUTPUT_LENGTH })
   const args = ['log', '-z', '--no-walk', '--no-show-signature', `--format=${FORMAT}`, sha, '--']
-  const failure = await runGit(target, args, parser, TIMEOUT, signal)
+  const failure = await runGit(path, args, parser, TIMEOUT, signal)
   const [record] = parser.records
   if (!record) throw failure ?? new GitFailed('it printed nothing', 0)
   const [parents = '', author = '', date = '', message = ''] = record

@@ -2,14 +2,6 @@ import { spawn } from 'node:child_process'
 import { gitEnvironment } from './environment.ts'
 import { RepositoryUnavailable } from './repository-health.ts'
 
-/** A repository to run git on. */
-export interface GitTarget {
-  /** Its location, for messages. */
-  path: string
-  /** The git directory that git is run on: see `gitDirOf`. */
-  gitDir: string
-}
-
 /** Receives git's output. */
 export interface GitOutput {
   push(chunk: Buffer): void
@@ -42,12 +34,12 @@ const MAX_OUTPUT = 16 * 1024 * 1024
 /**
  * Returns what git prints, for commands that print little. It is decoded as Latin-1, because names of refs may not be UTF-8.
  *
- * @param gitDir the git directory that git is run on: see `gitDirOf`
+ * @param path absolute path of the git directory
  * @param timeout and `signal` as `runGit`
  * @throws GitFailed, GitTimeout
  */
 export async function readGit(
-  gitDir: string,
+  path: string,
   args: readonly string[],
   { timeout = TIMEOUT, signal }: { timeout?: number; signal?: AbortSignal | undefined } = {},
 ): Promise<string> {
@@ -62,7 +54,7 @@ export async function readGit(
       return length > MAX_OUTPUT
     },
   }
-  const failure = await runGit({ path: gitDir, gitDir }, args, output, timeout, signal)
+  const failure = await runGit(path, args, output, timeout, signal)
   if (failure) throw failure
   if (output.isFull) throw new GitFailed('it printed too much', null)
   return Buffer.concat(chunks).toString('latin1')
@@ -76,13 +68,14 @@ export function decodeLatin1(output: string): string {
 /**
  * Runs git and passes its output on.
  *
+ * @param path absolute path of the git directory
  * @param timeout milliseconds after which git is killed
  * @param signal kills git and rejects with its reason
  * @returns what went wrong; undefined if git succeeded or was stopped because the output is full
  * @throws GitTimeout
  */
 export async function runGit(
-  target: GitTarget,
+  path: string,
   args: readonly string[],
   output: GitOutput,
   timeout: number,
@@ -90,25 +83,27 @@ export async function runGit(
 ): Promise<GitFailed | undefined> {
   const deadline = AbortSignal.timeout(timeout)
   const either = signal === undefined ? deadline : AbortSignal.any([deadline, signal])
-  const failure = await start(target.gitDir, args, output, either)
+  const failure = await start(path, args, output, either)
   signal?.throwIfAborted()
   if (deadline.aborted) {
     const command = args.find((arg) => !arg.startsWith('-'))
-    throw new GitTimeout(`git ${command} did not answer in time for ${target.path}`)
+    throw new GitTimeout(`git ${command} did not answer in time for ${path}`)
   }
   return failure
 }
 
 function start(
-  gitDir: string,
+  path: string,
   args: readonly string[],
   output: GitOutput,
   signal: AbortSignal,
 ): Promise<GitFailed | undefined> {
   return new Promise((resolve) => {
-    const child = spawn('git', [`--git-dir=${gitDir}`, ...args], {
+    // git refuses to create a bare repository with a work tree.
+    const workTree = args[0] === 'init' ? [] : [ANY_WORK_TREE]
+    const child = spawn('git', [`--git-dir=${path}`, ...workTree, ...args], {
       cwd: '/',
-      env: gitEnvironment(gitDir),
+      env: gitEnvironment(),
       stdio: ['ignore', 'pipe', 'pipe'],
       signal,
       killSignal: 'SIGKILL',

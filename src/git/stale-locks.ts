@@ -19,20 +19,15 @@ const LOCKS = [
  * Removes lock files on a repository's refs that a power cut or a killed git has left behind. git never removes them and
  * would refuse every push to such a branch.
  *
- * Links are not followed, because the owner of an imported repository can set them.
- *
  * A lock is stale if it is older than the last start of this machine or than ten minutes.
  *
  * @param path absolute path of the git directory
- * @param gitDir the git directory that git is run on: see `gitDirOf`
  * @throws RepositoryUnavailable if files cannot be listed or a stale lock cannot be removed
  */
-export async function removeStaleLocks(path: string, gitDir = path): Promise<void> {
+export async function removeStaleLocks(path: string): Promise<void> {
   const oldest = Date.now() - Math.min(uptime() * 1000, LONGEST)
   try {
-    for (const folder of new Set([path, gitDir])) {
-      for (const name of LOCKS) await removeOlder(join(folder, name), oldest)
-    }
+    for (const name of LOCKS) await removeOlder(join(path, name), oldest)
     // A link may lead to any folder, whose locks are not git's.
     if (!(await lstat(join(path, 'refs'))).isDirectory()) return
     // The name of a ref cannot end in `.lock` (git-check-ref-format(1)).

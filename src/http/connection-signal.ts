@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import { ServiceError } from '../errors.ts'
-import { memoizeByObject } from '../util/memoize-by-object.ts'
+import { memoizeByObject } from '../util/memoize.ts'
 
 /**
  * Returns a signal that aborts when the connection closes. All requests of a connection share it, because Node emits no

@@ -1,8 +1,8 @@
 import { setTimeout } from 'node:timers/promises'
 import type { CommitLookup } from '../git/commit-lookup.ts'
-import { gitDirOf } from '../git/git-dir.ts'
 import { inspectRepository, NotARepository, RepositoryUnavailable } from '../git/repository.ts'
 import { checkWritable } from '../git/repository-health.ts'
+import { explainOwnerProblem, findOwnerProblem } from '../git/repository-owner.ts'
 import type { Repository } from '../store/repositories.ts'
 import type { Store } from '../store/store.ts'
 import { nowInSeconds } from '../store/time.ts'
@@ -26,6 +26,8 @@ export interface CheckOptions {
 export interface CheckResult {
   /** One sentence for each problem. */
   findings: string[]
+  /** One sentence for each imported repository whose configuration accounts can write that an administrator trusts. */
+  trusted: string[]
   /** One sentence for each problem that was solved by removing rows. */
   pruned: string[]
   /** Whether the database itself is damaged. Then nothing else is checked or removed. */
@@ -46,8 +48,8 @@ export async function checkAll(
   const { engine } = store
   const damage = (await engine.checkFiles?.()) ?? []
   // A row may seem to be missing because of the damage.
-  if (damage.length > 0) return { findings: damage, pruned: [], damaged: true }
-  const result: CheckResult = { findings: [], pruned: [], damaged: false }
+  if (damage.length > 0) return { findings: damage, trusted: [], pruned: [], damaged: true }
+  const result: CheckResult = { findings: [], trusted: [], pruned: [], damaged: false }
   if (prune) result.pruned.push(...(await removeOrphans(engine)))
   else result.findings.push(...(await findOrphans(engine)))
   const repositories = await store.repositories.list()
@@ -55,7 +57,7 @@ export async function checkAll(
     const name = `${repository.owner}/${repository.name}`
     try {
       await inspectRepository(repository.path)
-      await gitDirOf(repository)
+      await checkOwner(repository, name, result)
       await checkWritable(repository.path)
       if (commits) await checkCommits(store, lookup, repository, prune, result)
     } catch (error) {
@@ -70,6 +72,17 @@ export async function checkAll(
     )
   }
   return result
+}
+
+async function checkOwner(
+  { managed, path, trust_owner }: Repository,
+  name: string,
+  { findings, trusted }: CheckResult,
+): Promise<void> {
+  const problem = managed ? null : await findOwnerProblem(path)
+  if (problem === null) return
+  if (trust_owner === 1) trusted.push(`repository ${name}: ${problem.reason}; trusted (--trust-owner)`)
+  else findings.push(`repository ${name}: ${explainOwnerProblem(problem, name, path)}`)
 }
 
 /** Returns folders that belong to no repository. Looks twice, because a new repository has its folder before its row. */
@@ -88,13 +101,11 @@ async function checkCommits(
   prune: boolean,
   result: CheckResult,
 ): Promise<void> {
-  const { id, path, managed, object_format: objectFormat, owner, name } = repository
+  const { id, path, object_format: objectFormat, owner, name } = repository
   for await (const commits of reportedCommits(store.engine, id)) {
     // A commit keeps its statuses if it is reported on from now on.
     const now = nowInSeconds()
-    const known = await Promise.all(
-      commits.map(({ sha }) => lookup.has({ id, path, managed, objectFormat }, sha)),
-    )
+    const known = await Promise.all(commits.map(({ sha }) => lookup.has({ id, path, objectFormat }, sha)))
     const gone = commits.filter((_commit, index) => !known[index]).map(({ sha }) => sha)
     const list = prune ? result.pruned : result.findings
     list.push(...gone.map((sha) => `commit ${owner}/${name} ${sha}: no longer in git`))

@@ -1,5 +1,7 @@
-import { accessSync, constants, readFileSync, realpathSync, statSync } from 'node:fs'
+import { accessSync, constants, realpathSync, statSync } from 'node:fs'
 import { RuleViolation } from '../store/rule-violation.ts'
+import { accountName } from '../util/account-name.ts'
+import { shellQuote } from '../util/shell-quote.ts'
 
 const ANY_ACCESS = 0o077
 
@@ -34,7 +36,7 @@ export function checkAccount(dataDir: string, command: string, self = process.ge
 export function commandToClose(dataDir: string): string | null {
   const stats = statSync(dataDir, { throwIfNoEntry: false })
   if (!stats || (stats.mode & ANY_ACCESS) === 0) return null
-  return `chmod go-rwx -- '${realpathSync(dataDir).replaceAll("'", `'\\''`)}'`
+  return `chmod go-rwx -- ${shellQuote(realpathSync(dataDir))}`
 }
 
 function canWrite(folder: string): boolean {
@@ -43,15 +45,5 @@ function canWrite(folder: string): boolean {
     return true
   } catch {
     return false
-  }
-}
-
-/** Returns the name of an account; undefined where the machine's list of accounts does not have it. */
-function accountName(uid: number): string | undefined {
-  try {
-    const accounts = readFileSync('/etc/passwd', 'utf8').split('\n')
-    return accounts.map((line) => line.split(':')).find(([, , id]) => id === String(uid))?.[0]
-  } catch {
-    return undefined
   }
 }

@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
-import { memoizeByObject } from '../util/memoize-by-object.ts'
+import { memoizeByObject } from '../util/memoize.ts'
 import type { Engine } from './engine.ts'
 import { accessKey, type Failures, failureColumns } from './failures.ts'
 import { isName, isOwnerName, nameKey } from './names.ts'

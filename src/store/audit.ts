@@ -59,7 +59,7 @@ interface TokenActions {
 /** Actions on a repository. The object is its name, OWNER/NAME. */
 interface RepositoryActions {
   'repository.created': { visibility: string; object_format: string }
-  'repository.imported': { visibility: string; object_format: string; path: string }
+  'repository.imported': { visibility: string; object_format: string; path: string; trust_owner?: true }
   'repository.deleted': object
   /** `from` is the name before; the object is the name since then. */
   'repository.transferred': { from: string }

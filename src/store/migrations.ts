@@ -175,6 +175,9 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
     'create index branch_rule_bypasses_by_user on branch_rule_bypasses (user_id)',
   ],
   '006-limited-reports': ({ serialWrites }) => (serialWrites ? [] : [reportStatus]),
+  '007-trusted-owners': ({ integer }) => [
+    `alter table repositories add column trust_owner ${integer} not null default 0`,
+  ],
 }
 
 /** The database has a schema that this version cannot use. The message says why, and what to do. */

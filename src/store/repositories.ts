@@ -20,6 +20,8 @@ export interface NewRepository {
   objectFormat: 'sha1' | 'sha256'
   /** Absolute path of an imported repository. Without it, the files are in the server's own folder. */
   path?: string
+  /** Whether the accounts that can write its configuration are trusted: see `findOwnerProblem`. */
+  trustOwner?: boolean
 }
 
 /** Who has access to a repository. */
@@ -90,6 +92,7 @@ export function repositoryStore({ kysely }: Engine, folder: string, audit: Audit
         visibility,
         object_format: objectFormat,
         path: repository.path ?? null,
+        trust_owner: repository.trustOwner ? 1 : 0,
         created_at: nowInSeconds(),
       }
       return audit.transaction(async (db, record) => {
@@ -110,6 +113,20 @@ export function repositoryStore({ kysely }: Engine, folder: string, audit: Audit
           // The next row gets another id.
           await db.deleteFrom('repositories').where('id', '=', row.id).execute()
         }
+      })
+    },
+
+    /** Records that the accounts that can write the configuration of an imported repository are trusted. */
+    trustOwner(id: number): Promise<void> {
+      return audit.transaction(async (db, record) => {
+        const row = await db
+          .updateTable('repositories')
+          .set({ trust_owner: 1 })
+          .where('id', '=', id)
+          .returningAll()
+          .executeTakeFirst()
+        if (!row) throw new RuleViolation('the repository was deleted in the meantime; nothing was changed')
+        await record(creationOf(located(row)))
       })
     },
 
@@ -292,11 +309,16 @@ export async function moveRepositories(
 
 /** Returns the event of a repository that was created or imported. */
 function creationOf(repository: Repository): AuditEvent {
-  const { visibility, object_format, path, managed } = repository
+  const { visibility, object_format, path, managed, trust_owner } = repository
   const event = { by: ADMINISTRATOR, repository: fullNameOf(repository) }
-  return managed
-    ? { ...event, action: 'repository.created', details: { visibility, object_format } }
-    : { ...event, action: 'repository.imported', details: { visibility, object_format, path } }
+  if (managed) return { ...event, action: 'repository.created', details: { visibility, object_format } }
+  const details = {
+    visibility,
+    object_format,
+    path,
+    ...(trust_owner === 1 && ({ trust_owner: true } as const)),
+  }
+  return { ...event, action: 'repository.imported', details }
 }
 
 function fullNameOf({ owner, name }: { owner: string; name: string }): string {

@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 import { schemas } from '../../generated/schemas.ts'
-import { memoizeByObject } from '../util/memoize-by-object.ts'
+import { memoizeByObject } from '../util/memoize.ts'
 import { matchesPattern } from '../util/pattern.ts'
 import { ADMINISTRATOR, type Audit, type Pusher, repositoryNameOf } from './audit.ts'
 import type { Engine } from './engine.ts'

@@ -47,6 +47,8 @@ interface RepositoriesTable {
   /** Absolute path of an imported repository; null if the server created it in its own folder, named by `id`. */
   path: string | null
   created_at: number
+  /** Whether an administrator trusts the accounts that can write the configuration of an imported repository: 0 or 1. */
+  trust_owner: Generated<number>
 }
 
 interface CollaboratorsTable {

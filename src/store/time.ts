@@ -1,4 +1,4 @@
-import { boundedMemoize } from '../util/bounded-memoize.ts'
+import { boundedMemoize } from '../util/memoize.ts'
 
 /** Returns the whole seconds since the epoch, rounded down, so that a recorded time is never in the future. */
 export function nowInSeconds(): number {

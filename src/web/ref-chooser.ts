@@ -1,5 +1,5 @@
 import type { Ref, Refs } from '../git/refs.ts'
-import { memoizeByObject } from '../util/memoize-by-object.ts'
+import { memoizeByObject } from '../util/memoize.ts'
 import { type Html, html } from './html.ts'
 import { visibleText } from './text.ts'
 

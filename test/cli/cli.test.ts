@@ -1,4 +1,5 @@
-import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -165,22 +166,50 @@ t.test('imports', async (t) => {
   for (const path of ['empty', 'file', 'gone', '.']) {
     await refused(1, /is not a git repository that can be opened/, 'repo', 'import', 'acme/x', path)
   }
-  writeFileSync(join(folder, 'bare.git/\u001b[2J'), '[hook "\u001b[2J"]\n\tcommand = x\n')
-  git(join(folder, 'bare.git'), 'config', 'include.path', '\u001b[2J')
-  await refused(
-    1,
-    /"hook\.\\u001b\[2J\.command" in .*bare\.git\/\ufffd\[2J: keys that/,
-    'repo',
-    'import',
-    'acme/x',
-    'bare.git',
-  )
-  git(join(folder, 'bare.git'), 'config', '--unset', 'include.path')
   const [sha = ''] = createCommits(join(folder, 'bare.git'), 1)
   const token = await server.createToken('acme')
   t.equal((await server.report('acme/bare', sha, { state: 'success' }, token)).status, 201)
   await done('repo', 'delete', 'acme/bare')
   t.ok(existsSync(join(folder, 'bare.git/HEAD')), "an imported repository's files stay")
+})
+
+t.test('repositories whose configuration other accounts can write', async (t) => {
+  const { server, cli, done, refused } = await setUp(t)
+  const folder = realpathSync(mkdtempSync(join(tmpdir(), 'import-')))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  const create = (name: string) => {
+    const path = join(folder, name)
+    git(folder, 'init', '--quiet', '--bare', path)
+    return path
+  }
+  const path = create('theirs.git')
+  const [sha = ''] = createCommits(path, 1)
+  chmodSync(join(path, 'config'), 0o664)
+  const isRoot = process.getuid?.() === 0
+  if (isRoot) execFileSync('chown', ['-R', 'nobody', path])
+  const owner = isRoot ? `${path} belongs to the account nobody, and ` : ''
+  const command = `${isRoot ? `chown -R root -- '${path}' && ` : ''}chmod go-w -- '${path}/config'`
+  const reason = `${owner}other accounts can write ${path}/config; `
+  const trust = `repo import acme/theirs '${path}' --trust-owner`
+  const explained = new RegExp(`${reason}.*as root: ${command}.*run the service as.*run: ${trust}\n`)
+  await refused(1, explained, 'repo', 'import', 'acme/theirs', path)
+  t.same(await server.store.repositories.list(), [])
+
+  await done('repo', 'import', 'acme/theirs', path, '--trust-owner')
+  const token = await server.createToken('acme')
+  t.equal((await server.report('acme/theirs', sha, { state: 'success' }, token)).status, 201)
+  t.match(await cli('check'), { code: 0, stdout: '', stderr: `repository acme/theirs: ${reason}trusted` })
+  const [event] = JSON.parse(await done('audit', 'list', '--json'))
+  t.match(event, { action: 'repository.imported', details: { path, trust_owner: true } })
+
+  const ours = create('ours.git')
+  await refused(1, /already a repository/, 'repo', 'import', 'acme/theirs', ours, '--trust-owner')
+  await done('repo', 'import', 'acme/ours', ours)
+  chmodSync(ours, 0o775)
+  const found = `repository acme/ours: other accounts can write ${ours}; `
+  t.match(await cli('check'), { code: 1, stdout: found }, 'since the import')
+  await done('repo', 'import', 'acme/ours', ours, '--trust-owner')
+  t.match(await cli('check'), { code: 0, stdout: '', stderr: found })
 })
 
 t.test('nobody inherits repositories by a name', async (t) => {

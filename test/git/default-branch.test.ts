@@ -9,7 +9,7 @@ t.test('a chosen branch stays even if git cannot tell that it was chosen', async
   const { path } = sample
   sample.git('update-ref', 'refs/heads/other', sample.commit())
   const follow = () => followFirstBranch(path, () => true)
-  await setDefaultBranch({ path, gitDir: path }, 'later', true)
+  await setDefaultBranch(path, 'later', true)
   await follow()
   t.equal(sample.git('symbolic-ref', 'HEAD'), 'refs/heads/later')
 

@@ -34,10 +34,10 @@ function linkHead(path: string, ref: string): void {
 t.test('the newest commits of the branch that HEAD names come first', async (t) => {
   const path = await createRepository(t)
   const log = new CommitLog(createGitQueue(), { count: 3 })
-  t.same(await log.newest({ path, managed: true }, CLIENT), [], 'empty before the first push')
+  t.same(await log.newest({ path }, CLIENT), [], 'empty before the first push')
   const commits = createCommits(path, 4)
   createCommits(path, 1, 'other')
-  const newest = await log.newest({ path, managed: true }, CLIENT)
+  const newest = await log.newest({ path }, CLIENT)
   t.same(
     newest.map(({ sha }) => sha),
     commits.slice(1).reverse(),
@@ -49,48 +49,43 @@ t.test('the newest commits of the branch that HEAD names come first', async (t) 
   })
 })
 
-for (const managed of [true, false]) {
-  t.test(
-    `every change of the commit of HEAD takes effect at once, ${managed ? 'created' : 'imported'}`,
-    async (t) => {
-      const path = await createRepository(t)
-      const log = new CommitLog(createGitQueue())
-      const changes: Record<string, () => unknown> = {
-        'a first push': () => commit(path, ['']),
-        'a push': () => commit(path, ['']),
-        'another push': () => commit(path, ['']),
-        'refs that are packed': () => git(path, 'pack-refs', '--all'),
-        'a push after that': () => commit(path, ['']),
-        'refs that are packed again': () => git(path, 'pack-refs', '--all'),
-        'another branch': () => commit(path, [''], 'deep/er/branch'),
-        'HEAD on the other branch': () => git(path, 'symbolic-ref', 'HEAD', 'refs/heads/deep/er/branch'),
-        'a push to that branch': () => commit(path, [''], 'deep/er/branch'),
-        'a branch that stands for another': () => git(path, 'symbolic-ref', 'HEAD', 'refs/heads/alias'),
-        'the same': () => git(path, 'symbolic-ref', 'refs/heads/alias', 'refs/heads/main'),
-        'a push to the branch that it stands for': () => commit(path, ['']),
-        'a HEAD without a branch': () =>
-          git(path, 'update-ref', '--no-deref', 'HEAD', 'refs/heads/deep/er/branch'),
-        'packed branches': () => git(path, 'pack-refs', '--all'),
-        'HEAD as a symbolic link': () => linkHead(path, 'refs/heads/main'),
-        'HEAD as a link to another packed branch': () => linkHead(path, 'refs/heads/deep/er/branch'),
-        'a branch that is not there': () => git(path, 'symbolic-ref', 'HEAD', 'refs/heads/none'),
-        'a push to it': () => commit(path, [''], 'none'),
-        'a branch that is deleted': () => git(path, 'update-ref', '-d', 'refs/heads/none'),
-      }
-      for (const [name, change] of Object.entries(changes)) {
-        change()
-        const [newest] = await log.newest({ path, managed }, CLIENT)
-        let expected: string | undefined
-        try {
-          expected = git(path, 'rev-parse', '--verify', '--quiet', 'HEAD')
-        } catch {
-          // No commit.
-        }
-        t.equal(newest?.sha, expected, name)
-      }
-    },
-  )
-}
+t.test('every change of the commit of HEAD takes effect at once', async (t) => {
+  const path = await createRepository(t)
+  const log = new CommitLog(createGitQueue())
+  const changes: Record<string, () => unknown> = {
+    'a first push': () => commit(path, ['']),
+    'a push': () => commit(path, ['']),
+    'another push': () => commit(path, ['']),
+    'refs that are packed': () => git(path, 'pack-refs', '--all'),
+    'a push after that': () => commit(path, ['']),
+    'refs that are packed again': () => git(path, 'pack-refs', '--all'),
+    'another branch': () => commit(path, [''], 'deep/er/branch'),
+    'HEAD on the other branch': () => git(path, 'symbolic-ref', 'HEAD', 'refs/heads/deep/er/branch'),
+    'a push to that branch': () => commit(path, [''], 'deep/er/branch'),
+    'a branch that stands for another': () => git(path, 'symbolic-ref', 'HEAD', 'refs/heads/alias'),
+    'the same': () => git(path, 'symbolic-ref', 'refs/heads/alias', 'refs/heads/main'),
+    'a push to the branch that it stands for': () => commit(path, ['']),
+    'a HEAD without a branch': () =>
+      git(path, 'update-ref', '--no-deref', 'HEAD', 'refs/heads/deep/er/branch'),
+    'packed branches': () => git(path, 'pack-refs', '--all'),
+    'HEAD as a symbolic link': () => linkHead(path, 'refs/heads/main'),
+    'HEAD as a link to another packed branch': () => linkHead(path, 'refs/heads/deep/er/branch'),
+    'a branch that is not there': () => git(path, 'symbolic-ref', 'HEAD', 'refs/heads/none'),
+    'a push to it': () => commit(path, [''], 'none'),
+    'a branch that is deleted': () => git(path, 'update-ref', '-d', 'refs/heads/none'),
+  }
+  for (const [name, change] of Object.entries(changes)) {
+    change()
+    const [newest] = await log.newest({ path }, CLIENT)
+    let expected: string | undefined
+    try {
+      expected = git(path, 'rev-parse', '--verify', '--quiet', 'HEAD')
+    } catch {
+      // No commit.
+    }
+    t.equal(newest?.sha, expected, name)
+  }
+})
 
 t.test('git runs once for concurrent calls, and a few processes at a time', async (t) => {
   const [path, other] = [await createRepository(t), await createRepository(t)]
@@ -100,18 +95,14 @@ t.test('git runs once for concurrent calls, and a few processes at a time', asyn
   replaceGit(t, folder, `echo x >> ${runs}; exec "$git" "$@"`)
   const log = new CommitLog(createGitQueue())
   const ask = (client: GitClient) =>
-    Promise.all(
-      Array.from({ length: 50 }, () =>
-        log.newest({ path, managed: true }, client).then(({ length }) => length),
-      ),
-    )
+    Promise.all(Array.from({ length: 50 }, () => log.newest({ path }, client).then(({ length }) => length)))
   t.same(new Set(await ask(CLIENT)), new Set([2]))
   const count = () => readFileSync(runs, 'utf8').length / 2
   t.ok(count() <= 2, `${count()} processes for one client at a time`)
   const before = count()
   await Promise.all([ask(CLIENT), ask({ address: '192.0.2.2' })])
   t.equal(count(), before, 'no process for a cached list')
-  await log.newest({ path: other, managed: true }, CLIENT)
+  await log.newest({ path: other }, CLIENT)
   t.equal(count(), before + 1)
 })
 
@@ -130,7 +121,7 @@ t.test('long names and subjects are cut', async (t) => {
     'several lines': `${'a\n'.repeat(400)}`,
   }
   const commits = commit(path, Object.values(texts))
-  const listed = await new CommitLog(createGitQueue()).newest({ path, managed: true }, CLIENT)
+  const listed = await new CommitLog(createGitQueue()).newest({ path }, CLIENT)
   t.same(
     listed.map(({ sha }) => sha),
     commits.reverse(),
@@ -149,7 +140,7 @@ t.test('long names and subjects are cut', async (t) => {
   )
   git(path, 'update-ref', 'refs/heads/main', git(path, 'hash-object', '-t', 'commit', '-w', file))
   const [{ author, subject } = { author: '', subject: '' }] = await new CommitLog(createGitQueue()).newest(
-    { path, managed: true },
+    { path },
     CLIENT,
   )
   t.equal(author, `${'A'.repeat(299)}…`)
@@ -159,7 +150,7 @@ t.test('long names and subjects are cut', async (t) => {
 t.test('the amount of output read from git is bounded', async (t) => {
   const path = await createRepository(t)
   const commits = commit(path, ['old', 'x'.repeat(40_000_000), 'new'])
-  const listed = await new CommitLog(createGitQueue()).newest({ path, managed: true }, CLIENT)
+  const listed = await new CommitLog(createGitQueue()).newest({ path }, CLIENT)
   t.same(
     listed.map(({ sha, subject }) => [sha, subject.length]),
     [
@@ -180,7 +171,7 @@ t.test('commits with invalid dates and empty fields are listed', async (t) => {
     writeFileSync(file, `tree ${tree}\nauthor ${author}\ncommitter C <c@d> 1 +0000\n`)
     const sha = git(path, 'hash-object', '-t', 'commit', '-w', '--literally', file)
     git(path, 'update-ref', 'refs/heads/main', sha)
-    const [commit] = await log.newest({ path, managed: true }, CLIENT)
+    const [commit] = await log.newest({ path }, CLIENT)
     t.equal(commit?.sha, sha, author)
     t.equal(commit?.subject, '')
     t.ok(commit?.date === null || !Number.isNaN(Date.parse(commit?.date ?? '')), `${author}: ${commit?.date}`)
@@ -192,22 +183,16 @@ t.test(
   async (t) => {
     const path = await createRepository(t)
     const log = new CommitLog(createGitQueue())
-    await t.rejects(
-      log.newest({ path: join(path, 'none.git'), managed: true }, CLIENT),
-      RepositoryUnavailable,
-    )
+    await t.rejects(log.newest({ path: join(path, 'none.git') }, CLIENT), RepositoryUnavailable)
     commit(path, [''])
-    await log.newest({ path, managed: true }, CLIENT)
+    await log.newest({ path }, CLIENT)
     renameSync(path, `${path}.gone`)
-    await t.rejects(log.newest({ path, managed: true }, CLIENT), RepositoryUnavailable)
+    await t.rejects(log.newest({ path }, CLIENT), RepositoryUnavailable)
     renameSync(`${path}.gone`, path)
-    t.equal((await log.newest({ path, managed: true }, CLIENT)).length, 1)
+    t.equal((await log.newest({ path }, CLIENT)).length, 1)
     rmSync(join(path, 'objects'), { recursive: true })
     mkdirSync(join(path, 'objects'))
-    await t.rejects(
-      new CommitLog(createGitQueue()).newest({ path, managed: true }, CLIENT),
-      RepositoryUnavailable,
-    )
+    await t.rejects(new CommitLog(createGitQueue()).newest({ path }, CLIENT), RepositoryUnavailable)
   },
 )
 
@@ -218,7 +203,7 @@ t.test('pipes in place of files do not block', async (t) => {
   for (const name of ['refs/heads/main', 'packed-refs', 'HEAD']) {
     rmSync(join(path, name), { force: true })
     execFileSync('sh', ['-c', 'mkfifo "$0"', join(path, name)])
-    await t.rejects(log.newest({ path, managed: true }, CLIENT), RepositoryUnavailable, name)
+    await t.rejects(log.newest({ path }, CLIENT), RepositoryUnavailable, name)
   }
 })
 
@@ -233,24 +218,24 @@ t.test('git is killed when the caller aborts or when it takes too long', async (
 
   const log = new CommitLog(createGitQueue(), { timeout: 500 })
   const gone = new AbortController()
-  const asked = log.newest({ path, managed: true }, { ...CLIENT, signal: gone.signal })
+  const asked = log.newest({ path }, { ...CLIENT, signal: gone.signal })
   await until(() => started().length === 1)
   gone.abort()
   await t.rejects(asked, { name: 'AbortError' })
   await until(() => !isRunning(started()[0] ?? 0))
-  await t.rejects(log.newest({ path, managed: true }, { ...CLIENT, signal: gone.signal }), {
+  await t.rejects(log.newest({ path }, { ...CLIENT, signal: gone.signal }), {
     name: 'AbortError',
   })
 
   const answers = await Promise.allSettled(
-    ['a', 'a', 'b', 'c'].map((address) => log.newest({ path, managed: true }, { address })),
+    ['a', 'a', 'b', 'c'].map((address) => log.newest({ path }, { address })),
   )
   for (const answer of answers) t.ok(answer.status === 'rejected' && answer.reason instanceof GitTimeout)
   const count = started().length
   for (const process of started()) await until(() => !isRunning(process))
-  await t.rejects(log.newest({ path, managed: true }, { address: 'd' }), { message: /in time/ })
+  await t.rejects(log.newest({ path }, { address: 'd' }), { message: /in time/ })
   t.equal(started().length, count, 'the error is cached')
   rmSync(join(folder, 'slow'))
   commit(path, [''])
-  t.equal((await log.newest({ path, managed: true }, { address: 'd' })).length, 1, 'read again after a push')
+  t.equal((await log.newest({ path }, { address: 'd' })).length, 1, 'read again after a push')
 })

@@ -72,7 +72,7 @@ t.test('a hanging repository does not block the others, even with one process', 
 t.test('a process that cannot be started takes no slot', async (t) => {
   const pool = new ReaderPool({ maxProcesses: 1, maxAge: 1000, timeout: 1000 }, () => {})
   for (let attempt = 0; attempt < 2; attempt += 1) {
-    await t.rejects(pool.ask({ id: 1, gitDir: 'not a path\0' }, 'state', []), {
+    await t.rejects(pool.ask({ id: 1, path: 'not a path\0' }, 'state', []), {
       code: 'ERR_INVALID_ARG_VALUE',
     })
     t.equal(pool.size, 0)

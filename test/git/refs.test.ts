@@ -15,7 +15,7 @@ const TAGGER = ['-c', 'user.name=T', '-c', 'user.email=t@example.org']
 async function createRepository(t: Test) {
   const path = join(temporaryFolder(t), 'r.git')
   await createBareRepository(path, 'sha1')
-  return { path, repository: { path, managed: true } }
+  return { path, repository: { path } }
 }
 
 t.test('lists branches and tags, the newest first, and HEAD', async (t) => {
@@ -152,7 +152,7 @@ t.test('refs and commits are read once for all who ask at the same time', async 
   git(path, 'update-ref', 'refs/heads/main', sha)
   const folder = temporaryFolder(t)
   const runs = join(folder, 'runs')
-  replaceGit(t, folder, `echo "$2" >> ${runs}; exec "$git" "$@"`)
+  replaceGit(t, folder, `echo "$3" >> ${runs}; exec "$git" "$@"`)
   const queue = createGitQueue()
   const [refs, log] = [new RefLists(queue), new CommitLog(queue)]
   const read = async (client: GitClient) => {
@@ -167,7 +167,7 @@ t.test('refs and commits are read once for all who ask at the same time', async 
 })
 
 /** Follows the pages of a history to its end. */
-async function readAll(log: CommitLog, repository: { path: string; managed: boolean }, first: string) {
+async function readAll(log: CommitLog, repository: { path: string }, first: string) {
   const pages: string[][] = []
   let from: Parameters<CommitLog['history']>[1] = { first }
   for (;;) {

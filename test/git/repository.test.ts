@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import {
   chownSync,
   existsSync,
@@ -12,6 +13,7 @@ import { join, relative } from 'node:path'
 import t from 'tap'
 import { checkGit } from '../../src/git/git-version.ts'
 import { createBareRepository, inspectRepository, NotARepository } from '../../src/git/repository.ts'
+import { checkRepositoryFiles } from '../../src/git/repository-health.ts'
 import { createSample, git, replaceGit, temporaryFolder } from './sample-repository.ts'
 
 for (const objectFormat of ['sha1', 'sha256'] as const) {
@@ -64,6 +66,21 @@ t.test('finds the git directory of a checkout', async (t) => {
 
   git(checkout, ['config', 'core.worktree', '../../gone'])
   t.same(await inspectRepository(join(checkout, '.git')), expected, 'whose work tree is gone')
+})
+
+t.test('a pipe in place of a file is an error at once', async (t) => {
+  const pack = `objects/pack/pack-${'1'.repeat(40)}.idx`
+  for (const name of ['HEAD', 'config', 'commondir', 'packed-refs', 'refs/heads/topic', 'objects', pack]) {
+    const { path } = await createSample(t)
+    rmSync(join(path, name), { recursive: true, force: true })
+    execFileSync('mkfifo', ['-m', '0777', join(path, name)])
+    const startedAt = performance.now()
+    const message = `${join(path, name)} is a pipe`
+    await t.rejects(inspectRepository(path), { name: 'NotARepository', message }, name)
+    t.ok(performance.now() - startedAt < 5_000)
+    if (['HEAD', 'config', 'packed-refs', pack].includes(name))
+      await t.rejects(checkRepositoryFiles(path), { name: 'RepositoryUnavailable', message }, name)
+  }
 })
 
 t.test('inspects a repository of another owner', async (t) => {

@@ -50,7 +50,6 @@ let lastId = 0
 export class SampleRepository {
   readonly id: number
   readonly path: string
-  readonly managed = true
   readonly objectFormat: ObjectFormat
 
   constructor(path: string, objectFormat: ObjectFormat) {

@@ -59,7 +59,11 @@ for (const database of databases) {
     const { store, repository, check, spoil } = await open(t, database)
     const [sha = ''] = createCommits(repository.path, 1)
     await report(store, repository.id, sha)
-    t.same(await check({ commits: true }), { findings: [], pruned: [], damaged: false }, 'no findings')
+    t.same(
+      await check({ commits: true }),
+      { findings: [], trusted: [], pruned: [], damaged: false },
+      'no findings',
+    )
 
     const insert =
       'insert into statuses (repository_id, sha, context, id, state, created_at, updated_at) values'
@@ -87,7 +91,11 @@ for (const database of databases) {
     )
     t.same(pruned.findings, [])
     t.equal((await store.statuses.list(repository.id, sha)).length, 1, 'keeps all other rows')
-    t.same(await check({ commits: true }), { findings: [], pruned: [], damaged: false }, 'nothing is left')
+    t.same(
+      await check({ commits: true }),
+      { findings: [], trusted: [], pruned: [], damaged: false },
+      'nothing is left',
+    )
   })
 
   t.test(`${database.name}: finds commits that are no longer in git`, async (t) => {
@@ -100,13 +108,18 @@ for (const database of databases) {
     await report(store, repository.id, gone, 'two')
     t.same((await check()).findings, [], 'only with the option')
     const finding = `commit alice/rocket ${gone}: no longer in git`
-    t.same(await check({ commits: true }), { findings: [finding], pruned: [], damaged: false })
+    t.same(await check({ commits: true }), { findings: [finding], trusted: [], pruned: [], damaged: false })
     t.equal((await store.statuses.list(repository.id, gone)).length, 2)
     await spoil('update statuses set created_at = 1, updated_at = 1')
-    t.same(await check({ commits: true, prune: true }), { findings: [], pruned: [finding], damaged: false })
+    t.same(await check({ commits: true, prune: true }), {
+      findings: [],
+      trusted: [],
+      pruned: [finding],
+      damaged: false,
+    })
     t.equal((await store.statuses.list(repository.id, gone)).length, 0)
     t.equal((await store.statuses.list(repository.id, kept)).length, 1)
-    t.same(await check({ commits: true }), { findings: [], pruned: [], damaged: false })
+    t.same(await check({ commits: true }), { findings: [], trusted: [], pruned: [], damaged: false })
   })
 
   t.test(`${database.name}: finds folders without a row, and rows without a folder`, async (t) => {

@@ -1,10 +1,12 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { chmodSync, readdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import Sqlite from 'better-sqlite3'
 import t, { type Test } from 'tap'
 import { schemas } from '../../generated/schemas.ts'
 import { createBareRepository } from '../../src/git/repository.ts'
 import type { StoreOptions } from '../../src/store/store.ts'
+import { runCli } from '../helpers/cli.ts'
 import {
   createPostgresDatabase,
   execute,
@@ -13,7 +15,9 @@ import {
   sqlite,
   temporaryFolder,
 } from '../helpers/databases.ts'
+import { startInstance } from '../helpers/instance.ts'
 import { startServer } from '../helpers/server.ts'
+import { until } from '../helpers/until.ts'
 
 /** One file for each release and dialect: the schema that the release creates, with data. A file is never changed. */
 const folder = resolve(import.meta.dirname, 'fixtures/released')
@@ -41,6 +45,9 @@ for (const file of readdirSync(folder)) {
     await createBareRepository(path, 'sha1')
     const options = await load(t, sql.replace('/srv/git/rocket.git', path), dialect)
     const kind = dialect === 'postgres' ? postgres : sqlite
+    // Earlier versions imported such a repository.
+    chmodSync(join(path, 'config'), 0o666)
+    if (process.getuid?.() === 0) execFileSync('chown', ['-R', 'nobody', path])
     const files = async () =>
       options.databaseUrl
         ? execute(options.databaseUrl, `select pg_relation_filenode('statuses') as file`)
@@ -78,6 +85,21 @@ for (const file of readdirSync(folder)) {
       ],
     )
     t.equal((await server.store.users.create('carol')).id, 4, 'no id is used again')
+
+    const environment = { DATA_DIR: options.dataDir, DATABASE_URL: options.databaseUrl ?? undefined }
+    const { log } = await startInstance(t, options, { LOG_LEVEL: 'warn' })
+    const trust = `repo import Acme/Rocket '${path}' --trust-owner`
+    await until(() => log.some((line) => line.includes(trust)))
+    const problem = new RegExp(
+      `Acme/Rocket: .*other accounts can write ${path}/config; .*chmod go-w.*${trust}`,
+    )
+    t.match(await runCli(['check'], environment), { code: 1, stdout: problem })
+    t.match(await runCli(trust.replaceAll("'", '').split(' '), environment), { code: 0 })
+    t.match(await runCli(['check'], environment), {
+      code: 0,
+      stdout: '',
+      stderr: /trusted \(--trust-owner\)/,
+    })
 
     const fresh = await openTestStore(t, kind)
     const shape = async ({ engine }: typeof fresh.store) => {

@@ -9,7 +9,8 @@ import { startService } from '../../typescript/test/helpers/service.ts'
 import { script, shells } from './shells.ts'
 
 const FOREVER = 'echo up; while :; do sleep 0.05; done'
-const first = await startService(t, { commits: 4 * shells.length })
+// Four for each shell, and the service's own.
+const first = await startService(t, { commits: 4 * shells.length + 1 })
 t.jobs = 4
 
 for (const { name, program, run } of shells) {

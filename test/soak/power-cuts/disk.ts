@@ -1,6 +1,6 @@
 import { mkdirSync, readdirSync, readFileSync, readlinkSync, symlinkSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join, sep } from 'node:path'
-import { memoizeByObject } from '../../../src/util/memoize-by-object.ts'
+import { memoizeByObject } from '../../../src/util/memoize.ts'
 import type { Random } from '../../helpers/random.ts'
 import type { Traced } from './trace.ts'
 

@@ -154,7 +154,7 @@ function moveImports(dataDir: string, from: string, to: string): void {
 
 /** Checks a repository and clones it. */
 async function readRepository(path: string): Promise<Content> {
-  const options = { cwd: '/', env: gitEnvironment(path, { 'safe.directory': '*' }) }
+  const options = { cwd: '/', env: gitEnvironment() }
   await run('git', ['--git-dir', path, 'fsck', '--full', '--strict', '--no-dangling'], options)
   const clone = `${path}.clone`
   await run('git', ['clone', '--quiet', '--mirror', '--no-local', path, clone], {
