@@ -2,7 +2,7 @@ import type { RequestListener, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 
 /** Requests of one connection that may wait for an earlier answer. Each takes about 2 KB. */
-const MAX_WAITING = 128
+export const MAX_WAITING = 128
 
 /** The pipelined requests of one connection. */
 interface Pipeline {

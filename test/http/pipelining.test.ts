@@ -2,6 +2,7 @@ import type { RequestListener } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
+import { MAX_WAITING } from '../../src/http/pipelining.ts'
 import { until } from '../helpers/until.ts'
 import { connectionsOf, dial, getBytes, LARGE, serve } from './connections.ts'
 
@@ -13,7 +14,7 @@ t.test('pipelined requests are answered in order', async (t) => {
   })
   const socket = await dial(t, url)
   const bodyOf = (number: number) => 'b'.repeat(number % 7 === 0 ? 10 * number : 0)
-  const numbers = Array.from({ length: 17 }, (_, number) => number)
+  const numbers = Array.from({ length: 1 + MAX_WAITING }, (_, number) => number)
   const requests = numbers.map((number) => {
     const body = bodyOf(number)
     return getBytes(`/${number}`, `Content-Length: ${body.length}`).replace('GET', 'POST') + body
@@ -22,7 +23,7 @@ t.test('pipelined requests are answered in order', async (t) => {
   let received = ''
   for await (const chunk of socket.setEncoding('latin1')) {
     received += chunk
-    if (received.endsWith(`</16 ${bodyOf(16)}>`)) break
+    if (received.endsWith(`</${MAX_WAITING} ${bodyOf(MAX_WAITING)}>`)) break
   }
   const answers = [...received.matchAll(/<\/(\d+) (b*)>/g)].map(([answer]) => answer)
   t.same(
@@ -59,7 +60,7 @@ t.test('a connection has at most one answer in memory', async (t) => {
   const { handle, handled } = counting()
   const { sockets, url } = await serve(t, handle)
   const socket = await dial(t, url)
-  socket.write(getBytes('/').repeat(17))
+  socket.write(getBytes('/').repeat(1 + MAX_WAITING))
   await until(() => handled.length > 0)
   await setTimeout(100)
   t.equal(handled.length, 1, 'the second request waits until the first answer is sent')
@@ -73,9 +74,9 @@ t.test('a connection on which too many requests wait is closed', async (t) => {
   const { handle, handled } = counting()
   const { server, sockets, url } = await serve(t, handle)
   const modest = await dial(t, url)
-  modest.write(getBytes('/').repeat(17))
+  modest.write(getBytes('/').repeat(1 + MAX_WAITING))
   await until(() => handled.length === 1)
-  for (let index = 0; index < 3; index++) (await dial(t, url)).write(getBytes('/').repeat(18))
+  for (let index = 0; index < 3; index++) (await dial(t, url)).write(getBytes('/').repeat(2 + MAX_WAITING))
   await until(async () => (await connectionsOf(server)) === 1)
   t.notOk(sockets[0]?.destroyed)
   t.equal(handled.length, 4, 'requests that wait are not started')

@@ -5,6 +5,7 @@ import Sqlite from 'better-sqlite3'
 import t, { type Test } from 'tap'
 import { schemas } from '../../generated/schemas.ts'
 import { createBareRepository } from '../../src/git/repository.ts'
+import type { AuditFilter } from '../../src/store/audit-log.ts'
 import type { StoreOptions } from '../../src/store/store.ts'
 import { runCli } from '../helpers/cli.ts'
 import {
@@ -15,16 +16,47 @@ import {
   sqlite,
   temporaryFolder,
 } from '../helpers/databases.ts'
+import { listEvents } from '../helpers/events.ts'
 import { startInstance } from '../helpers/instance.ts'
-import { startServer } from '../helpers/server.ts'
+import { startServer, type TestServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
 
 /** One file for each release and dialect: the schema that the release creates, with data. A file is never changed. */
 const folder = resolve(import.meta.dirname, 'fixtures/released')
 const SHA = '2c26b46b68ffc68ff99b453c1d30413413422d70'
 
+/** What differs between the files of releases. */
+interface Contents {
+  /** Id, name and time of locking. */
+  users: [number, string, number | null][]
+  /** The highest id that a user had. */
+  lastUserId: number
+  /** User and token that reported `ci/build`. */
+  reporter: [string | null, string | null]
+}
+
+const contents: Record<string, Contents> = {
+  '0.1.0': {
+    users: [
+      [1, 'Alice', null],
+      [3, 'bob', null],
+    ],
+    lastUserId: 3,
+    reporter: [null, null],
+  },
+  '0.2.0': {
+    users: [
+      [1, 'Alice', null],
+      [2, 'bob', null],
+      [3, 'mallory', 1767225660],
+    ],
+    lastUserId: 4,
+    reporter: ['zoe', 'laptop'],
+  },
+}
+
 /** Fills a new database with a released schema and its data. */
-async function load(t: Test, sql: string, dialect: string): Promise<StoreOptions> {
+async function load(t: Test, sql: string, dialect?: string): Promise<StoreOptions> {
   const dataDir = temporaryFolder(t)
   if (dialect === 'postgres') {
     const databaseUrl = await createPostgresDatabase(t)
@@ -37,15 +69,52 @@ async function load(t: Test, sql: string, dialect: string): Promise<StoreOptions
   return { dataDir }
 }
 
+/** Expects the data of columns and tables that version 0.1.0 does not have. */
+async function expectAccountsAndRules(
+  t: Test,
+  { store, report }: TestServer,
+  repositoryId: number,
+  token: string,
+): Promise<void> {
+  const [lint] = await store.tokens.list(2)
+  t.match(lint, { name: 'lint', repositories: ['Acme/Rocket'], contexts: ['ci/lint*'], push: false })
+  const answer = await report('acme/rocket', SHA, { state: 'success', context: 'ci/build' }, token)
+  t.equal(answer.status, 403, 'a limited token stays limited')
+  t.same(await store.rules.list(repositoryId), [
+    { branchPattern: 'main', required: ['ci/build', 'ci/lint*'], bypass: ['Alice'] },
+  ])
+  t.match(await store.engine.kysely.selectFrom('sessions').selectAll().execute(), [
+    { user_id: 1, address: '192.0.2.7', user_agent: /Firefox/ },
+  ])
+
+  t.equal((await listEvents(store)).length, 19)
+  const actions = async (filter: AuditFilter) => (await listEvents(store, filter)).map(({ action }) => action)
+  t.same(await actions({ user: 'zoe' }), ['user.created', 'token.created', 'user.deleted'])
+  t.match((await listEvents(store, { repository: 'acme/rocket' })).at(-1), {
+    time: '2026-01-01T00:01:00.000Z',
+    actor: 'user',
+    user: 'Alice',
+    token_id: '3ab3dbb0e5f11693',
+    token_name: 'CI',
+    address: '192.0.2.7',
+    action: 'rule.bypassed',
+    object: 'Acme/Rocket',
+    details: { ref: 'refs/heads/main', new: SHA, reason: 'ci/lint is pending' },
+  })
+}
+
 for (const file of readdirSync(folder)) {
   t.test(`upgrades ${file}`, async (t) => {
     const sql = readFileSync(join(folder, file), 'utf8')
-    const [, dialect = '', token = ''] = /-(\w+)\.sql (\S+)/.exec(`${file} ${/cst_\w{38}/.exec(sql)}`) ?? []
+    const [, release = '', dialect] = /^(.+)-(\w+)\.sql$/.exec(file) ?? []
+    const [token = '', limited = ''] = sql.match(/cst_\w{38}/g) ?? []
+    const expected = contents[release]
+    if (!expected) throw new Error(`${release}: add its contents to this test`)
     const path = join(temporaryFolder(t), 'rocket.git')
     await createBareRepository(path, 'sha1')
     const options = await load(t, sql.replace('/srv/git/rocket.git', path), dialect)
     const kind = dialect === 'postgres' ? postgres : sqlite
-    // Earlier versions imported such a repository.
+    // Version 0.1.0 imported such a repository, and later ones if its owner was trusted.
     chmodSync(join(path, 'config'), 0o666)
     if (process.getuid?.() === 0) execFileSync('chown', ['-R', 'nobody', path])
     const files = async () =>
@@ -70,31 +139,31 @@ for (const file of readdirSync(folder)) {
     )
     t.same(
       statuses.map((row) => [row.reporter_user, row.reporter_token]),
-      [
-        [null, null],
-        ['Alice', 'CI'],
-      ],
-      'tokens from before have a reporter, and their reports from before do not',
+      [expected.reporter, ['Alice', 'CI']],
+      'each token has a reporter, also one from before reporters, whose reports from then have none',
     )
     t.equal((await server.read('acme/rocket', SHA)).status, 401, 'still private')
+    const users = await server.store.users.list()
     t.same(
-      (await server.store.users.list()).map(({ id, name }) => [id, name]),
-      [
-        [1, 'Alice'],
-        [3, 'bob'],
-      ],
+      users.map((user) => [user.id, user.name, user.locked_at]),
+      expected.users,
     )
-    t.equal((await server.store.users.create('carol')).id, 4, 'no id is used again')
+    if (release !== '0.1.0') await expectAccountsAndRules(t, server, id, limited)
+    t.equal((await server.store.users.create('carol')).id, expected.lastUserId + 1, 'no id is used again')
 
     const environment = { DATA_DIR: options.dataDir, DATABASE_URL: options.databaseUrl ?? undefined }
-    const { log } = await startInstance(t, options, { LOG_LEVEL: 'warn' })
-    const trust = `repo import Acme/Rocket '${path}' --trust-owner`
-    await until(() => log.some((line) => line.includes(trust)))
-    const problem = new RegExp(
-      `Acme/Rocket: .*other accounts can write ${path}/config; .*chmod go-w.*${trust}`,
-    )
-    t.match(await runCli(['check'], environment), { code: 1, stdout: problem })
-    t.match(await runCli(trust.replaceAll("'", '').split(' '), environment), { code: 0 })
+    for (const { managed, path, object_format } of await server.store.repositories.list())
+      if (managed) await createBareRepository(path, object_format)
+    if (release === '0.1.0') {
+      const { log } = await startInstance(t, options, { LOG_LEVEL: 'warn' })
+      const trust = `repo import Acme/Rocket '${path}' --trust-owner`
+      await until(() => log.some((line) => line.includes(trust)))
+      const problem = new RegExp(
+        `Acme/Rocket: .*other accounts can write ${path}/config; .*chmod go-w.*${trust}`,
+      )
+      t.match(await runCli(['check'], environment), { code: 1, stdout: problem })
+      t.match(await runCli(trust.replaceAll("'", '').split(' '), environment), { code: 0 })
+    }
     t.match(await runCli(['check'], environment), {
       code: 0,
       stdout: '',

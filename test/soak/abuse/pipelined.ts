@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
+import { MAX_WAITING } from '../../../src/http/pipelining.ts'
 import type { Hold } from './attack.ts'
 import { during } from './attackers.ts'
 import { bytesOf } from './bytes.ts'
@@ -9,8 +10,8 @@ import type { Fixture } from './fixture.ts'
 import { readUrl, whileReading } from './readers.ts'
 
 const CONNECTIONS = 500
-/** Requests on each connection: as many as the server lets wait, and more. */
-const REQUESTS = [17, 100]
+/** Requests on each connection: fewer than the server lets wait, and more. */
+const REQUESTS = [100, MAX_WAITING + 2]
 /** Milliseconds in which all connections are opened, and after which none may be open. */
 const OPENED = 5_000
 const CLOSED = 90_000
