@@ -14,6 +14,7 @@ import { checkGit } from './git/git-version.ts'
 import { gitHttp } from './git-http/git-http.ts'
 import { createPushRules } from './git-http/push-rules.ts'
 import { DEFAULT_GIT_LIMITS, type GitLimits } from './git-http/serve.ts'
+import type { Spool } from './git-http/spool.ts'
 import { decorateClient } from './hooks/client.ts'
 import {
   type ConnectionLimits,
@@ -38,6 +39,7 @@ import { web } from './web/web.ts'
 export interface AppOptions {
   store: Store
   lookup: CommitLookup
+  spool: Spool
   logger?: FastifyBaseLogger
   timeouts?: Partial<Timeouts>
   /** Limits of open connections. Default: `defaultConnectionLimits`. */
@@ -65,7 +67,7 @@ const MAX_EVENT_LOOP_DELAY = 1_000
 
 /** Builds the app without listening. The caller closes the store and the lookup. */
 export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
-  const { store, lookup } = options
+  const { store, lookup, spool } = options
   const timeouts = { ...DEFAULT_TIMEOUTS, ...options.timeouts }
   const trustedProxies = options.trustedProxies ?? []
   const limitConnections = createConnectionLimiter(
@@ -139,13 +141,15 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   await app.register(gitHttp, {
     authorizer,
     limits: { ...DEFAULT_GIT_LIMITS, ...options.git },
+    spool,
     audit: store.audit,
-    rules: createPushRules(store, (error) => app.log.error({ err: error }, 'cannot check a push')),
+    applyRules: createPushRules(store, (error) => app.log.error({ err: error }, 'cannot check a push')),
     bodyTimeout: timeouts.body,
   })
   await app.register(health, {
     database: () => store.ping(),
     repositories: () => store.repositories.checkFolder(),
+    spool: () => spool.check(),
     git: checkGit,
   })
   if (metrics && options.metricsToken) {

@@ -24,6 +24,8 @@ export interface Config {
   trustedProxies: TrustedProxies
   budget: BudgetOptions
   git: Pick<GitLimits, 'maxBytes' | 'timeout' | 'maxChildren'>
+  /** Bytes in `dataDir` for received pushes, and again as many for unread answers; 0: see `openSpool`. */
+  spoolBytes: number
   /** The token that `/metrics` requires; null: the page does not exist. */
   metricsToken: string | null
   logLevel: string
@@ -102,6 +104,13 @@ const variables = {
     default: 600,
     meaning: 'seconds that git may work on one request',
   },
+  SPOOL_MAX_BYTES: {
+    read: integer(0),
+    default: 0,
+    unset: 'the smaller of 8 GiB and a quarter of the free disk',
+    meaning:
+      'bytes in DATA_DIR/spool for pushes that are received, and again as many for answers of git that are not read yet; also bounds the largest push',
+  },
   GIT_MAX_CHILDREN: {
     read: integer(1),
     default: 16,
@@ -169,6 +178,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
       timeout: get('GIT_TIMEOUT') * 1000,
       maxChildren: get('GIT_MAX_CHILDREN'),
     },
+    spoolBytes: get('SPOOL_MAX_BYTES'),
     metricsToken: get('METRICS_TOKEN') || null,
     logLevel: get('LOG_LEVEL'),
     warnings:

@@ -1,9 +1,12 @@
 import './runtime.ts'
+import { join } from 'node:path'
 import { buildApp } from './app.ts'
 import { ConfigError, describeVariables, readConfig } from './config.ts'
 import { CommitLookup } from './git/commit-lookup.ts'
 import { checkGit, GitTooOld } from './git/git-version.ts'
 import { explainOwnerProblem, findOwnerProblem } from './git/repository-owner.ts'
+import { removeStaleQuarantines } from './git/stale-quarantines.ts'
+import { openSpool } from './git-http/spool.ts'
 import { checkAccount, commandToClose } from './ops/data-directory.ts'
 import { createLogger } from './ops/logger.ts'
 import { stopServing } from './ops/stop.ts'
@@ -29,6 +32,11 @@ Administer it with: ${adminCommand} --help
 `
 }
 
+/** Milliseconds in which git has ended after its timeout. */
+const ENDING = 60_000
+/** Milliseconds between two searches for what killed pushes have left. */
+const LEFTOVERS_INTERVAL = 3_600_000
+
 // Files that the server and git create are for this account alone.
 process.umask(0o077)
 
@@ -53,10 +61,21 @@ async function serve(): Promise<void> {
   await hintAtFirstUser(store, logger)
   const command = commandToClose(config.dataDir)
   if (command) logger.warn({ command }, `Other accounts of this machine can open DATA_DIR. Run: ${command}`)
+  const spool = await openSpool(config.dataDir, config.spoolBytes).catch((error: unknown) => {
+    throw startError('DATA_DIR', error)
+  })
   const lookup = new CommitLookup()
   const { host, port, budget, git, trustedProxies, publicUrl, metricsToken, stalledAfter } = config
   const limits = { budget, git, stalledAfter }
-  const app = await buildApp({ store, lookup, logger, ...limits, trustedProxies, publicUrl, metricsToken })
+  const parts = { store, lookup, spool, logger }
+  const app = await buildApp({ ...parts, ...limits, trustedProxies, publicUrl, metricsToken })
+
+  const removeLeftovers = () =>
+    removeStaleQuarantines(join(config.dataDir, 'repositories'), git.timeout + ENDING).catch(
+      (error: unknown) => logger.error({ err: error }, 'cannot remove what killed pushes have left'),
+    )
+  void removeLeftovers()
+  setInterval(removeLeftovers, LEFTOVERS_INTERVAL).unref()
 
   const force = new AbortController()
   let stopping: Promise<void> | undefined

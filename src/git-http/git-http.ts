@@ -13,18 +13,13 @@ import { headerValues } from '../http/header-values.ts'
 import type { RepositoryAccess } from '../store/access.ts'
 import type { Audit, Pusher } from '../store/audit.ts'
 import { readBasic } from './basic.ts'
-import { bodyLimit, checkGitBodyHeaders } from './body.ts'
 import { createPushRecorder } from './push-record.ts'
-import type { PushRules } from './push-rules.ts'
-import { createGitServer, type GitCall, type GitLimits, type ServeGit } from './serve.ts'
+import { bodyLimit, checkGitBodyHeaders } from './receive.ts'
+import { createGitServer, type GitCall, type GitServerOptions, type ServeGit } from './serve.ts'
 
-export interface GitHttpOptions {
+export interface GitHttpOptions extends Omit<GitServerOptions, 'recorder'> {
   authorizer: Authorizer
-  limits: GitLimits
   audit: Audit
-  /** Milliseconds in which the body of a fetch must arrive. */
-  bodyTimeout: number
-  rules: PushRules
 }
 
 /** A repository as named in the path of a request. */
@@ -41,8 +36,8 @@ type Answer = (
   request: FastifyRequest,
   reply: FastifyReply,
   target: Target,
-  repository: RepositoryAccess,
-  call: Omit<GitCall, 'protocol'>,
+  caller: Caller,
+  call: Omit<GitCall, 'protocol' | 'client'>,
 ) => Promise<FastifyReply>
 
 const readers = new Map<string, SchemeReader>([
@@ -57,16 +52,24 @@ const SUFFIX = '.git'
 
 /** Serves git over HTTP at `/{owner}/{repo}.git`: the smart protocol (gitprotocol-http(5)), run by git itself. */
 export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Promise<void> {
-  const { authorizer, limits, audit, bodyTimeout, rules } = options
+  const { authorizer, audit, ...rest } = options
+  const limits = { ...rest.limits, maxBytes: Math.min(rest.limits.maxBytes, rest.spool.bytes) }
   const authorize = createAuthorize(authorizer)
   const recorder = createPushRecorder(audit, (error, event) =>
     app.log.error({ err: error, event }, 'cannot store the event of a push'),
   )
   app.addHook('onClose', () => recorder.idle())
-  const answer = createAnswer(createGitServer(limits, bodyTimeout, rules, recorder), authorize)
-  app.setErrorHandler(async (error, _request, reply) => sendError(reply, error, CHALLENGE))
+  const answer = createAnswer(createGitServer({ ...rest, limits, recorder }), authorize)
+  app.setErrorHandler(async (error, _request, reply) => sendError(reply, withoutDisconnect(error), CHALLENGE))
   addRefs(app, authorize, answer)
   for (const service of SERVICES) addRpc(app, service, bodyLimit(service, limits.maxBytes), authorize, answer)
+}
+
+/** Returns the error of a request whose client has disconnected before the answer began, which is no error of the server. */
+function withoutDisconnect(error: unknown): unknown {
+  const isDisconnect =
+    error instanceof Error && 'code' in error && error.code === 'ERR_STREAM_PREMATURE_CLOSE'
+  return isDisconnect ? new ServiceError('malformed_request') : error
 }
 
 function createAuthorize(authorizer: Authorizer): Authorize {
@@ -83,13 +86,14 @@ function createAuthorize(authorizer: Authorizer): Authorize {
 }
 
 function createAnswer(serveGit: ServeGit, authorize: Authorize): Answer {
-  return async (request, reply, target, repository, call) => {
+  return async (request, reply, target, { token, repository }, call) => {
     const kind = call.step === 'refs' ? 'advertisement' : 'result'
     reply.header('cache-control', 'no-store').type(`application/x-${call.service}-${kind}`)
     try {
       if (request.method === 'HEAD') return reply.send(await checkServable(repository))
       const protocol = protocolOf(request.raw)
-      return reply.send(await serveGit(request, reply, repository, { ...call, protocol }))
+      const client = token ? `user ${token.userId}` : request.client.address
+      return reply.send(await serveGit(request, reply, repository, { ...call, protocol, client }))
     } catch (error) {
       throw await recheckAccess(error, () => authorize(request, target, 'read'))
     }
@@ -111,9 +115,9 @@ function addRefs(app: FastifyInstance, authorize: Authorize, answer: Answer): vo
     if (!repo.endsWith(SUFFIX)) return redirectToSuffix(reply, owner, repo, query)
     const target = { owner, name: repo.slice(0, -SUFFIX.length) }
     const service = serviceOf(query ?? '')
-    const { repository } = await authorize(request, target, accessTo(service))
+    const caller = await authorize(request, target, accessTo(service))
     if (service === null) throw new ServiceError('git_service_unknown')
-    return answer(request, reply, target, repository, { service, step: 'refs', pusher: null })
+    return answer(request, reply, target, caller, { service, step: 'refs', pusher: null })
   })
 }
 
@@ -150,7 +154,7 @@ function addRpc(
       const caller = authorized.get(request)
       if (caller === undefined) throw new Error('the request was not authorized')
       const pusher = service === 'git-receive-pack' ? pusherOf(request, request.params, caller) : null
-      return answer(request, reply, request.params, caller.repository, { service, step: 'rpc', pusher })
+      return answer(request, reply, request.params, caller, { service, step: 'rpc', pusher })
     },
   })
 }

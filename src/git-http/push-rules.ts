@@ -1,6 +1,6 @@
 import { describeUnmetChecks } from '../domain/unmet-checks.ts'
 import { openHooksFolder } from '../git/hooks-folder.ts'
-import type { PushGate } from '../git/http-backend.ts'
+import type { PushPolicy } from '../git/http-backend.ts'
 import type { PushedRefs, RefUpdate } from '../git/proc-receive.ts'
 import { isAncestor, readSymbolicRefs } from '../git/ref-graph.ts'
 import type { Pusher } from '../store/audit.ts'
@@ -8,13 +8,8 @@ import { type AppliedRule, type Bypass, isBypassedBy, requiredBy, rulesFor } fro
 import type { Store } from '../store/store.ts'
 import { runInSlices } from '../util/run-in-slices.ts'
 
-/** What the branch rules say about pushes. */
-export interface PushRules {
-  /** Returns the gate for a push; null if the repository has no rules. */
-  openGate(pusher: Pusher): Promise<PushGate | null>
-  /** Returns whether HEAD may leave this branch, which does not exist, for one that was pushed. */
-  mayMoveHead(pusher: Pusher, branch: string): Promise<boolean>
-}
+/** Returns what the branch rules of a repository say about a push to it. */
+export type ApplyRules = (pusher: Pusher) => Promise<Pick<PushPolicy, 'gate' | 'mayMoveHead'>>
 
 /** An update of branches with rules. */
 interface RuledUpdate {
@@ -47,22 +42,23 @@ const ATOMIC = 'the push is atomic, and another ref was refused'
 export function createPushRules(
   { rules, statuses }: Pick<Store, 'rules' | 'statuses'>,
   onError: (error: unknown) => void,
-): PushRules {
+): ApplyRules {
   /** Returns why a branch cannot move to the commit yet; null if it can. */
   async function unmet(repositoryId: number, sha: string, applying: AppliedRule[]): Promise<string | null> {
     return describeUnmetChecks(await statuses.list(repositoryId, sha), requiredBy(applying))
   }
 
-  async function decide(pusher: Pusher, pushed: PushedRefs): Promise<Map<string, string>> {
+  async function decide(
+    pusher: Pusher,
+    ofRepository: readonly AppliedRule[],
+    pushed: PushedRefs,
+  ): Promise<Map<string, string>> {
     const { updates, atomic } = pushed
     if (updates.length > MAX_REFS)
       return refuseAll(updates, `${updates.length} refs in one push; at most ${MAX_REFS} are allowed`)
     const refused = new Map(repeatedRefs(updates).map((ref) => [ref, TWICE]))
     const bypasses: Bypass[] = []
-    for (const { update, rules: rulesOfBranches, reason } of await ruledUpdates(
-      await rules.load(pusher.repositoryId),
-      pushed,
-    )) {
+    for (const { update, rules: rulesOfBranches, reason } of await ruledUpdates(ofRepository, pushed)) {
       for (const applying of rulesOfBranches) {
         const why = reason ?? (await unmet(pusher.repositoryId, update.new, applying))
         if (why === null) continue
@@ -76,21 +72,20 @@ export function createPushRules(
     return refused
   }
 
-  return {
-    async openGate(pusher) {
-      if ((await rules.load(pusher.repositoryId)).length === 0) return null
-      return {
-        hooks: await openHooksFolder(),
-        decide: (pushed) =>
-          decide(pusher, pushed).catch((error: unknown) => {
-            onError(error)
-            return refuseAll(pushed.updates, FAILED)
-          }),
-      }
-    },
-    async mayMoveHead({ repositoryId }, branch) {
-      return !(await rules.matches(repositoryId, branch))
-    },
+  return async (pusher) => {
+    const ofRepository = await rules.load(pusher.repositoryId)
+    const gate = async () => ({
+      hooks: await openHooksFolder(),
+      decide: (pushed: PushedRefs) =>
+        decide(pusher, ofRepository, pushed).catch((error: unknown) => {
+          onError(error)
+          return refuseAll(pushed.updates, FAILED)
+        }),
+    })
+    return {
+      gate: ofRepository.length > 0 ? await gate() : null,
+      mayMoveHead: (branch) => rulesFor(ofRepository, branch).length === 0,
+    }
   }
 }
 

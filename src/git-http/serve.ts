@@ -9,13 +9,12 @@ import type { RepositoryAccess } from '../store/access.ts'
 import type { Pusher } from '../store/audit.ts'
 import { QueueFull } from '../util/fair-queue.ts'
 import { SharedBudget } from '../util/shared-budget.ts'
-import { bodyLimit, type GitBody, NO_BODY } from './body.ts'
-import { readFetchBody } from './fetch-body.ts'
-import { divideGitSlots } from './git-slots.ts'
-import { openPushBody } from './push-body.ts'
+import { divideGitPlaces, type GitPlaces } from './git-places.ts'
 import type { PushRecorder } from './push-record.ts'
-import type { PushRules } from './push-rules.ts'
-import type { MinimumRate } from './rate-watch.ts'
+import type { ApplyRules } from './push-rules.ts'
+import { bodyLimit, type Pace, receive } from './receive.ts'
+import type { Spool } from './spool.ts'
+import { SpooledStream } from './spooled-stream.ts'
 
 export interface GitLimits {
   /** Largest push in bytes. */
@@ -24,16 +23,20 @@ export interface GitLimits {
   timeout: number
   /** Maximum number of requests that git handles at a time. */
   maxChildren: number
-  /** Milliseconds that a request may wait for a slot. */
+  /** Milliseconds that a request may wait for a place. */
   maxWait: number
   /** Bytes of memory for the bodies of all fetches. */
   bodyMemory: number
-  /** Minimum rate of a push while git waits for the client. */
-  minimumRate: MinimumRate
+  /** Bytes of memory for one answer, and for all answers. */
+  answerMemory: { each: number; all: number }
+  /** How fast a push must arrive. */
+  pace: Pace
 }
 
 /** Many proxies give up after 60 seconds. The difference leaves git time to begin its answer. */
 const MAX_WAIT = 45_000
+/** Part of the disk for answers that one client may use. */
+const ANSWERS_OF_CLIENT = 1 / 4
 
 export const DEFAULT_GIT_LIMITS: GitLimits = {
   maxBytes: 2 * 1024 ** 3,
@@ -41,7 +44,8 @@ export const DEFAULT_GIT_LIMITS: GitLimits = {
   maxChildren: 16,
   maxWait: MAX_WAIT,
   bodyMemory: 64 * 1024 ** 2,
-  minimumRate: { bytesPerSecond: 1024, window: 30_000 },
+  answerMemory: { each: 1024 ** 2, all: 64 * 1024 ** 2 },
+  pace: { bytes: 30 * 1024, window: 30_000 },
 }
 
 /** Returns git's answer to a request. */
@@ -53,67 +57,95 @@ export type ServeGit = (
 ) => Promise<Readable>
 
 export type GitCall = Pick<BackendCall, 'service' | 'step' | 'protocol'> & {
+  /** Whose shares the request uses: its user, or its address if it has no credential. */
+  client: string
   /** null unless it is a push. */
   pusher: Pusher | null
 }
 
+export interface GitServerOptions {
+  limits: GitLimits
+  spool: Spool
+  /** Milliseconds in which the body of a fetch must arrive. */
+  bodyTimeout: number
+  /** Decides what a push may change. */
+  applyRules: ApplyRules
+  /** Called when git has ended a push. */
+  recorder: PushRecorder
+}
+
 /**
- * Creates a function that runs git for requests, within `limits`. Only a client that has sent data holds a resource:
+ * Creates a function that runs git for requests. git never waits for a client, unless the disk for answers is used up:
  *
  * ```
- *   list of refs ───────────────────────────────────┐
- *   fetch ── whole body read (bounded memory) ──────┼──▶ waits for a slot ──▶ git runs ─────────▶ slot released
- *   push ─── first byte read ───────────────────────┘    (fair, bounded)       (at most `timeout`)
+ *   list of refs ──────────────────────────────────────┐
+ *   fetch ── whole body in memory (bounded) ───────────┼──▶ waits for a place ──▶ git runs ──▶ place free
+ *   push ─── whole body on disk (bounded, or 503) ─────┘    (fair, bounded)       │
+ *                                                                                 ▼
+ *                             client ◀── read as fast as it likes ◀── answer: memory, then disk
+ *                                                                                 │ no room
+ *                                                                                 ▼
+ *                                            git waits ── others wait for the place ──▶ the answer is cut
  * ```
  *
- * A slot is released when the last process has ended. When the client disconnects, its request leaves the queue, or git is
- * stopped.
+ * When the client disconnects, its request leaves the queue, or git is stopped.
  *
- * @param bodyTimeout milliseconds in which the body of a fetch must arrive
- * @param rules decide what a push may change
- * @param recorder called when git has ended a push
- * @returns a function that throws ServiceError `git_busy`, `too_slow`, `unavailable`, the errors of the body, and
+ * @returns a function that throws ServiceError `git_busy`, `no_room`, `unavailable`, the errors of the body, and
  * RepositoryUnavailable
  */
-export function createGitServer(
-  limits: GitLimits,
-  bodyTimeout: number,
-  rules: PushRules,
-  recorder: PushRecorder,
-): ServeGit {
-  const slots = divideGitSlots(limits.maxChildren, limits.maxWait)
-  const memory = new SharedBudget(limits.bodyMemory)
+export function createGitServer(options: GitServerOptions): ServeGit {
+  const { limits, spool, bodyTimeout, applyRules, recorder } = options
+  const places = divideGitPlaces(limits.maxChildren, limits.maxWait)
+  const pushDisk = new SharedBudget(spool.bytes)
+  const answerDisk = new SharedBudget(spool.bytes, spool.bytes * ANSWERS_OF_CLIENT)
+  const bodyMemory = new SharedBudget(limits.bodyMemory)
+  const answerMemory = new SharedBudget(limits.answerMemory.all, limits.answerMemory.all)
 
-  async function receive(
-    { raw, client }: FastifyRequest,
+  /** Returns the whole body of a request. */
+  async function receiveBody(
+    { raw }: FastifyRequest,
     reply: FastifyReply,
-    { service, step }: GitCall,
+    { service, client }: GitCall,
     observer: PushObserver | null,
-  ): Promise<GitBody> {
-    if (step === 'refs') return NO_BODY
+  ): Promise<Readable> {
     const bytes = bodyLimit(service, limits.maxBytes)
-    if (observer) return openPushBody(raw, reply.raw, { bytes, minimumRate: limits.minimumRate }, observer)
-    return readFetchBody(raw, reply.raw, client.address, { bytes, timeout: bodyTimeout, memory })
+    const memory = observer ? null : { bytes, budget: bodyMemory }
+    const disk = observer ? { spool, budget: pushDisk } : null
+    const body = new SpooledStream({ client, memory, disk }, (cause) => {
+      throw new ServiceError(observer ? 'no_room' : 'git_busy', undefined, { cause })
+    })
+    const pace = observer ? limits.pace : { bytes: Number.POSITIVE_INFINITY, window: bodyTimeout }
+    await receive(raw, reply.raw, body, { bytes, pace }, (chunk) => observer?.request(chunk))
+    return body
   }
 
-  async function start(
+  function createAnswer(client: string, place: GitPlaces, stop: (reason: Error) => void): SpooledStream {
+    const memory = { bytes: limits.answerMemory.each, budget: answerMemory }
+    return new SpooledStream({ client, memory, disk: { spool, budget: answerDisk } }, () =>
+      place.pause(client, () => stop(new ServiceError('git_busy'))),
+    )
+  }
+
+  async function run(
     request: FastifyRequest,
     repository: RepositoryAccess,
-    { pusher, ...call }: GitCall,
-    body: GitBody,
+    { pusher, client, ...call }: GitCall,
+    body: Readable | null,
     observer: PushObserver | null,
-  ): Promise<HttpBackend> {
+  ): Promise<Readable> {
     const { path, managed } = repository
     const connection = connectionSignal(request.raw.socket)
-    const gone = body.lost === null ? connection : AbortSignal.any([connection, body.lost])
-    const leave = await slots[call.service].enter(request.client.address, gone)
+    const place = places[call.service]
+    const leave = await place.enter(client, connection)
     try {
       await checkRepositoryFiles(path)
-      const gate = pusher && (await rules.openGate(pusher))
-      const mayMoveHead = async (branch: string) => pusher !== null && rules.mayMoveHead(pusher, branch)
-      gone.throwIfAborted()
+      const push = pusher && observer && { observer, ...(await applyRules(pusher)) }
+      connection.throwIfAborted()
+      const answer = createAnswer(client, place, (reason) => backend.stop(reason))
       const backend = new HttpBackend(
-        { ...call, path, managed, gate, mayMoveHead, observer },
+        { ...call, path, managed, push },
+        body,
+        answer,
         limits.timeout,
         (end, stderr) => {
           leave()
@@ -129,7 +161,8 @@ export function createGitServer(
       )
       const stop = () => backend.stop(connection.reason)
       connection.addEventListener('abort', stop)
-      return backend
+      await backend.begun
+      return answer
     } catch (error) {
       leave()
       throw error
@@ -138,29 +171,14 @@ export function createGitServer(
 
   return async (request, reply, repository, call) => {
     const observer = call.pusher ? new PushObserver() : null
-    const body = await receive(request, reply, call, observer)
+    const body = call.step === 'rpc' ? await receiveBody(request, reply, call, observer) : null
     try {
-      return await exchange(await start(request, repository, call, body, observer), body)
+      return await run(request, repository, call, body, observer)
     } catch (error) {
-      body.discard()
+      body?.destroy()
       if (error instanceof QueueFull) throw new ServiceError('git_busy', undefined, { cause: error })
-      if (!(error instanceof BackendTimeout)) throw error
-      if (!request.raw.complete) throw new ServiceError('too_slow')
-      throw new ServiceError('unavailable', undefined, { cause: error })
+      if (error instanceof BackendTimeout) throw new ServiceError('unavailable', undefined, { cause: error })
+      throw error
     }
-  }
-}
-
-/** Passes the body to git and returns git's answer. Stops git if one of them fails. */
-async function exchange(backend: HttpBackend, body: GitBody): Promise<Readable> {
-  try {
-    const received = body.passTo(backend.input)
-    const answer = await backend.answer(received)
-    // The rest of the body may still be refused. Then the answer is cut off.
-    received.catch((error: Error) => backend.stop(error))
-    return answer
-  } catch (error) {
-    backend.stop(new ServiceError('unavailable'))
-    throw error
   }
 }

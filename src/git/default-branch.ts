@@ -29,10 +29,7 @@ class HeadLocked extends Error {
  * @param mayMove returns whether HEAD may leave the branch that it names
  * @throws RepositoryUnavailable
  */
-export async function followFirstBranch(
-  path: string,
-  mayMove: (from: string) => Promise<boolean>,
-): Promise<void> {
+export async function followFirstBranch(path: string, mayMove: (from: string) => boolean): Promise<void> {
   // The usual case costs two calls of `stat` and no process.
   if (await isLooseRef(path)) return
   const wanted = async () => {
@@ -40,7 +37,7 @@ export async function followFirstBranch(
     if (head !== null || defaultBranch === null) return undefined
     const names = branches.map(({ name }) => name)
     const first = ['main', 'master'].find((name) => names.includes(name)) ?? names[0]
-    if (first === undefined || !(await mayMove(defaultBranch))) return undefined
+    if (first === undefined || !mayMove(defaultBranch)) return undefined
     return (await chosenBranch(path)) === defaultBranch ? undefined : first
   }
   try {

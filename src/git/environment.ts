@@ -49,7 +49,13 @@ export const FIXED_SETTINGS: Readonly<Record<string, string>> = {
   // The push waits for a garbage collection. Otherwise it would leave a process outside of the limits.
   'gc.autoDetach': 'false',
   'maintenance.autoDetach': 'false',
+  // Larger files are neither compared with others nor read as a whole, so that the memory of a process is bounded.
+  'core.bigFileThreshold': '64m',
+  'pack.windowMemory': '64m',
 }
+
+/** Largest block of memory of a git process. git reads an object as a whole, except large files. */
+const LARGEST_BLOCK = '256m'
 
 /**
  * Returns the whole environment of a git process. Only `PATH` is inherited, to find git. So neither the server's variables
@@ -61,8 +67,12 @@ export const FIXED_SETTINGS: Readonly<Record<string, string>> = {
  *   releases); the empty list of allowed transports stops older versions.
  *
  * @param config settings of this call; they override the fixed ones
+ * @param largestBlock bytes with a unit
  */
-export function gitEnvironment(config: Readonly<Record<string, string>> = {}): Record<string, string> {
+export function gitEnvironment(
+  config: Readonly<Record<string, string>> = {},
+  largestBlock = LARGEST_BLOCK,
+): Record<string, string> {
   const settings = Object.entries({ ...FIXED_SETTINGS, ...config })
   return {
     PATH: process.env.PATH ?? '/usr/local/bin:/usr/bin:/bin',
@@ -80,6 +90,7 @@ export function gitEnvironment(config: Readonly<Record<string, string>> = {}): R
     ),
     GIT_NO_REPLACE_OBJECTS: '1',
     GIT_NO_LAZY_FETCH: '1',
+    GIT_ALLOC_LIMIT: largestBlock,
     GIT_ALLOW_PROTOCOL: '',
     GIT_TERMINAL_PROMPT: '0',
   }

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { Duplex, PassThrough, type Readable, type Transform, type Writable } from 'node:stream'
+import { Duplex, pipeline, type Readable, type Writable } from 'node:stream'
 import { followFirstBranch } from './default-branch.ts'
 import { gitEnvironment } from './environment.ts'
 import { syncFolders } from './folder-sync.ts'
@@ -19,21 +19,27 @@ export interface BackendCall {
   path: string
   /** Whether the server created the repository. HEAD of an imported one belongs to its owner. */
   managed: boolean
-  /** Returns whether HEAD may leave this branch, which does not exist, for one that was pushed: see `followFirstBranch`. */
-  mayMoveHead(branch: string): Promise<boolean>
   service: GitService
-  /** `refs`: the list of refs that a fetch or push begins with; `rpc`: the fetch or push itself, which takes input. */
+  /** `refs`: the list of refs that a fetch or push begins with; `rpc`: the fetch or push itself, which takes a body. */
   step: 'refs' | 'rpc'
   /** The client's `Git-Protocol` header. */
   protocol: string | undefined
+  /** null unless this is the `rpc` of a push. */
+  push: PushPolicy | null
+}
+
+/** What a push may change, and who observes it. */
+export interface PushPolicy {
   /** Decides which refs a push may update. null: git updates all of them. */
   gate: PushGate | null
-  /** Receives the body of git's answer to a push. */
-  observer: PushObserver | null
+  /** Returns whether HEAD may leave this branch, which does not exist, for one that was pushed: see `followFirstBranch`. */
+  mayMoveHead(branch: string): boolean
+  /** Receives the body of git's answer. */
+  observer: PushObserver
 }
 
 /** What stands between a push and the refs of a repository. */
-export interface PushGate {
+interface PushGate {
   /** A folder for `core.hooksPath`: see `openHooksFolder`. */
   hooks: string
   decide: DecideRefs
@@ -44,14 +50,25 @@ export class BackendTimeout extends Error {
   override readonly name = 'BackendTimeout'
 }
 
+/**
+ * Settings of a push. It decides which objects git reads, two at once as a whole: one, and another that is made from it. A file
+ * that is not read as a whole is written before git finds that the repository has it.
+ */
+const PUSH_SETTINGS = { 'pack.threads': '1', 'core.bigFileThreshold': '128m' }
+/** KiB of memory of each process of a push. git keeps all folders of a small push in memory, however large they are. */
+const PUSH_MEMORY = 1536 * 1024
+/** Largest block of memory of a fetch. git lists the objects in one, so this is enough for 20 million. */
+const FETCH_BLOCK = '2g'
 /** Milliseconds in which git removes the received objects of a push whose input ended too early, before it is signalled. */
 const INPUT_GRACE = 2_000
 /** Milliseconds in which git removes its lock files after SIGTERM, before it is killed. */
 const GRACE = 5_000
 const HEAD_LENGTH = 8 * 1024
+/** Of the length of a packet. */
+const LENGTH_DIGITS = 4
 const STDERR_LENGTH = 2000
-/** Bytes of an answer that are buffered until the request is complete. */
-const BUFFERED = 64 * 1024
+/** Bytes at the end of an answer that are kept; longer than git's last words. */
+const TAIL_LENGTH = 2000
 
 /**
  * A `git http-backend` process (git-http-backend(1)) and its children, which end together.
@@ -59,92 +76,90 @@ const BUFFERED = 64 * 1024
  * They also end if the server dies: their input ends, and their output has no reader.
  */
 export class HttpBackend {
-  /** Input of an `rpc`. Write errors mean that git has ended, which `answer` reports. */
-  readonly input: Writable | null
-  readonly #child: ChildProcess
-  readonly #output: Transform
+  /**
+   * Resolves when git has begun its answer. Rejects with RepositoryUnavailable if git refuses to serve the repository,
+   * BackendTimeout, or the reason passed to `stop`.
+   */
+  readonly begun: Promise<void>
   readonly #begun = Promise.withResolvers<void>()
-  readonly #bufferFull = Promise.withResolvers<void>()
-  readonly #failed = Promise.withResolvers<never>()
+  readonly #child: ChildProcess
+  readonly #body: Readable | null
+  readonly #answer: Writable
+  /** Where git's output goes: to the answer, through what delays it. */
+  readonly #output: Writable
   readonly #path: string
   readonly #writes: boolean
   readonly #timer: NodeJS.Timeout
   #killer: NodeJS.Timeout | undefined
   #stderr = ''
-  #hasBegun = false
+  #tail: Buffer = Buffer.alloc(0)
   #closed = false
 
   /**
+   * @param body a whole request; it is destroyed when git does not read it to its end
+   * @param answer receives the body of git's answer; it is destroyed if the answer is incomplete. git waits while it is full
    * @param timeout milliseconds until all processes are stopped
    * @param onClose called once, when all processes have ended; `stderr` is the end of git's standard error. The end of
    * the answer waits for it
    */
   constructor(
     call: BackendCall,
+    body: Readable | null,
+    answer: Writable,
     timeout: number,
     onClose: (end: string, stderr: string) => Promise<void> | undefined,
   ) {
     this.#path = call.path
-    this.#writes = call.service === 'git-receive-pack' && call.step === 'rpc'
-    this.#output = outputOf(call)
-    const child: ChildProcess = spawn('git', ['http-backend'], {
+    this.#writes = call.push !== null
+    this.#body = body
+    this.#answer = answer
+    this.#output = outputTo(answer, call)
+    this.begun = this.#begun.promise
+    const [command, args] = commandOf(call)
+    const gate = call.push?.gate
+    const child: ChildProcess = spawn(command, args, {
       cwd: '/',
       env: backendEnvironment(call),
-      stdio: [
-        call.step === 'rpc' ? 'pipe' : 'ignore',
-        'pipe',
-        'pipe',
-        ...(call.gate ? ['pipe' as const] : []),
-      ],
+      stdio: [body ? 'pipe' : 'ignore', 'pipe', 'pipe', ...(gate ? ['pipe' as const] : [])],
       // Makes git the leader of a process group, so that a signal reaches all its children.
       detached: true,
     })
     this.#child = child
-    this.input = child.stdin
     this.#timer = setTimeout(() => this.stop(new BackendTimeout('git took too long')), timeout)
-    // Avoids unhandled rejections if no caller awaits these.
-    for (const { promise } of [this.#begun, this.#bufferFull, this.#failed]) promise.catch(() => {})
-    this.#output.on('error', () => {})
+    // Avoids an unhandled rejection if no caller awaits it.
+    this.begun.catch(() => {})
 
-    const close = (end: string, isCut: boolean) => {
+    const close = (end: string, isComplete: boolean) => {
       if (this.#closed) return
       this.#closed = true
       clearTimeout(this.#timer)
       clearTimeout(this.#killer)
+      body?.destroy()
       const closed = onClose(end, this.#stderr.trim())
       const reason = this.#unavailable(end)
-      // If git has begun an answer and exited by itself, the answer is complete, even if it has not been read yet.
-      if (isCut || !this.#hasBegun) this.#failed.reject(reason)
-      if (isCut) this.#output.destroy(reason)
+      // No effect if git has begun.
+      this.#begun.reject(reason)
+      if (!isComplete) answer.destroy(reason)
       else if (closed) closed.finally(() => this.#output.end())
       else this.#output.end()
     }
     // If the process cannot be started there is no `exit`; without free file descriptors no `close` and no streams either.
     child.on('error', (error) => {
-      if (child.pid === undefined) close(error.message, true)
+      if (child.pid === undefined) close(error.message, false)
     })
     // Emitted after the last process has closed standard error; standard output may have been closed before.
-    child.on('close', (code, signal) => close(`git ended with ${signal ?? `code ${code}`}`, signal !== null))
-    child.stdin?.on('error', () => {})
+    child.on('close', (code, signal) => {
+      const isComplete = code === 0 || (signal === null && isUncut(this.#tail.toString('latin1')))
+      close(`git ended with ${signal ?? `code ${code}`}`, isComplete)
+    })
+    // An error means that git has ended, which `close` reports.
+    if (body && child.stdin) pipeline(body, child.stdin, () => {})
     child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
       this.#stderr = (this.#stderr + chunk).slice(-STDERR_LENGTH)
     })
-    if (child.stdout) this.#readHead(child.stdout, call.observer)
+    if (child.stdout) this.#readHead(child.stdout, call.push?.observer)
     const channel = child.stdio[HOOK_CHANNEL]
-    if (call.gate && channel instanceof Duplex) serveProcReceive(channel, call.path, call.gate.decide)
-  }
-
-  /**
-   * Returns the body of git's answer when the request was `received` in full, so that a request refused half-way gets an
-   * error instead; or earlier, if git has filled the buffer and waits for a reader.
-   *
-   * @throws RepositoryUnavailable if git refuses to serve the repository, BackendTimeout, the error of `received`, and the
-   * reason passed to `stop`
-   */
-  async answer(received: Promise<void>): Promise<Readable> {
-    const ready = Promise.race([received, this.#bufferFull.promise])
-    await Promise.race([Promise.all([this.#begun.promise, ready]), this.#failed.promise])
-    return this.#output
+    if (gate && channel instanceof Duplex) serveProcReceive(channel, call.path, gate.decide)
   }
 
   /**
@@ -155,11 +170,11 @@ export class HttpBackend {
    */
   stop(reason: Error): void {
     if (this.#closed || this.#killer) return
-    this.#failed.reject(reason)
-    this.#output.destroy(reason)
+    this.#begun.reject(reason)
+    this.#answer.destroy(reason)
     // Read to the end, which comes when the last process has closed it.
     this.#child.stdout?.unpipe().resume()
-    this.input?.destroy()
+    this.#body?.destroy()
     const terminate = () => {
       this.#signal('SIGTERM')
       this.#killer = setTimeout(() => this.#signal('SIGKILL'), GRACE)
@@ -179,7 +194,7 @@ export class HttpBackend {
   }
 
   /** Reads the CGI header. The body of an error is discarded: it contains paths and advice for Apache. */
-  #readHead(stdout: Readable, observer: PushObserver | null): void {
+  #readHead(stdout: Readable, observer: PushObserver | undefined): void {
     let head = Buffer.alloc(0)
     const read = (chunk: Buffer) => {
       head = Buffer.concat([head, chunk])
@@ -189,21 +204,24 @@ export class HttpBackend {
       const [, status] = /^status: *(\d+)/im.exec(head.toString('latin1', 0, end)) ?? []
       if (end === -1 || (status !== undefined && status !== '200')) {
         stdout.resume()
-        this.#failed.reject(this.#unavailable(`git answered ${status ?? 'without a header'}`))
+        this.#begun.reject(this.#unavailable(`git answered ${status ?? 'without a header'}`))
         return
       }
+      const look = (bytes: Buffer) => {
+        observer?.answer(bytes)
+        const tail = bytes.subarray(-TAIL_LENGTH)
+        this.#tail =
+          tail.length < TAIL_LENGTH ? Buffer.concat([this.#tail, tail]).subarray(-TAIL_LENGTH) : tail
+      }
       const begin = head.subarray(end + 4)
-      observer?.answer(begin)
-      if (observer) stdout.on('data', (chunk: Buffer) => observer.answer(chunk))
+      look(begin)
+      stdout.on('data', look)
       // Stopped meanwhile: the rest is only observed.
-      if (this.#output.destroyed) return
+      if (this.#answer.destroyed) return
       this.#output.write(begin)
-      stdout.on('pause', () => {
-        // A stream also pauses at its end.
-        if (!stdout.readableEnded) this.#bufferFull.resolve()
-      })
       stdout.pipe(this.#output, { end: false })
-      this.#hasBegun = true
+      // Nobody reads the answer any more.
+      this.#answer.once('close', () => stdout.resume())
       this.#begun.resolve()
     }
     stdout.on('data', read)
@@ -215,31 +233,49 @@ export class HttpBackend {
   }
 }
 
-/** Returns the stream for git's output. It delays everything that acknowledges a push until the push is on disk. */
-function outputOf({ path, managed, mayMoveHead, service, step }: BackendCall): Transform {
-  if (service === 'git-upload-pack') return new PassThrough({ highWaterMark: BUFFERED })
-  if (step === 'rpc')
-    return syncBeforeReport(async () => {
-      if (managed) await followFirstBranch(path, mayMoveHead)
-      await syncFolders(path)
-    })
-  return syncBeforeEnd(async () => {
-    // Otherwise the push that follows would fail.
-    await removeStaleLocks(path)
-    await syncFolders(path)
-  })
+/** Returns whether an answer of a git that failed is not cut: it has no body, or ends with a flush packet or with the reason. */
+function isUncut(tail: string): boolean {
+  const reason = tail.lastIndexOf('ERR ')
+  const digits = tail.slice(Math.max(0, reason - LENGTH_DIGITS), Math.max(0, reason))
+  const isReason = Number.parseInt(digits, 16) === tail.length - reason + LENGTH_DIGITS
+  return tail === '' || tail.endsWith('0000') || isReason
 }
 
-function backendEnvironment({ path, service, step, protocol, gate }: BackendCall): Record<string, string> {
+/** Returns the stream for git's output. It delays everything that acknowledges a push until the push is on disk. */
+function outputTo(answer: Writable, { path, managed, service, push }: BackendCall): Writable {
+  if (service === 'git-upload-pack') return answer
+  const sync = push
+    ? syncBeforeReport(async () => {
+        if (managed) await followFirstBranch(path, push.mayMoveHead)
+        await syncFolders(path)
+      })
+    : syncBeforeEnd(async () => {
+        // Otherwise the push that follows would fail.
+        await removeStaleLocks(path)
+        await syncFolders(path)
+      })
+  pipeline(sync, answer, () => {})
+  return sync
+}
+
+/** Returns the command to run. A shell limits the memory of a push, because Node has no option for it. */
+function commandOf({ push }: BackendCall): [command: string, args: string[]] {
+  if (!push) return ['git', ['http-backend']]
+  // The service may have a smaller limit, which it cannot raise.
+  return ['/bin/sh', ['-c', `ulimit -d ${PUSH_MEMORY} 2>/dev/null; exec git http-backend`]]
+}
+
+function backendEnvironment({ path, service, step, protocol, push }: BackendCall): Record<string, string> {
   const settings = {
+    ...(push && PUSH_SETTINGS),
     'http.uploadpack': String(service === 'git-upload-pack'),
     'http.receivepack': String(service === 'git-receive-pack'),
     // A repository's own values can only add refs: git asks the hook about a ref when any value matches it.
-    ...(gate && { 'core.hooksPath': gate.hooks, 'receive.procReceiveRefs': 'refs' }),
+    ...(push?.gate && { 'core.hooksPath': push.gate.hooks, 'receive.procReceiveRefs': 'refs' }),
   }
   const isRpc = step === 'rpc'
   return {
-    ...gitEnvironment(settings),
+    ...gitEnvironment(settings, service === 'git-upload-pack' ? FETCH_BLOCK : undefined),
     GIT_HTTP_EXPORT_ALL: '1',
     PATH_TRANSLATED: `${path}/${isRpc ? service : 'info/refs'}`,
     REQUEST_METHOD: isRpc ? 'POST' : 'GET',

@@ -103,8 +103,7 @@ function start(
     const workTree = args[0] === 'init' ? [] : [ANY_WORK_TREE]
     const child = spawn('git', [`--git-dir=${path}`, ...workTree, ...args], {
       cwd: '/',
-      // git reads an object as a whole. Only a malicious commit or tag is larger than this.
-      env: { ...gitEnvironment(), GIT_ALLOC_LIMIT: '256m' },
+      env: gitEnvironment(),
       stdio: ['ignore', 'pipe', 'pipe'],
       signal,
       killSignal: 'SIGKILL',

@@ -121,8 +121,9 @@ function parserErrorCode(error: NodeJS.ErrnoException): ErrorCode {
 /** Finds errors that Fastify's router does not reject. */
 function findRequestError(request: IncomingMessage): ErrorCode | null {
   if (request.httpVersionMajor !== 1) return 'malformed_request'
-  // RFC 9112, 6.1.
-  if (request.httpVersion === '1.0' && request.headers['transfer-encoding'] !== undefined)
+  // RFC 9112, 6.1: others would have to be decoded.
+  const coding = request.headers['transfer-encoding']
+  if (coding !== undefined && (request.httpVersion === '1.0' || coding.toLowerCase() !== 'chunked'))
     return 'malformed_request'
   if (request.headers.host === undefined && request.httpVersion === '1.1') return 'host_missing'
   // RFC 9112, 3.2.

@@ -9,6 +9,8 @@ export interface HealthOptions {
   git(): Promise<void>
   /** Rejects if the folder of repositories cannot be written. */
   repositories(): Promise<void>
+  /** Rejects if pushes cannot be received. */
+  spool(): Promise<void>
 }
 
 /** Milliseconds for which the result of a check is reused: it writes to the database, and anyone may call it. */
@@ -25,6 +27,7 @@ export async function health(app: FastifyInstance, options: HealthOptions): Prom
   const check = throttle(INTERVAL, async () => {
     await require(options.database(), 'the database cannot be read or written')
     await require(options.repositories(), 'the folder of repositories cannot be written')
+    await require(options.spool(), 'pushes cannot be received: the disk is full, or DATA_DIR/spool cannot be written')
     if (performance.now() - gitCheckedAt < GIT_MAX_AGE) return
     await require(options.git(), 'git cannot be run, or is too old')
     gitCheckedAt = performance.now()

@@ -151,11 +151,6 @@ export function ruleStore(engine: Engine, audit: Audit) {
       })
     },
 
-    /** Returns whether a rule applies to the branch. @param branch its name without `refs/heads/` */
-    async matches(repositoryId: number, branch: string): Promise<boolean> {
-      return (await loadFor(repositoryId, branch)).length > 0
-    },
-
     /**
      * Returns the patterns of all contexts that the branch requires, without duplicates, ordered by the patterns of their
      * rules. Empty if no rule applies.

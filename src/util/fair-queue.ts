@@ -94,6 +94,12 @@ export class FairQueue {
     }
   }
 
+  /** Returns whether a caller waits that could have a slot if the client gave one up. */
+  needsSlotOf(client: string): boolean {
+    const isFull = this.#taken >= this.#limits.slots
+    return (isFull && this.#waiting > 0) || this.#queues.has(client)
+  }
+
   /** Refuses all waiting callers of the client. Callers that hold a slot keep it. */
   dismiss(client: string, reason: Error): void {
     for (const waiter of [...(this.#queues.get(client) ?? [])]) waiter.refuse(reason)

@@ -9,18 +9,28 @@ export class SharedBudget {
   readonly #held = new Map<string, number>()
   #taken = 0
 
-  /** @param total of which one client may hold half */
-  constructor(total: number) {
+  /** @param share the most that one client may hold; half of the total by default */
+  constructor(total: number, share = total / 2) {
     this.#total = total
-    this.#share = total / 2
+    this.#share = share
   }
 
-  /** Takes `amount` for a client. Returns false, and takes nothing, if that exceeds the total or the client's share. */
-  take(client: string, amount: number): boolean {
-    const held = (this.#held.get(client) ?? 0) + amount
-    if (this.#taken + amount > this.#total || held > this.#share) return false
+  /** The amount that all clients hold together. */
+  get taken(): number {
+    return this.#taken
+  }
+
+  /**
+   * Takes `amount` for a client. Returns false, and takes nothing, if that exceeds the total or the client's share.
+   *
+   * @param own what the caller itself holds already. If that is all that the client holds, its share is no limit
+   */
+  take(client: string, amount: number, own = Number.NaN): boolean {
+    const held = this.#held.get(client) ?? 0
+    if (this.#taken + amount > this.#total) return false
+    if (held + amount > this.#share && held !== own) return false
     this.#taken += amount
-    this.#held.set(client, held)
+    this.#held.set(client, held + amount)
     return true
   }
 

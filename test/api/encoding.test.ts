@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { type Test, test } from 'tap'
 import { buildApp } from '../../src/app.ts'
 import { CommitLookup } from '../../src/git/commit-lookup.ts'
+import { openSpool } from '../../src/git-http/spool.ts'
 import type { Engine } from '../../src/store/engine.ts'
 import { createStore } from '../../src/store/store.ts'
 import { openTestStore, sqlite } from '../helpers/databases.ts'
@@ -33,7 +34,11 @@ async function startCounting(t: Test) {
     ...store.engine,
     read: async (...call) => observe(await store.engine.read(...call)),
   }
-  const app = await buildApp({ store: createStore(engine, join(options.dataDir, 'repositories')), lookup })
+  const app = await buildApp({
+    store: createStore(engine, join(options.dataDir, 'repositories')),
+    lookup,
+    spool: await openSpool(options.dataDir, 0),
+  })
   t.teardown(async () => {
     await app.close()
     await lookup.close()

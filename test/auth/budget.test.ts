@@ -7,6 +7,7 @@ import { parseCidr } from '../../src/auth/address.ts'
 import { createToken } from '../../src/auth/token.ts'
 import { createProgram } from '../../src/cli/program.ts'
 import { CommitLookup } from '../../src/git/commit-lookup.ts'
+import { openSpool } from '../../src/git-http/spool.ts'
 import { openEngine, openStore } from '../../src/store/store.ts'
 import { databases, type TestDatabase } from '../helpers/databases.ts'
 import { type CallOptions, startServer, type TestServer } from '../helpers/server.ts'
@@ -43,7 +44,7 @@ async function fail(ask: (headers: CallOptions['headers']) => Promise<number>, t
 async function startAnother(t: Test, { options }: TestServer): Promise<string> {
   const store = await openStore(options)
   const lookup = new CommitLookup()
-  const app = await buildApp({ store, lookup, budget })
+  const app = await buildApp({ store, lookup, spool: await openSpool(options.dataDir, 0), budget })
   t.teardown(async () => {
     await app.close()
     await lookup.close()

@@ -3,6 +3,7 @@ import { Pool, types } from 'pg'
 import { toCommitStatuses } from '../../src/api/handlers.ts'
 import { buildApp } from '../../src/app.ts'
 import { CommitLookup } from '../../src/git/commit-lookup.ts'
+import { openSpool } from '../../src/git-http/spool.ts'
 import { newId } from '../../src/store/ids.ts'
 import type { Prepared } from '../../src/store/prepared.ts'
 import { createStore, openEngine } from '../../src/store/store.ts'
@@ -75,7 +76,7 @@ async function record(): Promise<{ read: Call[]; report: Call[] }> {
     join(sample.dataDir, 'repositories'),
   )
   const lookup = new CommitLookup()
-  const app = await buildApp({ store, lookup })
+  const app = await buildApp({ store, lookup, spool: await openSpool(sample.dataDir, 0) })
   const of = async (method: 'GET' | 'POST', url: string, payload?: Body) => {
     recorded = []
     const answer = await app.inject({ method, url, headers: { authorization }, ...(payload && { payload }) })

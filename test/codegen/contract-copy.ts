@@ -64,10 +64,12 @@ export async function serve(t: Test, copy: string, budget = { limit: 1_000, wind
   const { buildApp } = await import(join(copy, 'src/app.ts'))
   const { openStore } = await import(join(copy, 'src/store/store.ts'))
   const { CommitLookup } = await import(join(copy, 'src/git/commit-lookup.ts'))
+  const { openSpool } = await import(join(copy, 'src/git-http/spool.ts'))
   const dataDir = await mkdtemp(join(copy, 'data-'))
   const store = await openStore({ dataDir })
   const lookup = new CommitLookup()
-  const app = await buildApp({ store, lookup, budget, verifyReplies: true, metricsToken: 'metrics' })
+  const spool = await openSpool(dataDir, 0)
+  const app = await buildApp({ store, lookup, spool, budget, verifyReplies: true, metricsToken: 'metrics' })
   t.teardown(async () => {
     await app.close()
     await lookup.close()

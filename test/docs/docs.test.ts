@@ -179,7 +179,7 @@ test('numbers in prose are those of the program', async (t) => {
   // No behavior of the server shows it: git reads `safe.directory` from the environment since that version.
   const [, gitOfOthers] =
     /git before ([\d.]+) does not read/.exec(readDocument('src/git/environment.ts')) ?? []
-  const { minimumRate } = DEFAULT_GIT_LIMITS
+  const { pace, answerMemory } = DEFAULT_GIT_LIMITS
   const rows: [document: string, sentence: RegExp, value: string | number | undefined][] = [
     ['README.md', /git ([\d.]+) or later/, oldestGit],
     [GUIDE, /git ([\d.]+) or later/, oldestGit],
@@ -194,8 +194,9 @@ test('numbers in prose are those of the program', async (t) => {
     [GUIDE, /At most (\S+) patterns of at most \S+ characters/, MAX_PATTERNS],
     [GUIDE, /At most \S+ patterns of at most (\S+) characters/, schemas.ContextPattern.maxLength],
     [GUIDE, /After (\S+) seconds the answer is 503/, DEFAULT_GIT_LIMITS.maxWait / 1000],
-    [GUIDE, /sends less than (\S+) KB\/s/, minimumRate.bytesPerSecond / 1024],
-    [GUIDE, /sends less than 1 KB\/s for (\S+) seconds/, minimumRate.window / 1000],
+    [GUIDE, /less than (\S+) KB arrive/, pace.bytes / 1024],
+    [GUIDE, /KB arrive in (\S+) seconds/, pace.window / 1000],
+    [GUIDE, /kept in memory, up to (\S+) MiB/, answerMemory.each / 1024 ** 2],
     [GUIDE, /at most one log line every (\w+) seconds/, IN_WORDS[`${QUIET / 1000}`]],
     [GUIDE, /has at most (\S+) refs/, MAX_REFS.toLocaleString('en')],
     ['clients/typescript/README.md', /retried for at most (\S+) seconds/, defaultTimes.totalTimeout / 1000],

@@ -1,21 +1,21 @@
+import { rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Test } from 'tap'
 import type { AppOptions } from '../../src/app.ts'
 import { parseCidr } from '../../src/auth/address.ts'
-import { startServer } from '../helpers/server.ts'
+import type { GitService } from '../../src/git/http-backend.ts'
+import { replaceGit } from '../git/sample-repository.ts'
+import { type ServerOptions, startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
 import { basic, createCheckout, git, workFolder } from './client.ts'
 import { backendsOf, beginRefs, beginRpc, type RawAnswer, type RawRequest } from './raw.ts'
 
-/** The first byte of any push; git waits for more. */
+/** The first byte of any request to git. */
 export const HALF_OPEN = '0'
 export const EVERYTHING = '0000'
 
 /** Starts a server with one repository, for clients of several addresses. */
-export async function startGitServer(
-  t: Test,
-  limits: AppOptions['git'] = {},
-  options: Partial<AppOptions> = {},
-) {
+export async function startGitServer(t: Test, limits: AppOptions['git'] = {}, options: ServerOptions = {}) {
   const trustedProxies = [parseCidr('127.0.0.1')]
   const server = await startServer(t, { git: limits, trustedProxies, ...options })
   const { path } = await server.createRepository('owner/demo')
@@ -28,7 +28,8 @@ export async function startGitServer(
 
   /** Begins a request from `address` and sends part of its body; declares `length` if given. */
   function begin(service: 'fetch' | 'push', address: string, part: string, length?: number): RawRequest {
-    const raw = beginRpc(url, service === 'fetch' ? 'git-upload-pack' : 'git-receive-pack', authorization, {
+    const isPush = service === 'push'
+    const raw = beginRpc(url, isPush ? 'git-receive-pack' : 'git-upload-pack', isPush ? authorization : '', {
       'x-forwarded-for': address,
       ...(length !== undefined && { 'content-length': String(length) }),
     })
@@ -44,15 +45,18 @@ export async function startGitServer(
     url,
     authorization,
     begin,
-    /** Begins a push that takes a slot and holds it until `finish` is called. */
-    async hold(address: string): Promise<RawRequest> {
+    /** Begins a push that takes a place and holds it until `finish` is called. */
+    async hold(): Promise<Held> {
+      const release = blockGit(t)
       const before = backendsOf().length
-      const raw = begin('push', address, HALF_OPEN)
+      const raw = begin('push', '127.0.0.2', EVERYTHING)
+      raw.request.end()
       await until(() => backendsOf().length > before)
-      return raw
+      return { ...raw, release }
     },
-    refs(address: string): RawRequest {
-      const raw = beginRefs(url, { 'x-forwarded-for': address })
+    /** Requests the list of refs that a fetch begins with. */
+    refs(address: string, caller = ''): RawRequest {
+      const raw = beginRefs(url, { 'x-forwarded-for': address, authorization: caller })
       begun.push(raw)
       return raw
     },
@@ -64,10 +68,26 @@ export async function startGitServer(
   }
 }
 
-/** Sends the rest of `EVERYTHING` and returns the answer. */
-export function finish({ request, answer }: RawRequest): Promise<RawAnswer> {
-  request.end(EVERYTHING.slice(HALF_OPEN.length))
+interface Held extends RawRequest {
+  release(): void
+}
+
+/** Lets git go on and returns its answer. */
+export function finish({ release, answer }: Held): Promise<RawAnswer> {
+  release()
   return answer
+}
+
+/** Makes git wait before it works on a request for a service, until the returned function is called. */
+export function blockGit(t: Test, service: GitService | '' = ''): () => void {
+  const block = join(workFolder(t), 'block')
+  writeFileSync(block, '')
+  replaceGit(
+    t,
+    `case "$1 $PATH_TRANSLATED $QUERY_STRING" in http-backend*${service}*) while [ -e ${block} ]; do sleep 0.02; done;; esac
+PATH='${process.env.PATH}' exec git "$@"`,
+  )
+  return () => rmSync(block, { force: true })
 }
 
 /** Checks that a request was refused because slots or memory are used up. */

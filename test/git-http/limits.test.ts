@@ -1,15 +1,18 @@
 import { once } from 'node:events'
-import { readdirSync } from 'node:fs'
+import { readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { rename } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import type { AppOptions } from '../../src/app.ts'
+import { replaceGit } from '../git/sample-repository.ts'
+import { startInstance } from '../helpers/instance.ts'
 import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
 import { basic, commit, createCheckout, git, spawnGit, tryGit, workFolder } from './client.ts'
-import { beginRpc, workersIn } from './raw.ts'
+import { beginRefs, beginRpc, spooledFiles, workersIn } from './raw.ts'
 
 async function start(t: Test, limits: AppOptions['git'] = {}) {
   const server = await startServer(t, { git: limits })
@@ -18,10 +21,10 @@ async function start(t: Test, limits: AppOptions['git'] = {}) {
   return { server, path, commits, authorization, url: `${server.url}/owner/demo.git` }
 }
 
-/** Returns the body of a push of a new branch, with about a megabyte of incompressible data. */
-async function pushBytes(t: Test, url: string): Promise<{ checkout: string; id: string; bytes: Buffer }> {
+/** Returns the body of a push of a new branch, with so many bytes of incompressible data. */
+async function pushBytes(t: Test, url: string, size = 1_000_000) {
   const checkout = await createCheckout(t, url)
-  const id = await commit(checkout, 1_000_000)
+  const id = await commit(checkout, size)
   const child = spawnGit(checkout, ['pack-objects', '--stdout', '--revs', '--quiet'], { input: `${id}\n` })
   const chunks: Buffer[] = []
   child.stdout?.on('data', (chunk: Buffer) => chunks.push(chunk))
@@ -59,14 +62,23 @@ t.test('a push with a declared length is accepted', async (t) => {
 })
 
 t.test('an aborted push leaves no files behind', async (t) => {
-  const { url, path, authorization } = await start(t, { maxChildren: 1 })
+  const { server, url, path, authorization } = await start(t, { maxChildren: 1 })
   const { bytes } = await pushBytes(t, url)
-  const { request } = beginRpc(url, 'git-receive-pack', authorization)
-  request.write(bytes.subarray(0, bytes.length / 2))
+  const half = beginRpc(url, 'git-receive-pack', authorization)
+  half.request.write(bytes.subarray(0, bytes.length / 2))
+  await until(() => spooledFiles().length > 0)
+  t.same(workersIn(path), [], 'git does not run before all has arrived')
+  t.same(readdirSync(join(server.dataDir, 'spool')), [], 'the file has no name')
+  half.request.destroy()
+  await until(() => spooledFiles().length === 0)
+
+  const large = await pushBytes(t, url, 20_000_000)
+  const whole = beginRpc(url, 'git-receive-pack', authorization)
+  whole.request.end(large.bytes)
   await until(() => readdirSync(join(path, 'objects')).some((name) => name.includes('incoming')))
-  t.ok(workersIn(path).length > 0)
-  request.destroy()
+  whole.request.destroy()
   await checkUnharmed(t, path, url, authorization)
+  t.same(spooledFiles(), [])
 })
 
 t.test('git stops when a fetch is aborted', async (t) => {
@@ -82,6 +94,48 @@ t.test('git stops when a fetch is aborted', async (t) => {
   t.ok(workersIn(path).length > 0)
   request.destroy()
   await checkUnharmed(t, path, url, authorization)
+})
+
+t.test('an answer whose git fails half-way does not end as if it were complete', async (t) => {
+  const { url, commits } = await start(t)
+  const ask = (body: string) => {
+    const { request, answer } = beginRpc(url, 'git-upload-pack', '')
+    request.end(body)
+    return answer
+  }
+  const missing = await ask(`0032want ${'1'.repeat(40)}\n00000009done\n`)
+  t.match(missing.body.toString(), /^[0-9a-f]{4}ERR .*not our ref/, 'an error that git explains is complete')
+  const head = String.raw`printf 'Content-Type: x\r\n\r\n0008NAK\nPACK'`
+  replaceGit(t, `[ "$1" = http-backend ] && { ${head}; exit 1; }; PATH='${process.env.PATH}' exec git "$@"`)
+  await t.rejects(
+    ask(`0032want ${commits[0]}\n00000009done\n`).then(({ status }) => status === 503 && Promise.reject()),
+  )
+})
+
+t.test('clients that disconnect at any moment are no errors of the server', async (t) => {
+  const { server, path, commits } = await start(t)
+  const authorization = basic('x', await server.createToken('owner'))
+  const { url, log, call } = await startInstance(t, server.options, { LOG_LEVEL: 'info' })
+  const remote = `${url}/owner/demo.git`
+  const { bytes } = await pushBytes(t, remote)
+  const want = `0032want ${commits[0]}\n00000009done\n`
+  for (let delay = 0; delay < 60; delay += 3) {
+    const requests = [
+      beginRpc(remote, 'git-receive-pack', authorization),
+      beginRpc(remote, 'git-upload-pack', ''),
+      beginRefs(remote, {}),
+    ]
+    requests[0]?.request.end(bytes)
+    requests[1]?.request.end(want)
+    await setTimeout(delay)
+    for (const { request } of requests) request.destroy()
+  }
+  await until(() => workersIn(path).length === 0)
+  t.equal((await call('GET', '/healthz')).status, 200)
+  t.same(
+    log.filter((line) => /"level":"(error|fatal)"|"level":[56]0/.test(line)),
+    [],
+  )
 })
 
 t.test('a push that is too large is refused with 413', async (t) => {
@@ -186,12 +240,13 @@ t.test('"100 Continue" is sent only to clients that may push', async (t) => {
 t.test('a request that takes too long is stopped', async (t) => {
   const { url, path, authorization } = await start(t, { timeout: 700, maxChildren: 1 })
   const { bytes } = await pushBytes(t, url)
+  const slow = join(workFolder(t), 'slow')
+  writeFileSync(slow, '')
+  replaceGit(t, `[ -e ${slow} ] && exec sleep 5; PATH='${process.env.PATH}' exec git "$@"`)
   const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
-  request.write(bytes.subarray(0, bytes.length / 2))
-  const { status, headers } = await answer
-  t.equal(status, 408)
-  t.equal(headers.connection, 'close')
-  request.destroy()
+  request.end(bytes)
+  t.equal((await answer).status, 503)
+  rmSync(slow)
   await checkUnharmed(t, path, url, authorization)
 })
 

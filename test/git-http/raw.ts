@@ -1,6 +1,8 @@
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
 import { type ClientRequest, type IncomingMessage, type RequestOptions, request } from 'node:http'
 import { commandLine, isRunning } from '../git/sample-repository.ts'
+
+const SPOOLED = /\/spool\/[0-9a-f]+ \(deleted\)$/
 
 export interface RawAnswer {
   status: number
@@ -48,12 +50,27 @@ function begin(url: string, options: RequestOptions): RawRequest {
   return { request: raw, answer: promise }
 }
 
+/** Returns the files of the spool that a server, by default this process, has open. */
+export function spooledFiles(server = process.pid): string[] {
+  return readdirSync(`/proc/${server}/fd`)
+    .map((name) => linkOf(`/proc/${server}/fd/${name}`))
+    .filter((file) => SPOOLED.test(file))
+}
+
+/** Returns the number of bytes in the files of the spool that this process has open. */
+export function spooledBytes(): number {
+  const ours = readdirSync('/proc/self/fd').map((name) => `/proc/self/fd/${name}`)
+  return ours
+    .filter((path) => SPOOLED.test(linkOf(path)))
+    .reduce((sum, path) => sum + (statSync(path, { throwIfNoEntry: false })?.size ?? 0), 0)
+}
+
 /** Returns the processes whose working directory is the repository's folder. */
 export function workersIn(path: string): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .map(Number)
-    .filter((pid) => folderOf(pid) === path && isRunning(pid))
+    .filter((pid) => linkOf(`/proc/${pid}/cwd`) === path && isRunning(pid))
 }
 
 /** Returns the `git http-backend` processes of a server, by default of this process: one for each request. */
@@ -64,9 +81,9 @@ export function backendsOf(server = process.pid): number[] {
     .filter((pid) => isRunning(pid) && commandLine(pid).includes('http-backend'))
 }
 
-function folderOf(pid: number): string {
+function linkOf(link: string): string {
   try {
-    return readlinkSync(`/proc/${pid}/cwd`)
+    return readlinkSync(link)
   } catch {
     return ''
   }

@@ -8,7 +8,7 @@ t.test('a chosen branch stays even if git cannot tell that it was chosen', async
   const sample = await createSample(t)
   const { path } = sample
   sample.git('update-ref', 'refs/heads/other', sample.commit())
-  const follow = () => followFirstBranch(path, async () => true)
+  const follow = () => followFirstBranch(path, () => true)
   await setDefaultBranch(path, 'later', true)
   await follow()
   t.equal(sample.git('symbolic-ref', 'HEAD'), 'refs/heads/later')
@@ -23,6 +23,6 @@ t.test('a chosen branch stays even if git cannot tell that it was chosen', async
 t.test('HEAD follows a branch if none was chosen', async (t) => {
   const sample = await createSample(t)
   sample.git('update-ref', 'refs/heads/other', sample.commit())
-  await followFirstBranch(sample.path, async () => true)
+  await followFirstBranch(sample.path, () => true)
   t.equal(sample.git('symbolic-ref', 'HEAD'), 'refs/heads/other')
 })

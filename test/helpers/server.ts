@@ -5,6 +5,7 @@ import { type AppOptions, buildApp } from '../../src/app.ts'
 import { createToken, hashToken, tokenPrefix } from '../../src/auth/token.ts'
 import { CommitLookup } from '../../src/git/commit-lookup.ts'
 import { createBareRepository } from '../../src/git/repository.ts'
+import { openSpool } from '../../src/git-http/spool.ts'
 import type { Store, StoreOptions } from '../../src/store/store.ts'
 import { NO_LIMITS, type TokenLimits } from '../../src/store/token-limits.ts'
 import type { ObjectFormat } from '../../src/util/commit-id.ts'
@@ -67,14 +68,21 @@ interface RepositoryOptions {
   commits?: number
 }
 
+export interface ServerOptions extends Partial<AppOptions> {
+  database?: TestDatabase
+  /** See `openSpool`. */
+  spoolBytes?: number
+}
+
 /** Starts a server in this process. The teardown stops it and removes its files. */
 export async function startServer(
   t: Test,
-  { database = sqlite, ...options }: Partial<AppOptions> & { database?: TestDatabase } = {},
+  { database = sqlite, spoolBytes = 0, ...options }: ServerOptions = {},
 ): Promise<TestServer> {
   const { store, options: storeOptions } = await openTestStore(t, database)
   const lookup = new CommitLookup()
-  const app = await buildApp({ store, lookup, verifyReplies: true, ...options })
+  const spool = await openSpool(storeOptions.dataDir, spoolBytes)
+  const app = await buildApp({ store, lookup, spool, verifyReplies: true, ...options })
   t.teardown(async () => {
     await app.close()
     await lookup.close()

@@ -2,13 +2,14 @@ import { Writable } from 'node:stream'
 import t, { type Test } from 'tap'
 import { buildApp } from '../../src/app.ts'
 import { CommitLookup } from '../../src/git/commit-lookup.ts'
+import { openSpool } from '../../src/git-http/spool.ts'
 import { createLogger } from '../../src/ops/logger.ts'
 import { StoreUnavailable } from '../../src/store/engine.ts'
 import { openTestStore, sqlite } from '../helpers/databases.ts'
 
 /** Opens an app and collects the lines of its log. */
 async function open(t: Test, level: string) {
-  const { store } = await openTestStore(t, sqlite)
+  const { store, options } = await openTestStore(t, sqlite)
   const lines: Record<string, unknown>[] = []
   const destination = new Writable({
     write(chunk, _encoding, done) {
@@ -16,7 +17,12 @@ async function open(t: Test, level: string) {
       done()
     },
   })
-  const app = await buildApp({ store, lookup: new CommitLookup(), logger: createLogger(level, destination) })
+  const app = await buildApp({
+    store,
+    lookup: new CommitLookup(),
+    spool: await openSpool(options.dataDir, 0),
+    logger: createLogger(level, destination),
+  })
   t.teardown(() => app.close())
   return { store, app, lines }
 }

@@ -29,6 +29,15 @@ t.test('a truncated or malformed body is answered with 400 at once', async (t) =
   t.match(await readAll(short), /^HTTP\/1\.1 400 .*"error"/s)
 })
 
+t.test('a transfer coding that would have to be decoded is refused', async (t) => {
+  const server = await startServer(t)
+  for (const coding of ['gzip, chunked', 'chunked, chunked', 'identity, chunked']) {
+    const socket = await dial(t, server.url)
+    socket.write(`POST /healthz HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: ${coding}\r\n\r\n0\r\n\r\n`)
+    t.match(await readAll(socket), /^HTTP\/1\.1 400 (?!.*HTTP\/1).*connection: close/is, coding)
+  }
+})
+
 t.test('chunks in HTTP/1.0 are refused, and nothing after them is answered', async (t) => {
   // A proxy may take what follows the headers for a request of another client (RFC 9112, 6.1).
   const server = await startServer(t)

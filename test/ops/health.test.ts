@@ -5,7 +5,8 @@ import type { FastifyInstance } from 'fastify'
 import t from 'tap'
 import { buildApp } from '../../src/app.ts'
 import { CommitLookup } from '../../src/git/commit-lookup.ts'
-import { openStore } from '../../src/store/store.ts'
+import { openSpool } from '../../src/git-http/spool.ts'
+import { openStore, type Store } from '../../src/store/store.ts'
 import {
   createPostgresDatabase,
   databases,
@@ -14,10 +15,14 @@ import {
   temporaryFolder,
 } from '../helpers/databases.ts'
 
+async function startApp(store: Store, dataDir: string): Promise<FastifyInstance> {
+  return buildApp({ store, lookup: new CommitLookup(), spool: await openSpool(dataDir, 0) })
+}
+
 for (const database of databases) {
   t.test(`${database.name}: answers /healthz and /readyz`, async (t) => {
-    const { store } = await openTestStore(t, database)
-    const app = await buildApp({ store, lookup: new CommitLookup() })
+    const { store, options } = await openTestStore(t, database)
+    const app = await startApp(store, options.dataDir)
     t.teardown(() => app.close())
     for (const [url, status] of Object.entries({ '/healthz': 'ok', '/readyz': 'ready' })) {
       // Credentials are ignored, so a mistyped one does not break probes.
@@ -32,8 +37,9 @@ for (const database of databases) {
 
 t.test('is healthy but not ready without its database', async (t) => {
   const url = await createPostgresDatabase(t)
-  const store = await openStore({ dataDir: temporaryFolder(t), databaseUrl: url, poolSize: 2 })
-  const app = await buildApp({ store, lookup: new CommitLookup() })
+  const dataDir = temporaryFolder(t)
+  const store = await openStore({ dataDir, databaseUrl: url, poolSize: 2 })
+  const app = await startApp(store, dataDir)
   t.teardown(async () => {
     await app.close()
     await store.close()
@@ -60,8 +66,9 @@ t.test('is healthy but not ready without its database', async (t) => {
 })
 
 t.test('is not ready without a git that supports core.fsync', async (t) => {
-  const store = await openStore({ dataDir: temporaryFolder(t) })
-  const app = await buildApp({ store, lookup: new CommitLookup() })
+  const dataDir = temporaryFolder(t)
+  const store = await openStore({ dataDir })
+  const app = await startApp(store, dataDir)
   t.teardown(async () => {
     await app.close()
     await store.close()
@@ -85,7 +92,7 @@ t.test('is not ready without a git that supports core.fsync', async (t) => {
 t.test('is not ready while its folder of repositories cannot be written', async (t) => {
   const dataDir = temporaryFolder(t)
   const store = await openStore({ dataDir })
-  const app = await buildApp({ store, lookup: new CommitLookup() })
+  const app = await startApp(store, dataDir)
   t.teardown(async () => {
     await app.close()
     await store.close()

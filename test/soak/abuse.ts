@@ -1,6 +1,6 @@
 import { tableOf } from './abuse/figures.ts'
 import { createFixture } from './abuse/fixture.ts'
-import { attackGitSlots } from './abuse/git-slots.ts'
+import { attackGitPlaces } from './abuse/git-places.ts'
 import { loopOnPages } from './abuse/pages.ts'
 import { pipelineReads } from './abuse/pipelined.ts'
 import { floodSignIn } from './abuse/sign-in.ts'
@@ -10,10 +10,10 @@ import { leaveUnread } from './abuse/unread.ts'
  * Attacks a server from several loopback addresses, by HTTP and git alone, while well-meaning clients use it, and shows how
  * they fare. Fails when what they are promised is broken. Linux only.
  *
- * `npm run soak -- abuse [git-slots | unread | pipelined | pages | sign-in]`
+ * `npm run soak -- abuse [git-places | unread | pipelined | pages | sign-in]`
  */
 const scenarios = {
-  'git-slots': attackGitSlots,
+  'git-places': attackGitPlaces,
   unread: leaveUnread,
   pipelined: pipelineReads,
   pages: loopOnPages,

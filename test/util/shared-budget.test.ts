@@ -14,3 +14,12 @@ t.test('a client holds at most half of the total, and all clients at most all of
   t.equal(budget.take('c', 3), true)
   t.equal(budget.take('a', 1), false)
 })
+
+t.test('what a caller alone holds of its client is not bounded by the share', async (t) => {
+  const budget = new SharedBudget(10, 4)
+  t.equal(budget.take('a', 4, 0), true)
+  t.equal(budget.take('a', 1, 0), false, 'the client holds more')
+  t.equal(budget.take('a', 5, 4), true)
+  t.equal(budget.take('a', 2, 9), false, 'the total')
+  t.equal(budget.taken, 9)
+})

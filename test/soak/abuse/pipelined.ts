@@ -42,7 +42,6 @@ async function attackWith(fixture: Fixture, requests: number, limit: number): Pr
     addresses: ADDRESSES,
     connections: CONNECTIONS,
     seconds: 300,
-    reads: false,
     bytes: Array.from({ length: requests }, (_, index) => reads[index % reads.length]).join(''),
   }
   const closed: number[] = []

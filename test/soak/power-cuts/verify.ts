@@ -8,6 +8,7 @@ import { buildApp } from '../../../src/app.ts'
 import { createToken, hashToken, tokenPrefix } from '../../../src/auth/token.ts'
 import { CommitLookup } from '../../../src/git/commit-lookup.ts'
 import { gitEnvironment } from '../../../src/git/environment.ts'
+import { openSpool } from '../../../src/git-http/spool.ts'
 import { restoreBackup } from '../../../src/maintenance/backup/restore.ts'
 import { findOrphans } from '../../../src/maintenance/orphans.ts'
 import type { Repository } from '../../../src/store/repositories.ts'
@@ -205,7 +206,12 @@ async function restore(file: string, dataDir: string): Promise<Set<unknown>> {
 async function use(disk: string, store: Store, repositories: readonly Repository[]): Promise<void> {
   const lookup = new CommitLookup()
   // The replay itself blocks the event loop, which is no reason to refuse requests.
-  const app = await buildApp({ store, lookup, maxEventLoopDelay: 60_000 })
+  const app = await buildApp({
+    store,
+    lookup,
+    spool: await openSpool(join(disk, 'data'), 0),
+    maxEventLoopDelay: 60_000,
+  })
   try {
     const url = await app.listen({ host: '127.0.0.1', port: 0 })
     const user =

@@ -1,0 +1,84 @@
+import type { GitService } from '../git/http-backend.ts'
+import { FairQueue } from '../util/fair-queue.ts'
+
+/**
+ * Requests that may wait for a place, in total and from one client. The total is many times the limit of one client, so
+ * that a few clients cannot fill it.
+ */
+const WAITING = 1024
+const WAITING_PER_CLIENT = 128
+/** Milliseconds that git may wait for its client although others wait for the place. */
+const PATIENCE = 250
+
+/** A git process that waits until its client has read more. */
+interface Paused {
+  client: string
+  since: number
+  giveUp(): void
+}
+
+/** Places for git processes. In each share of the places one client holds at most half, but at least one. */
+export class GitPlaces {
+  readonly #queue: FairQueue
+  /** In the order in which they were paused. */
+  readonly #paused = new Set<Paused>()
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(places: number, maxWait: number) {
+    this.#queue = new FairQueue({
+      slots: places,
+      slotsPerClient: Math.max(1, Math.floor(places / 2)),
+      waiting: WAITING,
+      waitingPerClient: WAITING_PER_CLIENT,
+      timeout: maxWait,
+    })
+  }
+
+  /** Waits for a place: see `FairQueue.enter`. */
+  enter(client: string, signal: AbortSignal): Promise<() => void> {
+    return this.#queue.enter(client, signal)
+  }
+
+  /**
+   * Says that the client does not need its place until it has read more.
+   *
+   * @param giveUp called when others wait for the place, first for the client that was paused first
+   * @returns a function to call when the client has read more
+   */
+  pause(client: string, giveUp: () => void): () => void {
+    const paused = { client, giveUp, since: performance.now() }
+    this.#paused.add(paused)
+    this.#timer ??= setInterval(() => this.#review(), PATIENCE)
+    return () => {
+      this.#paused.delete(paused)
+      if (this.#paused.size > 0) return
+      clearInterval(this.#timer)
+      this.#timer = undefined
+    }
+  }
+
+  #review(): void {
+    let needed = this.#queue.waiting
+    for (const { client, since, giveUp } of this.#paused) {
+      if (needed === 0 || performance.now() - since < PATIENCE) return
+      if (!this.#queue.needsSlotOf(client)) continue
+      needed--
+      giveUp()
+    }
+  }
+}
+
+/**
+ * Divides the places for git processes between fetches and pushes. A quarter, at least one, is reserved for pushes. They
+ * need write access, so anonymous fetches cannot block them. The list of refs at the start of a fetch or push takes a place
+ * of the same share. A single place serves both.
+ *
+ * @param places number of requests that git works on at a time
+ * @param maxWait milliseconds that a request may wait for a place
+ */
+export function divideGitPlaces(places: number, maxWait: number): Record<GitService, GitPlaces> {
+  const pushes = Math.max(1, Math.floor(places / 4))
+  const push = new GitPlaces(pushes, maxWait)
+  const fetch = places === pushes ? push : new GitPlaces(places - pushes, maxWait)
+  return { 'git-upload-pack': fetch, 'git-receive-pack': push }
+}

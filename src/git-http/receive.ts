@@ -1,0 +1,105 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Writable } from 'node:stream'
+import { createGunzip } from 'node:zlib'
+import { ServiceError } from '../errors.ts'
+import type { GitService } from '../git/http-backend.ts'
+import { tooLarge } from '../http/body.ts'
+import { abortBody, BODY_ABORTED, isBodyAborted } from '../http/lingering-close.ts'
+
+/** git's own limit for a fetch request in memory (default of `http.maxRequestBuffer`). */
+const FETCH_BYTES = 10 * 1024 * 1024
+
+/** How fast a body must arrive: `bytes` in every `window` of milliseconds. */
+export interface Pace {
+  bytes: number
+  window: number
+}
+
+/** Returns the size limit of a request body in bytes. @param maxBytes limit for a push */
+export function bodyLimit(service: GitService, maxBytes: number): number {
+  return service === 'git-upload-pack' ? Math.min(FETCH_BYTES, maxBytes) : maxBytes
+}
+
+/**
+ * Checks the headers that describe a body, before any of it is read.
+ *
+ * @param limit largest body in bytes
+ * @throws ServiceError `body_too_large` by its declared length, then `media_type_wrong`
+ */
+export function checkGitBodyHeaders({ headers }: IncomingMessage, service: GitService, limit: number): void {
+  if (Number(headers['content-length'] ?? 0) > limit) throw tooLarge(limit)
+  const type = `application/x-${service}-request`
+  const encoding = encodingOf(headers)
+  if (headers['content-type']?.trim().toLowerCase() === type && encoding !== null) return
+  throw new ServiceError(
+    'media_type_wrong',
+    `Send the body with "Content-Type: ${type}", uncompressed or with "Content-Encoding: gzip".`,
+  )
+}
+
+/**
+ * Receives a whole body and writes it to `sink`, decompressed. Sends `100 Continue` if the client waits for it.
+ *
+ * @param limits `bytes`: largest body, counted while reading and after decompression
+ * @param observe receives each chunk too
+ * @throws ServiceError `body_too_large`, `body_not_gzip`, `too_slow`, or `malformed_request` if the client disconnects; the
+ * error of `sink`
+ */
+export async function receive(
+  request: IncomingMessage,
+  response: ServerResponse,
+  sink: Writable,
+  { bytes, pace }: { bytes: number; pace: Pace },
+  observe: (chunk: Buffer) => void = () => {},
+): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  const lose = () => reject(new ServiceError('malformed_request'))
+  if (isBodyAborted(request) || request.destroyed) lose()
+  request.once(BODY_ABORTED, lose).once('close', () => {
+    if (!request.readableEnded) lose()
+  })
+  response.once('close', lose)
+  sink.once('finish', resolve).once('error', reject)
+  if (request.headers.expect !== undefined && request.httpVersion === '1.1') response.writeContinue()
+
+  let length = 0
+  const count = (chunk: Buffer) => {
+    length += chunk.length
+    if (length > bytes) reject(tooLarge(bytes))
+    else observe(chunk)
+  }
+  const gunzip = encodingOf(request.headers) === 'gzip' ? createGunzip() : null
+  gunzip?.on('error', (cause) => reject(new ServiceError('body_not_gzip', undefined, { cause })))
+  const source = gunzip ? request.pipe(gunzip) : request
+  source.on('data', count).pipe(sink)
+
+  const { socket } = request
+  let arrived = socket.bytesRead
+  const cutSlow = () => {
+    const isSlow = socket.bytesRead - arrived < pace.bytes
+    arrived = socket.bytesRead
+    if (!isSlow) return
+    reject(new ServiceError('too_slow'))
+    abortBody(request)
+  }
+  // If the event loop was blocked, what has arrived meanwhile is read first.
+  const timer = setInterval(() => setImmediate(cutSlow), pace.window)
+  try {
+    await promise
+  } catch (error) {
+    // What the client still sends is discarded with the answer.
+    request.off('data', count).unpipe()
+    gunzip?.destroy()
+    sink.destroy()
+    throw error
+  } finally {
+    clearInterval(timer)
+  }
+}
+
+/** Returns null for an encoding that is not supported. */
+function encodingOf(headers: IncomingMessage['headers']): 'identity' | 'gzip' | null {
+  const encoding = headers['content-encoding']?.trim().toLowerCase() || 'identity'
+  if (encoding === 'identity') return encoding
+  return encoding === 'gzip' || encoding === 'x-gzip' ? 'gzip' : null
+}

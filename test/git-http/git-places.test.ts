@@ -1,0 +1,80 @@
+import { setTimeout } from 'node:timers/promises'
+import t from 'tap'
+import { startInstance } from '../helpers/instance.ts'
+import { until } from '../helpers/until.ts'
+import { basic, tryGit, workFolder } from './client.ts'
+import { blockGit, finish, HALF_OPEN, startGitServer, watchBackends } from './git-server.ts'
+import { backendsOf } from './raw.ts'
+
+t.test('thirty clones of one client at once all succeed', async (t) => {
+  const { server } = await startGitServer(t)
+  // In a separate process, because starting thirty clients blocks this one.
+  const instance = await startInstance(t, server.options)
+  const url = `${instance.url}/owner/demo.git`
+  const folder = workFolder(t)
+  const watched = watchBackends(instance.child.pid)
+  const results = await Promise.all(
+    Array.from({ length: 30 }, (_, index) => tryGit(folder, ['clone', '--quiet', url, `clone-${index}`])),
+  )
+  t.same(
+    results.filter(({ code }) => code !== 0),
+    [],
+  )
+  t.ok(watched().most <= 6, 'one address holds at most half of the places for fetches')
+})
+
+t.test('a request holds no place before all of it has arrived', async (t) => {
+  const { begin, clone, push } = await startGitServer(t, { maxChildren: 2 })
+  for (let count = 0; count < 16; count++) {
+    begin('fetch', '127.0.0.1', '', 100)
+    begin('push', '127.0.0.1', '', 100)
+    begin('fetch', '127.0.0.1', HALF_OPEN, 100)
+    begin('push', '127.0.0.1', HALF_OPEN)
+  }
+  await clone()
+  await push()
+  await until(() => backendsOf().length === 0)
+})
+
+t.test('fetches cannot use the places for pushes', async (t) => {
+  const { push, refs } = await startGitServer(t, { maxChildren: 4 })
+  const release = blockGit(t, 'git-upload-pack')
+  const held = ['127.0.0.2', '127.0.0.3', '127.0.0.4', '127.0.0.5'].map((address) => refs(address))
+  await until(() => backendsOf().length === 3)
+  await push()
+  t.equal(backendsOf().length, 3, 'no place is left for another fetch')
+  release()
+  for (const { answer } of held) t.equal((await answer).status, 200)
+})
+
+t.test('one place serves fetches and pushes in turn', async (t) => {
+  const { url, hold, clone, push } = await startGitServer(t, { maxChildren: 1 })
+  const watched = watchBackends()
+  const held = await hold()
+  const others = [clone(), push()]
+  const anonymous = await fetch(`${url}/info/refs?service=git-receive-pack`)
+  t.equal(anonymous.status, 401, 'access is checked first')
+  t.equal((await finish(held)).status, 200)
+  await Promise.all(others)
+  t.equal(watched().most, 1)
+})
+
+t.test('addresses and users take turns, requests of one keep their order', async (t) => {
+  const { server, hold, refs } = await startGitServer(t, { maxChildren: 1 })
+  const users = new Map<string, string>()
+  for (const name of ['a', 'b']) users.set(name, basic('x', await server.createToken(name)))
+  const held = await hold()
+  const order: string[] = []
+  const waiting: Promise<unknown>[] = []
+  for (const name of ['3 first', 'a first', '3 second', 'a second', '4 first', 'b first', '3 third']) {
+    const client = name.charAt(0)
+    const user = users.get(client)
+    const { answer } = refs(`127.0.0.${user ? 9 : client}`, user)
+    waiting.push(answer.then(() => order.push(name)))
+    // The requests must arrive at the server in this order.
+    await setTimeout(40)
+  }
+  await finish(held)
+  await Promise.all(waiting)
+  t.same(order, ['3 first', 'a first', '4 first', 'b first', '3 second', 'a second', '3 third'])
+})

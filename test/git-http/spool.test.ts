@@ -1,0 +1,216 @@
+import { createHash, randomBytes, randomInt } from 'node:crypto'
+import { once } from 'node:events'
+import { existsSync, mkdirSync, readdirSync, renameSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { clearInterval, setInterval } from 'node:timers'
+import { setTimeout } from 'node:timers/promises'
+import { deflateSync } from 'node:zlib'
+import t from 'tap'
+import { openSpool } from '../../src/git-http/spool.ts'
+import { SpooledStream } from '../../src/git-http/spooled-stream.ts'
+import { SharedBudget } from '../../src/util/shared-budget.ts'
+import { temporaryFolder } from '../helpers/databases.ts'
+import { startInstance } from '../helpers/instance.ts'
+import { startServer } from '../helpers/server.ts'
+import { until } from '../helpers/until.ts'
+import { basic, commit, createCheckout, git, tryGit } from './client.ts'
+import { startGitServer } from './git-server.ts'
+import { beginRpc, spooledBytes, spooledFiles } from './raw.ts'
+
+const MB = 1_000_000
+
+t.test('a stream passes on what was written, however little room there is', async (t) => {
+  const spool = await openSpool(temporaryFolder(t), MB)
+  for (const [memoryBytes, diskBytes] of [
+    [0, 0],
+    [0, 300_000],
+    [50_000, 0],
+    [50_000, 300_000],
+    [0, 100 * MB],
+  ] as const) {
+    const memory = { bytes: memoryBytes, budget: new SharedBudget(memoryBytes, memoryBytes) }
+    const disk = { spool, budget: new SharedBudget(diskBytes, diskBytes) }
+    let holds = 0
+    const stream = new SpooledStream({ client: 'a', memory, disk }, () => {
+      holds++
+      let held = true
+      return () => {
+        if (held) holds--
+        held = false
+      }
+    })
+    const [sent, received] = [createHash('sha1'), createHash('sha1')]
+    const write = async () => {
+      for (let rest = 40 * MB; rest > 0; ) {
+        const chunk = randomBytes(Math.min(rest, randomInt(1, 200_000)))
+        rest -= chunk.length
+        sent.update(chunk)
+        if (!stream.write(chunk)) await once(stream, 'drain')
+        if (randomInt(50) === 0) await setTimeout(2)
+      }
+      stream.end()
+    }
+    const read = async () => {
+      let count = 0
+      for await (const chunk of stream) {
+        received.update(chunk)
+        if (count++ % 40 === 0) await setTimeout(randomInt(3))
+      }
+    }
+    await Promise.all([write(), read()])
+    t.equal(received.digest('hex'), sent.digest('hex'), `${memoryBytes} and ${diskBytes} bytes`)
+    t.equal(holds, 0)
+    t.same([memory.budget.taken, disk.budget.taken], [0, 0])
+    await until(() => spooledFiles().length === 0)
+  }
+})
+
+t.test('a stream that is destroyed at any moment leaves nothing', async (t) => {
+  const spool = await openSpool(temporaryFolder(t), MB)
+  const memory = { bytes: 100_000, budget: new SharedBudget(MB, MB) }
+  const disk = { spool, budget: new SharedBudget(5 * MB, 5 * MB) }
+  for (let round = 0; round < 200; round++) {
+    const stream = new SpooledStream({ client: 'a', memory, disk }, () => () => {}).on('error', () => {})
+    const writing = setInterval(() => stream.write(randomBytes(100_000)), 0)
+    if (round % 2 === 0) stream.on('data', () => {})
+    await setTimeout(randomInt(8))
+    clearInterval(writing)
+    stream.destroy()
+  }
+  await until(() => memory.budget.taken === 0 && disk.budget.taken === 0)
+  await until(() => spooledFiles().length === 0)
+})
+
+t.test('a push that finds no room gets 503, and the next one is accepted', async (t) => {
+  const { server, url, authorization, begin, push } = await startGitServer(t, {}, { spoolBytes: 2 * MB })
+  const other = basic('x', await server.createToken('other'))
+  await server.store.repositories.setAccess('owner', 'demo', await server.createUser('other'), 'write')
+  const part = 'x'.repeat(0.9 * MB)
+  const held = begin('push', '127.0.0.2', part)
+  await until(() => spooledBytes() === part.length)
+
+  const second = begin('push', '127.0.0.2', part)
+  second.request.write(part)
+  const { status, headers, body } = await second.answer
+  t.equal(status, 503)
+  t.ok(Number(headers['retry-after']) >= 1)
+  t.match(JSON.parse(body.toString()), { error: /^There is no room for this push now/ })
+
+  const large = beginRpc(url, 'git-receive-pack', authorization, { 'content-length': String(2 * MB + 1) })
+  large.request.flushHeaders()
+  t.equal((await large.answer).status, 413, 'no push may be larger than all of the room')
+  large.request.destroy()
+
+  const checkout = await createCheckout(t, url)
+  await commit(checkout, 1.5 * MB)
+  const args = ['push', '--quiet', 'origin', 'HEAD:refs/heads/large']
+  const config = { 'http.postBuffer': '65536' }
+  const refused = await tryGit(checkout, args, { authorization: other, config })
+  t.match(refused.stderr, /503/, 'git shows the answer, although it is still sending')
+  held.request.destroy()
+  await until(() => spooledFiles().length === 0)
+  t.match(
+    await tryGit(checkout, args, { authorization: other, config }),
+    { code: 0 },
+    'one push may use all of the room',
+  )
+  await push()
+})
+
+t.test(
+  'while the disk cannot be written, pushes get 503, fetches go on, and the server is not ready',
+  async (t) => {
+    const { server, path, url, authorization, clone, push } = await startGitServer(t)
+    const [folder, away] = [join(server.dataDir, 'spool'), join(server.dataDir, 'away')]
+    t.equal((await server.call('GET', '/readyz')).status, 200)
+    const checkout = await createCheckout(t, url)
+    await commit(checkout, 5 * MB)
+    await git(checkout, ['push', '--quiet', path, 'HEAD:refs/heads/large'])
+    renameSync(folder, away)
+    const refused = await tryGit(checkout, ['push', 'origin', 'HEAD:refs/heads/other'], { authorization })
+    t.match(refused.stderr, /503/)
+    await clone()
+    await setTimeout(1_100)
+    const { status, json } = await server.call('GET', '/readyz')
+    t.equal(status, 503)
+    t.match(json.error, /pushes cannot be received/)
+    renameSync(away, folder)
+    await push()
+    await setTimeout(1_100)
+    t.equal((await server.call('GET', '/readyz')).status, 200)
+  },
+)
+
+t.test('a killed server leaves no files, and those of a power cut are removed at the start', async (t) => {
+  const { options, createRepository, createToken } = await startServer(t)
+  const { path } = await createRepository('owner/demo')
+  const folder = join(options.dataDir, 'spool')
+  const authorization = basic('x', await createToken('owner'))
+  writeFileSync(join(folder, 'left'), '')
+  const { url, child } = await startInstance(t, options)
+  t.same(readdirSync(folder), [])
+  t.equal(statSync(folder).mode & 0o777, 0o700)
+  const { request, answer } = beginRpc(`${url}/owner/demo.git`, 'git-receive-pack', authorization)
+  request.on('error', () => {}).write(randomBytes(3 * MB))
+  await until(() => spooledFiles(child.pid).length > 0)
+  t.same(readdirSync(folder), [])
+  child.kill('SIGKILL')
+  await t.rejects(answer)
+  t.same(readdirSync(folder), [])
+
+  const old = join(path, 'objects/tmp_objdir-incoming-old')
+  const young = join(path, 'objects/tmp_objdir-incoming-young')
+  for (const name of [old, young]) mkdirSync(join(name, 'pack'), { recursive: true })
+  utimesSync(old, 1, 1)
+  await startInstance(t, options)
+  await until(() => !existsSync(old))
+  t.ok(existsSync(young), 'another process may be receiving it')
+})
+
+t.test('git refuses a small push that would take much memory, and says why', async (t) => {
+  const { url, authorization, push } = await startGitServer(t)
+  const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
+  request.end(Buffer.concat([Buffer.from(commandOf('refs/heads/bomb')), deltaBomb(300 * MB)]))
+  const { status, body } = await answer
+  t.equal(status, 200)
+  t.match(body.toString(), /attempting to allocate \d+ over limit/)
+  t.match(body.toString(), /unpack (?!ok)/)
+  await push()
+})
+
+function commandOf(ref: string): string {
+  const command = `${'0'.repeat(40)} ${'1'.repeat(40)} ${ref}\0 report-status side-band-64k`
+  return `${(command.length + 4).toString(16).padStart(4, '0')}${command}0000`
+}
+
+/** Returns a pack of a large blob of zeros and a delta that makes another one from it (gitformat-pack(5)). */
+function deltaBomb(size: number): Buffer {
+  const base = Buffer.alloc(size)
+  const id = createHash('sha1').update(`blob ${size}\0`).update(base).digest()
+  // Copies 65,536 bytes, again and again.
+  const copies = Buffer.alloc(Math.ceil(size / 65_536), 0x80)
+  const delta = Buffer.concat([lengthOf(size), lengthOf(copies.length * 65_536), copies])
+  const pack = Buffer.concat([
+    Buffer.from('PACK\0\0\0\x02\0\0\0\x02'),
+    entry(3, size),
+    deflateSync(base),
+    entry(7, delta.length),
+    id,
+    deflateSync(delta),
+  ])
+  return Buffer.concat([pack, createHash('sha1').update(pack).digest()])
+}
+
+/** Returns the type and length of an entry of a pack. */
+function entry(type: number, length: number): Buffer {
+  const rest = Math.floor(length / 16)
+  return Buffer.concat([Buffer.of((rest > 0 ? 0x80 : 0) | (type << 4) | (length & 15)), lengthOf(rest)])
+}
+
+/** Returns a length, seven bits in each byte, the lowest first. */
+function lengthOf(length: number): Buffer {
+  const bytes: number[] = []
+  for (let rest = length; rest > 0; rest = Math.floor(rest / 128))
+    bytes.push((rest % 128) | (rest >= 128 ? 0x80 : 0))
+  return Buffer.from(bytes)
+}
