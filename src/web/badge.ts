@@ -10,7 +10,7 @@ import type { StatusState } from '../store/tables.ts'
 import { truncate } from '../util/truncate.ts'
 import { stateOf } from './commit-row.ts'
 import { gitClient, type RepositoryRoute } from './find-repository.ts'
-import { html, renderText } from './html.ts'
+import { html } from './html.ts'
 import { firstOf, type Query } from './query.ts'
 import { visibleText } from './text.ts'
 
@@ -59,7 +59,7 @@ export async function badge(app: FastifyInstance, { store, refs }: BadgeOptions)
     const message = await find(request, context)
     reply.header('cache-control', `public, max-age=${MAX_AGE}`)
     if (message === null) return send(reply.code(404), LABEL, 'unknown')
-    const text = renderText(badgeView(context || LABEL, message))
+    const text = badgeView(context || LABEL, message).toString()
     const etag = etagOf(text)
     reply.header('etag', etag)
     if (matchesEtag(request.headers['if-none-match'], etag)) return setHeaders(reply).code(304).send()
@@ -83,7 +83,7 @@ export async function badge(app: FastifyInstance, { store, refs }: BadgeOptions)
 }
 
 async function send(reply: FastifyReply, label: string, message: Message): Promise<FastifyReply> {
-  return setHeaders(reply).send(renderText(badgeView(label, message)))
+  return setHeaders(reply).send(badgeView(label, message).toString())
 }
 
 function setHeaders(reply: FastifyReply): FastifyReply {

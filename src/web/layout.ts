@@ -1,5 +1,5 @@
 import type { FastifyReply } from 'fastify'
-import { type Html, html, renderText } from './html.ts'
+import { type Html, html } from './html.ts'
 import type { Visitor } from './session-auth.ts'
 
 /** Options of the layout that all pages share. */
@@ -23,7 +23,7 @@ export function sendPage(reply: FastifyReply, options: PageOptions, content: Htm
 
 /** Sends HTML as bytes, so that it is in memory only once while it is sent. */
 export function sendHtml(reply: FastifyReply, content: Html): FastifyReply {
-  return reply.type('text/html; charset=utf-8').send(Buffer.from(renderText(content)))
+  return reply.type('text/html; charset=utf-8').send(Buffer.from(content.toString()))
 }
 
 /** Renders a page. Templates escape all values except other templates. */

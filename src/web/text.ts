@@ -27,9 +27,19 @@ export function cutText(text: string, length: number): Html {
   <span class="more">Show all</span></summary>${shownText(text.slice(start.length))}</details>`
 }
 
+/** By character. There are less than a hundred, and a page can contain a million of them. */
+const symbols = new Map<string, string>()
+
 /** Returns a picture of a control character, or the number of any other character: `␀`, `[U+202E]`. */
 function symbolOf(character: string): string {
-  const code = character.charCodeAt(0)
+  const known = symbols.get(character)
+  if (known !== undefined) return known
+  const symbol = createSymbol(character.charCodeAt(0))
+  symbols.set(character, symbol)
+  return symbol
+}
+
+function createSymbol(code: number): string {
   if (code < 0x20) return String.fromCharCode(0x2400 + code)
   if (code === 0x7f) return '\u2421'
   return `[U+${code.toString(16).toUpperCase().padStart(4, '0')}]`

@@ -131,7 +131,7 @@ async function prepare() {
       createBareRepository(place, 'sha1'),
     )
   const report = async (repositoryId: number, sha: string, contexts: number, description: string) => {
-    const targetUrl = `https://ci.example.org/?${'&'.repeat(description.length)}`
+    const targetUrl = `https://ci.example.org/?${'&'.repeat(2 * description.length)}`.slice(0, 2_048)
     const status = { repositoryId, sha, state: 'success', description, targetUrl } as const
     const reports = Array.from({ length: contexts }, (_, index) =>
       store.statuses.report({ ...status, context: `ci/check-${index}` }),
@@ -151,7 +151,7 @@ async function prepare() {
   )
   const many = await create('many')
   const all = commit(many.path, COMMITS)
-  for (const sha of all) await report(many.id, sha, CONTEXTS, '<é&'.repeat(341))
+  for (const sha of all) await report(many.id, sha, CONTEXTS, '\u202e'.repeat(1_024))
   const long = await create('long')
   commit(long.path, COMMITS, () => '&'.repeat(500_000))
   const large = await create('large')
