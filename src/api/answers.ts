@@ -1,6 +1,7 @@
 import type { Ajv2020 } from 'ajv/dist/2020.js'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { AnyReply } from '../../generated/handlers.ts'
+import type { createUnsentLimit } from '../hooks/unsent.ts'
 import { etagOf, matchesEtag } from '../http/etag.ts'
 import { compileValidator } from './validator.ts'
 
@@ -26,9 +27,14 @@ const CONVERT_ONCE = 8 * 1024
  * bytes already (RFC 9110, 13.1.2), where the operation declares one. A body with a source is encoded once: this is the only
  * cache of encoded bodies.
  *
+ * @param limitUnsent checks whether there is room for a body until it is sent
  * @param ajv validates every reply before it is serialized, which would hide what does not fit; null: nothing is validated
  */
-export function createSender(declared: DeclaredAnswers, ajv: Ajv2020 | null) {
+export function createSender(
+  declared: DeclaredAnswers,
+  limitUnsent: ReturnType<typeof createUnsentLimit>,
+  ajv: Ajv2020 | null,
+) {
   const { replies, headers } = declared
   const verify = ajv && createVerifier(declared, ajv)
   const encodedBodies = new WeakMap<object, EncodedBody>()
@@ -59,6 +65,7 @@ export function createSender(declared: DeclaredAnswers, ajv: Ajv2020 | null) {
     if (encoded === null) return reply.code(status).send(bodyOf(answer))
     reply.header('etag', encoded.etag)
     if (matchesEtag(request.headers['if-none-match'], encoded.etag)) return reply.code(304).send()
+    limitUnsent(request, reply, encoded.payload)
     return reply.type('application/json; charset=utf-8').send(encoded.payload)
   }
 }

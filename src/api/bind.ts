@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Call } from '../../generated/handlers.ts'
 import type { Scope } from '../../generated/operations.ts'
 import { type ErrorCode, ServiceError, statusOf } from '../errors.ts'
+import { createUnsentLimit } from '../hooks/unsent.ts'
 import { checkBodyHeaders, readJsonBody } from '../http/body.ts'
 import { createSender, type DeclaredAnswers } from './answers.ts'
 import { decodeQuery, type QuerySchema, queryReader } from './query.ts'
@@ -66,6 +67,7 @@ const COMMON_ERRORS: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 export function bindOperations<Context>(app: FastifyInstance, binding: Binding<Context>): void {
   const { operations, schemas, calls, authorize, bodyTimeout } = binding
   const ajv = createAjv(schemas)
+  const limitUnsent = createUnsentLimit()
   for (const schema of Object.values(schemas)) app.addSchema(schema)
   for (const [id, operation] of Object.entries(operations)) {
     const unknown = operation.schemes.find((scheme) => !binding.schemes.includes(scheme))
@@ -76,7 +78,7 @@ export function bindOperations<Context>(app: FastifyInstance, binding: Binding<C
     const checkParams = compileValidator(ajv, operation.params, 'params')
     const checkBody = operation.body && compileValidator(ajv, operation.body, 'body')
     const readQuery = operation.query && queryReader(ajv, operation.query)
-    const send = createSender(operation, binding.verifyReplies ? ajv : null)
+    const send = createSender(operation, limitUnsent, binding.verifyReplies ? ajv : null)
 
     app.route<{ Params: PathParameters }>({
       // Fastify's automatic HEAD route fails when the GET handler answers 304.

@@ -1,14 +1,13 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Budget } from '../auth/budget.ts'
-import { ServiceError } from '../errors.ts'
 import { createGitQueue } from '../git/cached-reads.ts'
 import type { CommitLookup } from '../git/commit-lookup.ts'
 import { CommitLog } from '../git/log.ts'
 import { RefLists } from '../git/refs.ts'
 import { Revisions } from '../git/revision.ts'
+import { createUnsentLimit } from '../hooks/unsent.ts'
 import { readForm } from '../http/body.ts'
 import type { Store } from '../store/store.ts'
-import { SharedBudget } from '../util/shared-budget.ts'
 import { accountPages } from './account-pages.ts'
 import { badge } from './badge.ts'
 import { checksPage } from './checks-page.ts'
@@ -50,15 +49,11 @@ declare module 'fastify' {
 /** Maximum bytes of a form, which has a few short fields. */
 const FORM_LIMIT = 64 * 1024
 
-/** Bytes from which on a page counts while it is being sent, and bytes of all such pages. One client has half of them. */
-const LARGE_PAGE = 64 * 1024
-const UNSENT = 64 * 1024 * 1024
-
 /** Registers everything that people use in a browser. */
 export async function web(app: FastifyInstance, options: WebOptions): Promise<void> {
   const { sessionAuth } = options
   const pageQueue = createPageQueue()
-  const unsent = new SharedBudget(UNSENT)
+  const limitUnsent = createUnsentLimit()
   const gitQueue = createGitQueue()
   const pageOptions = {
     ...options,
@@ -84,12 +79,7 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
       await pageQueue.start(request)
       request.visitor = await sessionAuth.identify(request, reply)
     })
-    pages.addHook('onSend', async ({ client: { address } }, { raw }, payload) => {
-      if (!Buffer.isBuffer(payload) || payload.length < LARGE_PAGE || raw.destroyed) return
-      const { length } = payload
-      if (!unsent.take(address, length)) throw new ServiceError('unavailable')
-      raw.once('close', () => unsent.release(address, length))
-    })
+    pages.addHook('onSend', async (request, reply, payload) => limitUnsent(request, reply, payload))
     // Runs before Fastify checks the content type: an unparsable one would become an internal error.
     pages.addHook('preParsing', async (request: FastifyRequest, reply: FastifyReply) => {
       if (request.method !== 'POST') return

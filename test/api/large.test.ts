@@ -4,12 +4,14 @@ import { Writable } from 'node:stream'
 import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import type { AppOptions } from '../../src/app.ts'
+import { parseCidr } from '../../src/auth/address.ts'
 import { createLogger } from '../../src/ops/logger.ts'
 import { databases, type TestDatabase } from '../helpers/databases.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { drain, fillCommit } from '../helpers/large-commit.ts'
 import { longestStretch, measured } from '../helpers/loop-stretch.ts'
 import { startServer } from '../helpers/server.ts'
+import { until } from '../helpers/until.ts'
 
 /** Milliseconds of CPU time that an answer with the worst content may block the event loop, once per change. */
 const MOST = 250
@@ -85,6 +87,29 @@ for (const database of databases) {
       }
     },
   )
+
+  t.test(`${database.name}: large answers that nobody reads take a bounded amount of memory`, async (t) => {
+    const { server, id, sha } = await setUp(t, database, { trustedProxies: [parseCidr('127.0.0.1')] })
+    await fillCommit(server.options, { repositoryId: id, sha })
+    const commit = `${server.url}/api/v1/repos/acme/rocket/commits/${sha}`
+    const open = async (address: string, path = `verdict?${everything(10)}`) => {
+      const asked = get(`${commit}/${path}`, { agent: false, headers: { 'x-forwarded-for': address } })
+      asked.on('error', () => {})
+      const [answer] = await once(asked, 'response')
+      t.teardown(() => answer.destroy())
+      return answer
+    }
+    const unread = await Promise.all(Array.from({ length: 5 }, () => open('192.0.2.1')))
+    t.same(
+      unread.map(({ statusCode }) => statusCode).sort(),
+      [200, 200, 503, 503, 503],
+      '15 MB each of 32 MB',
+    )
+    t.equal((await open('192.0.2.1', 'verdict?require=none')).statusCode, 200, 'a small answer')
+    t.equal((await open('192.0.2.2')).statusCode, 200, 'another address has its own share')
+    for (const answer of unread) answer.destroy()
+    await until(async () => (await open('192.0.2.1')).statusCode === 200)
+  })
 }
 
 /** Returns a query with so many different patterns that match every context. */
