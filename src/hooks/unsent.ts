@@ -1,26 +1,54 @@
+import type { ServerResponse } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { ServiceError } from '../errors.ts'
-import { SharedBudget } from '../util/shared-budget.ts'
 
-/** Bytes from which on an answer counts while it is being sent, and bytes of all such answers. One client has half of them. */
+/** Bytes from which on an answer counts while it is being sent, and bytes of all such answers. */
 const LARGE = 64 * 1024
-const UNSENT = 64 * 1024 * 1024
+const UNSENT = 128 * 1024 * 1024
+
+/** The large answers that are being sent to one client, the oldest first. */
+interface Client {
+  bytes: number
+  answers: Map<ServerResponse, number>
+}
 
 /**
- * Returns a function that checks whether there is room for an answer until it is sent. Bytes that several answers share count
- * for the first of them.
- *
- * The function throws ServiceError `unavailable`.
+ * Returns a function to call with each answer before it is sent. When clients read so slowly that more than `limit` bytes of large
+ * answers wait, the client with the most of them loses its oldest one: its connection is destroyed. So nobody can keep others
+ * from large answers by not reading.
  */
-export function createUnsentLimit() {
-  const unsent = new SharedBudget(UNSENT)
-  const counted = new WeakSet<Buffer>()
-  return (request: FastifyRequest, { raw }: FastifyReply, payload: unknown): void => {
-    if (!Buffer.isBuffer(payload) || payload.length < LARGE || raw.destroyed || counted.has(payload)) return
-    const { length } = payload
-    const { address } = request.client
-    if (!unsent.take(address, length)) throw new ServiceError('unavailable')
-    counted.add(payload)
-    raw.once('close', () => unsent.release(address, length))
+export function createUnsentLimit(limit = UNSENT) {
+  const clients = new Map<string, Client>()
+  let total = 0
+
+  function remove(address: string, answer: ServerResponse): void {
+    const client = clients.get(address)
+    const length = client?.answers.get(answer)
+    if (client === undefined || length === undefined) return
+    total -= length
+    client.bytes -= length
+    client.answers.delete(answer)
+    if (client.answers.size === 0) clients.delete(address)
+  }
+
+  function cutOldest(): void {
+    const [address, { answers }] = [...clients].reduce((most, other) =>
+      other[1].bytes > most[1].bytes ? other : most,
+    )
+    for (const [oldest] of answers) {
+      remove(address, oldest)
+      oldest.destroy()
+      return
+    }
+  }
+
+  return ({ client: { address } }: FastifyRequest, { raw }: FastifyReply, payload: unknown): void => {
+    if (!Buffer.isBuffer(payload) || payload.length < LARGE || raw.destroyed) return
+    const client = clients.get(address) ?? { bytes: 0, answers: new Map() }
+    clients.set(address, client)
+    client.answers.set(raw, payload.length)
+    client.bytes += payload.length
+    total += payload.length
+    raw.once('close', () => remove(address, raw))
+    while (total > limit) cutOldest()
   }
 }
