@@ -41,8 +41,9 @@ export function createUnsentLimit(limit = UNSENT) {
     }
   }
 
-  return ({ client: { address } }: FastifyRequest, { raw }: FastifyReply, payload: unknown): void => {
+  return (request: FastifyRequest, { raw }: FastifyReply, payload: unknown): void => {
     if (!Buffer.isBuffer(payload) || payload.length < LARGE || raw.destroyed) return
+    const { address } = request.client
     const client = clients.get(address) ?? { bytes: 0, answers: new Map() }
     clients.set(address, client)
     client.answers.set(raw, payload.length)
