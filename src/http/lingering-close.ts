@@ -59,7 +59,8 @@ export function responsesWithLingeringClose(timeout: number): typeof ServerRespo
 
 type AnswerHeaders = OutgoingHttpHeaders | OutgoingHttpHeader[]
 
-function hasBody({ headers }: IncomingMessage): boolean {
+/** Returns whether the request announces a body. */
+export function hasBody({ headers }: IncomingMessage): boolean {
   return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined
 }
 

@@ -8,8 +8,14 @@ import {
 import type { Socket } from 'node:net'
 import { type ErrorCode, messageOf, statusOf } from '../errors.ts'
 import { headerValues } from './header-values.ts'
-import { Incoming } from './incoming.ts'
-import { abortBody, isClosing, lingeringClose, responsesWithLingeringClose } from './lingering-close.ts'
+import { joinSmallChunks } from './incoming.ts'
+import {
+  abortBody,
+  hasBody,
+  isClosing,
+  lingeringClose,
+  responsesWithLingeringClose,
+} from './lingering-close.ts'
 import { lastResponseOf, servePipelinedInTurn } from './pipelining.ts'
 
 /** Milliseconds that a client has for each step before the server gives up. */
@@ -37,17 +43,17 @@ const MAX_HEADER_BYTES = 16 * 1024
  */
 export function createHttpServer(handle: RequestListener, timeouts: Timeouts): Server {
   const server = createServer({
-    IncomingMessage: Incoming,
     ServerResponse: responsesWithLingeringClose(timeouts.body),
     maxHeaderSize: MAX_HEADER_BYTES,
     requireHostHeader: false,
     headersTimeout: timeouts.headers,
     // The code that reads a body has its own timeout: a large push may take longer than any common limit.
     requestTimeout: 0,
-    keepAliveTimeout: timeouts.idle,
+    // Node would start a timer with each answer and another one with the next request. `endStalled` knows idle connections.
+    keepAliveTimeout: 0,
     connectionsCheckingInterval: 500,
   })
-  const listener = servePipelinedInTurn((request, response) => {
+  const serve = servePipelinedInTurn((request, response) => {
     if (isClosing(request.socket)) return
     const error = findRequestError(request)
     // It is unclear where a request that is not HTTP ends.
@@ -62,7 +68,13 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
     server.once('close', () => clearInterval(sweep))
     return close.call(server, callback)
   }
-  server.setTimeout(timeouts.write, endStalled)
+  const listener: RequestListener = (request, response) => {
+    const { socket } = request
+    if (socket.timeout !== timeouts.write) socket.setTimeout(timeouts.write)
+    if (hasBody(request)) joinSmallChunks(request)
+    serve(request, response)
+  }
+  server.setTimeout(timeouts.write, (socket: Socket) => endStalled(socket, timeouts))
   server.on('request', listener)
   // The code that reads a body sends "100 Continue", after all checks that need no body.
   server.on('checkContinue', listener)
@@ -72,13 +84,17 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
   return server
 }
 
-/** Ends a connection on which nothing has moved for a while, unless its client waits for the server, for example for git. */
-function endStalled(socket: Socket): void {
+/**
+ * Ends a connection on which nothing has moved for `socket.timeout` milliseconds, unless its client waits for the server, for
+ * example for git, or the time between two requests is not over.
+ */
+function endStalled(socket: Socket, { write, idle }: Timeouts): void {
   const last = lastResponseOf(socket)
   // A reset makes the kernel drop the data that it still holds for the client. It is too late for one that is ending.
   if (socket.writableLength > 0 && !socket.writableEnded) socket.resetAndDestroy()
-  else if (socket.writableLength === 0 && last?.writableFinished === false)
-    socket.setTimeout(socket.timeout ?? 0)
+  else if (socket.writableLength === 0 && last?.writableFinished === false) socket.setTimeout(write)
+  else if (last && !socket.writableEnded && socket.timeout === write && idle > write)
+    socket.setTimeout(idle - write)
   else socket.destroy()
 }
 

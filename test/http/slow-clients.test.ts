@@ -85,3 +85,18 @@ t.test('answers of git, the API and assets are subject to the timeout', async (t
   await noConnections(server.app.server)
   await until(() => workersIn(path).length === 0)
 })
+
+t.test('an idle connection is kept for the idle time, also with a shorter timeout of writes', async (t) => {
+  const server = await startServer(t, { timeouts: { write: 200, idle: 1_000 } })
+  const socket = await dial(t, server.url)
+  const closed = once(socket.resume(), 'end')
+  const begun = performance.now()
+  for (const pause of [0, 500]) {
+    await setTimeout(pause)
+    socket.write(getBytes('/healthz'))
+    await once(socket, 'data')
+  }
+  await closed
+  const length = performance.now() - begun
+  t.ok(length > 1_400 && length < 3_000, `${length} ms`)
+})
