@@ -1,7 +1,7 @@
 import { CommanderError } from 'commander'
 import { NoDatabase } from '../store/store.ts'
 import { replaceHiddenInLines } from '../util/hidden-characters.ts'
-import { UsageError } from './arguments.ts'
+import { UsageError } from './parts/arguments.ts'
 import { createProgram } from './program.ts'
 
 /** What an administrator can do about a database that is not there. */

@@ -1,5 +1,5 @@
 import { ServiceError } from '../errors.ts'
-import type { CommitLookup } from '../git/commit-lookup.ts'
+import type { CommitLookup } from '../git/objects/commit-lookup.ts'
 import type { RepositoryAccess } from '../store/access.ts'
 import type { Store } from '../store/store.ts'
 import { commitIdLength, type ObjectFormat } from '../util/commit-id.ts'

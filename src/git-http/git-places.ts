@@ -1,5 +1,5 @@
-import type { GitService } from '../git/http-backend.ts'
 import { FairQueue } from '../util/fair-queue.ts'
+import type { GitService } from './http-backend.ts'
 
 /**
  * Requests that may wait for a place, in total and from one client. The total is many times the limit of one client, so

@@ -2,9 +2,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Writable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { ServiceError } from '../errors.ts'
-import type { GitService } from '../git/http-backend.ts'
 import { tooLarge } from '../http/body.ts'
 import { abortBody, BODY_ABORTED, isBodyAborted } from '../http/lingering-close.ts'
+import type { GitService } from './http-backend.ts'
 
 /** git's own limit for a fetch request in memory (default of `http.maxRequestBuffer`). */
 const FETCH_BYTES = 10 * 1024 * 1024

@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises'
-import type { CommitLookup } from '../git/commit-lookup.ts'
+import type { CommitLookup } from '../git/objects/commit-lookup.ts'
 import { inspectRepository, NotARepository, RepositoryUnavailable } from '../git/repository.ts'
 import { checkWritable } from '../git/repository-health.ts'
 import { explainOwnerProblem, findOwnerProblem } from '../git/repository-owner.ts'

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { type Test, test } from 'tap'
 import { buildApp } from '../../src/app.ts'
-import { CommitLookup } from '../../src/git/commit-lookup.ts'
+import { CommitLookup } from '../../src/git/objects/commit-lookup.ts'
 import { openSpool } from '../../src/git-http/spool.ts'
 import type { Engine } from '../../src/store/engine.ts'
 import { createStore } from '../../src/store/store.ts'

@@ -56,3 +56,19 @@ for (const folder of ['src', 'clients/typescript/src']) {
     t.same([...imports.keys()], [])
   })
 }
+
+t.test('no folder of src imports itself by way of others', async (t) => {
+  const folders = new Map<string, Set<string>>()
+  for (const [file, targets] of importsBelow(root)) {
+    const own = dirname(file)
+    const others = targets.map(dirname).filter((folder) => folder !== own && folder !== '.')
+    folders.set(own, new Set([...(folders.get(own) ?? []), ...others]))
+  }
+  // A folder that imports no other folder is no part of a circle, nor is one that imports only such folders.
+  for (let before = -1; before !== folders.size; ) {
+    before = folders.size
+    for (const [folder, others] of folders)
+      if (![...others].some((other) => folders.has(other))) folders.delete(folder)
+  }
+  t.same([...folders.keys()], [])
+})

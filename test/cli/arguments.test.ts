@@ -1,5 +1,5 @@
 import t from 'tap'
-import { parseExpiry } from '../../src/cli/arguments.ts'
+import { parseExpiry } from '../../src/cli/parts/arguments.ts'
 
 t.test('--expires', async (t) => {
   const now = Date.parse('2030-06-15T12:00:00Z')

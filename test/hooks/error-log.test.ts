@@ -1,7 +1,7 @@
 import { Writable } from 'node:stream'
 import t, { type Test } from 'tap'
 import { buildApp } from '../../src/app.ts'
-import { CommitLookup } from '../../src/git/commit-lookup.ts'
+import { CommitLookup } from '../../src/git/objects/commit-lookup.ts'
 import { openSpool } from '../../src/git-http/spool.ts'
 import { createLogger } from '../../src/ops/logger.ts'
 import { StoreUnavailable } from '../../src/store/engine.ts'

@@ -4,8 +4,8 @@ import t from 'tap'
 import { parseCidr } from '../../src/auth/address.ts'
 import { isHttpUrl } from '../../src/domain/http-url.ts'
 import { redactLine } from '../../src/ops/redact.ts'
-import { localPath } from '../../src/web/sign-in.ts'
-import { readTokenForm } from '../../src/web/token-form.ts'
+import { localPath } from '../../src/web/pages/sign-in/page.ts'
+import { readTokenForm } from '../../src/web/pages/tokens/form.ts'
 import { startServer } from '../helpers/server.ts'
 
 /** Length of one header or path; all headers together may be 16 KB long. */

@@ -4,7 +4,7 @@ import { setTimeout } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import t from 'tap'
 import { buildApp } from '../../src/app.ts'
-import { CommitLookup } from '../../src/git/commit-lookup.ts'
+import { CommitLookup } from '../../src/git/objects/commit-lookup.ts'
 import { openSpool } from '../../src/git-http/spool.ts'
 import { openStore, type Store } from '../../src/store/store.ts'
 import {

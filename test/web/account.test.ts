@@ -1,5 +1,5 @@
 import t from 'tap'
-import { browserName } from '../../src/web/browser-name.ts'
+import { browserName } from '../../src/web/pages/account/browser-name.ts'
 import { startServer } from '../helpers/server.ts'
 import { insertSession } from '../helpers/sessions.ts'
 import { createAccount, csrfOf, openVisitor, PASSWORD } from '../helpers/visitor.ts'

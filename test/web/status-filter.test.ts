@@ -1,5 +1,5 @@
 import t from 'tap'
-import { filterQuery, readFilter } from '../../src/web/status-filter.ts'
+import { filterQuery, readFilter } from '../../src/web/parts/status-filter.ts'
 
 t.test('a filter takes a whole context, and cuts longer texts between characters', (t) => {
   const context = 'ci/a'.padEnd(255, 'x').replaceAll('x', '😀')

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { age, cutText, inWords, shownLines, shownText, visibleText } from '../../src/web/text.ts'
+import { age, cutText, inWords, shownLines, shownText, visibleText } from '../../src/web/parts/text.ts'
 import { startServer } from '../helpers/server.ts'
 import { createAccount, openVisitor, PASSWORD } from '../helpers/visitor.ts'
 

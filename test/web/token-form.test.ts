@@ -1,5 +1,5 @@
 import t from 'tap'
-import { readTokenForm } from '../../src/web/token-form.ts'
+import { readTokenForm } from '../../src/web/pages/tokens/form.ts'
 
 const NOW = Date.parse('2026-01-31T12:00:00Z')
 

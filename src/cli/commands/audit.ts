@@ -1,0 +1,98 @@
+import { setTimeout } from 'node:timers/promises'
+import type { Command } from 'commander'
+import { describeDetails } from '../../domain/event-details.ts'
+import type { AuditLine } from '../../store/audit.ts'
+import type { AuditFilter } from '../../store/audit-log.ts'
+import type { Store } from '../../store/store.ts'
+import { replaceHidden } from '../../util/hidden-characters.ts'
+import { durationOption, splitFullName } from '../parts/arguments.ts'
+import { count, jsonText, print, say } from '../parts/output.ts'
+import type { WithStore } from '../parts/with-store.ts'
+
+/** Milliseconds between two looks for new events. */
+const POLL = 1_000
+
+interface ListOptions {
+  since?: string
+  user?: string
+  repo?: string
+  json?: boolean
+  follow?: boolean
+}
+
+export function addAuditCommands(program: Command, withStore: WithStore): void {
+  const audit = program.command('audit').description('read the audit log: security events, oldest first')
+
+  audit
+    .command('list')
+    .description('print events: time, actor, address, action, object, details')
+    .option('--since <duration>', 'only events of the last 7d, 12h or another duration')
+    .option('--user <name>', 'only events of this user')
+    .option('--repo <owner/name>', 'only events of this repository')
+    .option('--json', 'print one JSON array; with --follow, one JSON object per line')
+    .option('--follow', 'keep printing new events until interrupted')
+    .action((options: ListOptions) => {
+      const filter = filterOf(options)
+      // `audit list | head` ends early.
+      process.stdout.on('error', () => process.exit(0))
+      return withStore((store) =>
+        options.follow ? follow(store, filter, options) : list(store, filter, options),
+      )
+    })
+
+  audit
+    .command('prune')
+    .description('remove old events; nothing else removes any')
+    .requiredOption('--older-than <duration>', 'age of the events to remove, for example 400d')
+    .action(({ olderThan }: { olderThan: string }) => {
+      const before = Date.now() - durationOption(olderThan, '--older-than')
+      return withStore(async (store) => say(`Removed ${count(await store.auditLog.prune(before), 'event')}.`))
+    })
+}
+
+function filterOf({ since, user, repo }: ListOptions): AuditFilter {
+  if (repo !== undefined) splitFullName(repo)
+  return {
+    since: since === undefined ? undefined : Date.now() - durationOption(since, '--since'),
+    user,
+    repository: repo,
+  }
+}
+
+/** Prints the events batch by batch, so that memory does not grow with the log. */
+async function list(store: Store, filter: AuditFilter, { json }: ListOptions): Promise<void> {
+  let separator = '['
+  for await (const lines of store.auditLog.list(filter)) {
+    for (const line of lines) {
+      if (!json) print(textOf(line))
+      else {
+        print(`${separator}${jsonText(line)}`)
+        separator = ','
+      }
+    }
+  }
+  if (json) print(separator === '[' ? '[]' : ']')
+}
+
+/** Prints events until the process is interrupted. */
+async function follow(store: Store, filter: AuditFilter, { json }: ListOptions): Promise<void> {
+  for await (const lines of store.auditLog.follow(filter, () => setTimeout(POLL)))
+    for (const line of lines) print(json ? jsonText(line) : textOf(line))
+}
+
+function textOf(line: AuditLine): string {
+  const { time, address, action, object } = line
+  const details = [...concerned(line), describeDetails(line)].filter(Boolean).join(' ')
+  const fields = [time, actorOf(line), address ?? '-', action, object, ...(details ? [details] : [])]
+  return replaceHidden(fields.join('  '))
+}
+
+/** Returns the user whom an event concerns, where neither actor, object nor details say it: whose token it is. */
+function concerned({ actor, user, object, details }: AuditLine): string[] {
+  return actor === 'user' || user === null || user === object || 'user' in details ? [] : [`user=${user}`]
+}
+
+function actorOf({ actor, user, token_name }: AuditLine): string {
+  if (actor !== 'user') return actor
+  return token_name === null ? `${user}` : `${user} (token ${token_name})`
+}

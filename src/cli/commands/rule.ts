@@ -1,0 +1,55 @@
+import type { Command } from 'commander'
+import { findRepository } from '../parts/arguments.ts'
+import { printList } from '../parts/output.ts'
+import type { WithStore } from '../parts/with-store.ts'
+
+export function addRuleCommands(program: Command, withStore: WithStore): void {
+  const rule = program.command('rule').description('manage the required checks of branches')
+
+  rule
+    .command('set')
+    .argument('<owner/name>')
+    .argument('<branch-pattern>')
+    .description('require checks on branches; replaces the rule with the same pattern')
+    .requiredOption(
+      '--require <pattern...>',
+      'contexts that must have reported success; * stands for any characters',
+    )
+    .option('--bypass <user...>', 'who may push to these branches without the checks')
+    .action((fullName: string, branchPattern: string, options: { require: string[]; bypass?: string[] }) =>
+      withStore(async (store) => {
+        const repository = await findRepository(store, fullName)
+        const bypass = await Promise.all((options.bypass ?? []).map((name) => store.users.get(name)))
+        await store.rules.set(repository, { branchPattern, required: options.require, bypass })
+      }),
+    )
+
+  rule
+    .command('list')
+    .argument('[owner/name]')
+    .description('list the rules of one repository, or of all')
+    .option('--json', 'print one JSON array')
+    .action((fullName: string | undefined, options: { json?: boolean }) =>
+      withStore(async (store) => {
+        const rows: Record<string, string | string[]>[] = []
+        const repositories =
+          fullName === undefined ? await store.repositories.list() : [await findRepository(store, fullName)]
+        for (const { id, owner, name } of repositories) {
+          for (const { branchPattern, required, bypass } of await store.rules.list(id))
+            rows.push({ repository: `${owner}/${name}`, branch: branchPattern, require: required, bypass })
+        }
+        printList(rows, options.json, 'There are no rules.')
+      }),
+    )
+
+  rule
+    .command('remove')
+    .argument('<owner/name>')
+    .argument('<branch-pattern>')
+    .description('remove the rule with this pattern')
+    .action((fullName: string, branchPattern: string) =>
+      withStore(async (store) => {
+        await store.rules.remove(await findRepository(store, fullName), branchPattern)
+      }),
+    )
+}

@@ -1,0 +1,55 @@
+import type { Command } from 'commander'
+import { fullCommitId } from '../../domain/commits.ts'
+import type { CommitKey } from '../../store/statuses.ts'
+import type { Store } from '../../store/store.ts'
+import { formatTime } from '../../store/time.ts'
+import { findRepository } from '../parts/arguments.ts'
+import { printList } from '../parts/output.ts'
+import type { WithStore } from '../parts/with-store.ts'
+
+export function addStatusCommands(program: Command, withStore: WithStore): void {
+  const status = program.command('status').description('manage the statuses of commits')
+
+  status
+    .command('list')
+    .argument('<owner/name>')
+    .argument('<sha>', 'full commit id')
+    .description('list the statuses of a commit and who reported them')
+    .option('--json', 'print one JSON array')
+    .action((fullName: string, sha: string, options: { json?: boolean }) =>
+      withStore(async (store) => {
+        const commit = await findCommit(store, fullName, sha)
+        const rows = (await store.statuses.listWithReporters(commit)).map((row) => ({
+          context: row.context,
+          state: row.state,
+          ...(options.json && {
+            description: row.description,
+            target_url: row.target_url,
+            created_at: formatTime(row.created_at),
+          }),
+          updated_at: formatTime(row.updated_at),
+          user: row.reporter_user,
+          token: row.reporter_token,
+        }))
+        printList(rows, options.json, 'There are no statuses.')
+      }),
+    )
+
+  status
+    .command('delete')
+    .argument('<owner/name>')
+    .argument('<sha>', 'full commit id')
+    .argument('<context>')
+    .description('delete one status, for example of a check that was renamed')
+    .action((fullName: string, sha: string, context: string) =>
+      withStore(async (store) => {
+        const commit = await findCommit(store, fullName, sha)
+        await store.statuses.delete(commit.repositoryId, commit.sha, context)
+      }),
+    )
+}
+
+async function findCommit(store: Store, fullName: string, sha: string): Promise<CommitKey> {
+  const { id, object_format } = await findRepository(store, fullName)
+  return { repositoryId: id, sha: fullCommitId(object_format, sha) }
+}

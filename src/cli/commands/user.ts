@@ -1,0 +1,138 @@
+import type { Command } from 'commander'
+import { hashPassword } from '../../auth/password.ts'
+import { ADMINISTRATOR } from '../../store/audit.ts'
+import { RuleViolation } from '../../store/rule-violation.ts'
+import { formatTime } from '../../store/time.ts'
+import { UsageError } from '../parts/arguments.ts'
+import { count, printList, say } from '../parts/output.ts'
+import { readNewPassword } from '../parts/read-password.ts'
+import type { WithStore } from '../parts/with-store.ts'
+
+/** Maximum number of sessions to list. */
+const MAX_SESSIONS = 1_000
+
+const FROM_STDIN = 'read the password from standard input; at a terminal, ask for it'
+
+export function addUserCommands(program: Command, withStore: WithStore): void {
+  const user = program.command('user').description('manage users: people and machines that own tokens')
+
+  user
+    .command('create')
+    .argument('<name>')
+    .description('create a user; without a password it can use tokens but not sign in')
+    .option('--password-stdin', FROM_STDIN)
+    .option(
+      '--own-existing',
+      'allow the name of an existing owner, whose repositories the user can then write to',
+    )
+    .action((name: string, options: { passwordStdin?: boolean; ownExisting?: boolean }) =>
+      withStore(
+        async (store) => {
+          const passwordHash = options.passwordStdin
+            ? await hashPassword(await readNewPassword(name))
+            : undefined
+          const ownExisting = options.ownExisting ?? false
+          await store.users.create(name, { ownExisting, ...(passwordHash && { passwordHash }) })
+        },
+        { create: true },
+      ),
+    )
+
+  user
+    .command('list')
+    .description('list the users')
+    .option('--json', 'print one JSON array')
+    .action((options: { json?: boolean }) =>
+      withStore(async (store) => {
+        const users = await store.users.list()
+        const rows = users.map(({ name, created_at, locked_at }) => ({
+          name,
+          created_at: formatTime(created_at),
+          locked_at: locked_at === null ? null : formatTime(locked_at),
+        }))
+        printList(rows, options.json, 'There are no users.')
+      }),
+    )
+
+  user
+    .command('password')
+    .argument('<name>')
+    .description("set a user's password, and end the user's sessions; tokens keep working")
+    .option('--password-stdin', FROM_STDIN)
+    .action((name: string, options: { passwordStdin?: boolean }) => {
+      if (!options.passwordStdin && !process.stdin.isTTY)
+        throw new UsageError('standard input is not a terminal; pass the password with --password-stdin')
+      return withStore(async (store) => {
+        const found = await store.users.get(name)
+        const passwordHash = await hashPassword(await readNewPassword(found.name))
+        const changed = await store.users.setPassword(found, passwordHash, ADMINISTRATOR)
+        if (!changed)
+          throw new RuleViolation(`the password of "${name}" was changed meanwhile; run the command again`)
+        const { sessions, tokens } = changed
+        const work = tokens === 1 ? 'works' : 'work'
+        const when = found.locked_at === null ? `still ${work}` : `${work} again after "user unlock"`
+        say(`Ended ${count(sessions, 'session')}. ${count(tokens, 'token')} of ${found.name} ${when}.`)
+      })
+    })
+
+  user
+    .command('lock')
+    .argument('<name>')
+    .description("refuse a user's password and tokens from the next request on, and end the user's sessions")
+    .action((name: string) =>
+      withStore(async (store) => {
+        const sessions = await store.users.lock(name)
+        if (sessions === null) say('The user is locked already.')
+        else say(`Ended ${count(sessions, 'session')}. Tokens and password are refused until "user unlock".`)
+      }),
+    )
+
+  user
+    .command('unlock')
+    .argument('<name>')
+    .description("accept a user's password and tokens again")
+    .action((name: string) =>
+      withStore(async (store) => {
+        const tokens = await store.users.unlock(name)
+        if (tokens === null) say('The user is not locked.')
+        else say(`${count(tokens, 'token')} can be used again.`)
+      }),
+    )
+
+  user
+    .command('sessions')
+    .argument('<name>')
+    .description("list a user's sessions: the browsers that are signed in")
+    .option('--end', 'end all of them instead')
+    .option('--json', 'print one JSON array')
+    .action((name: string, options: { end?: boolean; json?: boolean }) =>
+      withStore(async (store) => {
+        const found = await store.users.get(name)
+        if (options.end) {
+          say(`Ended ${count(await store.sessions.endAll(found, ADMINISTRATOR), 'session')}.`)
+          return
+        }
+        const rows = (await store.sessions.list(found.id, MAX_SESSIONS)).map((session) => ({
+          id: session.id,
+          created_at: formatTime(session.created_at),
+          last_seen_at: formatTime(session.seen_at),
+          address: session.address,
+          user_agent: session.user_agent,
+        }))
+        printList(rows, options.json, 'There are no sessions.')
+      }),
+    )
+
+  user
+    .command('delete')
+    .argument('<name>')
+    .description("delete a user with the user's tokens, sessions and access; statuses stay")
+    .option('--transfer-to <other>', "give the user's repositories to another user first")
+    .action((name: string, options: { transferTo?: string }) =>
+      withStore(async (store) => {
+        const moved = await store.users.delete(name, options.transferTo)
+        if (moved > 0)
+          say(`${options.transferTo} now owns ${count(moved, 'more repository', 'more repositories')}.`)
+      }),
+    )
+}

@@ -1,0 +1,49 @@
+import { createInterface, type Interface } from 'node:readline'
+import { Writable } from 'node:stream'
+import { text } from 'node:stream/consumers'
+import { checkNewPassword } from '../../auth/password-rules.ts'
+import { RuleViolation } from '../../store/rule-violation.ts'
+
+/**
+ * Reads a password from standard input. At a terminal, asks for it twice and does not show it. Otherwise takes the first
+ * line, so that `echo` and a file with a final line end both work.
+ *
+ * @param userName the user whose password it will be
+ * @throws RuleViolation if it breaks the rules for passwords, or if the two differ
+ */
+export async function readNewPassword(userName: string): Promise<string> {
+  const password = process.stdin.isTTY ? await askTwice() : await readFirstLine()
+  await checkNewPassword(password, userName)
+  return password
+}
+
+async function readFirstLine(): Promise<string> {
+  const [line = ''] = (await text(process.stdin)).split(/\r?\n/, 1)
+  return line
+}
+
+async function askTwice(): Promise<string> {
+  // In terminal mode, readline itself echoes what is typed; this output discards it.
+  const output = new Writable({ write: (_chunk: unknown, _encoding, done) => done() })
+  const terminal = createInterface({ input: process.stdin, output, terminal: true })
+  try {
+    const password = await ask(terminal, 'Password: ')
+    if ((await ask(terminal, 'The same password again: ')) === password) return password
+    throw new RuleViolation('the two passwords differ; run the command again')
+  } finally {
+    terminal.close()
+  }
+}
+
+function ask(terminal: Interface, prompt: string): Promise<string> {
+  process.stderr.write(prompt)
+  return new Promise((resolve, reject) => {
+    const cancel = () => reject(new RuleViolation('no password was entered'))
+    terminal.once('SIGINT', cancel)
+    terminal.once('close', cancel)
+    terminal.question('', (answer) => {
+      process.stderr.write('\n')
+      resolve(answer)
+    })
+  })
+}

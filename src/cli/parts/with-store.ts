@@ -1,0 +1,49 @@
+import { readFileSync } from 'node:fs'
+import { parseEnv } from 'node:util'
+import type { Command } from 'commander'
+import { type Config, readConfig } from '../../config.ts'
+import { checkAccount, commandToClose } from '../../ops/data-directory.ts'
+import { openStore, type Store } from '../../store/store.ts'
+import { callerPath, UsageError } from './arguments.ts'
+import { say } from './output.ts'
+
+/** Runs `work` on the database that the settings name, and closes it. Without `create`, the database must exist. */
+export type WithStore = (
+  work: (store: Store, config: Config) => Promise<void>,
+  options?: { create: boolean },
+) => Promise<void>
+
+/**
+ * Returns what runs the work of a command. It reads the settings from the environment and `--env-file`, and makes sure that this
+ * account may use the data directory.
+ */
+export function withStoreOf(program: Command, environment: NodeJS.ProcessEnv): WithStore {
+  return async (work, { create } = { create: false }) => {
+    const config = readConfig(readEnvironment(program.opts<{ envFile?: string }>().envFile, environment))
+    checkAccount(config.dataDir, 'commit-status-admin …')
+    const store = await openStore({ ...config, statementTimeout: false, create })
+    try {
+      // Not before the database is open: a folder that is not the server's must keep its modes.
+      const command = commandToClose(config.dataDir)
+      if (command) say(`warning: other accounts of this machine can open DATA_DIR. Run: ${command}`)
+      await work(store, config)
+    } finally {
+      await store.close()
+    }
+  }
+}
+
+/**
+ * Returns the environment with the variables of a file like systemd's `EnvironmentFile`. As with Node's `--env-file`, a
+ * variable that is set already keeps its value.
+ *
+ * @throws UsageError when the file cannot be read
+ */
+function readEnvironment(file: string | undefined, environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  if (file === undefined) return environment
+  try {
+    return { ...parseEnv(readFileSync(callerPath(file), 'utf8')), ...environment }
+  } catch (error) {
+    throw new UsageError(`--env-file: ${error instanceof Error ? error.message : error}`)
+  }
+}

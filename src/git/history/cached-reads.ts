@@ -1,0 +1,94 @@
+import { LRUCache } from 'lru-cache'
+import { FairQueue } from '../../util/fair-queue.ts'
+import { SharedRuns } from '../../util/shared-runs.ts'
+import { type FilesState, isCurrent } from '../file-state.ts'
+import { GitTimeout } from '../run-git.ts'
+
+/** On whose behalf git is asked. */
+export interface GitClient {
+  /** Address whose share of the git processes is used. */
+  address: string
+  /** Stops waiting, and git if nobody else waits. */
+  signal?: AbortSignal
+}
+
+/** How a value is read. */
+interface Reading<Value> {
+  /** Returns the state of the files that the value depends on. undefined if the value cannot change. */
+  state?: () => Promise<FilesState>
+  read(signal: AbortSignal): Promise<Value>
+}
+
+interface Entry<Value> {
+  readonly state: FilesState | undefined
+  /** The value, or the error if git took too long. Otherwise requests for it would occupy all slots permanently. */
+  readonly outcome: Value | GitTimeout
+}
+
+/** Milliseconds for which a value is cached. Grafts, `shallow` and refs behind links can change it too, but rarely do. */
+const MAX_AGE = 60_000
+
+/** Returns slots for the git processes of pages: a few at a time, shared fairly between clients. */
+export function createGitQueue(): FairQueue {
+  return new FairQueue({
+    slots: 4,
+    slotsPerClient: 2,
+    waiting: 1_000,
+    waitingPerClient: 250,
+    timeout: 10_000,
+  })
+}
+
+/** Reads values from repositories. They are cached until the repository changes; each is read once for all who ask for it. */
+export class CachedReads<Value extends object> {
+  readonly #queue: FairQueue
+  readonly #runs = new SharedRuns<Value>()
+  readonly #entries: LRUCache<string, Entry<Value>>
+
+  /**
+   * @param queue slots for git processes
+   * @param maxSize maximum size of all cached values together; the least recently used ones are dropped
+   * @param sizeOf returns the size of a value
+   */
+  constructor(queue: FairQueue, maxSize: number, sizeOf: (value: Value) => number) {
+    this.#queue = queue
+    this.#entries = new LRUCache<string, Entry<Value>>({
+      maxSize,
+      // An empty value takes some memory too, and so do the paths by which changes are noticed.
+      sizeCalculation: ({ state, outcome }) =>
+        10 + (state?.paths.length ?? 0) + (outcome instanceof GitTimeout ? 0 : sizeOf(outcome)),
+      ttl: MAX_AGE,
+    })
+  }
+
+  /**
+   * Returns the cached value, or reads it.
+   *
+   * @throws RepositoryUnavailable if the repository's files cannot be opened; QueueFull; the signal's reason
+   */
+  get(key: string, { address, signal }: GitClient, reading: Reading<Value>): Promise<Value> {
+    const find = async (signal: AbortSignal) => {
+      const known = this.#entries.get(key)
+      if (known && (known.state === undefined || (await isCurrent(known.state)))) return openEntry(known)
+      const read = () => this.#read(key, reading, signal)
+      return openEntry(await this.#queue.run(address, read, signal))
+    }
+    return this.#runs.join(key, find, signal)
+  }
+
+  async #read(key: string, reading: Reading<Value>, signal: AbortSignal): Promise<Entry<Value>> {
+    const state = await reading.state?.()
+    const outcome = await reading.read(signal).catch((error: unknown) => {
+      if (error instanceof GitTimeout) return error
+      throw error
+    })
+    const entry = { state, outcome }
+    this.#entries.set(key, entry)
+    return entry
+  }
+}
+
+function openEntry<Value>({ outcome }: Entry<Value>): Value {
+  if (outcome instanceof GitTimeout) throw outcome
+  return outcome
+}

@@ -1,0 +1,115 @@
+import { open, rename, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { syncPath } from '../../util/durable.ts'
+import { fileState, statIfExists } from '../file-state.ts'
+import { unavailable } from '../repository-health.ts'
+import { decodeLatin1, GitFailed, readGit } from '../run-git.ts'
+import { headPaths } from './head.ts'
+import { readRefs } from './refs-reader.ts'
+
+const LIMITS = { count: 1_000, timeout: 10_000 }
+/** Setting of a repository: a branch without commits that an administrator has chosen, so that HEAD keeps it. */
+const CHOSEN = 'commitstatus.defaultbranch'
+/** Exit code of `git config --get` for a setting that does not exist. */
+const NOT_SET = 1
+
+/** Another process is changing HEAD. */
+class HeadLocked extends Error {
+  override readonly name = 'HeadLocked'
+}
+
+/**
+ * Lets HEAD follow the first branch that is pushed: if HEAD names a branch that does not exist, HEAD is set to one that does.
+ * Otherwise a repository whose first branch is `master` would look empty, and clones of it would check out nothing.
+ *
+ * If several branches were pushed at once, it is `main`, else `master`, else the one with the newest commit. Call it before
+ * the repository's folders are synced.
+ *
+ * @param path absolute path of the git directory of a repository that the server created
+ * @param mayMove returns whether HEAD may leave the branch that it names
+ * @throws RepositoryUnavailable
+ */
+export async function followFirstBranch(path: string, mayMove: (from: string) => boolean): Promise<void> {
+  // The usual case costs two calls of `stat` and no process.
+  if (await isLooseRef(path)) return
+  const wanted = async () => {
+    const { defaultBranch, head, branches } = await readRefs(path, LIMITS)
+    if (head !== null || defaultBranch === null) return undefined
+    const names = branches.map(({ name }) => name)
+    const first = ['main', 'master'].find((name) => names.includes(name)) ?? names[0]
+    if (first === undefined || !mayMove(defaultBranch)) return undefined
+    return (await chosenBranch(path)) === defaultBranch ? undefined : first
+  }
+  try {
+    if ((await wanted()) === undefined) return
+    // Asked again under the lock: another push may have moved HEAD meanwhile.
+    await changeHead(path, wanted)
+  } catch (error) {
+    // The other push takes care of it.
+    if (!(error instanceof HeadLocked)) throw unavailable(path, error)
+  }
+}
+
+/**
+ * Sets the branch that HEAD names. It is on disk when this returns.
+ *
+ * @param path absolute path of the git directory
+ * @param branch a valid name
+ * @param keep HEAD does not follow the first branch that is pushed, although this one does not exist yet
+ * @throws HeadLocked; the system's error
+ */
+export async function setDefaultBranch(path: string, branch: string, keep: boolean): Promise<void> {
+  if (keep) {
+    await readGit(path, ['config', CHOSEN, branch])
+    await syncPath(join(path, 'config'))
+  }
+  await changeHead(path, async () => branch)
+  await syncPath(path)
+}
+
+/** Sets HEAD to the branch that `choose` returns under the lock of HEAD, unless it returns undefined. */
+async function changeHead(path: string, choose: () => Promise<string | undefined>): Promise<void> {
+  // Its tables have a lock of their own, which git holds only while it writes.
+  if ((await statIfExists(join(path, 'reftable'))) !== null) {
+    const branch = await choose()
+    if (branch === undefined) return
+    await readGit(path, ['symbolic-ref', 'HEAD', `refs/heads/${branch}`])
+    return syncPath(join(path, 'reftable'))
+  }
+  const [head, lock] = [join(path, 'HEAD'), join(path, 'HEAD.lock')]
+  const { mode } = await stat(head)
+  // git locks HEAD by creating the same file.
+  const handle = await open(lock, 'wx', mode & 0o777).catch((error: unknown) => {
+    if (error instanceof Error && 'code' in error && error.code === 'EEXIST')
+      throw new HeadLocked(`another process is changing HEAD (${lock} exists)`)
+    throw error
+  })
+  let locked = true
+  try {
+    const branch = await choose()
+    if (branch === undefined) return
+    await handle.writeFile(`ref: refs/heads/${branch}\n`)
+    // git would not sync HEAD.
+    await handle.sync()
+    await rename(lock, head)
+    locked = false
+  } finally {
+    await handle.close()
+    if (locked) await rm(lock)
+  }
+}
+
+/** Returns whether HEAD leads to a ref with a file of its own. */
+async function isLooseRef(path: string): Promise<boolean> {
+  const last = (await headPaths(path)).at(-1) ?? ''
+  if (last === join(path, 'HEAD')) return false
+  return (await fileState(last).catch(() => ({ stamp: '' }))).stamp !== ''
+}
+
+async function chosenBranch(path: string): Promise<string> {
+  const found = await readGit(path, ['config', '--get', CHOSEN]).catch((error: unknown) => {
+    if (error instanceof GitFailed && error.code === NOT_SET) return ''
+    throw error
+  })
+  return decodeLatin1(found).trim()
+}

@@ -1,0 +1,59 @@
+import { constants } from 'node:fs'
+import { open, readlink } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type FilesState, filesState } from '../file-state.ts'
+
+/** git follows at most five symbolic refs. */
+const MAX_DEPTH = 5
+/** Maximum number of bytes read of a symbolic ref. */
+const REF_LENGTH = 1024
+
+/**
+ * Returns the state of all files that determine the commit of `HEAD`. Reading it is much cheaper than a git process, which
+ * takes milliseconds to start.
+ *
+ * @param path absolute path of the git directory
+ */
+export async function readHeadState(path: string): Promise<FilesState> {
+  const paths = await headPaths(path)
+  const state = await filesState(paths)
+  // git replaces each of these files by a rename, so no change depends on timestamps. But `HEAD` may name another ref by now.
+  const settled = (await headPaths(path)).join() === paths.join()
+  return { ...state, settled }
+}
+
+/**
+ * Resolves `HEAD` to a ref and returns all files in which git looks for that ref, which is the last of them.
+ *
+ * @param path absolute path of the git directory
+ */
+export async function headPaths(path: string): Promise<string[]> {
+  const files = [join(path, 'packed-refs'), join(path, 'reftable', 'tables.list')]
+  let name: string | undefined = 'HEAD'
+  for (let depth = 0; name !== undefined && depth < MAX_DEPTH; depth++) {
+    const file = join(path, name)
+    files.push(file)
+    const target = await symbolicTarget(file)
+    // git rejects such a name too. It could lead out of the repository.
+    name = target?.includes('..') ? undefined : target
+  }
+  return files
+}
+
+/** Returns the ref that a symbolic ref names; undefined for other files. Early versions of git used symbolic links. */
+async function symbolicTarget(file: string): Promise<string | undefined> {
+  const link = await readlink(file).catch(() => '')
+  if (link.startsWith('refs/')) return link
+  return /^ref:[ \t]*(refs\/\S+)\s*$/.exec(await readStart(file))?.[1]
+}
+
+/** Returns the beginning of a file, or an empty text if it cannot be read. Does not block on a pipe. */
+async function readStart(file: string): Promise<string> {
+  try {
+    await using handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK)
+    const { buffer, bytesRead } = await handle.read({ buffer: Buffer.alloc(REF_LENGTH) })
+    return buffer.toString('latin1', 0, bytesRead)
+  } catch {
+    return ''
+  }
+}

@@ -1,0 +1,90 @@
+import type { FairQueue } from '../../util/fair-queue.ts'
+import type { RepositoryFolder } from '../repository.ts'
+import { CachedReads, type GitClient } from './cached-reads.ts'
+import { readHeadState } from './head.ts'
+import { type Commit, type LogLimits, readLog } from './log-reader.ts'
+
+export type { Commit }
+
+const LIMITS: LogLimits = { count: 30, timeout: 10_000 }
+/** Maximum number of commits in memory. The least recently used lists are dropped. */
+const MAX_COMMITS = 30_000
+/** Maximum number of commits that a page starts from. */
+export const MAX_STARTS = 40
+
+/** A page of a history. */
+export interface History {
+  commits: readonly Commit[]
+  /**
+   * What the next page comes after: the last commit of this page, then the commits on other lines of history that come
+   * next. null if this is the last page.
+   */
+  after: readonly string[] | null
+}
+
+/** Lists commits of repositories for public pages. Lists are cached; each is read once for all who ask for it. */
+export class CommitLog {
+  readonly #limits: LogLimits
+  readonly #reads: CachedReads<readonly Commit[]>
+
+  /** @param queue slots for git processes */
+  constructor(queue: FairQueue, limits: Partial<LogLimits> = {}) {
+    this.#limits = { ...LIMITS, ...limits }
+    this.#reads = new CachedReads(queue, MAX_COMMITS, ({ length }) => length)
+  }
+
+  /**
+   * Returns at most `count` of the newest commits of the branch that HEAD names, or none if the branch has no commits. A push
+   * takes effect at once. Throws as `CachedReads.get`.
+   */
+  newest({ path }: RepositoryFolder, client: GitClient): Promise<readonly Commit[]> {
+    return this.#reads.get(path, client, {
+      state: () => readHeadState(path),
+      read: (signal) => readLog(path, 'HEAD', this.#limits, signal),
+    })
+  }
+
+  /**
+   * Returns a page of the history of a commit, in the order of `git log`. Its cost does not depend on how many pages come
+   * before it, because git starts at the commits that the previous page ended with, not at the newest one.
+   *
+   * Where lines of history run in parallel, the next page starts from the next commit of each. If there are more than
+   * `MAX_STARTS`, commits that only the further ones lead to are left out. For example with two commits on a page:
+   *
+   * ```
+   *   F ─┬─ E ─── C ─┬─ A    F is a merge; `git log` prints F E D C B A
+   *      └─ D ─── B ─┘
+   *
+   *   from F          F E    after: E, and D, which was reached but not shown. C is left out: E leads to it
+   *   after E, D      D C    after: C, and B. git starts at E and D; E has been shown
+   *   after C, B      B A    after: null
+   * ```
+   *
+   * @param from the first commit, or `after` of the previous page. All are full ids of commits in the repository
+   */
+  async history(
+    { path }: RepositoryFolder,
+    from: { first: string } | { after: readonly string[] },
+    client: GitClient,
+  ): Promise<History> {
+    const starts = 'first' in from ? [from.first] : from.after.slice(0, MAX_STARTS)
+    const shown = 'first' in from ? undefined : starts[0]
+    // One more for the commit that the previous page has shown.
+    const limits = { ...this.#limits, count: this.#limits.count + 1 }
+    const key = [path, ...starts].join('\0')
+    const listed = await this.#reads.get(key, client, {
+      read: (signal) => readLog(path, starts, limits, signal),
+    })
+    const commits = listed.filter(({ sha }) => sha !== shown).slice(0, this.#limits.count)
+    const last = commits.at(-1)
+    const seen = new Set([...commits.map(({ sha }) => sha), shown])
+    const reached = [
+      ...starts,
+      ...listed.filter(({ sha }) => seen.has(sha)).flatMap(({ parents }) => parents),
+    ]
+    const others = new Set(reached.filter((sha) => !seen.has(sha)))
+    if (last === undefined || others.size === 0) return { commits, after: null }
+    for (const parent of last.parents) others.delete(parent)
+    return { commits, after: [last.sha, ...others].slice(0, MAX_STARTS) }
+  }
+}

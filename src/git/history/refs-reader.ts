@@ -1,0 +1,158 @@
+import { isFullId } from '../../util/commit-id.ts'
+import { RepositoryUnavailable } from '../repository.ts'
+import { decodeLatin1, GitFailed, readGit, runGit } from '../run-git.ts'
+import { readDate } from './log-reader.ts'
+import { RecordParser } from './record-parser.ts'
+
+/** A branch, or a tag of a commit. */
+export interface Ref {
+  kind: 'branch' | 'tag'
+  /** What follows `refs/heads/` or `refs/tags/`. */
+  name: string
+  /** The commit. */
+  sha: string
+  /** Date of the commit or, if later, of the tag, ISO 8601 in UTC; null if it has no valid date. */
+  date: string | null
+}
+
+/** The branches and tags of a repository. */
+export interface Refs {
+  /** The branch that HEAD names, which need not exist; null if HEAD is a commit. */
+  defaultBranch: string | null
+  /** The commit of HEAD; null if there is none. */
+  head: string | null
+  /** The newest ones first. */
+  branches: readonly Ref[]
+  tags: readonly Ref[]
+  /** Whether there are more refs than these. */
+  more: boolean
+}
+
+const HEADS = 'refs/heads/'
+const TAGS = 'refs/tags/'
+const FORMAT = [
+  ...['%(objectname)', '%(objecttype)', '%(*objectname)', '%(*objecttype)'],
+  ...['%(creatordate:iso-strict)', '%(HEAD)', '%(refname)'],
+]
+  .map((field) => `${field}%00`)
+  .join('')
+const LIMITS = { fields: 7, fieldLength: 1024, outputLength: 16 * 1024 * 1024 }
+
+/**
+ * Reads the newest branches and tags.
+ *
+ * Ignores refs that do not lead to a commit, and names that are longer than a file system allows.
+ *
+ * @param path absolute path of the git directory
+ * @param limits `count` is the maximum number of refs, `timeout` milliseconds for each git process
+ * @throws RepositoryUnavailable if the repository's files cannot be opened; GitTimeout
+ */
+export async function readRefs(
+  path: string,
+  limits: { count: number; timeout: number },
+  signal?: AbortSignal,
+): Promise<Refs> {
+  const parser = new RecordParser(LIMITS)
+  const args = ['for-each-ref', '--sort=-creatordate', `--count=${limits.count + 1}`, `--format=${FORMAT}`]
+  await read(path, [...args, HEADS, TAGS], parser, limits.timeout, signal)
+  const records = parser.records.slice(0, limits.count)
+  const refs = records.map(toRef).filter((ref) => ref !== null)
+  const current = records.find((fields) => fields[5] === '*')
+  const head = current && toRef(current)
+  return {
+    ...(head ? { defaultBranch: head.name, head: head.sha } : await readHeadOf(path, limits, signal)),
+    branches: refs.filter(({ kind }) => kind === 'branch'),
+    tags: refs.filter(({ kind }) => kind === 'tag'),
+    more: parser.isFull || parser.records.length > limits.count,
+  }
+}
+
+/**
+ * Finds a branch, or else a tag, of exactly this name.
+ *
+ * @param name anything a visitor may send: it is never taken for revision syntax, a pattern or an option
+ */
+export async function readRef(
+  path: string,
+  name: string,
+  timeout: number,
+  signal?: AbortSignal,
+): Promise<Ref | null> {
+  if (!isRefName(name)) return null
+  const parser = new RecordParser(LIMITS)
+  const names = [`${HEADS}${name}`, `${TAGS}${name}`]
+  // Also lists refs in a folder of this name.
+  const args = ['for-each-ref', '--count=1000', `--format=${FORMAT}`, ...names]
+  await read(path, args, parser, timeout, signal)
+  for (const refname of names) {
+    const fields = parser.records.find((record) => record[6] === refname)
+    if (fields === undefined) continue
+    const [object = '', , ...others] = fields
+    // git before 2.45 does not follow a tag of a tag here.
+    const peel = ['rev-parse', '--verify', '--quiet', '--end-of-options', `${object.trim()}^{commit}`]
+    const ref = toRef(fields) ?? toRef([await readLine(path, peel, timeout, signal), 'commit', ...others])
+    if (ref) return ref
+  }
+  return null
+}
+
+/** Returns whether a branch or tag may have this name: git-check-ref-format(1). */
+export function isRefName(name: string): boolean {
+  return (
+    name !== '' &&
+    name !== '@' &&
+    Buffer.byteLength(name) < LIMITS.fieldLength - TAGS.length &&
+    !/[\0-\x20\x7f~^:?*[\\]|\.\.|@\{|\/\/|^[/-]|\/$|\.$/.test(name) &&
+    name.split('/').every((part) => !part.startsWith('.') && !part.endsWith('.lock'))
+  )
+}
+
+async function read(
+  path: string,
+  args: readonly string[],
+  parser: RecordParser,
+  timeout: number,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const failure = await runGit(path, args, parser, timeout, signal)
+  if (failure) throw new RepositoryUnavailable(`git could not list the refs of ${path}: ${failure.message}`)
+}
+
+/** Returns where HEAD is if that is no branch with commits among those that were read. */
+async function readHeadOf(
+  path: string,
+  { timeout }: { timeout: number },
+  signal: AbortSignal | undefined,
+): Promise<Pick<Refs, 'defaultBranch' | 'head'>> {
+  const name = await readLine(path, ['symbolic-ref', '--quiet', 'HEAD'], timeout, signal)
+  const sha = await readLine(path, ['rev-parse', '--verify', '--quiet', 'HEAD^{commit}'], timeout, signal)
+  return {
+    defaultBranch: name.startsWith(HEADS) ? name.slice(HEADS.length) : null,
+    head: isFullId(sha) ? sha : null,
+  }
+}
+
+/** Returns the line that git prints, or an empty one if git fails. */
+async function readLine(
+  path: string,
+  args: readonly string[],
+  timeout: number,
+  signal: AbortSignal | undefined,
+): Promise<string> {
+  try {
+    return decodeLatin1(await readGit(path, args, { timeout, signal })).trim()
+  } catch (error) {
+    if (error instanceof GitFailed) return ''
+    throw error
+  }
+}
+
+function toRef(fields: string[]): Ref | null {
+  const [sha = '', type = '', peeled = '', peeledType = '', date = '', , refname = ''] = fields
+  const kind = refname.startsWith(HEADS) ? 'branch' : 'tag'
+  // git ends each record by a newline, which is the start of the next one here.
+  const commit = type === 'commit' ? sha.trim() : peeledType === 'commit' ? peeled : ''
+  if (!isFullId(commit) || Buffer.byteLength(refname) >= LIMITS.fieldLength) return null
+  const name = refname.slice((kind === 'branch' ? HEADS : TAGS).length)
+  return { kind, name, sha: commit, date: readDate(date) }
+}

@@ -1,0 +1,59 @@
+import type { FairQueue } from '../../util/fair-queue.ts'
+import type { RepositoryFolder } from '../repository.ts'
+import { CachedReads, type GitClient } from './cached-reads.ts'
+import { type Ref, type Refs, readRef, readRefs } from './refs-reader.ts'
+import { readRefsState } from './refs-state.ts'
+
+export type { Ref, Refs }
+
+const LIMITS = { count: 20_000, timeout: 10_000 }
+/** Maximum number of refs in memory. The least recently used lists are dropped. */
+const MAX_REFS = 200_000
+
+/** Lists the branches and tags of repositories. A list is cached until a ref changes. */
+export class RefLists {
+  readonly #limits: typeof LIMITS
+  readonly #queue: FairQueue
+  readonly #reads: CachedReads<Refs>
+
+  /** @param queue slots for git processes */
+  constructor(queue: FairQueue, limits: Partial<typeof LIMITS> = {}) {
+    this.#queue = queue
+    this.#limits = { ...LIMITS, ...limits }
+    this.#reads = new CachedReads(queue, MAX_REFS, ({ branches, tags }) => branches.length + tags.length)
+  }
+
+  /** Returns the branches and tags, the newest first, and HEAD. A push takes effect at once. Throws as `CachedReads.get`. */
+  list({ path }: RepositoryFolder, client: GitClient): Promise<Refs> {
+    return this.#reads.get(path, client, {
+      state: () => readRefsState(path),
+      read: (signal) => readRefs(path, this.#limits, signal),
+    })
+  }
+
+  /**
+   * Finds a branch, or else a tag, of exactly this name. `refs/heads/x` and `refs/tags/x` are also accepted, unless a branch
+   * or tag has that name itself.
+   *
+   * @param refs the answer of `list`
+   * @param name anything a visitor may send; other arguments and errors as `list`
+   */
+  async find(repository: RepositoryFolder, refs: Refs, name: string, client: GitClient): Promise<Ref | null> {
+    const named = (list: readonly Ref[], prefix: string) => list.find((ref) => prefix + ref.name === name)
+    const listed =
+      named(refs.branches, '') ??
+      named(refs.tags, '') ??
+      named(refs.branches, 'refs/heads/') ??
+      named(refs.tags, 'refs/tags/')
+    return listed ?? (refs.more ? this.findUnlisted(repository, name, client) : null)
+  }
+
+  /** Finds a branch, or else a tag, of exactly this name, without the list. Arguments and errors as `find`. */
+  async findUnlisted(
+    { path }: RepositoryFolder,
+    name: string,
+    { address, signal }: GitClient,
+  ): Promise<Ref | null> {
+    return this.#queue.run(address, () => readRef(path, name, this.#limits.timeout, signal), signal)
+  }
+}

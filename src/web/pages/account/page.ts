@@ -1,0 +1,120 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Budget } from '../../../auth/budget.ts'
+import { authenticate, hashPassword } from '../../../auth/password.ts'
+import { checkNewPassword } from '../../../auth/password-rules.ts'
+import { connectionSignal } from '../../../http/connection-signal.ts'
+import { RuleViolation } from '../../../store/rule-violation.ts'
+import type { Store } from '../../../store/store.ts'
+import { sendPage } from '../../parts/layout.ts'
+import { firstOf, type Query } from '../../parts/query.ts'
+import { sentence } from '../../parts/text.ts'
+import { actorOf, requireSignIn, type SessionAuth, userOf } from '../../session/session-auth.ts'
+import { type AccountView, accountView, type PasswordErrors } from './view.ts'
+
+interface AccountPagesOptions {
+  store: Store
+  budget: Budget
+  sessionAuth: SessionAuth
+}
+
+/** Maximum number of sessions and of events on a page. */
+const SESSIONS = 100
+const EVENTS = 100
+const WRONG = 'This is not your current password.'
+
+/** Registers `/settings/account`: a signed-in user's password, sessions and security events. */
+export async function accountPages(
+  app: FastifyInstance,
+  { store, budget, sessionAuth }: AccountPagesOptions,
+): Promise<void> {
+  app.addHook('onRequest', requireSignIn('/settings/account'))
+
+  const send = async (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    result: Pick<AccountView, 'errors' | 'changed'> = {},
+    before?: EventPosition,
+  ): Promise<FastifyReply> => {
+    const user = userOf(request)
+    const sessions = await store.sessions.list(user.id, SESSIONS + 1)
+    const events = await store.auditLog.latest(user, EVENTS + 1, before)
+    const last = events.length > EVENTS ? events[EVENTS - 1] : undefined
+    const content = accountView({
+      visitor: request.visitor,
+      sessions: sessions.slice(0, SESSIONS),
+      moreSessions: sessions.length > SESSIONS,
+      events: events.slice(0, EVENTS),
+      older: last ? `${Date.parse(last.time)}-${last.id}` : null,
+      ...result,
+    })
+    return sendPage(reply, { title: 'Account', visitor: request.visitor }, content)
+  }
+
+  app.get<{ Querystring: Query<'before'> }>('/settings/account', (request, reply) =>
+    send(request, reply, {}, positionOf(firstOf(request.query.before))),
+  )
+
+  app.post('/settings/account/password', {
+    // The current password is a credential: when the budget is spent, it is refused before the body is read.
+    onRequest: (request) => budget.check(request.client.address),
+    async handler(request, reply) {
+      const { address } = request.client
+      // Other attempts may have spent the budget while the form was being received.
+      await budget.check(address)
+      const visitor = userOf(request)
+      const current = request.form.get('current') ?? ''
+      const password = request.form.get('password') ?? ''
+      const errors = await findErrors(request.form, password, visitor.name)
+      if (errors) return send(request, reply.code(422), { errors })
+      const compare = async () => authenticate(await store.users.find(visitor.name), current)
+      const failed = () => ({ at: 'password', user: visitor }) as const
+      const user = await budget.attempt(address, compare, failed, connectionSignal(request.raw.socket))
+      const changed =
+        user?.id === visitor.id
+          ? await sessionAuth.setPassword(request, reply, user, await hashPassword(password))
+          : null
+      if (!changed) return send(request, reply.code(422), { errors: { current: WRONG } })
+      return send(request, reply, { changed })
+    },
+  })
+
+  app.post<{ Params: { id: string } }>('/settings/account/sessions/:id/end', async (request, reply) => {
+    const user = userOf(request)
+    // One that has ended meanwhile is the desired result.
+    await store.sessions.end(user, request.params.id, actorOf(request, user))
+    return reply.redirect('/settings/account', 303)
+  })
+
+  app.post('/settings/account/sessions/end-others', async (request, reply) => {
+    const user = userOf(request)
+    await store.sessions.endAll(user, actorOf(request, user), request.visitor.session?.hash)
+    return reply.redirect('/settings/account', 303)
+  })
+}
+
+interface EventPosition {
+  time: number
+  id: number
+}
+
+/** Returns the position after which a page of older events begins; undefined for the first page. */
+function positionOf(text: string): EventPosition | undefined {
+  const [, time, id] = /^(\d{1,15})-(\d{1,15})$/.exec(text) ?? []
+  return time === undefined ? undefined : { time: Number(time), id: Number(id) }
+}
+
+/** Returns what is wrong with the form; null if the new password can be used. */
+async function findErrors(
+  form: URLSearchParams,
+  password: string,
+  userName: string,
+): Promise<PasswordErrors | null> {
+  if (password !== form.get('again')) return { again: 'The two passwords differ.' }
+  try {
+    await checkNewPassword(password, userName)
+    return null
+  } catch (error) {
+    if (!(error instanceof RuleViolation)) throw error
+    return { password: sentence(error.message) }
+  }
+}

@@ -1,0 +1,150 @@
+import { MIN_PASSWORD_LENGTH } from '../../../auth/password-rules.ts'
+import { describeDetails } from '../../../domain/event-details.ts'
+import type { AuditLine } from '../../../store/audit.ts'
+import type { SessionInfo } from '../../../store/sessions.ts'
+import { formatTime } from '../../../store/time.ts'
+import type { PasswordChange } from '../../../store/users.ts'
+import { type Html, html } from '../../parts/html.ts'
+import { csrfField, time } from '../../parts/layout.ts'
+import { cutText, shownText, visibleText } from '../../parts/text.ts'
+import type { Visitor } from '../../session/session-auth.ts'
+import { browserName } from './browser-name.ts'
+
+/** What is wrong with the form for a new password, by field. */
+export type PasswordErrors = Partial<Record<'current' | 'password' | 'again', string>>
+
+/** The content of `/settings/account`. */
+export interface AccountView {
+  visitor: Visitor
+  sessions: SessionInfo[]
+  /** Whether the user has more sessions than are shown. */
+  moreSessions: boolean
+  events: AuditLine[]
+  /** Query of the page with older events; null if there are none. */
+  older: string | null
+  errors?: PasswordErrors
+  changed?: PasswordChange
+}
+
+export function accountView(view: AccountView): Html {
+  const { visitor, sessions, events, older, errors, changed } = view
+  return html`<h1>Account</h1>
+<p class="lead">You are signed in as ${visitor.user?.name}.</p>
+${changed ? changedView(changed) : ''}
+<section aria-labelledby="sessions">
+  <h2 id="sessions">Signed-in browsers</h2>
+  ${sessionTable(visitor, sessions)}
+  ${view.moreSessions ? html`<p class="hint">You have more sessions than these. You can end all of them at once.</p>` : ''}
+  ${sessions.length > 1 ? endOthersForm(visitor) : ''}
+</section>
+<section class="card" aria-labelledby="password-title">
+  <h2 id="password-title">Change password</h2>
+  ${passwordForm(visitor, errors ?? {})}
+</section>
+<section aria-labelledby="events">
+  <h2 id="events">Security events</h2>
+  ${events.length === 0 ? html`<p class="empty">There are no events.</p>` : eventTable(events)}
+  ${older === null ? '' : html`<p><a href="/settings/account?before=${older}#events">Older events</a></p>`}
+</section>`
+}
+
+function changedView({ sessions, tokens }: PasswordChange): Html {
+  const ended = sessions === 1 ? '1 other session was' : `${sessions} other sessions were`
+  return html`<section class="card created" aria-labelledby="changed" role="status">
+  <h2 id="changed">Password changed</h2>
+  <p>${ended} ended. ${tokens === 0 ? 'You have no tokens.' : tokensLeft(tokens)}</p>
+</section>`
+}
+
+function tokensLeft(tokens: number): Html {
+  return html`${tokens === 1 ? '1 token still works' : `${tokens} tokens still work`}: if someone else may know
+    ${tokens === 1 ? 'it, revoke it' : 'them, revoke them'} under <a href="/settings/tokens">Tokens</a>.`
+}
+
+function sessionTable(visitor: Visitor, sessions: SessionInfo[]): Html {
+  return html`<div class="scroll" tabindex="0" role="group" aria-labelledby="sessions"><table>
+  <thead><tr><th scope="col">Browser</th><th scope="col">Address</th><th scope="col">Signed in</th>
+    <th scope="col">Last seen</th><th scope="col"><span class="sr">Actions</span></th></tr></thead>
+  <tbody>${sessions.map((session) => sessionRow(visitor, session))}</tbody>
+</table></div>`
+}
+
+function sessionRow(visitor: Visitor, { id, created_at, seen_at, address, user_agent }: SessionInfo): Html {
+  const browser = browserName(user_agent)
+  const action =
+    id === visitor.session?.id
+      ? html`<span class="faint">this browser</span>`
+      : html`<form method="post" action="/settings/account/sessions/${id}/end">
+      ${csrfField(visitor)}
+      <button class="quiet" type="submit">End<span class="sr"> session of ${browser}</span></button>
+    </form>`
+  return html`<tr>
+  <th scope="row" title="${visibleText(user_agent ?? '')}">${browser}</th>
+  <td data-column="Address">${address ?? html`<span class="faint">unknown</span>`}</td>
+  <td data-column="Signed in">${time(formatTime(created_at))}</td>
+  <td data-column="Last seen">${time(formatTime(seen_at))}</td>
+  <td class="action">${action}</td>
+</tr>`
+}
+
+function endOthersForm(visitor: Visitor): Html {
+  return html`<form method="post" action="/settings/account/sessions/end-others">
+  ${csrfField(visitor)}
+  <button type="submit">End all other sessions</button>
+</form>`
+}
+
+function passwordForm(visitor: Visitor, errors: PasswordErrors): Html {
+  return html`<form method="post" action="/settings/account/password">
+  ${csrfField(visitor)}
+  <input type="text" name="username" value="${visitor.user?.name}" autocomplete="username" hidden>
+  ${passwordField('current', 'Current password', 'current-password', errors)}
+  ${passwordField('password', 'New password', 'new-password', errors, `At least ${MIN_PASSWORD_LENGTH} characters. Not your name, and not a common password.`)}
+  ${passwordField('again', 'New password again', 'new-password', errors)}
+  <p class="hint">This ends all your other sessions. Tokens keep working.</p>
+  <button type="submit">Change password</button>
+</form>`
+}
+
+function passwordField(
+  name: keyof PasswordErrors,
+  label: string,
+  autocomplete: string,
+  errors: PasswordErrors,
+  hint?: string,
+): Html {
+  const error = errors[name]
+  const described = [...(hint ? [`${name}-hint`] : []), ...(error ? [`${name}-error`] : [])].join(' ')
+  return html`<div class="field">
+    <label for="${name}">${label}</label>
+    <input id="${name}" name="${name}" type="password" autocomplete="${autocomplete}" required
+      ${described ? html`aria-describedby="${described}"` : ''} ${error ? html`aria-invalid="true" autofocus` : ''}>
+    ${hint ? html`<p class="hint" id="${name}-hint">${hint}</p>` : ''}
+    ${error ? html`<p class="error" id="${name}-error">${error}</p>` : ''}
+  </div>`
+}
+
+function eventTable(events: AuditLine[]): Html {
+  return html`<div class="scroll" tabindex="0" role="group" aria-labelledby="events"><table class="events">
+  <thead><tr><th scope="col">Event</th><th scope="col">Object</th><th scope="col">By</th><th scope="col">Address</th>
+    <th scope="col">Time</th><th scope="col">Details</th></tr></thead>
+  <tbody>${events.map(eventRow)}</tbody>
+</table></div>`
+}
+
+function eventRow(event: AuditLine): Html {
+  return html`<tr>
+  <th scope="row"><code>${event.action}</code></th>
+  <td data-column="Object">${shownText(event.object)}</td>
+  <td data-column="By">${actor(event)}</td>
+  <td data-column="Address">${event.address ?? html`<span class="faint">none</span>`}</td>
+  <td data-column="Time">${time(event.time)}</td>
+  <td data-column="Details">${cutText(describeDetails(event), 200)}</td>
+</tr>`
+}
+
+function actor({ actor, token_name }: AuditLine): Html | string {
+  if (actor === 'administrator') return 'an administrator'
+  if (actor === 'anonymous') return 'someone who was not signed in'
+  return token_name === null ? 'you' : html`your token “${shownText(token_name)}”`
+}

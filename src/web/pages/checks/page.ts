@@ -1,0 +1,55 @@
+import type { FastifyInstance } from 'fastify'
+import { ServiceError } from '../../../errors.ts'
+import type { CommitLog } from '../../../git/history/log.ts'
+import type { RefLists } from '../../../git/history/refs.ts'
+import { MATRIX_COMMITS } from '../../../store/check-matrix.ts'
+import type { Store } from '../../../store/store.ts'
+import type { SendErrorPage } from '../../parts/error-page.ts'
+import { gitClient, type RepositoryRoute, repositoryFinder } from '../../parts/find-repository.ts'
+import { sendPage } from '../../parts/layout.ts'
+import type { PageQueue } from '../../parts/page-queue.ts'
+import { firstOf, type Query } from '../../parts/query.ts'
+import { headOf } from '../../parts/ref-chooser.ts'
+import { visibleText } from '../../parts/text.ts'
+import { checksView } from './view.ts'
+
+interface ChecksPageOptions {
+  store: Store
+  commitLog: CommitLog
+  refs: RefLists
+  pageQueue: PageQueue
+  sendErrorPage: SendErrorPage
+}
+
+interface Route extends RepositoryRoute {
+  Querystring: Query<'ref'>
+}
+
+/** Registers `/{owner}/{repo}/checks`: the checks of the newest commits of a branch or tag (`ref`). */
+export async function checksPage(app: FastifyInstance, options: ChecksPageOptions): Promise<void> {
+  const { store, commitLog, pageQueue } = options
+  const findRepository = repositoryFinder(app, options)
+
+  app.get<Route>('/:owner/:repo/checks', async (request, reply) => {
+    const repository = await findRepository(request, reply)
+    if (!repository) return reply
+    const client = gitClient(request)
+    const refs = await options.refs.list(repository, client)
+    const asked = firstOf(request.query.ref)
+    const found = asked === '' ? null : await options.refs.find(repository, refs, asked, client)
+    if (asked !== '' && !found)
+      throw new ServiceError('commit_unknown', 'This repository has no branch or tag with this name.')
+    const ref = found ?? headOf(refs)
+    const from = ref && { first: ref.sha }
+    const history = from ? await commitLog.history(repository, from, client) : { commits: [] }
+    const commits = history.commits.slice(0, MATRIX_COMMITS)
+    const shas = commits.map(({ sha }) => sha)
+    const of = ref?.name ? ` of ${visibleText(ref.name)}` : ''
+    const title = `Checks${of} · ${repository.owner}/${repository.name}`
+    return pageQueue.render(request, async () => {
+      const matrix = await store.matrix(repository.id, shas)
+      const content = checksView({ repository, refs, ref, commits, matrix })
+      return sendPage(reply, { title, visitor: request.visitor }, content)
+    })
+  })
+}

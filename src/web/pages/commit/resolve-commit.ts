@@ -1,0 +1,59 @@
+import { ServiceError } from '../../../errors.ts'
+import type { GitClient } from '../../../git/history/cached-reads.ts'
+import type { RefLists } from '../../../git/history/refs.ts'
+import type { Revisions } from '../../../git/history/revision.ts'
+import type { ListedRepository } from '../../../store/repository-listing.ts'
+import type { Store } from '../../../store/store.ts'
+import { isFullId, isShortId } from '../../../util/commit-id.ts'
+
+/** What the last part of a commit's path names. */
+export type Named =
+  | { kind: 'commit'; sha: string }
+  /** A branch, a tag or a short id: the commit page is elsewhere. */
+  | { kind: 'other name'; sha: string }
+  | { kind: 'ambiguous'; id: string; candidates: string[]; more: boolean }
+
+/** Commits that are listed for an ambiguous id. */
+const CANDIDATES = 20
+
+interface Sources {
+  refs: RefLists
+  revisions: Revisions
+  statuses: Store['statuses']
+}
+
+/**
+ * Finds the commit that a visitor names: by its full id, else by a branch, else by a tag, else by at least 7 digits of its id.
+ * A full id is never a name, even if there is no such commit.
+ *
+ * @throws ServiceError `field_invalid` if nothing has this name; RepositoryUnavailable
+ */
+export async function resolveCommit(
+  { refs, revisions, statuses }: Sources,
+  repository: ListedRepository,
+  text: string,
+  client: GitClient,
+): Promise<Named> {
+  const id = text.toLowerCase()
+  if (isFullId(id, repository.objectFormat)) return { kind: 'commit', sha: id }
+  const { branches, tags } = await refs.list(repository, client)
+  const listed = [...branches, ...tags].find(({ name }) => name === text)
+  // Tags of tags may not be listed.
+  const ref = listed ?? (await refs.findUnlisted(repository, text, client))
+  if (ref) return { kind: 'other name', sha: ref.sha }
+  if (isShortId(text, repository.objectFormat)) {
+    const [inGit, reported] = await Promise.all([
+      revisions.withPrefix(repository, id, client),
+      statuses.commitsWithPrefix(repository.id, id, CANDIDATES + 1),
+    ])
+    const found = [...new Set([...inGit, ...reported])].sort()
+    const [sha] = found
+    if (sha !== undefined && found.length === 1) return { kind: 'other name', sha }
+    const candidates = found.slice(0, CANDIDATES)
+    if (sha !== undefined) return { kind: 'ambiguous', id, candidates, more: found.length > CANDIDATES }
+  }
+  throw new ServiceError(
+    'field_invalid',
+    'This repository has no commit, branch or tag with this name. Commit ids may be abbreviated to 7 or more hex digits.',
+  )
+}

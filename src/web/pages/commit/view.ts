@@ -1,0 +1,167 @@
+import { combinedCounts } from '../../../domain/combined-state.ts'
+import type { Ref } from '../../../git/history/refs.ts'
+import type { CommitDetails } from '../../../git/history/revision.ts'
+import type { ListedRepository } from '../../../store/repository-listing.ts'
+import { shortId } from '../../../util/commit-id.ts'
+import { truncate } from '../../../util/truncate.ts'
+import { reportCommand } from '../../parts/ci-lines.ts'
+import { authorship } from '../../parts/commit-row.ts'
+import { type Html, html } from '../../parts/html.ts'
+import { stateBadge, summarize } from '../../parts/state-summary.ts'
+import { filterQuery, isFiltered, MAX_TEXT, type StatusFilter } from '../../parts/status-filter.ts'
+import { SECTIONS, type StatusList, statusSections } from '../../parts/status-sections.ts'
+import { copyButton, shownLines, shownText } from '../../parts/text.ts'
+
+/** A branch or tag. `query` makes other pages show it. */
+type LinkedRef = Ref & { query: string }
+
+/** A commit as its page shows it. */
+export interface CommitView {
+  repository: ListedRepository
+  sha: string
+  /** undefined if git does not have the commit, null if the repository's files cannot be opened. */
+  details: CommitDetails | undefined | null
+  /** The branches and tags that point to the commit. */
+  refs: readonly LinkedRef[]
+  statuses: StatusList
+  /** The public origin. */
+  origin: string
+}
+
+/** Code points of a subject in a heading. The message has the rest. */
+const SUBJECT = 200
+/** Branches and tags that are shown. */
+const REFS = 10
+/** Statuses from which on the page offers a filter. */
+const FILTERED_FROM = 10
+
+/** Renders a commit and all its statuses. */
+export function commitView(view: CommitView): Html {
+  const { repository, sha, details, statuses } = view
+  const { filter } = statuses
+  const total = totalOf(statuses)
+  return html`${crumbs(repository)}
+<h1>${details ? subject(details) : html`Commit <code>${shortId(sha)}</code>`}</h1>
+<div class="byline">
+  <span class="nowrap"><code id="sha" class="sha">${sha}</code> ${copyButton('sha', 'the commit id')}</span>
+  ${details ? byline(repository, details) : ''}
+  ${refLinks(repository, view.refs)}
+  ${details === undefined ? html`<span class="faint">no longer in git</span>` : ''}
+  ${details === null ? html`<span class="faint">The repository’s files cannot be opened right now.</span>` : ''}
+</div>
+${details && messageOf(details) !== '' ? messageView(details) : ''}
+${total >= FILTERED_FROM || isFiltered(filter) ? filterForm(filter) : ''}
+${liveRegion(repository, sha, statuses)}${total === 0 && repository.permission === 'write' ? howToReport(view) : ''}`
+}
+
+/** Renders the part of the page that changes when statuses are reported. The script of the page replaces it while checks are pending. */
+export function liveRegion(
+  { owner, name }: Pick<ListedRepository, 'owner' | 'name'>,
+  sha: string,
+  statuses: StatusList,
+): Html {
+  const { counts, filter, required } = statuses
+  const summary = summarize(counts, required.missing.size)
+  const isPending = combinedCounts(counts).pending > 0 || required.missing.size > 0
+  const path = `/${owner}/${name}/live/${sha}${filterQuery(filter)}`
+  return html`<div id="live" data-path="${path}" data-tab="${tabTitle(name, sha, summary.short)}" data-icon="${summary.icon}"
+  data-summary="${summary.text}" ${isPending ? 'data-pending' : ''}>
+<p class="summary" id="summary">${stateBadge(summary.state)} ${summary.text}</p>
+${totalOf(statuses) === 0 ? html`<p class="empty">No statuses have been reported for this commit.</p>` : ''}${statusSections(statuses)}</div>`
+}
+
+function totalOf({ counts }: StatusList): number {
+  return combinedCounts(counts).total
+}
+
+/** Returns the title of the browser's tab. @param state in a few words */
+export function tabTitle(repositoryName: string, sha: string, state: string): string {
+  return `${state} · ${repositoryName}@${shortId(sha)}`
+}
+
+function crumbs({ owner, name }: ListedRepository): Html {
+  return html`<p class="crumbs"><a href="/${owner}/${name}">${owner} / ${name}</a> · <a href="/${owner}/${name}/checks">Checks</a></p>`
+}
+
+/** Renders the subject of a commit, or that it has none. */
+function subject({ subject }: Pick<CommitDetails, 'subject'>): Html {
+  return subject === '' ? html`<em>no message</em>` : shownText(truncate(subject, SUBJECT))
+}
+
+function byline(
+  { owner, name }: ListedRepository,
+  { author, date, parents, moreParents }: CommitDetails,
+): Html {
+  return html`<span>${authorship({ author, date })}</span>
+  <span class="faint">${parents.length === 0 ? 'no parents' : parents.length === 1 ? 'parent' : 'parents'}
+  ${parents.map((id) => html`<a href="/${owner}/${name}/commits/${id}"><code>${shortId(id)}</code></a> `)}${moreParents ? 'and more' : ''}</span>`
+}
+
+function refLinks({ owner, name }: ListedRepository, refs: readonly LinkedRef[]): Html {
+  const more = refs.length - REFS
+  return html`${refs
+    .slice(0, REFS)
+    .map(
+      (ref) =>
+        html`<a class="ref-link" href="/${owner}/${name}${ref.query}"><span class="sr">${ref.kind} </span>${shownText(ref.name)}</a> `,
+    )}${more > 0 ? html`<span>and ${more} more</span>` : ''}`
+}
+
+/** Returns the part of the message that the heading does not show; all of it if the heading shows only a part of the subject. */
+function messageOf({ subject, body }: CommitDetails): string {
+  return truncate(subject, SUBJECT) === subject ? body : `${subject}\n\n${body}`.trim()
+}
+
+function messageView(details: CommitDetails): Html {
+  return html`<details class="message"><summary>Message</summary>
+${shownLines(messageOf(details))}${details.isCut ? html`<p class="faint">The rest of this message is too long to be shown.</p>` : ''}</details>`
+}
+
+function filterForm({ q, state }: StatusFilter): Html {
+  const choices = [
+    ['', 'all states'],
+    ...Object.values(SECTIONS).flatMap(({ states }) => states.map((state) => [state, state])),
+  ]
+  return html`<form class="filter" role="search" aria-label="Checks">
+  <label class="sr" for="q">Context or description contains</label>
+  <input id="q" name="q" type="search" value="${q}" placeholder="Filter checks" maxlength="${2 * MAX_TEXT}" autocomplete="off">
+  <label class="sr" for="state">State</label>
+  <select id="state" name="state">${choices.map(
+    ([value, label]) =>
+      html`<option value="${value}" ${value === (state ?? '') ? 'selected' : ''}>${label}</option>`,
+  )}</select>
+  <button class="quiet" type="submit">Filter</button>
+  ${isFiltered({ q, state }) ? html`<a href="?">Clear</a>` : ''}
+</form>`
+}
+
+/** Renders how to report a status. */
+function howToReport({ repository, sha, origin }: CommitView): Html {
+  const { owner, name } = repository
+  const command = reportCommand(origin, `${owner}/${name}/statuses/${sha}`, '$COMMIT_STATUS_TOKEN')
+  return html`<p>Report one with a <a href="/settings/tokens">token</a> in <code>COMMIT_STATUS_TOKEN</code>:</p>
+<div class="copy"><pre id="report" tabindex="0">${command}</pre>${copyButton('report', 'the command')}</div>`
+}
+
+/** A commit that a short id may mean. */
+export interface Candidate {
+  sha: string
+  details: CommitDetails | undefined | null
+}
+
+/** Renders the commits that an ambiguous short id may mean. */
+export function candidatesView(
+  repository: ListedRepository,
+  id: string,
+  candidates: Candidate[],
+  more: boolean,
+): Html {
+  const { owner, name } = repository
+  return html`${crumbs(repository)}
+<h1>Several commits begin with <code>${id}</code></h1>
+<ul class="list">${candidates.map(
+    ({ sha, details }) => html`<li><a href="/${owner}/${name}/commits/${sha}"><code>${sha}</code></a>
+  ${details ? html`<br>${subject(details)} <span class="faint">${authorship(details)}</span>` : ''}</li>`,
+  )}</ul>
+${more ? html`<p class="faint">There are more. Use a longer id.</p>` : ''}`
+}

@@ -1,0 +1,16 @@
+import type { FastifyInstance } from 'fastify'
+import { html } from '../../parts/html.ts'
+import { sendPage } from '../../parts/layout.ts'
+
+/** Registers `/docs`, which renders the contract within the layout of the site. */
+export async function docs(app: FastifyInstance): Promise<void> {
+  app.get('/docs', async (request, reply) => {
+    const head = html`<link rel="stylesheet" href="/assets/swagger-ui.css">
+<link rel="stylesheet" href="/assets/docs.css">
+<script src="/assets/swagger-ui-bundle.js" defer></script>
+<script src="/assets/docs.js" defer></script>`
+    const content = html`<div id="docs"><noscript><p class="empty">The API docs require JavaScript. The contract
+is also available at <a href="/openapi.yaml">/openapi.yaml</a>.</p></noscript></div>`
+    return sendPage(reply, { title: 'API docs', visitor: request.visitor, head, wide: true }, content)
+  })
+}

@@ -1,0 +1,137 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { ServiceError } from '../../../errors.ts'
+import type { Commit, CommitLog } from '../../../git/history/log.ts'
+import { RepositoryUnavailable } from '../../../git/repository.ts'
+import { GitTimeout } from '../../../git/run-git.ts'
+import { isName, isOwnerName } from '../../../store/names.ts'
+import type { ListedRepository } from '../../../store/repository-listing.ts'
+import { NO_STATUSES } from '../../../store/status-summaries.ts'
+import type { Store } from '../../../store/store.ts'
+import { QueueFull } from '../../../util/fair-queue.ts'
+import {
+  authorship,
+  failedContexts,
+  type SummarizedCommit,
+  stateOf,
+  subjectOf,
+} from '../../parts/commit-row.ts'
+import { gitClient } from '../../parts/find-repository.ts'
+import { type Html, html } from '../../parts/html.ts'
+import { sendPage } from '../../parts/layout.ts'
+import type { PageQueue } from '../../parts/page-queue.ts'
+import { firstOf, type Query } from '../../parts/query.ts'
+import { stateBadge } from '../../parts/state-summary.ts'
+import type { Visitor } from '../../session/session-auth.ts'
+
+interface RepositoriesPageOptions {
+  store: Store
+  /** Reads the commit of HEAD. */
+  heads: CommitLog
+  pageQueue: PageQueue
+}
+
+/** Repositories per page. */
+const REPOSITORIES = 30
+/** Milliseconds that the page waits for git. What takes longer is ready when the page is reloaded. */
+const PATIENCE = 3_000
+
+/** Why a row has no commit. */
+type Problem = 'empty' | 'unavailable' | 'slow'
+type Row = { repository: ListedRepository } & (SummarizedCommit | { problem: Problem })
+
+/** Registers `/`: the repositories that the visitor may see, with the state of their default branches. */
+export async function repositoriesPage(
+  app: FastifyInstance,
+  options: RepositoriesPageOptions,
+): Promise<void> {
+  const { store, heads, pageQueue } = options
+
+  app.get<{ Querystring: Query<'after'> }>('/', async (request, reply) => {
+    const [owner = '', name = ''] = firstOf(request.query.after).split('/')
+    const after = isOwnerName(owner) && isName(name) ? { owner, name } : undefined
+    const { visitor } = request
+    const found = await store.listing.list(visitor.user?.id ?? null, REPOSITORIES + 1, after)
+    const shown = found.slice(0, REPOSITORIES)
+    const last = found.length > REPOSITORIES ? shown.at(-1) : undefined
+    const commits = await headsOf(request, shown)
+    return pageQueue.render(request, async () => {
+      const content = repositoriesView(await summarize(shown, commits), visitor, last)
+      return sendPage(reply, { title: 'Repositories', visitor }, content)
+    })
+  })
+
+  /** Returns the commits of HEAD, in the order of the repositories. */
+  function headsOf(request: FastifyRequest, repositories: ListedRepository[]): Promise<(Commit | Problem)[]> {
+    const late = new Promise<'slow'>((resolve) => setTimeout(resolve, PATIENCE, 'slow').unref())
+    return Promise.all(repositories.map((repository) => headOf(request, repository, late)))
+  }
+
+  async function summarize(
+    repositories: ListedRepository[],
+    found: readonly (Commit | Problem)[],
+  ): Promise<Row[]> {
+    const commits = found.flatMap((commit, index) => {
+      const repositoryId = repositories[index]?.id
+      return typeof commit === 'string' || repositoryId === undefined
+        ? []
+        : [{ repositoryId, sha: commit.sha }]
+    })
+    const summaries = (await store.statuses.summaries(commits)).values()
+    return repositories.map((repository, index) => {
+      const commit = found[index] ?? 'slow'
+      if (typeof commit === 'string') return { repository, problem: commit }
+      return { repository, commit, summary: summaries.next().value ?? NO_STATUSES }
+    })
+  }
+
+  /** Returns the commit of HEAD, or why there is none. Stops waiting for git at `late`; git goes on. */
+  async function headOf(request: FastifyRequest, repository: ListedRepository, late: Promise<'slow'>) {
+    const reading = heads.newest(repository, gitClient(request)).then(
+      ([commit]) => commit ?? ('empty' as const),
+      (error: unknown) => {
+        if (error instanceof QueueFull || error instanceof GitTimeout) return 'slow' as const
+        if (!(error instanceof RepositoryUnavailable)) throw error
+        app.logError(request, new ServiceError('unavailable', undefined, { cause: error }))
+        return 'unavailable' as const
+      },
+    )
+    // Avoids an unhandled rejection if it fails later.
+    reading.catch(() => {})
+    return Promise.race([reading, late])
+  }
+}
+
+/** Renders the page. @param last the last repository of this page, if there are more */
+function repositoriesView(rows: Row[], visitor: Visitor, last?: ListedRepository): Html {
+  const empty = visitor.user
+    ? html`<p class="empty">You do not have access to any repositories. An administrator creates one with
+        <code>repo create OWNER/NAME</code>.</p>`
+    : html`<p class="empty">There are no public repositories. <a href="/login">Sign in</a> to see yours.</p>`
+  return html`<h1>Repositories</h1>
+${rows.length === 0 ? empty : html`<ul class="list">${rows.map(repositoryItem)}</ul>`}
+${last ? html`<p><a href="/?after=${encodeURIComponent(`${last.owner}/${last.name}`)}">More repositories</a></p>` : ''}`
+}
+
+const PROBLEMS: Record<Problem, Html | string> = {
+  empty: 'Nothing has been pushed yet.',
+  unavailable: 'The files of this repository cannot be opened. The server’s log has the reason.',
+  slow: 'Reading this repository takes long. Reload this page in a few seconds.',
+}
+
+function repositoryItem(row: Row): Html {
+  const { owner, name, visibility } = row.repository
+  const found = 'commit' in row
+  const badge = found
+    ? stateBadge(stateOf(row.summary))
+    : html`<span class="badge unreported">${row.problem === 'slow' ? 'unknown' : row.problem}</span>`
+  return html`<li class="commit">
+  ${badge}
+  <span><a href="/${owner}/${name}"><span class="faint">${owner} /</span> <strong>${name}</strong></a>
+    ${visibility === 'private' ? html`<span class="badge">private</span>` : ''}</span>
+  ${
+    found
+      ? html`<span class="faint">${row.summary.failed.length > 0 ? html`<span class="failed">Failed: ${failedContexts(row.summary)}</span> · ` : ''}${subjectOf(row.commit)} · ${authorship(row.commit)}</span>`
+      : html`<span class="faint">${PROBLEMS[row.problem]}</span>`
+  }
+</li>`
+}

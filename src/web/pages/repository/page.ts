@@ -1,0 +1,142 @@
+import type { FastifyInstance } from 'fastify'
+import { requiredContexts } from '../../../domain/required-contexts.ts'
+import { ServiceError } from '../../../errors.ts'
+import { type CommitLog, type History, MAX_STARTS } from '../../../git/history/log.ts'
+import type { Ref, RefLists, Refs } from '../../../git/history/refs.ts'
+import type { CommitLookup } from '../../../git/objects/commit-lookup.ts'
+import type { ListedRepository } from '../../../store/repository-listing.ts'
+import { type AppliedRule, rulesFor } from '../../../store/rules.ts'
+import { NO_STATUSES, type StatusSummary } from '../../../store/status-summaries.ts'
+import type { Store } from '../../../store/store.ts'
+import type { SendErrorPage } from '../../parts/error-page.ts'
+import { gitClient, type RepositoryRoute, repositoryFinder } from '../../parts/find-repository.ts'
+import { sendPage } from '../../parts/layout.ts'
+import type { PageQueue } from '../../parts/page-queue.ts'
+import { firstOf, type Query } from '../../parts/query.ts'
+import { headOf } from '../../parts/ref-chooser.ts'
+import { visibleText } from '../../parts/text.ts'
+import { repositoryView, unknownRefView } from './view.ts'
+
+interface RepositoryPageOptions {
+  store: Store
+  lookup: CommitLookup
+  refs: RefLists
+  commitLog: CommitLog
+  pageQueue: PageQueue
+  sendErrorPage: SendErrorPage
+  publicUrl: string | null
+}
+
+interface Route extends RepositoryRoute {
+  Querystring: Query<'ref' | 'after'>
+}
+
+/** Branches whose state is shown. */
+const BRANCHES = 30
+/** Suggestions for the name of a ref that does not exist. */
+const SUGGESTIONS = 50
+const EMPTY: History = { commits: [], after: null }
+
+/**
+ * Registers `/{owner}/{repo}`: the commits of a branch or tag (`ref`), limited to what the visitor may see. `after` is
+ * `History.after` of the previous page, separated by commas.
+ */
+export async function repositoryPage(app: FastifyInstance, options: RepositoryPageOptions): Promise<void> {
+  const { store, lookup, commitLog, pageQueue } = options
+  const findRepository = repositoryFinder(app, options)
+
+  app.get<Route>('/:owner/:repo', async (request, reply) => {
+    const repository = await findRepository(request, reply)
+    if (!repository) return reply
+    const { visitor } = request
+    const client = gitClient(request)
+    const name = `${repository.owner}/${repository.name}`
+    const refs = await options.refs.list(repository, client)
+    const asked = firstOf(request.query.ref)
+    const ref = asked ? await options.refs.find(repository, refs, asked, client) : headOf(refs)
+    if (asked && ref === null) {
+      const title = `${visibleText(asked)} · ${name}`
+      const content = unknownRefView(repository, refs, asked, suggest(refs, asked))
+      return sendPage(reply.code(404), { title, visitor }, content)
+    }
+
+    const after = await pageStart(repository, request.query.after)
+    const from = after ? { after } : ref && { first: ref.sha }
+    const history = from ? await commitLog.history(repository, from, client) : EMPTY
+    const branches = shownBranches(refs, ref)
+    const shas = [...branches, ...(ref ? [ref] : []), ...history.commits].map(({ sha }) => sha)
+    return pageQueue.render(request, async () => {
+      const summaries = await summarize(repository, shas)
+      const summaryOf = (sha: string) => summaries.get(sha) ?? NO_STATUSES
+      const tip = ref && !after ? history.commits[0] : undefined
+      const rules = await store.rules.load(repository.id)
+      const ofBranch = tip && ref?.kind === 'branch' ? rulesFor(rules, ref.name) : []
+      const content = repositoryView({
+        repository,
+        refs,
+        ref,
+        tip: tip && { commit: tip, summary: summaryOf(tip.sha) },
+        branches: branches.map((branch) => ({ ...branch, summary: summaryOf(branch.sha) })),
+        commits: history.commits.map((commit) => ({ commit, summary: summaryOf(commit.sha) })),
+        older: history.after,
+        isFirstPage: after === null,
+        missing: tip ? await countMissing(repository, tip.sha, ofBranch) : 0,
+        rules,
+        origin: options.publicUrl ?? request.client.origin,
+      })
+      const title = asked && ref ? `${visibleText(ref.name)} · ${name}` : name
+      return sendPage(reply, { title, visitor }, content)
+    })
+  })
+
+  /** Returns the commits that a page comes after, or null for the first page. @throws ServiceError `commit_unknown` */
+  async function pageStart(
+    repository: ListedRepository,
+    after: string | string[] | undefined,
+  ): Promise<string[] | null> {
+    const shas = firstOf(after).split(',').slice(0, MAX_STARTS)
+    if (shas[0] === '') return null
+    // Full ids only: git takes anything else for a revision.
+    const known = await Promise.all(shas.map((sha) => lookup.has(repository, sha)))
+    if (known.every(Boolean)) return shas
+    throw new ServiceError(
+      'commit_unknown',
+      'The commit that this page continues from does not exist in this repository.',
+    )
+  }
+
+  /** Returns how many required patterns no context of a commit matches. Reads nothing without rules. */
+  async function countMissing(
+    { id }: ListedRepository,
+    sha: string,
+    rules: readonly AppliedRule[],
+  ): Promise<number> {
+    if (rules.length === 0) return 0
+    const reported = await store.statuses.list(id, sha)
+    const contexts = reported.map(({ context }) => context)
+    return (await requiredContexts(rules, contexts)).missing.size
+  }
+
+  async function summarize(
+    { id }: ListedRepository,
+    shas: readonly string[],
+  ): Promise<Map<string, StatusSummary>> {
+    const commits = [...new Set(shas)].map((sha) => ({ repositoryId: id, sha }))
+    const summaries = await store.statuses.summaries(commits)
+    return new Map(commits.map(({ sha }, index) => [sha, summaries[index] ?? NO_STATUSES]))
+  }
+}
+
+/** Returns the default branch, the branch that is shown, and the newest other ones. */
+function shownBranches({ branches, defaultBranch }: Refs, shown: Ref | null): Ref[] {
+  const isFirst = ({ name }: Ref) => name === defaultBranch
+  const isShown = (ref: Ref) => shown?.kind === 'branch' && ref.name === shown.name && !isFirst(ref)
+  const first = [...branches.filter(isFirst), ...branches.filter(isShown)]
+  const others = branches.filter((ref) => !first.includes(ref)).slice(0, BRANCHES - first.length)
+  return [...first, ...others]
+}
+
+function suggest({ branches, tags }: Refs, asked: string): Ref[] {
+  const text = asked.toLowerCase()
+  return [...branches, ...tags].filter(({ name }) => name.toLowerCase().includes(text)).slice(0, SUGGESTIONS)
+}

@@ -1,0 +1,238 @@
+import { combinedCounts } from '../../../domain/combined-state.ts'
+import type { Ref, Refs } from '../../../git/history/refs.ts'
+import type { ListedRepository } from '../../../store/repository-listing.ts'
+import type { AppliedRule } from '../../../store/rules.ts'
+import type { StatusSummary } from '../../../store/status-summaries.ts'
+import { shortId } from '../../../util/commit-id.ts'
+import { ciLines } from '../../parts/ci-lines.ts'
+import {
+  authorship,
+  failedContexts,
+  type SummarizedCommit,
+  stateOf,
+  subjectOf,
+} from '../../parts/commit-row.ts'
+import { type Html, html } from '../../parts/html.ts'
+import { findForm, refChooser, refQuery } from '../../parts/ref-chooser.ts'
+import { stateBadge } from '../../parts/state-summary.ts'
+import { age, copyButton, shownText } from '../../parts/text.ts'
+
+export interface RepositoryPage {
+  repository: ListedRepository
+  refs: Refs
+  /** null if there is nothing to show: HEAD is a branch without commits. */
+  ref: Ref | null
+  /** The newest commit of the ref, on the first page. */
+  tip: SummarizedCommit | undefined
+  /** Number of patterns that the rules of the branch require and that no context of its tip matches. */
+  missing: number
+  branches: (Ref & { summary: StatusSummary })[]
+  commits: SummarizedCommit[]
+  /** What the next page comes after; null on the last page. */
+  older: readonly string[] | null
+  isFirstPage: boolean
+  rules: readonly AppliedRule[]
+  origin: string
+}
+
+/** Branches, and rules, that are shown before the others are unfolded. */
+const UNFOLDED = 6
+
+/** Renders a repository: its branches with their states, and a page of the commits of one. */
+export function repositoryView(page: RepositoryPage): Html {
+  const { repository, refs, ref, commits, isFirstPage, origin } = page
+  const { permission } = repository
+  const isEmpty = refs.head === null && refs.branches.length === 0 && refs.tags.length === 0
+  return html`${heading(repository)}
+${
+  isEmpty
+    ? emptyView(page)
+    : html`${tipView(page)}
+<div class="columns">
+  ${refsView(page)}
+  <section class="history" aria-labelledby="commits">
+    <h2 id="commits">${isFirstPage ? 'Commits' : 'Older commits'}${ref?.name ? html` of ${shownText(ref.name)}` : ''}</h2>
+    ${
+      ref === null
+        ? unbornView(page)
+        : html`<ul class="list">${commits.map((commit) => commitItem(repository, commit))}</ul>
+    ${pager(page)}`
+    }
+  </section>
+  <section class="extras">
+    ${rulesView(page.rules)}
+    ${cloneView(repository, origin)}
+    ${badgeView(page)}
+  </section>
+</div>`
+}
+${
+  permission === 'write'
+    ? html`<h2>Report from CI</h2>
+  ${ciLines(origin)}`
+    : ''
+}`
+}
+
+/** Renders the answer to a name that no branch or tag has. */
+export function unknownRefView(
+  repository: ListedRepository,
+  refs: Refs,
+  asked: string,
+  suggestions: Ref[],
+): Html {
+  return html`${heading(repository)}
+<p class="empty">There is no branch or tag <strong>${shownText(asked)}</strong>.
+  <a href="${pathOf(repository)}">Show the default branch</a></p>
+${findForm(pathOf(repository))}
+${
+  suggestions.length > 0
+    ? html`<h2>Names that contain it</h2>
+<ul class="list">${suggestions.map(
+        (
+          ref,
+        ) => html`<li class="ref"><a href="${pathOf(repository)}${refQuery(refs, ref)}">${shownText(ref.name)}</a>
+  <span class="faint">${ref.kind === 'tag' ? 'tag · ' : ''}${ref.date ? age(ref.date) : ''}</span></li>`,
+      )}</ul>`
+    : ''
+}`
+}
+
+function heading(repository: ListedRepository): Html {
+  const { owner, name, visibility } = repository
+  return html`<h1><span class="faint">${owner} /</span> ${name}
+  ${visibility === 'private' ? html`<span class="badge">private</span>` : ''}</h1>`
+}
+
+/** Renders the answer to "is it green?" for the ref of the page. */
+function tipView({ repository, refs, ref, tip, missing }: RepositoryPage): Html | string {
+  if (!ref || !tip) return ''
+  const state = stateOf(tip.summary)
+  return html`<section class="tip ${state ?? 'unreported'}" aria-label="State of ${ref.name || 'HEAD'}">
+  <p>${stateBadge(state)} <strong>${shownText(ref.name || 'HEAD')}</strong>: ${sentenceOf(tip.summary)}${missingText(missing)}</p>
+  <p class="faint"><a href="${commitPath(repository, tip)}">${subjectOf(tip.commit)}</a> · ${authorship(tip.commit)}
+    · <a href="${pathOf(repository)}/checks${refQuery(refs, ref)}">${state === 'failure' ? 'When did it break?' : 'All checks over time'}</a></p>
+</section>`
+}
+
+function missingText(missing: number): string {
+  if (missing === 0) return ''
+  return missing === 1
+    ? '; 1 required check has not reported'
+    : `; ${missing} required checks have not reported`
+}
+
+function sentenceOf(summary: StatusSummary): Html | string {
+  const { failure, pending, total } = combinedCounts(summary.counts)
+  const of = (count: number) => (count === total && total > 1 ? `all ${total}` : `${count} of ${total}`)
+  if (total === 0) return 'no checks have reported yet'
+  if (failure > 0)
+    return html`${of(failure)} failed: ${failedContexts(summary)}${pending > 0 ? `; ${pending} pending` : ''}`
+  return pending > 0 ? `${of(pending)} pending` : `${of(total)} passed`
+}
+
+/** Renders the choice of a branch or tag, and the newest branches with their states. */
+function refsView(page: RepositoryPage): Html {
+  const { repository, refs, branches, ref } = page
+  const item = (branch: RepositoryPage['branches'][number]) => {
+    const current = ref?.kind === 'branch' && ref.name === branch.name
+    return html`<li class="ref">${stateBadge(stateOf(branch.summary))}
+      <a href="${pathOf(repository)}${refQuery(refs, branch)}"${current ? html` aria-current="page"` : ''}>${shownText(branch.name)}</a>
+      <span class="faint">${branch.name === refs.defaultBranch ? 'default · ' : ''}${branch.date ? age(branch.date) : ''}</span></li>`
+  }
+  const [shown, folded] = [branches.slice(0, UNFOLDED), branches.slice(UNFOLDED)]
+  const hidden = refs.branches.length - branches.length
+  return html`<nav class="refs" aria-label="Branches and tags">
+    ${refChooser(pathOf(repository), refs, ref, true)}
+    <ul class="list">${shown.map(item)}</ul>
+    ${
+      folded.length > 0
+        ? html`<details><summary>${folded.length} more branches</summary>
+      <ul class="list">${folded.map(item)}</ul>
+      ${hidden > 0 ? html`<p class="hint">${refs.more ? 'Over ' : ''}${hidden.toLocaleString('en')} older branches are not listed. Find them by name.</p>` : ''}
+    </details>`
+        : ''
+    }
+  </nav>`
+}
+
+function commitItem(repository: ListedRepository, commit: SummarizedCommit): Html {
+  const { summary } = commit
+  const { success, total } = combinedCounts(summary.counts)
+  return html`<li class="commit">
+  ${stateBadge(stateOf(summary))}
+  <a class="subject" href="${commitPath(repository, commit)}">${subjectOf(commit.commit)}</a>
+  <span class="faint">${summary.failed.length > 0 ? html`<span class="failed">Failed: ${failedContexts(summary)}</span> · ` : ''}${total > 0 ? `${success} of ${total} passed · ` : ''}<code>${shortId(commit.commit.sha)}</code>
+    · ${authorship(commit.commit)}</span>
+</li>`
+}
+
+function pager({ repository, refs, ref, older, isFirstPage }: RepositoryPage): Html | string {
+  if (older === null && isFirstPage) return ''
+  const query = refQuery(refs, ref)
+  return html`<p class="pager">
+    ${isFirstPage ? '' : html`<a href="${pathOf(repository)}${query}">Newest</a>`}
+    ${older ? html`<a rel="next" href="${pathOf(repository)}${query === '' ? '?' : `${query}&`}after=${older.join(',')}">Older</a>` : html`<span class="faint">There are no older commits.</span>`}
+  </p>`
+}
+
+/** Renders which checks a commit must have passed before a push moves a branch to it. */
+function rulesView(rules: readonly AppliedRule[]): Html | string {
+  if (rules.length === 0) return ''
+  const item = ({ branchPattern, required }: AppliedRule) => html`<div><dt>${shownText(branchPattern)}</dt>
+      <dd>${required.map((pattern, index) => html`${index > 0 ? ', ' : ''}${shownText(pattern)}`)}</dd></div>`
+  const [shown, folded] = [rules.slice(0, UNFOLDED), rules.slice(UNFOLDED)]
+  return html`<h2 id="rules">Required checks</h2>
+    <p class="hint">A push to these branches is accepted when these checks have passed.</p>
+    <dl class="rules">${shown.map(item)}</dl>
+    ${
+      folded.length > 0
+        ? html`<details><summary>${folded.length} more rules</summary><dl class="rules">${folded.map(item)}</dl></details>`
+        : ''
+    }`
+}
+
+function cloneView({ owner, name }: ListedRepository, origin: string): Html {
+  return html`<h2>Clone</h2>
+    <div class="copy"><code id="clone">git clone ${origin}/${owner}/${name}.git</code>${copyButton('clone', 'the clone command')}</div>`
+}
+
+function badgeView({ repository, refs, ref, origin }: RepositoryPage): Html | string {
+  if (repository.visibility === 'private') return ''
+  const url = `${origin}${pathOf(repository)}`
+  const query = refQuery(refs, ref)
+  const markdown = `[![Commit status](${url}/badge.svg${query})](${url}${query})`
+  return html`<h2>Badge</h2>
+    <p><img src="${pathOf(repository)}/badge.svg${query}" alt="Badge with the state of ${ref?.name || 'HEAD'}" height="20"></p>
+    <div class="copy"><code id="badge">${markdown}</code>${copyButton('badge', 'the Markdown of the badge')}</div>`
+}
+
+function emptyView({ repository, origin, refs, rules }: RepositoryPage): Html {
+  const { owner, name, permission } = repository
+  const push = `git push ${origin}/${owner}/${name}.git HEAD:${refs.defaultBranch ?? 'main'}`
+  return html`<p class="empty">Nothing has been pushed yet.</p>
+  ${
+    permission === 'write'
+      ? html`<p>Push your first commit:</p>
+    <div class="copy"><code id="push">${push}</code>${copyButton('push', 'the push command')}</div>`
+      : ''
+  }
+  ${cloneView(repository, origin)}
+  ${rulesView(rules)}`
+}
+
+/** Renders why there are no commits although there are branches. */
+function unbornView({ refs, repository }: RepositoryPage): Html {
+  const { owner, name } = repository
+  return html`<p class="empty">The default branch <strong>${shownText(refs.defaultBranch ?? 'HEAD')}</strong> does not exist.
+    Choose a branch. An administrator sets the default branch with
+    <code>repo default-branch ${owner}/${name} BRANCH</code>.</p>`
+}
+
+function pathOf({ owner, name }: ListedRepository): string {
+  return `/${owner}/${name}`
+}
+
+function commitPath(repository: ListedRepository, { commit }: SummarizedCommit): string {
+  return `${pathOf(repository)}/commits/${commit.sha}`
+}

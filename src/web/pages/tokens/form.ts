@@ -1,0 +1,101 @@
+import { scopes } from '../../../../generated/operations.ts'
+import { checkPatterns } from '../../../store/patterns.ts'
+import { RuleViolation } from '../../../store/rule-violation.ts'
+import type { TokenLimits } from '../../../store/token-limits.ts'
+import { sentence } from '../../parts/text.ts'
+
+/** Expiry choices in days, besides a date and never. */
+export const EXPIRY_DAYS = [30, 90, 365]
+const DAY = 24 * 3600 * 1000
+const MAX_NAME = 100
+
+/** The form for a new token as filled in, with error messages by field. */
+export interface TokenForm {
+  name: string
+  repoScope: boolean
+  /** Whether the token may push. */
+  push: boolean
+  /** Ids of the repositories to which it is limited; none: not limited. */
+  repositories: ReadonlySet<number>
+  /** Context patterns, one per line; empty: not limited. */
+  contexts: string
+  /** A number of days, `date` or `none`. */
+  expiry: string
+  date: string
+  errors: { name?: string; date?: string; expiry?: string; repositories?: string; contexts?: string }
+}
+
+export const EMPTY_FORM: TokenForm = {
+  name: '',
+  repoScope: true,
+  push: true,
+  repositories: new Set(),
+  contexts: '',
+  expiry: '90',
+  date: '',
+  errors: {},
+}
+
+/**
+ * Validates the form. `expiresAt` is in milliseconds since the epoch; null means never.
+ *
+ * @param choices the repositories that the form offers
+ */
+export function readTokenForm(
+  fields: URLSearchParams,
+  now: number,
+  choices: readonly { id: number }[],
+): { form: TokenForm; expiresAt: number | null; limits: TokenLimits } {
+  const form: TokenForm = {
+    name: (fields.get('name') ?? '').trim(),
+    repoScope: fields.get('scope') === scopes.repo,
+    push: fields.has('push'),
+    repositories: new Set(fields.getAll('repository').map(Number)),
+    contexts: fields.get('contexts') ?? '',
+    expiry: fields.get('expiry') ?? '',
+    date: fields.get('date') ?? '',
+    errors: {},
+  }
+  if (form.name === '') form.errors.name = 'Enter a name.'
+  else if ([...form.name].length > MAX_NAME) form.errors.name = `Use at most ${MAX_NAME} characters.`
+  else if (/[\p{Cc}\p{Cs}]/u.test(form.name)) form.errors.name = 'A name must not contain control characters.'
+  return { form, expiresAt: readExpiry(form, now), limits: limitsFromForm(form, choices) }
+}
+
+function limitsFromForm(form: TokenForm, choices: readonly { id: number }[]): TokenLimits {
+  const { repositories, push, errors } = form
+  const offered = new Set(choices.map(({ id }) => id))
+  // Without those that are gone, a list could become empty, which would mean all.
+  if (![...repositories].every((id) => offered.has(id)))
+    errors.repositories = 'You can no longer write to a repository that you chose. Choose again.'
+  const contexts = form.contexts
+    .split('\n')
+    .map((line) => line.trim())
+    .filter(Boolean)
+  try {
+    checkPatterns('context pattern', contexts)
+  } catch (error) {
+    if (!(error instanceof RuleViolation)) throw error
+    errors.contexts = sentence(error.message)
+  }
+  return {
+    repositories: repositories.size > 0 ? [...repositories] : null,
+    contexts: contexts.length > 0 ? contexts : null,
+    push,
+  }
+}
+
+function readExpiry(form: TokenForm, now: number): number | null {
+  if (form.expiry === 'none') return null
+  if (form.expiry === 'date') {
+    const moment = Date.parse(`${form.date}T00:00:00Z`)
+    // Date.parse reads February 31 as March 3.
+    const isDate = !Number.isNaN(moment) && new Date(moment).toISOString().startsWith(`${form.date}T`)
+    if (!isDate) form.errors.date = 'Choose the expiry date.'
+    else if (moment <= now) form.errors.date = 'Choose a date in the future.'
+    return moment
+  }
+  const days = EXPIRY_DAYS.find((choice) => String(choice) === form.expiry)
+  if (days === undefined) form.errors.expiry = 'Choose when the token expires.'
+  return now + (days ?? 0) * DAY
+}

@@ -1,0 +1,102 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { scopes } from '../../../../generated/operations.ts'
+import { issueToken } from '../../../auth/issue-token.ts'
+import { ServiceError } from '../../../errors.ts'
+import type { CommitLog } from '../../../git/history/log.ts'
+import type { ListedRepository } from '../../../store/repository-listing.ts'
+import { RuleViolation } from '../../../store/rule-violation.ts'
+import type { Store } from '../../../store/store.ts'
+import type { TokenLimits } from '../../../store/token-limits.ts'
+import type { TokenInfo } from '../../../store/tokens.ts'
+import { reportCommand } from '../../parts/ci-lines.ts'
+import { sendPage } from '../../parts/layout.ts'
+import { actorOf, requireSignIn, userOf } from '../../session/session-auth.ts'
+import { EMPTY_FORM, readTokenForm } from './form.ts'
+import { revokeView, type TokensView, tokensView } from './view.ts'
+
+interface TokenPagesOptions {
+  store: Store
+  commitLog: CommitLog
+  publicUrl: string | null
+}
+
+/** Maximum number of repositories that the form offers. */
+const CHOICES = 500
+/** Number of repositories to search for a commit for the example. */
+const EXAMPLES = 10
+
+/** Registers `/settings/tokens`, where signed-in users list, create and revoke their tokens. */
+export async function tokenPages(
+  app: FastifyInstance,
+  { store, commitLog, publicUrl }: TokenPagesOptions,
+): Promise<void> {
+  app.addHook('onRequest', requireSignIn('/settings/tokens'))
+
+  const send = async (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    view: Pick<TokensView, 'form' | 'created'>,
+  ): Promise<FastifyReply> => {
+    const { id } = userOf(request)
+    const [tokens, repositories] = [await store.tokens.list(id), await store.listing.writable(id, CHOICES)]
+    const content = tokensView({ visitor: request.visitor, tokens, repositories, now: Date.now(), ...view })
+    return sendPage(reply, { title: 'Personal access tokens', visitor: request.visitor }, content)
+  }
+
+  app.get('/settings/tokens', (request, reply) => send(request, reply, { form: EMPTY_FORM }))
+
+  app.post('/settings/tokens', async (request, reply) => {
+    const user = userOf(request)
+    const repositories = await store.listing.writable(user.id, CHOICES)
+    const { form, expiresAt, limits } = readTokenForm(request.form, Date.now(), repositories)
+    if (Object.keys(form.errors).length > 0) return send(request, reply.code(422), { form })
+    const granted = form.repoScope ? [scopes.repo] : []
+    const { secret } = await issueToken(
+      store.tokens,
+      { userId: user.id, name: form.name, scopes: granted, expiresAt, limits },
+      actorOf(request, user),
+    )
+    const origin = publicUrl ?? request.client.origin
+    const example = await exampleFor(request, repositories, limits, secret)
+    return send(request, reply, { form: EMPTY_FORM, created: { secret, name: form.name, example, origin } })
+  })
+
+  app.get<{ Params: { id: string } }>('/settings/tokens/:id/revoke', async (request, reply) => {
+    const content = revokeView(request.visitor, await tokenOf(request))
+    return sendPage(reply, { title: 'Revoke token', visitor: request.visitor }, content)
+  })
+
+  app.post<{ Params: { id: string } }>('/settings/tokens/:id/revoke', async (request, reply) => {
+    const { id } = await tokenOf(request)
+    await store.tokens.revoke(id, actorOf(request, userOf(request))).catch((error: unknown) => {
+      // Revoked concurrently, which is the desired result.
+      if (!(error instanceof RuleViolation)) throw error
+    })
+    return reply.redirect('/settings/tokens', 303)
+  })
+
+  async function tokenOf(request: FastifyRequest<{ Params: { id: string } }>): Promise<TokenInfo> {
+    const tokens = await store.tokens.list(userOf(request).id)
+    const token = tokens.find(({ id }) => id === request.params.id)
+    if (!token) throw new ServiceError('token_unknown')
+    return token
+  }
+
+  /** Returns a command that reports a status, on a commit that the user can report on if there is one. */
+  async function exampleFor(
+    request: FastifyRequest,
+    repositories: readonly ListedRepository[],
+    limits: TokenLimits,
+    secret: string,
+  ): Promise<string> {
+    const origin = publicUrl ?? request.client.origin
+    const context = limits.contexts?.[0]?.replaceAll('*', 'hello') ?? 'hello'
+    const report = (path: string) => reportCommand(origin, path, secret, context)
+    const included = repositories.filter(({ id }) => limits.repositories?.includes(id) !== false)
+    for (const repository of included.slice(0, EXAMPLES)) {
+      const [commit] = await commitLog.newest(repository, { address: request.client.address }).catch(() => [])
+      if (commit) return report(`${repository.owner}/${repository.name}/statuses/${commit.sha}`)
+    }
+    return report('OWNER/REPOSITORY/statuses/COMMIT')
+  }
+}

@@ -1,0 +1,174 @@
+import { isExpired } from '../../../auth/access-policy.ts'
+import type { ListedRepository } from '../../../store/repository-listing.ts'
+import { formatTime } from '../../../store/time.ts'
+import type { TokenInfo } from '../../../store/tokens.ts'
+import { ciLines } from '../../parts/ci-lines.ts'
+import { type Html, html } from '../../parts/html.ts'
+import { csrfField, time } from '../../parts/layout.ts'
+import { copyButton, shownText } from '../../parts/text.ts'
+import type { Visitor } from '../../session/session-auth.ts'
+import { EXPIRY_DAYS, type TokenForm } from './form.ts'
+
+/** The content of `/settings/tokens`. */
+export interface TokensView {
+  visitor: Visitor
+  tokens: TokenInfo[]
+  /** To which a new token can be limited. */
+  repositories: readonly ListedRepository[]
+  form: TokenForm
+  /** The token just created, with a command that uses it. */
+  created?: { secret: string; name: string; example: string; origin: string }
+  now: number
+}
+
+export function tokensView({ visitor, tokens, repositories, form, created, now }: TokensView): Html {
+  return html`<h1>Personal access tokens</h1>
+<p class="lead">Use tokens to authenticate CI jobs, scripts and git.</p>
+${created ? createdView(created) : ''}
+<section aria-labelledby="yours">
+  <h2 id="yours">Your tokens</h2>
+  ${tokens.length === 0 ? EMPTY : tokenTable(tokens, now)}
+</section>
+<section class="card" aria-labelledby="new">
+  <h2 id="new">New token</h2>
+  ${newTokenForm(visitor, repositories, form)}
+</section>`
+}
+
+const EMPTY = html`<p class="empty">You have no tokens. Create one below, then add it to your CI as a secret.</p>`
+
+function createdView({ secret, name, example, origin }: NonNullable<TokensView['created']>): Html {
+  return html`<section class="card created" aria-labelledby="created" role="status">
+  <h2 id="created">Token “${shownText(name)}” created</h2>
+  <p>Copy the token now. It will not be shown again.</p>
+  <div class="copy"><code id="secret" tabindex="0">${secret}</code>
+    ${copyButton('secret', 'the token')}</div>
+  <p>Try it:</p>
+  <div class="copy"><pre id="example" tabindex="0">${example}</pre>
+    ${copyButton('example', 'the example')}</div>
+  ${ciLines(origin)}
+</section>`
+}
+
+function tokenTable(tokens: TokenInfo[], now: number): Html {
+  return html`<div class="scroll" tabindex="0" role="group" aria-labelledby="yours"><table class="tokens">
+  <thead><tr><th scope="col">Name</th><th scope="col">Token</th><th scope="col">Scope</th><th scope="col">Limits</th><th scope="col">Created</th>
+    <th scope="col">Expires</th><th scope="col">Last used</th><th scope="col"><span class="sr">Actions</span></th></tr></thead>
+  <tbody>${tokens.map((token) => tokenRow(token, now))}</tbody>
+</table></div>`
+}
+
+function tokenRow(token: TokenInfo, now: number): Html {
+  return html`<tr>
+  <th scope="row">${shownText(token.name)}</th>
+  <td data-column="Token"><code>${token.prefix}…</code></td>
+  <td data-column="Scope">${token.scopes || html`<span class="faint">none</span>`}</td>
+  <td data-column="Limits">${tokenLimits(token)}</td>
+  <td data-column="Created">${time(formatTime(token.created_at))}</td>
+  <td data-column="Expires">${expiry(token.expires_at, now)}</td>
+  <td data-column="Last used">${token.last_used_at === null ? html`<span class="faint">never</span>` : time(formatTime(token.last_used_at))}</td>
+  <td class="action"><a class="danger" href="/settings/tokens/${token.id}/revoke">Revoke<span class="sr"> ${token.name}</span></a></td>
+</tr>`
+}
+
+function tokenLimits({ repositories, contexts, push }: TokenInfo): Html {
+  const limits = [
+    ...(repositories?.length === 0 ? [html`<li>no repository: all were deleted</li>`] : []),
+    ...(repositories ?? []).map((name) => html`<li>${name}</li>`),
+    ...(contexts
+      ? [html`<li>contexts ${contexts.map((pattern) => html`<code>${shownText(pattern)}</code> `)}</li>`]
+      : []),
+    ...(push ? [] : [html`<li>no push</li>`]),
+  ]
+  return limits.length > 0 ? html`<ul class="limits">${limits}</ul>` : html`<span class="faint">none</span>`
+}
+
+function expiry(expiresAt: number | null, now: number): Html {
+  if (expiresAt === null) return html`<span class="faint">never</span>`
+  const moment = time(new Date(expiresAt).toISOString())
+  return isExpired(expiresAt, now) ? html`${moment} <span class="badge failure">expired</span>` : moment
+}
+
+function newTokenForm(
+  visitor: Visitor,
+  repositories: readonly ListedRepository[],
+  { name, repoScope, push, repositories: chosen, contexts, expiry, date, errors }: TokenForm,
+): Html {
+  const choices = [
+    ...EXPIRY_DAYS.map((days) => [String(days), `in ${days} days`]),
+    ['date', 'on a date'],
+    ['none', 'never'],
+  ]
+  return html`<form method="post" action="/settings/tokens">
+  ${csrfField(visitor)}
+  <div class="field">
+    <label for="name">Name</label>
+    <input id="name" name="name" value="${name}" required maxlength="100" autocomplete="off"
+      aria-describedby="name-hint${errors.name ? ' name-error' : ''}" ${errors.name ? html`aria-invalid="true" autofocus` : ''}>
+    <p class="hint" id="name-hint">What the token is for, for example “CI of rocket”.</p>
+    ${fieldError('name', errors.name)}
+  </div>
+  <fieldset class="field">
+    <legend>Scope</legend>
+    <label class="check"><input type="checkbox" name="scope" value="repo" ${repoScope ? 'checked' : ''}
+      aria-describedby="scope-hint"> <code>repo</code></label>
+    <p class="hint" id="scope-hint">Read and report statuses, fetch and push, with your own permissions.</p>
+    <label class="check"><input type="checkbox" name="push" value="yes" ${push ? 'checked' : ''}> allow <code>git push</code></label>
+  </fieldset>
+  <fieldset class="field" aria-describedby="repositories-hint${errors.repositories ? ' repositories-error' : ''}">
+    <legend>Repositories</legend>
+    ${
+      repositories.length === 0
+        ? html`<p class="empty">There is no repository that you can write to.</p>`
+        : html`<div class="choices">${repositories.map((repository) => repositoryChoice(repository, chosen))}</div>`
+    }
+    <p class="hint" id="repositories-hint">Select the repositories that the token can use. With none selected, it can use all that you have access to.</p>
+    ${fieldError('repositories', errors.repositories)}
+  </fieldset>
+  <div class="field">
+    <label for="contexts">Contexts</label>
+    <textarea id="contexts" name="contexts" rows="3" autocomplete="off" spellcheck="false"
+      aria-describedby="contexts-hint${errors.contexts ? ' contexts-error' : ''}" ${errors.contexts ? html`aria-invalid="true" autofocus` : ''}>
+${contexts}</textarea>
+    <p class="hint" id="contexts-hint">Patterns of the contexts that it may report, one per line, for example <code>ci/*</code>.
+      <code>*</code> stands for any characters. Empty: all.</p>
+    ${fieldError('contexts', errors.contexts)}
+  </div>
+  <div class="field row">
+    <div>
+      <label for="expiry">Expires</label>
+      <select id="expiry" name="expiry" ${errors.expiry ? html`aria-invalid="true" aria-describedby="expiry-error"` : ''}>
+        ${choices.map(([value, label]) => html`<option value="${value}" ${value === expiry ? 'selected' : ''}>${label}</option>`)}
+      </select>
+      ${fieldError('expiry', errors.expiry)}
+    </div>
+    <div data-shown-for="expiry=date">
+      <label for="date">Date <span class="faint">(for “on a date”)</span></label>
+      <input id="date" name="date" type="date" value="${date}"
+        ${errors.date ? html`aria-invalid="true" aria-describedby="date-error" autofocus` : ''}>
+      ${fieldError('date', errors.date)}
+    </div>
+  </div>
+  <button type="submit">Create token</button>
+</form>`
+}
+
+function repositoryChoice({ id, owner, name }: ListedRepository, chosen: ReadonlySet<number>): Html {
+  return html`<label class="check"><input type="checkbox" name="repository" value="${id}" ${chosen.has(id) ? 'checked' : ''}> ${owner}/${name}</label>`
+}
+
+function fieldError(field: string, message: string | undefined): Html | '' {
+  return message ? html`<p class="error" id="${field}-error">${message}</p>` : ''
+}
+
+/** Renders the confirmation before a token is revoked. */
+export function revokeView(visitor: Visitor, token: TokenInfo): Html {
+  return html`<div class="card narrow">
+  <h1>Revoke “${shownText(token.name)}”?</h1>
+  <p>The token <code>${token.prefix}…</code> stops working immediately in every job that uses it. This cannot be undone.</p>
+  <form method="post" action="/settings/tokens/${token.id}/revoke">
+    ${csrfField(visitor)}
+    <div class="row"><button class="danger" type="submit">Revoke token</button><a href="/settings/tokens">Cancel</a></div>
+  </form>
+</div>`
+}

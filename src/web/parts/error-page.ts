@@ -1,0 +1,48 @@
+import { STATUS_CODES } from 'node:http'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { statusOf } from '../../errors.ts'
+import { applyErrorHeaders, asServiceError, sendError } from '../../hooks/error-replies.ts'
+import { WrongMethod } from '../../hooks/unknown-paths.ts'
+import type { SessionAuth, Visitor } from '../session/session-auth.ts'
+import { html } from './html.ts'
+import { sendPage } from './layout.ts'
+import { setSecurityHeaders } from './security-headers.ts'
+
+export type SendErrorPage = (
+  error: unknown,
+  request: FastifyRequest,
+  reply: FastifyReply,
+) => Promise<FastifyReply>
+
+/**
+ * Creates the error handler of pages and unknown paths. It answers with an error page that has the same status and message
+ * as the API, or with `{"error": message}` when the path is unknown and the client does not accept HTML.
+ */
+export function createErrorPageSender(sessionAuth: SessionAuth): SendErrorPage {
+  return async (cause, request, reply) => {
+    if (!wantsPage(cause, request)) return sendError(reply, cause, '')
+    const error = asServiceError(cause)
+    applyErrorHeaders(reply, error)
+    setSecurityHeaders(request, reply)
+    const visitor = request.visitor ?? (await sessionAuth.identify(request, reply).catch(() => ANONYMOUS))
+    const status = statusOf(error.code)
+    const title = STATUS_CODES[status] ?? 'Error'
+    const content = html`<div class="notice">
+  <p class="status-code" aria-hidden="true">${status}</p>
+  <h1>${title}</h1>
+  <p>${error.message}</p>
+  <p><a href="/">All repositories</a></p>
+</div>`
+    return sendPage(reply, { title, visitor }, content)
+  }
+}
+
+const ANONYMOUS: Visitor = { user: null, path: '/', csrfToken: () => '' }
+
+function wantsPage(error: unknown, request: FastifyRequest): boolean {
+  if (error instanceof WrongMethod) return error.onPage
+  const unknown = request.is404 || asServiceError(error).code === 'path_unknown'
+  return (
+    !unknown || (/\btext\/html\b/i.test(request.headers.accept ?? '') && !request.url.startsWith('/api/'))
+  )
+}

@@ -1,0 +1,53 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { ServiceError } from '../../errors.ts'
+import type { GitClient } from '../../git/history/cached-reads.ts'
+import { recheckAccess } from '../../hooks/recheck-access.ts'
+import { connectionSignal } from '../../http/connection-signal.ts'
+import { isReserved } from '../../store/names.ts'
+import type { ListedRepository } from '../../store/repository-listing.ts'
+import type { Store } from '../../store/store.ts'
+import type { SendErrorPage } from './error-page.ts'
+
+export interface RepositoryRoute {
+  Params: { owner: string; repo: string }
+}
+
+/** Returns the client for which a page asks git, until its connection is closed. */
+export function gitClient({ client, raw }: FastifyRequest): GitClient {
+  return { address: client.address, signal: connectionSignal(raw.socket) }
+}
+
+/** Returns the repository of a page, or null after it has answered the request. */
+export type FindRepository = (
+  request: FastifyRequest<RepositoryRoute>,
+  reply: FastifyReply,
+) => Promise<ListedRepository | null>
+
+/**
+ * Returns a function that finds the repository of a page. For a private or missing one it redirects an anonymous visitor to
+ * the sign-in page and returns null; a signed-in visitor gets 404.
+ *
+ * @param app gets an error handler that checks access again when a repository cannot be opened
+ */
+export function repositoryFinder(
+  app: FastifyInstance,
+  { store, sendErrorPage }: { store: Store; sendErrorPage: SendErrorPage },
+): FindRepository {
+  const find: FindRepository = async (request, reply) => {
+    const { owner, repo } = request.params
+    // The router also matches empty segments, and reserved words in any case.
+    if (owner === '' || repo === '' || isReserved(owner)) throw new ServiceError('path_unknown')
+    const { user } = request.visitor
+    const found = await store.listing.find(user?.id ?? null, owner, repo)
+    if (found) return found
+    if (user) throw new ServiceError('repository_unknown')
+    reply.redirect(`/login?next=${encodeURIComponent(request.url)}`, 303)
+    return null
+  }
+  // Access is rechecked only on routes that open a repository, which have its parameters.
+  app.setErrorHandler<unknown, RepositoryRoute>(async (error, request, reply) => {
+    const current = await recheckAccess(error, () => find(request, reply))
+    return reply.sent ? reply : sendErrorPage(current, request, reply)
+  })
+  return find
+}

@@ -1,0 +1,85 @@
+import type { FastifyReply } from 'fastify'
+import type { Visitor } from '../session/session-auth.ts'
+import { type Html, html } from './html.ts'
+
+/** Options of the layout that all pages share. */
+export interface PageOptions {
+  title: string
+  visitor: Visitor
+  /** Title of the browser's tab. Default: the title and the name of the site. */
+  tab?: string
+  /** Path of the tab's icon. */
+  icon?: string
+  /** Additional elements of the head. */
+  head?: Html
+  /** Whether the page uses the full width of the window and renders its own `main` element. */
+  wide?: boolean
+}
+
+/** Sends a page. */
+export function sendPage(reply: FastifyReply, options: PageOptions, content: Html): FastifyReply {
+  return sendHtml(reply, renderPage(options, content))
+}
+
+/** Sends HTML as bytes, so that it is in memory only once while it is sent. */
+export function sendHtml(reply: FastifyReply, content: Html): FastifyReply {
+  return reply.type('text/html; charset=utf-8').send(Buffer.from(content.toString()))
+}
+
+/** Renders a page. Templates escape all values except other templates. */
+function renderPage(
+  { title, visitor, tab, icon = '/assets/icon.svg', head, wide }: PageOptions,
+  content: Html,
+): Html {
+  return html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>${tab ?? `${title} · Commit Status`}</title>
+<link rel="stylesheet" href="/assets/style.css">
+<link rel="icon" href="${icon}" type="image/svg+xml">
+<script src="/assets/page.js" defer></script>
+${head ?? ''}
+</head>
+<body>
+<a class="skip" href="#content">Skip to content</a>
+<header class="site">
+  <nav aria-label="Site">
+    <a class="brand" href="/"><img src="/assets/icon.svg" alt="" width="24" height="24">Commit Status</a>
+    <a href="/docs">API docs</a>
+    ${visitor.user ? signedIn(visitor) : html`<a class="end" href="${signInPath(visitor)}">Sign in</a>`}
+  </nav>
+</header>
+${wide ? html`<div id="content" class="wide">${content}</div>` : html`<main id="content">${content}</main>`}
+</body>
+</html>
+`
+}
+
+/** Returns the path of the sign-in page that returns to the visitor's page. */
+function signInPath({ path }: Visitor): string {
+  if (path === '/' || path.startsWith('/login')) return path === '/' ? '/login' : path
+  return `/login?next=${encodeURIComponent(path)}`
+}
+
+function signedIn(visitor: Visitor): Html {
+  return html`<a href="/settings/tokens">Tokens</a>
+    <a href="/settings/account">Account</a>
+    <form class="end" method="post" action="/logout">
+      ${csrfField(visitor)}
+      <span class="who">${visitor.user?.name}</span>
+      <button class="quiet" type="submit">Sign out</button>
+    </form>`
+}
+
+/** Renders the hidden field that every form needs. */
+export function csrfField(visitor: Visitor): Html {
+  return html`<input type="hidden" name="csrf" value="${visitor.csrfToken()}">`
+}
+
+/** Renders a time for people, with its machine-readable form as an attribute. @param iso ISO 8601, UTC */
+export function time(iso: string): Html {
+  return html`<time datetime="${iso}"><span>${iso.slice(0, 10)}</span> <span>${iso.slice(11, 16)} UTC</span></time>`
+}

@@ -1,0 +1,41 @@
+import type { FastifyRequest } from 'fastify'
+import { connectionSignal } from '../../http/connection-signal.ts'
+import { FairQueue } from '../../util/fair-queue.ts'
+
+/** The methods throw QueueFull, and ServiceError `malformed_request` if the client has disconnected. */
+export interface PageQueue {
+  /** Waits until a page may start. */
+  start(request: FastifyRequest): Promise<void>
+  /** Runs `render` when it is its turn: it reads what a page shows from the database, and renders it. */
+  render<T>(request: FastifyRequest, render: () => Promise<T>): Promise<T>
+}
+
+/**
+ * Creates the queue of pages. In each turn of the event loop at most two of them start or are rendered, of different clients,
+ * however many are requested, so that API requests wait for two pages at most. At most two are in memory together with what
+ * was read for them. When too many requests wait, further ones are refused. A page that waits for git is not in the queue.
+ */
+export function createPageQueue(): PageQueue {
+  const queue = new FairQueue({
+    slots: 2,
+    slotsPerClient: 1,
+    waiting: 1_000,
+    waitingPerClient: 250,
+    timeout: 10_000,
+  })
+  const enter = (request: FastifyRequest) =>
+    queue.enter(request.client.address, connectionSignal(request.raw.socket))
+  return {
+    async start(request) {
+      setImmediate(await enter(request))
+    },
+    async render(request, render) {
+      const leave = await enter(request)
+      try {
+        return await render()
+      } finally {
+        setImmediate(leave)
+      }
+    },
+  }
+}

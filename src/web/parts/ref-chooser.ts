@@ -1,0 +1,67 @@
+import type { Ref, Refs } from '../../git/history/refs.ts'
+import { memoizeByObject } from '../../util/memoize.ts'
+import { type Html, html } from './html.ts'
+import { visibleText } from './text.ts'
+
+/** Branches and tags to choose from. Further ones are found by their names. */
+const CHOICES = 100
+
+/** Returns what a page shows unless the visitor asks for a ref; null if there is nothing. HEAD without a branch has no name. */
+export function headOf({ defaultBranch, head }: Refs): Ref | null {
+  return head === null ? null : { kind: 'branch', name: defaultBranch ?? '', sha: head, date: null }
+}
+
+/**
+ * Renders the choice of a branch or tag for a page.
+ *
+ * @param path of the page
+ * @param labelled whether the label is visible
+ */
+export function refChooser(path: string, refs: Refs, ref: Ref | null, labelled: boolean): Html {
+  const named = (kind: Ref['kind'], list: readonly Ref[]) => {
+    const newest = list.slice(0, CHOICES)
+    const others =
+      ref?.name && ref.kind === kind && !newest.some(({ name }) => name === ref.name) ? [ref] : []
+    return [...others, ...newest]
+  }
+  const option = (choice: Ref) => {
+    const selected = ref?.kind === choice.kind && ref.name === choice.name
+    return html`<option value="${refName(refs, choice)}"${selected ? html` selected` : ''}>${visibleText(choice.name)}</option>`
+  }
+  const group = (label: string, list: Ref[]) =>
+    list.length > 0 ? html`<optgroup label="${label}">${list.map(option)}</optgroup>` : ''
+  return html`<form class="choose" action="${path}">
+    <label for="ref"${labelled ? '' : html` class="sr"`}>Branch or tag</label>
+    <select id="ref" name="ref">${ref?.name ? '' : html`<option value="">HEAD</option>`}
+      ${group('Branches', named('branch', refs.branches))}${group('Tags', named('tag', refs.tags))}</select>
+    <button class="quiet" type="submit">Show</button>
+  </form>${isCut(refs) ? findForm(path) : ''}`
+}
+
+/** Renders a form that asks for the name of a branch or tag. @param path of the page that shows it */
+export function findForm(path: string): Html {
+  return html`<form class="choose" role="search" action="${path}">
+    <label for="find">Find a branch or tag</label>
+    <input id="find" name="ref" required autocomplete="off" spellcheck="false">
+    <button class="quiet" type="submit">Find</button>
+  </form>`
+}
+
+/** Returns the query of a page that shows a ref; empty for HEAD without a branch. Slashes stay readable. */
+export function refQuery(refs: Refs, ref: Ref | null): string {
+  const name = ref ? refName(refs, ref) : ''
+  return name === '' ? '' : `?ref=${encodeURIComponent(name).replaceAll('%2F', '/')}`
+}
+
+/** Returns whether the chooser leaves out some refs. */
+function isCut({ more, branches, tags }: Refs): boolean {
+  return more || branches.length > CHOICES || tags.length > CHOICES
+}
+
+/** Returns the name by which pages find a ref. A tag is named in full if there is a branch of the same name. */
+function refName({ branches }: Refs, { kind, name }: Ref): string {
+  return kind === 'tag' && namesOf(branches).has(name) ? `refs/tags/${name}` : name
+}
+
+/** The same list of refs is shown until a ref changes. */
+const namesOf = memoizeByObject((refs: readonly Ref[]) => new Set(refs.map(({ name }) => name)))

@@ -1,0 +1,48 @@
+import { combinedCounts } from '../../domain/combined-state.ts'
+import { COMBINED, type CombinedState } from '../../store/states.ts'
+import type { StatusCounts } from '../../store/status-summaries.ts'
+import type { StatusState } from '../../store/tables.ts'
+import { type Html, html } from './html.ts'
+
+/** The state of a commit in a few words, for its page, the browser's tab and screen readers. */
+export interface Summary {
+  state: CombinedState | null
+  /** All counts, the most important first: `1 failed, 1 pending, 7 passed, 1 not reported`. */
+  text: string
+  /** The most important count with a symbol: `✗ 1 failed`, `✓ 7 passed, 1 not reported`. */
+  short: string
+  /** Path of an icon of the state. */
+  icon: string
+}
+
+const SYMBOLS = { failure: '✗', pending: '●', success: '✓' } as const
+
+/**
+ * Summarizes the statuses of a commit. Each counts as in the combined state.
+ *
+ * @param missing number of required patterns that no context matches. They do not change the combined state.
+ */
+export function summarize(reported: StatusCounts, missing: number): Summary {
+  const { failure, pending, success } = combinedCounts(reported)
+  const counts = [
+    { state: 'failure', count: failure, word: 'failed' },
+    { state: 'pending', count: pending, word: 'pending' },
+    { state: 'success', count: success, word: 'passed' },
+  ] as const
+  const present = counts.filter(({ count }) => count > 0)
+  const [first] = present
+  const unreported = missing > 0 ? `, ${missing} not reported` : ''
+  if (!first)
+    return { state: null, text: `No status${unreported}`, short: 'no status', icon: '/assets/icon.svg' }
+  return {
+    state: first.state,
+    text: present.map(({ count, word }) => `${count} ${word}`).join(', ') + unreported,
+    short: `${SYMBOLS[first.state]} ${first.count} ${first.word}${first.state === 'success' ? unreported : ''}`,
+    icon: `/assets/icon-${first.state}.svg`,
+  }
+}
+
+/** Renders a state, or "no status". Its color is the one of the combined state. */
+export function stateBadge(state: StatusState | null): Html {
+  return html`<span class="badge ${state ? COMBINED[state] : 'unreported'}">${state ?? 'no status'}</span>`
+}

@@ -1,0 +1,151 @@
+import { isHttpUrl } from '../../domain/http-url.ts'
+import type { RequiredContexts } from '../../domain/required-contexts.ts'
+import { COMBINED, statesOf } from '../../store/states.ts'
+import type { StatusCounts } from '../../store/status-summaries.ts'
+import type { ReportedStatus } from '../../store/statuses.ts'
+import type { Permission, StatusState } from '../../store/tables.ts'
+import { formatTime } from '../../store/time.ts'
+import { type Html, html } from './html.ts'
+import { stateBadge } from './state-summary.ts'
+import { isFiltered, matches, type StatusFilter } from './status-filter.ts'
+import { age, cutText, shownText, spent } from './text.ts'
+
+/** What is shown of the statuses of a commit. */
+export interface StatusList {
+  counts: StatusCounts
+  filter: StatusFilter
+  required: RequiredContexts
+  /** Of the visitor. */
+  permission: Permission | null
+  /** Seconds since the epoch. A pending status last reported before is stalled. */
+  stalledBefore: number
+  /** Whether ages are shown; otherwise the script of the page computes them. */
+  withAges: boolean
+  /** All statuses of the commit, ordered by context. */
+  statuses: readonly ReportedStatus[]
+}
+
+type SectionId = 'failed' | 'pending' | 'passed'
+
+/** In the order in which they matter to a visitor. */
+export const SECTIONS: Record<SectionId, { title: string; states: readonly StatusState[] }> = {
+  failed: { title: 'Failed', states: statesOf('failure') },
+  pending: { title: 'Pending', states: statesOf('pending') },
+  passed: { title: 'Passed', states: statesOf('success') },
+}
+/** More passed checks than this are folded. */
+const FOLDED_ABOVE = 20
+/** Characters of a description that are shown at first. */
+const DESCRIPTION = 200
+/** Required patterns without a report that are listed. */
+const MISSING = 100
+
+/** Renders the statuses of a commit: failed ones first, then pending ones, then required ones that have not reported, then passed. */
+export function statusSections(list: StatusList): Html {
+  const matching = list.statuses.filter((status) => matches(status, list.filter))
+  const missing = wantedPatterns(list)
+  if (matching.length === 0 && missing.length === 0)
+    return isFiltered(list.filter) ? html`<p class="empty">No check matches the filter.</p>` : html``
+  const section = (id: SectionId) => sectionView(id, matching, list)
+  return html`${section('failed')}${section('pending')}${missing.length > 0 ? missingView(missing) : ''}${section('passed')}`
+}
+
+/** Returns the required patterns without a report that the filter does not exclude, with the branches. */
+function wantedPatterns({ required, filter }: StatusList): [pattern: string, branchPatterns: string[]][] {
+  return [...required.missing].filter(([pattern]) =>
+    matches({ context: pattern, description: null, state: null }, filter),
+  )
+}
+
+function sectionView(id: SectionId, matching: readonly ReportedStatus[], list: StatusList): Html | string {
+  const { title, states } = SECTIONS[id]
+  const statuses = matching.filter(({ state }) => states.includes(state))
+  if (statuses.length === 0) return ''
+  const heading = html`<h2 id="${id}-heading">${title} <span class="count">${statuses.length}</span></h2>`
+  const table = html`${tableStart(id)}${statuses.map((status) => statusRow(status, list))}</tbody></table></div>`
+  if (id !== 'passed')
+    return html`<section class="section" id="${id}" aria-labelledby="${id}-heading">${heading}${table}</section>`
+  const open = statuses.length <= FOLDED_ABOVE || isFiltered(list.filter)
+  return html`<details class="section" id="${id}" ${open ? 'open' : ''}><summary>${heading}</summary>${table}</details>`
+}
+
+function tableStart(id: string): Html {
+  return html`<div class="scroll" tabindex="0" role="group" aria-labelledby="${id}-heading"><table class="statuses">
+  <thead><tr><th scope="col">State</th><th scope="col">Context</th><th scope="col">Description</th>
+    <th scope="col">Took</th><th scope="col">Reported</th></tr></thead>
+  <tbody>`
+}
+
+/** Renders required patterns that no context matches. */
+function missingView(missing: [pattern: string, branchPatterns: string[]][]): Html {
+  const more = missing.length - MISSING
+  return html`<section class="section" id="missing" aria-labelledby="missing-heading">
+<h2 id="missing-heading">Not reported <span class="count">${missing.length}</span></h2>${tableStart('missing')}${missing
+    .slice(0, MISSING)
+    .map(
+      ([pattern, branchPatterns]) => html`<tr>
+  <td><span class="badge missing">not reported</span></td>
+  <th scope="row">${shownText(pattern)}</th>
+  <td>Required for ${branchNames(branchPatterns)}</td>
+  <td data-column="Took"></td>
+  <td data-column="Reported"></td>
+</tr>
+`,
+    )}</tbody></table></div>${more > 0 ? html`<p class="faint">${more} more are not listed.</p>` : ''}</section>`
+}
+
+/** Renders branch patterns: at most three, then "and 4 more". */
+function branchNames(branchPatterns: readonly string[]): Html {
+  const shown = branchPatterns
+    .slice(0, 3)
+    .map((name, index) => html`${index > 0 ? ', ' : ''}${shownText(name)}`)
+  const more = branchPatterns.length - shown.length
+  return html`${shown}${more > 0 ? ` and ${more} more` : ''}`
+}
+
+/** Renders that branch rules require a context. */
+function requiredMark(branchPatterns: readonly string[] | undefined): Html | string {
+  if (branchPatterns === undefined) return ''
+  return html` <span class="badge required">required for ${branchNames(branchPatterns)}</span>`
+}
+
+function statusRow(
+  status: ReportedStatus,
+  { permission, required, stalledBefore, withAges }: StatusList,
+): Html {
+  const { id, state, context, description, created_at, updated_at } = status
+  const took = COMBINED[state] === 'pending' ? '' : spent(updated_at - created_at)
+  const now = withAges ? Date.now() : null
+  return html`<tr id="s-${id}">
+  <td>${stateBadge(state)}${isStalled(status, stalledBefore) ? html` <span class="badge stalled">stalled</span>` : ''}</td>
+  <th scope="row">${targetLink(status.target_url, shownText(context))}${requiredMark(required.reported.get(context))}</th>
+  <td>${description === null ? '' : cutText(description, DESCRIPTION)}</td>
+  <td data-column="Took">${took}</td>
+  <td data-column="Reported">${age(formatTime(updated_at), now)} ${reporter(status, permission)}</td>
+</tr>
+`
+}
+
+/**
+ * Renders who reported a status last; nothing if it is not known.
+ *
+ * @param permission of the visitor: names of tokens are for those who may write
+ */
+function reporter(
+  { reporter_user: user, reporter_token: token }: ReportedStatus,
+  permission: Permission | null,
+): Html | '' {
+  if (user === null) return ''
+  return html`<span class="faint">by ${user}${permission === 'write' && token ? html`, token ${shownText(token)}` : ''}</span>`
+}
+
+/** Returns whether a status is pending and was last reported before a time, in seconds since the epoch. */
+export function isStalled({ state, updated_at }: ReportedStatus, before: number): boolean {
+  return COMBINED[state] === 'pending' && updated_at < before
+}
+
+/** Renders a link. Checks the URL again, so that only http(s) URLs become links whatever the database holds. */
+export function targetLink(target: string | null, content: Html): Html {
+  const href = target !== null && isHttpUrl(target) ? URL.parse(target)?.href : undefined
+  return href ? html`<a href="${href}" rel="noopener noreferrer nofollow">${content}</a>` : content
+}

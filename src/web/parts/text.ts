@@ -1,0 +1,109 @@
+import { replaceHidden, replaceHiddenInLines } from '../../util/hidden-characters.ts'
+import { truncate } from '../../util/truncate.ts'
+import { type Html, html } from './html.ts'
+
+/** Returns text in which control and formatting characters are replaced by visible symbols, for titles and attributes. */
+export function visibleText(text: string): string {
+  return replaceHidden(text, symbolOf)
+}
+
+/** Renders text from outside. Its direction does not affect the text around it, and no character of it is invisible. */
+export function shownText(text: string): Html {
+  return html`<bdi>${visibleText(text)}</bdi>`
+}
+
+/** Renders text of several lines from outside, as `shownText`. Place it where whitespace is kept. */
+export function shownLines(text: string): Html {
+  const lines = replaceHiddenInLines(text.replaceAll('\r\n', '\n'), symbolOf)
+  return html`<div dir="auto" class="lines">${lines}</div>`
+}
+
+/** Renders text from outside, and only its beginning if it is long: the rest is shown when the visitor opens it. */
+export function cutText(text: string, length: number): Html {
+  const cut = truncate(text, length)
+  if (cut === text) return shownText(text)
+  const start = cut.slice(0, -1)
+  return html`<details class="long"><summary>${shownText(start)}<span aria-hidden="true">…</span>
+  <span class="more">Show all</span></summary>${shownText(text.slice(start.length))}</details>`
+}
+
+/** By character. There are less than a hundred, and a page can contain a million of them. */
+const symbols = new Map<string, string>()
+
+/** Returns a picture of a control character, or the number of any other character: `␀`, `[U+202E]`. */
+function symbolOf(character: string): string {
+  const known = symbols.get(character)
+  if (known !== undefined) return known
+  const symbol = createSymbol(character.charCodeAt(0))
+  symbols.set(character, symbol)
+  return symbol
+}
+
+function createSymbol(code: number): string {
+  if (code < 0x20) return String.fromCharCode(0x2400 + code)
+  if (code === 0x7f) return '\u2421'
+  return `[U+${code.toString(16).toUpperCase().padStart(4, '0')}]`
+}
+
+const UNITS = [
+  ['year', 365 * 86_400],
+  ['month', 30 * 86_400],
+  ['day', 86_400],
+  ['hour', 3_600],
+  ['minute', 60],
+] as const
+
+/** Seconds by which the clock of another machine may be ahead. */
+const CLOCK_SKEW = 300
+
+/** Returns a duration in its largest unit, rounded down: `3 hours`. @param seconds negative counts as none */
+export function inWords(seconds: number): string {
+  const [unit, length] = UNITS.find(([, length]) => seconds >= length) ?? ['second', 1]
+  const count = Math.max(Math.floor(seconds / length), 0)
+  return `${count} ${unit}${count === 1 ? '' : 's'}`
+}
+
+/**
+ * Renders how long ago something happened, with the exact time in `datetime` and `title`. The script of the pages keeps it
+ * up to date.
+ *
+ * @param iso ISO 8601, UTC
+ * @param now milliseconds since the epoch; null: renders the exact time, for answers that must not change as time passes
+ */
+export function age(iso: string, now: number | null = Date.now()): Html {
+  const exact = `${iso.slice(0, 10)} ${iso.slice(11, 19)} UTC`
+  const seconds = now === null ? Number.NEGATIVE_INFINITY : (now - Date.parse(iso)) / 1000
+  // Other clocks are a little ahead. A commit can have any date.
+  const text = seconds < -CLOCK_SKEW ? exact : inAge(seconds)
+  return html`<time datetime="${iso}" title="${exact}" data-age>${text}</time>`
+}
+
+function inAge(seconds: number): string {
+  return seconds < 60 ? 'just now' : `${inWords(seconds)} ago`
+}
+
+/** Returns how long something took: `41 s`, `3 min 12 s`, `2 h 5 min`, `3 d 4 h`; empty for less than a second. */
+export function spent(seconds: number): string {
+  if (seconds < 60) return seconds < 1 ? '' : `${seconds} s`
+  const [large, small, length, unit] = SPANS.find(([, , length]) => seconds >= length) ?? MINUTES
+  const rest = Math.floor((seconds % length) / unit)
+  return `${Math.floor(seconds / length)} ${large}${rest > 0 ? ` ${rest} ${small}` : ''}`
+}
+
+const MINUTES = ['min', 's', 60, 1] as const
+const SPANS = [['d', 'h', 86_400, 3_600] as const, ['h', 'min', 3_600, 60] as const, MINUTES]
+
+/** Returns a message of the store as a sentence. */
+export function sentence(message: string): string {
+  return `${message.charAt(0).toUpperCase()}${message.slice(1)}.`
+}
+
+/**
+ * Renders a button that copies the text of an element. Without JavaScript it stays hidden.
+ *
+ * @param id of the element
+ * @param what names the text for screen readers
+ */
+export function copyButton(id: string, what: string): Html {
+  return html`<button type="button" class="quiet" data-copy="${id}" aria-label="Copy ${what}" hidden>Copy</button>`
+}

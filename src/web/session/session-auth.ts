@@ -1,0 +1,194 @@
+import { createHash, randomBytes } from 'node:crypto'
+import Tokens from '@fastify/csrf'
+import { parseCookie, type SetCookie, stringifySetCookie } from 'cookie'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { ServiceError } from '../../errors.ts'
+import type { Actor } from '../../store/audit.ts'
+import { type SessionClient, type SessionUser, sessionId } from '../../store/sessions.ts'
+import type { Store } from '../../store/store.ts'
+import type { PasswordChange, User } from '../../store/users.ts'
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Pages request the route by themselves, at intervals. That does not extend the visitor's session. */
+    polled?: boolean
+  }
+}
+
+/** The visitor of a page. */
+export interface Visitor {
+  /** null when not signed in. */
+  user: SessionUser | null
+  /** Path of the page, to which sign-in returns; `/` if the request was not a GET. */
+  path: string
+  /** The session of a signed-in visitor: its hash, and the id under which it is listed. */
+  session?: { hash: string; id: string }
+  /** Returns a token for the forms of this page, bound to the visitor's cookie. */
+  csrfToken(): string
+}
+
+export type SessionAuth = ReturnType<typeof createSessionAuth>
+
+const csrf = Tokens()
+/** Characters of a `User-Agent` that are stored. Browsers send up to 200. */
+const MAX_USER_AGENT = 255
+
+/**
+ * Authenticates visitors by session cookies. A cookie holds only a random secret. Before sign-in it binds forms to the
+ * browser; after sign-in its session is in the database, where signing out ends it.
+ *
+ * @param publicUrl the public origin; null for the origin of the request
+ */
+export function createSessionAuth(
+  { sessions, users }: Pick<Store, 'sessions' | 'users'>,
+  publicUrl: string | null,
+) {
+  const isSecure = (request: FastifyRequest) => publicUrl?.startsWith('https:') ?? request.client.secure
+  // With this prefix browsers reject cookies set by other subdomains or over plain http. It requires https.
+  const cookieName = (request: FastifyRequest) => (isSecure(request) ? '__Host-session' : 'session')
+  const setCookie = (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    value: string,
+    more?: Partial<SetCookie>,
+  ) =>
+    reply.header(
+      'set-cookie',
+      stringifySetCookie({
+        name: cookieName(request),
+        value,
+        path: '/',
+        httpOnly: true,
+        sameSite: 'lax',
+        secure: isSecure(request),
+        ...more,
+      }),
+    )
+  const readSessionCookie = (request: FastifyRequest) => {
+    const cookie = parseCookie(request.headers.cookie ?? '')[cookieName(request)]
+    return cookie && /^[\w-]{43}$/.test(cookie) ? cookie : undefined
+  }
+  const issueCookie = (request: FastifyRequest, reply: FastifyReply) => {
+    const secret = createSecret()
+    setCookie(request, reply, secret)
+    return secret
+  }
+
+  return {
+    /** Returns the visitor who sends the request. */
+    async identify(request: FastifyRequest, reply: FastifyReply): Promise<Visitor> {
+      let secret = readSessionCookie(request)
+      const extend = !request.routeOptions.config.polled
+      const user =
+        secret === undefined ? undefined : await sessions.use(hash(secret), clientOf(request), extend)
+      if (secret !== undefined && user) return signedIn(request, user, secret)
+      return {
+        user: null,
+        path: pathOf(request),
+        csrfToken() {
+          secret ??= issueCookie(request, reply)
+          return csrf.create(secret)
+        },
+      }
+    },
+
+    /** Checks that the form was issued to this visitor. @throws ServiceError `csrf_wrong` */
+    checkForm(request: FastifyRequest, form: URLSearchParams): void {
+      const secret = readSessionCookie(request)
+      if (!secret || !csrf.verify(secret, form.get('csrf') ?? '')) throw new ServiceError('csrf_wrong')
+    },
+
+    /**
+     * Starts a session with a new secret, against session fixation, and ends the browser's previous one.
+     *
+     * @param user as read when the password was compared
+     * @returns false, without a session, if the password was changed or the user locked meanwhile
+     */
+    async signIn(request: FastifyRequest, reply: FastifyReply, user: User): Promise<boolean> {
+      const before = readSessionCookie(request)
+      const secret = createSecret()
+      const previous = before === undefined ? undefined : hash(before)
+      const started = await sessions.create(hash(secret), user, clientOf(request), previous)
+      if (started) setCookie(request, reply, secret)
+      return started
+    },
+
+    /**
+     * Sets the visitor's password, ends all other sessions of the user, and gives this one a new secret.
+     *
+     * @param user as read when the current password was compared
+     * @returns null, without a change, if the password was changed meanwhile
+     */
+    async setPassword(
+      request: FastifyRequest,
+      reply: FastifyReply,
+      user: User,
+      passwordHash: string,
+    ): Promise<PasswordChange | null> {
+      const { session } = request.visitor
+      const secret = createSecret()
+      const keep = session && { hash: session.hash, newHash: hash(secret) }
+      const changed = await users.setPassword(user, passwordHash, actorOf(request, user), keep)
+      if (changed) {
+        setCookie(request, reply, secret)
+        request.visitor = signedIn(request, user, secret)
+      }
+      return changed
+    },
+
+    /** Ends the visitor's session and deletes the cookie. */
+    async signOut(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+      const secret = readSessionCookie(request)
+      if (secret) await sessions.signOut(hash(secret), request.client.address)
+      setCookie(request, reply, '', { maxAge: 0 })
+    },
+  }
+}
+
+function signedIn(request: FastifyRequest, { id, name }: SessionUser, secret: string): Visitor {
+  const sent = hash(secret)
+  return {
+    user: { id, name },
+    path: pathOf(request),
+    session: { hash: sent, id: sessionId(sent) },
+    csrfToken: () => csrf.create(secret),
+  }
+}
+
+/** Returns the path to which sign-in returns. */
+function pathOf({ method, url }: FastifyRequest): string {
+  return method === 'GET' || method === 'HEAD' ? url : '/'
+}
+
+/** Returns the signed-in visitor as the actor of an event. */
+export function actorOf(request: FastifyRequest, user: SessionUser): Actor {
+  return { kind: 'user', user, address: request.client.address }
+}
+
+/** Returns a hook that sends visitors who are not signed in to the sign-in page. @param path to which it returns */
+export function requireSignIn(path: string) {
+  return async (request: FastifyRequest, reply: FastifyReply) => {
+    if (!request.visitor.user) return reply.redirect(`/login?next=${encodeURIComponent(path)}`, 303)
+  }
+}
+
+/** Returns the signed-in visitor of a page that requires one. */
+export function userOf(request: FastifyRequest): SessionUser {
+  const { user } = request.visitor
+  if (!user)
+    throw new ServiceError('internal', undefined, { cause: new Error('the visitor is not signed in') })
+  return user
+}
+
+function clientOf({ client, headers }: FastifyRequest): SessionClient {
+  const userAgent = headers['user-agent']?.slice(0, MAX_USER_AGENT) ?? null
+  return { address: client.address, userAgent }
+}
+
+function createSecret(): string {
+  return randomBytes(32).toString('base64url')
+}
+
+function hash(secret: string): string {
+  return createHash('sha256').update(secret).digest('hex')
+}

@@ -1,0 +1,130 @@
+import { setImmediate } from 'node:timers/promises'
+import fc from 'fast-check'
+import t from 'tap'
+import { syncBeforeEnd, syncBeforeReport } from '../../../src/git-http/push/synced-answer.ts'
+
+const packet = (content: string) => (content.length + 4).toString(16).padStart(4, '0') + content
+const progress = (text: string) => packet(`\x02${text}`)
+const KEEP_ALIVE = packet('\x01')
+const REPORT = packet(`\x01${packet('unpack ok\n')}${packet('ok refs/heads/main\n')}0000`)
+
+/** Creates one of the two streams with a sync that the test completes, and collects its output. */
+async function follow(create: typeof syncBeforeReport) {
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  let syncs = 0
+  let output = ''
+  let ended = false
+  const stream = create(() => {
+    syncs += 1
+    return promise
+  })
+  const closed = new Promise<Error | undefined>((done) => {
+    stream.on('error', done).on('end', () => {
+      ended = true
+      done(undefined)
+    })
+  })
+  stream.setEncoding('latin1').on('data', (text: string) => {
+    output += text
+  })
+  return {
+    resolve,
+    reject,
+    closed,
+    end: () => stream.end(),
+    async write(text: string) {
+      stream.write(Buffer.from(text, 'latin1'))
+      for (let turn = 0; turn < 5; turn++) await setImmediate()
+    },
+    state: () => ({ syncs, output, ended }),
+  }
+}
+
+t.test('progress is passed on at once, the report after the sync', async (t) => {
+  const { write, state, resolve, closed, end } = await follow(syncBeforeReport)
+  const begin = progress('Unpacking') + KEEP_ALIVE + progress('...')
+  await write(begin)
+  t.same(state(), { syncs: 0, output: begin, ended: false })
+  await write(REPORT + progress('Collecting garbage'))
+  t.same(state(), { syncs: 1, output: begin, ended: false })
+  resolve()
+  await write(`${progress('more')}0000`)
+  end()
+  t.equal(await closed, undefined)
+  const output = `${begin}${REPORT}${progress('Collecting garbage')}${progress('more')}0000`
+  t.same(state(), { syncs: 1, output, ended: true })
+})
+
+t.test('every other end of a push waits for the sync too', async (t) => {
+  const bodies = {
+    'a report without side-band': `${packet('unpack ok\n')}0000`,
+    'no report': '0000',
+    'nothing at all': '',
+    'an error': packet('\x03fatal: disk full'),
+    'half a packet': progress('Unpacking').slice(0, 7),
+    'no packets': 'fatal: \x02 something else',
+    'something shorter than a packet': '00',
+  }
+  for (const [what, body] of Object.entries(bodies)) {
+    const { write, state, resolve, closed, end } = await follow(syncBeforeReport)
+    await write(body)
+    end()
+    await setImmediate()
+    t.same(state(), { syncs: 1, output: '', ended: false }, what)
+    resolve()
+    t.equal(await closed, undefined)
+    t.same(state(), { syncs: 1, output: body, ended: true }, what)
+  }
+})
+
+t.test('the end of the list of refs waits for the sync', async (t) => {
+  const { write, state, resolve, closed, end } = await follow(syncBeforeEnd)
+  await write(packet('# service=git-receive-pack\n'))
+  await write(`0000${packet(`${'1'.repeat(40)} refs/heads/main`)}00`)
+  await write('00')
+  end()
+  await setImmediate()
+  const { output, syncs, ended } = state()
+  t.same([syncs, ended], [1, false])
+  t.notMatch(output, /0000$/)
+  resolve()
+  t.equal(await closed, undefined)
+  t.match(state().output, /main0000$/)
+})
+
+t.test('a failed sync cuts off the answer', async (t) => {
+  for (const create of [syncBeforeReport, syncBeforeEnd]) {
+    const { write, state, reject, closed, end } = await follow(create)
+    await write(progress('Unpacking') + REPORT)
+    end()
+    reject(new Error('EIO'))
+    t.match(await closed, { message: 'EIO' })
+    t.notMatch(state().output, REPORT)
+    t.notOk(state().ended)
+  }
+})
+
+t.test('chunks of any size are handled', async () => {
+  const part = fc.oneof(
+    fc.string({ unit: 'binary-ascii', maxLength: 40 }).map(progress),
+    fc.constant(KEEP_ALIVE),
+  )
+  const size = fc.integer({ min: 1, max: 60 })
+  await fc.assert(
+    fc.asyncProperty(fc.array(part), fc.array(part), fc.array(size), async (before, after, sizes) => {
+      const bytes = `${before.join('')}${REPORT}${after.join('')}0000`
+      const { write, state, resolve, closed, end } = await follow(syncBeforeReport)
+      let from = 0
+      for (const size of [...sizes, bytes.length]) {
+        await write(bytes.slice(from, from + size))
+        from += size
+      }
+      end()
+      const early = state()
+      resolve()
+      await closed
+      return early.output === before.join('') && early.syncs === 1 && state().output === bytes
+    }),
+    { numRuns: 200 },
+  )
+})

@@ -1,0 +1,141 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { CommitLookup, type CommitLookupOptions } from '../../../src/git/objects/commit-lookup.ts'
+import { until } from '../../helpers/until.ts'
+import { createSample, isRunning, readersOf, replaceGit, temporaryFolder } from '../sample-repository.ts'
+
+function open(t: Test, options?: CommitLookupOptions) {
+  const lookup = new CommitLookup(options)
+  t.teardown(() => lookup.close())
+  return lookup
+}
+
+/** A program that answers every question with "commit" and records the number of questions in each read. */
+function noteReads(notes: string): string {
+  const program = `
+    process.stdin.on('data', (chunk) => {
+      const ids = chunk.toString().trim().split('\\n')
+      require('node:fs').appendFileSync(process.argv[1], ids.length + '\\n')
+      process.stdout.write(ids.map((id) => id + ' commit\\n').join(''))
+    })`
+  return `exec '${process.execPath}' -e '${program.replaceAll("'", `'\\''`)}' '${notes}'`
+}
+
+t.test('all lookups of one turn are sent in one write', async (t) => {
+  const sample = await createSample(t)
+  const notes = join(temporaryFolder(t), 'notes')
+  const ids = Array.from({ length: 100 }, (_, i) => i.toString(16).padStart(40, '0'))
+  replaceGit(t, noteReads(notes))
+  const lookup = open(t)
+  t.ok((await Promise.all(ids.map((id) => lookup.has(sample, id)))).every((found) => found))
+  t.equal(readFileSync(notes, 'utf8'), '100\n')
+})
+
+t.test('no answer is lost when the process is killed', async (t) => {
+  const sample = await createSample(t)
+  const commits = sample.commits(20)
+  const lookup = open(t)
+  for (let round = 0; round < 10; round += 1) {
+    await lookup.has(sample, commits[0] ?? '')
+    const asked = commits.map((commit) => lookup.has(sample, commit))
+    if (round % 2 === 0) await new Promise((resolve) => setImmediate(resolve))
+    for (const pid of readersOf(sample.path)) process.kill(pid, 'SIGKILL')
+    t.ok((await Promise.all(asked)).every((found) => found))
+  }
+})
+
+t.test('no answer is lost when the process is killed while its pipe is full', async (t) => {
+  const sample = await createSample(t)
+  const commits = sample.commits(10)
+  const lookup = open(t)
+  await lookup.has(sample, commits[0] ?? '')
+  const [pid = 0] = readersOf(sample.path)
+  process.kill(pid, 'SIGSTOP')
+  const asked = Array.from({ length: 20_000 }, (_, i) => lookup.has(sample, commits[i % 10] ?? ''))
+  await new Promise((resolve) => setTimeout(resolve, 50))
+  process.kill(pid, 'SIGKILL')
+  t.ok((await Promise.all(asked)).every((found) => found))
+})
+
+t.test(
+  'a git that ends without an answer is started once more; then the repository is unavailable',
+  async (t) => {
+    const sample = await createSample(t)
+    const commit = sample.commit()
+    const notes = join(temporaryFolder(t), 'notes')
+    writeFileSync(notes, '')
+    replaceGit(t, `echo start >> '${notes}'\necho 'fatal: no luck today' >&2\nexit 128`)
+    const lookup = open(t)
+    const outcomes = await Promise.allSettled([lookup.has(sample, commit), lookup.has(sample, commit)])
+    for (const outcome of outcomes) {
+      t.match(outcome, {
+        status: 'rejected',
+        reason: { name: 'RepositoryUnavailable', message: /128: fatal: no luck today/ },
+      })
+    }
+    t.equal(readFileSync(notes, 'utf8'), 'start\nstart\n')
+    t.equal(lookup.size, 0)
+  },
+)
+
+t.test('answers that were written before the process ended are used', async (t) => {
+  const sample = await createSample(t)
+  const [first, second] = ['1'.repeat(40), '2'.repeat(40)]
+  replaceGit(t, 'read id\necho "$id commit"\nexit 1')
+  const lookup = open(t)
+  t.same(await Promise.all([lookup.has(sample, first), lookup.has(sample, second)]), [true, true])
+})
+
+t.test('an answer in several chunks and an answer for another id are handled', async (t) => {
+  const sample = await createSample(t)
+  replaceGit(t, 'read id\nread other\nprintf "$id com"\nsleep 0.05\nprintf "mit\\n$id commit\\n"\nread end')
+  const lookup = open(t)
+  const asked = ['1'.repeat(40), '2'.repeat(40)].map((id) => lookup.has(sample, id))
+  t.same(await Promise.all(asked), [true, false])
+})
+
+t.test('a process that sends too many answers is killed', async (t) => {
+  const sample = await createSample(t)
+  replaceGit(t, 'read id\necho "$id commit"\necho more\nexec sleep 30')
+  const lookup = open(t)
+  t.equal(await lookup.has(sample, '1'.repeat(40)), true)
+  await until(() => lookup.size === 0)
+})
+
+t.test('without git the repository is unavailable', async (t) => {
+  const sample = await createSample(t)
+  const commit = sample.commit()
+  const before = process.env.PATH
+  process.env.PATH = '/nowhere'
+  t.teardown(() => {
+    process.env.PATH = before
+  })
+  const lookup = open(t)
+  await t.rejects(lookup.has(sample, commit), { name: 'RepositoryUnavailable', message: /ENOENT/ })
+  t.equal(lookup.size, 0)
+  process.env.PATH = before
+  t.equal(await lookup.has(sample, commit), true, 'available again when git can be run')
+})
+
+t.test('a hanging git is killed, and the repository is unavailable until git answers again', async (t) => {
+  const sample = await createSample(t)
+  const commit = sample.commit()
+  const lookup = open(t, { timeout: 150 })
+  t.equal(await lookup.has(sample, commit), true)
+  const [pid = 0] = readersOf(sample.path)
+  process.kill(pid, 'SIGSTOP')
+  await t.rejects(lookup.has(sample, commit), { name: 'RepositoryUnavailable', message: /in time/ })
+  await until(() => !isRunning(pid))
+  t.equal(await lookup.has(sample, commit), true)
+})
+
+t.test('a process that does not end is killed', async (t) => {
+  const sample = await createSample(t)
+  const lookup = new CommitLookup({ timeout: 100 })
+  await lookup.has(sample, sample.commit())
+  const [pid = 0] = readersOf(sample.path)
+  process.kill(pid, 'SIGSTOP')
+  await lookup.close()
+  t.notOk(isRunning(pid))
+})
