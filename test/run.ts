@@ -1,14 +1,17 @@
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { globSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { createFastFolder } from './helpers/fast-folder.ts'
 import { prepareDatabases } from './helpers/prepare-databases.ts'
+import { failuresOf } from './helpers/tap-failures.ts'
 
 /**
- * Runs all tests, or the files given as arguments, with tap. The last line is `N passed, N failed, N skipped`, counted
- * from tap's output. A run without a passed test fails.
+ * Runs all tests, or the files given as arguments, with tap. A failed run ends with its failures. The last line is
+ * `N passed, N failed, N skipped`, counted from tap's output. A run without a passed test fails.
  */
 const root = resolve(import.meta.dirname, '..')
+/** Seconds that a process with tests may take, on a machine that is several times as slow as two quiet cores. */
+const TIME_LIMIT = 600
 const [, , ...named] = process.argv
 const all = ['test/**/*.test.ts', 'clients/*/test/**/*.test.ts']
 const files = named.length > 0 ? named : globSync(all, { cwd: root, exclude: ['**/node_modules'] }).sort()
@@ -21,8 +24,8 @@ process.env.NODE_COMPILE_CACHE = join(folder, 'compile-cache')
 const databases = await prepareDatabases()
 const tap = spawn(process.execPath, [join(import.meta.dirname, 'run-files.ts'), ...files], {
   cwd: root,
-  env: { ...process.env, ...databases.environment, TAP_TIMEOUT: '120' },
-  stdio: ['ignore', 'pipe', 'inherit'],
+  env: { ...process.env, ...databases.environment, TAP_TIMEOUT: String(TIME_LIMIT) },
+  stdio: ['ignore', 'pipe', 'pipe'],
 })
 // A signal stops tap; its `close` handler then removes the databases.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => tap.kill(signal))
@@ -30,21 +33,32 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => ta
 let output = ''
 tap.stdout.setEncoding('utf8').on('data', (text: string) => {
   output += text
-  // One line per file; failures follow at the end with their diagnostics.
+  // One line per process; failures follow at the end with their diagnostics.
   for (const line of text.split('\n')) if (/^(not )?ok |^# /.test(line)) process.stdout.write(`${line}\n`)
+})
+let errors = ''
+tap.stderr.setEncoding('utf8').on('data', (text: string) => {
+  errors += text
 })
 
 tap.on('close', async (code) => {
   const count = (name: string) =>
     Number(new RegExp(`^# \\{.*\\b${name}: (\\d+).*\\}$`, 'm').exec(output)?.[1] ?? 0)
   const [passed, failed, skipped] = [count('pass'), count('fail'), count('skip') + count('todo')]
-  if (failed > 0 || code !== 0) process.stdout.write(`${failuresOf(output)}\n`)
+  const isGood = code === 0 && failed === 0 && skipped === 0 && passed > 0
+  process.stderr.write(errors)
+  if (!isGood) {
+    const types = await compilerErrors()
+    if (types !== '') process.stdout.write(`\nWarning: types do not compile:\n${types}`)
+    process.stdout.write(`\n${failuresOf(output, TIME_LIMIT).join('\n\n')}\n\n`)
+  }
   process.stdout.write(`${passed} passed, ${failed} failed, ${skipped} skipped\n`)
-  process.exitCode = code === 0 && failed === 0 && skipped === 0 && passed > 0 ? 0 : 1
+  process.exitCode = isGood ? 0 : 1
   await databases.remove()
 })
 
-/** Returns the failed assertions with their diagnostics: a `not ok` line and the indented block below it. */
-function failuresOf(text: string): string {
-  return (text.match(/^ *not ok .*(\n +---\n[\s\S]*?\n +\.\.\.)?/gm) ?? []).join('\n')
+/** Returns what the compiler finds; "" if all types compile. Run after failures only: it takes longer than most tests. */
+function compilerErrors(): Promise<string> {
+  const check = join(import.meta.dirname, 'checks/types.ts')
+  return new Promise((resolve) => execFile(process.execPath, [check], (_, __, stderr) => resolve(stderr)))
 }

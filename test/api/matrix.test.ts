@@ -3,7 +3,6 @@ import { request } from 'node:http'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { createToken } from '../../src/auth/token.ts'
-import { databases, type TestDatabase } from '../helpers/databases.ts'
 import { startServer } from '../helpers/server.ts'
 
 /**
@@ -35,8 +34,8 @@ const FORMS = {
 const BODY = JSON.stringify({ state: 'success', context: 'ci/matrix' })
 
 /** Starts a server with a public and a private repository of `acme`, and a token for each caller. */
-async function setUp(t: Test, database: TestDatabase) {
-  const server = await startServer(t, { database, budget: { limit: 1_000_000, window: 300 } })
+async function setUp(t: Test) {
+  const server = await startServer(t, { budget: { limit: 1_000_000, window: 300 } })
   const { path, commits } = await server.createRepository('acme/public')
   const [sha = ''] = commits
   await server.store.repositories.create({
@@ -80,110 +79,96 @@ function target(operation: (typeof OPERATIONS)[number], fullName: string, sha: s
     : { method: 'GET', path: `/api/v1/repos/${fullName}/commits/${sha}/statuses` }
 }
 
-for (const database of databases) {
-  t.test(database.name, async (t) => {
-    t.test('caller × repository × operation × token form', async (t) => {
-      const { server, sha, tokens } = await setUp(t, database)
-      for (const [caller, expected] of Object.entries(EXPECTED)) {
-        const token = tokens.get(caller) ?? null
-        for (const operation of OPERATIONS) {
-          for (const [column, repository] of REPOSITORIES.entries()) {
-            const { method, path } = target(operation, `acme/${repository}`, sha)
-            const forms = token === null ? [['no token', null] as const] : Object.entries(FORMS)
-            for (const [form, write] of forms) {
-              const headers = token === null || write === null ? {} : { authorization: write(token) }
-              const body = operation === 'report' ? BODY : undefined
-              const answer = await server.call(method, path, { headers, body })
-              t.equal(
-                answer.status,
-                expected[operation][column],
-                `${caller}: ${operation} of ${repository}, ${form}`,
-              )
-            }
-          }
+t.test('caller × repository × operation × token form', async (t) => {
+  const { server, sha, tokens } = await setUp(t)
+  for (const [caller, expected] of Object.entries(EXPECTED)) {
+    const token = tokens.get(caller) ?? null
+    for (const operation of OPERATIONS) {
+      for (const [column, repository] of REPOSITORIES.entries()) {
+        const { method, path } = target(operation, `acme/${repository}`, sha)
+        const forms = token === null ? [['no token', null] as const] : Object.entries(FORMS)
+        for (const [form, write] of forms) {
+          const headers = token === null || write === null ? {} : { authorization: write(token) }
+          const body = operation === 'report' ? BODY : undefined
+          const answer = await server.call(method, path, { headers, body })
+          t.equal(
+            answer.status,
+            expected[operation][column],
+            `${caller}: ${operation} of ${repository}, ${form}`,
+          )
         }
       }
-    })
-
-    t.test('private and missing look the same', async (t) => {
-      const { server, sha, tokens } = await setUp(t, database)
-      const missing = [
-        'acme/missing',
-        'nobody/missing',
-        'acme/..',
-        '%2e%2e/private',
-        'acme/private.git',
-        'acme/private%2F',
-        'acme/private%00',
-        `acme/${'x'.repeat(101)}`,
-        'login/private',
-      ]
-      const shas = [sha, sha.slice(0, 7), 'f'.repeat(40), 'f'.repeat(64)]
-      const bodies = [
-        BODY,
-        '{',
-        '"x"',
-        '{"state":1}',
-        `{"state":"success","description":"${'x'.repeat(2000)}"}`,
-      ]
-      for (const caller of ['anonymous', 'stranger', 'unknown', 'without scope'] as const) {
-        const token = tokens.get(caller) ?? null
-        const authorization = token === null ? [] : ['Authorization', `Bearer ${token}`]
-        for (const operation of OPERATIONS) {
-          for (const id of shas) {
-            for (const body of operation === 'report' ? bodies : [undefined]) {
-              const ask = (fullName: string) => {
-                const { method, path } = target(operation, fullName, id)
-                return rawAnswer(server.url, method, path, authorization, body)
-              }
-              const expected = await ask('acme/private')
-              t.notMatch(expected, /private/i, 'does not name the repository')
-              // Each kind of missing repository once per caller; the plain one with every id and body.
-              const names = id === sha && body !== '{' && body !== '"x"' ? missing : missing.slice(0, 1)
-              for (const fullName of names) {
-                t.equal(
-                  await ask(fullName),
-                  expected,
-                  `${caller}: ${operation} ${fullName} ${id} ${body ?? ''}`,
-                )
-              }
-            }
-          }
-        }
-      }
-    })
-
-    /** Sends `path` unchanged. Returns status, headers in the order sent, and body, without the parts that may differ. */
-    async function rawAnswer(
-      url: string,
-      method: string,
-      path: string,
-      headers: string[],
-      body: string | undefined,
-    ): Promise<string> {
-      const { hostname, port, host } = new URL(url)
-      const sending = request({
-        hostname,
-        port,
-        method,
-        path,
-        headers: [
-          'Host',
-          host,
-          ...headers,
-          ...(body === undefined
-            ? []
-            : ['Content-Type', 'application/json', 'Content-Length', `${Buffer.byteLength(body)}`]),
-        ],
-      })
-      sending.end(body)
-      const [response] = await once(sending, 'response')
-      const lines: string[] = []
-      for (let index = 0; index < response.rawHeaders.length; index += 2) {
-        const [name, value] = response.rawHeaders.slice(index, index + 2)
-        if (!/^(date|x-request-id)$/i.test(name)) lines.push(`${name}: ${value}`)
-      }
-      return `${response.statusCode} ${response.statusMessage}\n${lines.join('\n')}\n\n${await text(response)}`
     }
+  }
+})
+
+t.test('private and missing look the same', async (t) => {
+  const { server, sha, tokens } = await setUp(t)
+  const missing = [
+    'acme/missing',
+    'nobody/missing',
+    'acme/..',
+    '%2e%2e/private',
+    'acme/private.git',
+    'acme/private%2F',
+    'acme/private%00',
+    `acme/${'x'.repeat(101)}`,
+    'login/private',
+  ]
+  const shas = [sha, sha.slice(0, 7), 'f'.repeat(40), 'f'.repeat(64)]
+  const bodies = [BODY, '{', '"x"', '{"state":1}', `{"state":"success","description":"${'x'.repeat(2000)}"}`]
+  for (const caller of ['anonymous', 'stranger', 'unknown', 'without scope'] as const) {
+    const token = tokens.get(caller) ?? null
+    const authorization = token === null ? [] : ['Authorization', `Bearer ${token}`]
+    for (const operation of OPERATIONS) {
+      for (const id of shas) {
+        for (const body of operation === 'report' ? bodies : [undefined]) {
+          const ask = (fullName: string) => {
+            const { method, path } = target(operation, fullName, id)
+            return rawAnswer(server.url, method, path, authorization, body)
+          }
+          const expected = await ask('acme/private')
+          t.notMatch(expected, /private/i, 'does not name the repository')
+          // Each kind of missing repository once per caller; the plain one with every id and body.
+          const names = id === sha && body !== '{' && body !== '"x"' ? missing : missing.slice(0, 1)
+          for (const fullName of names) {
+            t.equal(await ask(fullName), expected, `${caller}: ${operation} ${fullName} ${id} ${body ?? ''}`)
+          }
+        }
+      }
+    }
+  }
+})
+
+/** Sends `path` unchanged. Returns status, headers in the order sent, and body, without the parts that may differ. */
+async function rawAnswer(
+  url: string,
+  method: string,
+  path: string,
+  headers: string[],
+  body: string | undefined,
+): Promise<string> {
+  const { hostname, port, host } = new URL(url)
+  const sending = request({
+    hostname,
+    port,
+    method,
+    path,
+    headers: [
+      'Host',
+      host,
+      ...headers,
+      ...(body === undefined
+        ? []
+        : ['Content-Type', 'application/json', 'Content-Length', `${Buffer.byteLength(body)}`]),
+    ],
   })
+  sending.end(body)
+  const [response] = await once(sending, 'response')
+  const lines: string[] = []
+  for (let index = 0; index < response.rawHeaders.length; index += 2) {
+    const [name, value] = response.rawHeaders.slice(index, index + 2)
+    if (!/^(date|x-request-id)$/i.test(name)) lines.push(`${name}: ${value}`)
+  }
+  return `${response.statusCode} ${response.statusMessage}\n${lines.join('\n')}\n\n${await text(response)}`
 }

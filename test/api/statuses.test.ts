@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { databases, type TestDatabase } from '../helpers/databases.ts'
+import { databases, sqlite, type TestDatabase } from '../helpers/databases.ts'
 import { git } from '../helpers/git.ts'
 import { startServer } from '../helpers/server.ts'
 
@@ -65,34 +65,6 @@ for (const database of databases) {
         const rows = (await read()).statuses?.filter((status) => status.context === context)
         t.same(rows, [second.json], `${context}: only the latest remains`)
       }
-    }
-  })
-
-  test('combined state of every combination of up to three statuses', async (t) => {
-    const lists: (typeof STATES)[number][][] = [[]]
-    for (let from = 0, length = 0; length < 3; length++) {
-      const end = lists.length
-      for (; from < end; from++) for (const state of STATES) lists.push([...(lists[from] ?? []), state])
-    }
-    t.equal(lists.length, 1 + 4 + 16 + 64)
-    const server = await startServer(t, { database })
-    const { commits } = await server.createRepository('acme/rocket', { commits: lists.length })
-    const token = await server.createToken('acme')
-    await Promise.all(
-      lists.flatMap((states, index) =>
-        states.map((state, place) =>
-          server.report('acme/rocket', commits[index] ?? '', { state, context: `${place}` }, token),
-        ),
-      ),
-    )
-    for (const [index, states] of lists.entries()) {
-      const sha = commits[index] ?? ''
-      const { state, statuses } = (await server.read('acme/rocket', sha)).json
-      t.equal(state, combinedStateRule(states), states.join(', ') || 'none')
-      t.same(
-        statuses?.map((status) => status.state),
-        states,
-      )
     }
   })
 
@@ -191,56 +163,6 @@ for (const database of databases) {
     t.match(await read(first), { state: 'failure' })
   })
 
-  test('only commits of the repository have statuses', async (t) => {
-    const { server, path, sha, report, token } = await setUp(t, database)
-    const tree = git(path, 'rev-parse', `${sha}^{tree}`)
-    const blob = git(path, 'hash-object', '-w', join(path, 'HEAD'))
-    git(path, 'tag', '--annotate', '--message', 'v1', 'v1', sha)
-    const tag = git(path, 'rev-parse', 'v1')
-    for (const [what, id] of Object.entries({ tree, blob, tag })) {
-      t.equal((await report({ state: 'success' }, id)).status, 404, `not a ${what}`)
-      t.equal((await server.read('acme/rocket', id)).status, 404, `not a ${what}`)
-    }
-    const shadow = 'a'.repeat(40)
-    git(path, 'update-ref', `refs/heads/${shadow}`, sha)
-    git(path, 'update-ref', `refs/heads/${'b'.repeat(64)}`, sha)
-    t.equal(
-      (await report({ state: 'success' }, shadow)).status,
-      404,
-      'a branch named like a commit id is not a commit',
-    )
-    t.equal(
-      (await report({ state: 'success' }, 'b'.repeat(64))).status,
-      422,
-      'the length of another object format',
-    )
-    git(path, 'replace', '--force', blob, sha)
-    t.equal((await report({ state: 'success' }, blob)).status, 404, 'a replaced object is not a commit')
-
-    const loose = git(path, 'commit-tree', '-m', 'on no branch', tree)
-    t.equal(
-      (await server.report('acme/rocket', loose, { state: 'success' }, token)).status,
-      201,
-      'an unreachable commit',
-    )
-  })
-
-  test('a new commit is known at once, and a reported one survives a gc', async (t) => {
-    const { server, path, sha, report, read } = await setUp(t, database)
-    const tree = git(path, 'rev-parse', `${sha}^{tree}`)
-    for (let index = 0; index < 5; index++) {
-      const id = git(path, 'commit-tree', '-p', sha, '-m', `${index}`, tree)
-      t.equal((await report({ state: 'success' }, id)).status, 201)
-    }
-    const gone = git(path, 'commit-tree', '-m', 'to be pruned', tree)
-    await report({ state: 'error' }, gone)
-    await rm(join(path, 'objects', gone.slice(0, 2), gone.slice(2)))
-    t.match(await read(gone), { state: 'failure' })
-    t.equal((await report({ state: 'success' }, gone)).status, 201)
-    t.match(await read(gone), { state: 'success' })
-    t.equal((await server.read('acme/rocket', gone)).status, 200)
-  })
-
   test('deleting a repository also deletes its statuses', async (t) => {
     const { server, path, sha, report, token } = await setUp(t, database)
     await report({ state: 'failure' })
@@ -272,3 +194,81 @@ for (const database of databases) {
     t.match((await server.read('acme/rocket', sha)).json, { state: 'success' })
   })
 }
+
+t.test('combined state of every combination of up to three statuses', async (t) => {
+  const lists: (typeof STATES)[number][][] = [[]]
+  for (let from = 0, length = 0; length < 3; length++) {
+    const end = lists.length
+    for (; from < end; from++) for (const state of STATES) lists.push([...(lists[from] ?? []), state])
+  }
+  t.equal(lists.length, 1 + 4 + 16 + 64)
+  const server = await startServer(t)
+  const { commits } = await server.createRepository('acme/rocket', { commits: lists.length })
+  const token = await server.createToken('acme')
+  await Promise.all(
+    lists.flatMap((states, index) =>
+      states.map((state, place) =>
+        server.report('acme/rocket', commits[index] ?? '', { state, context: `${place}` }, token),
+      ),
+    ),
+  )
+  for (const [index, states] of lists.entries()) {
+    const sha = commits[index] ?? ''
+    const { state, statuses } = (await server.read('acme/rocket', sha)).json
+    t.equal(state, combinedStateRule(states), states.join(', ') || 'none')
+    t.same(
+      statuses?.map((status) => status.state),
+      states,
+    )
+  }
+})
+
+t.test('only commits of the repository have statuses', async (t) => {
+  const { server, path, sha, report, token } = await setUp(t, sqlite)
+  const tree = git(path, 'rev-parse', `${sha}^{tree}`)
+  const blob = git(path, 'hash-object', '-w', join(path, 'HEAD'))
+  git(path, 'tag', '--annotate', '--message', 'v1', 'v1', sha)
+  const tag = git(path, 'rev-parse', 'v1')
+  for (const [what, id] of Object.entries({ tree, blob, tag })) {
+    t.equal((await report({ state: 'success' }, id)).status, 404, `not a ${what}`)
+    t.equal((await server.read('acme/rocket', id)).status, 404, `not a ${what}`)
+  }
+  const shadow = 'a'.repeat(40)
+  git(path, 'update-ref', `refs/heads/${shadow}`, sha)
+  git(path, 'update-ref', `refs/heads/${'b'.repeat(64)}`, sha)
+  t.equal(
+    (await report({ state: 'success' }, shadow)).status,
+    404,
+    'a branch named like a commit id is not a commit',
+  )
+  t.equal(
+    (await report({ state: 'success' }, 'b'.repeat(64))).status,
+    422,
+    'the length of another object format',
+  )
+  git(path, 'replace', '--force', blob, sha)
+  t.equal((await report({ state: 'success' }, blob)).status, 404, 'a replaced object is not a commit')
+
+  const loose = git(path, 'commit-tree', '-m', 'on no branch', tree)
+  t.equal(
+    (await server.report('acme/rocket', loose, { state: 'success' }, token)).status,
+    201,
+    'an unreachable commit',
+  )
+})
+
+t.test('a new commit is known at once, and a reported one survives a gc', async (t) => {
+  const { server, path, sha, report, read } = await setUp(t, sqlite)
+  const tree = git(path, 'rev-parse', `${sha}^{tree}`)
+  for (let index = 0; index < 5; index++) {
+    const id = git(path, 'commit-tree', '-p', sha, '-m', `${index}`, tree)
+    t.equal((await report({ state: 'success' }, id)).status, 201)
+  }
+  const gone = git(path, 'commit-tree', '-m', 'to be pruned', tree)
+  await report({ state: 'error' }, gone)
+  await rm(join(path, 'objects', gone.slice(0, 2), gone.slice(2)))
+  t.match(await read(gone), { state: 'failure' })
+  t.equal((await report({ state: 'success' }, gone)).status, 201)
+  t.match(await read(gone), { state: 'success' })
+  t.equal((await server.read('acme/rocket', gone)).status, 200)
+})

@@ -4,9 +4,11 @@ import { readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
+import { affectedTests, changedFiles } from '../affected.ts'
 
 /**
- * Runs the scripts `check:*` of package.json in parallel, in their order, and prints the output of those that fail.
+ * Runs the scripts `check:*` of package.json in parallel, in their order, and prints the output of those that fail. Then it
+ * names the test files that belong to changes that are not committed.
  */
 const root = resolve(import.meta.dirname, '../..')
 const manifest: { scripts: Record<string, string> } = JSON.parse(
@@ -34,3 +36,10 @@ async function runChecks(): Promise<void> {
 }
 
 await Promise.all(Array.from({ length: availableParallelism() }, runChecks))
+const tests = affectedTests(changedFiles('HEAD'))
+if (tests.length > 0) {
+  const nearest = `${tests.slice(0, 8).join(', ')}${tests.length > 8 ? ', …' : ''}`
+  process.stdout.write(
+    `${tests.length} test files belong to what is not committed: ${nearest}\n\`npm run affected\` runs them.\n`,
+  )
+}

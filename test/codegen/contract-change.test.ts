@@ -46,6 +46,8 @@ const OPERATION: Edits = {
         - $ref: '#/components/parameters/Repo'
         - $ref: '#/components/parameters/IfNoneMatch'
         - { name: limit, in: query, schema: { type: integer, minimum: 1, maximum: 3, default: 2 } }
+        - { name: at, in: query, required: true, schema: { type: string, format: date-time } }
+        - { name: note, in: query, schema: { type: string, x-max-bytes: 40 } }
         - { name: after, in: query, schema: { $ref: '#/components/schemas/State' } }
         - { name: hide, in: query, schema: { type: array, maxItems: 2, items: { $ref: '#/components/schemas/State' } } }
       responses:
@@ -204,8 +206,9 @@ t.test('a change of the contract requires the edits that the README names, and i
   })
 
   await t.test('a paged list', async (t) => {
+    const at = '2026-01-31T12:00:00Z'
     const page = async (query: object) => {
-      const { status, body, headers } = await client.listStates({ ...place, ...query })
+      const { status, body, headers } = await client.listStates({ ...place, at, ...query })
       return [status, body, headers.get('x-total-count'), headers.get('link')]
     }
     const first = { states: ['pending', 'success'], next: 'success' }
@@ -215,8 +218,8 @@ t.test('a change of the contract requires the edits that the README names, and i
     const rest = { states: ['failure', 'skipped', 'aborted'], next: null }
     t.same(await page({ hide: ['pending', 'error'], after: 'success', limit: 3 }), [200, rest, '4', null])
     t.same((await page({ limit: 4 })).slice(0, 2), [422, { error: 'limit must be <= 3; got 4' }])
-    const { headers } = await client.listStates(place)
-    t.equal((await client.listStates(place, { ifNoneMatch: headers.get('etag') })).status, 304)
+    const { headers } = await client.listStates({ ...place, at })
+    t.equal((await client.listStates({ ...place, at }, { ifNoneMatch: headers.get('etag') })).status, 304)
   })
 
   await t.test('the server satisfies the changed contract', async (t) => {

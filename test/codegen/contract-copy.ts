@@ -46,13 +46,23 @@ export async function copyWith(t: Test, edits: Edits): Promise<string> {
   return copy
 }
 
+/** Declarations of Node.js, the language and packages by path, which are the same for every copy. */
+const declarations = new Map<string, ts.SourceFile | undefined>()
+
 /** Compiles the server and the client. @returns one line for each error: `file: TS1234 message` */
 export function compile(folder: string, more: string[] = []): string[] {
   const { config } = ts.readConfigFile(join(folder, 'tsconfig.json'), ts.sys.readFile)
   const include = ['src', 'generated', 'clients', ...more]
   const { options, fileNames } = ts.parseJsonConfigFileContent({ ...config, include }, ts.sys, folder)
   // The files in `more` are outside of the copy.
-  const program = ts.createProgram(fileNames, { ...options, rootDir: '/' })
+  const host = ts.createCompilerHost(options)
+  const { getSourceFile } = host
+  host.getSourceFile = (name, ...rest) => {
+    if (!name.includes('/node_modules/')) return getSourceFile(name, ...rest)
+    if (!declarations.has(name)) declarations.set(name, getSourceFile(name, ...rest))
+    return declarations.get(name)
+  }
+  const program = ts.createProgram(fileNames, { ...options, rootDir: '/' }, host)
   return ts.getPreEmitDiagnostics(program).map(({ file, code, messageText }) => {
     const message = ts.flattenDiagnosticMessageText(messageText, ' ').replaceAll('\n', ' ')
     return `${file ? relative(folder, file.fileName) : ''}: TS${code} ${message}`

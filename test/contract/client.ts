@@ -3,11 +3,12 @@ import https from 'node:https'
 import { type Answer, createChecker, OUTSIDE } from './checker.ts'
 import { Coverage } from './coverage.ts'
 import type { Contract, Operation } from './spec.ts'
+import { sampleOf } from './values.ts'
 
 export interface Call {
   /** Values of path parameters, unescaped. Ignores those that the operation's path does not contain. */
   params: Readonly<Record<string, string>>
-  /** Values of query parameters. A list is sent as repeated parameters. */
+  /** Values of query parameters. A list is sent as repeated parameters. By default those that are required. */
   query?: Query
   token?: string | undefined
   headers?: Readonly<Record<string, string>>
@@ -48,15 +49,19 @@ export class Client {
   }
 
   /** Calls an operation, which must declare the status of the answer. */
-  call(operation: Operation, { params, query = {}, token, headers, body }: Call): Promise<JsonAnswer> {
-    return this.send(operation.method, this.pathOf(operation, params) + queryOf(query), {
-      headers: {
-        ...(token !== undefined && { authorization: `Bearer ${token}` }),
-        ...(body !== undefined && { 'content-type': operation.body?.mediaType ?? '' }),
-        ...headers,
+  call(operation: Operation, { params, query, token, headers, body }: Call): Promise<JsonAnswer> {
+    return this.send(
+      operation.method,
+      this.pathOf(operation, params) + queryOf(query ?? requiredQuery(operation)),
+      {
+        headers: {
+          ...(token !== undefined && { authorization: `Bearer ${token}` }),
+          ...(body !== undefined && { 'content-type': operation.body?.mediaType ?? '' }),
+          ...headers,
+        },
+        body,
       },
-      body,
-    })
+    )
   }
 
   /** Sends any request. Outside all operations the status codes of `OUTSIDE` are allowed. */
@@ -126,6 +131,12 @@ export function queryOf(query: Query): string {
   )
   const text = pairs.map((pair) => pair.map((part) => encodeURIComponent(part)).join('=')).join('&')
   return text === '' ? '' : `?${text}`
+}
+
+/** Returns a valid value for each query parameter that an operation requires. */
+export function requiredQuery({ parameters }: Operation): Query {
+  const required = parameters.filter((parameter) => parameter.in === 'query' && parameter.required)
+  return Object.fromEntries(required.map(({ name, schema }) => [name, String(sampleOf(schema))]))
 }
 
 function bytesOf(body: unknown): Uint8Array | undefined {

@@ -1,15 +1,41 @@
 /** The meaning of a `format`, implemented independently of the server. */
-interface Format {
+type Format = {
   test(value: string): boolean
-  /** Values start with this. */
-  prefix: string
-  /** Characters that may follow. */
-  filling: string
   /** Invalid values, each for another reason. */
   wrong: readonly string[]
-}
+} & (
+  | {
+      /** Values start with this. */
+      prefix: string
+      /** Characters that may follow. */
+      filling: string
+    }
+  | { valid: readonly string[] }
+)
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
 export const formats: Readonly<Record<string, Format>> = {
+  'date-time': {
+    // RFC 3339: a time zone is required, and a day that does not exist is not a date.
+    test: (value) =>
+      /^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/.test(value) &&
+      !Number.isNaN(Date.parse(value)),
+    valid: ['2026-01-31T23:59:59Z', '2024-02-29T00:00:00+00:00', '2026-06-01T12:00:00.123456-11:30'],
+    wrong: [
+      '',
+      '2026-01-31',
+      '2026-01-31T23:59:59',
+      '2026-02-30T00:00:00Z',
+      '2026-01-31T25:00:00Z',
+      'yesterday',
+    ],
+  },
+  uuid: {
+    test: (value) => UUID.test(value),
+    valid: ['0192f0c1-7e4b-7d3a-9c1e-3f5a6b7c8d9e', '00000000-0000-4000-8000-000000000000'],
+    wrong: ['', 'x', '0192f0c17e4b7d3a9c1e3f5a6b7c8d9e', '0192f0c1-7e4b-7d3a-9c1e-3f5a6b7c8d9g'],
+  },
   'http-url': {
     test: (value) =>
       /^https?:\/\//i.test(value) && !/[\p{White_Space}\p{Cc}]/u.test(value) && URL.canParse(value),

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
-import { type Query, queryOf as textOf } from './client.ts'
+import { type Query, requiredQuery, queryOf as textOf } from './client.ts'
 import { commitsOf, pathParams } from './fixture.ts'
 import { type Json, type JsonObject, object, typesOf } from './json.ts'
 import { ILL_FORMED, wrongValues } from './mutations.ts'
@@ -38,7 +38,7 @@ export const queries: Check = {
       }
       const known = parameters.flatMap(({ name }) => [`${name}[]`, `${name}s`, name.toUpperCase()])
       for (const unknown of ['unknown', '__proto__', ...known]) {
-        const answer = await call({ [unknown]: 'x' })
+        const answer = await call({ ...requiredQuery(operation), [unknown]: 'x' })
         expectStatus(answer, 422, `${operation.id}: ${unknown}`)
         assertNames(answer.json, unknown)
       }

@@ -18,15 +18,15 @@ export const acceptance: Check = {
   },
 }
 
-/** Reports every code point that the schema allows, in the longest field. */
+/** Reports the code points that the schema allows, in the longest field. The seed decides which are left out. */
 export const allOfUnicode: Check = {
-  name: 'every Unicode code point is read back as sent',
+  name: 'Unicode code points are read back as sent',
   async run(run) {
     const { report } = reportAndList(run)
     const [field, length, pattern] = widestField(report.body?.schema ?? {})
     const [body] = fc.sample(bodies(report.body?.schema ?? {}), { numRuns: 1, seed: run.seed })
     const commits = commitsOf(run.fixture.open)
-    const texts = [...unicode(pattern, length)]
+    const texts = [...unicode(pattern, length, run)]
     const lanes = commits.slice(0, 8).map(async (sha, lane) => {
       for (const text of texts.filter((_, index) => index % Math.min(8, commits.length) === lane)) {
         await reportAndReadBack(run, { ...body, [field]: text }, sha)
@@ -80,10 +80,16 @@ function patternOf(pattern: Json | undefined): RegExp | null {
   return typeof pattern === 'string' ? new RegExp(pattern, 'u') : null
 }
 
-/** Yields texts of `length` that together contain every code point that matches, except surrogates. */
-function* unicode(pattern: RegExp | null, length: number): Generator<string> {
+/** Yields texts of `length` that together contain the code points of a run that match, except surrogates. */
+function* unicode(
+  pattern: RegExp | null,
+  length: number,
+  { seed, codePointStep: step = 1 }: Run,
+): Generator<string> {
   let text: string[] = []
+  const offset = (seed >>> 0) % step
   for (let point = 0; point <= 0x10ffff; point++) {
+    if (point >= 0x3000 && point % step !== offset) continue
     const character = String.fromCodePoint(point)
     if (/\p{Cs}/u.test(character) || (pattern && !pattern.test(character))) continue
     text.push(character)

@@ -14,6 +14,8 @@ export interface Run {
   runs: number
   /** Failed authentications that the run may still cause without being blocked. */
   failuresLeft: number
+  /** Reports every so manieth code point, and each of the first 12,288 (default: 1, all of them). */
+  codePointStep?: number
 }
 
 /** A part of the contract tests. Rejects if the instance violates the contract. */

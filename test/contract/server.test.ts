@@ -23,7 +23,8 @@ for (const database of databases) {
       const client = new Client(contract, server.url, coverage)
       t.teardown(() => client.close())
       const fixture = await createFixture(storeAdministration(server.store))
-      return { client, fixture, seed: Date.now() | 0, runs: RUNS, failuresLeft: limit - 10 }
+      const seed = Date.now() | 0
+      return { client, fixture, seed, runs: RUNS, failuresLeft: limit - 10, codePointStep: 37 }
     }
     const run = await start(FAILURES)
     t.comment(`seed ${run.seed}`)

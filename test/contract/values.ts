@@ -15,6 +15,12 @@ export function valid(schema: JsonObject): fc.Arbitrary<Json> {
   return fc.oneof(...types.map((type) => ofType(type, schema)))
 }
 
+/** Returns one value that a schema allows, always the same. */
+export function sampleOf(schema: JsonObject): Json {
+  const [value = null] = fc.sample(valid(schema), { numRuns: 1, seed: 1 })
+  return value
+}
+
 function ofType(type: string, schema: JsonObject): fc.Arbitrary<Json> {
   switch (type) {
     case 'null':
@@ -57,14 +63,15 @@ function strings(schema: JsonObject): fc.Arbitrary<string> {
   const { pattern, fits } = rulesOf(schema)
   const minLength = bound(schema.minLength, 0)
   const maxLength = bound(schema.maxLength, bound(schema['x-max-bytes'], 300))
+  const maxBytes = bound(schema['x-max-bytes'], Number.POSITIVE_INFINITY)
   const ofClass = pattern === null || /^\^\[[^\]]*\][*+]?\$$/.test(pattern.source)
   const drawn = ofClass
     ? withLength(minLength, maxLength, (length) => {
         const units = character.filter(fits)
-        return fc.array(units, { minLength: length, maxLength: length }).map((parts) => parts.join(''))
+        const texts = fc.array(units, { minLength: length, maxLength: length }).map((parts) => parts.join(''))
+        return texts.map((text) => startOf(text, maxBytes))
       })
     : fc.stringMatching(pattern).filter(fits)
-  const maxBytes = bound(schema['x-max-bytes'], Number.POSITIVE_INFINITY)
   return drawn.filter(
     (value) => Buffer.byteLength(value) <= maxBytes && inLength(value, minLength, maxLength),
   )
@@ -98,6 +105,7 @@ function withLength(min: number, max: number, make: (length: number) => fc.Arbit
 function formatted(name: string, schema: JsonObject): fc.Arbitrary<string> {
   const format = formats[name]
   if (!format) throw new TypeError(`unknown format ${name}: add it to formats.ts`)
+  if ('valid' in format) return fc.constantFrom(...format.valid)
   const room = bound(schema['x-max-bytes'], bound(schema.maxLength, 300)) - format.prefix.length
   const units = fc.constantFrom(...format.filling)
   return withLength(0, room, (length) =>
@@ -109,6 +117,12 @@ function formatted(name: string, schema: JsonObject): fc.Arbitrary<string> {
 
 /** Cuts a text to `bytes` without splitting characters, and pads it with an ASCII letter. */
 function fill(text: string, bytes: number): string {
+  const result = startOf(text, bytes)
+  return result + 'a'.repeat(bytes - Buffer.byteLength(result))
+}
+
+/** Returns as many characters from the start of a text as fit into `bytes`. */
+function startOf(text: string, bytes: number): string {
   let result = ''
   let size = 0
   for (const unit of text) {
@@ -116,7 +130,7 @@ function fill(text: string, bytes: number): string {
     if (size > bytes) break
     result += unit
   }
-  return result + 'a'.repeat(bytes - Buffer.byteLength(result))
+  return result
 }
 
 /** Any code point that is not a surrogate. The library's own unit keeps a map of all of them, which takes a second to fill. */

@@ -30,8 +30,12 @@ export async function prepareDatabases(): Promise<PreparedDatabases> {
   return {
     environment: { TEST_DATABASE_URL: url, TEST_DATABASE_TEMPLATE: template },
     async remove() {
-      await execute(url, `drop database ${template} with (force)`)
-      await server?.stop()
+      if (server) return server.stop()
+      const copies = await execute(
+        url,
+        `select datname as name from pg_database where starts_with(datname, '${template}')`,
+      )
+      await execute(url, ...copies.map(({ name }) => `drop database ${name} with (force)`))
     },
   }
 }

@@ -22,9 +22,16 @@ export interface Shell {
   run(t: Test, service: Service, command: string, ...options: string[]): Running
 }
 
+/** The shells that exist, each once: `sh` is another name of one of them on most machines. */
 export const shells = [['dash'], ['bash', '--posix'], ['busybox', 'ash'], ['sh']]
-  .filter(([name = '']) => spawnSync(name, ['-c', ''], { stdio: 'ignore' }).error === undefined)
-  .map(shellOf)
+  .map((shell) => ({ shell, file: programFile(shell[0] ?? '') }))
+  .filter(({ file }, index, all) => file !== '' && all.findIndex((other) => other.file === file) === index)
+  .map(({ shell }) => shellOf(shell))
+
+/** Returns the path of a program, without symbolic links; "" if there is none. */
+function programFile(name: string): string {
+  return spawnSync('sh', ['-c', `readlink -f "$(command -v ${name})"`], { encoding: 'utf8' }).stdout.trim()
+}
 
 function shellOf(shell: string[]): Shell {
   const program = [...shell, script]
