@@ -18,9 +18,12 @@ export function paint(text: string, state: string, colors: boolean): string {
   return colors && color ? `\x1b[${color}m${text}\x1b[0m` : text
 }
 
-/** Replaces characters that could control a terminal or change the direction of the text. */
+/**
+ * Replaces characters that could control a terminal or change the direction of the text, and `##`, which begins commands
+ * to Azure Pipelines, GitHub Actions and TeamCity (`##vso[…]`, `##[…]`, `##teamcity[…]`) anywhere in a line.
+ */
 export function plain(text: string): string {
-  return text.replace(/[\p{Cc}\p{Bidi_Control}\u2028\u2029]+/gu, ' ')
+  return text.replace(/[\p{Cc}\p{Bidi_Control}\u2028\u2029]+/gu, ' ').replace(/##+/g, '#')
 }
 
 /** Writes a message to stderr. */
@@ -31,6 +34,11 @@ export function say(message: string): void {
 /** Writes a line to stdout. */
 export function print(line: string): void {
   process.stdout.write(`${line}\n`)
+}
+
+/** Writes a value to stdout as JSON, in which no command to a CI system can begin. */
+export function printJson(value: unknown): void {
+  print(JSON.stringify(value).replaceAll('##', '#\\u0023'))
 }
 
 /** Milliseconds without an answer after which people wonder. */

@@ -179,7 +179,7 @@ t.test('the checkout tells the rest, and options override all of it', async (t) 
   t.strictSame(await findJob({}, checkout), { repository, sha: commit.sha, targetUrl: undefined })
 
   const env = { ...gitlab, CI_COMMIT_SHA: merge, COMMIT_STATUS_URL: server.url, COMMIT_STATUS_TOKEN: token }
-  const report = ['report', '--state', 'success', '--json']
+  const report = ['report', '--context', 'a', '--state', 'success', '--json']
   const own = await commandLine(t, [...report, '--sha', commit.sha], { env, cwd: checkout }).finished
   t.equal(own.code, 0)
   t.equal(JSON.parse(own.stdout).target_url, 'https://forge.example.org/acme/rocket/-/jobs/5')
@@ -208,7 +208,7 @@ t.test('a commit is given by any name that git resolves in the checkout', async 
     const found = await commandLine(t, ['get', name, '--json'], { env, cwd: checkout }).finished
     t.match(JSON.parse(found.stdout).statuses, [{ context: 'tagged', sha: older }], name)
   }
-  const reported = ['report', '--sha', 'HEAD', '--state', 'success', '--json']
+  const reported = ['report', '--context', 'a', '--sha', 'HEAD', '--state', 'success', '--json']
   const { stdout } = await commandLine(t, reported, { env, cwd: checkout }).finished
   t.equal(JSON.parse(stdout).sha, head)
   const waited = await commandLine(t, ['wait', 'v1', '--require', 'tagged'], { env, cwd: checkout }).finished

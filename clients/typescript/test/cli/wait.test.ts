@@ -13,9 +13,9 @@ t.test('exit codes', async (t) => {
   const env = { COMMIT_STATUS_URL: server.url }
   const short = ['--timeout', '0.3s', '--interval', '0.1s']
   const cases: [string[], number, RegExp][] = [
-    [[failed], 1, /^failure: 1 failure, 1 pending; failed: a\n$/],
-    [[failed, '--require', 'a', 'c'], 1, /^failure: .*; failed: a; not reported: c\n$/],
-    [[failed, '--require', 'b', ...short], 1, /^failure: .*; failed: a\n$/],
+    [[failed], 1, /^failure: 1 failure, 1 pending; failed: a\nfailure {2}a\n$/],
+    [[failed, '--require', 'a', 'c'], 1, /^failure: .*; failed: a; not reported: c\nfailure {2}a\n$/],
+    [[failed, '--require', 'b', ...short], 1, /^failure: .*; failed: a\nfailure {2}a\n$/],
     [[failed, '--require', 'b', '--only', ...short], 3, /^pending: 1 pending; pending: b \(\d.* s\)\n$/],
     [['--require', 'a', 'c*', ...short, pending], 4, /^missing: 1 pending; not reported: c\*\n$/],
     [['--require', 'a', '--sha', pending, ...short], 3, /^pending: 1 pending; pending: a/],
