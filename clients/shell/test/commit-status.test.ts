@@ -5,11 +5,12 @@ import t from 'tap'
 import { schemas } from '../../../generated/schemas.ts'
 import { git } from '../../../test/helpers/git.ts'
 import { commandLine } from '../../typescript/test/helpers/command-line.ts'
+import { contexts } from '../../typescript/test/helpers/contexts.ts'
 import { placeOf, sentStates } from '../../typescript/test/helpers/run-script.ts'
 import { startService } from '../../typescript/test/helpers/service.ts'
 import { script, shells } from './shells.ts'
 
-const first = await startService(t, { commits: 12 * shells.length })
+const first = await startService(t, { commits: 15 * shells.length })
 t.jobs = 4
 
 t.test('it stays small', (t) => {
@@ -170,6 +171,46 @@ for (const { name, program, start, run } of shells) {
     const large = await start(t, service, report).finished
     t.match(large, { code: 5, stderr: /x 403\n$/ })
     t.ok(large.stderr.length < 1_000)
+  })
+
+  t.test(`${name}: no answer begins a command to the CI system`, { buffered: true }, async (t) => {
+    const service = await first.again()
+    const message =
+      'x\\n::set-output name=a::b\\r\\n##vso[task.complete]###[error]\n::error::y\r\n##vso[task.complete]'
+    service.proxy.plan({ status: 403, body: `{"error":"${message}"}` }, { status: 403, body: message })
+    for (const args of [
+      ['report', ...placeOf(service), '--state', 'success'],
+      ['run', ...placeOf(service), '--', 'true'],
+    ]) {
+      const { stdout, stderr } = await start(t, service, args).finished
+      t.equal(stdout, '')
+      t.match(stderr, /^commit-status: .* was not stored: .* 403\n$/)
+      t.notMatch(stderr, '##')
+    }
+  })
+
+  t.test(`${name}: a context from the job, or none`, { buffered: true }, async (t) => {
+    const service = await first.again()
+    const place = ['report', '--state', 'success', ...placeOf(service).slice(0, 4)]
+    await Promise.all(
+      contexts.map(async ([env, context]) => {
+        const stdout = context === undefined ? '' : `acme/rocket ${service.commit.sha} ${context} success\n`
+        const stderr = context === undefined ? /missing context: give --context NAME/ : ''
+        t.match(await start(t, service, place, { env }).finished, { code: context ? 0 : 2, stdout, stderr })
+      }),
+    )
+    const nothing = ['run', ...placeOf(service).slice(0, 4), '--', 'echo', 'run']
+    t.match(await start(t, service, nothing).finished, { code: 2, stdout: '', stderr: /missing context/ })
+  })
+
+  t.test(`${name}: the command gets the token only with --pass-token`, { buffered: true }, async (t) => {
+    const service = await first.again()
+    const print = 'echo "<$COMMIT_STATUS_TOKEN>$COMMIT_STATUS_URL"'
+    t.match(await run(t, service, print).finished, { code: 0, stdout: `<>${service.proxy.url}\n` })
+    t.match(await run(t, service, print, '--pass-token').finished, {
+      code: 0,
+      stdout: `<${service.token}>${service.proxy.url}\n`,
+    })
   })
 
   t.test(`${name}: failures`, { buffered: true }, async (t) => {

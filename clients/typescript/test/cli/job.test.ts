@@ -3,8 +3,10 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import t from 'tap'
 import { git } from '../../../../test/helpers/git.ts'
+import { findContext } from '../../src/cli/context.ts'
 import { findJob, type Job } from '../../src/cli/job.ts'
 import { commandLine } from '../helpers/command-line.ts'
+import { contexts } from '../helpers/contexts.ts'
 import { startService } from '../helpers/service.ts'
 
 const sha = '2c26b46b68ffc68ff99b453c1d30413413422d70'
@@ -103,6 +105,17 @@ for (const [name, [env, expected]] of Object.entries(systems)) {
     t.strictSame(await findJob(env, folder), expected)
   })
 }
+
+t.test('a context from the job, if no other job has it', (t) => {
+  for (const [env, context] of contexts) {
+    if (context === undefined)
+      t.throws(() => findContext(undefined, env), /missing context: give --context NAME/)
+    else t.equal(findContext(undefined, env), context)
+    t.equal(findContext('given', env), 'given')
+  }
+  t.throws(() => findContext('', {}), /missing context/)
+  t.end()
+})
 
 t.test("the README's table names these systems", async (t) => {
   const readme = readFileSync(resolve(import.meta.dirname, '../../README.md'), 'utf8')

@@ -60,6 +60,35 @@ t.test('report and get', async (t) => {
     t.equal(JSON.parse(json.stdout).statuses.length, 4)
   })
 
+  t.test('no answer begins a command to the CI system', async (t) => {
+    const hostile = 'x\n::error::y\r\n##vso[task.complete result=Succeeded]##[error]\u2028z\u001b]0;t\u0007'
+    const target_url = 'https://ci.example.org/##vso[task.complete]'
+    const body = { state: 'failure', context: hostile, description: hostile, target_url }
+    t.equal((await server.report('acme/rocket', commit.sha, body, token)).status, 201)
+    const refusal = { status: 403, body: JSON.stringify({ error: hostile }) }
+    proxy.plan(refusal, refusal)
+    const answers = [
+      await cli([...report, '--state', 'success']),
+      await cli(['run', ...report.slice(1), '--', 'true']),
+      await cli(['get', ...place]),
+      await cli(['get', ...place, '--json']),
+      await cli(['wait', ...place, '--timeout', '0.1s']),
+      await cli(['wait', ...place, '--timeout', '0.1s', '--json']),
+    ]
+    for (const { stdout, stderr } of answers) {
+      t.notMatch(stdout + stderr, /##|^\s*::/m)
+      t.notMatch(stdout + stderr, '\u001b')
+      for (const line of stderr.split('\n')) t.match(line, /^(?:commit-status: |$)/)
+    }
+    t.equal(
+      JSON.parse(answers[3]?.stdout ?? '').statuses.find(
+        (status: { context: string }) => status.context === hostile,
+      ).target_url,
+      target_url,
+    )
+    t.match(answers[4]?.stdout, /^failure {2}x ::error::y #vso\[.* https:\/\/ci\.example\.org\/#vso/m)
+  })
+
   t.test('every command tells how it is used', async (t) => {
     for (const args of [['--help'], ['help'], ['report', '--help'], ['get', '-h'], ['run', '-h', '--', 'ls']])
       t.match(
