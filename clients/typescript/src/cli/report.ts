@@ -38,7 +38,10 @@ export async function report(args: string[], env: NodeJS.ProcessEnv): Promise<nu
     ...(description !== undefined && { description }),
     ...(targetUrl && { target_url: targetUrl }),
   }
-  const result = await noticeSlow(client.reportStatus({ owner, repo, sha, body }, { waitForCommit }))
+  const result = await noticeSlow(
+    client.reportStatus({ owner, repo, sha, body }, { waitForCommit }),
+    waitForCommit,
+  )
   if (result.status !== 201) {
     say(`${state} of ${context} was not stored: ${result.body.error}`)
     return exitCodeOf(result)

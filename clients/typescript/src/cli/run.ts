@@ -64,7 +64,7 @@ export async function run(args: string[], env: NodeJS.ProcessEnv): Promise<numbe
   hasEnded = true
   const { state, description, exitCode } = resultOf(ending, performance.now() - started, cancelledBy)
   if (ending.kind === 'not started') say(`${command[0]} could not be started: ${ending.reason}`)
-  const result = await noticeSlow(report(state, description))
+  const result = await noticeSlow(report(state, description), waitForCommit)
   if (result.stored) return exitCode
   say(`${values.strict ? 'error' : 'warning'}: "${state}, ${description}" was not stored: ${result.reason}`)
   return exitCode === 0 && values.strict ? result.exitCode : exitCode

@@ -45,8 +45,10 @@ export function printJson(value: unknown): void {
 const SLOW = 3_000
 
 /** Says once on stderr when an answer takes long; retries are silent otherwise. */
-export async function noticeSlow<T>(answer: Promise<T>): Promise<T> {
-  const timer = setTimeout(() => say('no answer from the service yet; still trying'), SLOW)
+export async function noticeSlow<T>(answer: Promise<T>, waitForCommit = 0): Promise<T> {
+  const problem =
+    waitForCommit > 0 ? 'no answer from the service, or no such commit,' : 'no answer from the service'
+  const timer = setTimeout(() => say(`${problem} yet; still trying`), SLOW)
   try {
     return await answer
   } finally {

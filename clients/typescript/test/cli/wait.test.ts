@@ -46,13 +46,11 @@ t.test('exit codes', async (t) => {
   const elsewhere = commandLine(t, ['wait', '--repo', 'acme/none', failed, '--json'], { env }).finished
   t.match(await elsewhere, { code: 5, stderr: /cannot read the statuses/ })
   await proxy.close()
-  const away = { env: { COMMIT_STATUS_URL: proxy.url } }
-  const unreachable = commandLine(
-    t,
-    ['wait', '--repo', 'acme/none', failed, '--timeout', '1s'],
-    away,
-  ).finished
+  const away = { env: { COMMIT_STATUS_URL: proxy.url, COMMIT_STATUS_TIMEOUT: '1s' } }
+  const began = performance.now()
+  const unreachable = commandLine(t, ['wait', '--repo', 'acme/none', failed], away).finished
   t.match(await unreachable, { code: 5, stderr: /ECONNREFUSED/ })
+  t.ok(performance.now() - began < 20_000, 'each read keeps to COMMIT_STATUS_TIMEOUT')
   const ignoring = ['wait', '--repo', 'acme/rocket', pending, '--only', '--require', 'c', ...short]
   const ignored = await commandLine(t, ignoring, { env }).finished
   t.match(ignored, { code: 4, stdout: /^missing: nothing has reported; not reported: c\n$/ })
