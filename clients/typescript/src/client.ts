@@ -6,7 +6,7 @@ import {
   type Operations,
 } from './generated/operations.ts'
 import { createKeyedQueue } from './keyed-queue.ts'
-import { sendWithRetry } from './retry.ts'
+import { sendUntilFound } from './retry.ts'
 import { abortable } from './sleep.ts'
 import { createTransport, type Fetch } from './transport.ts'
 import { createWaitForState, type WaitForState } from './wait-for-state.ts'
@@ -15,7 +15,10 @@ import { createWaitForState, type WaitForState } from './wait-for-state.ts'
 export interface TimeoutOptions {
   /** Longest time of one attempt, in milliseconds; 10,000 by default. */
   timeout?: number | undefined
-  /** Longest time of all attempts together, including the pauses between them, in milliseconds; 30,000 by default. */
+  /**
+   * Longest time of all attempts together, including the pauses between them, in milliseconds; by default 30,000, or
+   * `timeout` if that is longer.
+   */
   totalTimeout?: number | undefined
 }
 
@@ -33,6 +36,11 @@ export interface CallOptions extends TimeoutOptions {
   signal?: AbortSignal | undefined
   /** The `ETag` of an earlier answer: an unchanged one is 304, without a body. */
   ifNoneMatch?: string | undefined
+  /**
+   * How long to ask again after a 404, in milliseconds; 0 by default. A mirror may not have brought the commit yet.
+   * Every request has the whole `totalTimeout`.
+   */
+  waitForCommit?: number | undefined
 }
 
 /** One method for each operation of the API, and `waitForState`, which is built on them. */
@@ -59,15 +67,18 @@ export function createClient({ baseUrl, token, fetch, ...defaults }: ClientOptio
   async function call<Result>(
     operation: Operation,
     input: OperationInput,
-    { signal, ifNoneMatch, ...own }: CallOptions = {},
+    { signal, ifNoneMatch, waitForCommit = 0, ...own }: CallOptions = {},
   ): Promise<Result> {
     const timeout = own.timeout ?? defaults.timeout ?? defaultTimes.timeout
-    const totalTimeout = own.totalTimeout ?? defaults.totalTimeout ?? defaultTimes.totalTimeout
-    const deadline = performance.now() + totalTimeout
+    const totalTimeout =
+      own.totalTimeout ?? defaults.totalTimeout ?? Math.max(defaultTimes.totalTimeout, timeout)
+    const start = performance.now()
     const send = (superseded?: AbortSignal) =>
-      sendWithRetry(breaker, (stop) => transport(operation, input, { signal: stop, ifNoneMatch }), {
+      sendUntilFound(breaker, (stop) => transport(operation, input, { signal: stop, ifNoneMatch }), {
         timeout,
-        deadline,
+        totalTimeout,
+        start,
+        waitForCommit,
         signal,
         superseded,
       })
@@ -78,7 +89,7 @@ export function createClient({ baseUrl, token, fetch, ...defaults }: ClientOptio
   }
 
   const methods = createOperations<CallOptions>(call)
-  return { ...methods, waitForState: createWaitForState(methods.listStatuses) }
+  return { ...methods, waitForState: createWaitForState(methods.listStatuses, defaults.totalTimeout) }
 }
 
 /** Returns the same key for requests of which the later one replaces the earlier. Owners and names ignore case. */

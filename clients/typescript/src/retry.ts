@@ -14,13 +14,42 @@ export interface RetryOptions {
   superseded: AbortSignal | undefined
 }
 
+/** Pause before a commit that was not found is asked for again, in milliseconds. */
+const NOT_FOUND_PAUSE = 2_000
+
+/**
+ * Sends a request with retries, and again while the answer is 404 and `waitForCommit` has not passed.
+ *
+ * @param start when the call began, by `performance.now()`
+ * @returns the last answer
+ * @throws the signal's reason once it is aborted
+ */
+export async function sendUntilFound(
+  breaker: CircuitBreaker,
+  send: (signal: AbortSignal) => Promise<Outcome>,
+  {
+    totalTimeout,
+    start,
+    waitForCommit,
+    ...options
+  }: Omit<RetryOptions, 'deadline'> & { totalTimeout: number; start: number; waitForCommit: number },
+): Promise<Answer> {
+  for (let deadline = start + totalTimeout; ; deadline = performance.now() + totalTimeout) {
+    const answer = await sendWithRetry(breaker, send, { ...options, deadline })
+    const left = start + waitForCommit - performance.now()
+    if (answer.status !== 404 || left <= 0 || options.superseded?.aborted) return answer
+    await sleep(Math.min(NOT_FOUND_PAUSE, left), options.signal, options.superseded)
+    if (options.superseded?.aborted) return answer
+  }
+}
+
 /**
  * Sends a request until it gets an answer that another attempt would not change, or until the deadline.
  *
  * @returns the last answer
  * @throws the signal's reason once it is aborted
  */
-export async function sendWithRetry(
+async function sendWithRetry(
   breaker: CircuitBreaker,
   send: (signal: AbortSignal) => Promise<Outcome>,
   { timeout, deadline, signal, superseded }: RetryOptions,

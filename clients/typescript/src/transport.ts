@@ -78,6 +78,8 @@ export function createTransport(
         retry: repeatable && RETRIED.includes(response.status),
       }
     } catch (error) {
+      const refused = certificateProblem(error)
+      if (refused) return { answer: unanswered(`no answer: ${refused}`), retry: false }
       const retry = operation.repeatable && !(error instanceof AnswerTooLarge)
       return { answer: unanswered(`no answer: ${reasonOf(error)}`), retry }
     }
@@ -145,10 +147,23 @@ function parseJson(text: unknown): unknown {
   }
 }
 
+/** Returns what is wrong with the service's certificate, which no later attempt would change. */
+function certificateProblem(error: unknown): string | undefined {
+  const code = String(codeOf(error instanceof Error ? error.cause : undefined))
+  if (!/CERT|UNABLE_TO_(?:GET|VERIFY)/.test(code)) return undefined
+  const reason = `the certificate of the service is not trusted (${reasonOf(error)})`
+  const isUnknown = /SELF_SIGNED|UNABLE_TO/.test(code)
+  return isUnknown ? `${reason}: set NODE_EXTRA_CA_CERTS to a file with the certificate of its CA` : reason
+}
+
+function codeOf(cause: unknown): unknown {
+  return cause instanceof Error && 'code' in cause ? cause.code : undefined
+}
+
 /** Node hides the reason of a failed `fetch` in its cause, whose message may be empty. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const { cause } = error
   if (!(cause instanceof Error)) return error.message
-  return cause.message || ('code' in cause ? String(cause.code) : error.message)
+  return cause.message || String(codeOf(cause) ?? error.message)
 }

@@ -7,6 +7,7 @@ type CommitStatuses = components['schemas']['CommitStatuses']
 type ListStatuses = Operations<{
   signal?: AbortSignal | undefined
   totalTimeout?: number | undefined
+  waitForCommit?: number | undefined
   ifNoneMatch?: string | undefined
 }>['listStatuses']
 
@@ -27,6 +28,8 @@ export interface WaitOptions {
   timeout?: number | undefined
   /** Longest pause between two reads, 1,000 by default; 3 times that after half a minute, 5 times after five minutes. */
   interval?: number | undefined
+  /** How long a commit that is not found is asked for again, within `timeout`; 0 by default. */
+  waitForCommit?: number | undefined
   /** Ends the wait, which then rejects with the signal's reason. */
   signal?: AbortSignal | undefined
   /** Called after the first read and after each change. */
@@ -69,7 +72,6 @@ export type WaitForState = (input: ListStatusesInput, options?: WaitOptions) => 
 /** In milliseconds, also for the command line. */
 export const waitDefaults = { settle: 10_000, timeout: 600_000, interval: 1_000 }
 
-const READ_TIMEOUT = 30_000
 /** The read at the timeout may take this long. */
 const LAST_READ_TIMEOUT = 5_000
 
@@ -84,18 +86,26 @@ export function slowdown(waited: number): number {
   return slowdowns.find(({ after }) => waited >= after)?.factor ?? 1
 }
 
-/** Creates `waitForState`. It polls with the `ETag` of the last answer, and decides over what it read. */
-export function createWaitForState(listStatuses: ListStatuses): WaitForState {
+/**
+ * Creates `waitForState`. It polls with the `ETag` of the last answer, and decides over what it read.
+ *
+ * @param readTimeout longest time of all attempts of one read, in milliseconds
+ */
+export function createWaitForState(listStatuses: ListStatuses, readTimeout = 30_000): WaitForState {
   return async (input, options = {}) => {
     const { timeout = waitDefaults.timeout, interval = waitDefaults.interval, signal, onChange } = options
-    const { require = [], only = false, settle = waitDefaults.settle, stalled } = options
+    const { require = [], only = false, settle = waitDefaults.settle, stalled, waitForCommit = 0 } = options
     if (only && require.length === 0) throw new TypeError('"only" needs at least one pattern in "require"')
     const start = performance.now()
     const left = () => start + timeout - performance.now()
     let known: { etag: string | undefined; body: CommitStatuses } | undefined
     for (;;) {
-      const totalTimeout = Math.min(READ_TIMEOUT, Math.max(left(), LAST_READ_TIMEOUT))
-      const answer = await listStatuses(input, { signal, totalTimeout, ifNoneMatch: known?.etag })
+      const answer = await listStatuses(input, {
+        signal,
+        totalTimeout: Math.min(readTimeout, Math.max(left(), LAST_READ_TIMEOUT)),
+        waitForCommit: known ? 0 : Math.min(waitForCommit, left()),
+        ifNoneMatch: known?.etag,
+      })
       if (answer.status === 200) {
         known = { etag: answer.headers.get('etag') ?? undefined, body: answer.body }
       } else if (answer.status !== 304) return { outcome: 'unanswered', answer }

@@ -112,9 +112,9 @@ t.test('numbers about the shell script, pauses and versions', async (t) => {
   t.strictSame(stops, [first(/always stops retrying after (\d+) seconds/)])
   t.equal(Number(first(/every (\d+) intervals after half a minute/)), slowdown(30_000))
   t.equal(Number(first(/every (\d+) after five minutes/)), slowdown(300_000))
-  // curl has had this option, the newest of those in the script, since 7.71.
-  t.match(script, '--retry-all-errors')
-  t.equal(first(/needs curl ([\d.]+) or later/), '7.71')
+  // curl has had this option, the newest of those in the script, since 7.52.
+  t.match(script, '--retry-connrefused')
+  t.equal(first(/needs curl ([\d.]+) or later/), '7.52')
   t.match(engines.node, `>=${first(/Node ([\d.]+) and later/)}.`)
 })
 

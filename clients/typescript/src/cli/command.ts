@@ -14,8 +14,8 @@ export interface Command {
 }
 
 /** Starts a command. A failure to start is reported as its ending. */
-export function start(name: string, args: readonly string[]): Command {
-  const child = trySpawn(name, args)
+export function start(name: string, args: readonly string[], env: NodeJS.ProcessEnv): Command {
+  const child = trySpawn(name, args, env)
   if ('reason' in child) return { ended: Promise.resolve({ kind: 'not started', ...child }), kill: () => {} }
   const ended = new Promise<Ending>((resolve) => {
     child.on('error', (error) => {
@@ -31,9 +31,13 @@ export function start(name: string, args: readonly string[]): Command {
 }
 
 /** Some failures throw, such as a NUL character in an argument. */
-function trySpawn(name: string, args: readonly string[]): ChildProcess | { reason: string } {
+function trySpawn(
+  name: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv,
+): ChildProcess | { reason: string } {
   try {
-    return spawn(name, args, { stdio: 'inherit' })
+    return spawn(name, args, { stdio: 'inherit', env })
   } catch (error) {
     return { reason: reasonOf(error) }
   }

@@ -1,8 +1,8 @@
-import type { CommitStatuses } from '../index.ts'
+import type { CommitStatuses, Status } from '../index.ts'
 import { oneCommit, parse } from './arguments.ts'
 import { exitCodeOf, exitCodes } from './exit-codes.ts'
 import { findTarget, targetOptions } from './target.ts'
-import { hasColors, noticeSlow, paint, plain, print, say } from './terminal.ts'
+import { hasColors, noticeSlow, paint, plain, print, printJson, say } from './terminal.ts'
 
 export const getOptions = { ...targetOptions, json: { type: 'boolean' } } as const
 
@@ -17,21 +17,23 @@ export async function get(args: string[], env: NodeJS.ProcessEnv): Promise<numbe
     say(`cannot read the statuses: ${result.body.error}`)
     return exitCodeOf(result)
   }
-  if (values.json) print(JSON.stringify(result.body))
+  if (values.json) printJson(result.body)
   else for (const line of table(result.body, hasColors(process.stdout, env))) print(line)
   return exitCodes.success
 }
 
 function table({ state, statuses }: CommitStatuses, colors: boolean): string[] {
   if (state === null) return ['nothing has reported on this commit']
+  return [`combined: ${paint(state, state, colors)}`, ...statusRows(statuses, colors)]
+}
+
+/** Formats statuses as aligned rows: state, context, description and link. */
+export function statusRows(statuses: readonly Status[], colors: boolean): string[] {
   const rows = statuses.map((status) => ({ ...status, context: plain(status.context) }))
   const width = Math.max(...rows.map(({ context }) => Array.from(context).length))
-  return [
-    `combined: ${paint(state, state, colors)}`,
-    ...rows.map(({ state, context, description, target_url }) => {
-      const gap = ' '.repeat(width - Array.from(context).length)
-      const more = plain([description, target_url].filter(Boolean).join('  '))
-      return `${paint(state.padEnd(7), state, colors)}  ${context}${more && `${gap}  ${more}`}`
-    }),
-  ]
+  return rows.map(({ state, context, description, target_url }) => {
+    const gap = ' '.repeat(width - Array.from(context).length)
+    const more = plain([description, target_url].filter(Boolean).join('  '))
+    return `${paint(state.padEnd(7), state, colors)}  ${context}${more && `${gap}  ${more}`}`
+  })
 }

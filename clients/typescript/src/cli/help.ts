@@ -6,12 +6,15 @@ Reports and reads the results of checks on commits.
 
 Commands:
   report --state STATE            report ${operations.reportStatus.values.state.join(', ')}
-      [--context C] [--description D] [--target-url U] [--truncate] [--json]
-  run [--context C] [--target-url U] [--strict] -- COMMAND…
-                                  run a command and report how it ends
+      [--context C] [--description D] [--target-url U] [--truncate]
+      [--wait-for-commit 0s] [--json]
+  run [--context C] [--target-url U] [--strict] [--pass-token]
+      [--wait-for-commit 0s] -- COMMAND…
+                                  run a command, without the token in its
+                                  environment, and report how it ends
   get [COMMIT] [--json]           show the statuses of a commit
   wait [COMMIT] [--require PATTERN…] [--only] [--settle 10s] [--stalled 2h]
-      [--timeout 10m] [--interval 1s] [--json]
+      [--timeout 10m] [--interval 1s] [--wait-for-commit 0s] [--json]
                                   wait until the required contexts decide;
                                   * in a PATTERN stands for any characters
   gate --branch-rules [REF OLD NEW]
@@ -23,9 +26,14 @@ Options of every command. The default comes from the CI system or the git checko
   --sha COMMIT        full commit id, or what git resolves to one in this checkout
   --url BASE          address of the service, instead of COMMIT_STATUS_URL
 
+--context is required where the CI system does not name the job.
+--wait-for-commit 2m asks again for a commit that a mirror has not brought yet.
+
 Environment:
   COMMIT_STATUS_URL       address of the service
   COMMIT_STATUS_TOKEN     a personal access token
   COMMIT_STATUS_REPO      repository, where the CI system's name is not OWNER/NAME
   COMMIT_STATUS_TIMEOUT   longest time of all attempts of one request, 30s by default
+  HTTPS_PROXY, NO_PROXY   a proxy (Node 24.14 or later), and hosts to reach without it
+  NODE_EXTRA_CA_CERTS     a file with the certificate of a private CA
 `

@@ -1,9 +1,10 @@
 import { operations } from '../generated/operations.ts'
 import type { StatusReport } from '../index.ts'
 import { parse } from './arguments.ts'
+import { findContext } from './context.ts'
 import { exitCodeOf, exitCodes } from './exit-codes.ts'
-import { findReportTarget, targetOptions } from './target.ts'
-import { noticeSlow, plain, print, say } from './terminal.ts'
+import { findReportTarget, targetOptions, waitForCommitOf } from './target.ts'
+import { noticeSlow, plain, print, printJson, say } from './terminal.ts'
 import { UsageError } from './usage-error.ts'
 
 const STATES = operations.reportStatus.values.state
@@ -14,6 +15,7 @@ export const reportOptions = {
   context: { type: 'string' },
   description: { type: 'string' },
   'target-url': { type: 'string' },
+  'wait-for-commit': { type: 'string' },
   truncate: { type: 'boolean' },
   json: { type: 'boolean' },
 } as const
@@ -26,20 +28,26 @@ export async function report(args: string[], env: NodeJS.ProcessEnv): Promise<nu
     throw new UsageError(
       `--state must be one of ${STATES.join(', ')}${values.state === undefined ? '' : `; got "${values.state}"`}`,
     )
+  const context = findContext(values.context, env)
+  const waitForCommit = waitForCommitOf(values)
   const { client, owner, repo, sha, targetUrl } = await findReportTarget(values, env)
   const description = values.truncate ? truncate(values.description) : values.description
   const body: StatusReport = {
     state,
-    context: values.context ?? operations.reportStatus.replacesBy.otherwise,
+    context,
     ...(description !== undefined && { description }),
     ...(targetUrl && { target_url: targetUrl }),
   }
-  const result = await noticeSlow(client.reportStatus({ owner, repo, sha, body }))
+  const result = await noticeSlow(
+    client.reportStatus({ owner, repo, sha, body }, { waitForCommit }),
+    waitForCommit,
+  )
   if (result.status !== 201) {
-    say(`${state} of ${body.context} was not stored: ${result.body.error}`)
+    say(`${state} of ${context} was not stored: ${result.body.error}`)
     return exitCodeOf(result)
   }
-  print(values.json ? JSON.stringify(result.body) : plain(`${owner}/${repo} ${sha} ${body.context} ${state}`))
+  if (values.json) printJson(result.body)
+  else print(plain(`${owner}/${repo} ${sha} ${context} ${state}`))
   return exitCodes.success
 }
 

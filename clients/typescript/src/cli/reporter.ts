@@ -10,17 +10,18 @@ type Stored = { stored: true } | { stored: false; reason: string; exitCode: numb
 export type Reporter = (state: StatusReport['state'], description: string) => Promise<Stored>
 
 export interface ReporterValues extends TargetValues {
-  context?: string | undefined
+  context: string
+  waitForCommit: number
 }
 
 /** Opens a reporter. Where the commit or the service is unknown, every report fails with that reason. */
 export async function openReporter(values: ReporterValues, env: NodeJS.ProcessEnv): Promise<Reporter> {
   try {
     const { client, targetUrl, ...commit } = await findReportTarget(values, env)
+    const { context, waitForCommit } = values
     return async (state, description) => {
-      const context = values.context !== undefined && { context: values.context }
-      const body = { state, description, ...context, ...(targetUrl && { target_url: targetUrl }) }
-      return readResult(await client.reportStatus({ ...commit, body }))
+      const body = { state, description, context, ...(targetUrl && { target_url: targetUrl }) }
+      return readResult(await client.reportStatus({ ...commit, body }, { waitForCommit }))
     }
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)

@@ -3,9 +3,10 @@ import type { StatusReport } from '../index.ts'
 import { sleep } from '../sleep.ts'
 import { parse } from './arguments.ts'
 import { type Command, type Ending, start } from './command.ts'
+import { findContext } from './context.ts'
 import { formatDuration } from './duration.ts'
 import { openReporter } from './reporter.ts'
-import { targetOptions } from './target.ts'
+import { targetOptions, waitForCommitOf } from './target.ts'
 import { noticeSlow, say } from './terminal.ts'
 import { UsageError } from './usage-error.ts'
 
@@ -20,6 +21,8 @@ export const runOptions = {
   ...targetOptions,
   context: { type: 'string' },
   'target-url': { type: 'string' },
+  'wait-for-commit': { type: 'string' },
+  'pass-token': { type: 'boolean' },
   strict: { type: 'boolean', default: false },
 } as const
 
@@ -30,6 +33,8 @@ export const runOptions = {
  */
 export async function run(args: string[], env: NodeJS.ProcessEnv): Promise<number> {
   const { values, command } = readArguments(args)
+  const context = findContext(values.context, env)
+  const waitForCommit = waitForCommitOf(values)
   const cancelled = new AbortController()
   let child: Command | undefined
   let cancelledBy: NodeJS.Signals | undefined
@@ -45,19 +50,21 @@ export async function run(args: string[], env: NodeJS.ProcessEnv): Promise<numbe
     })
   }
 
-  const report = await openReporter(values, env)
+  const report = await openReporter({ ...values, context, waitForCommit }, env)
   // A cancelled job may be killed soon after: report at once, not only when the command has ended.
   cancelled.signal.addEventListener('abort', () => void report('error', `cancelled by ${cancelledBy}`))
   if (!cancelled.signal.aborted) {
     await Promise.race([report('pending', 'running'), sleep(HEAD_START, cancelled.signal)])
   }
   const started = performance.now()
-  if (!cancelledBy) child = start(...command)
+  // The command may run code that is being reviewed, which could report its own success.
+  const { COMMIT_STATUS_TOKEN: _token, ...withoutToken } = env
+  if (!cancelledBy) child = start(...command, values['pass-token'] ? env : withoutToken)
   const ending: Ending = child ? await child.ended : { kind: 'killed', signal: cancelledBy ?? 'SIGTERM' }
   hasEnded = true
   const { state, description, exitCode } = resultOf(ending, performance.now() - started, cancelledBy)
   if (ending.kind === 'not started') say(`${command[0]} could not be started: ${ending.reason}`)
-  const result = await noticeSlow(report(state, description))
+  const result = await noticeSlow(report(state, description), waitForCommit)
   if (result.stored) return exitCode
   say(`${values.strict ? 'error' : 'warning'}: "${state}, ${description}" was not stored: ${result.reason}`)
   return exitCode === 0 && values.strict ? result.exitCode : exitCode

@@ -11,6 +11,15 @@ export const targetOptions = {
   url: { type: 'string' },
 } as const
 
+/**
+ * Returns the milliseconds of `--wait-for-commit`, 0 by default.
+ *
+ * @throws UsageError for anything but a duration
+ */
+export function waitForCommitOf(values: { 'wait-for-commit'?: string | undefined }): number {
+  return parseDuration(values['wait-for-commit'] ?? '0s', '--wait-for-commit')
+}
+
 export interface TargetValues {
   repo?: string | undefined
   sha?: string | undefined

@@ -18,9 +18,12 @@ export function paint(text: string, state: string, colors: boolean): string {
   return colors && color ? `\x1b[${color}m${text}\x1b[0m` : text
 }
 
-/** Replaces characters that could control a terminal or change the direction of the text. */
+/**
+ * Replaces characters that could control a terminal or change the direction of the text, and `##`, which begins commands
+ * to Azure Pipelines, GitHub Actions and TeamCity (`##vso[…]`, `##[…]`, `##teamcity[…]`) anywhere in a line.
+ */
 export function plain(text: string): string {
-  return text.replace(/[\p{Cc}\p{Bidi_Control}\u2028\u2029]+/gu, ' ')
+  return text.replace(/[\p{Cc}\p{Bidi_Control}\u2028\u2029]+/gu, ' ').replace(/##+/g, '#')
 }
 
 /** Writes a message to stderr. */
@@ -33,12 +36,19 @@ export function print(line: string): void {
   process.stdout.write(`${line}\n`)
 }
 
+/** Writes a value to stdout as JSON, in which no command to a CI system can begin. */
+export function printJson(value: unknown): void {
+  print(JSON.stringify(value).replaceAll('##', '#\\u0023'))
+}
+
 /** Milliseconds without an answer after which people wonder. */
 const SLOW = 3_000
 
 /** Says once on stderr when an answer takes long; retries are silent otherwise. */
-export async function noticeSlow<T>(answer: Promise<T>): Promise<T> {
-  const timer = setTimeout(() => say('no answer from the service yet; still trying'), SLOW)
+export async function noticeSlow<T>(answer: Promise<T>, waitForCommit = 0): Promise<T> {
+  const problem =
+    waitForCommit > 0 ? 'no answer from the service, or no such commit,' : 'no answer from the service'
+  const timer = setTimeout(() => say(`${problem} yet; still trying`), SLOW)
   try {
     return await answer
   } finally {

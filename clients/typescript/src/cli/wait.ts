@@ -4,8 +4,9 @@ import { oneCommit, parse } from './arguments.ts'
 import { describeResult } from './describe-wait.ts'
 import { parseDuration } from './duration.ts'
 import { exitCodeOf, exitCodes } from './exit-codes.ts'
-import { findTarget, targetOptions } from './target.ts'
-import { print, say } from './terminal.ts'
+import { statusRows } from './get.ts'
+import { findTarget, targetOptions, waitForCommitOf } from './target.ts'
+import { hasColors, print, printJson, say } from './terminal.ts'
 import { UsageError } from './usage-error.ts'
 import { showProgress } from './wait-progress.ts'
 
@@ -17,6 +18,7 @@ export const waitOptions = {
   stalled: { type: 'string' },
   timeout: { type: 'string' },
   interval: { type: 'string' },
+  'wait-for-commit': { type: 'string' },
   json: { type: 'boolean' },
 } as const
 
@@ -32,6 +34,7 @@ export async function wait(args: string[], env: NodeJS.ProcessEnv): Promise<numb
     stalled: time('stalled'),
     timeout: time('timeout'),
     interval: time('interval'),
+    waitForCommit: waitForCommitOf(values),
   }
   if (rules.only && patterns.length === 0) throw new UsageError('--only needs at least one --require PATTERN')
   const { client, ...commit } = await findTarget({ ...values, sha, 'target-url': '' }, env)
@@ -50,7 +53,13 @@ export async function wait(args: string[], env: NodeJS.ProcessEnv): Promise<numb
     return exitCodeOf(result.answer)
   }
   const { outcome, time: _time, ...rest } = result
-  print(values.json ? JSON.stringify({ outcome, ...rest }) : `${outcome}: ${describeResult(counted(result))}`)
+  if (values.json) printJson({ outcome, ...rest })
+  else {
+    print(`${outcome}: ${describeResult(counted(result))}`)
+    if (outcome === 'failure' || outcome === 'stalled') {
+      for (const row of statusRows(result.decisive, hasColors(process.stdout, env))) print(row)
+    }
+  }
   return exitCodes[outcome]
 }
 

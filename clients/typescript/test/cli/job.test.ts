@@ -3,8 +3,10 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import t from 'tap'
 import { git } from '../../../../test/helpers/git.ts'
+import { findContext } from '../../src/cli/context.ts'
 import { findJob, type Job } from '../../src/cli/job.ts'
 import { commandLine } from '../helpers/command-line.ts'
+import { contexts } from '../helpers/contexts.ts'
 import { startService } from '../helpers/service.ts'
 
 const sha = '2c26b46b68ffc68ff99b453c1d30413413422d70'
@@ -104,6 +106,17 @@ for (const [name, [env, expected]] of Object.entries(systems)) {
   })
 }
 
+t.test('a context from the job, if no other job has it', (t) => {
+  for (const [env, context] of contexts) {
+    if (context === undefined)
+      t.throws(() => findContext(undefined, env), /missing context: give --context NAME/)
+    else t.equal(findContext(undefined, env), context)
+    t.equal(findContext('given', env), 'given')
+  }
+  t.throws(() => findContext('', {}), /missing context/)
+  t.end()
+})
+
 t.test("the README's table names these systems", async (t) => {
   const readme = readFileSync(resolve(import.meta.dirname, '../../README.md'), 'utf8')
   const [, section = ''] = readme.split('## CI systems')
@@ -179,7 +192,7 @@ t.test('the checkout tells the rest, and options override all of it', async (t) 
   t.strictSame(await findJob({}, checkout), { repository, sha: commit.sha, targetUrl: undefined })
 
   const env = { ...gitlab, CI_COMMIT_SHA: merge, COMMIT_STATUS_URL: server.url, COMMIT_STATUS_TOKEN: token }
-  const report = ['report', '--state', 'success', '--json']
+  const report = ['report', '--context', 'a', '--state', 'success', '--json']
   const own = await commandLine(t, [...report, '--sha', commit.sha], { env, cwd: checkout }).finished
   t.equal(own.code, 0)
   t.equal(JSON.parse(own.stdout).target_url, 'https://forge.example.org/acme/rocket/-/jobs/5')
@@ -208,7 +221,7 @@ t.test('a commit is given by any name that git resolves in the checkout', async 
     const found = await commandLine(t, ['get', name, '--json'], { env, cwd: checkout }).finished
     t.match(JSON.parse(found.stdout).statuses, [{ context: 'tagged', sha: older }], name)
   }
-  const reported = ['report', '--sha', 'HEAD', '--state', 'success', '--json']
+  const reported = ['report', '--context', 'a', '--sha', 'HEAD', '--state', 'success', '--json']
   const { stdout } = await commandLine(t, reported, { env, cwd: checkout }).finished
   t.equal(JSON.parse(stdout).sha, head)
   const waited = await commandLine(t, ['wait', 'v1', '--require', 'tagged'], { env, cwd: checkout }).finished

@@ -6,6 +6,7 @@ t.test('report and get', async (t) => {
   const { server, proxy, token, commit, stored } = await startService(t)
   const env = { COMMIT_STATUS_URL: proxy.url, COMMIT_STATUS_TOKEN: token }
   const place = ['--repo', 'acme/rocket', '--sha', commit.sha]
+  const report = ['report', ...place, '--context', 'default']
   const cli = (args: string[], options?: CommandLineOptions) =>
     commandLine(t, args, { env, ...options }).finished
 
@@ -18,12 +19,12 @@ t.test('report and get', async (t) => {
       '--target-url',
       'https://ci.example.org/1',
     ]
-    const report = await cli(['report', ...place, '--state', 'failure', ...details, '--json'])
-    t.match(report, { code: 0, stderr: '' })
+    const failed = await cli([...report, '--state', 'failure', ...details, '--json'])
+    t.match(failed, { code: 0, stderr: '' })
     const fields = { context: 'ci/build', description: '412 passed', target_url: 'https://ci.example.org/1' }
-    t.match(JSON.parse(report.stdout), { state: 'failure', sha: commit.sha, ...fields })
+    t.match(JSON.parse(failed.stdout), { state: 'failure', sha: commit.sha, ...fields })
 
-    const short = await cli(['report', ...place, '--state', 'success'])
+    const short = await cli([...report, '--state', 'success'])
     t.match(short, { code: 0, stdout: `acme/rocket ${commit.sha} default success\n` })
     t.strictSame(await stored(), ['ci/build failure', 'default success'])
   })
@@ -59,6 +60,35 @@ t.test('report and get', async (t) => {
     t.equal(JSON.parse(json.stdout).statuses.length, 4)
   })
 
+  t.test('no answer begins a command to the CI system', async (t) => {
+    const hostile = 'x\n::error::y\r\n##vso[task.complete result=Succeeded]##[error]\u2028z\u001b]0;t\u0007'
+    const target_url = 'https://ci.example.org/##vso[task.complete]'
+    const body = { state: 'failure', context: hostile, description: hostile, target_url }
+    t.equal((await server.report('acme/rocket', commit.sha, body, token)).status, 201)
+    const refusal = { status: 403, body: JSON.stringify({ error: hostile }) }
+    proxy.plan(refusal, refusal)
+    const answers = [
+      await cli([...report, '--state', 'success']),
+      await cli(['run', ...report.slice(1), '--', 'true']),
+      await cli(['get', ...place]),
+      await cli(['get', ...place, '--json']),
+      await cli(['wait', ...place, '--timeout', '0.1s']),
+      await cli(['wait', ...place, '--timeout', '0.1s', '--json']),
+    ]
+    for (const { stdout, stderr } of answers) {
+      t.notMatch(stdout + stderr, /##|^\s*::/m)
+      t.notMatch(stdout + stderr, '\u001b')
+      for (const line of stderr.split('\n')) t.match(line, /^(?:commit-status: |$)/)
+    }
+    t.equal(
+      JSON.parse(answers[3]?.stdout ?? '').statuses.find(
+        (status: { context: string }) => status.context === hostile,
+      ).target_url,
+      target_url,
+    )
+    t.match(answers[4]?.stdout, /^failure {2}x ::error::y #vso\[.* https:\/\/ci\.example\.org\/#vso/m)
+  })
+
   t.test('every command tells how it is used', async (t) => {
     for (const args of [['--help'], ['help'], ['report', '--help'], ['get', '-h'], ['run', '-h', '--', 'ls']])
       t.match(
@@ -74,11 +104,12 @@ t.test('report and get', async (t) => {
     const usages: [string[], RegExp][] = [
       [[], /missing command/],
       [['frobnicate'], /unknown command "frobnicate"/],
-      [['report', ...place], /--state must be one of/],
-      [['report', ...place, '--state', 'done'], /--state must be one of/],
+      [report, /--state must be one of/],
+      [[...report, '--state', 'done'], /--state must be one of/],
       [['report', ...place, '--token', token], /Unknown option '--token'/],
-      [['report', '--state', 'success', '--sha', commit.sha], /--repo/],
-      [['report', '--state', 'success', '--repo', 'acme/rocket'], /--sha/],
+      [['report', '--state', 'success', '--context', 'a', '--sha', commit.sha], /--repo/],
+      [['report', '--state', 'success', '--context', 'a', '--repo', 'acme/rocket'], /--sha/],
+      [['report', ...place, '--state', 'success'], /missing context: give --context NAME/],
       [['get', '--repo', 'acme', '--sha', commit.sha], /OWNER\/NAME/],
       [['get', commit.sha, ...place], /expected one commit, got 2/],
     ]
@@ -89,21 +120,21 @@ t.test('report and get', async (t) => {
     )
     t.match(await cli(['get', ...place], { env: {} }), { code: 2, stderr: /COMMIT_STATUS_URL/ })
     // CI systems withhold secrets from some jobs, and then pass an empty variable.
-    t.match(
-      await cli(['report', ...place, '--state', 'success'], { env: { ...env, COMMIT_STATUS_TOKEN: '' } }),
-      { code: 2, stderr: /missing token: set COMMIT_STATUS_TOKEN/ },
-    )
+    t.match(await cli([...report, '--state', 'success'], { env: { ...env, COMMIT_STATUS_TOKEN: '' } }), {
+      code: 2,
+      stderr: /missing token: set COMMIT_STATUS_TOKEN/,
+    })
     t.equal(proxy.passages.length, passed, 'nothing was sent')
     t.match(await cli(['get', '--repo', 'acme/rocket', 'abc']), { code: 2, stderr: /full commit id/ })
     t.match(await cli(['get', '--repo', 'acme/none', commit.sha]), { code: 5 })
-    const refused = await cli(['report', ...place, '--state', 'success'], {
+    const refused = await cli([...report, '--state', 'success'], {
       env: { ...env, COMMIT_STATUS_TOKEN: 'nonsense' },
     })
     t.match(refused, { code: 5, stderr: /success of default was not stored/ })
     await proxy.close()
     const unreachable = { ...env, COMMIT_STATUS_TIMEOUT: '1s' }
     t.match(await cli(['get', ...place], { env: unreachable }), { code: 5, stderr: /ECONNREFUSED/ })
-    t.match(await cli(['report', ...place, '--state', 'success'], { env: unreachable }), { code: 5 })
+    t.match(await cli([...report, '--state', 'success'], { env: unreachable }), { code: 5 })
     await proxy.open()
   })
 

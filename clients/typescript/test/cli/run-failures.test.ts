@@ -31,15 +31,15 @@ t.test('connection refused for good', { buffered: true }, async (t) => {
     [['run', ...place, '--', ...four], 4, /warning: "failure, exit code 4/],
     [['run', ...place, '--strict', '--', ...zero], 5, /error: "success/],
     [['run', ...place, '--strict', '--', ...four], 4, /error: "failure/],
-    [['run', '--', ...zero], 0, /warning: .* missing repository/],
-    [['run', '--strict', '--', ...zero], 2, /error: .* missing repository/],
+    [['run', '--context', 'a', '--', ...zero], 0, /warning: .* missing repository/],
+    [['run', '--context', 'a', '--strict', '--', ...zero], 2, /error: .* missing repository/],
   ] as const
   await Promise.all(
     runs.map(async ([args, code, stderr]) => {
       t.match(await commandLine(t, args, { env }).finished, { code, stderr })
     }),
   )
-  const deaf = await commandLine(t, ['run', '--', ...four]).finished
+  const deaf = await commandLine(t, ['run', '--context', 'a', '--', ...four]).finished
   t.match(deaf, { code: 4, stderr: /COMMIT_STATUS_URL/ })
 })
 

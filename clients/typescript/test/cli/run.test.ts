@@ -5,7 +5,7 @@ import { environmentOf, placeOf, runScript, sentStates } from '../helpers/run-sc
 import { startService } from '../helpers/service.ts'
 
 const FOREVER = 'console.log("up"); setInterval(() => {}, 1000)'
-const first = await startService(t, { commits: 8 })
+const first = await startService(t, { commits: 9 })
 t.jobs = 3
 
 t.test(
@@ -96,3 +96,22 @@ t.test(
     t.strictSame(await service.stored(), ['default error'])
   },
 )
+
+t.test('the command gets the token only with --pass-token', { buffered: true }, async (t) => {
+  const service = await first.again()
+  const script = 'console.log(process.env.COMMIT_STATUS_TOKEN, process.env.COMMIT_STATUS_URL)'
+  const [without, passed] = await Promise.all([
+    runScript(t, service, script, '--context', 'a').finished,
+    runScript(t, service, script, '--context', 'b', '--pass-token').finished,
+  ])
+  t.match(without, { code: 0, stdout: `undefined ${service.proxy.url}\n` })
+  t.match(passed, { code: 0, stdout: `${service.token} ${service.proxy.url}\n` })
+  t.strictSame(await service.stored(), ['a success', 'b success'])
+})
+
+t.test('without a context nothing is run', { buffered: true }, async (t) => {
+  const env = environmentOf(first)
+  const args = ['run', '--repo', 'acme/rocket', '--sha', first.commit.sha, '--', 'echo', 'run']
+  const { code, stdout, stderr } = await commandLine(t, args, { env }).finished
+  t.match({ code, stdout, stderr }, { code: 2, stdout: '', stderr: /missing context: give --context NAME/ })
+})

@@ -8,14 +8,25 @@ t.test('exit codes', async (t) => {
   const { server, proxy, token, commit, commits } = await startService(t, { commits: 3 })
   const [, pending = '', failed = ''] = commits
   await server.report('acme/rocket', pending, { context: 'a', state: 'pending' }, token)
-  await server.report('acme/rocket', failed, { context: 'a', state: 'failure' }, token)
+  const description = '3 of 412 tests failed'
+  const target_url = 'https://ci.example.org/5'
+  await server.report(
+    'acme/rocket',
+    failed,
+    { context: 'a', state: 'failure', description, target_url },
+    token,
+  )
   await server.report('acme/rocket', failed, { context: 'b', state: 'pending' }, token)
   const env = { COMMIT_STATUS_URL: server.url }
   const short = ['--timeout', '0.3s', '--interval', '0.1s']
   const cases: [string[], number, RegExp][] = [
-    [[failed], 1, /^failure: 1 failure, 1 pending; failed: a\n$/],
-    [[failed, '--require', 'a', 'c'], 1, /^failure: .*; failed: a; not reported: c\n$/],
-    [[failed, '--require', 'b', ...short], 1, /^failure: .*; failed: a\n$/],
+    [
+      [failed],
+      1,
+      /^failure: 1 failure, 1 pending; failed: a\nfailure {2}a {2}3 of 412 tests failed {2}https:\/\/ci\.example\.org\/5\n$/,
+    ],
+    [[failed, '--require', 'a', 'c'], 1, /^failure: .*; failed: a; not reported: c\nfailure {2}a .*\n$/],
+    [[failed, '--require', 'b', ...short], 1, /^failure: .*; failed: a\nfailure {2}a .*\n$/],
     [[failed, '--require', 'b', '--only', ...short], 3, /^pending: 1 pending; pending: b \(\d.* s\)\n$/],
     [['--require', 'a', 'c*', ...short, pending], 4, /^missing: 1 pending; not reported: c\*\n$/],
     [['--require', 'a', '--sha', pending, ...short], 3, /^pending: 1 pending; pending: a/],
@@ -35,13 +46,11 @@ t.test('exit codes', async (t) => {
   const elsewhere = commandLine(t, ['wait', '--repo', 'acme/none', failed, '--json'], { env }).finished
   t.match(await elsewhere, { code: 5, stderr: /cannot read the statuses/ })
   await proxy.close()
-  const away = { env: { COMMIT_STATUS_URL: proxy.url } }
-  const unreachable = commandLine(
-    t,
-    ['wait', '--repo', 'acme/none', failed, '--timeout', '1s'],
-    away,
-  ).finished
+  const away = { env: { COMMIT_STATUS_URL: proxy.url, COMMIT_STATUS_TIMEOUT: '1s' } }
+  const began = performance.now()
+  const unreachable = commandLine(t, ['wait', '--repo', 'acme/none', failed], away).finished
   t.match(await unreachable, { code: 5, stderr: /ECONNREFUSED/ })
+  t.ok(performance.now() - began < 20_000, 'each read keeps to COMMIT_STATUS_TIMEOUT')
   const ignoring = ['wait', '--repo', 'acme/rocket', pending, '--only', '--require', 'c', ...short]
   const ignored = await commandLine(t, ignoring, { env }).finished
   t.match(ignored, { code: 4, stdout: /^missing: nothing has reported; not reported: c\n$/ })

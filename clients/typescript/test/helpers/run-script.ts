@@ -9,9 +9,9 @@ export function runScript(t: Test, service: Service, script: string, ...options:
   })
 }
 
-/** Options that name the service's commit. */
+/** Options that name the service's commit, and a context that later options may replace. */
 export function placeOf({ commit }: Service): string[] {
-  return ['--repo', `${commit.owner}/${commit.repo}`, '--sha', commit.sha]
+  return ['--repo', `${commit.owner}/${commit.repo}`, '--sha', commit.sha, '--context', 'default']
 }
 
 /** Variables that lead to the service's proxy. */
