@@ -18,6 +18,7 @@ const SLOWEST = [
   'test/store/statuses.test.ts',
   'test/cli/cli.test.ts',
   'test/web/commit-browser.test.ts',
+  'test/web/load.test.ts',
 ]
 /** Files in one process: few enough that other processes take as long. */
 const MOST = 8
@@ -40,7 +41,7 @@ function groups(): string[][] {
   const folders = new Map<string, string[]>()
   for (const file of files) {
     const group = folders.get(dirname(file)) ?? []
-    if (SLOWEST.includes(file) || changesItsProcess(file)) found.push([file])
+    if (SLOWEST.includes(file) || needsItsProcess(file)) found.push([file])
     else if (group.length > 0 && group.length < MOST) group.push(file)
     else {
       const begun = [file]
@@ -55,7 +56,14 @@ function groups(): string[][] {
   return found.sort((left, right) => rank(left) - rank(right))
 }
 
-/** Tells whether a file changes how tests of other files in its process run: side by side, or with other modes of files. */
-function changesItsProcess(file: string): boolean {
-  return /^(tap|t)\.jobs = |^process\.umask/m.test(readFileSync(file, 'utf8'))
+/**
+ * Tells whether a file needs its own process: its tests run side by side or with other modes of files, it awaits something
+ * before them, or they are about the processes of git that are children of this one.
+ */
+function needsItsProcess(file: string): boolean {
+  const text = readFileSync(file, 'utf8')
+  return (
+    file.startsWith('test/git-http/') ||
+    /^(tap|t)\.(jobs|teardown)\b|^process\.umask|^(const .* = )?await /m.test(text)
+  )
 }

@@ -34,7 +34,7 @@ let output = ''
 tap.stdout.setEncoding('utf8').on('data', (text: string) => {
   output += text
   // One line per process; failures follow at the end with their diagnostics.
-  for (const line of text.split('\n')) if (/^(not )?ok |^# /.test(line)) process.stdout.write(`${line}\n`)
+  for (const line of text.split('\n')) if (/^(not )?ok |^# \{/.test(line)) process.stdout.write(`${line}\n`)
 })
 let errors = ''
 tap.stderr.setEncoding('utf8').on('data', (text: string) => {

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
-import addFormats from 'ajv-formats'
 import { formats } from './formats.ts'
 import { isObject, type Json, type JsonObject } from './json.ts'
 import type { Contract, Operation, Reply } from './spec.ts'
@@ -37,13 +36,6 @@ export function contractAjv(): Ajv2020 {
     allErrors: true,
     // Compiling the meta-schema takes time; test/codegen/generate.test.ts validates the schemas.
     validateSchema: false,
-  })
-  addFormats.default(ajv, ['uuid'])
-  // In this contract: UTC with whole seconds.
-  ajv.addFormat('date-time', {
-    type: 'string',
-    validate: (value) =>
-      /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}Z$/.test(value) && !Number.isNaN(Date.parse(value)),
   })
   for (const [name, { test }] of Object.entries(formats)) {
     ajv.addFormat(name, { type: 'string', validate: test })
