@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises'
+import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import t, { type Test } from 'tap'
 import { answers, lockOut } from '../contract/answers.ts'
@@ -14,7 +14,7 @@ import { git } from '../helpers/git.ts'
 import { compile, copyWith, type Edits, serve } from './contract-copy.ts'
 
 const root = resolve(import.meta.dirname, '../..')
-const readme = await readFile(join(root, 'src/README.md'), 'utf8')
+const readme = readFileSync(join(root, 'src/README.md'), 'utf8')
 
 /** Compares the files that a change requires editing with those that the README names for it. */
 function expectEdits(t: Test, change: string, edits: Edits): void {

@@ -1,10 +1,11 @@
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { readFileSync } from 'node:fs'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { generate } from '../../src/codegen/generate.ts'
 
-const parcels = await readFile(join(import.meta.dirname, 'fixtures/parcels.yaml'), 'utf8')
+const parcels = readFileSync(join(import.meta.dirname, 'fixtures/parcels.yaml'), 'utf8')
 
 /** Runs the generator on a contract. */
 async function generateFrom(t: Test, text: string): Promise<unknown> {
