@@ -3,7 +3,7 @@ import { checkGit } from '../../git/git-version.ts'
 import { CommitLookup } from '../../git/objects/commit-lookup.ts'
 import { restoreBackup } from '../../maintenance/backup/restore.ts'
 import { writeBackup } from '../../maintenance/backup/write.ts'
-import { checkAll } from '../../maintenance/check.ts'
+import { type CheckOptions, checkAll } from '../../maintenance/check.ts'
 import { pruneStatuses } from '../../maintenance/prune.ts'
 import { RuleViolation } from '../../store/rule-violation.ts'
 import { callerPath, durationOption } from '../parts/arguments.ts'
@@ -55,10 +55,13 @@ guide shows.`,
 
   program
     .command('check')
-    .description('check the database and the repositories on disk; print each problem')
+    .description(
+      'check the database, and that repositories have all that their refs lead to; print each problem',
+    )
+    .option('--full', 'also read the content of all files in git')
     .option('--commits', 'also look up every commit with statuses in git')
     .option('--prune', 'remove rows of a missing repository, user or (with --commits) commit')
-    .action(({ commits = false, prune = false }: { commits?: boolean; prune?: boolean }) =>
+    .action(({ full = false, commits = false, prune = false }: Partial<CheckOptions>) =>
       withStore(async (store) => {
         await checkGit()
         const lookup = new CommitLookup()
@@ -67,7 +70,7 @@ guide shows.`,
           const { findings, trusted, pruned, damaged } = await checkAll(
             store,
             lookup,
-            { commits, prune },
+            { full, commits, prune },
             (done, total) => progress('check repositories', done, total),
           )
           for (const finding of pruned) print(`removed: ${finding}`)
