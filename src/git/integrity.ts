@@ -1,42 +1,42 @@
-import { readdir, stat } from 'node:fs/promises'
+import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { setTimeout } from 'node:timers/promises'
 import { emptyWhenMissing } from '../util/missing.ts'
 import { shellQuote } from '../util/shell-quote.ts'
+import { statIfExists } from './file-state.ts'
 import { RepositoryUnavailable } from './repository-health.ts'
 import { GitFailed, GitTimeout, readGit, runGit } from './run-git.ts'
 
 /** Milliseconds in which git adds the index to a pack that it has put in place. */
 const INDEX_DELAY = 60_000
-/** Milliseconds between two looks at an older pack: git may be removing it, index first. */
-const SECOND_LOOK = 500
 /** Milliseconds. git checks a million refs in half a second. */
 const REFS_TIMEOUT = 5_000
-/** Milliseconds in which git reads the commits and trees of a repository, or all of it. */
-const [WALK_TIMEOUT, FULL_TIMEOUT] = [3_600_000, 24 * 3_600_000]
-const MAX_FINDINGS = 20
-/**
- * Lines of `git fsck` that report no damage: symbolic refs to branches without commits (`checkComplete` finds other refs without
- * an id), objects of a form that git no longer creates, and what refers to an object whose line is `missing …`.
- */
-const HARMLESS = /^(?:$| |notice: |warning|error in |broken link |error: \S+: invalid sha1 pointer 0+$)/
+/** Milliseconds in which git reads all of a repository. */
+const WALK_TIMEOUT = 12 * 3_600_000
+const [MAX_FINDINGS, MAX_OUTPUT] = [20, 16_384]
+/** What `git fsck` prints besides damage. A symbolic ref may lead to a branch without commits; `checkComplete` finds other nulls. */
+const HARMLESS = /^$|^ |^notice: |^warning|^broken link |^it ended with \d+$|: invalid sha1 pointer 0+$/
+
+/** The state of each repository in which it was found to be complete, by path. */
+const completeIn = new Map<string, string>()
 
 /**
- * Makes sure that what git does not find in a repository was not lost: no pack lacks its index, without which git ignores the
- * pack, and each ref leads to an object. Does not check what that object refers to.
+ * Makes sure that what git does not find was not lost: every pack has its index, without which git ignores it, and every ref
+ * leads to an object. Does not check what that object refers to.
  *
  * @param path absolute path of the git directory
- * @returns whether this holds until the folder of packs changes; false if the index of a new pack is still to come
+ * @param state if it is that of an earlier call, nothing is checked again
  * @throws RepositoryUnavailable that says what is damaged
  */
-export async function checkComplete(path: string): Promise<boolean> {
-  const packs = await packsWithoutIndex(path)
-  const old = await Promise.all(packs.map(isOld))
-  if (old.includes(true)) {
-    await setTimeout(SECOND_LOOK)
-    const left = await packsWithoutIndex(path)
-    const lost = packs.find((file, index) => old[index] && left.includes(file))
-    if (lost) throw damaged(path, `${lost} has no index. Create it with: git index-pack ${shellQuote(lost)}`)
+export async function checkComplete(path: string, state?: string): Promise<void> {
+  if (state !== undefined && completeIn.get(path) === state) return
+  const folder = join(path, 'objects', 'pack')
+  const names = new Set(await readdir(folder).catch(emptyWhenMissing))
+  const lacksIndex = (name: string) => name.endsWith('.pack') && !names.has(name.replace(/pack$/, 'idx'))
+  const packs = [...names].filter(lacksIndex).map((name) => join(folder, name))
+  for (const pack of packs) {
+    const stats = await statIfExists(pack)
+    if (stats && stats.ctimeMs < Date.now() - INDEX_DELAY)
+      throw damaged(path, `${pack} has no index. Create it with: git index-pack ${shellQuote(pack)}`)
   }
   try {
     await readGit(path, ['show-ref', '--quiet', '--head'], { timeout: REFS_TIMEOUT })
@@ -44,7 +44,7 @@ export async function checkComplete(path: string): Promise<boolean> {
     const areNone = error instanceof GitFailed && error.code === 1
     if (!areNone && !(error instanceof GitTimeout)) throw damaged(path, error)
   }
-  return packs.length === 0
+  if (state !== undefined && packs.length === 0) completeIn.set(path, state)
 }
 
 /**
@@ -52,49 +52,18 @@ export async function checkComplete(path: string): Promise<boolean> {
  *
  * @param path absolute path of the git directory, for which `checkComplete` has succeeded
  * @param full whether to read every object, which finds changed bytes
- * @returns a line for each object that is missing or cannot be read, for the first 20 of them
+ * @returns a line for each of the first 20 objects that are missing or cannot be read
  * @throws GitTimeout
  */
 export async function findDamage(path: string, full: boolean): Promise<string[]> {
-  const found: string[] = []
-  let [lines, more] = [0, 0]
-  const take = (line: string) => {
-    lines++
-    if (HARMLESS.test(line)) return
-    if (found.length < MAX_FINDINGS) found.push(line.replace(/^(?:error|fatal): /, ''))
-    else more++
+  let printed = ''
+  const push = (chunk: Buffer) => {
+    if (printed.length < MAX_OUTPUT) printed += chunk
   }
-  const [stdout, stderr] = [lineReader(take), lineReader(take)]
-  const output = { push: (chunk: Buffer) => stdout(chunk.toString()), pushError: stderr, isFull: false }
-  const args = ['fsck', '--no-dangling', '--no-reflogs', '--no-progress']
-  if (!full) args.push('--connectivity-only')
-  const failure = await runGit(path, args, output, full ? FULL_TIMEOUT : WALK_TIMEOUT)
-  if (more > 0) found.push(`${more.toLocaleString('en')} more problems`)
-  const isHarmless = failure === undefined || (failure.code !== null && lines > 0)
-  return isHarmless || found.length > 0 ? found : [failure.message]
-}
-
-/** Returns a function that receives text and passes on its lines. */
-function lineReader(take: (line: string) => void): (text: string) => void {
-  let rest = ''
-  return (text) => {
-    const lines = (rest + text).split('\n')
-    rest = lines.pop() ?? ''
-    for (const line of lines) take(line)
-  }
-}
-
-async function packsWithoutIndex(path: string): Promise<string[]> {
-  const folder = join(path, 'objects', 'pack')
-  const names = new Set(await readdir(folder).catch(emptyWhenMissing))
-  const isIncomplete = (name: string) =>
-    /^pack-[0-9a-f]+\.pack$/.test(name) && !names.has(name.replace(/pack$/, 'idx'))
-  return [...names].filter(isIncomplete).map((name) => join(folder, name))
-}
-
-async function isOld(file: string): Promise<boolean> {
-  const { ctimeMs } = await stat(file).catch(() => ({ ctimeMs: Number.POSITIVE_INFINITY }))
-  return ctimeMs < Date.now() - INDEX_DELAY
+  const args = ['--no-dangling', '--no-reflogs', '--no-progress', ...(full ? [] : ['--connectivity-only'])]
+  const failure = await runGit(path, ['fsck', ...args], { push, isFull: false }, WALK_TIMEOUT)
+  const lines = `${printed}${failure?.message ?? ''}`.split('\n').filter((line) => !HARMLESS.test(line))
+  return lines.slice(0, MAX_FINDINGS).map((line) => line.replace(/^(?:error|fatal): /, ''))
 }
 
 function damaged(path: string, cause: unknown): RepositoryUnavailable {

@@ -5,8 +5,6 @@ import { RepositoryUnavailable } from './repository-health.ts'
 /** Receives git's output. */
 export interface GitOutput {
   push(chunk: Buffer): void
-  /** Receives its standard error, in addition to the error that `runGit` returns. */
-  pushError?(text: string): void
   /** Whether nothing more is wanted; then git is stopped. */
   readonly isFull: boolean
 }
@@ -125,7 +123,6 @@ function start(
     })
     child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
       stderr = (stderr + chunk).slice(-STDERR_LENGTH)
-      output.pushError?.(chunk)
     })
   })
 }

@@ -66,10 +66,9 @@ export async function checkAll(
       await checkComplete(repository.path)
       const damage = await findDamage(repository.path, full)
       result.findings.push(...damage.map((text) => `repository ${name}: ${text}`))
-      // What git does not find may be what was lost.
       if (commits && damage.length > 0)
-        result.findings.push(`repository ${name}: its commits are not looked up until it is repaired`)
-      else if (commits) await checkCommits(store, lookup, repository, prune, result)
+        throw new RepositoryUnavailable('its commits are not looked up until it is repaired')
+      if (commits) await checkCommits(store, lookup, repository, prune, result)
     } catch (error) {
       if (!(error instanceof NotARepository || error instanceof RepositoryUnavailable)) throw error
       result.findings.push(`repository ${name}: ${error.message}`)

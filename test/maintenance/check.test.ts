@@ -206,6 +206,6 @@ t.test('names the first of many missing objects', async (t) => {
   const tree = gitWith(path, list.join(''), 'mktree', '--missing')
   git(path, 'update-ref', 'refs/heads/main', git(path, 'commit-tree', tree, '-m', 'message'))
   const { findings } = await check()
-  t.equal(findings.length, 21)
-  t.equal(findings.at(-1), 'repository alice/rocket: 5 more problems')
+  t.equal(findings.length, 20)
+  t.ok(findings.every((text) => text.startsWith('repository alice/rocket: missing blob 333')))
 })

@@ -28,7 +28,7 @@ or PostgreSQL. It does not contain the repositories: mirror those below DATA_DIR
 guide shows.`,
     )
     .action((file: string) =>
-      withStore(async (store) => {
+      withStore.reading(async (store) => {
         const progress = showProgress()
         await writeBackup(store.engine, callerPath(file), (table, done, total) =>
           progress(`backup ${table}`, done, total ?? done),
@@ -49,20 +49,18 @@ guide shows.`,
           )
           progress('The backup is restored.', true)
         },
-        { create: true },
+        { create: 'restore' },
       ),
     )
 
   program
     .command('check')
-    .description(
-      'check the database, and that repositories have all that their refs lead to; print each problem',
-    )
+    .description('check the database, and all that the refs of repositories lead to; print each problem')
     .option('--full', 'also read the content of all files in git')
     .option('--commits', 'also look up every commit with statuses in git')
     .option('--prune', 'remove rows of a missing repository, user or (with --commits) commit')
     .action(({ full = false, commits = false, prune = false }: Partial<CheckOptions>) =>
-      withStore(async (store) => {
+      (prune ? withStore : withStore.reading)(async (store) => {
         await checkGit()
         const lookup = new CommitLookup()
         const progress = showProgress()
@@ -92,7 +90,7 @@ guide shows.`,
     .action(({ olderThan, dryRun = false }: { olderThan: string; dryRun?: boolean }) => {
       const before = Math.floor((Date.now() - durationOption(olderThan, '--older-than')) / 1000)
       const verb = dryRun ? 'to be removed' : 'removed'
-      return withStore(async (store) => {
+      return (dryRun ? withStore.reading : withStore)(async (store) => {
         const progress = showCount()
         const show = (commits: number, statuses: number, last = false) =>
           progress(

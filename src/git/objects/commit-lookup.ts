@@ -18,8 +18,6 @@ export class CommitLookup {
   readonly #pool: ReaderPool
   /** Queues of repositories that have a process or a pending lookup. */
   readonly #queues = new Map<number, LookupQueue>()
-  /** The state of each repository's packs in which it was found to be complete. */
-  readonly #complete = new Map<number, string>()
   readonly #sweep: NodeJS.Timeout
   #closed: Promise<void> | undefined
   #whenIdle: (() => void) | undefined
@@ -45,15 +43,15 @@ export class CommitLookup {
    * Objects are found as soon as their push is accepted, not before. An object that a garbage collection removed may still be
    * found for `maxAge`. Replacement refs are ignored.
    *
-   * @throws RepositoryUnavailable if the repository's files cannot be opened, if objects of it were lost (`checkComplete`), if git does not answer within
-   *   `timeout` or ends twice before it answers, or after `close`
+   * @throws RepositoryUnavailable if the repository's files cannot be opened, if objects were lost (`checkComplete`), if git
+   *   does not answer within `timeout` or ends twice before it answers, or after `close`
    */
   has(repository: LookupRepository & { objectFormat: ObjectFormat }, sha: string): Promise<boolean> {
     if (this.#closed !== undefined) return Promise.reject(new RepositoryUnavailable('the lookup is closed'))
     if (!isFullId(sha, repository.objectFormat)) return Promise.resolve(false)
     let queue = this.#queues.get(repository.id)
     if (queue === undefined) {
-      queue = new LookupQueue(repository, this.#pool, this.#complete, () => this.#forget(repository.id))
+      queue = new LookupQueue(repository, this.#pool, () => this.#forget(repository.id))
       this.#queues.set(repository.id, queue)
     }
     return queue.ask(sha)

@@ -34,10 +34,6 @@ export class LookupQueue {
   readonly #repository: LookupRepository
   readonly #pool: ReaderPool
   readonly #onIdle: () => void
-  /** The state of each repository's packs in which it was found to be complete. */
-  readonly #complete: Map<number, string>
-  /** The state of the packs before the latest question to git. */
-  #packs = ''
   /** Lookups without a result, in order of arrival. */
   readonly #open = new Set<Lookup>()
   /** The next batch. */
@@ -49,18 +45,9 @@ export class LookupQueue {
   /** State in which the repository's files were last checked. */
   #checkedState: string | undefined
 
-  /**
-   * @param complete see `#complete`; outlives the queue
-   * @param onIdle called when the last pending lookup has its result
-   */
-  constructor(
-    repository: LookupRepository,
-    pool: ReaderPool,
-    complete: Map<number, string>,
-    onIdle: () => void,
-  ) {
+  /** @param onIdle called when the last pending lookup has its result */
+  constructor(repository: LookupRepository, pool: ReaderPool, onIdle: () => void) {
     this.#repository = repository
-    this.#complete = complete
     this.#pool = pool
     this.#onIdle = onIdle
   }
@@ -147,7 +134,6 @@ export class LookupQueue {
     const { path } = this.#repository
     const state = await packState(path)
     if (state === '') await checkRepositoryFiles(path)
-    this.#packs = state
     return state
   }
 
@@ -156,8 +142,9 @@ export class LookupQueue {
       const batch = this.#missing
       this.#missing = []
       try {
-        this.#checkedState = await checkRepositoryFiles(this.#repository.path, this.#checkedState)
-        await this.#checkComplete()
+        const { path } = this.#repository
+        this.#checkedState = await checkRepositoryFiles(path, this.#checkedState)
+        await checkComplete(path, this.#checkedState)
         for (const lookup of batch) this.#settle(lookup, false)
       } catch (error) {
         this.#checkedState = undefined
@@ -167,13 +154,6 @@ export class LookupQueue {
     }
     this.#checking = false
     this.#reportIdle()
-  }
-
-  async #checkComplete(): Promise<void> {
-    const { id, path } = this.#repository
-    const packs = this.#packs
-    if (this.#complete.get(id) === packs) return
-    if (await checkComplete(path)) this.#complete.set(id, packs)
   }
 
   #settle(lookup: Lookup, outcome: boolean | RepositoryUnavailable): void {
