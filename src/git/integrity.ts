@@ -16,7 +16,7 @@ const [MAX_FINDINGS, MAX_OUTPUT] = [20, 16_384]
 /** What `git fsck` prints besides damage. A symbolic ref may lead to a branch without commits; `checkComplete` finds other nulls. */
 const HARMLESS = /^$|^ |^notice: |^warning|^broken link |^it ended with \d+$|: invalid sha1 pointer 0+$/
 
-/** The state of each repository in which it was found to be complete, by path. */
+/** The state of the packs of each repository in which it was found to be complete, by path. */
 const completeIn = new Map<string, string>()
 
 /**
@@ -24,16 +24,16 @@ const completeIn = new Map<string, string>()
  * leads to an object. Does not check what that object refers to.
  *
  * @param path absolute path of the git directory
- * @param state if it is that of an earlier call, nothing is checked again
+ * @param packs their state; if it is that of an earlier call, nothing is checked again
  * @throws RepositoryUnavailable that says what is damaged
  */
-export async function checkComplete(path: string, state?: string): Promise<void> {
-  if (state !== undefined && completeIn.get(path) === state) return
+export async function checkComplete(path: string, packs?: string): Promise<void> {
+  if (packs !== undefined && completeIn.get(path) === packs) return
   const folder = join(path, 'objects', 'pack')
   const names = new Set(await readdir(folder).catch(emptyWhenMissing))
   const lacksIndex = (name: string) => name.endsWith('.pack') && !names.has(name.replace(/pack$/, 'idx'))
-  const packs = [...names].filter(lacksIndex).map((name) => join(folder, name))
-  for (const pack of packs) {
+  const incomplete = [...names].filter(lacksIndex).map((name) => join(folder, name))
+  for (const pack of incomplete) {
     const stats = await statIfExists(pack)
     if (stats && stats.ctimeMs < Date.now() - INDEX_DELAY)
       throw damaged(path, `${pack} has no index. Create it with: git index-pack ${shellQuote(pack)}`)
@@ -44,7 +44,7 @@ export async function checkComplete(path: string, state?: string): Promise<void>
     const areNone = error instanceof GitFailed && error.code === 1
     if (!areNone && !(error instanceof GitTimeout)) throw damaged(path, error)
   }
-  if (state !== undefined && packs.length === 0) completeIn.set(path, state)
+  if (packs !== undefined && incomplete.length === 0) completeIn.set(path, packs)
 }
 
 /**

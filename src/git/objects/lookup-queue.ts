@@ -2,6 +2,7 @@ import { checkComplete } from '../integrity.ts'
 import {
   checkRepositoryFiles,
   packState,
+  packsOf,
   type RepositoryUnavailable,
   unavailable,
 } from '../repository-health.ts'
@@ -144,7 +145,7 @@ export class LookupQueue {
       try {
         const { path } = this.#repository
         this.#checkedState = await checkRepositoryFiles(path, this.#checkedState)
-        await checkComplete(path, this.#checkedState)
+        await checkComplete(path, packsOf(this.#checkedState))
         for (const lookup of batch) this.#settle(lookup, false)
       } catch (error) {
         this.#checkedState = undefined
