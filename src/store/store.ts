@@ -1,8 +1,7 @@
-import { statSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parse } from 'pg-connection-string'
-import { emptyWhenMissing } from '../util/missing.ts'
 import { accessStore } from './access.ts'
 import { ADMINISTRATOR, type AuditLine, createAudit } from './audit.ts'
 import { auditLog } from './audit-log.ts'
@@ -75,7 +74,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
 async function openAndMigrate(options: StoreOptions, place: string): Promise<Store> {
   const { create = true, migrate: mayMigrate, dataDir, databaseUrl, maxContexts } = options
   const folder = join(dataDir, 'repositories')
-  const isBeside = (await readdir(folder).catch(emptyWhenMissing)).some((name) => /^\d+\.git$/.test(name))
+  const isBeside = existsSync(folder) && (await readdir(folder)).some((name) => /^\d+\.git$/.test(name))
   // Opening a database would create it.
   if (!databaseUrl && !statSync(place, { throwIfNoEntry: false })?.size) {
     if (!create) throw new NoDatabase(`there is no database at ${place}`)
