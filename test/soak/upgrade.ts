@@ -1,5 +1,5 @@
 import { execFile, execFileSync } from 'node:child_process'
-import { cpSync, mkdtempSync, readFileSync, realpathSync, renameSync, rmSync } from 'node:fs'
+import { cpSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
@@ -162,7 +162,7 @@ for (const commit of OLDER) {
       await setTimeout(LOAD)
 
       const backedUp = new Map(load.acknowledged)
-      const backup = join(folder, 'before-upgrade.backup')
+      const backup = `${place.DATA_DIR}.backup`
       await done(older, place, 'backup', backup)
       const copy = `${backup}.repositories`
       cpSync(join(place.DATA_DIR, 'repositories'), copy, { recursive: true })
@@ -200,12 +200,12 @@ for (const commit of OLDER) {
         for (const end of ['', '-wal', '-shm']) rmSync(`${file}${end}`, { force: end !== '' })
       }
       const other = await createPlace(kind)
+      cpSync(copy, join(other.DATA_DIR, 'repositories'), { recursive: true })
       for (const [bin, where] of [
         [older, back],
         [here, other],
       ] as const) {
         await done(bin, where, 'restore', backup)
-        if (where === other) renameSync(copy, join(other.DATA_DIR, 'repositories'))
         const pair = [await start(t, bin, where), await start(t, bin, where)]
         const again = startLoad('after', pair, commits, token)
         await setTimeout(LOAD)
