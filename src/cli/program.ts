@@ -39,6 +39,6 @@ export function createProgram(environment: NodeJS.ProcessEnv): Command {
   program
     .command('migrate')
     .description('create the database, or bring its schema up to date; the server does both when it starts')
-    .action(() => withStore(async () => say('The schema is up to date.'), { create: true }))
+    .action(() => withStore(async () => say('The schema is up to date.'), { create: 'migrate' }))
   return program
 }

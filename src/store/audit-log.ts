@@ -88,7 +88,10 @@ export function auditLog({ kysely }: Engine, audit: Audit) {
         .where('user_id', '=', user.id)
       if (before) query = query.where(sql<boolean>`(time, id) < (${before.time}, ${before.id})`)
       const rows = await query.orderBy('time', 'desc').orderBy('id', 'desc').limit(count).execute()
-      return rows.map(lineOf)
+      // Accounts of the server's machine are not for users.
+      return rows.map(lineOf).map(({ details: { account: _1, sudo_user: _2, ...details }, ...line }) => {
+        return { ...line, details }
+      })
     },
 
     /** Removes events before a time and records that. @param before milliseconds since the epoch @returns how many */

@@ -81,6 +81,8 @@ interface AddressActions {
 }
 
 interface LogActions {
+  /** The database is empty, although there are repositories of an earlier one. */
+  'audit.began': object
   /** Events before this time were removed. */
   'audit.pruned': { before: string }
 }
@@ -125,9 +127,10 @@ const MAX_DETAILS = 32 * 1024
 /**
  * Stores an event. Call it in the transaction of the action, so that there is one if and only if there is the other.
  *
+ * @param operator added to the details of what an administrator did
  * @returns the event as it is to be logged once the transaction has been committed
  */
-export async function recordEvent(db: Kysely<Tables>, event: AuditEvent): Promise<AuditLine> {
+export async function recordEvent(db: Kysely<Tables>, event: AuditEvent, operator = {}): Promise<AuditLine> {
   const { by, action } = event
   const user = by.kind === 'user' ? by.user : 'user' in event ? event.user : undefined
   const token = by.kind === 'user' ? by.token : undefined
@@ -144,7 +147,7 @@ export async function recordEvent(db: Kysely<Tables>, event: AuditEvent): Promis
     action,
     object: bounded(objectOf(event)),
     repository_key: repository === undefined ? null : nameKey(repository),
-    details: detailsOf(event),
+    details: detailsOf({ ...event.details, ...(by.kind === 'administrator' && operator) }),
   }
   const { id } = await db.insertInto('audit_events').values(row).returning('id').executeTakeFirstOrThrow()
   return lineOf({ id, ...row })
@@ -168,7 +171,7 @@ function objectOf(event: AuditEvent): string {
 }
 
 /** Returns the details in JSON. Texts are cut to `MAX_TEXT`; PostgreSQL stores no U+0000, which JSON escapes. */
-function detailsOf({ details }: AuditEvent): string {
+function detailsOf(details: object): string {
   const text = JSON.stringify(details, (_name, value: unknown) =>
     typeof value === 'string' ? bounded(value) : value,
   )
@@ -217,17 +220,17 @@ export interface Audit {
   ): Promise<T>
 }
 
-/** @param onEvent receives each event after it has been committed */
-export function createAudit({ kysely }: Engine, onEvent: (line: AuditLine) => void): Audit {
+/** @param onEvent receives each event after it has been committed @param operator see `recordEvent` */
+export function createAudit({ kysely }: Engine, onEvent?: (line: AuditLine) => void, operator = {}): Audit {
   return {
     async transaction(work) {
       const lines: AuditLine[] = []
       const done = await kysely.transaction().execute((db) =>
         work(db, async (event) => {
-          lines.push(await recordEvent(db, event))
+          lines.push(await recordEvent(db, event, operator))
         }),
       )
-      for (const line of lines) onEvent(line)
+      for (const line of lines) onEvent?.(line)
       return done
     },
   }

@@ -189,10 +189,11 @@ export class UnknownSchema extends Error {
  * Applies all pending migrations in one transaction. Any number of processes may call this at once: one of them applies
  * the migrations, while the others wait for it.
  *
+ * @param apply false to throw UnknownSchema if one is pending
  * @returns the names of the migrations that this call applied
  * @throws UnknownSchema if a newer version has migrated the database, or if it belongs to another program
  */
-export async function migrate(engine: Engine): Promise<string[]> {
+export async function migrate(engine: Engine, apply = true): Promise<string[]> {
   const applied: string[] = []
   await engine.exclusively(async (db) => {
     const known = await appliedMigrations(db)
@@ -201,6 +202,11 @@ export async function migrate(engine: Engine): Promise<string[]> {
     )
     for (const [name, statements] of Object.entries(migrations)) {
       if (known.has(name)) continue
+      if (!apply)
+        throw new UnknownSchema(
+          `the schema is that of an older version (${name} is missing). Run "migrate", or start this version of the ` +
+            'server; older versions cannot use the database afterwards',
+        )
       for (const statement of statements(engine.dialect)) await sql.raw(statement).execute(db)
       const applied_at = Math.floor(Date.now() / 1000)
       await db.insertInto('schema_migrations').values({ name, applied_at }).execute()

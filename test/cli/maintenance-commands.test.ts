@@ -29,6 +29,12 @@ t.test('backs up, restores, checks and prunes', async (t) => {
   t.same([backup.code, backup.stdout, backup.stderr], [0, '', ''], 'no progress unless at a terminal')
   t.ok(existsSync(join(folder, 'it.backup')), 'where the caller stood')
 
+  for (const command of ['backup', 'restore'])
+    t.match(await runCliProcess(here, command, '-'), {
+      code: 2,
+      stderr: /^error: "-" is not a path \(expected/,
+    })
+
   const there = { DATA_DIR: temporaryFolder(t), INIT_CWD: folder }
   const restore = await runCliProcess(there, 'restore', 'it.backup')
   t.same([restore.code, restore.stdout, restore.stderr], [0, '', 'The backup is restored.\n'])

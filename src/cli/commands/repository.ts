@@ -93,7 +93,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
     .description('list the repositories')
     .option('--json', 'print one JSON array')
     .action((options: { json?: boolean }) =>
-      withStore(async (store) => {
+      withStore.reading(async (store) => {
         const rows = (await store.repositories.list()).map(
           ({ owner, name, visibility, object_format, path }) => ({
             name: `${owner}/${name}`,
@@ -166,7 +166,8 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
         options: { json?: boolean },
       ) => {
         const { owner, name } = splitFullName(fullName)
-        if (userName === undefined) return withStore((store) => listAccess(store, owner, name, options.json))
+        if (userName === undefined)
+          return withStore.reading((store) => listAccess(store, owner, name, options.json))
         if (permission === undefined)
           throw new UsageError(`missing access of "${userName}" (expected read, write or none)`)
         return withStore(async (store) => {

@@ -1,6 +1,8 @@
+import { checkComplete } from '../integrity.ts'
 import {
   checkRepositoryFiles,
   packState,
+  packsOf,
   type RepositoryUnavailable,
   unavailable,
 } from '../repository-health.ts'
@@ -141,7 +143,9 @@ export class LookupQueue {
       const batch = this.#missing
       this.#missing = []
       try {
-        this.#checkedState = await checkRepositoryFiles(this.#repository.path, this.#checkedState)
+        const { path } = this.#repository
+        this.#checkedState = await checkRepositoryFiles(path, this.#checkedState)
+        await checkComplete(path, packsOf(this.#checkedState))
         for (const lookup of batch) this.#settle(lookup, false)
       } catch (error) {
         this.#checkedState = undefined
