@@ -1,5 +1,5 @@
 import { type Selectable, sql } from 'kysely'
-import { ADMINISTRATOR, type Audit, type AuditLine, lineOf } from './audit.ts'
+import { ADMINISTRATOR, type Audit, type AuditLine, BACKUP, lineOf } from './audit.ts'
 import type { Engine } from './engine.ts'
 import { nameKey } from './names.ts'
 import type { Tables } from './tables.ts'
@@ -89,6 +89,13 @@ export function auditLog({ kysely }: Engine, audit: Audit) {
       if (before) query = query.where(sql<boolean>`(time, id) < (${before.time}, ${before.id})`)
       const rows = await query.orderBy('time', 'desc').orderBy('id', 'desc').limit(count).execute()
       return rows.map(lineOf)
+    },
+
+    /** Returns the event of the latest complete backup. */
+    async latestBackup(): Promise<AuditLine | undefined> {
+      const query = matching({ repository: BACKUP }).orderBy('time', 'desc').orderBy('id', 'desc')
+      const row = await query.limit(1).executeTakeFirst()
+      return row && lineOf(row)
     },
 
     /** Removes events before a time and records that. @param before milliseconds since the epoch @returns how many */

@@ -13,14 +13,21 @@ export type WithStore = (
   options?: { create: boolean },
 ) => Promise<void>
 
-/**
- * Returns what runs the work of a command. It reads the settings from the environment and `--env-file`, and makes sure that this
- * account may use the data directory.
- */
-export function withStoreOf(program: Command, environment: NodeJS.ProcessEnv): WithStore {
-  return async (work, { create } = { create: false }) => {
+/** Returns the settings of the environment and `--env-file`, after making sure that this account may use the data directory. */
+export type Settings = () => Config
+
+export function settingsOf(program: Command, environment: NodeJS.ProcessEnv): Settings {
+  return () => {
     const config = readConfig(readEnvironment(program.opts<{ envFile?: string }>().envFile, environment))
     checkAccount(config.dataDir, 'commit-status-admin …')
+    return config
+  }
+}
+
+/** Returns what runs the work of a command. */
+export function withStoreOf(settings: Settings): WithStore {
+  return async (work, { create } = { create: false }) => {
+    const config = settings()
     const store = await openStore({ ...config, statementTimeout: false, create })
     try {
       // Not before the database is open: a folder that is not the server's must keep its modes.
