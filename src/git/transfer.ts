@@ -33,7 +33,7 @@ const FETCH_SETTINGS = {
 }
 const MAX_STDERR = 2_000
 /** What git leaves behind when it is killed. */
-const LEFTOVER = /^tmp_|\.(?:lock|keep)$/
+const LEFTOVER = /^(?:\.tmp-|tmp_)|\.(?:lock|keep)$/
 
 /** Lists the refs of a repository. @throws GitFailed, also if git ignores a ref that it cannot read */
 export async function listRefs(path: string): Promise<RefList> {

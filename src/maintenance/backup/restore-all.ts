@@ -158,6 +158,9 @@ async function restoreRepository(
 async function withDatabase<T>(options: StoreOptions, work: (store: Store) => Promise<T>): Promise<T> {
   const file = databaseFile(options.dataDir)
   const isNew = !options.databaseUrl && !existsSync(file)
+  // SQLite would add its content to the new database.
+  if (isNew && existsSync(`${file}-wal`))
+    throw new RuleViolation(`${file}-wal is in the way: it belongs to a database that is gone. Move it away`)
   const staging = join(options.dataDir, STAGING)
   await rm(staging, { recursive: true, force: true })
   try {
