@@ -102,6 +102,8 @@ export async function restoreAll(
           placed.push(join(folder, `${id}.git`))
         }
         if (copies.length > 0) await syncPath(folder)
+        // If the connection is lost now, the rows may be committed all the same. A repeated restore finds these in place.
+        if (options.databaseUrl) placed.length = 0
       }
       return { ...(await restoreBackup(engine, source.file, progress, finish)), locked }
     })
