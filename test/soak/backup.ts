@@ -84,7 +84,7 @@ done`)
   t.pass(`${ROUNDS} rounds: every ref and row is restored`)
 })
 
-tap.test(`${KILLS} kills of backup and of restore`, async (t) => {
+tap.test(`${KILLS} kills of backups and restores`, async (t) => {
   t.comment(`seed ${seed}`)
   await killAll(t, KILLS, createRandom(seed))
 })
