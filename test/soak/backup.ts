@@ -80,7 +80,7 @@ done`)
     if (round % 10 === 0) t.comment(`${round} rounds`)
   }
   const backups = readdirSync(join(machine.folder, 'backups')).filter((name) => name.endsWith('.manifest'))
-  t.equal(backups.length, Math.min(ROUNDS, 7))
+  t.ok(backups.length >= Math.min(ROUNDS, 7) && backups.length <= 7, `${backups.length} are kept`)
   t.pass(`${ROUNDS} rounds: every ref and row is restored`)
 })
 
