@@ -98,6 +98,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     ? createMetrics({
         blockedAddresses: () => store.failures.countBlocked(limits),
         lookupProcesses: () => lookup.size,
+        latestBackup: () => store.auditLog.latestBackup(),
         databasePool: () => store.pool(),
       })
     : undefined

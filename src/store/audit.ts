@@ -29,6 +29,9 @@ export interface Pusher {
 /** The actor of the administrator's command line. */
 export const ADMINISTRATOR: Actor = { kind: 'administrator' }
 
+/** The object of events about backups. By it, as the key of a repository, which has a slash, complete ones are found. */
+export const BACKUP = 'backup'
+
 /** A move of a ref: `old` is all zeros for a new ref, `new` for a deleted one. */
 interface RefUpdate {
   ref: string
@@ -80,6 +83,20 @@ interface AddressActions {
   'address.lifted': object
 }
 
+/** Actions on everything. `problems`: repositories that could not be read. `locked`: users. */
+interface BackupActions {
+  'backup.completed': BackupSize
+  'backup.incomplete': BackupSize & { problems: string[] }
+  'backup.restored': { created_at: string; locked: number }
+}
+
+interface BackupSize {
+  repositories: number
+  refs: number
+  bytes: number
+  seconds: number
+}
+
 interface LogActions {
   /** The database is empty, although there are repositories of an earlier one. */
   'audit.began': object
@@ -99,6 +116,7 @@ export type AuditEvent =
   /** `user`: whose access it changes. */
   | EventsOf<RepositoryActions, { repository: string; user?: NamedUser }>
   | EventsOf<AddressActions, { object: string; user?: NamedUser }>
+  | EventsOf<BackupActions, { object: typeof BACKUP }>
   | EventsOf<LogActions, object>
 
 /** A stored event as it is printed and logged. No field is a secret, and none has the name of one (`ops/redact.ts`). */
@@ -146,7 +164,8 @@ export async function recordEvent(db: Kysely<Tables>, event: AuditEvent, operato
     address: by.kind === 'administrator' ? null : by.address,
     action,
     object: bounded(objectOf(event)),
-    repository_key: repository === undefined ? null : nameKey(repository),
+    repository_key:
+      action === 'backup.completed' ? BACKUP : repository === undefined ? null : nameKey(repository),
     details: detailsOf({ ...event.details, ...(by.kind === 'administrator' && operator) }),
   }
   const { id } = await db.insertInto('audit_events').values(row).returning('id').executeTakeFirstOrThrow()

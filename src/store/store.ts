@@ -118,7 +118,8 @@ function placeOf({ dataDir, databaseUrl }: StoreOptions): string {
   return `${host}${port ? `:${port}` : ''}/${database ?? ''}`
 }
 
-function databaseFile(dataDir: string): string {
+/** Returns the path of the SQLite database. */
+export function databaseFile(dataDir: string): string {
   return join(dataDir, 'commit-status.db')
 }
 

@@ -1,12 +1,10 @@
 import type { Command } from 'commander'
 import { checkGit } from '../../git/git-version.ts'
 import { CommitLookup } from '../../git/objects/commit-lookup.ts'
-import { restoreBackup } from '../../maintenance/backup/restore.ts'
-import { writeBackup } from '../../maintenance/backup/write.ts'
 import { type CheckOptions, checkAll } from '../../maintenance/check.ts'
 import { pruneStatuses } from '../../maintenance/prune.ts'
 import { RuleViolation } from '../../store/rule-violation.ts'
-import { callerPath, durationOption } from '../parts/arguments.ts'
+import { durationOption } from '../parts/arguments.ts'
 import { count, print, say } from '../parts/output.ts'
 import { showCount, showProgress } from '../parts/progress.ts'
 import type { WithStore } from '../parts/with-store.ts'
@@ -16,43 +14,6 @@ const DAMAGED =
   '. The database is damaged: stop the server, move the database away, and restore the newest backup with "restore FILE"'
 
 export function addMaintenanceCommands(program: Command, withStore: WithStore): void {
-  program
-    .command('backup')
-    .argument('<file>')
-    .description('back up the database to a file; the server may be running')
-    .addHelpText(
-      'after',
-      `
-The backup is a snapshot of users, repositories, access, tokens (as hashes), the audit log and statuses. You can restore it into SQLite
-or PostgreSQL. It does not contain the repositories: mirror those below DATA_DIR after this command, as the operator's
-guide shows.`,
-    )
-    .action((file: string) =>
-      withStore.reading(async (store) => {
-        const progress = showProgress()
-        await writeBackup(store.engine, callerPath(file), (table, done, total) =>
-          progress(`backup ${table}`, done, total ?? done),
-        )
-      }),
-    )
-
-  program
-    .command('restore')
-    .argument('<file>')
-    .description('restore a backup into a new or empty database, in one transaction')
-    .action((file: string) =>
-      withStore(
-        async (store) => {
-          const progress = showCount()
-          await restoreBackup(store.engine, callerPath(file), (table, done) =>
-            progress(`restore ${table}: ${done.toLocaleString('en')}`),
-          )
-          progress('The backup is restored.', true)
-        },
-        { create: 'restore' },
-      ),
-    )
-
   program
     .command('check')
     .description('check the database, and all that the refs of repositories lead to; print each problem')

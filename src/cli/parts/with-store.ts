@@ -17,18 +17,25 @@ export interface WithStore {
   reading(work: Work): Promise<void>
 }
 
-/**
- * Returns what runs the work of a command. It reads the settings from the environment and `--env-file`, and makes sure that this
- * account may use the data directory.
- */
-export function withStoreOf(program: Command, environment: NodeJS.ProcessEnv): WithStore {
+/** Returns the settings of the environment and `--env-file`, after making sure that this account may use the data directory. */
+export type Settings = () => Config & Pick<StoreOptions, 'operator' | 'statementTimeout'>
+
+export function settingsOf(program: Command, environment: NodeJS.ProcessEnv): Settings {
   const { SUDO_USER } = environment
   const uid = process.geteuid?.() ?? 0
   const operator = { account: accountName(uid) ?? `${uid}`, ...(SUDO_USER && { sudo_user: SUDO_USER }) }
-  const withStore: WithStore = async (work, options) => {
+  return () => {
     const config = readConfig(readEnvironment(program.opts<{ envFile?: string }>().envFile, environment))
     checkAccount(config.dataDir, 'commit-status-admin …')
-    const store = await openStore({ ...config, statementTimeout: false, operator, create: false, ...options })
+    return { ...config, operator, statementTimeout: false }
+  }
+}
+
+/** Returns what runs the work of a command. */
+export function withStoreOf(settings: Settings): WithStore {
+  const withStore: WithStore = async (work, options) => {
+    const config = settings()
+    const store = await openStore({ ...config, create: false, ...options })
     try {
       // Not before the database is open: a folder that is not the server's must keep its modes.
       const command = commandToClose(config.dataDir)
