@@ -178,6 +178,15 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
   '007-trusted-owners': ({ integer }) => [
     `alter table repositories add column trust_owner ${integer} not null default 0`,
   ],
+  '008-push-intents': ({ serial, integer, text }) => [
+    `create table push_intents (
+      id ${serial},
+      repository_id ${integer} not null,
+      pusher ${text} not null,
+      commands ${text} not null,
+      started_at ${integer} not null
+    )`,
+  ],
 }
 
 /** The database has a schema that this version cannot use. The message says why, and what to do. */
@@ -248,6 +257,7 @@ const ownTables: Record<keyof Tables, true> = {
   audit_events: true,
   branch_rules: true,
   branch_rule_bypasses: true,
+  push_intents: true,
   schema_migrations: true,
 }
 

@@ -12,7 +12,7 @@ import { COMMON_PASSWORDS, MIN_NAME_LENGTH, MIN_PASSWORD_LENGTH } from '../../sr
 import { describeVariables, readConfig } from '../../src/config.ts'
 import { OLDEST_GIT } from '../../src/git/git-version.ts'
 import { MAX_STARTS } from '../../src/git/history/log.ts'
-import { MAX_REFS } from '../../src/git-http/push/gate.ts'
+import { MAX_REFS } from '../../src/git-http/push/push.ts'
 import { DEFAULT_GIT_LIMITS } from '../../src/git-http/serve.ts'
 import { QUIET } from '../../src/hooks/error-log.ts'
 import { GRACE_PERIOD } from '../../src/ops/stop.ts'
