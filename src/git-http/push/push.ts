@@ -9,7 +9,7 @@ import { PushGate } from './gate.ts'
 import { openHooksFolder } from './hooks-folder.ts'
 import type { PushedRefs } from './proc-receive.ts'
 import type { PushRecorder, SettlePush } from './record.ts'
-import { readRefIds } from './ref-graph.ts'
+import { type RefIds, readRefIds } from './ref-graph.ts'
 import { PushReport, reportRefusal } from './report.ts'
 
 /** What pushes need of the server. */
@@ -58,16 +58,18 @@ export class Push {
    * @throws ServiceError, StoreUnavailable, RepositoryUnavailable, the errors of git, the reason of `signal`
    */
   async begin(peek: (offset: number) => Promise<Buffer>, signal: AbortSignal): Promise<Buffer | null> {
+    const { store, recorder } = this.#services
+    const { path } = this.#repository
     const request = await readCommands(peek)
     const { commands } = request
-    this.#rules = await this.#services.store.rules.load(this.#pusher.repositoryId)
-    const reason = await this.#findReason(commands, signal)
+    const before = commands.length === 0 ? new Map() : await readRefIds(path, commands, signal)
+    this.#rules = await store.rules.load(this.#pusher.repositoryId)
+    const reason = findReason(commands, before) ?? (await this.#gate().limit(commands, signal))
     if (reason !== null) return reportRefusal(request, reason)
     if (this.#rules.length > 0) this.hooks = await openHooksFolder()
     this.#report = new PushReport(commands)
     signal.throwIfAborted()
-    if (commands.length > 0)
-      this.#settle = await this.#services.recorder.begin(this.#pusher, this.#repository.path, commands)
+    if (commands.length > 0) this.#settle = await recorder.begin(this.#pusher, path, commands, before)
     return null
   }
 
@@ -99,26 +101,19 @@ export class Push {
   #gate(): PushGate {
     return new PushGate(this.#services.store, this.#pusher, this.#repository.path, this.#rules)
   }
+}
 
-  /** Returns why no ref may be updated; null if git may decide. */
-  async #findReason(commands: readonly RefUpdate[], signal: AbortSignal): Promise<string | null> {
-    if (commands.length > MAX_REFS)
-      return `${commands.length} refs in one push; at most ${MAX_REFS} are allowed`
-    const names = new Set(commands.map(({ ref }) => ref))
-    // No client does this, and neither git's report nor the refs would tell these updates apart.
-    if (names.size < commands.length) return 'a ref was pushed more than once'
-    return (await this.#findWrongDeletion(commands, signal)) ?? this.#gate().limit(commands, signal)
-  }
+/** Returns why no ref of a push may be updated; null if git may decide. @param refs before it */
+function findReason(commands: readonly RefUpdate[], refs: RefIds): string | null {
+  if (commands.length > MAX_REFS)
+    return `${commands.length} refs in one push; at most ${MAX_REFS} are allowed`
+  // No client does this, and neither git's report nor the refs would tell these updates apart.
+  if (new Set(commands.map(({ ref }) => ref)).size < commands.length) return 'a ref was pushed more than once'
+  // If git does not know the old object, it deletes the ref whatever its value is. If it does, it compares the value itself.
+  const wrong = commands.find((command) => isDeletion(command) && refs.get(command.ref) !== command.old)
+  return wrong === undefined ? null : `${wrong.ref} has changed; fetch and push again`
+}
 
-  /**
-   * Returns why a ref cannot be deleted. If git does not know the old object, it deletes the ref whatever its value is, and the
-   * record would be wrong. If it does, git compares the value itself.
-   */
-  async #findWrongDeletion(commands: readonly RefUpdate[], signal: AbortSignal): Promise<string | null> {
-    const deletions = commands.filter((command) => NO_OBJECT.test(command.new))
-    if (deletions.length === 0) return null
-    const refs = await readRefIds(this.#repository.path, deletions, signal)
-    const wrong = deletions.find(({ ref, old }) => refs.get(ref) !== old)
-    return wrong === undefined ? null : `${wrong.ref} has changed; fetch and push again`
-  }
+function isDeletion(command: RefUpdate): boolean {
+  return NO_OBJECT.test(command.new)
 }

@@ -2,13 +2,9 @@ import type { Pusher, RefUpdate } from '../../store/audit.ts'
 import type { PushOutcome } from '../../store/pushes.ts'
 import type { Store } from '../../store/store.ts'
 import { persist } from '../../util/persist.ts'
-import { readRefIds } from './ref-graph.ts'
+import { type RefIds, readRefIds } from './ref-graph.ts'
 
-/**
- * Records what became of a push.
- *
- * @param updated the updates that git reported; null: the refs are compared
- */
+/** Records what became of a push. @param updated the updates that git reported; null: the refs are compared */
 export type SettlePush = (updated: readonly RefUpdate[] | null) => Promise<void>
 
 /** Milliseconds between two searches for pushes whose end was not recorded. */
@@ -27,7 +23,7 @@ export class PushRecorder {
 
   /**
    * @param overdue milliseconds after which git has ended, also one of another process that was killed
-   * @param onError receives the error of a push that could not be settled yet. It is tried again once the push is overdue
+   * @param onError receives the error of a push that could not be settled. It is tried again once the push is overdue
    */
   constructor(pushes: Store['pushes'], overdue: number, onError: (error: unknown) => void) {
     this.#pushes = pushes
@@ -38,14 +34,24 @@ export class PushRecorder {
     settle()
   }
 
-  /** Stores a push before git starts. Returns a function to call when git has ended. @throws StoreUnavailable */
-  async begin(pusher: Pusher, path: string, commands: readonly RefUpdate[]): Promise<SettlePush> {
+  /**
+   * Stores a push before git starts. Returns a function to call when git has ended.
+   *
+   * @param before the refs that it names
+   * @throws StoreUnavailable
+   */
+  async begin(
+    pusher: Pusher,
+    path: string,
+    commands: readonly RefUpdate[],
+    before: RefIds,
+  ): Promise<SettlePush> {
     const id = await this.#pushes.begin(pusher, commands)
     this.#active.add(id)
     const settle = async (updated: readonly RefUpdate[] | null) => {
-      const outcome: PushOutcome = updated
-        ? { updates: updated.filter(isMove) }
-        : { ...(await compareRefs(path, commands)), unreported: true }
+      const compare = async () =>
+        ({ ...(await compareRefs(path, commands, before)), unreported: true }) as const
+      const outcome = updated ? { updates: updated.filter(isMove) } : await compare()
       await persist(() => this.#pushes.settle(id, pusher, outcome))
     }
     return (updated) => this.#track(settle(updated).finally(() => this.#active.delete(id)))
@@ -74,22 +80,27 @@ export class PushRecorder {
 }
 
 /**
- * Returns which updates were made, as far as the refs tell. git moves a ref only from its old value. So one that still has
- * that was not moved, and one that has neither value was moved by another push, before or after this one.
+ * Returns which updates were made, as far as the refs tell. git moves a ref only from its old value. So one that still has that
+ * was not moved, and one that has neither value was moved by another push, before or after this one.
  *
  * @param path null if the repository is gone
+ * @param before the refs before git started, if they are known
  */
 async function compareRefs(
   path: string | null,
   commands: readonly RefUpdate[],
-): Promise<Pick<PushOutcome, 'updates' | 'unknown'>> {
+  before?: RefIds,
+): Promise<PushOutcome & { unknown: RefUpdate[] }> {
   const moves = commands.filter(isMove)
   const refs = path === null ? null : await readRefIds(path, moves).catch(() => null)
   if (refs === null) return { updates: [], unknown: moves }
-  const isNow = (ref: string, id: string) => (NO_OBJECT.test(id) ? !refs.has(ref) : refs.get(ref) === id)
+  const isAt = (ref: string, id: string) => (NO_OBJECT.test(id) ? !refs.has(ref) : refs.get(ref) === id)
+  const moved = moves.filter(
+    ({ ref, old }) => !isAt(ref, old) && !(before && before.get(ref) === refs.get(ref)),
+  )
   return {
-    updates: moves.filter((move) => isNow(move.ref, move.new)),
-    unknown: moves.filter((move) => !isNow(move.ref, move.new) && !isNow(move.ref, move.old)),
+    updates: moved.filter((move) => isAt(move.ref, move.new)),
+    unknown: moved.filter((move) => !isAt(move.ref, move.new)),
   }
 }
 

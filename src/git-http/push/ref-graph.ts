@@ -77,6 +77,9 @@ async function targetOf(path: string, ref: string, signal: AbortSignal): Promise
   }
 }
 
+/** Object ids by the names of refs, decoded as Latin-1. */
+export type RefIds = ReadonlyMap<string, string>
+
 /**
  * Returns the object ids of refs by name, without those that do not exist. Names are decoded as Latin-1.
  *
@@ -88,7 +91,7 @@ export async function readRefIds(
   path: string,
   refs: readonly { ref: string }[],
   signal?: AbortSignal,
-): Promise<Map<string, string>> {
+): Promise<RefIds> {
   const names = new Set(refs.map(({ ref }) => ref))
   const ids = new Map<string, string>()
   let rest = ''
