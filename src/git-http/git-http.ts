@@ -6,6 +6,7 @@ import type { Authorizer } from '../auth/authorizer.ts'
 import { readCredential, type SchemeReader } from '../auth/credential.ts'
 import { ServiceError } from '../errors.ts'
 import { checkRepositoryFiles } from '../git/repository-health.ts'
+import { checkOwner } from '../git/repository-owner.ts'
 import { sendError } from '../hooks/error-replies.ts'
 import { recheckAccess } from '../hooks/recheck-access.ts'
 import { headerValues } from '../http/header-values.ts'
@@ -105,6 +106,7 @@ function createAnswer(serveGit: ServeGit, authorize: Authorize): Answer {
 
 /** Returns the empty body of an answer to HEAD. @throws RepositoryUnavailable as a GET would */
 async function checkServable(repository: RepositoryAccess): Promise<''> {
+  await checkOwner(repository)
   await checkRepositoryFiles(repository.path)
   return ''
 }

@@ -2,6 +2,7 @@ import type { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { ServiceError } from '../errors.ts'
 import { checkRepositoryFiles } from '../git/repository-health.ts'
+import { checkOwner } from '../git/repository-owner.ts'
 import { connectionSignal } from '../http/connection-signal.ts'
 import type { RepositoryAccess } from '../store/access.ts'
 import type { Pusher } from '../store/audit.ts'
@@ -136,6 +137,7 @@ export function createGitServer(options: GitServerOptions): ServeGit {
     const push = pusher && new Push(pushes, pusher, repository)
     let isRunning = false
     try {
+      await checkOwner(repository)
       await checkRepositoryFiles(path)
       const refusal = body && (await push?.begin((offset) => body.peek(offset), connection))
       if (refusal) {

@@ -186,6 +186,8 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
       commands ${text} not null,
       started_at ${integer} not null
     )`,
+    `update repositories set trust_owner = 2 where path is not null and trust_owner = 0
+      and created_at <= (select applied_at from schema_migrations where name = '007-trusted-owners')`,
   ],
 }
 

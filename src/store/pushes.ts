@@ -20,8 +20,8 @@ export interface PushOutcome {
 export interface OpenPush {
   id: number
   pusher: Pusher
-  /** Absolute path of the git directory; null if the repository was deleted. */
-  path: string | null
+  /** null if it was deleted. */
+  repository: { path: string; checksOwner: boolean } | null
   commands: RefUpdate[]
 }
 
@@ -69,17 +69,25 @@ export function pushStore(engine: Engine, repositories: string, audit: Audit) {
     const rows = await kysely
       .selectFrom('push_intents')
       .leftJoin('repositories', 'repositories.id', 'push_intents.repository_id')
-      .select(['push_intents.id', 'pusher', 'commands', 'repository_id', 'repositories.id as found', 'path'])
+      .select([
+        'push_intents.id',
+        'pusher',
+        'commands',
+        'repository_id',
+        'repositories.id as found',
+        'path',
+        'trust_owner',
+      ])
       .where('started_at', '<=', sql<number>`${now} - ${age}`)
       .orderBy('push_intents.id')
       .limit(BATCH)
       .execute()
-    return rows.map(({ id, pusher, commands, repository_id, found, path }) => ({
+    return rows.map(({ id, pusher, commands, repository_id, found, path, trust_owner }) => ({
       id,
       // Only `begin` writes these columns.
       pusher: JSON.parse(pusher) as Pusher,
       commands: JSON.parse(commands) as RefUpdate[],
-      path: found === null ? null : locate(repositories, { id: repository_id, path }).path,
+      repository: found === null ? null : locate(repositories, { id: repository_id, path, trust_owner }),
     }))
   }
 

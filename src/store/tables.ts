@@ -48,7 +48,10 @@ interface RepositoriesTable {
   /** Absolute path of an imported repository; null if the server created it in its own folder, named by `id`. */
   path: string | null
   created_at: number
-  /** Whether an administrator trusts the accounts that can write the configuration of an imported repository: 0 or 1. */
+  /**
+   * Whether an administrator trusts the accounts that can write the configuration of an imported repository: 0 or 1; 2 if it was
+   * imported before there was a rule about them.
+   */
   trust_owner: Generated<number>
 }
 

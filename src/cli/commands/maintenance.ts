@@ -47,6 +47,7 @@ guide shows.`,
           await restoreBackup(store.engine, callerPath(file), (table, done) =>
             progress(`restore ${table}: ${done.toLocaleString('en')}`),
           )
+          await store.pushes.settleAll()
           progress('The backup is restored.', true)
         },
         { create: true },

@@ -16,7 +16,7 @@ interface RuledUpdate {
 const BRANCHES = 'refs/heads/'
 const NO_OBJECT = /^0+$/
 /** Maximum number of refs of a push that updates a branch with rules. git's own steps take longer the more there are. */
-const MAX_RULED_REFS = 50
+export const MAX_RULED_REFS = 50
 const FAILED = 'the server cannot check the rules of its branches now; push again later'
 const DELETED = 'a branch with required checks cannot be deleted'
 const FORCED = 'a branch with required checks cannot be pushed to by force'

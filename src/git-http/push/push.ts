@@ -69,7 +69,8 @@ export class Push {
     if (this.#rules.length > 0) this.hooks = await openHooksFolder()
     this.#report = new PushReport(commands)
     signal.throwIfAborted()
-    if (commands.length > 0) this.#settle = await recorder.begin(this.#pusher, path, commands, before)
+    if (commands.length > 0)
+      this.#settle = await recorder.begin(this.#pusher, this.#repository, commands, before)
     return null
   }
 

@@ -1,3 +1,5 @@
+import type { RepositoryFolder } from '../../git/repository.ts'
+import { checkOwner } from '../../git/repository-owner.ts'
 import type { Pusher, RefUpdate } from '../../store/audit.ts'
 import type { PushOutcome } from '../../store/pushes.ts'
 import type { Store } from '../../store/store.ts'
@@ -42,7 +44,7 @@ export class PushRecorder {
    */
   async begin(
     pusher: Pusher,
-    path: string,
+    repository: RepositoryFolder,
     commands: readonly RefUpdate[],
     before: RefIds,
   ): Promise<SettlePush> {
@@ -50,7 +52,7 @@ export class PushRecorder {
     this.#active.add(id)
     const settle = async (updated: readonly RefUpdate[] | null) => {
       const compare = async () =>
-        ({ ...(await compareRefs(path, commands, before)), unreported: true }) as const
+        ({ ...(await compareRefs(repository, commands, before)), unreported: true }) as const
       const outcome = updated ? { updates: updated.filter(isMove) } : await compare()
       await persist(() => this.#pushes.settle(id, pusher, outcome))
     }
@@ -64,9 +66,9 @@ export class PushRecorder {
   }
 
   async #settleOverdue(): Promise<void> {
-    for (const { id, pusher, path, commands } of await this.#pushes.open(this.#overdue)) {
+    for (const { id, pusher, repository, commands } of await this.#pushes.open(this.#overdue)) {
       if (this.#active.has(id)) continue
-      const outcome = await compareRefs(path, commands)
+      const outcome = await compareRefs(repository, commands)
       await this.#pushes.settle(id, pusher, { ...outcome, interrupted: true })
     }
   }
@@ -83,16 +85,16 @@ export class PushRecorder {
  * Returns which updates were made, as far as the refs tell. git moves a ref only from its old value. So one that still has that
  * was not moved, and one that has neither value was moved by another push, before or after this one.
  *
- * @param path null if the repository is gone
+ * @param repository null if it is gone
  * @param before the refs before git started, if they are known
  */
 async function compareRefs(
-  path: string | null,
+  repository: RepositoryFolder | null,
   commands: readonly RefUpdate[],
   before?: RefIds,
 ): Promise<PushOutcome & { unknown: RefUpdate[] }> {
   const moves = commands.filter(isMove)
-  const refs = path === null ? null : await readRefIds(path, moves).catch(() => null)
+  const refs = repository && (await readOpenRefs(repository, moves).catch(() => null))
   if (refs === null) return { updates: [], unknown: moves }
   const isAt = (ref: string, id: string) => (NO_OBJECT.test(id) ? !refs.has(ref) : refs.get(ref) === id)
   const moved = moves.filter(
@@ -102,6 +104,11 @@ async function compareRefs(
     updates: moved.filter((move) => isAt(move.ref, move.new)),
     unknown: moved.filter((move) => !isAt(move.ref, move.new)),
   }
+}
+
+async function readOpenRefs(repository: RepositoryFolder, moves: readonly RefUpdate[]): Promise<RefIds> {
+  await checkOwner(repository)
+  return readRefIds(repository.path, moves)
 }
 
 function isMove(command: RefUpdate): boolean {
