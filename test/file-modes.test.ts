@@ -107,7 +107,13 @@ t.test('what is pushed to an imported repository has the modes of its core.share
 
     const name = `repo-${shared}`
     const found = await inspectRepository(served)
-    await store.repositories.create({ owner: 'owner', name, visibility: 'public', ...found })
+    await store.repositories.create({
+      owner: 'owner',
+      name,
+      visibility: 'public',
+      trustOwner: true,
+      ...found,
+    })
     const checkout = await createCheckout(t, `${url}/owner/${name}.git`)
     for (const branch of ['main', 'deep/er/topic']) {
       await commit(checkout)

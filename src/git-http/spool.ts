@@ -137,6 +137,15 @@ export class SpooledBytes {
     return chunk
   }
 
+  /** Returns bytes from an offset in the first file on, without taking them; none at its end. @throws the system's error */
+  async peek(offset: number): Promise<Buffer> {
+    const [part] = this.#parts
+    const length = Math.min(CHUNK, (part?.written ?? 0) - offset)
+    if (part === undefined || length <= 0) return Buffer.alloc(0)
+    const { buffer, bytesRead } = await part.file.read(Buffer.alloc(length), 0, length, offset)
+    return buffer.subarray(0, bytesRead)
+  }
+
   /** Forgets all bytes. */
   close(): void {
     this.#memory.length = 0

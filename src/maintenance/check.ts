@@ -60,8 +60,8 @@ export async function checkAll(
   for (const [index, repository] of repositories.entries()) {
     const name = `${repository.owner}/${repository.name}`
     try {
+      if (!(await checkOwner(repository, name, result)) && repository.checksOwner) continue
       await inspectRepository(repository.path)
-      await checkOwner(repository, name, result)
       await checkWritable(repository.path)
       await checkComplete(repository.path)
       const damage = await findDamage(repository.path, full)
@@ -83,15 +83,17 @@ export async function checkAll(
   return result
 }
 
+/** Returns whether no other account can write the configuration of a repository. */
 async function checkOwner(
   { managed, path, trust_owner }: Repository,
   name: string,
   { findings, trusted }: CheckResult,
-): Promise<void> {
+): Promise<boolean> {
   const problem = managed ? null : await findOwnerProblem(path)
-  if (problem === null) return
+  if (problem === null) return true
   if (trust_owner === 1) trusted.push(`repository ${name}: ${problem.reason}; trusted (--trust-owner)`)
   else findings.push(`repository ${name}: ${explainOwnerProblem(problem, name, path)}`)
+  return false
 }
 
 /** Returns folders that belong to no repository. Looks twice, because a new repository has its folder before its row. */

@@ -32,10 +32,13 @@ export const ADMINISTRATOR: Actor = { kind: 'administrator' }
 /** The object of events about backups. By it, as the key of a repository, which has a slash, complete ones are found. */
 export const BACKUP = 'backup'
 
-/** A move of a ref: `old` is all zeros for a new ref, `new` for a deleted one. */
-interface RefUpdate {
+/** A move of a ref from one id to another. */
+export interface RefUpdate {
+  /** Its full name. In the protocol, the bytes are decoded as Latin-1, because they may not be UTF-8; in events, as UTF-8. */
   ref: string
+  /** All zeros for a new ref. git compares it when it updates the ref. */
   old: string
+  /** All zeros to delete the ref. */
   new: string
 }
 
@@ -72,8 +75,18 @@ interface RepositoryActions {
   'rule.removed': { branches: string; [field: string]: Json }
   'rule.bypassed': { ref: string; [field: string]: Json }
   'status.deleted': { sha: string; context: string }
-  /** The updates that git made: the first ones, and how many `more`. `unreported`: git ended without reporting them. */
-  push: { updates: RefUpdate[]; more?: number; unreported?: true }
+  /**
+   * The first updates that git made; those of which it is unknown, because the ref has another value by now; and how many `more`
+   * there are. `unreported`: git did not report them, so refs were compared. `interrupted`: the server did not see the end of the
+   * push.
+   */
+  push: {
+    updates: RefUpdate[]
+    unknown?: RefUpdate[]
+    more?: number
+    unreported?: true
+    interrupted?: true
+  }
 }
 
 /** Actions on a client's address. */

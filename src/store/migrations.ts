@@ -178,6 +178,17 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
   '007-trusted-owners': ({ integer }) => [
     `alter table repositories add column trust_owner ${integer} not null default 0`,
   ],
+  '008-push-intents': ({ serial, integer, text }) => [
+    `create table push_intents (
+      id ${serial},
+      repository_id ${integer} not null,
+      pusher ${text} not null,
+      commands ${text} not null,
+      started_at ${integer} not null
+    )`,
+    `update repositories set trust_owner = 2 where path is not null and trust_owner = 0
+      and created_at <= (select applied_at from schema_migrations where name = '007-trusted-owners')`,
+  ],
 }
 
 /** The database has a schema that this version cannot use. The message says why, and what to do. */
@@ -254,6 +265,7 @@ const ownTables: Record<keyof Tables, true> = {
   audit_events: true,
   branch_rules: true,
   branch_rule_bypasses: true,
+  push_intents: true,
   schema_migrations: true,
 }
 

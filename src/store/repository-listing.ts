@@ -13,7 +13,10 @@ export interface ListedRepository extends RepositoryAccess {
 
 const { mayRead, permission } = accessRules()
 
-type Row = Omit<ListedRepository, 'path' | 'managed'> & { path: string | null }
+type Row = Omit<ListedRepository, 'path' | 'managed' | 'checksOwner'> & {
+  path: string | null
+  trust_owner: number
+}
 
 /** Returns functions that find the repositories that a signed-in user or an anonymous visitor may read. */
 export function repositoryListing(engine: Engine, folder: string) {
@@ -35,6 +38,7 @@ export function repositoryListing(engine: Engine, folder: string) {
         'repositories.visibility',
         'repositories.object_format as objectFormat',
         'repositories.path',
+        'repositories.trust_owner',
         permission.as('permission'),
       ])
       .where(mayRead)

@@ -10,6 +10,7 @@ import { type Engine, type PoolFigures, StoreUnavailable } from './engine.ts'
 import { failureStore } from './failures.ts'
 import { appliedMigrations, migrate, UnknownSchema } from './migrations.ts'
 import { prepare } from './prepared.ts'
+import { pushStore } from './pushes.ts'
 import { repositoryStore } from './repositories.ts'
 import { repositoryListing } from './repository-listing.ts'
 import { RuleViolation } from './rule-violation.ts'
@@ -153,6 +154,7 @@ export function createStore(
     repositories: repositoryStore(engine, repositories, audit),
     tokens: tokenStore(engine, audit),
     rules: ruleStore(engine, audit),
+    pushes: pushStore(engine, repositories, audit),
     statuses: statusStore(engine, audit, Math.min(maxContexts, MAX_CONTEXTS)),
     matrix: checkMatrix(engine),
     sessions: sessionStore(engine, audit),

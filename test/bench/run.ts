@@ -8,7 +8,7 @@ import { measureAll } from './everything.ts'
 import { loadGenerator } from './load-generator.ts'
 import { benchOptions } from './options.ts'
 import { countPaths, pathTable } from './paths.ts'
-import { sideRequests, withSides } from './side.ts'
+import { gatedPush, sideRequests, withSides } from './side.ts'
 import { tableOf } from './table.ts'
 
 /**
@@ -42,7 +42,8 @@ for (const error of errors) process.stderr.write(`${error}\n`)
 if (errors.length > 0) process.exitCode = 1
 
 async function measureSides(): Promise<void> {
-  const requests = sideRequests.filter(({ name }) => only.test(name))
+  const counted = values.paths ? [...sideRequests, gatedPush] : sideRequests
+  const requests = counted.filter(({ name }) => only.test(name))
   await withSides(against === undefined ? [] : [against], values.paths, async (sides) => {
     if (values.paths) {
       const paths = []

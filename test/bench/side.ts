@@ -8,7 +8,7 @@ import { importCommits } from '../helpers/git.ts'
 import { installCommit } from './checkout.ts'
 import { type LoadRequest, UNIQUE } from './load.ts'
 import { type ServerProcess, startProcess } from './processes.ts'
-import { authorized, read, report } from './requests.ts'
+import { authorized, push, read, report } from './requests.ts'
 import { serverSettings, startArgs } from './servers.ts'
 
 /** The server of one commit of this project. All have equal data, but for ids and tokens. */
@@ -66,6 +66,13 @@ export const sideRequests: SideRequest[] = [
     status: 201,
   },
 ]
+
+/** Creates a branch with rules. Only its path is counted: the load generators send text. */
+export const gatedPush: SideRequest = {
+  name: 'push to a branch with rules',
+  requestsOf: ({ commits: [sha = ''], token }) => [push('private', sha, token)],
+  status: 200,
+}
 
 /**
  * Runs the servers of this folder and of other commits while `use` runs.
@@ -127,6 +134,7 @@ async function fill(
   const token = cli('token', 'create', 'alice')
   const commits = create('public')
   create('private', '--private')
+  cli('rule', 'set', 'alice/private', 'gated-*', '--require', 'ci/*')
   const [sha] = commits
   for (const repository of ['public', 'private'])
     for (let index = 0; index < CONTEXTS; index++)
@@ -142,7 +150,8 @@ export async function answerTo(
   const answer = await fetch(server.url + path, {
     method,
     headers,
-    body: body?.replace(UNIQUE, randomUUID()) ?? null,
+    // A pack has any bytes.
+    body: body === undefined ? null : Buffer.from(body.replace(UNIQUE, randomUUID()), 'latin1'),
   })
   await answer.arrayBuffer()
   return { status: answer.status, etag: answer.headers.get('etag') ?? '' }

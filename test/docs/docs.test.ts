@@ -12,7 +12,8 @@ import { COMMON_PASSWORDS, MIN_NAME_LENGTH, MIN_PASSWORD_LENGTH } from '../../sr
 import { describeVariables, readConfig } from '../../src/config.ts'
 import { OLDEST_GIT } from '../../src/git/git-version.ts'
 import { MAX_STARTS } from '../../src/git/history/log.ts'
-import { MAX_REFS } from '../../src/git-http/push/gate.ts'
+import { MAX_RULED_REFS } from '../../src/git-http/push/gate.ts'
+import { MAX_REFS } from '../../src/git-http/push/push.ts'
 import { DEFAULT_GIT_LIMITS } from '../../src/git-http/serve.ts'
 import { QUIET } from '../../src/hooks/error-log.ts'
 import { GRACE_PERIOD } from '../../src/ops/stop.ts'
@@ -197,7 +198,8 @@ test('numbers in prose are those of the program', async (t) => {
     [GUIDE, /KB arrive in (\S+) seconds/, pace.window / 1000],
     [GUIDE, /kept in memory, up to (\S+) MiB/, answerMemory.each / 1024 ** 2],
     [GUIDE, /at most one log line every (\w+) seconds/, IN_WORDS[`${QUIET / 1000}`]],
-    [GUIDE, /has at most (\S+) refs/, MAX_REFS.toLocaleString('en')],
+    [GUIDE, /A push has at most (\S+) refs/, MAX_REFS.toLocaleString('en')],
+    [GUIDE, /with a rule has at most (\S+) refs/, MAX_RULED_REFS],
     ['clients/typescript/README.md', /retried for at most (\S+) seconds/, defaultTimes.totalTimeout / 1000],
     ['src/README.md', /1 to 3 ms instead, for at most (\S+) s\./, BUSY_TIMEOUT / 1000],
     ['src/README.md', /At most (\S+) parallel lines/, MAX_STARTS],

@@ -70,10 +70,15 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
       withStore(async (store) => {
         const { owner, name } = splitFullName(fullName)
         await checkGit()
-        const found = await inspectRepository(callerPath(path))
         const { trustOwner = false } = options
-        const problem = trustOwner ? null : await findOwnerProblem(found.path)
-        if (problem) throw new RuleViolation(explainOwnerProblem(problem, fullName, found.path))
+        const checkOwners = async (folder: string) => {
+          const problem = trustOwner ? null : await findOwnerProblem(folder)
+          if (problem) throw new RuleViolation(explainOwnerProblem(problem, fullName, folder))
+        }
+        // Before git reads its configuration. It may be a checkout.
+        for (const name of ['.', '.git']) await checkOwners(join(callerPath(path), name))
+        const found = await inspectRepository(callerPath(path))
+        await checkOwners(found.path)
         const known = await store.repositories.find(owner, name)
         if (trustOwner && known?.path === found.path && !known.managed)
           return store.repositories.trustOwner(known.id)

@@ -1,5 +1,6 @@
 import type { FairQueue } from '../../util/fair-queue.ts'
 import type { RepositoryFolder } from '../repository.ts'
+import { checkOwner } from '../repository-owner.ts'
 import { CachedReads, type GitClient } from './cached-reads.ts'
 import { type Ref, type Refs, readRef, readRefs } from './refs-reader.ts'
 import { readRefsState } from './refs-state.ts'
@@ -24,8 +25,9 @@ export class RefLists {
   }
 
   /** Returns the branches and tags, the newest first, and HEAD. A push takes effect at once. Throws as `CachedReads.get`. */
-  list({ path }: RepositoryFolder, client: GitClient): Promise<Refs> {
-    return this.#reads.get(path, client, {
+  list(repository: RepositoryFolder, client: GitClient): Promise<Refs> {
+    const { path } = repository
+    return this.#reads.get(repository, path, client, {
       state: () => readRefsState(path),
       read: (signal) => readRefs(path, this.#limits, signal),
     })
@@ -50,10 +52,14 @@ export class RefLists {
 
   /** Finds a branch, or else a tag, of exactly this name, without the list. Arguments and errors as `find`. */
   async findUnlisted(
-    { path }: RepositoryFolder,
+    repository: RepositoryFolder,
     name: string,
     { address, signal }: GitClient,
   ): Promise<Ref | null> {
-    return this.#queue.run(address, () => readRef(path, name, this.#limits.timeout, signal), signal)
+    const read = async () => {
+      await checkOwner(repository)
+      return readRef(repository.path, name, this.#limits.timeout, signal)
+    }
+    return this.#queue.run(address, read, signal)
   }
 }

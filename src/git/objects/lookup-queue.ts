@@ -15,6 +15,8 @@ export interface LookupRepository {
   readonly id: number
   /** Absolute path of its git directory. */
   readonly path: string
+  /** See `RepositoryFolder`. */
+  readonly checksOwner?: boolean
 }
 
 interface Lookup extends Question {

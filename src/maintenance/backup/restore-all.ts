@@ -5,6 +5,7 @@ import type { Kysely } from 'kysely'
 import { createBareRepository } from '../../git/repository.ts'
 import { fetchObjects, idsOf, isSameRefs, listRefs, writeRefs } from '../../git/transfer.ts'
 import { ADMINISTRATOR, BACKUP, recordEvent } from '../../store/audit.ts'
+import { settleAsUnknown } from '../../store/pushes.ts'
 import { RuleViolation } from '../../store/rule-violation.ts'
 import { databaseFile, openStore, type Store, type StoreOptions } from '../../store/store.ts'
 import type { Tables } from '../../store/tables.ts'
@@ -93,8 +94,8 @@ export async function restoreAll(
         const imported = source.repositories.filter((copy) => copy.imported !== null && copy.content)
         for (const { id } of imported)
           await db.updateTable('repositories').set({ path: null }).where('id', '=', id).execute()
+        await settleAsUnknown(db)
         if (lockUsers) locked = await lockAll(db, options.operator)
-        // Rows about something that was in progress, if a table has any, must be settled here.
         const details = { created_at, locked }
         await recordEvent(
           db,
