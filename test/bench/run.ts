@@ -10,6 +10,7 @@ import { benchOptions } from './options.ts'
 import { countPaths, pathTable } from './paths.ts'
 import { gatedPush, sideRequests, withSides } from './side.ts'
 import { tableOf } from './table.ts'
+import { compareTransfers } from './transfers.ts'
 
 /**
  * Compares the server with baseline servers that do less work, in the same run. Scenarios take turns over several rounds;
@@ -20,8 +21,8 @@ import { tableOf } from './table.ts'
  * --size N statuses stored (10,000; with more, also measures 10,000), --rounds N (3), --seconds N of each measurement (1),
  * --only PATTERN of names, --json instead of a table, --chart FILE
  *
- * --against COMMIT compares the processor time of a few requests with that of another commit instead (11 rounds), and
- * --paths counts the functions that one request of each kind calls, with --against also those of the commit
+ * --against COMMIT compares the processor time of a few requests, and the duration of fetches and pushes, with those of another
+ * commit instead (11 rounds), and --paths counts the functions that one request of each kind calls, with --against also those of the commit
  */
 const { values } = parseArgs({ options: benchOptions })
 const { against } = values
@@ -50,8 +51,14 @@ async function measureSides(): Promise<void> {
       for (const side of sides) paths.push(...(await countPaths(side, requests)))
       return print(paths, pathTable(paths))
     }
-    const rows = await compareSides(sides, requests, { rounds: roundsOr(11), seconds, onError, signal })
-    print(rows, comparisonTable(rows, against ?? ''))
+    const rounds = roundsOr(11)
+    const rows = await compareSides(sides, requests, { rounds, seconds, onError, signal })
+    const transfers = await compareTransfers(sides, rounds, only)
+    const commit = against ?? ''
+    print(
+      [...rows, ...transfers],
+      `${comparisonTable(rows, 'CPU µs', commit)}${comparisonTable(transfers, 'ms', commit)}`,
+    )
   })
 }
 

@@ -19,6 +19,8 @@ export interface Side {
   /** Address of the inspector, if it is used. */
   inspector: string
   token: string
+  /** Creates a repository of alice with the command line of the server's own commit. @returns its path */
+  createRepository(name: string, ...options: string[]): string
   /** Commits of `public` and of `private`. The first has 10 contexts, the others have none. */
   commits: string[]
   /** Of the first commit of `public`. */
@@ -114,17 +116,17 @@ async function fill(
   folder: string,
   env: NodeJS.ProcessEnv,
   server: ServerProcess,
-): Promise<Pick<Side, 'token' | 'commits' | 'etag'>> {
+): Promise<Pick<Side, 'token' | 'createRepository' | 'commits' | 'etag'>> {
   const cli = (...args: string[]) =>
     execFileSync('npm', ['run', '--silent', 'cli', '--', ...args], {
       cwd: folder,
       env: { ...process.env, ...env },
       encoding: 'utf8',
     }).trim()
-  const create = (repository: string, ...options: string[]) => {
-    const path = cli('repo', 'create', `alice/${repository}`, ...options)
-    return importCommits(path, COMMITS, (index) => `Commit ${index}`)
-  }
+  const createRepository = (repository: string, ...options: string[]) =>
+    cli('repo', 'create', `alice/${repository}`, ...options)
+  const create = (repository: string, ...options: string[]) =>
+    importCommits(createRepository(repository, ...options), COMMITS, (index) => `Commit ${index}`)
   const send = async (request: LoadRequest) => {
     const { status, etag } = await answerTo(server, request)
     if (status >= 300) throw new Error(`${name}: ${request.method} ${request.path}: ${status}`)
@@ -139,7 +141,7 @@ async function fill(
   for (const repository of ['public', 'private'])
     for (let index = 0; index < CONTEXTS; index++)
       await send(report(repository, sha, token, { context: `ci/check-${index}` }))
-  return { token, commits, etag: await send(read('public', sha)) }
+  return { token, createRepository, commits, etag: await send(read('public', sha)) }
 }
 
 /** Sends one request and reads the answer. */

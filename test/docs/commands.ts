@@ -43,7 +43,7 @@ const OTHERS: Record<string, string[]> = {
     ],
     ...['--stop-timeout', '--tag', '--tmpfs', '--volume'],
   ],
-  git: ['--batch-check', '--git-dir'],
+  git: ['--batch-check', '--git-dir', '--mirror', '--prune', '--quiet'],
   install: ['--directory', '--group', '--mode', '--owner'],
   node: ['--eval'],
   npm: ['--global', '--no-save', '--silent'],
