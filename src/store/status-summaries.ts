@@ -12,7 +12,13 @@ export type StatusCounts = Record<StatusState, number>
 export interface StatusSummary {
   counts: StatusCounts
   /** The first contexts that failed, ordered by code points; at most `MAX_FAILED`. */
-  failed: readonly string[]
+  failed: readonly FailedContext[]
+}
+
+/** A context that failed, and where its log is. */
+export interface FailedContext {
+  context: string
+  targetUrl: string | null
 }
 
 /** The summary of a commit without statuses. */
@@ -20,6 +26,12 @@ export const NO_STATUSES: StatusSummary = {
   // The contract's states are the keys of the counts.
   counts: Object.fromEntries(schemas.State.enum.map((state) => [state, 0])) as StatusCounts,
   failed: [],
+}
+
+/** The state of a context. */
+export interface ReportedState {
+  context: string
+  state: StatusState
 }
 
 /** A commit of a repository. */
@@ -54,7 +66,7 @@ export function statusSummaries(engine: Engine) {
   const failed = prepare<CommitKey>()((p) =>
     kysely
       .selectFrom('statuses')
-      .select('context')
+      .select(['context', 'target_url as targetUrl'])
       .where('repository_id', '=', p.repositoryId)
       .where('sha', '=', p.sha)
       .where('state', 'in', FAILED)
@@ -69,22 +81,50 @@ export function statusSummaries(engine: Engine) {
       .where('sha', '=', p.sha)
       .where('context', '=', p.context),
   )
-  /** The same for many commits, in the dialect of PostgreSQL. */
-  const all = prepare<{ commits: string }>()((p) =>
+  const states = prepare<CommitKey>()((p) =>
     kysely
-      .selectFrom(
-        sql<{
-          n: number
-          repository_id: number
-          sha: string
-        }>`json_to_recordset(cast(${p.commits} as json))`.as<'asked'>(
-          sql`asked (n integer, repository_id bigint, sha text)`,
-        ),
+      .selectFrom('statuses')
+      .select(['context', 'state'])
+      .where('repository_id', '=', p.repositoryId)
+      .where('sha', '=', p.sha)
+      .orderBy('context'),
+  )
+  /** Commits as rows, in the dialect of PostgreSQL. */
+  const asked = (commits: string) =>
+    kysely.selectFrom(
+      sql<{
+        n: number
+        repository_id: number
+        sha: string
+      }>`json_to_recordset(cast(${commits} as json))`.as<'asked'>(
+        sql`asked (n integer, repository_id bigint, sha text)`,
+      ),
+    )
+  const encode = (commits: readonly CommitKey[]) =>
+    JSON.stringify(commits.map(({ repositoryId, sha }, n) => ({ n, repository_id: repositoryId, sha })))
+  const allStates = prepare<{ commits: string }>()((p) =>
+    asked(p.commits)
+      .crossJoinLateral(
+        kysely
+          .selectFrom('statuses')
+          .select(['context', 'state'])
+          .whereRef('statuses.repository_id', '=', sql.ref('asked.repository_id'))
+          .whereRef('statuses.sha', '=', sql.ref('asked.sha'))
+          .as('reported'),
       )
+      .select(['asked.n', 'reported.context', 'reported.state'])
+      .orderBy('asked.n')
+      .orderBy('reported.context'),
+  )
+  /** Summaries of many commits. */
+  const all = prepare<{ commits: string }>()((p) =>
+    asked(p.commits)
       .crossJoinLateral(
         countsOf()
           .select(
-            sql<string[] | null>`(array_agg(context order by context)
+            sql<
+              FailedContext[] | null
+            >`(array_agg(json_build_object('context', context, 'targetUrl', target_url) order by context)
             filter (where state in (${sql.join(FAILED)})))[1:${sql.lit(MAX_FAILED)}]`.as('failed'),
           )
           .whereRef('statuses.repository_id', '=', sql.ref('asked.repository_id'))
@@ -110,8 +150,7 @@ export function statusSummaries(engine: Engine) {
     const found = await counts(commit.repositoryId, commit.sha)
     if (FAILED.every((state) => found[state] === 0)) return { counts: found, failed: [] }
     const cache = { key: commitCacheKey(commit), variant: 'failed' }
-    const rows = await engine.read(failed, commit, cache)
-    return { counts: found, failed: rows.map(({ context }) => context) }
+    return { counts: found, failed: await engine.read(failed, commit, cache) }
   }
 
   return {
@@ -131,13 +170,24 @@ export function statusSummaries(engine: Engine) {
     async summaries(commits: readonly CommitKey[]): Promise<StatusSummary[]> {
       if (commits.length === 0) return []
       if (engine.remote) {
-        const asked = commits.map(({ repositoryId, sha }, n) => ({ n, repository_id: repositoryId, sha }))
-        const rows = await engine.read(all, { commits: JSON.stringify(asked) })
+        const rows = await engine.read(all, { commits: encode(commits) })
         return rows.map(({ failed, ...counts }) => ({ counts, failed: failed ?? [] }))
       }
       const summaries: StatusSummary[] = []
       for (const commit of commits) summaries.push(await summary(commit))
       return summaries
+    },
+
+    /** Returns the states of all contexts of commits, in their order, each ordered by the code points of `context`. */
+    async states(commits: readonly CommitKey[]): Promise<ReportedState[][]> {
+      if (engine.remote && commits.length > 0) {
+        const rows = Map.groupBy(await engine.read(allStates, { commits: encode(commits) }), ({ n }) => n)
+        return commits.map((_, n) => rows.get(n) ?? [])
+      }
+      const found: ReportedState[][] = []
+      for (const commit of commits)
+        found.push(await engine.read(states, commit, { key: commitCacheKey(commit), variant: 'states' }))
+      return found
     },
   }
 }

@@ -4,7 +4,7 @@ import { parse } from 'pg-connection-string'
 import { accessStore } from './access.ts'
 import { type AuditLine, createAudit } from './audit.ts'
 import { auditLog } from './audit-log.ts'
-import { checkMatrix } from './check-matrix.ts'
+import { checkMatrix, contextHistories } from './check-matrix.ts'
 import { type Engine, type PoolFigures, StoreUnavailable } from './engine.ts'
 import { failureStore } from './failures.ts'
 import { appliedMigrations, migrate, UnknownSchema } from './migrations.ts'
@@ -124,6 +124,7 @@ export function createStore(
     rules: ruleStore(engine, audit),
     statuses: statusStore(engine, audit, Math.min(maxContexts, MAX_CONTEXTS)),
     matrix: checkMatrix(engine),
+    histories: contextHistories(engine),
     sessions: sessionStore(engine, audit),
     failures: failureStore(engine, audit),
     access: accessStore(engine, repositories),

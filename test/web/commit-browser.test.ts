@@ -91,7 +91,9 @@ t.test('the first screen answers the questions of a visitor', async (t) => {
       }
 
       await check(`/commits/${tip}`)
-      t.equal(await page.title(), `✗ 2 failed · first-screen@${tip.slice(0, 7)}`)
+      const verdict = 'main: ci/mac reported failure, launch/approval has not reported'
+      t.equal(await page.title(), `✗ ${verdict} · first-screen@${tip.slice(0, 7)}`)
+      t.match((await page.textContent('.verdicts'))?.replace(/\s+/g, ' '), `failure ${verdict}`)
       for (const text of [
         '2 failed, 1 pending, 118 passed, 1 not reported',
         'ci/mac',

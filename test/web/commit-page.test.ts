@@ -232,11 +232,19 @@ t.test('the size of a message is bounded', async (t) => {
 t.test('a pending check without a recent report is stalled', async (t) => {
   const { name, commits, report, page } = await setUp()
   const [sha = ''] = commits
-  for (const context of ['fresh', 'old', 'done'])
-    await report(sha, context, context === 'done' ? 'success' : 'pending')
+  for (const context of ['fresh', 'old', 'done']) await report(sha, context, 'pending')
+  const back = (seconds: number) =>
+    server.store.engine.kysely
+      .updateTable('statuses')
+      .set((eb) => ({ pending_at: eb('pending_at', '-', seconds) }))
+      .where('sha', '=', sha)
+      .execute()
+  await back(300 + 3_700)
+  await report(sha, 'done', 'success')
+  await report(sha, 'unknown', 'success')
   await server.store.engine.kysely
     .updateTable('statuses')
-    .set((eb) => ({ updated_at: eb('updated_at', '-', 3_700), created_at: eb('created_at', '-', 4_000) }))
+    .set((eb) => ({ updated_at: eb('updated_at', '-', 3_700), created_at: eb('created_at', '-', 90_000) }))
     .where('context', '!=', 'fresh')
     .execute()
   const { body } = await anonymous.get(page(sha))
@@ -245,7 +253,8 @@ t.test('a pending check without a recent report is stalled', async (t) => {
   t.match(row('old'), /stalled<\/span>.*1 hour ago/s)
   t.notMatch(row('fresh'), 'stalled')
   t.notMatch(row('done'), 'stalled')
-  t.match(row('done'), '>5 min<', 'how long it took')
+  t.match(row('done'), '>5 min<', 'how long it took since the last pending')
+  t.match(row('unknown'), '<td data-column="Took"></td>')
   t.match((await server.read(`alice/${name}`, sha)).json, { state: 'pending' }, 'the state is the same')
 })
 
@@ -279,7 +288,7 @@ t.test('a page asks for its changes', async (t) => {
 })
 
 t.test('required checks, and those that have not reported', async (t) => {
-  const { name, commits, report, page } = await setUp()
+  const { name, path, commits, report, page } = await setUp()
   const [sha = '', silent = ''] = commits
   const repository = await server.store.repositories.get('alice', name)
   const require = (branchPattern: string, ...required: string[]) =>
@@ -298,7 +307,9 @@ t.test('required checks, and those that have not reported', async (t) => {
   })
   t.equal(changed.status, 200, 'a rule changes the page')
   t.match(changed.body, ' data-pending', 'a report that is missing may come')
-  t.match(await read(page(sha)), `<title>✓ 2 passed, 2 not reported · ${name}@`)
+  t.match(await read(page(sha)), `<title>● main: lint&lt;&amp; has not reported · ${name}@`)
+  t.match(await read(page(sha)), 'href="/assets/icon-pending.svg"')
+  t.match(changed.body, 'data-tab="● main: lint', 'so that the title follows')
   for (const body of [changed.body, await read(page(sha))]) {
     const row = (text: string) => body.split('<tr').find((part) => part.includes(`<bdi>${text}</bdi>`)) ?? ''
     t.match(
@@ -306,6 +317,12 @@ t.test('required checks, and those that have not reported', async (t) => {
       /badge success">success<\/span> 2 passed, 2 not reported</,
       'the combined state is the same',
     )
+    t.match(
+      body,
+      /badge pending">pending<\/span> <span><strong><bdi>main<\/bdi><\/strong>: <bdi>lint&lt;&amp; has not reported<.*<bdi>release\/\[U\+202E]\*<\/bdi><\/strong>: <bdi>lint&lt;&amp; has not reported, e2e has/,
+      'a verdict for each branch with rules',
+    )
+    t.ok(body.indexOf('class="verdicts"') < body.indexOf('id="summary"'), 'the verdict comes first')
     t.match(row('ci/mac'), 'required for <bdi>main</bdi>')
     t.notMatch(row('docs'), 'required')
     t.match(row('lint&lt;&amp;'), 'Required for <bdi>main</bdi>, <bdi>release/[U+202E]*</bdi>')
@@ -314,16 +331,36 @@ t.test('required checks, and those that have not reported', async (t) => {
   }
   const filtered = await read(page(`${sha}?q=E2`))
   t.match(filtered, '<bdi>e2e</bdi>')
-  t.notMatch(filtered, /No check matches|<bdi>lint/)
+  t.notMatch(filtered, /No check matches|row"><bdi>lint/)
   t.notMatch(await read(page(`${sha}?state=success`)), '<bdi>e2e</bdi>')
   t.match(await read(page(silent)), / No status, 3 not reported<.*No statuses have been reported/s)
   const overview = await read(`/alice/${name}`)
   t.match(overview, '<dt><bdi>main</bdi></dt>')
-  t.match(overview, /no checks have reported yet; 2 required checks have not reported/)
+  t.match(overview, /no checks have reported yet/)
+  t.match(
+    overview,
+    /<strong><bdi>main<\/bdi><\/strong>: <bdi>ci\/\* has not reported, lint&lt;&amp; has not reported</,
+  )
+  t.match(overview, /<title>● main: ci\/\* has not reported, lint&lt;&amp; has not reported · alice\//)
   t.match(overview, '<dd><bdi>ci/*</bdi>, <bdi>lint&lt;&amp;</bdi></dd>')
 
   for (const context of ['lint<&', 'e2e']) await report(sha, context, 'success')
   t.match(await read(live), ' 4 passed<')
+  await report(sha, 'docs', 'failure')
+  const optional = await read(page(sha))
+  t.match(optional, `<title>✓ main: may be pushed · ${name}@`, 'an optional failure does not matter')
+  t.match(optional, /icon-success\.svg.*may be pushed.*Combined state: <span class="badge failure">failure/s)
+  const start = (await read('/')).split('<li').find((item) => item.includes(`<strong>${name}<`))
+  t.match(start, /pending<\/span>.*<strong><bdi>main<\/bdi><\/strong>: <bdi>ci\/\* has not reported/s)
+  git(path, 'branch', 'release/\u202ex', sha)
+  const release = await read(`/alice/${name}?ref=${encodeURIComponent('release/\u202ex')}`)
+  t.match(release, /<title>✓ release\/\[U\+202E]x: may be pushed · /)
+  t.match(release, /class="tip success"/)
+  t.notMatch(release, /class="verdicts".*<bdi>main<\/bdi><\/strong>:/, 'only the rules of its own')
+  git(path, 'branch', 'feature/x', sha)
+  t.match(await read(`/alice/${name}?ref=feature/x`), /✓ main: may be pushed · feature\/x · alice/)
+  t.match(await read(page(sha)), /✓ release\/\[U\+202E]x: may be pushed/, 'its own branch comes first')
+  await report(sha, 'docs', 'success')
   t.notMatch(await read(live), /not reported|data-pending/i)
   for (let index = 0; index < 50; index++) await require(`b${index}`, `x${index}`, 'y', 'z', `w${index}`)
   const many = await read(page(sha))

@@ -1,4 +1,4 @@
-import { describeUnmetChecks } from '../../domain/unmet-checks.ts'
+import { explainVerdict } from '../../domain/unmet-checks.ts'
 import type { Pusher } from '../../store/audit.ts'
 import { type AppliedRule, type Bypass, isBypassedBy, requiredBy, rulesFor } from '../../store/rules.ts'
 import type { Store } from '../../store/store.ts'
@@ -62,7 +62,7 @@ export function createPushRules(
 ): ApplyRules {
   /** Returns why a branch cannot move to the commit yet; null if it can. */
   async function unmet(repositoryId: number, sha: string, applying: AppliedRule[]): Promise<string | null> {
-    return describeUnmetChecks(await statuses.list(repositoryId, sha), requiredBy(applying))
+    return (await explainVerdict(await statuses.list(repositoryId, sha), requiredBy(applying))).reason
   }
 
   async function decide(

@@ -1,8 +1,11 @@
+import type { BranchVerdict } from '../../domain/branch-verdicts.ts'
 import { combinedCounts } from '../../domain/combined-state.ts'
 import { COMBINED, type CombinedState } from '../../store/states.ts'
 import type { StatusCounts } from '../../store/status-summaries.ts'
 import type { StatusState } from '../../store/tables.ts'
+import { truncate } from '../../util/truncate.ts'
 import { type Html, html } from './html.ts'
+import { visibleText } from './text.ts'
 
 /** The state of a commit in a few words, for its page, the browser's tab and screen readers. */
 export interface Summary {
@@ -15,6 +18,8 @@ export interface Summary {
   icon: string
 }
 
+/** Code points of a verdict in a title. */
+const TITLE = 80
 const SYMBOLS = { failure: '✗', pending: '●', success: '✓' } as const
 
 /**
@@ -39,6 +44,18 @@ export function summarize(reported: StatusCounts, missing: number): Summary {
     text: present.map(({ count, word }) => `${count} ${word}`).join(', ') + unreported,
     short: `${SYMBOLS[first.state]} ${first.count} ${first.word}${first.state === 'success' ? unreported : ''}`,
     icon: `/assets/icon-${first.state}.svg`,
+  }
+}
+
+/** Returns the summary of a commit with a verdict, which comes first. Without one, the combined state is the verdict. */
+export function withVerdict(summary: Summary, verdict: BranchVerdict | undefined): Summary {
+  if (!verdict) return summary
+  const words = visibleText(`${verdict.branch}: ${verdict.reason ?? 'may be pushed'}`)
+  return {
+    state: verdict.verdict,
+    text: `${words}. ${summary.text}`,
+    short: `${SYMBOLS[verdict.verdict]} ${truncate(words, TITLE)}`,
+    icon: `/assets/icon-${verdict.verdict}.svg`,
   }
 }
 

@@ -1,4 +1,4 @@
-import { isHttpUrl } from '../../domain/http-url.ts'
+import type { BranchVerdict } from '../../domain/branch-verdicts.ts'
 import type { RequiredContexts } from '../../domain/required-contexts.ts'
 import { COMBINED, statesOf } from '../../store/states.ts'
 import type { StatusCounts } from '../../store/status-summaries.ts'
@@ -8,13 +8,17 @@ import { formatTime } from '../../store/time.ts'
 import { type Html, html } from './html.ts'
 import { stateBadge } from './state-summary.ts'
 import { isFiltered, matches, type StatusFilter } from './status-filter.ts'
-import { age, cutText, shownText, spent } from './text.ts'
+import { age, cutText, shownText, spent, targetLink } from './text.ts'
 
 /** What is shown of the statuses of a commit. */
 export interface StatusList {
   counts: StatusCounts
   filter: StatusFilter
   required: RequiredContexts
+  /** For the branches with rules that the commit belongs or may go to, the most important first. */
+  verdicts: readonly BranchVerdict[]
+  /** Branches whose verdicts are left out. */
+  moreVerdicts: number
   /** Of the visitor. */
   permission: Permission | null
   /** Seconds since the epoch. A pending status last reported before is stalled. */
@@ -113,8 +117,8 @@ function statusRow(
   status: ReportedStatus,
   { permission, required, stalledBefore, withAges }: StatusList,
 ): Html {
-  const { id, state, context, description, created_at, updated_at } = status
-  const took = COMBINED[state] === 'pending' ? '' : spent(updated_at - created_at)
+  const { id, state, context, description, pending_at, updated_at } = status
+  const took = COMBINED[state] === 'pending' || pending_at === null ? '' : spent(updated_at - pending_at)
   const now = withAges ? Date.now() : null
   return html`<tr id="s-${id}">
   <td>${stateBadge(state)}${isStalled(status, stalledBefore) ? html` <span class="badge stalled">stalled</span>` : ''}</td>
@@ -142,10 +146,4 @@ function reporter(
 /** Returns whether a status is pending and was last reported before a time, in seconds since the epoch. */
 export function isStalled({ state, updated_at }: ReportedStatus, before: number): boolean {
   return COMBINED[state] === 'pending' && updated_at < before
-}
-
-/** Renders a link. Checks the URL again, so that only http(s) URLs become links whatever the database holds. */
-export function targetLink(target: string | null, content: Html): Html {
-  const href = target !== null && isHttpUrl(target) ? URL.parse(target)?.href : undefined
-  return href ? html`<a href="${href}" rel="noopener noreferrer nofollow">${content}</a>` : content
 }

@@ -9,8 +9,7 @@ import { truncate } from '../../../util/truncate.ts'
 import { authorship } from '../../parts/commit-row.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { refChooser, refQuery } from '../../parts/ref-chooser.ts'
-import { targetLink } from '../../parts/status-sections.ts'
-import { age, shownText, visibleText } from '../../parts/text.ts'
+import { age, shownText, targetLink, visibleText } from '../../parts/text.ts'
 
 /** The checks of the newest commits of a ref. */
 export interface ChecksView {

@@ -1,8 +1,9 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { type BranchVerdict, branchVerdict, ruledBranches } from '../../../domain/branch-verdicts.ts'
 import { commitExists, fullCommitId } from '../../../domain/commits.ts'
-import { type RequiredContexts, requiredContexts } from '../../../domain/required-contexts.ts'
+import { requiredContexts } from '../../../domain/required-contexts.ts'
 import { ServiceError } from '../../../errors.ts'
-import type { RefLists } from '../../../git/history/refs.ts'
+import type { RefLists, Refs } from '../../../git/history/refs.ts'
 import type { Revisions } from '../../../git/history/revision.ts'
 import type { CommitLookup } from '../../../git/objects/commit-lookup.ts'
 import { RepositoryUnavailable } from '../../../git/repository.ts'
@@ -18,11 +19,11 @@ import { html } from '../../parts/html.ts'
 import { sendHtml, sendPage } from '../../parts/layout.ts'
 import type { PageQueue } from '../../parts/page-queue.ts'
 import { refQuery } from '../../parts/ref-chooser.ts'
-import { summarize } from '../../parts/state-summary.ts'
 import { type FilterQuery, readFilter } from '../../parts/status-filter.ts'
 import { isStalled, type StatusList } from '../../parts/status-sections.ts'
+import { VERDICTS } from '../../parts/verdicts.ts'
 import { type Named, resolveCommit } from './resolve-commit.ts'
-import { type CommitView, candidatesView, commitView, liveRegion, tabTitle } from './view.ts'
+import { type CommitView, candidatesView, commitView, liveRegion, summaryOf, tabTitle } from './view.ts'
 
 interface CommitPagesOptions {
   store: Store
@@ -42,7 +43,7 @@ interface CommitRoute {
 
 interface LiveRoute {
   Params: { owner: string; repo: string; sha: string }
-  Querystring: FilterQuery
+  Querystring: FilterQuery & { branch?: string | string[] }
 }
 
 /** Registers `/{owner}/{repo}/commits/{sha}` and the part of it that it polls, limited to what the visitor may see. */
@@ -78,11 +79,11 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     return pageQueue.render(request, async () => {
       const rules = await store.rules.load(repository.id)
       const list = { ...(await listOf(request, repository, sha)), withAges: false }
-      const etag = validatorOf(list, rules)
+      const branches = ruledBranches(rules, [request.query.branch].flat().slice(0, VERDICTS))
+      const etag = validatorOf(list, rules, branches)
       reply.header('cache-control', 'private, no-cache').header('etag', etag)
       if (matchesEtag(request.headers['if-none-match'], etag)) return reply.code(304).send()
-      const required = await requiredOf(rules, list)
-      return sendHtml(reply, liveRegion(repository, sha, { ...list, required }))
+      return sendHtml(reply, liveRegion(repository, sha, await decide(rules, branches, list)))
     })
   })
 
@@ -90,18 +91,19 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     request: FastifyRequest<CommitRoute>,
     reply: FastifyReply,
     repository: ListedRepository,
-    commit: Pick<CommitView, 'sha' | 'details' | 'refs'>,
+    { defaultBranch, ...commit }: Pick<CommitView, 'sha' | 'details' | 'refs'> & Pick<Refs, 'defaultBranch'>,
   ): Promise<FastifyReply> {
     const { sha } = commit
     const rules = await store.rules.load(repository.id)
     const list = await listOf(request, repository, sha)
-    const required = await requiredOf(rules, list)
-    const { short, icon } = summarize(list.counts, required.missing.size)
+    const tips = commit.refs.filter(({ kind }) => kind === 'branch').map(({ name }) => name)
+    const statuses = await decide(rules, ruledBranches(rules, [...tips, defaultBranch]), list)
+    const { short, icon } = summaryOf(statuses)
     const tab = tabTitle(repository.name, sha, short)
     const content = commitView({
       repository,
       ...commit,
-      statuses: { ...list, required },
+      statuses,
       origin: publicUrl ?? request.client.origin,
     })
     const { visitor } = request
@@ -135,11 +137,12 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
       const details = await revisions.describe(repository, sha, client)
       const all = await refs.list(repository, client)
       const pointing = [...all.branches, ...all.tags].filter((ref) => ref.sha === sha)
-      return { details, refs: pointing.map((ref) => ({ ...ref, query: refQuery(all, ref) })) }
+      const linked = pointing.map((ref) => ({ ...ref, query: refQuery(all, ref) }))
+      return { details, refs: linked, defaultBranch: all.defaultBranch }
     } catch (error) {
       if (!(error instanceof RepositoryUnavailable)) throw error
       app.logError(request, new ServiceError('unavailable', undefined, { cause: error }))
-      return { details: null, refs: [] }
+      return { details: null, refs: [], defaultBranch: null }
     }
   }
 
@@ -148,7 +151,7 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     request: FastifyRequest<{ Querystring: FilterQuery }>,
     repository: ListedRepository,
     sha: string,
-  ): Promise<Omit<StatusList, 'required'>> {
+  ): Promise<Undecided> {
     const { id: repositoryId, permission } = repository
     const statuses = await store.statuses.listWithReporters({ repositoryId, sha })
     const counts = { ...NO_STATUSES.counts }
@@ -164,23 +167,35 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
   }
 }
 
-function requiredOf(
+/** Statuses to which the rules have not been applied. */
+type Undecided = Omit<StatusList, 'required' | 'verdicts' | 'moreVerdicts'>
+
+/** Applies the rules of the repository. @param branches those with rules, the most important first */
+async function decide(
   rules: readonly AppliedRule[],
-  { statuses }: Pick<StatusList, 'statuses'>,
-): Promise<RequiredContexts> {
-  return requiredContexts(
-    rules,
-    statuses.map(({ context }) => context),
-  )
+  branches: readonly string[],
+  list: Undecided,
+): Promise<StatusList> {
+  const { statuses } = list
+  const contexts = statuses.map(({ context }) => context)
+  const verdicts: BranchVerdict[] = []
+  for (const branch of branches.slice(0, VERDICTS))
+    verdicts.push(await branchVerdict(rules, branch, statuses))
+  return {
+    ...list,
+    required: await requiredContexts(rules, contexts),
+    verdicts,
+    moreVerdicts: branches.length - verdicts.length,
+  }
 }
 
 /** Returns a validator of all that the live region shows. Unlike the region, it is not rendered. */
-function validatorOf(list: Omit<StatusList, 'required'>, rules: readonly AppliedRule[]): string {
+function validatorOf(list: Undecided, rules: readonly AppliedRule[], branches: readonly string[]): string {
   const { filter, permission, stalledBefore, statuses } = list
   const stalled = statuses.map((status) => isStalled(status, stalledBefore))
   // Which contexts they require follows from the statuses.
   const required = rules.map(({ branchPattern, required }) => [branchPattern, required])
-  return etagOf(JSON.stringify([filter, permission, required, statuses, stalled]))
+  return etagOf(JSON.stringify([filter, permission, required, branches, statuses, stalled]))
 }
 
 const LIVE = html`<script src="/assets/live.js" defer></script>`

@@ -7,10 +7,11 @@ import { truncate } from '../../../util/truncate.ts'
 import { reportCommand } from '../../parts/ci-lines.ts'
 import { authorship } from '../../parts/commit-row.ts'
 import { type Html, html } from '../../parts/html.ts'
-import { stateBadge, summarize } from '../../parts/state-summary.ts'
+import { type Summary, stateBadge, summarize, withVerdict } from '../../parts/state-summary.ts'
 import { filterQuery, isFiltered, MAX_TEXT, type StatusFilter } from '../../parts/status-filter.ts'
 import { SECTIONS, type StatusList, statusSections } from '../../parts/status-sections.ts'
 import { copyButton, shownLines, shownText } from '../../parts/text.ts'
+import { verdictLines } from '../../parts/verdicts.ts'
 
 /** A branch or tag. `query` makes other pages show it. */
 type LinkedRef = Ref & { query: string }
@@ -60,14 +61,25 @@ export function liveRegion(
   sha: string,
   statuses: StatusList,
 ): Html {
-  const { counts, filter, required } = statuses
-  const summary = summarize(counts, required.missing.size)
+  const { counts, filter, required, verdicts, moreVerdicts } = statuses
+  const summary = summaryOf(statuses)
+  const combined = summarize(counts, required.missing.size)
   const isPending = combinedCounts(counts).pending > 0 || required.missing.size > 0
-  const path = `/${owner}/${name}/live/${sha}${filterQuery(filter)}`
+  const query = filterQuery(
+    filter,
+    verdicts.map(({ branch }) => branch),
+  )
+  const path = `/${owner}/${name}/live/${sha}${query}`
   return html`<div id="live" data-path="${path}" data-tab="${tabTitle(name, sha, summary.short)}" data-icon="${summary.icon}"
   data-summary="${summary.text}" ${isPending ? 'data-pending' : ''}>
-<p class="summary" id="summary">${stateBadge(summary.state)} ${summary.text}</p>
+${verdicts.length > 0 ? verdictLines(verdicts, moreVerdicts) : ''}
+<p class="${verdicts.length > 0 ? 'combined' : 'summary'}" id="summary">${verdicts.length > 0 ? 'Combined state: ' : ''}${stateBadge(combined.state)} ${combined.text}</p>
 ${totalOf(statuses) === 0 ? html`<p class="empty">No statuses have been reported for this commit.</p>` : ''}${statusSections(statuses)}</div>`
+}
+
+/** Returns the verdict on a commit in a few words: that for the most important branch or, without rules, its combined state. */
+export function summaryOf({ counts, required, verdicts }: StatusList): Summary {
+  return withVerdict(summarize(counts, required.missing.size), verdicts[0])
 }
 
 function totalOf({ counts }: StatusList): number {

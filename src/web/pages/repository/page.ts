@@ -1,11 +1,9 @@
 import type { FastifyInstance } from 'fastify'
-import { requiredContexts } from '../../../domain/required-contexts.ts'
 import { ServiceError } from '../../../errors.ts'
 import { type CommitLog, type History, MAX_STARTS } from '../../../git/history/log.ts'
 import type { Ref, RefLists, Refs } from '../../../git/history/refs.ts'
 import type { CommitLookup } from '../../../git/objects/commit-lookup.ts'
 import type { ListedRepository } from '../../../store/repository-listing.ts'
-import { type AppliedRule, rulesFor } from '../../../store/rules.ts'
 import { NO_STATUSES, type StatusSummary } from '../../../store/status-summaries.ts'
 import type { Store } from '../../../store/store.ts'
 import type { SendErrorPage } from '../../parts/error-page.ts'
@@ -14,7 +12,9 @@ import { sendPage } from '../../parts/layout.ts'
 import type { PageQueue } from '../../parts/page-queue.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
 import { headOf } from '../../parts/ref-chooser.ts'
+import { summarize as summarizeCounts, withVerdict } from '../../parts/state-summary.ts'
 import { visibleText } from '../../parts/text.ts'
+import { readVerdicts, targetsOf, VERDICTS } from '../../parts/verdicts.ts'
 import { repositoryView, unknownRefView } from './view.ts'
 
 interface RepositoryPageOptions {
@@ -52,11 +52,11 @@ export async function repositoryPage(app: FastifyInstance, options: RepositoryPa
     const client = gitClient(request)
     const name = `${repository.owner}/${repository.name}`
     const refs = await options.refs.list(repository, client)
-    const asked = firstOf(request.query.ref)
-    const ref = asked ? await options.refs.find(repository, refs, asked, client) : headOf(refs)
-    if (asked && ref === null) {
-      const title = `${visibleText(asked)} · ${name}`
-      const content = unknownRefView(repository, refs, asked, suggest(refs, asked))
+    const askedRef = firstOf(request.query.ref)
+    const ref = askedRef ? await options.refs.find(repository, refs, askedRef, client) : headOf(refs)
+    if (askedRef && ref === null) {
+      const title = `${visibleText(askedRef)} · ${name}`
+      const content = unknownRefView(repository, refs, askedRef, suggest(refs, askedRef))
       return sendPage(reply.code(404), { title, visitor }, content)
     }
 
@@ -70,22 +70,40 @@ export async function repositoryPage(app: FastifyInstance, options: RepositoryPa
       const summaryOf = (sha: string) => summaries.get(sha) ?? NO_STATUSES
       const tip = ref && !after ? history.commits[0] : undefined
       const rules = await store.rules.load(repository.id)
-      const ofBranch = tip && ref?.kind === 'branch' ? rulesFor(rules, ref.name) : []
+      const targets = targetsOf(rules, ref?.kind === 'branch' ? ref.name : null, refs)
+      const [target] = targets
+      const read = await readVerdicts(store, repository.id, rules, [
+        ...(tip ? targets.slice(0, VERDICTS).map((branch) => ({ sha: tip.sha, branch })) : []),
+        ...history.commits.map(({ sha }) => ({ sha, branch: target })),
+        ...branches.map(({ sha, name }) => ({ sha, branch: targetsOf(rules, name, refs)[0] })),
+      ])
+      const verdicts = targets.slice(0, VERDICTS).flatMap((branch) => (tip && read(tip.sha, branch)) ?? [])
       const content = repositoryView({
         repository,
         refs,
         ref,
         tip: tip && { commit: tip, summary: summaryOf(tip.sha) },
-        branches: branches.map((branch) => ({ ...branch, summary: summaryOf(branch.sha) })),
-        commits: history.commits.map((commit) => ({ commit, summary: summaryOf(commit.sha) })),
+        branches: branches.map((branch) => ({
+          ...branch,
+          summary: summaryOf(branch.sha),
+          verdict: read(branch.sha, targetsOf(rules, branch.name, refs)[0]),
+        })),
+        commits: history.commits.map((commit) => ({
+          commit,
+          summary: summaryOf(commit.sha),
+          verdict: read(commit.sha, target),
+        })),
         older: history.after,
         isFirstPage: after === null,
-        missing: tip ? await countMissing(repository, tip.sha, ofBranch) : 0,
+        verdicts,
+        moreVerdicts: targets.length - verdicts.length,
         rules,
         origin: options.publicUrl ?? request.client.origin,
       })
-      const title = asked && ref ? `${visibleText(ref.name)} · ${name}` : name
-      return sendPage(reply, { title, visitor }, content)
+      const title = askedRef && ref ? `${visibleText(ref.name)} · ${name}` : name
+      const shown = tip && withVerdict(summarizeCounts(summaryOf(tip.sha).counts, 0), verdicts[0])
+      const tab = shown && { tab: `${shown.short} · ${title}`, icon: shown.icon }
+      return sendPage(reply, { title, visitor, ...tab }, content)
     })
   })
 
@@ -103,18 +121,6 @@ export async function repositoryPage(app: FastifyInstance, options: RepositoryPa
       'commit_unknown',
       'The commit that this page continues from does not exist in this repository.',
     )
-  }
-
-  /** Returns how many required patterns no context of a commit matches. Reads nothing without rules. */
-  async function countMissing(
-    { id }: ListedRepository,
-    sha: string,
-    rules: readonly AppliedRule[],
-  ): Promise<number> {
-    if (rules.length === 0) return 0
-    const reported = await store.statuses.list(id, sha)
-    const contexts = reported.map(({ context }) => context)
-    return (await requiredContexts(rules, contexts)).missing.size
   }
 
   async function summarize(
