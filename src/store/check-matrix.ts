@@ -37,55 +37,27 @@ const AT_ONCE = 3
 /** The order of columns. */
 const RANKS: readonly CombinedState[] = ['failure', 'pending', 'success']
 
-/** Maximum number of contexts whose history is read at once. */
-const HISTORY_CONTEXTS = 10
-
-/** Returns a function that reads the history of a few contexts. */
-export function contextHistories(engine: Engine) {
-  const shaNames = Array.from({ length: MATRIX_COMMITS }, (_, n) => `sha${n}` as const)
-  const contextNames = Array.from({ length: HISTORY_CONTEXTS }, (_, n) => `context${n}` as const)
-  type Texts = Record<(typeof shaNames | typeof contextNames)[number], string>
-  const ofContexts = prepare<Texts & { repositoryId: number }>()((p) =>
-    engine.kysely
-      .selectFrom('statuses')
-      .select(['sha', 'context', 'state', 'target_url as targetUrl', 'updated_at as updatedAt'])
-      .where('repository_id', '=', p.repositoryId)
-      .where(
-        'sha',
-        'in',
-        shaNames.map((name) => p[name] ?? ''),
-      )
-      .where(
-        'context',
-        'in',
-        contextNames.map((name) => p[name] ?? ''),
-      ),
-  )
-
-  /**
-   * Returns the statuses of contexts for each commit, in the order of the commits. Contexts without any are left out.
-   *
-   * @param shas at most `MATRIX_COMMITS`, and `contexts` at most `HISTORY_CONTEXTS`; further ones are ignored
-   */
-  return async (
-    repositoryId: number,
-    shas: readonly string[],
-    contexts: readonly string[],
-  ): Promise<Map<string, MatrixColumn['cells']>> => {
-    const texts = [
-      ...shaNames.map((name, n) => [name, shas[n] ?? '']),
-      ...contextNames.map((name, n) => [name, contexts[n] ?? '']),
-    ]
-    const cellsOf = new Map<string, MatrixColumn['cells']>()
-    // The names are the keys of the parameters.
-    const params = { repositoryId, ...(Object.fromEntries(texts) as Texts) }
-    for (const row of await engine.read(ofContexts, params)) {
-      const cells = cellsOf.get(row.context) ?? []
-      cells[shas.indexOf(row.sha)] = row
-      cellsOf.set(row.context, cells)
-    }
-    return cellsOf
-  }
+/**
+ * Returns the statuses of a few contexts for each commit, in the order of the commits. Contexts without any are left out.
+ *
+ * @param contexts and `shas`: not empty
+ */
+export async function contextHistories(
+  { kysely }: Engine,
+  repositoryId: number,
+  shas: readonly string[],
+  contexts: readonly string[],
+): Promise<Map<string, MatrixColumn['cells']>> {
+  const rows = await kysely
+    .selectFrom('statuses')
+    .select(['sha', 'context', 'state', 'target_url as targetUrl', 'updated_at as updatedAt'])
+    .where('repository_id', '=', repositoryId)
+    .where('sha', 'in', shas)
+    .where('context', 'in', contexts)
+    .execute()
+  const columns = Map.groupBy(rows, ({ context }) => context)
+  const cellOf = (column: typeof rows, sha: string) => column.find((row) => row.sha === sha)
+  return new Map([...columns].map(([context, column]) => [context, shas.map((sha) => cellOf(column, sha))]))
 }
 
 /** Returns a function that compares the statuses of commits. */

@@ -28,12 +28,6 @@ export const NO_STATUSES: StatusSummary = {
   failed: [],
 }
 
-/** The state of a context. */
-export interface ReportedState {
-  context: string
-  state: StatusState
-}
-
 /** A commit of a repository. */
 export interface CommitKey {
   repositoryId: number
@@ -89,36 +83,18 @@ export function statusSummaries(engine: Engine) {
       .where('sha', '=', p.sha)
       .orderBy('context'),
   )
-  /** Commits as rows, in the dialect of PostgreSQL. */
-  const asked = (commits: string) =>
-    kysely.selectFrom(
-      sql<{
-        n: number
-        repository_id: number
-        sha: string
-      }>`json_to_recordset(cast(${commits} as json))`.as<'asked'>(
-        sql`asked (n integer, repository_id bigint, sha text)`,
-      ),
-    )
-  const encode = (commits: readonly CommitKey[]) =>
-    JSON.stringify(commits.map(({ repositoryId, sha }, n) => ({ n, repository_id: repositoryId, sha })))
-  const allStates = prepare<{ commits: string }>()((p) =>
-    asked(p.commits)
-      .crossJoinLateral(
-        kysely
-          .selectFrom('statuses')
-          .select(['context', 'state'])
-          .whereRef('statuses.repository_id', '=', sql.ref('asked.repository_id'))
-          .whereRef('statuses.sha', '=', sql.ref('asked.sha'))
-          .as('reported'),
-      )
-      .select(['asked.n', 'reported.context', 'reported.state'])
-      .orderBy('asked.n')
-      .orderBy('reported.context'),
-  )
-  /** Summaries of many commits. */
+  /** The same for many commits, in the dialect of PostgreSQL. */
   const all = prepare<{ commits: string }>()((p) =>
-    asked(p.commits)
+    kysely
+      .selectFrom(
+        sql<{
+          n: number
+          repository_id: number
+          sha: string
+        }>`json_to_recordset(cast(${p.commits} as json))`.as<'asked'>(
+          sql`asked (n integer, repository_id bigint, sha text)`,
+        ),
+      )
       .crossJoinLateral(
         countsOf()
           .select(
@@ -170,7 +146,8 @@ export function statusSummaries(engine: Engine) {
     async summaries(commits: readonly CommitKey[]): Promise<StatusSummary[]> {
       if (commits.length === 0) return []
       if (engine.remote) {
-        const rows = await engine.read(all, { commits: encode(commits) })
+        const asked = commits.map(({ repositoryId, sha }, n) => ({ n, repository_id: repositoryId, sha }))
+        const rows = await engine.read(all, { commits: JSON.stringify(asked) })
         return rows.map(({ failed, ...counts }) => ({ counts, failed: failed ?? [] }))
       }
       const summaries: StatusSummary[] = []
@@ -178,16 +155,8 @@ export function statusSummaries(engine: Engine) {
       return summaries
     },
 
-    /** Returns the states of all contexts of commits, in their order, each ordered by the code points of `context`. */
-    async states(commits: readonly CommitKey[]): Promise<ReportedState[][]> {
-      if (engine.remote && commits.length > 0) {
-        const rows = Map.groupBy(await engine.read(allStates, { commits: encode(commits) }), ({ n }) => n)
-        return commits.map((_, n) => rows.get(n) ?? [])
-      }
-      const found: ReportedState[][] = []
-      for (const commit of commits)
-        found.push(await engine.read(states, commit, { key: commitCacheKey(commit), variant: 'states' }))
-      return found
-    },
+    /** Returns the states of all contexts of a commit, ordered by their code points. */
+    states: (commit: CommitKey) =>
+      engine.read(states, commit, { key: commitCacheKey(commit), variant: 'states' }),
   }
 }

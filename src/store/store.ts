@@ -124,7 +124,7 @@ export function createStore(
     rules: ruleStore(engine, audit),
     statuses: statusStore(engine, audit, Math.min(maxContexts, MAX_CONTEXTS)),
     matrix: checkMatrix(engine),
-    histories: contextHistories(engine),
+    histories: contextHistories.bind(null, engine),
     sessions: sessionStore(engine, audit),
     failures: failureStore(engine, audit),
     access: accessStore(engine, repositories),

@@ -31,25 +31,20 @@ export function targetsOf(
   return targets[0] === branch ? targets.slice(0, 1) : targets
 }
 
-/** Reads the verdicts of commits. Reads nothing without rules. @param rules of the repository */
+/** Reads the verdicts of commits. @param rules of the repository */
 export async function readVerdicts(
   { statuses }: Pick<Store, 'statuses'>,
   repositoryId: number,
   rules: readonly AppliedRule[],
   questions: readonly Question[],
 ): Promise<Verdicts> {
-  const found = new Map<string, BranchVerdict>()
-  const keyOf = (sha: string, branch: string) => `${sha} ${branch}`
-  if (rules.length > 0) {
-    const shas = [...new Set(questions.map(({ sha }) => sha))]
-    const states = await statuses.states(shas.map((sha) => ({ repositoryId, sha })))
-    const statesOf = new Map(shas.map((sha, index) => [sha, states[index] ?? []]))
-    for (const { sha, branch } of questions) {
-      if (branch === undefined || found.has(keyOf(sha, branch))) continue
-      found.set(keyOf(sha, branch), await branchVerdict(rules, branch, statesOf.get(sha) ?? []))
-    }
-  }
-  return (sha, branch) => (branch === undefined ? undefined : found.get(keyOf(sha, branch)))
+  const asked = new Map(questions.map(({ sha, branch }) => [`${sha} ${branch}`, { sha, branch }]))
+  const found = [...asked].map(async ([key, { sha, branch }]) => {
+    if (branch === undefined) return [key, undefined] as const
+    return [key, await branchVerdict(rules, branch, await statuses.states({ repositoryId, sha }))] as const
+  })
+  const verdicts = new Map(await Promise.all(found))
+  return (sha, branch) => verdicts.get(`${sha} ${branch}`)
 }
 
 /** Renders whether a commit may be pushed to branches: a line for each. @param more branches that are left out */

@@ -89,7 +89,7 @@ export async function repositoriesPage(
   async function verdictOf({ id, path }: ListedRepository, sha: string): Promise<BranchVerdict | undefined> {
     const rules = await store.rules.load(id)
     const [branch] = ruledBranches(rules, [await readDefaultBranch(path)])
-    const [reported = []] = await store.statuses.states([{ repositoryId: id, sha }])
+    const reported = await store.statuses.states({ repositoryId: id, sha })
     return branch === undefined ? undefined : branchVerdict(rules, branch, reported)
   }
 
