@@ -6,8 +6,6 @@ import type { StatusState } from './tables.ts'
 
 /** Maximum number of commits in a matrix. */
 export const MATRIX_COMMITS = 30
-/** Maximum number of contexts in a matrix. */
-const MATRIX_CONTEXTS = 50
 
 /** The status of one context of one commit. */
 export interface MatrixCell {
@@ -23,13 +21,6 @@ export interface MatrixColumn {
   /** Whether its newest completed status is a failure or an error. */
   failing: boolean
   cells: (MatrixCell | undefined)[]
-}
-
-export interface CheckMatrix {
-  /** Failing contexts first, then pending ones, then passed ones; each ordered by code points. */
-  columns: MatrixColumn[]
-  /** Number of contexts that are left out. */
-  omitted: number
 }
 
 /** Commits of one statement: few, since on SQLite it blocks the event loop. */
@@ -71,11 +62,12 @@ export function checkMatrix(engine: Engine) {
   )
 
   /**
-   * Returns the statuses of commits by context.
+   * Returns the statuses of commits by context: failing contexts first, then pending ones, then passed ones; each ordered by
+   * code points.
    *
    * @param shas the newest first; those after `MATRIX_COMMITS` are ignored
    */
-  return async (repositoryId: number, shas: readonly string[]): Promise<CheckMatrix> => {
+  return async (repositoryId: number, shas: readonly string[]): Promise<MatrixColumn[]> => {
     const commits = shas.slice(0, MATRIX_COMMITS)
     const all = new Map<string, { context: string; cells: MatrixColumn['cells'] }>()
     for (let from = 0; from < commits.length; from += AT_ONCE) {
@@ -89,11 +81,9 @@ export function checkMatrix(engine: Engine) {
       }
     }
     const ranked = Map.groupBy(all.values(), rankOf)
-    const columns = RANKS.flatMap((rank) => byCodePoints(ranked.get(rank) ?? [])).slice(0, MATRIX_CONTEXTS)
-    return {
-      columns: columns.map((column) => ({ ...column, failing: rankOf(column) === 'failure' })),
-      omitted: all.size - columns.length,
-    }
+    return RANKS.flatMap((rank) =>
+      byCodePoints(ranked.get(rank) ?? []).map((column) => ({ ...column, failing: rank === 'failure' })),
+    )
   }
 }
 

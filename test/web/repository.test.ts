@@ -30,7 +30,7 @@ async function setUp(t: Test, database: TestDatabase = sqlite) {
 
 /** Returns the text of each element of a list, without markup. */
 function items(body: string, kind: 'commit' | 'ref'): string[] {
-  const found = body.match(new RegExp(`<li class="${kind}">.*?</li>`, 'gs')) ?? []
+  const found = body.match(new RegExp(`<li class="${kind}"[^>]*>.*?</li>`, 'gs')) ?? []
   return found.map((item) => textOf(item))
 }
 

@@ -59,7 +59,7 @@ function isCut({ more, branches, tags }: Refs): boolean {
 }
 
 /** Returns the name by which pages find a ref. A tag is named in full if there is a branch of the same name. */
-function refName({ branches }: Refs, { kind, name }: Ref): string {
+export function refName({ branches }: Refs, { kind, name }: Ref): string {
   return kind === 'tag' && namesOf(branches).has(name) ? `refs/tags/${name}` : name
 }
 

@@ -1,7 +1,7 @@
 import type { BranchVerdict } from '../../domain/branch-verdicts.ts'
 import { combinedCounts } from '../../domain/combined-state.ts'
 import { COMBINED, type CombinedState } from '../../store/states.ts'
-import type { StatusCounts } from '../../store/status-summaries.ts'
+import type { StatusCounts, StatusSummary } from '../../store/status-summaries.ts'
 import type { StatusState } from '../../store/tables.ts'
 import { truncate } from '../../util/truncate.ts'
 import { type Html, html } from './html.ts'
@@ -57,6 +57,13 @@ export function withVerdict(summary: Summary, verdict: BranchVerdict | undefined
     short: `${SYMBOLS[verdict.verdict]} ${truncate(words, TITLE)}`,
     icon: `/assets/icon-${verdict.verdict}.svg`,
   }
+}
+
+/** Returns the tab of a page about the tip of a branch. @param verdicts the most important first */
+export function tabOf(title: string, { counts }: StatusSummary, verdicts: readonly BranchVerdict[]) {
+  const { short, icon, text } = withVerdict(summarize(counts, 0), verdicts[0])
+  const pending = counts.pending > 0 || verdicts.some(({ verdict }) => verdict === 'pending')
+  return { tab: `${short} · ${title}`, icon, live: { summary: text, pending } }
 }
 
 /** Renders a state, or "no status". Its color is the one of the combined state. */

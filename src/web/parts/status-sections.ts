@@ -7,7 +7,7 @@ import type { Permission, StatusState } from '../../store/tables.ts'
 import { formatTime } from '../../store/time.ts'
 import { type Html, html } from './html.ts'
 import { stateBadge } from './state-summary.ts'
-import { isFiltered, matches, type StatusFilter } from './status-filter.ts'
+import { type FilteredCheck, isFiltered, matches, type StatusFilter } from './status-filter.ts'
 import { age, cutText, shownText, spent, targetLink } from './text.ts'
 
 /** What is shown of the statuses of a commit. */
@@ -32,7 +32,7 @@ export interface StatusList {
 type SectionId = 'failed' | 'pending' | 'passed'
 
 /** In the order in which they matter to a visitor. */
-export const SECTIONS: Record<SectionId, { title: string; states: readonly StatusState[] }> = {
+const SECTIONS: Record<SectionId, { title: string; states: readonly StatusState[] }> = {
   failed: { title: 'Failed', states: statesOf('failure') },
   pending: { title: 'Pending', states: statesOf('pending') },
   passed: { title: 'Passed', states: statesOf('success') },
@@ -46,19 +46,31 @@ const MISSING = 100
 
 /** Renders the statuses of a commit: failed ones first, then pending ones, then required ones that have not reported, then passed. */
 export function statusSections(list: StatusList): Html {
-  const matching = list.statuses.filter((status) => matches(status, list.filter))
-  const missing = wantedPatterns(list)
+  const shown = list.statuses.map((status) => matches(checkOf(status, list), list.filter))
+  const matching = list.statuses.filter((_, index) => shown[index])
+  const missing = [...list.required.missing].filter(([pattern]) => matches(unreported(pattern), list.filter))
   if (matching.length === 0 && missing.length === 0)
     return isFiltered(list.filter) ? html`<p class="empty">No check matches the filter.</p>` : html``
   const section = (id: SectionId) => sectionView(id, matching, list)
   return html`${section('failed')}${section('pending')}${missing.length > 0 ? missingView(missing) : ''}${section('passed')}`
 }
 
-/** Returns the required patterns without a report that the filter does not exclude, with the branches. */
-function wantedPatterns({ required, filter }: StatusList): [pattern: string, branchPatterns: string[]][] {
-  return [...required.missing].filter(([pattern]) =>
-    matches({ context: pattern, description: null, state: null }, filter),
-  )
+/** Returns all checks of a commit, also required ones that have not reported. */
+export function checksOf(list: StatusList): FilteredCheck[] {
+  const reported = list.statuses.map((status) => checkOf(status, list))
+  return [...reported, ...[...list.required.missing.keys()].map(unreported)]
+}
+
+function checkOf(
+  status: ReportedStatus,
+  { stalledBefore }: Pick<StatusList, 'stalledBefore'>,
+): FilteredCheck {
+  const { context, description, state } = status
+  return { context, description, state, stalled: isStalled(status, stalledBefore) }
+}
+
+function unreported(context: string): FilteredCheck {
+  return { context, state: null, stalled: false }
 }
 
 function sectionView(id: SectionId, matching: readonly ReportedStatus[], list: StatusList): Html | string {
@@ -144,6 +156,9 @@ function reporter(
 }
 
 /** Returns whether a status is pending and was last reported before a time, in seconds since the epoch. */
-export function isStalled({ state, updated_at }: ReportedStatus, before: number): boolean {
+export function isStalled(
+  { state, updated_at }: Pick<ReportedStatus, 'state' | 'updated_at'>,
+  before: number,
+): boolean {
   return COMBINED[state] === 'pending' && updated_at < before
 }

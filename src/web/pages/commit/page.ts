@@ -16,7 +16,7 @@ import { nowInSeconds } from '../../../store/time.ts'
 import type { SendErrorPage } from '../../parts/error-page.ts'
 import { gitClient, repositoryFinder } from '../../parts/find-repository.ts'
 import { html } from '../../parts/html.ts'
-import { sendHtml, sendPage } from '../../parts/layout.ts'
+import { asOf, LIVE, sendHtml, sendPage } from '../../parts/layout.ts'
 import type { PageQueue } from '../../parts/page-queue.ts'
 import { refQuery } from '../../parts/ref-chooser.ts'
 import { type FilterQuery, readFilter } from '../../parts/status-filter.ts'
@@ -107,7 +107,7 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
       origin: publicUrl ?? request.client.origin,
     })
     const { visitor } = request
-    return sendPage(reply, { title: tab, tab, icon, visitor, head: LIVE }, content)
+    return sendPage(reply, { title: tab, tab, icon, visitor, head: LIVE }, html`${content}${asOf()}`)
   }
 
   async function sendCandidates(
@@ -197,5 +197,3 @@ function validatorOf(list: Undecided, rules: readonly AppliedRule[], branches: r
   const required = rules.map(({ branchPattern, required }) => [branchPattern, required])
   return etagOf(JSON.stringify([filter, permission, required, branches, statuses, stalled]))
 }
-
-const LIVE = html`<script src="/assets/live.js" defer></script>`

@@ -8,8 +8,8 @@ import { reportCommand } from '../../parts/ci-lines.ts'
 import { authorship } from '../../parts/commit-row.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { type Summary, stateBadge, summarize, withVerdict } from '../../parts/state-summary.ts'
-import { filterQuery, isFiltered, MAX_TEXT, type StatusFilter } from '../../parts/status-filter.ts'
-import { SECTIONS, type StatusList, statusSections } from '../../parts/status-sections.ts'
+import { filterForm, filterQuery, isFiltered } from '../../parts/status-filter.ts'
+import { checksOf, type StatusList, statusSections } from '../../parts/status-sections.ts'
 import { copyButton, shownLines, shownText } from '../../parts/text.ts'
 import { verdictLines } from '../../parts/verdicts.ts'
 
@@ -51,7 +51,7 @@ export function commitView(view: CommitView): Html {
   ${details === null ? html`<span class="faint">The repository’s files cannot be opened right now.</span>` : ''}
 </div>
 ${details && messageOf(details) !== '' ? messageView(details) : ''}
-${total >= FILTERED_FROM || isFiltered(filter) ? filterForm(filter) : ''}
+${total >= FILTERED_FROM || isFiltered(filter) ? filterForm(filter, checksOf(statuses)) : ''}
 ${liveRegion(repository, sha, statuses)}${total === 0 && repository.permission === 'write' ? howToReport(view) : ''}`
 }
 
@@ -127,24 +127,6 @@ function messageOf({ subject, body }: CommitDetails): string {
 function messageView(details: CommitDetails): Html {
   return html`<details class="message"><summary>Message</summary>
 ${shownLines(messageOf(details))}${details.isCut ? html`<p class="faint">The rest of this message is too long to be shown.</p>` : ''}</details>`
-}
-
-function filterForm({ q, state }: StatusFilter): Html {
-  const choices = [
-    ['', 'all states'],
-    ...Object.values(SECTIONS).flatMap(({ states }) => states.map((state) => [state, state])),
-  ]
-  return html`<form class="filter" role="search" aria-label="Checks">
-  <label class="sr" for="q">Context or description contains</label>
-  <input id="q" name="q" type="search" value="${q}" placeholder="Filter checks" maxlength="${2 * MAX_TEXT}" autocomplete="off">
-  <label class="sr" for="state">State</label>
-  <select id="state" name="state">${choices.map(
-    ([value, label]) =>
-      html`<option value="${value}" ${value === (state ?? '') ? 'selected' : ''}>${label}</option>`,
-  )}</select>
-  <button class="quiet" type="submit">Filter</button>
-  ${isFiltered({ q, state }) ? html`<a href="?">Clear</a>` : ''}
-</form>`
 }
 
 /** Renders how to report a status. */

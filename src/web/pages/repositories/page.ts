@@ -50,8 +50,13 @@ export async function repositoriesPage(
     const last = found.length > REPOSITORIES ? shown.at(-1) : undefined
     const commits = await headsOf(request, shown)
     return pageQueue.render(request, async () => {
-      const content = repositoriesView(await summarize(shown, commits), visitor, last)
-      return sendPage(reply, { title: 'Repositories', visitor }, content)
+      const rows = await summarize(shown, commits)
+      const failing = rows.filter((row) => 'commit' in row && row.summary.failed.length > 0)
+      const live = {
+        summary: `Checks failed in ${failing.length} of ${rows.length} repositories.`,
+        pending: false,
+      }
+      return sendPage(reply, { title: 'Repositories', visitor, live }, repositoriesView(rows, visitor, last))
     })
   })
 
@@ -133,7 +138,7 @@ function repositoryItem(row: Row): Html {
   const badge = found
     ? pill(row)
     : html`<span class="badge unreported">${row.problem === 'slow' ? 'unknown' : row.problem}</span>`
-  return html`<li class="commit">
+  return html`<li class="commit" id="r-${row.repository.id}">
   ${badge}
   <span><a href="/${owner}/${name}"><span class="faint">${owner} /</span> <strong>${name}</strong></a>
     ${visibility === 'private' ? html`<span class="badge">private</span>` : ''}</span>

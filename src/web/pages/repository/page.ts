@@ -12,7 +12,7 @@ import { sendPage } from '../../parts/layout.ts'
 import type { PageQueue } from '../../parts/page-queue.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
 import { headOf } from '../../parts/ref-chooser.ts'
-import { summarize as summarizeCounts, withVerdict } from '../../parts/state-summary.ts'
+import { tabOf } from '../../parts/state-summary.ts'
 import { visibleText } from '../../parts/text.ts'
 import { readVerdicts, targetsOf, VERDICTS } from '../../parts/verdicts.ts'
 import { repositoryView, unknownRefView } from './view.ts'
@@ -101,9 +101,11 @@ export async function repositoryPage(app: FastifyInstance, options: RepositoryPa
         origin: options.publicUrl ?? request.client.origin,
       })
       const title = askedRef && ref ? `${visibleText(ref.name)} · ${name}` : name
-      const shown = tip && withVerdict(summarizeCounts(summaryOf(tip.sha).counts, 0), verdicts[0])
-      const tab = shown && { tab: `${shown.short} · ${title}`, icon: shown.icon }
-      return sendPage(reply, { title, visitor, ...tab }, content)
+      return sendPage(
+        reply,
+        { title, visitor, ...(tip && tabOf(title, summaryOf(tip.sha), verdicts)) },
+        content,
+      )
     })
   })
 

@@ -165,7 +165,7 @@ function refsView(page: RepositoryPage): Html {
 function commitItem(repository: ListedRepository, commit: SummarizedCommit): Html {
   const { summary } = commit
   const { success, total } = combinedCounts(summary.counts)
-  return html`<li class="commit">
+  return html`<li class="commit" id="c-${commit.commit.sha}">
   ${pill(commit)}
   <a class="subject" href="${commitPath(repository, commit)}">${subjectOf(commit.commit)}</a>
   <span class="faint">${objections(commit)}${total > 0 ? `${success} of ${total} passed · ` : ''}<code>${shortId(commit.commit.sha)}</code>
