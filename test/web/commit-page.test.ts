@@ -30,7 +30,7 @@ async function setUp() {
 }
 
 t.test('short ids, branches and tags redirect to the full id', async (t) => {
-  const { path, commits, report, page } = await setUp()
+  const { name, path, commits, report, page } = await setUp()
   const [first = '', second = '', third = ''] = commits
   git(path, 'branch', 'feature/x-1', first)
   git(path, 'branch', 'größe', second)
@@ -85,6 +85,17 @@ t.test('short ids, branches and tags redirect to the full id', async (t) => {
     first.slice(0, 39).replace(/.$/, 'z'),
   ])
     t.match((await anonymous.get(page(name))).status, name === 'main/' ? 404 : 422, name)
+  const { headers } = await anonymous.get(`/alice/${name}/commits?find=+feature/x-1+`)
+  t.equal(headers.get('location'), page('feature/x-1'), 'the field of each page')
+  for (const [find, suggestion] of [
+    ['mian', 'main'],
+    ['FEAT', 'feature/x-1'],
+  ]) {
+    const { body } = await anonymous.get(page(find ?? ''))
+    t.match(body, `There is no commit, branch or tag <strong><bdi>${find}</bdi>`)
+    t.match(body, `<a href="/alice/${name}?ref=${suggestion}">`)
+  }
+  t.equal((await anonymous.get(`/alice/${name}/commits`)).headers.get('location'), `/alice/${name}`)
   const missing = await anonymous.get(page('f'.repeat(40)))
   t.match(missing, { status: 404, body: '<p>The commit does not exist in this repository.</p>' })
 })
@@ -287,6 +298,41 @@ t.test('a page asks for its changes', async (t) => {
   t.equal((await openVisitor(server.url).get(live)).headers.get('set-cookie'), null)
 })
 
+t.test('a page says where a commit is, and since when a check fails', async (t) => {
+  const { name, path, commits, report, page } = await setUp()
+  const [first = '', second = '', tip = ''] = commits
+  git(path, 'branch', 'other', second)
+  const shas = importCommits(path, 2, (index) => `Topic ${index}`)
+  git(path, 'branch', 'topic', shas[1] ?? '')
+  await report(first, 'ci/mac', 'success')
+  await report(second, 'ci/mac', 'failure')
+  await report(tip, 'ci/mac', 'error')
+  await report(tip, 'ci/new', 'failure')
+  const text = async (sha: string) =>
+    (await anonymous.get(page(sha))).body.replace(/<[^>]*>/g, '').replace(/\s+/g, ' ')
+  const link = (sha: string) => `<a href="${page(sha)}"><code>${sha.slice(0, 7)}</code></a>`
+  const newest = await text(tip)
+  t.match(newest, 'branch main newest commit · checks of main')
+  t.match(newest, `Fails since ${second.slice(0, 7)}, 1 commit before this one`)
+  t.match(newest, `Fails since ${tip.slice(0, 7)} or earlier`)
+  const { body } = await anonymous.get(page(second))
+  t.match(body, `newer: ${link(tip)}`, 'of main')
+  t.match(body, `href="/alice/${name}/checks?ref=other">checks`)
+  t.ok(body.indexOf('<bdi>main</bdi>') < body.indexOf('<bdi>other</bdi>'), 'the default branch first')
+  await report(shas[1] ?? '', 'ci/mac', 'failure')
+  await report(shas[1] ?? '', 'ci/new', 'success')
+  const topic = await text(shas[1] ?? '')
+  t.match(topic, `Fails on main since ${second.slice(0, 7)}, 1 commit before its newest one`)
+  t.match(topic, `Fails since ${shas[1]?.slice(0, 7)} or earlier`)
+  t.notMatch(topic, 'branch main')
+  await report(tip, 'ci/mac', 'success')
+  t.match(await text(shas[1] ?? ''), 'Passes on main')
+  const live = await anonymous.get(`/alice/${name}/live/${shas[1]}`)
+  t.match(live.body, 'Passes on')
+  git(path, 'update-ref', 'refs/heads/main', shas[1] ?? '')
+  t.match(await text(shas[1] ?? ''), 'branch main newest commit', 'a push takes effect at once')
+})
+
 t.test('required checks, and those that have not reported', async (t) => {
   const { name, path, commits, report, page } = await setUp()
   const [sha = '', silent = ''] = commits
@@ -359,7 +405,11 @@ t.test('required checks, and those that have not reported', async (t) => {
   t.notMatch(release, /class="verdicts".*<bdi>main<\/bdi><\/strong>:/, 'only the rules of its own')
   git(path, 'branch', 'feature/x', sha)
   t.match(await read(`/alice/${name}?ref=feature/x`), /✓ main: may be pushed · feature\/x · alice/)
-  t.match(await read(page(sha)), /✓ release\/\[U\+202E]x: may be pushed/, 'its own branch comes first')
+  t.match(
+    await read(page(sha)),
+    /✓ main: may be.*<bdi>main<\/bdi><\/strong>: may be pushed.*<bdi>release\/\[U\+202E]x<\/bdi><\/strong>: may be/s,
+    'a line for each branch that contains it',
+  )
   await report(sha, 'docs', 'success')
   t.notMatch(await read(live), /not reported|data-pending/i)
   for (let index = 0; index < 50; index++) await require(`b${index}`, `x${index}`, 'y', 'z', `w${index}`)

@@ -134,7 +134,7 @@ for (const database of [sqlite, postgres]) {
     ]) {
       const { status, body } = await anonymous.get(`/alice/rocket?ref=${unknown}`)
       t.equal(status, 404, unknown)
-      t.match(body, 'There is no branch or tag', unknown)
+      t.match(body, 'There is no commit, branch or tag', unknown)
       t.notMatch(body, '<b>', unknown)
     }
     const { body } = await anonymous.get('/alice/rocket?ref=FEAT')

@@ -50,15 +50,10 @@ export function isFiltered({ q, state }: StatusFilter): boolean {
   return q !== '' || state !== null
 }
 
-/**
- * Returns the query string of a filter, with its question mark; empty if there is nothing in it.
- *
- * @param branches for which verdicts are shown
- */
-export function filterQuery({ q, state }: StatusFilter, branches: readonly string[]): string {
-  const query = new URLSearchParams({ ...(q !== '' && { q }), ...(state && { state }) })
-  for (const branch of branches) query.append('branch', branch)
-  return query.size > 0 ? `?${query}` : ''
+/** Returns the query string of a filter, with its question mark; empty if it leaves nothing out. */
+export function filterQuery({ q, state }: StatusFilter): string {
+  const query = new URLSearchParams({ ...(q !== '' && { q }), ...(state && { state }) }).toString()
+  return query && `?${query}`
 }
 
 /** Returns whether a check is shown. */

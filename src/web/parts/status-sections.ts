@@ -19,6 +19,8 @@ export interface StatusList {
   verdicts: readonly BranchVerdict[]
   /** Branches whose verdicts are left out. */
   moreVerdicts: number
+  /** Since when contexts fail. */
+  since: ReadonlyMap<string, readonly Html[]>
   /** Of the visitor. */
   permission: Permission | null
   /** Seconds since the epoch. A pending status last reported before is stalled. */
@@ -127,7 +129,7 @@ function requiredMark(branchPatterns: readonly string[] | undefined): Html | str
 
 function statusRow(
   status: ReportedStatus,
-  { permission, required, stalledBefore, withAges }: StatusList,
+  { permission, required, since, stalledBefore, withAges }: StatusList,
 ): Html {
   const { id, state, context, description, pending_at, updated_at } = status
   const took = COMBINED[state] === 'pending' || pending_at === null ? '' : spent(updated_at - pending_at)
@@ -135,7 +137,7 @@ function statusRow(
   return html`<tr id="s-${id}">
   <td>${stateBadge(state)}${isStalled(status, stalledBefore) ? html` <span class="badge stalled">stalled</span>` : ''}</td>
   <th scope="row">${targetLink(status.target_url, shownText(context))}${requiredMark(required.reported.get(context))}</th>
-  <td>${description === null ? '' : cutText(description, DESCRIPTION)}</td>
+  <td>${description === null ? '' : cutText(description, DESCRIPTION)}${since.get(context) ?? ''}</td>
   <td data-column="Took">${took}</td>
   <td data-column="Reported">${age(formatTime(updated_at), now)} ${reporter(status, permission)}</td>
 </tr>

@@ -1,11 +1,11 @@
 import type { FastifyInstance } from 'fastify'
-import { ServiceError } from '../../../errors.ts'
 import type { CommitLog } from '../../../git/history/log.ts'
 import type { RefLists } from '../../../git/history/refs.ts'
 import { MATRIX_COMMITS } from '../../../store/check-matrix.ts'
 import type { Store } from '../../../store/store.ts'
 import { nowInSeconds } from '../../../store/time.ts'
 import type { SendErrorPage } from '../../parts/error-page.ts'
+import { unknownNameView } from '../../parts/find-commit.ts'
 import { gitClient, type RepositoryRoute, repositoryFinder } from '../../parts/find-repository.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageQueue } from '../../parts/page-queue.ts'
@@ -42,8 +42,11 @@ export async function checksPage(app: FastifyInstance, options: ChecksPageOption
     const refs = await options.refs.list(repository, client)
     const asked = firstOf(request.query.ref)
     const found = asked === '' ? null : await options.refs.find(repository, refs, asked, client)
-    if (asked !== '' && !found)
-      throw new ServiceError('commit_unknown', 'This repository has no branch or tag with this name.')
+    if (asked !== '' && !found) {
+      const title = `${visibleText(asked)} · ${repository.owner}/${repository.name}`
+      const content = unknownNameView(repository, refs, asked)
+      return sendPage(reply.code(404), { title, visitor: request.visitor }, content)
+    }
     const ref = found ?? headOf(refs)
     const from = ref && { first: ref.sha }
     const history = from ? await commitLog.history(repository, from, client) : { commits: [] }

@@ -1,12 +1,13 @@
 import type { BranchVerdict } from '../../../domain/branch-verdicts.ts'
+import { failingSince } from '../../../domain/failing-since.ts'
 import type { Commit } from '../../../git/history/log.ts'
 import type { Ref, Refs } from '../../../git/history/refs.ts'
 import type { MatrixCell, MatrixColumn } from '../../../store/check-matrix.ts'
 import type { ListedRepository } from '../../../store/repository-listing.ts'
-import { COMBINED } from '../../../store/states.ts'
 import { formatTime } from '../../../store/time.ts'
 import { shortId } from '../../../util/commit-id.ts'
 import { truncate } from '../../../util/truncate.ts'
+import { repositoryHead } from '../../parts/find-commit.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { refChooser, refName, refQuery } from '../../parts/ref-chooser.ts'
 import { type FilteredCheck, filterForm, matches, type StatusFilter } from '../../parts/status-filter.ts'
@@ -45,7 +46,7 @@ export function checksView(view: ChecksView): Html {
   const query = refQuery(refs, ref)
   const checks = columns.map((column) => checkOf(column, stalledBefore))
   const matching = columns.filter((column) => matches(checkOf(column, stalledBefore), filter))
-  return html`<p class="crumbs"><a href="/${owner}/${name}${query}">${owner} / ${name}</a></p>
+  return html`${repositoryHead(repository, query)}
 <div class="titled"><h1>Checks${ref?.name ? html` of ${shownText(ref.name)}` : ''}</h1>
 ${refs.branches.length + refs.tags.length > 0 ? html`<div>${refChooser(`/${owner}/${name}/checks`, refs, ref, false)}</div>` : ''}</div>
 ${verdicts.length > 0 ? verdictLines(verdicts, moreVerdicts) : ''}
@@ -100,29 +101,6 @@ function failingView(
   const more = failing.length - DESCRIBED
   return html`<ul class="failing" aria-label="Failing checks">${failing.slice(0, DESCRIBED).map(item)}
   ${more > 0 ? html`<li class="faint">and ${more} more in the first rows</li>` : ''}</ul>`
-}
-
-/**
- * Returns the oldest commit of the failures that lead up to now. Commits on which the check has not completed count neither
- * way.
- *
- * @returns `length` is the number of commits on which it failed; `neverPassed` is true if it passed on no commit of the matrix
- * before, so an older commit may have broken it
- */
-export function failingSince({ cells }: Pick<MatrixColumn, 'cells'>): {
-  first: number
-  length: number
-  neverPassed: boolean
-} {
-  let first = 0
-  let length = 0
-  for (const [index, cell] of cells.entries()) {
-    if (cell === undefined || COMBINED[cell.state] === 'pending') continue
-    if (COMBINED[cell.state] === 'success') return { first, length, neverPassed: false }
-    first = index
-    length++
-  }
-  return { first, length, neverPassed: true }
 }
 
 function checkRow({ context, cells }: MatrixColumn, commits: readonly Commit[]): Html {

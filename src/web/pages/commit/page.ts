@@ -1,40 +1,61 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type BranchVerdict, branchVerdict, ruledBranches } from '../../../domain/branch-verdicts.ts'
+import { combinedCounts } from '../../../domain/combined-state.ts'
 import { commitExists, fullCommitId } from '../../../domain/commits.ts'
+import { failingSince } from '../../../domain/failing-since.ts'
 import { requiredContexts } from '../../../domain/required-contexts.ts'
 import { ServiceError } from '../../../errors.ts'
-import type { RefLists, Refs } from '../../../git/history/refs.ts'
+import type { GitClient } from '../../../git/history/cached-reads.ts'
+import type { CommitLog } from '../../../git/history/log.ts'
+import type { RefLists } from '../../../git/history/refs.ts'
 import type { Revisions } from '../../../git/history/revision.ts'
 import type { CommitLookup } from '../../../git/objects/commit-lookup.ts'
 import { RepositoryUnavailable } from '../../../git/repository.ts'
 import { etagOf, matchesEtag } from '../../../http/etag.ts'
 import type { ListedRepository } from '../../../store/repository-listing.ts'
 import type { AppliedRule } from '../../../store/rules.ts'
+import { COMBINED } from '../../../store/states.ts'
 import { NO_STATUSES } from '../../../store/status-summaries.ts'
 import type { Store } from '../../../store/store.ts'
 import { nowInSeconds } from '../../../store/time.ts'
 import type { SendErrorPage } from '../../parts/error-page.ts'
+import { unknownNameView } from '../../parts/find-commit.ts'
 import { gitClient, repositoryFinder } from '../../parts/find-repository.ts'
-import { html } from '../../parts/html.ts'
+import { type Html, html } from '../../parts/html.ts'
 import { asOf, LIVE, sendHtml, sendPage } from '../../parts/layout.ts'
 import type { PageQueue } from '../../parts/page-queue.ts'
 import { refQuery } from '../../parts/ref-chooser.ts'
 import { type FilterQuery, readFilter } from '../../parts/status-filter.ts'
 import { isStalled, type StatusList } from '../../parts/status-sections.ts'
+import { visibleText } from '../../parts/text.ts'
 import { VERDICTS } from '../../parts/verdicts.ts'
+import { findPlaces, type Places } from './places.ts'
 import { type Named, resolveCommit } from './resolve-commit.ts'
-import { type CommitView, candidatesView, commitView, liveRegion, summaryOf, tabTitle } from './view.ts'
+import {
+  type CommitView,
+  candidatesView,
+  commitView,
+  liveRegion,
+  sinceView,
+  summaryOf,
+  tabTitle,
+} from './view.ts'
 
 interface CommitPagesOptions {
   store: Store
   lookup: CommitLookup
   refs: RefLists
+  commitLog: CommitLog
   revisions: Revisions
   pageQueue: PageQueue
   sendErrorPage: SendErrorPage
   publicUrl: string | null
   stalledAfter: number
 }
+
+/** Names of branches that are compared with rules, and failing contexts whose history is shown. */
+const NAMES = 20
+const SINCE = 10
 
 interface CommitRoute {
   Params: { owner: string; repo: string; '*': string }
@@ -43,7 +64,7 @@ interface CommitRoute {
 
 interface LiveRoute {
   Params: { owner: string; repo: string; sha: string }
-  Querystring: FilterQuery & { branch?: string | string[] }
+  Querystring: FilterQuery
 }
 
 /** Registers `/{owner}/{repo}/commits/{sha}` and the part of it that it polls, limited to what the visitor may see. */
@@ -59,11 +80,17 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     if (!repository) return reply
     const client = gitClient(request)
     const found = await resolveCommit({ refs, revisions, statuses: store.statuses }, repository, name, client)
+    if (found === null) {
+      const content = unknownNameView(repository, await refs.list(repository, client), name)
+      const title = `${visibleText(name)} · ${repository.owner}/${repository.name}`
+      return sendPage(reply.code(422), { title, visitor: request.visitor }, content)
+    }
     if (found.kind === 'commit') {
       const { sha } = found
       await checkCommit(repository, sha)
-      const described = await describe(request, repository, sha)
-      return pageQueue.render(request, () => sendCommit(request, reply, repository, { sha, ...described }))
+      const details = await ifAvailable(request, () => revisions.describe(repository, sha, client))
+      const places = await ifAvailable(request, () => placesOf(repository, sha, client))
+      return pageQueue.render(request, () => sendCommit(request, reply, repository, { sha, details, places }))
     }
     if (found.kind === 'ambiguous') return sendCandidates(request, reply, repository, found)
     const query = request.url.includes('?') ? request.url.slice(request.url.indexOf('?')) : ''
@@ -76,14 +103,16 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     if (!repository) return reply
     const sha = fullCommitId(repository.objectFormat, request.params.sha)
     await checkCommit(repository, sha)
-    return pageQueue.render(request, async () => {
-      const rules = await store.rules.load(repository.id)
-      const list = { ...(await listOf(request, repository, sha)), withAges: false }
-      const branches = ruledBranches(rules, [request.query.branch].flat().slice(0, VERDICTS))
-      const etag = validatorOf(list, rules, branches)
+    const isUnchanged = await pageQueue.render(request, async () => {
+      const etag = validatorOf(await listOf(request, repository, sha), await store.rules.load(repository.id))
       reply.header('cache-control', 'private, no-cache').header('etag', etag)
-      if (matchesEtag(request.headers['if-none-match'], etag)) return reply.code(304).send()
-      return sendHtml(reply, liveRegion(repository, sha, await decide(rules, branches, list)))
+      return matchesEtag(request.headers['if-none-match'], etag)
+    })
+    if (isUnchanged) return reply.code(304).send()
+    const places = await ifAvailable(request, () => placesOf(repository, sha, gitClient(request)))
+    return pageQueue.render(request, async () => {
+      const statuses = { ...(await decide(request, repository, sha, places)), withAges: false }
+      return sendHtml(reply, liveRegion(repository, sha, statuses))
     })
   })
 
@@ -91,18 +120,18 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     request: FastifyRequest<CommitRoute>,
     reply: FastifyReply,
     repository: ListedRepository,
-    { defaultBranch, ...commit }: Pick<CommitView, 'sha' | 'details' | 'refs'> & Pick<Refs, 'defaultBranch'>,
+    { sha, details, places }: Pick<CommitView, 'sha' | 'details'> & { places: Places | null },
   ): Promise<FastifyReply> {
-    const { sha } = commit
-    const rules = await store.rules.load(repository.id)
-    const list = await listOf(request, repository, sha)
-    const tips = commit.refs.filter(({ kind }) => kind === 'branch').map(({ name }) => name)
-    const statuses = await decide(rules, ruledBranches(rules, [...tips, defaultBranch]), list)
+    const statuses = await decide(request, repository, sha, places)
     const { short, icon } = summaryOf(statuses)
     const tab = tabTitle(repository.name, sha, short)
     const content = commitView({
       repository,
-      ...commit,
+      sha,
+      details,
+      refs: places
+        ? [...places.branches, ...places.tags].map((ref) => ({ ...ref, query: refQuery(places.all, ref) }))
+        : [],
       statuses,
       origin: publicUrl ?? request.client.origin,
     })
@@ -117,8 +146,10 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     { id, candidates, more }: Extract<Named, { kind: 'ambiguous' }>,
   ): Promise<FastifyReply> {
     const described = []
-    for (const sha of candidates)
-      described.push({ sha, details: (await describe(request, repository, sha)).details })
+    for (const sha of candidates) {
+      const read = () => revisions.describe(repository, sha, gitClient(request))
+      described.push({ sha, details: await ifAvailable(request, read) })
+    }
     const title = `${id} · ${repository.owner}/${repository.name}`
     const content = candidatesView(repository, id, described, more)
     return sendPage(reply.code(300), { title, visitor: request.visitor }, content)
@@ -130,19 +161,50 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
       throw new ServiceError('commit_unknown', 'The commit does not exist in this repository.')
   }
 
-  /** Returns what git has of a commit. The statuses are shown even if its files cannot be opened. */
-  async function describe(request: FastifyRequest, repository: ListedRepository, sha: string) {
-    const client = gitClient(request)
+  /** Returns what git says; null if it cannot read the repository. The statuses are shown nonetheless. */
+  async function ifAvailable<T>(request: FastifyRequest, read: () => Promise<T>): Promise<T | null> {
     try {
-      const details = await revisions.describe(repository, sha, client)
-      const all = await refs.list(repository, client)
-      const pointing = [...all.branches, ...all.tags].filter((ref) => ref.sha === sha)
-      const linked = pointing.map((ref) => ({ ...ref, query: refQuery(all, ref) }))
-      return { details, refs: linked, defaultBranch: all.defaultBranch }
+      return await read()
     } catch (error) {
       if (!(error instanceof RepositoryUnavailable)) throw error
       app.logError(request, new ServiceError('unavailable', undefined, { cause: error }))
-      return { details: null, refs: [], defaultBranch: null }
+      return null
+    }
+  }
+
+  async function placesOf(repository: ListedRepository, sha: string, client: GitClient): Promise<Places> {
+    const rules = await store.rules.load(repository.id)
+    const { failure } = combinedCounts(await store.statuses.counts(repository.id, sha))
+    return findPlaces(options, repository, sha, rules, failure > 0, client)
+  }
+
+  /** Reads the statuses of a commit, and applies the rules of the repository. */
+  async function decide(
+    request: FastifyRequest<{ Querystring: FilterQuery }>,
+    repository: ListedRepository,
+    sha: string,
+    places: Places | null,
+  ): Promise<StatusList> {
+    const rules = await store.rules.load(repository.id)
+    const list = await listOf(request, repository, sha)
+    const { statuses } = list
+    const names = places?.branches.slice(0, NAMES).map(({ name }) => name) ?? []
+    const branches = ruledBranches(rules, [...names, places?.all.defaultBranch])
+    const verdicts: BranchVerdict[] = []
+    for (const branch of branches.slice(0, VERDICTS))
+      verdicts.push(await branchVerdict(rules, branch, statuses))
+    const contexts = statuses.map(({ context }) => context)
+    const failed = statuses.filter(({ state }) => COMBINED[state] === 'failure').slice(0, SINCE)
+    const since = new Map(failed.map(({ context }): [string, Html[]] => [context, []]))
+    for (const { branch, shas } of failed.length > 0 ? (places?.histories ?? []) : [])
+      for (const [context, cells] of await store.histories(repository.id, shas, [...since.keys()]))
+        since.get(context)?.push(sinceView(repository, branch, shas, failingSince({ cells })))
+    return {
+      ...list,
+      required: await requiredContexts(rules, contexts),
+      verdicts,
+      moreVerdicts: branches.length - verdicts.length,
+      since,
     }
   }
 
@@ -168,32 +230,13 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
 }
 
 /** Statuses to which the rules have not been applied. */
-type Undecided = Omit<StatusList, 'required' | 'verdicts' | 'moreVerdicts'>
-
-/** Applies the rules of the repository. @param branches those with rules, the most important first */
-async function decide(
-  rules: readonly AppliedRule[],
-  branches: readonly string[],
-  list: Undecided,
-): Promise<StatusList> {
-  const { statuses } = list
-  const contexts = statuses.map(({ context }) => context)
-  const verdicts: BranchVerdict[] = []
-  for (const branch of branches.slice(0, VERDICTS))
-    verdicts.push(await branchVerdict(rules, branch, statuses))
-  return {
-    ...list,
-    required: await requiredContexts(rules, contexts),
-    verdicts,
-    moreVerdicts: branches.length - verdicts.length,
-  }
-}
+type Undecided = Omit<StatusList, 'required' | 'verdicts' | 'moreVerdicts' | 'since'>
 
 /** Returns a validator of all that the live region shows. Unlike the region, it is not rendered. */
-function validatorOf(list: Undecided, rules: readonly AppliedRule[], branches: readonly string[]): string {
+function validatorOf(list: Undecided, rules: readonly AppliedRule[]): string {
   const { filter, permission, stalledBefore, statuses } = list
   const stalled = statuses.map((status) => isStalled(status, stalledBefore))
   // Which contexts they require follows from the statuses.
   const required = rules.map(({ branchPattern, required }) => [branchPattern, required])
-  return etagOf(JSON.stringify([filter, permission, required, branches, statuses, stalled]))
+  return etagOf(JSON.stringify([filter, permission, required, statuses, stalled]))
 }

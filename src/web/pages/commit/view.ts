@@ -1,4 +1,5 @@
 import { combinedCounts } from '../../../domain/combined-state.ts'
+import type { failingSince } from '../../../domain/failing-since.ts'
 import type { Ref } from '../../../git/history/refs.ts'
 import type { CommitDetails } from '../../../git/history/revision.ts'
 import type { ListedRepository } from '../../../store/repository-listing.ts'
@@ -6,6 +7,7 @@ import { shortId } from '../../../util/commit-id.ts'
 import { truncate } from '../../../util/truncate.ts'
 import { reportCommand } from '../../parts/ci-lines.ts'
 import { authorship } from '../../parts/commit-row.ts'
+import { repositoryHead } from '../../parts/find-commit.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { type Summary, stateBadge, summarize, withVerdict } from '../../parts/state-summary.ts'
 import { filterForm, filterQuery, isFiltered } from '../../parts/status-filter.ts'
@@ -22,7 +24,7 @@ export interface CommitView {
   sha: string
   /** undefined if git does not have the commit, null if the repository's files cannot be opened. */
   details: CommitDetails | undefined | null
-  /** The branches and tags that point to the commit. */
+  /** The branches that contain the commit and the tags that point to it. */
   refs: readonly LinkedRef[]
   statuses: StatusList
   /** The public origin. */
@@ -38,15 +40,15 @@ const FILTERED_FROM = 10
 
 /** Renders a commit and all its statuses. */
 export function commitView(view: CommitView): Html {
-  const { repository, sha, details, statuses } = view
+  const { repository, sha, details, refs, statuses } = view
   const { filter } = statuses
   const total = totalOf(statuses)
-  return html`${crumbs(repository)}
+  return html`${repositoryHead(repository, refs.find(({ kind }) => kind === 'branch')?.query)}
 <h1>${details ? subject(details) : html`Commit <code>${shortId(sha)}</code>`}</h1>
 <div class="byline">
   <span class="nowrap"><code id="sha" class="sha">${sha}</code> ${copyButton('sha', 'the commit id')}</span>
   ${details ? byline(repository, details) : ''}
-  ${refLinks(repository, view.refs)}
+  ${refLinks(repository, sha, refs)}
   ${details === undefined ? html`<span class="faint">no longer in git</span>` : ''}
   ${details === null ? html`<span class="faint">The repository’s files cannot be opened right now.</span>` : ''}
 </div>
@@ -65,11 +67,7 @@ export function liveRegion(
   const summary = summaryOf(statuses)
   const combined = summarize(counts, required.missing.size)
   const isPending = combinedCounts(counts).pending > 0 || required.missing.size > 0
-  const query = filterQuery(
-    filter,
-    verdicts.map(({ branch }) => branch),
-  )
-  const path = `/${owner}/${name}/live/${sha}${query}`
+  const path = `/${owner}/${name}/live/${sha}${filterQuery(filter)}`
   return html`<div id="live" data-path="${path}" data-tab="${tabTitle(name, sha, summary.short)}" data-icon="${summary.icon}"
   data-summary="${summary.text}" ${isPending ? 'data-pending' : ''}>
 ${verdicts.length > 0 ? verdictLines(verdicts, moreVerdicts) : ''}
@@ -91,10 +89,6 @@ export function tabTitle(repositoryName: string, sha: string, state: string): st
   return `${state} · ${repositoryName}@${shortId(sha)}`
 }
 
-function crumbs({ owner, name }: ListedRepository): Html {
-  return html`<p class="crumbs"><a href="/${owner}/${name}">${owner} / ${name}</a> · <a href="/${owner}/${name}/checks">Checks</a></p>`
-}
-
 /** Renders the subject of a commit, or that it has none. */
 function subject({ subject }: Pick<CommitDetails, 'subject'>): Html {
   return subject === '' ? html`<em>no message</em>` : shownText(truncate(subject, SUBJECT))
@@ -109,14 +103,43 @@ function byline(
   ${parents.map((id) => html`<a href="/${owner}/${name}/commits/${id}"><code>${shortId(id)}</code></a> `)}${moreParents ? 'and more' : ''}</span>`
 }
 
-function refLinks({ owner, name }: ListedRepository, refs: readonly LinkedRef[]): Html {
+function refLinks({ owner, name }: ListedRepository, sha: string, refs: readonly LinkedRef[]): Html {
+  const newest = (tip: string) =>
+    tip === sha
+      ? 'newest commit'
+      : html`newer: <a href="/${owner}/${name}/commits/${tip}"><code>${shortId(tip)}</code></a>`
+  const branch = (ref: LinkedRef) =>
+    html`${newest(ref.sha)} · <a href="/${owner}/${name}/checks${ref.query}">checks<span class="sr"> of ${shownText(ref.name)}</span></a>`
   const more = refs.length - REFS
   return html`${refs
     .slice(0, REFS)
     .map(
       (ref) =>
-        html`<a class="ref-link" href="/${owner}/${name}${ref.query}"><span class="sr">${ref.kind} </span>${shownText(ref.name)}</a> `,
+        html`<span><a class="ref-link" href="/${owner}/${name}${ref.query}"><span class="sr">${ref.kind} </span>${shownText(ref.name)}</a> ${ref.kind === 'branch' ? branch(ref) : ''}</span> `,
     )}${more > 0 ? html`<span>and ${more} more</span>` : ''}`
+}
+
+/**
+ * Renders since when a check fails.
+ *
+ * @param branch whose history it is; null for that of the commit
+ * @param shas the commits, the newest first
+ */
+export function sinceView(
+  { owner, name }: ListedRepository,
+  branch: string | null,
+  shas: readonly string[],
+  { first, length, neverPassed }: ReturnType<typeof failingSince>,
+): Html {
+  const sha = shas[first] ?? ''
+  const where = branch === null ? '' : html` on ${shownText(branch)}`
+  if (length === 0)
+    return html`<span class="faint">${neverPassed ? 'Not completed' : 'Passes'}${where}</span>`
+  const ago =
+    first === 0
+      ? ''
+      : `, ${first} ${first === 1 ? 'commit' : 'commits'} before ${branch === null ? 'this one' : 'its newest one'}`
+  return html`<span class="faint">Fails${where} since <a href="/${owner}/${name}/commits/${sha}"><code>${shortId(sha)}</code></a>${ago}${neverPassed ? ' or earlier' : ''}</span>`
 }
 
 /** Returns the part of the message that the heading does not show; all of it if the heading shows only a part of the subject. */
@@ -151,7 +174,7 @@ export function candidatesView(
   more: boolean,
 ): Html {
   const { owner, name } = repository
-  return html`${crumbs(repository)}
+  return html`${repositoryHead(repository)}
 <h1>Several commits begin with <code>${id}</code></h1>
 <ul class="list">${candidates.map(
     ({ sha, details }) => html`<li><a href="/${owner}/${name}/commits/${sha}"><code>${sha}</code></a>

@@ -3,10 +3,12 @@ import { ServiceError } from '../../../errors.ts'
 import { type CommitLog, type History, MAX_STARTS } from '../../../git/history/log.ts'
 import type { Ref, RefLists, Refs } from '../../../git/history/refs.ts'
 import type { CommitLookup } from '../../../git/objects/commit-lookup.ts'
+import { isReserved } from '../../../store/names.ts'
 import type { ListedRepository } from '../../../store/repository-listing.ts'
 import { NO_STATUSES, type StatusSummary } from '../../../store/status-summaries.ts'
 import type { Store } from '../../../store/store.ts'
 import type { SendErrorPage } from '../../parts/error-page.ts'
+import { unknownNameView } from '../../parts/find-commit.ts'
 import { gitClient, type RepositoryRoute, repositoryFinder } from '../../parts/find-repository.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageQueue } from '../../parts/page-queue.ts'
@@ -15,7 +17,7 @@ import { headOf } from '../../parts/ref-chooser.ts'
 import { tabOf } from '../../parts/state-summary.ts'
 import { visibleText } from '../../parts/text.ts'
 import { readVerdicts, targetsOf, VERDICTS } from '../../parts/verdicts.ts'
-import { repositoryView, unknownRefView } from './view.ts'
+import { repositoryView } from './view.ts'
 
 interface RepositoryPageOptions {
   store: Store
@@ -31,10 +33,12 @@ interface Route extends RepositoryRoute {
   Querystring: Query<'ref' | 'after'>
 }
 
+interface FindRoute extends RepositoryRoute {
+  Querystring: Query<'find'>
+}
+
 /** Branches whose state is shown. */
 const BRANCHES = 30
-/** Suggestions for the name of a ref that does not exist. */
-const SUGGESTIONS = 50
 const EMPTY: History = { commits: [], after: null }
 
 /**
@@ -44,6 +48,16 @@ const EMPTY: History = { commits: [], after: null }
 export async function repositoryPage(app: FastifyInstance, options: RepositoryPageOptions): Promise<void> {
   const { store, lookup, commitLog, pageQueue } = options
   const findRepository = repositoryFinder(app, options)
+
+  // Without the slash, and with any other query than one that finds a commit, it is the page of the repository.
+  for (const path of ['/:owner/:repo/', '/:owner/:repo/commits'])
+    app.get<FindRoute>(path, (request, reply) => {
+      const { owner, repo } = request.params
+      if (owner === '' || repo === '' || isReserved(owner)) throw new ServiceError('path_unknown')
+      const name = firstOf(request.query.find).trim()
+      const parts = [owner, repo, ...(name === '' ? [] : ['commits', ...name.split('/')])]
+      return reply.redirect(`/${parts.map(encodeURIComponent).join('/')}`, 303)
+    })
 
   app.get<Route>('/:owner/:repo', async (request, reply) => {
     const repository = await findRepository(request, reply)
@@ -56,7 +70,7 @@ export async function repositoryPage(app: FastifyInstance, options: RepositoryPa
     const ref = askedRef ? await options.refs.find(repository, refs, askedRef, client) : headOf(refs)
     if (askedRef && ref === null) {
       const title = `${visibleText(askedRef)} · ${name}`
-      const content = unknownRefView(repository, refs, askedRef, suggest(refs, askedRef))
+      const content = unknownNameView(repository, refs, askedRef)
       return sendPage(reply.code(404), { title, visitor }, content)
     }
 
@@ -142,9 +156,4 @@ function shownBranches({ branches, defaultBranch }: Refs, shown: Ref | null): Re
   const first = [...branches.filter(isFirst), ...branches.filter(isShown)]
   const others = branches.filter((ref) => !first.includes(ref)).slice(0, BRANCHES - first.length)
   return [...first, ...others]
-}
-
-function suggest({ branches, tags }: Refs, asked: string): Ref[] {
-  const text = asked.toLowerCase()
-  return [...branches, ...tags].filter(({ name }) => name.toLowerCase().includes(text)).slice(0, SUGGESTIONS)
 }

@@ -15,8 +15,9 @@ import {
   stateOf,
   subjectOf,
 } from '../../parts/commit-row.ts'
+import { repositoryHead } from '../../parts/find-commit.ts'
 import { type Html, html } from '../../parts/html.ts'
-import { findForm, refChooser, refQuery } from '../../parts/ref-chooser.ts'
+import { refChooser, refQuery } from '../../parts/ref-chooser.ts'
 import { stateBadge } from '../../parts/state-summary.ts'
 import { age, copyButton, shownText } from '../../parts/text.ts'
 import { verdictLines, verdictWords } from '../../parts/verdicts.ts'
@@ -49,7 +50,8 @@ export function repositoryView(page: RepositoryPage): Html {
   const { repository, refs, ref, commits, isFirstPage, origin } = page
   const { permission } = repository
   const isEmpty = refs.head === null && refs.branches.length === 0 && refs.tags.length === 0
-  return html`${heading(repository)}
+  return html`${repositoryHead(repository, refQuery(refs, ref))}
+${heading(repository)}
 ${
   isEmpty
     ? emptyView(page)
@@ -76,30 +78,6 @@ ${
   permission === 'write'
     ? html`<h2>Report from CI</h2>
   ${ciLines(origin)}`
-    : ''
-}`
-}
-
-/** Renders the answer to a name that no branch or tag has. */
-export function unknownRefView(
-  repository: ListedRepository,
-  refs: Refs,
-  asked: string,
-  suggestions: Ref[],
-): Html {
-  return html`${heading(repository)}
-<p class="empty">There is no branch or tag <strong>${shownText(asked)}</strong>.
-  <a href="${pathOf(repository)}">Show the default branch</a></p>
-${findForm(pathOf(repository))}
-${
-  suggestions.length > 0
-    ? html`<h2>Names that contain it</h2>
-<ul class="list">${suggestions.map(
-        (
-          ref,
-        ) => html`<li class="ref"><a href="${pathOf(repository)}${refQuery(refs, ref)}">${shownText(ref.name)}</a>
-  <span class="faint">${ref.kind === 'tag' ? 'tag · ' : ''}${ref.date ? age(ref.date) : ''}</span></li>`,
-      )}</ul>`
     : ''
 }`
 }
