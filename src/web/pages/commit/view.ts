@@ -132,6 +132,8 @@ export function sinceView(
   { first, length, neverPassed }: ReturnType<typeof failingSince>,
 ): Html {
   const sha = shas[first] ?? ''
+  // The history says nothing about a check that only this commit has.
+  if (branch === null && length === 1 && neverPassed) return html``
   const where = branch === null ? '' : html` on ${shownText(branch)}`
   if (length === 0)
     return html`<span class="faint">${neverPassed ? 'Not completed' : 'Passes'}${where}</span>`
