@@ -41,7 +41,6 @@ const FILTERED_FROM = 10
 /** Renders a commit and all its statuses. */
 export function commitView(view: CommitView): Html {
   const { repository, sha, details, refs, statuses } = view
-  const { filter } = statuses
   const total = totalOf(statuses)
   return html`${repositoryHead(repository, refs.find(({ kind }) => kind === 'branch')?.query)}
 <h1>${details ? subject(details) : html`Commit <code>${shortId(sha)}</code>`}</h1>
@@ -53,7 +52,6 @@ export function commitView(view: CommitView): Html {
   ${details === null ? html`<span class="faint">The repository’s files cannot be opened right now.</span>` : ''}
 </div>
 ${details && messageOf(details) !== '' ? messageView(details) : ''}
-${total >= FILTERED_FROM || isFiltered(filter) ? filterForm(filter, checksOf(statuses)) : ''}
 ${liveRegion(repository, sha, statuses)}${total === 0 && repository.permission === 'write' ? howToReport(view) : ''}`
 }
 
@@ -72,6 +70,7 @@ export function liveRegion(
   data-summary="${summary.text}" ${isPending ? 'data-pending' : ''}>
 ${verdicts.length > 0 ? verdictLines(verdicts, moreVerdicts) : ''}
 <p class="${verdicts.length > 0 ? 'combined' : 'summary'}" id="summary">${verdicts.length > 0 ? 'Combined state: ' : ''}${stateBadge(combined.state)} ${combined.text}</p>
+${totalOf(statuses) >= FILTERED_FROM || isFiltered(filter) ? filterForm(filter, checksOf(statuses)) : ''}
 ${totalOf(statuses) === 0 ? html`<p class="empty">No statuses have been reported for this commit.</p>` : ''}${statusSections(statuses)}</div>`
 }
 
