@@ -19,14 +19,18 @@ export const addMissingReporters = [
  * takes no lock. Commits whose keys collide just wait for each other.
  *
  * The names of columns are qualified where they are also columns of the result.
+ *
+ * @param pending what it does with `pending_at`, if there is such a column
  */
-const reportStatus = `create or replace function report_status(
+const reportStatus = (
+  pending = { set: '', column: '', value: '' },
+) => `create or replace function report_status(
     new_repository_id bigint, new_sha text, new_context text, new_id text, new_state text, new_description text,
     new_target_url text, new_created_at bigint, new_updated_at bigint, new_reporter_id bigint, max_contexts bigint
   ) returns table (id text, created_at bigint, updated_at bigint) language plpgsql as $$
   begin
     return query update statuses set state = new_state, description = new_description, target_url = new_target_url,
-        updated_at = greatest(new_updated_at, statuses.updated_at), reporter_id = new_reporter_id
+        updated_at = greatest(new_updated_at, statuses.updated_at), reporter_id = new_reporter_id${pending.set}
       where repository_id = new_repository_id and sha = new_sha and context = new_context
       returning statuses.id, statuses.created_at, statuses.updated_at;
     if found then
@@ -34,17 +38,25 @@ const reportStatus = `create or replace function report_status(
     end if;
     perform pg_advisory_xact_lock(hashtextextended(new_sha, new_repository_id));
     return query insert into statuses (repository_id, sha, context, id, state, description, target_url, created_at,
-        updated_at, reporter_id)
+        updated_at, reporter_id${pending.column})
       select new_repository_id, new_sha, new_context, new_id, new_state, new_description, new_target_url, new_created_at,
-        new_updated_at, new_reporter_id
+        new_updated_at, new_reporter_id${pending.value}
       where exists (select from statuses where repository_id = new_repository_id and sha = new_sha and context = new_context)
         or not exists (
           select from statuses where repository_id = new_repository_id and sha = new_sha offset max_contexts - 1)
       on conflict (repository_id, sha, context) do update set state = excluded.state,
         description = excluded.description, target_url = excluded.target_url,
-        updated_at = greatest(excluded.updated_at, statuses.updated_at), reporter_id = excluded.reporter_id
+        updated_at = greatest(excluded.updated_at, statuses.updated_at), reporter_id = excluded.reporter_id${pending.set}
       returning statuses.id, statuses.created_at, statuses.updated_at;
   end $$`
+
+/** What `report_status` does with the time of the last `pending`, as the statement in statuses.ts. */
+const pendingTimes = {
+  set: `, pending_at = case when new_state = 'pending' then new_updated_at
+          when statuses.state = 'pending' then statuses.pending_at end`,
+  column: ', pending_at',
+  value: ", case when new_state = 'pending' then new_updated_at end",
+}
 
 /** Migrations in the order in which they are applied. Never change a released one; add another. */
 const migrations: Record<string, (dialect: DialectSql) => string[]> = {
@@ -174,7 +186,7 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
     )${clustered}`,
     'create index branch_rule_bypasses_by_user on branch_rule_bypasses (user_id)',
   ],
-  '006-limited-reports': ({ serialWrites }) => (serialWrites ? [] : [reportStatus]),
+  '006-limited-reports': ({ serialWrites }) => (serialWrites ? [] : [reportStatus()]),
   '007-trusted-owners': ({ integer }) => [
     `alter table repositories add column trust_owner ${integer} not null default 0`,
   ],
@@ -188,6 +200,10 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
     )`,
     `update repositories set trust_owner = 2 where path is not null and trust_owner = 0
       and created_at <= (select applied_at from schema_migrations where name = '007-trusted-owners')`,
+  ],
+  '009-pending-times': ({ integer, serialWrites }) => [
+    `alter table statuses add column pending_at ${integer}`,
+    ...(serialWrites ? [] : [reportStatus(pendingTimes)]),
   ],
 }
 

@@ -5,7 +5,7 @@ import { parse } from 'pg-connection-string'
 import { accessStore } from './access.ts'
 import { ADMINISTRATOR, type AuditLine, createAudit } from './audit.ts'
 import { auditLog } from './audit-log.ts'
-import { checkMatrix } from './check-matrix.ts'
+import { checkMatrix, contextHistories } from './check-matrix.ts'
 import { type Engine, type PoolFigures, StoreUnavailable } from './engine.ts'
 import { failureStore } from './failures.ts'
 import { appliedMigrations, migrate, UnknownSchema } from './migrations.ts'
@@ -157,6 +157,7 @@ export function createStore(
     pushes: pushStore(engine, repositories, audit),
     statuses: statusStore(engine, audit, Math.min(maxContexts, MAX_CONTEXTS)),
     matrix: checkMatrix(engine),
+    histories: contextHistories.bind(null, engine),
     sessions: sessionStore(engine, audit),
     failures: failureStore(engine, audit),
     access: accessStore(engine, repositories),

@@ -107,6 +107,8 @@ interface StatusesTable {
   updated_at: number
   /** Who sent the latest report; null if it is older than this column. */
   reporter_id: number | null
+  /** Time of the last `pending`, if the latest report is it or the one after it; else null. */
+  pending_at: number | null
 }
 
 interface SessionsTable {

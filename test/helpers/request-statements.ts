@@ -110,6 +110,8 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
       { repositoryId: 501, sha: NEW_SHA },
     ]),
   'checks of commits': (store) => store.matrix(500, [SHA, NEW_SHA]),
+  'states of a commit': (store) => store.statuses.states({ repositoryId: 500, sha: SHA }),
+  'the history of contexts': (store) => store.histories(500, [SHA, NEW_SHA], ['context 3', 'context 4']),
   'the state of a context': (store) => store.statuses.state(500, SHA, 'context 3'),
   'the rules of a branch': (store) => store.rules.requiredPatterns(500, 'release-3'),
   'all statuses of a commit with their reporters': (store) =>

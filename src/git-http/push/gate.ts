@@ -1,4 +1,4 @@
-import { describeUnmetChecks } from '../../domain/unmet-checks.ts'
+import { explainVerdict } from '../../domain/unmet-checks.ts'
 import type { Pusher, RefUpdate } from '../../store/audit.ts'
 import { type AppliedRule, type Bypass, isBypassedBy, requiredBy, rulesFor } from '../../store/rules.ts'
 import type { Store } from '../../store/store.ts'
@@ -104,10 +104,8 @@ export class PushGate {
       for (const rules of branches) {
         const reason =
           this.#reasons.get(update) ??
-          (await describeUnmetChecks(
-            await this.#store.statuses.list(repositoryId, update.new),
-            requiredBy(rules),
-          ))
+          (await explainVerdict(await this.#store.statuses.list(repositoryId, update.new), requiredBy(rules)))
+            .reason
         if (reason === null) continue
         if (isBypassedBy(rules, by.user.id)) bypasses.push({ ...update, reason })
         else refused.set(update.ref, reason)

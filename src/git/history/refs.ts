@@ -1,6 +1,9 @@
+import { randomUUID } from 'node:crypto'
 import type { FairQueue } from '../../util/fair-queue.ts'
+import { memoizeByObject } from '../../util/memoize.ts'
 import type { RepositoryFolder } from '../repository.ts'
 import { checkOwner } from '../repository-owner.ts'
+import { decodeLatin1, readGit } from '../run-git.ts'
 import { CachedReads, type GitClient } from './cached-reads.ts'
 import { type Ref, type Refs, readRef, readRefs } from './refs-reader.ts'
 import { readRefsState } from './refs-state.ts'
@@ -16,12 +19,16 @@ export class RefLists {
   readonly #limits: typeof LIMITS
   readonly #queue: FairQueue
   readonly #reads: CachedReads<Refs>
+  readonly #containing: CachedReads<ReadonlySet<string>>
+  /** The same list is returned until a ref changes. */
+  readonly #idOf = memoizeByObject((_refs: Refs) => randomUUID())
 
   /** @param queue slots for git processes */
   constructor(queue: FairQueue, limits: Partial<typeof LIMITS> = {}) {
     this.#queue = queue
     this.#limits = { ...LIMITS, ...limits }
     this.#reads = new CachedReads(queue, MAX_REFS, ({ branches, tags }) => branches.length + tags.length)
+    this.#containing = new CachedReads(queue, MAX_REFS, ({ size }) => size)
   }
 
   /** Returns the branches and tags, the newest first, and HEAD. A push takes effect at once. Throws as `CachedReads.get`. */
@@ -30,6 +37,23 @@ export class RefLists {
     return this.#reads.get(repository, path, client, {
       state: () => readRefsState(path),
       read: (signal) => readRefs(path, this.#limits, signal),
+    })
+  }
+
+  /**
+   * Returns the names of the branches that contain a commit. Throws as `CachedReads.get`.
+   *
+   * @param refs the answer of `list`
+   * @param sha full id of a commit in the repository
+   */
+  containing(repository: RepositoryFolder, refs: Refs, sha: string, client: GitClient) {
+    const { path } = repository
+    const args = ['for-each-ref', `--contains=${sha}`, `--count=${this.#limits.count}`]
+    const all = [...args, '--format=%(refname:lstrip=2)', 'refs/heads/']
+    const timeout = this.#limits.timeout / 2
+    return this.#containing.get(repository, `${this.#idOf(refs)} ${sha}`, client, {
+      read: async (signal) =>
+        new Set(decodeLatin1(await readGit(path, all, { timeout, signal })).split('\n')),
     })
   }
 

@@ -82,7 +82,7 @@ for (const database of databases) {
       await report('error', 'ci/\u001b[31m\u202e')
       t.match(
         (await push('HEAD:main')).stderr,
-        /\(lint has not reported, docs has not reported, deploy has not reported, and 2 more\)/,
+        /\(ci\/\S+ reported error, ci\/test reported failure, lint has not reported, and 2 more\)/,
       )
       for (const context of ['lint', 'docs', 'deploy']) await report('success', context)
       t.match(
