@@ -12,7 +12,6 @@ import { type BudgetOptions, createBudget } from './auth/budget.ts'
 import { checkGit } from './git/git-version.ts'
 import type { CommitLookup } from './git/objects/commit-lookup.ts'
 import { gitHttp } from './git-http/git-http.ts'
-import { createPushRules } from './git-http/push/gate.ts'
 import { DEFAULT_GIT_LIMITS, type GitLimits } from './git-http/serve.ts'
 import type { Spool } from './git-http/spool.ts'
 import { decorateClient } from './hooks/client.ts'
@@ -98,6 +97,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     ? createMetrics({
         blockedAddresses: () => store.failures.countBlocked(limits),
         lookupProcesses: () => lookup.size,
+        latestBackup: () => store.auditLog.latestBackup(),
         databasePool: () => store.pool(),
       })
     : undefined
@@ -142,8 +142,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     authorizer,
     limits: { ...DEFAULT_GIT_LIMITS, ...options.git },
     spool,
-    audit: store.audit,
-    applyRules: createPushRules(store, (error) => app.log.error({ err: error }, 'cannot check a push')),
+    store,
     bodyTimeout: timeouts.body,
   })
   await app.register(health, {

@@ -53,11 +53,12 @@ for (const database of databases) {
     await git(checkout, ['push', '--quiet', 'origin', 'HEAD:main'], credential)
     const sha = await git(checkout, ['rev-parse', 'HEAD'])
     t.equal((await report('owner/repo', sha, { state: 'success' }, token)).status, 201)
-    await cli('backup', join(dataDir, 'statuses.backup'))
+    await cli('backup', join(dataDir, 'backups'))
 
     const modes = modesIn(join(dataDir, '..'))
     const found = Object.keys(modes)
-    for (const name of ['repositories/1.git/refs/heads/main', 'statuses.backup'])
+    const copied = ['backups/lock', 'backups/repositories/1.sha1.git/packed-refs']
+    for (const name of ['repositories/1.git/refs/heads/main', ...copied])
       t.ok(found.includes(join('data', name)), name)
     t.equal(found.includes('data/commit-status.db-shm'), database.name === 'SQLite')
     t.same(
@@ -106,7 +107,13 @@ t.test('what is pushed to an imported repository has the modes of its core.share
 
     const name = `repo-${shared}`
     const found = await inspectRepository(served)
-    await store.repositories.create({ owner: 'owner', name, visibility: 'public', ...found })
+    await store.repositories.create({
+      owner: 'owner',
+      name,
+      visibility: 'public',
+      trustOwner: true,
+      ...found,
+    })
     const checkout = await createCheckout(t, `${url}/owner/${name}.git`)
     for (const branch of ['main', 'deep/er/topic']) {
       await commit(checkout)

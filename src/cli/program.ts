@@ -1,6 +1,7 @@
 import { Command } from 'commander'
 import { version } from '../runtime.ts'
 import { addAuditCommands } from './commands/audit.ts'
+import { addBackupCommands } from './commands/backup.ts'
 import { addBlockedCommands } from './commands/blocked.ts'
 import { addMaintenanceCommands } from './commands/maintenance.ts'
 import { addRepositoryCommands } from './commands/repository.ts'
@@ -9,7 +10,7 @@ import { addStatusCommands } from './commands/status.ts'
 import { addTokenCommands } from './commands/token.ts'
 import { addUserCommands } from './commands/user.ts'
 import { say } from './parts/output.ts'
-import { withStoreOf } from './parts/with-store.ts'
+import { settingsOf, withStoreOf } from './parts/with-store.ts'
 
 /**
  * Returns the administrator's command line. Machine-readable output goes to stdout, everything else to stderr.
@@ -27,7 +28,8 @@ export function createProgram(environment: NodeJS.ProcessEnv): Command {
     .exitOverride()
     .showHelpAfterError('(see --help)')
     .configureOutput({ writeOut: (text) => process.stdout.write(text) })
-  const withStore = withStoreOf(program, environment)
+  const settings = settingsOf(program, environment)
+  const withStore = withStoreOf(settings)
   addUserCommands(program, withStore)
   addRepositoryCommands(program, withStore)
   addRuleCommands(program, withStore)
@@ -35,10 +37,11 @@ export function createProgram(environment: NodeJS.ProcessEnv): Command {
   addStatusCommands(program, withStore)
   addBlockedCommands(program, withStore)
   addAuditCommands(program, withStore)
+  addBackupCommands(program, withStore, settings)
   addMaintenanceCommands(program, withStore)
   program
     .command('migrate')
     .description('create the database, or bring its schema up to date; the server does both when it starts')
-    .action(() => withStore(async () => say('The schema is up to date.'), { create: true }))
+    .action(() => withStore(async () => say('The schema is up to date.'), { create: 'migrate' }))
   return program
 }

@@ -1,4 +1,4 @@
-import { COMBINED } from '../store/states.ts'
+import { COMBINED, type CombinedState } from '../store/states.ts'
 import { replaceHidden } from '../util/hidden-characters.ts'
 import { truncate } from '../util/truncate.ts'
 import { type ReportedContext, verdictOf } from './verdict.ts'
@@ -7,32 +7,39 @@ import { type ReportedContext, verdictOf } from './verdict.ts'
 const MAX_NAME = 100
 const MAX_REASONS = 3
 
+/** A verdict, and in one line why it is not `success`: `ci/test reported failure, lint has not reported`. */
+export interface ExplainedVerdict {
+  verdict: CombinedState
+  /** null if the verdict is `success`. */
+  reason: string | null
+}
+
 /**
- * Describes in one line why a commit does not meet required checks: `ci/test has not reported, lint is pending`. Returns
- * null if its verdict is `success`.
+ * Decides whether a commit meets required checks, and says why it does not. What decides the verdict comes first.
  *
  * @param reported and `patterns` as `verdictOf` takes them; at least one pattern
  */
-export async function describeUnmetChecks(
+export async function explainVerdict(
   reported: readonly ReportedContext[],
   patterns: readonly string[],
-): Promise<string | null> {
+): Promise<ExplainedVerdict> {
   const { verdict, required } = await verdictOf(reported, patterns)
-  if (verdict === 'success') return null
+  if (verdict === 'success') return { verdict, reason: null }
   const contexts = new Set(required.flatMap((pattern) => pattern.contexts))
+  const counted = reported.filter(({ context }) => contexts.has(context))
+  const described = (combined: CombinedState, verb: string) =>
+    counted
+      .filter(({ state }) => COMBINED[state] === combined)
+      .map(({ context, state }) => `${shown(context)} ${verb} ${state}`)
+  const missing = required.filter(({ state }) => state === null)
   const unmet = [
-    ...required
-      .filter(({ state }) => state === null)
-      .map(({ pattern }) => `${shown(pattern)} has not reported`),
-    ...reported
-      .filter(({ context, state }) => COMBINED[state] !== 'success' && contexts.has(context))
-      .map(
-        ({ context, state }) =>
-          `${shown(context)} ${COMBINED[state] === 'pending' ? 'is' : 'reported'} ${state}`,
-      ),
+    ...described('failure', 'reported'),
+    ...missing.map(({ pattern }) => `${shown(pattern)} has not reported`),
+    ...described('pending', 'is'),
   ]
   const more = unmet.length - MAX_REASONS
-  return unmet.slice(0, MAX_REASONS).join(', ') + (more > 0 ? `, and ${more} more` : '')
+  const reason = unmet.slice(0, MAX_REASONS).join(', ') + (more > 0 ? `, and ${more} more` : '')
+  return { verdict, reason }
 }
 
 function shown(name: string): string {

@@ -6,20 +6,22 @@ import type { Authorizer } from '../auth/authorizer.ts'
 import { readCredential, type SchemeReader } from '../auth/credential.ts'
 import { ServiceError } from '../errors.ts'
 import { checkRepositoryFiles } from '../git/repository-health.ts'
+import { checkOwner } from '../git/repository-owner.ts'
 import { sendError } from '../hooks/error-replies.ts'
 import { recheckAccess } from '../hooks/recheck-access.ts'
 import { headerValues } from '../http/header-values.ts'
 import type { RepositoryAccess } from '../store/access.ts'
-import type { Audit, Pusher } from '../store/audit.ts'
+import type { Pusher } from '../store/audit.ts'
+import type { Store } from '../store/store.ts'
 import { readBasic } from './basic.ts'
 import type { GitService } from './http-backend.ts'
-import { createPushRecorder } from './push/record.ts'
+import { PushRecorder } from './push/record.ts'
 import { bodyLimit, checkGitBodyHeaders } from './receive.ts'
 import { createGitServer, type GitCall, type GitServerOptions, type ServeGit } from './serve.ts'
 
-export interface GitHttpOptions extends Omit<GitServerOptions, 'recorder'> {
+export interface GitHttpOptions extends Omit<GitServerOptions, 'pushes'> {
   authorizer: Authorizer
-  audit: Audit
+  store: Store
 }
 
 /** A repository as named in the path of a request. */
@@ -52,14 +54,16 @@ const SUFFIX = '.git'
 
 /** Serves git over HTTP at `/{owner}/{repo}.git`: the smart protocol (gitprotocol-http(5)), run by git itself. */
 export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Promise<void> {
-  const { authorizer, audit, ...rest } = options
+  const { authorizer, store, ...rest } = options
   const limits = { ...rest.limits, maxBytes: Math.min(rest.limits.maxBytes, rest.spool.bytes) }
   const authorize = createAuthorize(authorizer)
-  const recorder = createPushRecorder(audit, (error, event) =>
-    app.log.error({ err: error, event }, 'cannot store the event of a push'),
+  const recorder = new PushRecorder(store.pushes, limits.timeout + limits.ending, (error) =>
+    app.log.error({ err: error }, 'cannot settle a push yet'),
   )
-  app.addHook('onClose', () => recorder.idle())
-  const answer = createAnswer(createGitServer({ ...rest, limits, recorder }), authorize)
+  app.addHook('onClose', () => recorder.close())
+  const onError = (error: unknown) => app.log.error({ err: error }, 'cannot check a push')
+  const pushes = { store, recorder, onError }
+  const answer = createAnswer(createGitServer({ ...rest, limits, pushes }), authorize)
   app.setErrorHandler(async (error, _request, reply) => sendError(reply, withoutDisconnect(error), CHALLENGE))
   addRefs(app, authorize, answer)
   for (const service of SERVICES) addRpc(app, service, bodyLimit(service, limits.maxBytes), authorize, answer)
@@ -102,6 +106,7 @@ function createAnswer(serveGit: ServeGit, authorize: Authorize): Answer {
 
 /** Returns the empty body of an answer to HEAD. @throws RepositoryUnavailable as a GET would */
 async function checkServable(repository: RepositoryAccess): Promise<''> {
+  await checkOwner(repository)
   await checkRepositoryFiles(repository.path)
   return ''
 }

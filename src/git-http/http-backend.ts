@@ -1,13 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { Duplex, pipeline, type Readable, type Writable } from 'node:stream'
 import { gitEnvironment } from '../git/environment.ts'
-import { followFirstBranch } from '../git/history/default-branch.ts'
 import { unavailable } from '../git/repository-health.ts'
 import { syncFolders } from './push/folder-sync.ts'
-import type { PushPolicy } from './push/gate.ts'
 import { HOOK_CHANNEL } from './push/hooks-folder.ts'
-import type { PushObserver } from './push/observer.ts'
 import { serveProcReceive } from './push/proc-receive.ts'
+import type { Push } from './push/push.ts'
 import { removeStaleLocks } from './push/stale-locks.ts'
 import { syncBeforeEnd, syncBeforeReport } from './push/synced-answer.ts'
 
@@ -18,15 +16,13 @@ export type GitService = 'git-upload-pack' | 'git-receive-pack'
 export interface BackendCall {
   /** Absolute path of the git directory, without symbolic links. */
   path: string
-  /** Whether the server created the repository. HEAD of an imported one belongs to its owner. */
-  managed: boolean
   service: GitService
   /** `refs`: the list of refs that a fetch or push begins with; `rpc`: the fetch or push itself, which takes a body. */
   step: 'refs' | 'rpc'
   /** The client's `Git-Protocol` header. */
   protocol: string | undefined
   /** null unless this is the `rpc` of a push. */
-  push: PushPolicy | null
+  push: Push | null
 }
 
 /** git exceeded its timeout. */
@@ -100,11 +96,12 @@ export class HttpBackend {
     this.#output = outputTo(answer, call)
     this.begun = this.#begun.promise
     const [command, args] = commandOf(call)
-    const gate = call.push?.gate
+    const { push } = call
+    const isGated = push !== null && push.hooks !== null
     const child: ChildProcess = spawn(command, args, {
       cwd: '/',
       env: backendEnvironment(call),
-      stdio: [body ? 'pipe' : 'ignore', 'pipe', 'pipe', ...(gate ? ['pipe' as const] : [])],
+      stdio: [body ? 'pipe' : 'ignore', 'pipe', 'pipe', ...(isGated ? ['pipe' as const] : [])],
       // Makes git the leader of a process group, so that a signal reaches all its children.
       detached: true,
     })
@@ -141,9 +138,9 @@ export class HttpBackend {
     child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
       this.#stderr = (this.#stderr + chunk).slice(-STDERR_LENGTH)
     })
-    if (child.stdout) this.#readHead(child.stdout, call.push?.observer)
+    if (child.stdout) this.#readHead(child.stdout, push)
     const channel = child.stdio[HOOK_CHANNEL]
-    if (gate && channel instanceof Duplex) serveProcReceive(channel, call.path, gate.decide)
+    if (isGated && channel instanceof Duplex) serveProcReceive(channel, (pushed) => push.decide(pushed))
   }
 
   /**
@@ -178,7 +175,7 @@ export class HttpBackend {
   }
 
   /** Reads the CGI header. The body of an error is discarded: it contains paths and advice for Apache. */
-  #readHead(stdout: Readable, observer: PushObserver | undefined): void {
+  #readHead(stdout: Readable, push: Push | null): void {
     let head = Buffer.alloc(0)
     const read = (chunk: Buffer) => {
       head = Buffer.concat([head, chunk])
@@ -192,7 +189,7 @@ export class HttpBackend {
         return
       }
       const look = (bytes: Buffer) => {
-        observer?.answer(bytes)
+        push?.read(bytes)
         const tail = bytes.subarray(-TAIL_LENGTH)
         this.#tail =
           tail.length < TAIL_LENGTH ? Buffer.concat([this.#tail, tail]).subarray(-TAIL_LENGTH) : tail
@@ -226,13 +223,10 @@ function isUncut(tail: string): boolean {
 }
 
 /** Returns the stream for git's output. It delays everything that acknowledges a push until the push is on disk. */
-function outputTo(answer: Writable, { path, managed, service, push }: BackendCall): Writable {
+function outputTo(answer: Writable, { path, service, push }: BackendCall): Writable {
   if (service === 'git-upload-pack') return answer
   const sync = push
-    ? syncBeforeReport(async () => {
-        if (managed) await followFirstBranch(path, push.mayMoveHead)
-        await syncFolders(path)
-      })
+    ? syncBeforeReport(() => push.sync())
     : syncBeforeEnd(async () => {
         // Otherwise the push that follows would fail.
         await removeStaleLocks(path)
@@ -255,7 +249,7 @@ function backendEnvironment({ path, service, step, protocol, push }: BackendCall
     'http.uploadpack': String(service === 'git-upload-pack'),
     'http.receivepack': String(service === 'git-receive-pack'),
     // A repository's own values can only add refs: git asks the hook about a ref when any value matches it.
-    ...(push?.gate && { 'core.hooksPath': push.gate.hooks, 'receive.procReceiveRefs': 'refs' }),
+    ...(push?.hooks && { 'core.hooksPath': push.hooks, 'receive.procReceiveRefs': 'refs' }),
   }
   const isRpc = step === 'rpc'
   return {

@@ -41,7 +41,6 @@ export function checkGitBodyHeaders({ headers }: IncomingMessage, service: GitSe
  * Receives a whole body and writes it to `sink`, decompressed. Sends `100 Continue` if the client waits for it.
  *
  * @param limits `bytes`: largest body, counted while reading and after decompression
- * @param observe receives each chunk too
  * @throws ServiceError `body_too_large`, `body_not_gzip`, `too_slow`, or `malformed_request` if the client disconnects; the
  * error of `sink`
  */
@@ -50,7 +49,6 @@ export async function receive(
   response: ServerResponse,
   sink: Writable,
   { bytes, pace }: { bytes: number; pace: Pace },
-  observe: (chunk: Buffer) => void = () => {},
 ): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   const lose = () => reject(new ServiceError('malformed_request'))
@@ -66,7 +64,6 @@ export async function receive(
   const count = (chunk: Buffer) => {
     length += chunk.length
     if (length > bytes) reject(tooLarge(bytes))
-    else observe(chunk)
   }
   const gunzip = encodingOf(request.headers) === 'gzip' ? createGunzip() : null
   gunzip?.on('error', (cause) => reject(new ServiceError('body_not_gzip', undefined, { cause })))

@@ -2,6 +2,7 @@ import type { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { ServiceError } from '../errors.ts'
 import { checkRepositoryFiles } from '../git/repository-health.ts'
+import { checkOwner } from '../git/repository-owner.ts'
 import { connectionSignal } from '../http/connection-signal.ts'
 import type { RepositoryAccess } from '../store/access.ts'
 import type { Pusher } from '../store/audit.ts'
@@ -9,9 +10,7 @@ import { QueueFull } from '../util/fair-queue.ts'
 import { SharedBudget } from '../util/shared-budget.ts'
 import { divideGitPlaces, type GitPlaces } from './git-places.ts'
 import { type BackendCall, BackendTimeout, HttpBackend } from './http-backend.ts'
-import type { ApplyRules } from './push/gate.ts'
-import { PushObserver } from './push/observer.ts'
-import type { PushRecorder } from './push/record.ts'
+import { Push, type PushServices } from './push/push.ts'
 import { bodyLimit, type Pace, receive } from './receive.ts'
 import type { Spool } from './spool.ts'
 import { SpooledStream } from './spooled-stream.ts'
@@ -21,6 +20,8 @@ export interface GitLimits {
   maxBytes: number
   /** Milliseconds that git may work on one request. */
   timeout: number
+  /** Milliseconds after `timeout` in which git ends. */
+  ending: number
   /** Maximum number of requests that git handles at a time. */
   maxChildren: number
   /** Milliseconds that a request may wait for a place. */
@@ -41,6 +42,7 @@ const ANSWERS_OF_CLIENT = 1 / 4
 export const DEFAULT_GIT_LIMITS: GitLimits = {
   maxBytes: 2 * 1024 ** 3,
   timeout: 600_000,
+  ending: 10_000,
   maxChildren: 16,
   maxWait: MAX_WAIT,
   bodyMemory: 64 * 1024 ** 2,
@@ -54,7 +56,7 @@ export type ServeGit = (
   reply: FastifyReply,
   repository: RepositoryAccess,
   call: GitCall,
-) => Promise<Readable>
+) => Promise<Readable | Buffer>
 
 export type GitCall = Pick<BackendCall, 'service' | 'step' | 'protocol'> & {
   /** Whose shares the request uses: its user, or its address if it has no credential. */
@@ -68,10 +70,7 @@ export interface GitServerOptions {
   spool: Spool
   /** Milliseconds in which the body of a fetch must arrive. */
   bodyTimeout: number
-  /** Decides what a push may change. */
-  applyRules: ApplyRules
-  /** Called when git has ended a push. */
-  recorder: PushRecorder
+  pushes: PushServices
 }
 
 /**
@@ -94,7 +93,7 @@ export interface GitServerOptions {
  * RepositoryUnavailable
  */
 export function createGitServer(options: GitServerOptions): ServeGit {
-  const { limits, spool, bodyTimeout, applyRules, recorder } = options
+  const { limits, spool, bodyTimeout, pushes } = options
   const places = divideGitPlaces(limits.maxChildren, limits.maxWait)
   const pushDisk = new SharedBudget(spool.bytes)
   const answerDisk = new SharedBudget(spool.bytes, spool.bytes * ANSWERS_OF_CLIENT)
@@ -105,17 +104,16 @@ export function createGitServer(options: GitServerOptions): ServeGit {
   async function receiveBody(
     { raw }: FastifyRequest,
     reply: FastifyReply,
-    { service, client }: GitCall,
-    observer: PushObserver | null,
-  ): Promise<Readable> {
+    { service, client, pusher }: GitCall,
+  ): Promise<SpooledStream> {
     const bytes = bodyLimit(service, limits.maxBytes)
-    const memory = observer ? null : { bytes, budget: bodyMemory }
-    const disk = observer ? { spool, budget: pushDisk } : null
+    const memory = pusher ? null : { bytes, budget: bodyMemory }
+    const disk = pusher ? { spool, budget: pushDisk } : null
     const body = new SpooledStream({ client, memory, disk }, (cause) => {
-      throw new ServiceError(observer ? 'no_room' : 'git_busy', undefined, { cause })
+      throw new ServiceError(pusher ? 'no_room' : 'git_busy', undefined, { cause })
     })
-    const pace = observer ? limits.pace : { bytes: Number.POSITIVE_INFINITY, window: bodyTimeout }
-    await receive(raw, reply.raw, body, { bytes, pace }, (chunk) => observer?.request(chunk))
+    const pace = pusher ? limits.pace : { bytes: Number.POSITIVE_INFINITY, window: bodyTimeout }
+    await receive(raw, reply.raw, body, { bytes, pace })
     return body
   }
 
@@ -130,20 +128,27 @@ export function createGitServer(options: GitServerOptions): ServeGit {
     request: FastifyRequest,
     repository: RepositoryAccess,
     { pusher, client, ...call }: GitCall,
-    body: Readable | null,
-    observer: PushObserver | null,
-  ): Promise<Readable> {
-    const { path, managed } = repository
+    body: SpooledStream | null,
+  ): Promise<Readable | Buffer> {
+    const { path } = repository
     const connection = connectionSignal(request.raw.socket)
     const place = places[call.service]
     const leave = await place.enter(client, connection)
+    const push = pusher && new Push(pushes, pusher, repository)
+    let isRunning = false
     try {
+      await checkOwner(repository)
       await checkRepositoryFiles(path)
-      const push = pusher && observer && { observer, ...(await applyRules(pusher)) }
+      const refusal = body && (await push?.begin((offset) => body.peek(offset), connection))
+      if (refusal) {
+        leave()
+        body.destroy()
+        return refusal
+      }
       connection.throwIfAborted()
       const answer = createAnswer(client, place, (reason) => backend.stop(reason))
       const backend = new HttpBackend(
-        { ...call, path, managed, push },
+        { ...call, path, push },
         body,
         answer,
         limits.timeout,
@@ -156,24 +161,25 @@ export function createGitServer(options: GitServerOptions): ServeGit {
               { reqId: request.id, service, path, end, stderr },
               'git wrote to standard error',
             )
-          return pusher && observer ? recorder.record(pusher, path, observer.result()) : undefined
+          return push?.end()
         },
       )
+      isRunning = true
       const stop = () => backend.stop(connection.reason)
       connection.addEventListener('abort', stop)
       await backend.begun
       return answer
     } catch (error) {
       leave()
+      if (!isRunning) await push?.end()
       throw error
     }
   }
 
   return async (request, reply, repository, call) => {
-    const observer = call.pusher ? new PushObserver() : null
-    const body = call.step === 'rpc' ? await receiveBody(request, reply, call, observer) : null
+    const body = call.step === 'rpc' ? await receiveBody(request, reply, call) : null
     try {
-      return await run(request, repository, call, body, observer)
+      return await run(request, repository, call, body)
     } catch (error) {
       body?.destroy()
       if (error instanceof QueueFull) throw new ServiceError('git_busy', undefined, { cause: error })

@@ -15,6 +15,9 @@ const CHUNK = 256 * 1024
 /** Bytes that a chunk in memory takes in addition to its content. It matters if a client sends byte by byte. */
 const CHUNK_OVERHEAD = 512
 
+/** A push of one commit creates about ten files and folders. */
+const MIN_INODES = 100
+
 /** There is no room for more bytes: a budget is used up, or the disk is full. */
 export class SpoolFull extends Error {
   override readonly name = 'SpoolFull'
@@ -39,8 +42,11 @@ export class Spool {
     return file
   }
 
-  /** Makes sure that files can be created and written. @throws the system's error */
+  /** Makes sure that files can be created and written, and as many as a push creates. @throws the system's error */
   async check(): Promise<void> {
+    // Some file systems have no fixed number of inodes, and report none.
+    const { files, ffree } = await statfs(this.#folder)
+    if (files > 0 && ffree < MIN_INODES) throw new Error(`${this.#folder}: only ${ffree} inodes are left`)
     const file = await this.createFile()
     await file.write(Buffer.alloc(CHUNK)).finally(() => file.close())
   }
@@ -129,6 +135,15 @@ export class SpooledBytes {
     const chunk = kept ?? (await this.#read())
     this.#unread -= chunk.length
     return chunk
+  }
+
+  /** Returns bytes from an offset in the first file on, without taking them; none at its end. @throws the system's error */
+  async peek(offset: number): Promise<Buffer> {
+    const [part] = this.#parts
+    const length = Math.min(CHUNK, (part?.written ?? 0) - offset)
+    if (part === undefined || length <= 0) return Buffer.alloc(0)
+    const { buffer, bytesRead } = await part.file.read(Buffer.alloc(length), 0, length, offset)
+    return buffer.subarray(0, bytesRead)
   }
 
   /** Forgets all bytes. */

@@ -51,6 +51,11 @@ export class SpooledStream extends Duplex {
     this.on('error', () => {})
   }
 
+  /** Returns bytes from an offset on, without reading them: see `SpooledBytes.peek`. */
+  peek(offset: number): Promise<Buffer> {
+    return this.#bytes.peek(offset)
+  }
+
   override _writev(writes: { chunk: Buffer }[], done: (error?: Error | null) => void): void {
     const chunks = writes.map(({ chunk }) => chunk)
     if (this.#wanted && !this.#taking && this.#bytes.isEmpty) {

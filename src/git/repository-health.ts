@@ -43,6 +43,11 @@ export async function checkRepositoryFiles(path: string, known?: string): Promis
   }
 }
 
+/** Returns the state of the packs, which is part of the state of the repository; each push changes the latter. */
+export function packsOf(state: string): string {
+  return state.slice(state.indexOf(' ') + 1)
+}
+
 /**
  * Makes sure that a push could write to the repository.
  *

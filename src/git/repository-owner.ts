@@ -49,6 +49,18 @@ export async function findOwnerProblem(
   return commands.length === 0 ? null : { reason: reasons.join(', and '), command: commands.join(' && ') }
 }
 
+/**
+ * Makes sure that another account has not put a repository of its own in the place of one whose owner is not trusted, which it can
+ * where it may rename a folder above it. Call it before git starts.
+ *
+ * @throws RepositoryUnavailable
+ */
+export async function checkOwner(repository: { path: string; checksOwner?: boolean }): Promise<void> {
+  const { path, checksOwner = false } = repository
+  const problem = checksOwner ? await findOwnerProblem(path) : null
+  if (problem) throw unavailable(path, `${problem.reason}; run "check" for what to do`)
+}
+
 /** Returns what an administrator can do about the problem of a repository. @param fullName OWNER/NAME */
 export function explainOwnerProblem(
   { reason, command }: OwnerProblem,

@@ -11,6 +11,8 @@ export { RepositoryUnavailable }
 export interface RepositoryFolder {
   /** Its git directory: absolute, without symbolic links. */
   path: string
+  /** Whether it was imported without trust in its owner. Then `checkOwner` is called before git starts. */
+  checksOwner?: boolean
 }
 
 /** No repository can be opened at a path; the message names the path and the reason. */

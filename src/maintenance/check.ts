@@ -1,4 +1,5 @@
 import { setTimeout } from 'node:timers/promises'
+import { checkComplete, findDamage } from '../git/integrity.ts'
 import type { CommitLookup } from '../git/objects/commit-lookup.ts'
 import { inspectRepository, NotARepository, RepositoryUnavailable } from '../git/repository.ts'
 import { checkWritable } from '../git/repository-health.ts'
@@ -16,6 +17,8 @@ const SECOND_LOOK = 1_000
 type OnProgress = (done: number, total: number) => void
 
 export interface CheckOptions {
+  /** Read every object of each repository, instead of commits and trees alone. */
+  full: boolean
   /** Also look up every commit with statuses in git. */
   commits: boolean
   /** Remove statuses and other rows whose repository, user or commit is gone. */
@@ -35,14 +38,15 @@ export interface CheckResult {
 }
 
 /**
- * Checks the database, the files of each repository, and whether there are folders that belong to no repository.
+ * Checks the database, the files and objects of each repository, and whether there are folders that belong to no repository.
  *
- * Never removes statuses of a repository whose files cannot be opened, because its disk may just not be mounted.
+ * Never removes statuses of a repository whose files cannot be opened, because its disk may just not be mounted, or that
+ * lacks anything that its refs lead to, because commits may be lost with it.
  */
 export async function checkAll(
   store: Store,
   lookup: CommitLookup,
-  { commits, prune }: CheckOptions,
+  { full, commits, prune }: CheckOptions,
   onProgress: OnProgress,
 ): Promise<CheckResult> {
   const { engine } = store
@@ -56,9 +60,14 @@ export async function checkAll(
   for (const [index, repository] of repositories.entries()) {
     const name = `${repository.owner}/${repository.name}`
     try {
+      if (!(await checkOwner(repository, name, result)) && repository.checksOwner) continue
       await inspectRepository(repository.path)
-      await checkOwner(repository, name, result)
       await checkWritable(repository.path)
+      await checkComplete(repository.path)
+      const damage = await findDamage(repository.path, full)
+      result.findings.push(...damage.map((text) => `repository ${name}: ${text}`))
+      if (commits && damage.length > 0)
+        throw new RepositoryUnavailable('its commits are not looked up until it is repaired')
       if (commits) await checkCommits(store, lookup, repository, prune, result)
     } catch (error) {
       if (!(error instanceof NotARepository || error instanceof RepositoryUnavailable)) throw error
@@ -74,15 +83,17 @@ export async function checkAll(
   return result
 }
 
+/** Returns whether no other account can write the configuration of a repository. */
 async function checkOwner(
   { managed, path, trust_owner }: Repository,
   name: string,
   { findings, trusted }: CheckResult,
-): Promise<void> {
+): Promise<boolean> {
   const problem = managed ? null : await findOwnerProblem(path)
-  if (problem === null) return
+  if (problem === null) return true
   if (trust_owner === 1) trusted.push(`repository ${name}: ${problem.reason}; trusted (--trust-owner)`)
   else findings.push(`repository ${name}: ${explainOwnerProblem(problem, name, path)}`)
+  return false
 }
 
 /** Returns folders that belong to no repository. Looks twice, because a new repository has its folder before its row. */

@@ -1,6 +1,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from '@prometheus-io/client'
 import { schemas } from '../../generated/schemas.ts'
 import { version } from '../runtime.ts'
+import type { AuditLine } from '../store/audit.ts'
 import type { PoolFigures } from '../store/engine.ts'
 
 /** Values that are read when metrics are requested. */
@@ -9,6 +10,8 @@ export interface MetricsSources {
   blockedAddresses(): Promise<number>
   /** Running git processes that look up commits. */
   lookupProcesses(): number
+  /** The event of the latest complete backup. */
+  latestBackup(): Promise<AuditLine | undefined>
   /** Database connections; null without a pool. */
   databasePool(): PoolFigures | null
 }
@@ -84,6 +87,14 @@ export function createMetrics(sources: MetricsSources): Metrics {
     'Running git processes that look up commits.',
     sources.lookupProcesses,
   )
+  gauge(
+    'commit_status_backup_timestamp_seconds',
+    'Time of the latest complete backup, 0 without one.',
+    async () => Date.parse((await sources.latestBackup())?.time ?? '1970') / 1000,
+  )
+  const backup = (name: string) => async () => Number((await sources.latestBackup())?.details[name] ?? 0)
+  gauge('commit_status_backup_size_bytes', 'Size of the folder of backups after it.', backup('bytes'))
+  gauge('commit_status_backup_duration_seconds', 'Duration of the backup.', backup('seconds'))
   if (sources.databasePool() !== null) addPoolGauge(registry, sources)
 
   return {

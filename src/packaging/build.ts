@@ -37,6 +37,8 @@ const files = [
   'src/web/assets',
   'clients/shell/commit-status',
   'clients/typescript/commit-status-client.tgz',
+  'clients/typescript/README.md',
+  'clients/recipes/README.md',
 ]
 for (const path of files) cpSync(resolve(root, path), resolve(target, path), { recursive: true })
 

@@ -36,6 +36,8 @@ export interface RepositoryAccess {
   path: string
   /** Whether its files are in the server's own folder. */
   managed: boolean
+  /** See `RepositoryFolder`. */
+  checksOwner: boolean
   /**
    * What the token's user was given, or has as the owner, if the token is not limited to other repositories; null: may
    * read because the repository is public.
@@ -124,6 +126,7 @@ export function accessQuery({ kysely, dialect }: Engine) {
         'repositories.visibility',
         'repositories.object_format',
         'repositories.path',
+        'repositories.trust_owner',
         permission.as('permission'),
       ]),
   )
@@ -197,6 +200,6 @@ function limitsOf({ repositories, contexts, push }: Row): TokenLimits {
 /** @param folder of the repositories that the server creates */
 export function repositoryOf(row: Row, folder: string): RepositoryAccess | null {
   if (row.repository_id === null || row.object_format === null) return null
-  const { repository_id: id, object_format: objectFormat, path, permission } = row
-  return locate(folder, { id, objectFormat, path, permission })
+  const { repository_id: id, object_format: objectFormat, path, trust_owner, permission } = row
+  return locate(folder, { id, objectFormat, path, trust_owner, permission })
 }

@@ -1,5 +1,5 @@
 import { type Selectable, sql } from 'kysely'
-import { ADMINISTRATOR, type Audit, type AuditLine, lineOf } from './audit.ts'
+import { ADMINISTRATOR, type Audit, type AuditLine, BACKUP, lineOf } from './audit.ts'
 import type { Engine } from './engine.ts'
 import { nameKey } from './names.ts'
 import type { Tables } from './tables.ts'
@@ -88,7 +88,17 @@ export function auditLog({ kysely }: Engine, audit: Audit) {
         .where('user_id', '=', user.id)
       if (before) query = query.where(sql<boolean>`(time, id) < (${before.time}, ${before.id})`)
       const rows = await query.orderBy('time', 'desc').orderBy('id', 'desc').limit(count).execute()
-      return rows.map(lineOf)
+      // Accounts of the server's machine are not for users.
+      return rows.map(lineOf).map(({ details: { account: _1, sudo_user: _2, ...details }, ...line }) => {
+        return { ...line, details }
+      })
+    },
+
+    /** Returns the event of the latest complete backup. */
+    async latestBackup(): Promise<AuditLine | undefined> {
+      const query = matching({ repository: BACKUP }).orderBy('time', 'desc').orderBy('id', 'desc')
+      const row = await query.limit(1).executeTakeFirst()
+      return row && lineOf(row)
     },
 
     /** Removes events before a time and records that. @param before milliseconds since the epoch @returns how many */

@@ -29,10 +29,16 @@ export interface Pusher {
 /** The actor of the administrator's command line. */
 export const ADMINISTRATOR: Actor = { kind: 'administrator' }
 
-/** A move of a ref: `old` is all zeros for a new ref, `new` for a deleted one. */
-interface RefUpdate {
+/** The object of events about backups. By it, as the key of a repository, which has a slash, complete ones are found. */
+export const BACKUP = 'backup'
+
+/** A move of a ref from one id to another. */
+export interface RefUpdate {
+  /** Its full name. In the protocol, the bytes are decoded as Latin-1, because they may not be UTF-8; in events, as UTF-8. */
   ref: string
+  /** All zeros for a new ref. git compares it when it updates the ref. */
   old: string
+  /** All zeros to delete the ref. */
   new: string
 }
 
@@ -69,8 +75,18 @@ interface RepositoryActions {
   'rule.removed': { branches: string; [field: string]: Json }
   'rule.bypassed': { ref: string; [field: string]: Json }
   'status.deleted': { sha: string; context: string }
-  /** The updates that git made: the first ones, and how many `more`. `unreported`: git ended without reporting them. */
-  push: { updates: RefUpdate[]; more?: number; unreported?: true }
+  /**
+   * The first updates that git made; those of which it is unknown, because the ref has another value by now; and how many `more`
+   * there are. `unreported`: git did not report them, so refs were compared. `interrupted`: the server did not see the end of the
+   * push.
+   */
+  push: {
+    updates: RefUpdate[]
+    unknown?: RefUpdate[]
+    more?: number
+    unreported?: true
+    interrupted?: true
+  }
 }
 
 /** Actions on a client's address. */
@@ -80,7 +96,23 @@ interface AddressActions {
   'address.lifted': object
 }
 
+/** Actions on everything. `problems`: repositories that could not be read. `locked`: users. */
+interface BackupActions {
+  'backup.completed': BackupSize
+  'backup.incomplete': BackupSize & { problems: string[] }
+  'backup.restored': { created_at: string; locked: number }
+}
+
+interface BackupSize {
+  repositories: number
+  refs: number
+  bytes: number
+  seconds: number
+}
+
 interface LogActions {
+  /** The database is empty, although there are repositories of an earlier one. */
+  'audit.began': object
   /** Events before this time were removed. */
   'audit.pruned': { before: string }
 }
@@ -97,6 +129,7 @@ export type AuditEvent =
   /** `user`: whose access it changes. */
   | EventsOf<RepositoryActions, { repository: string; user?: NamedUser }>
   | EventsOf<AddressActions, { object: string; user?: NamedUser }>
+  | EventsOf<BackupActions, { object: typeof BACKUP }>
   | EventsOf<LogActions, object>
 
 /** A stored event as it is printed and logged. No field is a secret, and none has the name of one (`ops/redact.ts`). */
@@ -125,9 +158,10 @@ const MAX_DETAILS = 32 * 1024
 /**
  * Stores an event. Call it in the transaction of the action, so that there is one if and only if there is the other.
  *
+ * @param operator added to the details of what an administrator did
  * @returns the event as it is to be logged once the transaction has been committed
  */
-export async function recordEvent(db: Kysely<Tables>, event: AuditEvent): Promise<AuditLine> {
+export async function recordEvent(db: Kysely<Tables>, event: AuditEvent, operator = {}): Promise<AuditLine> {
   const { by, action } = event
   const user = by.kind === 'user' ? by.user : 'user' in event ? event.user : undefined
   const token = by.kind === 'user' ? by.token : undefined
@@ -143,8 +177,9 @@ export async function recordEvent(db: Kysely<Tables>, event: AuditEvent): Promis
     address: by.kind === 'administrator' ? null : by.address,
     action,
     object: bounded(objectOf(event)),
-    repository_key: repository === undefined ? null : nameKey(repository),
-    details: detailsOf(event),
+    repository_key:
+      action === 'backup.completed' ? BACKUP : repository === undefined ? null : nameKey(repository),
+    details: detailsOf({ ...event.details, ...(by.kind === 'administrator' && operator) }),
   }
   const { id } = await db.insertInto('audit_events').values(row).returning('id').executeTakeFirstOrThrow()
   return lineOf({ id, ...row })
@@ -168,7 +203,7 @@ function objectOf(event: AuditEvent): string {
 }
 
 /** Returns the details in JSON. Texts are cut to `MAX_TEXT`; PostgreSQL stores no U+0000, which JSON escapes. */
-function detailsOf({ details }: AuditEvent): string {
+function detailsOf(details: object): string {
   const text = JSON.stringify(details, (_name, value: unknown) =>
     typeof value === 'string' ? bounded(value) : value,
   )
@@ -217,17 +252,17 @@ export interface Audit {
   ): Promise<T>
 }
 
-/** @param onEvent receives each event after it has been committed */
-export function createAudit({ kysely }: Engine, onEvent: (line: AuditLine) => void): Audit {
+/** @param onEvent receives each event after it has been committed @param operator see `recordEvent` */
+export function createAudit({ kysely }: Engine, onEvent?: (line: AuditLine) => void, operator = {}): Audit {
   return {
     async transaction(work) {
       const lines: AuditLine[] = []
       const done = await kysely.transaction().execute((db) =>
         work(db, async (event) => {
-          lines.push(await recordEvent(db, event))
+          lines.push(await recordEvent(db, event, operator))
         }),
       )
-      for (const line of lines) onEvent(line)
+      for (const line of lines) onEvent?.(line)
       return done
     },
   }

@@ -6,8 +6,6 @@ import type { StatusState } from './tables.ts'
 
 /** Maximum number of commits in a matrix. */
 export const MATRIX_COMMITS = 30
-/** Maximum number of contexts in a matrix. */
-const MATRIX_CONTEXTS = 50
 
 /** The status of one context of one commit. */
 export interface MatrixCell {
@@ -25,17 +23,33 @@ export interface MatrixColumn {
   cells: (MatrixCell | undefined)[]
 }
 
-export interface CheckMatrix {
-  /** Failing contexts first, then pending ones, then passed ones; each ordered by code points. */
-  columns: MatrixColumn[]
-  /** Number of contexts that are left out. */
-  omitted: number
-}
-
 /** Commits of one statement: few, since on SQLite it blocks the event loop. */
 const AT_ONCE = 3
 /** The order of columns. */
 const RANKS: readonly CombinedState[] = ['failure', 'pending', 'success']
+
+/**
+ * Returns the statuses of a few contexts for each commit, in the order of the commits. Contexts without any are left out.
+ *
+ * @param contexts and `shas`: not empty
+ */
+export async function contextHistories(
+  { kysely }: Engine,
+  repositoryId: number,
+  shas: readonly string[],
+  contexts: readonly string[],
+): Promise<Map<string, MatrixColumn['cells']>> {
+  const rows = await kysely
+    .selectFrom('statuses')
+    .select(['sha', 'context', 'state', 'target_url as targetUrl', 'updated_at as updatedAt'])
+    .where('repository_id', '=', repositoryId)
+    .where('sha', 'in', shas)
+    .where('context', 'in', contexts)
+    .execute()
+  const columns = Map.groupBy(rows, ({ context }) => context)
+  const cellOf = (column: typeof rows, sha: string) => column.find((row) => row.sha === sha)
+  return new Map([...columns].map(([context, column]) => [context, shas.map((sha) => cellOf(column, sha))]))
+}
 
 /** Returns a function that compares the statuses of commits. */
 export function checkMatrix(engine: Engine) {
@@ -48,11 +62,12 @@ export function checkMatrix(engine: Engine) {
   )
 
   /**
-   * Returns the statuses of commits by context.
+   * Returns the statuses of commits by context: failing contexts first, then pending ones, then passed ones; each ordered by
+   * code points.
    *
    * @param shas the newest first; those after `MATRIX_COMMITS` are ignored
    */
-  return async (repositoryId: number, shas: readonly string[]): Promise<CheckMatrix> => {
+  return async (repositoryId: number, shas: readonly string[]): Promise<MatrixColumn[]> => {
     const commits = shas.slice(0, MATRIX_COMMITS)
     const all = new Map<string, { context: string; cells: MatrixColumn['cells'] }>()
     for (let from = 0; from < commits.length; from += AT_ONCE) {
@@ -66,11 +81,9 @@ export function checkMatrix(engine: Engine) {
       }
     }
     const ranked = Map.groupBy(all.values(), rankOf)
-    const columns = RANKS.flatMap((rank) => byCodePoints(ranked.get(rank) ?? [])).slice(0, MATRIX_CONTEXTS)
-    return {
-      columns: columns.map((column) => ({ ...column, failing: rankOf(column) === 'failure' })),
-      omitted: all.size - columns.length,
-    }
+    return RANKS.flatMap((rank) =>
+      byCodePoints(ranked.get(rank) ?? []).map((column) => ({ ...column, failing: rank === 'failure' })),
+    )
   }
 }
 

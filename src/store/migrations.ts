@@ -19,14 +19,18 @@ export const addMissingReporters = [
  * takes no lock. Commits whose keys collide just wait for each other.
  *
  * The names of columns are qualified where they are also columns of the result.
+ *
+ * @param pending what it does with `pending_at`, if there is such a column
  */
-const reportStatus = `create or replace function report_status(
+const reportStatus = (
+  pending = { set: '', column: '', value: '' },
+) => `create or replace function report_status(
     new_repository_id bigint, new_sha text, new_context text, new_id text, new_state text, new_description text,
     new_target_url text, new_created_at bigint, new_updated_at bigint, new_reporter_id bigint, max_contexts bigint
   ) returns table (id text, created_at bigint, updated_at bigint) language plpgsql as $$
   begin
     return query update statuses set state = new_state, description = new_description, target_url = new_target_url,
-        updated_at = greatest(new_updated_at, statuses.updated_at), reporter_id = new_reporter_id
+        updated_at = greatest(new_updated_at, statuses.updated_at), reporter_id = new_reporter_id${pending.set}
       where repository_id = new_repository_id and sha = new_sha and context = new_context
       returning statuses.id, statuses.created_at, statuses.updated_at;
     if found then
@@ -34,17 +38,25 @@ const reportStatus = `create or replace function report_status(
     end if;
     perform pg_advisory_xact_lock(hashtextextended(new_sha, new_repository_id));
     return query insert into statuses (repository_id, sha, context, id, state, description, target_url, created_at,
-        updated_at, reporter_id)
+        updated_at, reporter_id${pending.column})
       select new_repository_id, new_sha, new_context, new_id, new_state, new_description, new_target_url, new_created_at,
-        new_updated_at, new_reporter_id
+        new_updated_at, new_reporter_id${pending.value}
       where exists (select from statuses where repository_id = new_repository_id and sha = new_sha and context = new_context)
         or not exists (
           select from statuses where repository_id = new_repository_id and sha = new_sha offset max_contexts - 1)
       on conflict (repository_id, sha, context) do update set state = excluded.state,
         description = excluded.description, target_url = excluded.target_url,
-        updated_at = greatest(excluded.updated_at, statuses.updated_at), reporter_id = excluded.reporter_id
+        updated_at = greatest(excluded.updated_at, statuses.updated_at), reporter_id = excluded.reporter_id${pending.set}
       returning statuses.id, statuses.created_at, statuses.updated_at;
   end $$`
+
+/** What `report_status` does with the time of the last `pending`, as the statement in statuses.ts. */
+const pendingTimes = {
+  set: `, pending_at = case when new_state = 'pending' then new_updated_at
+          when statuses.state = 'pending' then statuses.pending_at end`,
+  column: ', pending_at',
+  value: ", case when new_state = 'pending' then new_updated_at end",
+}
 
 /** Migrations in the order in which they are applied. Never change a released one; add another. */
 const migrations: Record<string, (dialect: DialectSql) => string[]> = {
@@ -174,9 +186,24 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
     )${clustered}`,
     'create index branch_rule_bypasses_by_user on branch_rule_bypasses (user_id)',
   ],
-  '006-limited-reports': ({ serialWrites }) => (serialWrites ? [] : [reportStatus]),
+  '006-limited-reports': ({ serialWrites }) => (serialWrites ? [] : [reportStatus()]),
   '007-trusted-owners': ({ integer }) => [
     `alter table repositories add column trust_owner ${integer} not null default 0`,
+  ],
+  '008-push-intents': ({ serial, integer, text }) => [
+    `create table push_intents (
+      id ${serial},
+      repository_id ${integer} not null,
+      pusher ${text} not null,
+      commands ${text} not null,
+      started_at ${integer} not null
+    )`,
+    `update repositories set trust_owner = 2 where path is not null and trust_owner = 0
+      and created_at <= (select applied_at from schema_migrations where name = '007-trusted-owners')`,
+  ],
+  '009-pending-times': ({ integer, serialWrites }) => [
+    `alter table statuses add column pending_at ${integer}`,
+    ...(serialWrites ? [] : [reportStatus(pendingTimes)]),
   ],
 }
 
@@ -189,10 +216,11 @@ export class UnknownSchema extends Error {
  * Applies all pending migrations in one transaction. Any number of processes may call this at once: one of them applies
  * the migrations, while the others wait for it.
  *
+ * @param apply false to throw UnknownSchema if one is pending
  * @returns the names of the migrations that this call applied
  * @throws UnknownSchema if a newer version has migrated the database, or if it belongs to another program
  */
-export async function migrate(engine: Engine): Promise<string[]> {
+export async function migrate(engine: Engine, apply = true): Promise<string[]> {
   const applied: string[] = []
   await engine.exclusively(async (db) => {
     const known = await appliedMigrations(db)
@@ -201,6 +229,11 @@ export async function migrate(engine: Engine): Promise<string[]> {
     )
     for (const [name, statements] of Object.entries(migrations)) {
       if (known.has(name)) continue
+      if (!apply)
+        throw new UnknownSchema(
+          `the schema is that of an older version (${name} is missing). Run "migrate", or start this version of the ` +
+            'server; older versions cannot use the database afterwards',
+        )
       for (const statement of statements(engine.dialect)) await sql.raw(statement).execute(db)
       const applied_at = Math.floor(Date.now() / 1000)
       await db.insertInto('schema_migrations').values({ name, applied_at }).execute()
@@ -248,6 +281,7 @@ const ownTables: Record<keyof Tables, true> = {
   audit_events: true,
   branch_rules: true,
   branch_rule_bypasses: true,
+  push_intents: true,
   schema_migrations: true,
 }
 

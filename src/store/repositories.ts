@@ -11,7 +11,12 @@ import type { Permission, Tables, Visibility } from './tables.ts'
 import { nowInSeconds } from './time.ts'
 
 /** A stored repository. `path` is the folder of its files; `managed` says whether the server created it. */
-export type Repository = Omit<Selectable<Tables['repositories']>, 'path'> & { path: string; managed: boolean }
+export type Repository = Omit<Selectable<Tables['repositories']>, 'path'> & {
+  path: string
+  managed: boolean
+  /** See `RepositoryFolder`. */
+  checksOwner: boolean
+}
 
 export interface NewRepository {
   owner: string
@@ -321,9 +326,18 @@ function fullNameOf({ owner, name }: { owner: string; name: string }): string {
   return `${owner}/${name}`
 }
 
-/** Returns a row with the folder of its repository, and whether the server created it. */
-export function locate<Row extends { id: number; path: string | null }>(folder: string, row: Row) {
-  return { ...row, path: repositoryPath(folder, row), managed: row.path === null }
+/** Returns a row with the folder of its repository, whether the server created it, and whether its owner is not trusted. */
+export function locate<Row extends { id: number; path: string | null; trust_owner: number | null }>(
+  folder: string,
+  row: Row,
+) {
+  const managed = row.path === null
+  return {
+    ...row,
+    path: repositoryPath(folder, row),
+    managed,
+    checksOwner: !managed && row.trust_owner === 0,
+  }
 }
 
 /** Returns the folder of a repository's files. Created ones are named by id, so that paths contain no client input. */

@@ -13,7 +13,10 @@ export interface ListedRepository extends RepositoryAccess {
 
 const { mayRead, permission } = accessRules()
 
-type Row = Omit<ListedRepository, 'path' | 'managed'> & { path: string | null }
+type Row = Omit<ListedRepository, 'path' | 'managed' | 'checksOwner'> & {
+  path: string | null
+  trust_owner: number
+}
 
 /** Returns functions that find the repositories that a signed-in user or an anonymous visitor may read. */
 export function repositoryListing(engine: Engine, folder: string) {
@@ -35,6 +38,7 @@ export function repositoryListing(engine: Engine, folder: string) {
         'repositories.visibility',
         'repositories.object_format as objectFormat',
         'repositories.path',
+        'repositories.trust_owner',
         permission.as('permission'),
       ])
       .where(mayRead)
@@ -71,13 +75,18 @@ export function repositoryListing(engine: Engine, folder: string) {
       return rows.map(located)
     },
 
-    /** Returns a page of repositories ordered by name. @param after the last repository of the previous page */
+    /** Returns a page of repositories ordered by name, and whether they have branch rules. @param after the last repository of the previous page */
     async list(
       userId: number | null,
       count: number,
       after?: { owner: string; name: string },
-    ): Promise<ListedRepository[]> {
+    ): Promise<(ListedRepository & { hasRules: boolean })[]> {
       let query = visibleTo(userId)
+        .select(({ exists, selectFrom }) =>
+          exists(
+            selectFrom('branch_rules').select('id').whereRef('repository_id', '=', 'repositories.id'),
+          ).as('hasRules'),
+        )
         .orderBy('repositories.owner_key')
         .orderBy('repositories.name_key')
         .limit(count)
@@ -90,7 +99,9 @@ export function repositoryListing(engine: Engine, folder: string) {
           ]),
         )
       }
-      return (await query.execute()).map(located)
+      const rows = await query.execute()
+      // SQLite answers with a number.
+      return rows.map(({ hasRules, ...row }) => ({ ...located(row), hasRules: Boolean(hasRules) }))
     },
   }
 }

@@ -73,7 +73,6 @@ export function ruleStore(engine: Engine, audit: Audit) {
   /** Returns the rules of a repository. Returns the same array as before while the database is sure that nothing has changed. */
   const load = async (repositoryId: number): Promise<readonly AppliedRule[]> =>
     appliedRules(await engine.read(ofRepository, { repositoryId }, { key: `rules ${repositoryId}` }))
-  const loadFor = async (repositoryId: number, branch: string) => rulesFor(await load(repositoryId), branch)
 
   return {
     load,
@@ -158,12 +157,7 @@ export function ruleStore(engine: Engine, audit: Audit) {
      * @param branch its name without `refs/heads/`
      */
     async requiredPatterns(repositoryId: number, branch: string): Promise<string[]> {
-      return requiredBy(await loadFor(repositoryId, branch))
-    },
-
-    /** Returns whether a user may bypass every rule that applies to the branch. False if no rule applies. */
-    async bypasses(repositoryId: number, branch: string, userId: number): Promise<boolean> {
-      return isBypassedBy(await loadFor(repositoryId, branch), userId)
+      return requiredBy(rulesFor(await load(repositoryId), branch))
     },
 
     /** Records updates that a user may make although rules refuse them. */

@@ -12,7 +12,13 @@ export type StatusCounts = Record<StatusState, number>
 export interface StatusSummary {
   counts: StatusCounts
   /** The first contexts that failed, ordered by code points; at most `MAX_FAILED`. */
-  failed: readonly string[]
+  failed: readonly FailedContext[]
+}
+
+/** A context that failed, and where its log is. */
+export interface FailedContext {
+  context: string
+  targetUrl: string | null
 }
 
 /** The summary of a commit without statuses. */
@@ -54,7 +60,7 @@ export function statusSummaries(engine: Engine) {
   const failed = prepare<CommitKey>()((p) =>
     kysely
       .selectFrom('statuses')
-      .select('context')
+      .select(['context', 'target_url as targetUrl'])
       .where('repository_id', '=', p.repositoryId)
       .where('sha', '=', p.sha)
       .where('state', 'in', FAILED)
@@ -68,6 +74,14 @@ export function statusSummaries(engine: Engine) {
       .where('repository_id', '=', p.repositoryId)
       .where('sha', '=', p.sha)
       .where('context', '=', p.context),
+  )
+  const states = prepare<CommitKey>()((p) =>
+    kysely
+      .selectFrom('statuses')
+      .select(['context', 'state'])
+      .where('repository_id', '=', p.repositoryId)
+      .where('sha', '=', p.sha)
+      .orderBy('context'),
   )
   /** The same for many commits, in the dialect of PostgreSQL. */
   const all = prepare<{ commits: string }>()((p) =>
@@ -84,7 +98,9 @@ export function statusSummaries(engine: Engine) {
       .crossJoinLateral(
         countsOf()
           .select(
-            sql<string[] | null>`(array_agg(context order by context)
+            sql<
+              FailedContext[] | null
+            >`(array_agg(json_build_object('context', context, 'targetUrl', target_url) order by context)
             filter (where state in (${sql.join(FAILED)})))[1:${sql.lit(MAX_FAILED)}]`.as('failed'),
           )
           .whereRef('statuses.repository_id', '=', sql.ref('asked.repository_id'))
@@ -110,8 +126,7 @@ export function statusSummaries(engine: Engine) {
     const found = await counts(commit.repositoryId, commit.sha)
     if (FAILED.every((state) => found[state] === 0)) return { counts: found, failed: [] }
     const cache = { key: commitCacheKey(commit), variant: 'failed' }
-    const rows = await engine.read(failed, commit, cache)
-    return { counts: found, failed: rows.map(({ context }) => context) }
+    return { counts: found, failed: await engine.read(failed, commit, cache) }
   }
 
   return {
@@ -139,5 +154,9 @@ export function statusSummaries(engine: Engine) {
       for (const commit of commits) summaries.push(await summary(commit))
       return summaries
     },
+
+    /** Returns the states of all contexts of a commit, ordered by their code points. */
+    states: (commit: CommitKey) =>
+      engine.read(states, commit, { key: commitCacheKey(commit), variant: 'states' }),
   }
 }

@@ -27,6 +27,8 @@ export interface StatusRow {
 export interface ReportedStatus extends StatusRow {
   reporter_user: string | null
   reporter_token: string | null
+  /** When the check that has ended was last reported as pending; null if that is not known. */
+  pending_at: number | null
 }
 
 export interface Report {
@@ -40,7 +42,7 @@ export interface Report {
   reporterId?: number | null
 }
 
-type NewStatus = Selectable<Tables['statuses']>
+type NewStatus = Omit<Selectable<Tables['statuses']>, 'pending_at'>
 
 const statusColumns = [
   'id',
@@ -76,13 +78,15 @@ export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
       .where('sha', '=', sql.ref<string>('reported.sha'))
     const same = contexts.where('context', '=', sql.ref<string>('reported.context'))
     const last = contexts.limit(sql.lit(1)).offset(sql.lit(maxContexts - 1))
+    const pendingAt = sql<number | null>`case when reported.state = 'pending' then reported.updated_at end`
     return kysely
       .insertInto('statuses')
-      .columns(stored)
+      .columns([...stored, 'pending_at'])
       .expression(
         kysely
           .selectFrom(reported.as('reported'))
           .select(stored)
+          .select(pendingAt.as('pending_at'))
           .where(({ or, exists, not }) => or([exists(same), not(exists(last))])),
       )
       .onConflict((conflict) =>
@@ -92,6 +96,9 @@ export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
           target_url: (eb) => eb.ref('excluded.target_url'),
           updated_at: sql<number>`max(excluded.updated_at, statuses.updated_at)`,
           reporter_id: (eb) => eb.ref('excluded.reporter_id'),
+          // A run that ended ends once: what is reported after it without another `pending` has an unknown start.
+          pending_at: sql<number | null>`coalesce(excluded.pending_at,
+            case when statuses.state = 'pending' then statuses.pending_at end)`,
         }),
       )
       .returning(decided)
@@ -119,7 +126,11 @@ export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
       .selectFrom('statuses')
       .leftJoin('reporters', 'reporters.id', 'statuses.reporter_id')
       .select(statusColumns.map((column) => `statuses.${column}` as const))
-      .select(['reporters.user_name as reporter_user', 'reporters.token_name as reporter_token'])
+      .select([
+        'pending_at',
+        'reporters.user_name as reporter_user',
+        'reporters.token_name as reporter_token',
+      ])
       .where('repository_id', '=', p.repositoryId)
       .where('sha', '=', p.sha)
       .orderBy('context'),

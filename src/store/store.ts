@@ -1,16 +1,19 @@
-import { existsSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
+import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parse } from 'pg-connection-string'
 import { accessStore } from './access.ts'
-import { type AuditLine, createAudit } from './audit.ts'
+import { ADMINISTRATOR, type AuditLine, createAudit } from './audit.ts'
 import { auditLog } from './audit-log.ts'
-import { checkMatrix } from './check-matrix.ts'
+import { checkMatrix, contextHistories } from './check-matrix.ts'
 import { type Engine, type PoolFigures, StoreUnavailable } from './engine.ts'
 import { failureStore } from './failures.ts'
 import { appliedMigrations, migrate, UnknownSchema } from './migrations.ts'
 import { prepare } from './prepared.ts'
+import { pushStore } from './pushes.ts'
 import { repositoryStore } from './repositories.ts'
 import { repositoryListing } from './repository-listing.ts'
+import { RuleViolation } from './rule-violation.ts'
 import { ruleStore } from './rules.ts'
 import { sessionStore } from './sessions.ts'
 import { statusStore } from './statuses.ts'
@@ -30,8 +33,12 @@ export interface StoreOptions {
   maxContexts?: number
   /** Whether statements have a time limit; true by default. The administrator's commands have none. */
   statementTimeout?: boolean
-  /** Whether to create a database that does not exist; true by default. */
-  create?: boolean
+  /** Whether to create a database that does not exist; true by default. A command does even if there are repositories of one. */
+  create?: boolean | 'migrate' | 'restore'
+  /** Whether to apply pending migrations; true by default. */
+  migrate?: boolean
+  /** Who runs the administrator's command: added to the details of its events. */
+  operator?: Record<string, string>
   /** Receives each audit event of this process after it has been committed. */
   onEvent?: (line: AuditLine) => void
 }
@@ -50,7 +57,8 @@ export class NoDatabase extends Error {
 /**
  * Opens the database and applies pending migrations.
  *
- * @throws StoreUnavailable if it cannot be opened or written; UnknownSchema as `migrate`; NoDatabase. All name the database
+ * @throws StoreUnavailable if it cannot be opened or written; UnknownSchema as `migrate`; NoDatabase; RuleViolation
+ * if there is no database of the repositories that are there. All name the database
  */
 export async function openStore(options: StoreOptions): Promise<Store> {
   const place = placeOf(options)
@@ -65,20 +73,43 @@ export async function openStore(options: StoreOptions): Promise<Store> {
 }
 
 async function openAndMigrate(options: StoreOptions, place: string): Promise<Store> {
-  const { create = true, dataDir, databaseUrl, maxContexts, onEvent } = options
+  const { create = true, migrate: mayMigrate, dataDir, databaseUrl, maxContexts } = options
+  const folder = join(dataDir, 'repositories')
+  const isBeside = existsSync(folder) && (await readdir(folder)).some((name) => /^\d+\.git$/.test(name))
   // Opening a database would create it.
-  if (!create && !databaseUrl && !existsSync(place)) throw new NoDatabase(`there is no database at ${place}`)
+  if (!databaseUrl && !statSync(place, { throwIfNoEntry: false })?.size) {
+    if (!create) throw new NoDatabase(`there is no database at ${place}`)
+    if (isBeside && create === true) throw databaseLost(place, folder)
+  }
   const engine = await openEngine(options)
   try {
     if (!create && (await appliedMigrations(engine.kysely)).size === 0)
       throw new NoDatabase(`${place} is empty: it is not a database of the server`)
-    await migrate(engine)
-    return createStore(engine, join(dataDir, 'repositories'), maxContexts, onEvent)
+    await migrate(engine, mayMigrate)
+    const store = createStore(engine, folder, maxContexts, options)
+    if (!isBeside || !(await isBlank(engine))) return store
+    if (create === true) throw databaseLost(place, folder)
+    const event = { by: ADMINISTRATOR, action: 'audit.began', details: {} } as const
+    if (create === 'migrate') await store.audit.transaction((_db, record) => record(event))
+    return store
   } catch (error) {
     // On a full disk, closing fails too. The first error names the reason.
     await engine.close().catch(() => {})
     throw error
   }
+}
+
+function databaseLost(place: string, folder: string): RuleViolation {
+  return new RuleViolation(
+    `${place} has no users and no repositories, but ${folder} has repositories of an earlier database. ` +
+      'Restore a backup of it with "restore" or, if an empty database is meant, run "migrate"',
+  )
+}
+
+async function isBlank({ kysely }: Engine): Promise<boolean> {
+  for (const table of ['users', 'repositories', 'audit_events'] as const)
+    if (await kysely.selectFrom(table).select('id').limit(1).executeTakeFirst()) return false
+  return true
 }
 
 /** Returns the location of the database without user and password. */
@@ -88,7 +119,8 @@ function placeOf({ dataDir, databaseUrl }: StoreOptions): string {
   return `${host}${port ? `:${port}` : ''}/${database ?? ''}`
 }
 
-function databaseFile(dataDir: string): string {
+/** Returns the path of the SQLite database. */
+export function databaseFile(dataDir: string): string {
   return join(dataDir, 'commit-status.db')
 }
 
@@ -109,9 +141,9 @@ export function createStore(
   engine: Engine,
   repositories: string,
   maxContexts = MAX_CONTEXTS,
-  onEvent: (line: AuditLine) => void = () => {},
+  { onEvent, operator }: Pick<StoreOptions, 'onEvent' | 'operator'> = {},
 ) {
-  const audit = createAudit(engine, onEvent)
+  const audit = createAudit(engine, onEvent, operator)
   const anyMigration = prepare<object>()(() =>
     engine.kysely.selectFrom('schema_migrations').select('name').limit(1),
   )
@@ -122,8 +154,10 @@ export function createStore(
     repositories: repositoryStore(engine, repositories, audit),
     tokens: tokenStore(engine, audit),
     rules: ruleStore(engine, audit),
+    pushes: pushStore(engine, repositories, audit),
     statuses: statusStore(engine, audit, Math.min(maxContexts, MAX_CONTEXTS)),
     matrix: checkMatrix(engine),
+    histories: contextHistories.bind(null, engine),
     sessions: sessionStore(engine, audit),
     failures: failureStore(engine, audit),
     access: accessStore(engine, repositories),

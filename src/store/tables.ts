@@ -14,6 +14,7 @@ export interface Tables {
   audit_events: AuditEventsTable
   branch_rules: BranchRulesTable
   branch_rule_bypasses: BranchRuleBypassesTable
+  push_intents: PushIntentsTable
   schema_migrations: MigrationsTable
 }
 
@@ -47,7 +48,10 @@ interface RepositoriesTable {
   /** Absolute path of an imported repository; null if the server created it in its own folder, named by `id`. */
   path: string | null
   created_at: number
-  /** Whether an administrator trusts the accounts that can write the configuration of an imported repository: 0 or 1. */
+  /**
+   * Whether an administrator trusts the accounts that can write the configuration of an imported repository: 0 or 1; 2 if it was
+   * imported before there was a rule about them.
+   */
   trust_owner: Generated<number>
 }
 
@@ -103,6 +107,8 @@ interface StatusesTable {
   updated_at: number
   /** Who sent the latest report; null if it is older than this column. */
   reporter_id: number | null
+  /** Time of the last `pending`, if the latest report is it or the one after it; else null. */
+  pending_at: number | null
 }
 
 interface SessionsTable {
@@ -169,6 +175,21 @@ interface BranchRulesTable {
 interface BranchRuleBypassesTable {
   rule_id: number
   user_id: number
+}
+
+/**
+ * Pushes on which git may be working. The row is removed together with the record of what the push updated. Has no foreign
+ * keys: the repository may be deleted meanwhile.
+ */
+interface PushIntentsTable {
+  id: Generated<number>
+  repository_id: number
+  /** A `Pusher`, in JSON. */
+  pusher: string
+  /** All updates that the client asks for, in JSON. Names of refs are decoded as Latin-1. */
+  commands: string
+  /** Milliseconds since the epoch, by the database's clock. */
+  started_at: number
 }
 
 interface MigrationsTable {

@@ -1,5 +1,5 @@
 import { constants } from 'node:fs'
-import { mkdir, open, readdir, rename, stat } from 'node:fs/promises'
+import { mkdir, open, readdir, rename, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 
 /**
@@ -36,6 +36,12 @@ export async function renameDurably(from: string, to: string): Promise<void> {
   await rename(from, to)
   await syncPath(dirname(to))
   if (dirname(from) !== dirname(to)) await syncPath(dirname(from))
+}
+
+/** Writes a file, or replaces it as a whole. Until then its content is in `PATH.part`. */
+export async function writeDurably(path: string, text: string): Promise<void> {
+  await writeFile(`${path}.part`, text, { flush: true })
+  await renameDurably(`${path}.part`, path)
 }
 
 /**

@@ -13,13 +13,15 @@ const CONTRACT = resolve(import.meta.dirname, '../../openapi.yaml')
 /** The contract as JSON, which takes a fiftieth of the time to read. */
 const DOCUMENT = resolve(import.meta.dirname, '../../generated/openapi.json')
 
-/** Clients for CI jobs to download, by asset name. The package is built by `npm run prepare`. */
+/** Clients for CI jobs to download and how to use them, by asset name. The package is built by `npm run prepare`. */
 const CLIENTS = {
   'commit-status.sh': resolve(import.meta.dirname, '../../clients/shell/commit-status'),
   'commit-status-client.tgz': resolve(
     import.meta.dirname,
     '../../clients/typescript/commit-status-client.tgz',
   ),
+  'client.md': resolve(import.meta.dirname, '../../clients/typescript/README.md'),
+  'recipes.md': resolve(import.meta.dirname, '../../clients/recipes/README.md'),
 }
 
 const NOT_BUILT =

@@ -49,6 +49,7 @@ function errorCode(
       objectFormat: 'sha1',
       path: '/r',
       managed: true,
+      checksOwner: false,
       permission: null,
       ...repository,
     },

@@ -9,7 +9,7 @@ const WARM_UP = 3
 /** A request on two servers. */
 export interface Compared {
   name: string
-  /** Medians of microseconds of processor time per request. */
+  /** Medians: microseconds of processor time per request, or milliseconds of a transfer. */
   here: number
   there: number
   /** Median of the ratios `here / there` of each round. */
@@ -59,9 +59,10 @@ export async function compareSides(
   })
 }
 
-export function comparisonTable(rows: Compared[], commit: string): string {
+/** @param unit of the values */
+export function comparisonTable(rows: Compared[], unit: string, commit: string): string {
   return textTable(
-    ['', 'CPU µs', commit, 'ratio', 'spread'],
+    ['', unit, commit, 'ratio', 'spread'],
     rows.map(({ name, here, there, ratio, spread }) => [
       name,
       here.toFixed(1),

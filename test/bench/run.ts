@@ -8,8 +8,9 @@ import { measureAll } from './everything.ts'
 import { loadGenerator } from './load-generator.ts'
 import { benchOptions } from './options.ts'
 import { countPaths, pathTable } from './paths.ts'
-import { sideRequests, withSides } from './side.ts'
+import { gatedPush, sideRequests, withSides } from './side.ts'
 import { tableOf } from './table.ts'
+import { compareTransfers } from './transfers.ts'
 
 /**
  * Compares the server with baseline servers that do less work, in the same run. Scenarios take turns over several rounds;
@@ -20,8 +21,8 @@ import { tableOf } from './table.ts'
  * --size N statuses stored (10,000; with more, also measures 10,000), --rounds N (3), --seconds N of each measurement (1),
  * --only PATTERN of names, --json instead of a table, --chart FILE
  *
- * --against COMMIT compares the processor time of a few requests with that of another commit instead (11 rounds), and
- * --paths counts the functions that one request of each kind calls, with --against also those of the commit
+ * --against COMMIT compares the processor time of a few requests, and the duration of fetches and pushes, with those of another
+ * commit instead (11 rounds), and --paths counts the functions that one request of each kind calls, with --against also those of the commit
  */
 const { values } = parseArgs({ options: benchOptions })
 const { against } = values
@@ -42,15 +43,22 @@ for (const error of errors) process.stderr.write(`${error}\n`)
 if (errors.length > 0) process.exitCode = 1
 
 async function measureSides(): Promise<void> {
-  const requests = sideRequests.filter(({ name }) => only.test(name))
+  const counted = values.paths ? [...sideRequests, gatedPush] : sideRequests
+  const requests = counted.filter(({ name }) => only.test(name))
   await withSides(against === undefined ? [] : [against], values.paths, async (sides) => {
     if (values.paths) {
       const paths = []
       for (const side of sides) paths.push(...(await countPaths(side, requests)))
       return print(paths, pathTable(paths))
     }
-    const rows = await compareSides(sides, requests, { rounds: roundsOr(11), seconds, onError, signal })
-    print(rows, comparisonTable(rows, against ?? ''))
+    const rounds = roundsOr(11)
+    const rows = await compareSides(sides, requests, { rounds, seconds, onError, signal })
+    const transfers = await compareTransfers(sides, rounds, only)
+    const commit = against ?? ''
+    print(
+      [...rows, ...transfers],
+      `${comparisonTable(rows, 'CPU µs', commit)}${comparisonTable(transfers, 'ms', commit)}`,
+    )
   })
 }
 

@@ -8,7 +8,7 @@ import { importCommits } from '../helpers/git.ts'
 import { installCommit } from './checkout.ts'
 import { type LoadRequest, UNIQUE } from './load.ts'
 import { type ServerProcess, startProcess } from './processes.ts'
-import { authorized, read, report } from './requests.ts'
+import { authorized, push, read, report } from './requests.ts'
 import { serverSettings, startArgs } from './servers.ts'
 
 /** The server of one commit of this project. All have equal data, but for ids and tokens. */
@@ -19,6 +19,8 @@ export interface Side {
   /** Address of the inspector, if it is used. */
   inspector: string
   token: string
+  /** Creates a repository of alice with the command line of the server's own commit. @returns its path */
+  createRepository(name: string, ...options: string[]): string
   /** Commits of `public` and of `private`. The first has 10 contexts, the others have none. */
   commits: string[]
   /** Of the first commit of `public`. */
@@ -67,6 +69,13 @@ export const sideRequests: SideRequest[] = [
   },
 ]
 
+/** Creates a branch with rules. Only its path is counted: the load generators send text. */
+export const gatedPush: SideRequest = {
+  name: 'push to a branch with rules',
+  requestsOf: ({ commits: [sha = ''], token }) => [push('private', sha, token)],
+  status: 200,
+}
+
 /**
  * Runs the servers of this folder and of other commits while `use` runs.
  *
@@ -107,17 +116,17 @@ async function fill(
   folder: string,
   env: NodeJS.ProcessEnv,
   server: ServerProcess,
-): Promise<Pick<Side, 'token' | 'commits' | 'etag'>> {
+): Promise<Pick<Side, 'token' | 'createRepository' | 'commits' | 'etag'>> {
   const cli = (...args: string[]) =>
     execFileSync('npm', ['run', '--silent', 'cli', '--', ...args], {
       cwd: folder,
       env: { ...process.env, ...env },
       encoding: 'utf8',
     }).trim()
-  const create = (repository: string, ...options: string[]) => {
-    const path = cli('repo', 'create', `alice/${repository}`, ...options)
-    return importCommits(path, COMMITS, (index) => `Commit ${index}`)
-  }
+  const createRepository = (repository: string, ...options: string[]) =>
+    cli('repo', 'create', `alice/${repository}`, ...options)
+  const create = (repository: string, ...options: string[]) =>
+    importCommits(createRepository(repository, ...options), COMMITS, (index) => `Commit ${index}`)
   const send = async (request: LoadRequest) => {
     const { status, etag } = await answerTo(server, request)
     if (status >= 300) throw new Error(`${name}: ${request.method} ${request.path}: ${status}`)
@@ -127,11 +136,12 @@ async function fill(
   const token = cli('token', 'create', 'alice')
   const commits = create('public')
   create('private', '--private')
+  cli('rule', 'set', 'alice/private', 'gated-*', '--require', 'ci/*')
   const [sha] = commits
   for (const repository of ['public', 'private'])
     for (let index = 0; index < CONTEXTS; index++)
       await send(report(repository, sha, token, { context: `ci/check-${index}` }))
-  return { token, commits, etag: await send(read('public', sha)) }
+  return { token, createRepository, commits, etag: await send(read('public', sha)) }
 }
 
 /** Sends one request and reads the answer. */
@@ -142,7 +152,8 @@ export async function answerTo(
   const answer = await fetch(server.url + path, {
     method,
     headers,
-    body: body?.replace(UNIQUE, randomUUID()) ?? null,
+    // A pack has any bytes.
+    body: body === undefined ? null : Buffer.from(body.replace(UNIQUE, randomUUID()), 'latin1'),
   })
   await answer.arrayBuffer()
   return { status: answer.status, etag: answer.headers.get('etag') ?? '' }

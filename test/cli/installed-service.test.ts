@@ -15,8 +15,9 @@ import Sqlite from 'better-sqlite3'
 import t from 'tap'
 import { checkAccount } from '../../src/ops/data-directory.ts'
 import { openStore } from '../../src/store/store.ts'
+import { accountName } from '../../src/util/account-name.ts'
 import { runCli } from '../helpers/cli.ts'
-import { createPostgresDatabase, temporaryFolder } from '../helpers/databases.ts'
+import { createPostgresDatabase, postgres, sqlite, temporaryFolder } from '../helpers/databases.ts'
 import { minimalEnvironment, startProcess } from '../helpers/process.ts'
 
 /** Commands that work on what is there. */
@@ -61,6 +62,48 @@ t.test('commands create no database, except those that begin a service', async (
     t.ok(existsSync(join(DATA_DIR, 'commit-status.db')), command.join(' '))
   }
 })
+
+for (const kind of [sqlite, postgres]) {
+  t.test(
+    `${kind.name}: an empty database beside repositories is created only if that is meant`,
+    async (t) => {
+      const { dataDir, databaseUrl } = await kind.create(t)
+      mkdirSync(join(dataDir, 'repositories', '1.git'), { recursive: true })
+      const file = join(dataDir, 'commit-status.db')
+      const environment = { DATA_DIR: dataDir, DATABASE_URL: databaseUrl ?? undefined, SUDO_USER: 'alice' }
+      const lost =
+        /: \S+ has no users and no repositories, but \S+ has repositories of an earlier .* "restore" .* "migrate"\n$/
+      const refuse = async () => {
+        t.match(await runCli(['user', 'create', 'alice'], environment), { code: 1, stderr: lost })
+        const server = startProcess(t, process.execPath, ['src/server.ts'], {
+          ...environment,
+          LOG_LEVEL: 'silent',
+        })
+        t.equal(await server.ended, 1)
+        t.match(server.stderr(), lost)
+      }
+      await refuse()
+      t.notOk(existsSync(file), 'creates no file')
+      if (!databaseUrl) writeFileSync(file, '')
+      await refuse()
+      const restore = await runCli(['restore', '/nonexistent/x'], environment)
+      t.match(restore, { code: 1, stderr: /nonexistent\/x cannot be read/ }, 'restores beside repositories')
+      await refuse()
+
+      t.match(await runCli(['migrate'], environment), { code: 0 })
+      t.match(await runCli(['migrate'], environment), { code: 0 })
+      t.match(await runCli(['user', 'create', 'alice'], { ...environment, SUDO_USER: undefined }), {
+        code: 0,
+      })
+      const account = accountName(process.geteuid?.() ?? 0)
+      t.equal(
+        (await runCli(['audit', 'list'], environment)).stdout.replace(/^\S+/gm, 'T'),
+        `T  administrator  -  audit.began  audit log  account=${account} sudo_user=alice
+T  administrator  -  user.created  alice  password=false account=${account}\n`,
+      )
+    },
+  )
+}
 
 t.test('reads the environment file of the service', async (t) => {
   const folder = temporaryFolder(t)

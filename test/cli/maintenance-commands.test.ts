@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs'
+import { readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
@@ -25,14 +25,44 @@ t.test('backs up, restores, checks and prunes', async (t) => {
 
   const folder = temporaryFolder(t)
   const here = { DATA_DIR: options.dataDir, INIT_CWD: folder }
-  const backup = await runCliProcess(here, 'backup', 'it.backup')
+  const backup = await runCliProcess(here, 'backup', 'backups')
   t.same([backup.code, backup.stdout, backup.stderr], [0, '', ''], 'no progress unless at a terminal')
-  t.ok(existsSync(join(folder, 'it.backup')), 'where the caller stood')
+  const database = readdirSync(join(folder, 'backups')).find((name) => name.endsWith('.database')) ?? ''
+  for (const keep of ['0', 'all', '1.5'])
+    t.equal((await runCliProcess(here, 'backup', 'backups', '--keep', keep)).code, 2)
+  writeFileSync(join(folder, 'file'), '')
+  const file = await runCliProcess(here, 'backup', 'file')
+  t.same(
+    [file.code, file.stderr],
+    [
+      1,
+      `error: ${join(folder, 'file')} is a file: a backup is a folder, which also contains the repositories\n`,
+    ],
+  )
+
+  const all = { DATA_DIR: temporaryFolder(t), INIT_CWD: folder }
+  const restored = await runCliProcess(all, 'restore', 'backups', '--lock-users')
+  t.same([restored.code, restored.stdout], [0, ''])
+  t.match(
+    restored.stderr,
+    /^Restored from the backup of \S+Z: 0 users, 1 repository, 0 tokens, 1 status\.\n0 users locked\. /,
+  )
+  t.same((await runCliProcess(all, 'check')).code, 0)
+
+  for (const command of ['backup', 'restore'])
+    t.match(await runCliProcess(here, command, '-'), {
+      code: 2,
+      stderr: /^error: "-" is not a path \(expected/,
+    })
 
   const there = { DATA_DIR: temporaryFolder(t), INIT_CWD: folder }
-  const restore = await runCliProcess(there, 'restore', 'it.backup')
-  t.same([restore.code, restore.stdout, restore.stderr], [0, '', 'The backup is restored.\n'])
-  const again = await runCliProcess(there, 'restore', 'it.backup')
+  const restore = await runCliProcess(there, 'restore', join('backups', database))
+  t.same([restore.code, restore.stdout], [0, ''])
+  t.match(
+    restore.stderr,
+    /^Restored from the backup .*\nWhat was done after that time is undone: tokens that were revoked work again/,
+  )
+  const again = await runCliProcess(there, 'restore', 'backups')
   t.same([again.code, again.stderr], [1, 'error: the database is not empty: it contains repositories\n'])
 
   const check = await runCliProcess(there, 'check')
@@ -42,6 +72,13 @@ t.test('backs up, restores, checks and prunes', async (t) => {
   const commits = await runCliProcess(here, 'check', '--commits')
   t.same([commits.code, commits.stdout], [1, `commit alice/rocket ${sha}: no longer in git\n`])
   t.same((await runCliProcess(here, 'check')).code, 0)
+  rmSync(join(options.dataDir, 'repositories'), { recursive: true })
+  const incomplete = await runCliProcess(here, 'backup', 'backups')
+  t.equal(incomplete.code, 1)
+  t.match(
+    incomplete.stderr,
+    /^alice\/rocket: .* is not a git repository.*\nerror: 1 repository could not be read; /,
+  )
 
   for (const wrong of ['', 'yesterday', '0d', '365']) {
     t.equal((await runCliProcess(there, 'prune', '--older-than', wrong)).code, 2, `"${wrong}"`)
@@ -53,7 +90,7 @@ t.test('backs up, restores, checks and prunes', async (t) => {
   await setTimeout(1_100)
   const wouldPrune = await runCliProcess(there, 'prune', '--older-than', '1s', '--dry-run')
   t.same([wouldPrune.code, wouldPrune.stderr], [0, 'Commits checked: 1. Statuses to be removed: 1.\n'])
-  const restored = await openStore({ dataDir: there.DATA_DIR })
-  t.teardown(() => restored.close())
-  t.equal((await restored.statuses.list(id, sha)).length, 1)
+  const opened = await openStore({ dataDir: there.DATA_DIR })
+  t.teardown(() => opened.close())
+  t.equal((await opened.statuses.list(id, sha)).length, 1)
 })

@@ -28,7 +28,6 @@ const INFORMATION = ['--help', '--version']
 
 /** Options of other programs, as far as the documents use them. */
 const OTHERS: Record<string, string[]> = {
-  cp: ['--archive'],
   curl: ['--fail', '--header'],
   df: ['--human-readable'],
   docker: [
@@ -44,15 +43,13 @@ const OTHERS: Record<string, string[]> = {
     ],
     ...['--stop-timeout', '--tag', '--tmpfs', '--volume'],
   ],
-  git: [
-    ...['--bare', '--batch-check', '--git-dir', '--object-format', '--prune', '--quiet'],
-    ...['--show-object-format', '--symref', '--template'],
-  ],
+  git: ['--batch-check', '--git-dir', '--mirror', '--prune', '--quiet'],
   install: ['--directory', '--group', '--mode', '--owner'],
   node: ['--eval'],
   npm: ['--global', '--no-save', '--silent'],
   npx: ['--no', '--package'],
   psql: ['--file', '--no-psqlrc', '--set'],
+  rsync: ['--archive', '--delete'],
   sed: ['--in-place'],
   systemctl: ['--now'],
   useradd: ['--home-dir', '--shell', '--system'],

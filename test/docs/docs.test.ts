@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { parseEnv } from 'node:util'
 import { Client } from 'pg'
@@ -12,7 +12,8 @@ import { COMMON_PASSWORDS, MIN_NAME_LENGTH, MIN_PASSWORD_LENGTH } from '../../sr
 import { describeVariables, readConfig } from '../../src/config.ts'
 import { OLDEST_GIT } from '../../src/git/git-version.ts'
 import { MAX_STARTS } from '../../src/git/history/log.ts'
-import { MAX_REFS } from '../../src/git-http/push/gate.ts'
+import { MAX_RULED_REFS } from '../../src/git-http/push/gate.ts'
+import { MAX_REFS } from '../../src/git-http/push/push.ts'
 import { DEFAULT_GIT_LIMITS } from '../../src/git-http/serve.ts'
 import { QUIET } from '../../src/hooks/error-log.ts'
 import { GRACE_PERIOD } from '../../src/ops/stop.ts'
@@ -21,7 +22,6 @@ import { BUSY_TIMEOUT } from '../../src/store/sqlite/driver-errors.ts'
 import { SHORT_ID } from '../../src/util/commit-id.ts'
 import { entries, isObject, type Json, object, text } from '../contract/json.ts'
 import { createPostgresDatabase } from '../helpers/databases.ts'
-import { createCommits, git } from '../helpers/git.ts'
 import { startServer } from '../helpers/server.ts'
 import { unknownNames } from './commands.ts'
 import { codeBlocks, createMachine, type Machine, readDocument } from './machine.ts'
@@ -198,7 +198,8 @@ test('numbers in prose are those of the program', async (t) => {
     [GUIDE, /KB arrive in (\S+) seconds/, pace.window / 1000],
     [GUIDE, /kept in memory, up to (\S+) MiB/, answerMemory.each / 1024 ** 2],
     [GUIDE, /at most one log line every (\w+) seconds/, IN_WORDS[`${QUIET / 1000}`]],
-    [GUIDE, /has at most (\S+) refs/, MAX_REFS.toLocaleString('en')],
+    [GUIDE, /A push has at most (\S+) refs/, MAX_REFS.toLocaleString('en')],
+    [GUIDE, /with a rule has at most (\S+) refs/, MAX_RULED_REFS],
     ['clients/typescript/README.md', /retried for at most (\S+) seconds/, defaultTimes.totalTimeout / 1000],
     ['src/README.md', /1 to 3 ms instead, for at most (\S+) s\./, BUSY_TIMEOUT / 1000],
     ['src/README.md', /At most (\S+) parallel lines/, MAX_STARTS],
@@ -272,7 +273,7 @@ test("operator's guide: every block of code runs, or is valid", async (t) => {
       const [, command = ''] = /^(?:[\d*]+ ){5}commit-status (.*)\n$/.exec(code) ?? []
       t.match(
         await machine.sh(`${command.replaceAll('\\%', '%')}; ls ${machine.folder}/backups`),
-        /^\d\.backup$/m,
+        /^\d{6}-\w+\.manifest$/m,
       )
     },
     async postgresql(code) {
@@ -299,9 +300,12 @@ test("operator's guide: every block of code runs, or is valid", async (t) => {
   }
 
   function checkUnit({ folder }: Machine, unit: string): void {
-    const file = join(folder, 'commit-status.service')
+    const isService = unit.includes('WantedBy=multi-user.target')
+    const backup = unit.includes('[Timer]') ? 'backup.timer' : 'backup.service'
+    const file = join(folder, isService ? 'commit-status.service' : `commit-status-${backup}`)
     writeFileSync(file, unit)
-    for (const args of [['verify'], ['security', '--offline=true', '--threshold=30', '--no-pager']]) {
+    const security = [['security', '--offline=true', '--threshold=30', '--no-pager']]
+    for (const args of [['verify'], ...(isService ? security : [])]) {
       const { error, status, stdout, stderr } = spawnSync('systemd-analyze', [...args, file], {
         encoding: 'utf8',
       })
@@ -310,66 +314,6 @@ test("operator's guide: every block of code runs, or is valid", async (t) => {
       t.equal(status, 0, `${args[0]}: ${stdout}${stderr}`)
     }
   }
-})
-
-test("operator's guide: a mirror has all refs of its repository, and so has what is restored from it", async (t) => {
-  const machine = await createMachine(t)
-  const blocks = codeBlocks(machine.localize(readDocument(GUIDE))).map(({ code }) => code)
-  const lineOf = (pattern: RegExp) => pattern.exec(blocks.join(''))?.[0] ?? ''
-  const script = blocks.find((code) => code.includes('commit-status-mirror <<')) ?? ''
-  const mirror = lineOf(/^sudo .*commit-status-mirror .*$/m)
-  const restore = lineOf(/^sudo .*cp --archive .*$/m)
-  const repositories = (folder: string) => join(machine.folder, folder, 'repositories')
-  const source = repositories('data')
-  const create = (name: string, format: string) => {
-    const path = join(source, name)
-    git('/', 'init', '--quiet', '--bare', '--initial-branch=main', `--object-format=${format}`, path)
-    for (const branch of ['main', 'moved', 'packed', 'deleted', 'folder']) createCommits(path, 2, branch)
-    git(path, 'tag', '--annotate', '--message=first', 'v1', 'main')
-  }
-  const refsOf = (folder: string) =>
-    readdirSync(folder).map((name) => {
-      const ask = (...args: string[]) => git(join(folder, name), ...args)
-      return [
-        name,
-        ask('rev-parse', '--show-object-format'),
-        ask('symbolic-ref', 'HEAD'),
-        ask('for-each-ref'),
-      ]
-    })
-
-  await machine.sh(script)
-  create('1.git', 'sha1')
-  create('2.git', 'sha256')
-  git('/', 'init', '--quiet', '--bare', '--initial-branch=trunk', join(source, '3.git'))
-  await machine.sh(mirror)
-  t.same(refsOf(repositories('backups')), refsOf(source))
-
-  for (const name of ['1.git', '2.git']) {
-    const path = join(source, name)
-    createCommits(path, 2, 'packed')
-    git(path, 'pack-refs', '--all')
-    createCommits(path, 2, 'moved')
-    for (const branch of ['deleted', 'folder']) git(path, 'branch', '--quiet', '-D', branch)
-    createCommits(path, 1, 'folder/inside')
-    git(path, 'symbolic-ref', 'HEAD', 'refs/heads/moved')
-  }
-  create('4.git', 'sha256')
-  mkdirSync(join(source, 'new-0123.git'))
-  await machine.sh(mirror)
-  rmSync(join(source, 'new-0123.git'), { recursive: true })
-  t.same(refsOf(repositories('backups')), refsOf(source))
-  mkdirSync(join(machine.folder, 'drill'))
-  await machine.sh(restore)
-  t.same(refsOf(repositories('drill')), refsOf(source))
-
-  writeFileSync(join(source, '1.git/HEAD'), '')
-  rmSync(join(source, '2.git'), { recursive: true })
-  createCommits(join(source, '4.git'), 1)
-  await t.rejects(machine.sh(mirror), /1\.git/, 'a damaged repository')
-  t.same(readdirSync(repositories('backups')), ['1.git', '2.git', '3.git', '4.git'], 'keeps what was deleted')
-  const tip = (folder: string) => git(join(repositories(folder), '4.git'), 'rev-parse', 'main')
-  t.equal(tip('backups'), tip('data'), 'the others are mirrored')
 })
 
 /** Runs a block of the guide, after what it presupposes has happened. */

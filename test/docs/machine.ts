@@ -89,15 +89,15 @@ export async function createMachine(t: Test): Promise<Machine> {
     ['127.0.0.1:3000', `127.0.0.1:${port}`],
   ]
   t.teardown(() => run(join(bin, 'service'), ['stop'], { env }))
-  let functions = ''
+  const functions = new Set<string>()
   return {
     folder,
     url: `http://127.0.0.1:${port}`,
     localize: (text) => paths.reduce((result, [from, to]) => result.replaceAll(from, to), text),
     async sh(lines) {
       // A function that one block defines is used in those after it.
-      functions += (lines.match(/^\w+\(\) \{.*\}\n/gm) ?? []).join('')
-      const script = `set -a\n${functions}${lines}`
+      for (const line of lines.match(/^\w+\(\) \{.*\}\n/gm) ?? []) functions.add(line)
+      const script = `set -a\n${[...functions].join('')}${lines}`
       const shell = spawn('bash', ['-euo', 'pipefail', '-c', script], {
         cwd: folder,
         env,

@@ -1,6 +1,10 @@
 import { test } from 'tap'
+import { branchVerdict, ruledBranches } from '../../src/domain/branch-verdicts.ts'
 import { requiredContexts } from '../../src/domain/required-contexts.ts'
-import { describeUnmetChecks } from '../../src/domain/unmet-checks.ts'
+import { explainVerdict } from '../../src/domain/unmet-checks.ts'
+
+const describeUnmetChecks = async (...args: Parameters<typeof explainVerdict>) =>
+  (await explainVerdict(...args)).reason
 
 const rule = (branchPattern: string, ...required: string[]) => ({
   branchPattern,
@@ -30,7 +34,7 @@ test('unmet checks are named in one line', async (t) => {
   t.equal(await describeUnmetChecks(reported, ['ci/*']), 'ci/mac reported error')
   t.equal(
     await describeUnmetChecks(reported, ['lint', 'ci/*']),
-    'lint has not reported, ci/mac reported error',
+    'ci/mac reported error, lint has not reported',
   )
   t.equal(await describeUnmetChecks([], ['a\n\u202e\u001b[1m']), 'a\ufffd\ufffd\ufffd[1m has not reported')
   t.equal(await describeUnmetChecks([], ['🚀'.repeat(255)]), `${'🚀'.repeat(99)}… has not reported`)
@@ -39,4 +43,29 @@ test('unmet checks are named in one line', async (t) => {
     await describeUnmetChecks([status('c', 'pending')], many),
     'a has not reported, b has not reported, d has not reported, and 2 more',
   )
+  t.same(await explainVerdict([status('c', 'failure')], many), {
+    verdict: 'failure',
+    reason: 'c reported failure, a has not reported, b has not reported, and 2 more',
+  })
+})
+
+test('a commit has a verdict for each branch with rules that it may go to', async (t) => {
+  const rules = [rule('main', 'lint'), rule('release/*', 'e2e', 'lint'), rule('*', 'ci/*')]
+  t.same(ruledBranches([rule('main', 'lint')], ['feature', 'main', 'main', null]), ['main'])
+  t.same(ruledBranches([rule('main', 'lint'), rule('release/*', 'e2e')], ['release/2', undefined]), [
+    'release/2',
+    'main',
+  ])
+  t.same(ruledBranches(rules, []), ['main', 'release/*', '*'])
+  t.same(ruledBranches([], ['main']), [])
+  const reported = [
+    { context: 'ci/test', state: 'success' as const },
+    { context: 'lint', state: 'success' as const },
+  ]
+  t.same(await branchVerdict(rules, 'main', reported), { branch: 'main', verdict: 'success', reason: null })
+  t.same(await branchVerdict(rules, 'release/*', reported), {
+    branch: 'release/*',
+    verdict: 'pending',
+    reason: 'e2e has not reported',
+  })
 })

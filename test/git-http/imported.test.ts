@@ -18,6 +18,7 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { inspectRepository } from '../../src/git/repository.ts'
+import { replaceGit } from '../git/sample-repository.ts'
 import { startServer } from '../helpers/server.ts'
 import { basic, commit, createCheckout, git, tryGit, workFolder } from './client.ts'
 
@@ -49,6 +50,38 @@ function plantPrograms(t: Test) {
     ran: () => readdirSync(join(folder, 'ran')).sort(),
   }
 }
+
+t.test('git does not start in a repository that another account has put in its place', async (t) => {
+  const { server, token, folder, path, push } = await setUp(t)
+  const { call, store } = server
+  const sha = await git(folder, ['rev-parse', 'HEAD'])
+  chmodSync(join(path, 'config'), 0o666)
+  const programs = plantPrograms(t)
+  replaceGit(t, `${programs.plant('started')}; PATH='${process.env.PATH}' exec git "$@"`)
+  const answers = async () => {
+    const found = await call('GET', `/api/v1/repos/owner/r/commits/${sha}/statuses`)
+    const reported = await server.report('owner/r', sha, { state: 'success' }, token)
+    const pages = [
+      '/owner/r',
+      `/owner/r/commits/${sha}`,
+      '/owner/r/commits/main',
+      `/owner/r/commits/${sha.slice(0, 8)}`,
+    ]
+    const shown = await Promise.all(pages.map((page) => fetch(server.url + page)))
+    const refs = `${server.url}/owner/r.git/info/refs?service=git-upload-pack`
+    const git = [await fetch(refs), await fetch(refs, { method: 'HEAD' })]
+    return [found.status, reported.status, ...[...shown, ...git].map(({ status }) => status)]
+  }
+  for (const status of await answers()) t.equal(status, 503)
+  t.same(programs.ran(), [])
+  t.match((await push('HEAD:topic')).stderr, '503')
+  chmodSync(join(path, 'config'), 0o600)
+  t.notOk((await answers()).includes(503))
+  chmodSync(join(path, 'config'), 0o666)
+  const { id } = await store.repositories.get('owner', 'r')
+  await store.repositories.trustOwner(id)
+  t.equal((await push('HEAD:topic')).code, 0, 'unless its owner is trusted')
+})
 
 t.test('no hook runs, and no program whose start a client could cause', async (t) => {
   const { server, token, folder, path, clone, push } = await setUp(t)

@@ -50,6 +50,24 @@ function begin(url: string, options: RequestOptions): RawRequest {
   return { request: raw, answer: promise }
 }
 
+/** Without it, git refuses a push that does not only delete. It is empty: git has all objects. */
+export const EMPTY_PACK = Buffer.from(
+  '5041434b0000000200000000029d08823bd8a8eab510ad6ac75c823cfd3ed31e',
+  'hex',
+)
+
+/** Returns text, decoded as Latin-1, as a packet. */
+export function packet(text: string): string {
+  return (text.length + 4).toString(16).padStart(4, '0') + text
+}
+
+/** Returns the body of a push. The first command gets the capabilities; '': none. */
+export function pushBody(commands: readonly string[], capabilities = '', rest = EMPTY_PACK): Buffer {
+  const [first = '', ...others] = commands
+  const lines = [capabilities === '' ? first : `${first}\0${capabilities}`, ...others].map(packet)
+  return Buffer.concat([Buffer.from(`${lines.join('')}0000`, 'latin1'), rest])
+}
+
 /** Returns the files of the spool that a server, by default this process, has open. */
 export function spooledFiles(server = process.pid): string[] {
   return readdirSync(`/proc/${server}/fd`)

@@ -89,7 +89,7 @@ t.test('compressed fetch requests and chunked pushes are accepted', async (t) =>
   t.equal(await git(join(folder, 'clone'), ['rev-parse', 'origin/main']), main)
 })
 
-t.test('an imported .git of another owner without a work tree can be used', async (t) => {
+t.test('an imported .git of another, trusted owner without a work tree can be used', async (t) => {
   const server = await startServer(t)
   const token = await server.createToken('owner')
   const checkout = await createCheckout(t, 'nowhere')
@@ -102,6 +102,7 @@ t.test('an imported .git of another owner without a work tree can be used', asyn
     visibility: 'public',
     objectFormat: 'sha1',
     path,
+    trustOwner: true,
   })
   const folder = workFolder(t)
   await git(folder, ['clone', '--quiet', `${server.url}/owner/imported.git`, 'clone'])

@@ -87,6 +87,39 @@ t.test('the state changes with packs and folders, and unchanged files are not ch
   t.not(await checkRepositoryFiles(sample.path), loose)
 })
 
+t.test('a repository that lost the index of a pack, or what a ref leads to, is unavailable', async (t) => {
+  const sample = await createSample(t)
+  const [packed = ''] = sample.commits(3)
+  const loose = sample.commit('loose')
+  sample.git('symbolic-ref', 'refs/remotes/origin/HEAD', 'refs/remotes/origin/main')
+  const lookup = await openWithProcess(t, sample)
+  t.equal(await lookup.has(sample, '1'.repeat(40)), false, 'a symbolic ref may lead to no branch')
+  const folder = join(sample.path, 'objects', 'pack')
+  const index = join(folder, readdirSync(folder).find((name) => name.endsWith('.idx')) ?? '')
+  renameSync(index, `${index}.away`)
+  sample.git('update-ref', '-d', 'refs/heads/main')
+  t.equal(await lookup.has(sample, packed), false, 'a push may be about to add the index')
+  const { now } = Date
+  const captured = t.capture(Date, 'now', () => now() + 61_000)
+  await t.rejects(lookup.has(sample, packed), { ...unavailable, message: /is damaged: .*git index-pack '\// })
+  t.equal(await lookup.has(sample, loose), true, 'what is there is found')
+  renameSync(`${index}.away`, index)
+  t.equal(await lookup.has(sample, packed), true)
+  t.equal(await lookup.has(sample, '1'.repeat(40)), false)
+  captured.restore()
+
+  for (const content of ['', `${'2'.repeat(40)}\n`]) {
+    writeFileSync(join(sample.path, 'refs', 'heads', 'lost'), content)
+    t.equal(await lookup.has(sample, '1'.repeat(40)), false, 'not looked at until packs change')
+    sample.commits(1)
+    const message = /is damaged: bad ref refs\/heads\/lost/
+    await t.rejects(lookup.has(sample, '1'.repeat(40)), { ...unavailable, message })
+    await t.rejects(lookup.has(sample, '1'.repeat(40)), { ...unavailable, message }, 'until it is repaired')
+    rmSync(join(sample.path, 'refs', 'heads', 'lost'))
+    t.equal(await lookup.has(sample, '1'.repeat(40)), false)
+  }
+})
+
 t.test('temporary files of git need not be readable', async (t) => {
   const sample = await createSample(t)
   for (const name of ['tmp_pack_x', 'pack-x.keep']) {

@@ -25,7 +25,7 @@ export function git(folder: string, ...args: string[]): string {
 }
 
 /** Runs git with `input` on stdin. */
-function gitWith(folder: string, input: string, ...args: string[]): string {
+export function gitWith(folder: string, input: string, ...args: string[]): string {
   const options: ExecFileSyncOptionsWithStringEncoding = {
     cwd: folder,
     env: ENVIRONMENT,

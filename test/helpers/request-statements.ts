@@ -110,6 +110,8 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
       { repositoryId: 501, sha: NEW_SHA },
     ]),
   'checks of commits': (store) => store.matrix(500, [SHA, NEW_SHA]),
+  'states of a commit': (store) => store.statuses.states({ repositoryId: 500, sha: SHA }),
+  'the history of contexts': (store) => store.histories(500, [SHA, NEW_SHA], ['context 3', 'context 4']),
   'the state of a context': (store) => store.statuses.state(500, SHA, 'context 3'),
   'the rules of a branch': (store) => store.rules.requiredPatterns(500, 'release-3'),
   'all statuses of a commit with their reporters': (store) =>
@@ -126,6 +128,7 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
   'the events of a user': (store) =>
     store.auditLog.latest({ id: 9, name: 'User9' }, 2, { time: 9_000, id: 9_000 }),
   'the audit log of a repository': (store) => drain(store.auditLog.list({ repository: 'User9/repo' })),
+  'the latest complete backup': (store) => store.auditLog.latestBackup(),
   'the audit log of a user': (store) => drain(store.auditLog.list({ user: 'USER9' })),
   'the latest part of the audit log': (store) => drain(store.auditLog.list({ since: 19_990 })),
   'a session': (store) => store.sessions.use('session9', BROWSER),

@@ -1,14 +1,14 @@
-import { existsSync, renameSync } from 'node:fs'
+import { chmodSync, existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { realpath } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import Sqlite from 'better-sqlite3'
 import t from 'tap'
 import { CommitLookup } from '../../src/git/objects/commit-lookup.ts'
 import { createBareRepository } from '../../src/git/repository.ts'
-import { checkAll } from '../../src/maintenance/check.ts'
+import { type CheckOptions, checkAll } from '../../src/maintenance/check.ts'
 import { openEngine, openStore, type Store } from '../../src/store/store.ts'
-import { databases, execute, type TestDatabase } from '../helpers/databases.ts'
-import { createCommits, git } from '../helpers/git.ts'
+import { databases, execute, sqlite, type TestDatabase } from '../helpers/databases.ts'
+import { createCommits, git, gitWith } from '../helpers/git.ts'
 
 async function open(t: Parameters<TestDatabase['create']>[0], database: TestDatabase) {
   const options = await database.create(t)
@@ -27,8 +27,8 @@ async function open(t: Parameters<TestDatabase['create']>[0], database: TestData
   return {
     store,
     repository,
-    check: (choice: { commits?: boolean; prune?: boolean } = {}) =>
-      checkAll(store, lookup, { commits: false, prune: false, ...choice }, () => {}),
+    check: (choice: Partial<CheckOptions> = {}) =>
+      checkAll(store, lookup, { full: false, commits: false, prune: false, ...choice }, () => {}),
     /** Runs a statement without the foreign keys' checks. */
     async spoil(statement: string): Promise<void> {
       if (options.databaseUrl) {
@@ -154,3 +154,58 @@ for (const database of databases) {
     t.equal((await store.statuses.list(repository.id, sha)).length, 1)
   })
 }
+
+t.test('finds objects that are missing or changed, and keeps the statuses of their repository', async (t) => {
+  const { store, repository, check } = await open(t, sqlite)
+  const { path } = repository
+  git(path, 'config', 'gc.auto', '0')
+  const object = (id: string) => join(path, 'objects', id.slice(0, 2), id.slice(2))
+  const blob = gitWith(path, 'content', 'hash-object', '-w', '--stdin')
+  const tree = gitWith(path, `100644 blob ${blob}\tfile\n`, 'mktree')
+  const commit = git(path, 'commit-tree', tree, '-m', 'message')
+  git(path, 'update-ref', 'refs/heads/main', commit)
+  git(path, 'symbolic-ref', 'refs/remotes/origin/HEAD', 'refs/remotes/origin/main')
+  const gone = '1'.repeat(40)
+  await report(store, repository.id, gone)
+  await store.engine.kysely.updateTable('statuses').set({ created_at: 1, updated_at: 1 }).execute()
+  const prune = async () => {
+    const { findings, pruned } = await check({ commits: true, prune: true })
+    t.same(pruned, [])
+    t.equal((await store.statuses.list(repository.id, gone)).length, 1)
+    return findings.map((text) => text.replace(/^repository alice\/rocket: /, ''))
+  }
+  t.same((await check({ full: true })).findings, [], 'a symbolic ref without its branch is fine')
+
+  chmodSync(object(blob), 0o600)
+  const intact = readFileSync(object(blob))
+  writeFileSync(object(blob), Buffer.from(intact).fill(0, 4))
+  t.same((await check()).findings, [], 'only commits and trees are read')
+  t.match((await check({ full: true })).findings.join('\n'), new RegExp(blob))
+
+  rmSync(object(blob))
+  t.same(await prune(), [`missing blob ${blob}`, 'its commits are not looked up until it is repaired'])
+  renameSync(object(tree), join(path, 'tree'))
+  t.same((await prune())[0], `missing tree ${tree}`)
+  renameSync(object(commit), join(path, 'commit'))
+  t.match(await prune(), [/is damaged: bad ref HEAD /])
+  renameSync(join(path, 'commit'), object(commit))
+  renameSync(join(path, 'tree'), object(tree))
+  writeFileSync(object(blob), intact)
+
+  const finding = `commit alice/rocket ${gone}: no longer in git`
+  t.match(await check({ full: true, commits: true, prune: true }), { findings: [], pruned: [finding] })
+})
+
+t.test('names the first of many missing objects', async (t) => {
+  const { repository, check } = await open(t, sqlite)
+  const list = Array.from(
+    { length: 25 },
+    (_, index) => `100644 blob ${String(index).padStart(40, '3')}\tf${index}\n`,
+  )
+  const { path } = repository
+  const tree = gitWith(path, list.join(''), 'mktree', '--missing')
+  git(path, 'update-ref', 'refs/heads/main', git(path, 'commit-tree', tree, '-m', 'message'))
+  const { findings } = await check()
+  t.equal(findings.length, 20)
+  t.ok(findings.every((text) => text.startsWith('repository alice/rocket: missing blob 333')))
+})

@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import t from 'tap'
+import { ADMINISTRATOR, BACKUP, recordEvent } from '../../src/store/audit.ts'
 import { startServer } from '../helpers/server.ts'
 
 const TOKEN = 'metrics-token-of-this-test'
@@ -49,10 +50,24 @@ t.test('counts requests, reports and failures', async (t) => {
   t.equal(samples.get('commit_status_authentication_failures_total'), 0)
   t.equal(samples.get('commit_status_blocked_addresses'), 0)
   t.equal(samples.get('commit_status_lookup_processes'), 1)
+  t.equal(samples.get('commit_status_backup_timestamp_seconds'), 0)
   const { version } = JSON.parse(await readFile('package.json', 'utf8'))
   t.equal(samples.get(`commit_status_build_info{version="${version}"}`), 1)
   t.ok(samples.has('nodejs_eventloop_lag_p99_seconds'))
   t.notMatch(answer.body, /alice|rocket|127\.0\.0\.1/, 'no stored data')
+})
+
+t.test('has the time, size and duration of the latest complete backup', async (t) => {
+  const server = await startServer(t, { metricsToken: TOKEN })
+  const details = { repositories: 1, refs: 1, bytes: 4_096, seconds: 1.5 }
+  const event = { by: ADMINISTRATOR, object: BACKUP } as const
+  const record = (event: Parameters<typeof recordEvent>[1]) => recordEvent(server.store.engine.kysely, event)
+  const { time } = await record({ ...event, action: 'backup.completed', details })
+  await record({ ...event, action: 'backup.incomplete', details: { ...details, bytes: 1, problems: ['x'] } })
+  const samples = samplesOf((await server.call('GET', '/metrics', { token: TOKEN })).body)
+  t.equal(samples.get('commit_status_backup_timestamp_seconds'), Date.parse(time) / 1000)
+  t.equal(samples.get('commit_status_backup_size_bytes'), 4_096)
+  t.equal(samples.get('commit_status_backup_duration_seconds'), 1.5)
 })
 
 t.test('a wrong token counts against the failure budget', async (t) => {

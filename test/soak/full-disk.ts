@@ -14,9 +14,9 @@ tap.setTimeout(300_000)
 const SIZE = 64 * 1024 ** 2
 
 /** A file system of its own in memory, which a superuser may mount. */
-function mount(t: Test): string {
+function mount(t: Test, options = ''): string {
   const folder = mkdtempSync(join(tmpdir(), 'disk-'))
-  execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${SIZE}`, 'tmpfs', folder])
+  execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${SIZE}${options}`, 'tmpfs', folder])
   t.teardown(() => {
     execFileSync('umount', ['--lazy', folder])
     rmSync(folder, { recursive: true })
@@ -105,3 +105,19 @@ for (const [name, create] of Object.entries({ SQLite: sqlite, PostgreSQL: postgr
     t.equal(acknowledged.length, stored.size, 'nothing that was refused')
   })
 }
+
+tap.test('a disk without inodes', async (t) => {
+  const disk = mount(t, ',nr_inodes=1000')
+  const { options } = await startServer(t, { database: await sqlite(t, disk) })
+  const instance = await startInstance(t, options)
+  const ready = async () => (await instance.call('GET', '/readyz')).status
+  t.equal(await ready(), 200)
+  const filler = join(disk, 'filler')
+  mkdirSync(filler)
+  for (let index = 0; index < 900; index++) writeFileSync(join(filler, `${index}`), '')
+  await setTimeout(1_100)
+  t.equal(await ready(), 503)
+  rmSync(filler, { recursive: true })
+  await setTimeout(1_100)
+  t.equal(await ready(), 200)
+})

@@ -1,4 +1,5 @@
 import { test } from 'tap'
+import { isBypassedBy, rulesFor } from '../../src/store/rules.ts'
 import type { User } from '../../src/store/users.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
 
@@ -16,10 +17,12 @@ for (const database of databases) {
     const other = await create('other')
     const set = (branchPattern: string, required: string[], bypass: User[] = []) =>
       rules.set(repository, { branchPattern, required, bypass })
+    const bypasses = async (repositoryId: number, branch: string, userId: number) =>
+      isBypassedBy(rulesFor(await rules.load(repositoryId), branch), userId)
 
     t.same(await rules.list(id), [])
     t.same(await rules.requiredPatterns(id, 'main'), [])
-    t.notOk(await rules.bypasses(id, 'main', alice.id), 'there is nothing to bypass')
+    t.notOk(await bypasses(id, 'main', alice.id), 'there is nothing to bypass')
 
     await set('release/*', ['deploy', 'ci/*'], [bob, alice, bob])
     await set('release/2', ['ci/*', 'lint', 'lint'], [alice])
@@ -33,17 +36,17 @@ for (const database of databases) {
     for (const name of ['release', 'Release/2', 'release-2', 'x/release/2', 'refs/heads/release/2'])
       t.same(await rules.requiredPatterns(id, name), [], name)
     t.same(
-      [await rules.bypasses(id, 'release/2', alice.id), await rules.bypasses(id, 'release/2', bob.id)],
+      [await bypasses(id, 'release/2', alice.id), await bypasses(id, 'release/2', bob.id)],
       [true, false],
       'a user must be named by every rule',
     )
-    t.ok(await rules.bypasses(id, 'release/1', bob.id))
+    t.ok(await bypasses(id, 'release/1', bob.id))
 
     await set('release/*', ['e2e'])
     t.same(await rules.requiredPatterns(id, 'release/1'), ['e2e'], 'replaces the rule at once')
-    t.notOk(await rules.bypasses(id, 'release/1', bob.id))
+    t.notOk(await bypasses(id, 'release/1', bob.id))
     await rules.remove(repository, 'release/2')
-    t.notOk(await rules.bypasses(id, 'release/2', alice.id))
+    t.notOk(await bypasses(id, 'release/2', alice.id))
     await t.rejects(
       rules.remove(repository, 'release/2'),
       violation(/no rule for the branch pattern "release\/2"/),
@@ -93,7 +96,7 @@ for (const database of databases) {
 
     await set('b50', ['lint'], [bob])
     await store.users.delete('bob')
-    t.notOk(await rules.bypasses(id, 'b50', bob.id))
+    t.notOk(await bypasses(id, 'b50', bob.id))
     await store.repositories.delete('alice', 'rocket')
     t.same(await rules.list(id), [])
     t.equal((await rules.list(other.id)).length, 1)

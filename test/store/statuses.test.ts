@@ -85,7 +85,8 @@ for (const database of databases) {
     const { store, id, report } = await openRepository(t, database)
     const other = await createRepository(store, 'other')
     const [silent, few] = ['b'.repeat(40), 'c'.repeat(40)]
-    for (const context of ['z', 'Z', 'a', '\u00E4', 'b']) await report(context, { state: 'failure' })
+    for (const context of ['z', 'Z', 'a', '\u00E4', 'b'])
+      await report(context, { state: 'failure', targetUrl: `https://ci.example.org/${context}` })
     await report('c', { state: 'error' })
     await report('d', { state: 'pending' })
     await report('e')
@@ -102,23 +103,60 @@ for (const database of databases) {
     ]
     const all = {
       counts: { pending: 1, success: 1, failure: 5, error: 1 },
-      failed: ['Z', 'a', 'b'],
+      failed: ['Z', 'a', 'b'].map((context) => ({ context, targetUrl: `https://ci.example.org/${context}` })),
     }
     t.same(await store.statuses.summaries(commits), [
-      { counts: { ...none, error: 1 }, failed: ['only'] },
+      { counts: { ...none, error: 1 }, failed: [{ context: 'only', targetUrl: null }] },
       { counts: none, failed: [] },
       all,
-      { counts: { ...none, failure: 1 }, failed: ['elsewhere'] },
+      { counts: { ...none, failure: 1 }, failed: [{ context: 'elsewhere', targetUrl: null }] },
       { counts: none, failed: [] },
       all,
     ])
     t.same(await store.statuses.summaries([]), [])
+    const states = await store.statuses.states({ repositoryId: id, sha: SHA })
+    t.equal(
+      states.map(({ context, state }) => `${context} ${state}`).join(),
+      'Z failure,a failure,b failure,c error,d pending,e success,z failure,\u00E4 failure',
+    )
+    const histories = await store.histories(id, [few, SHA, silent], ['only', 'd', 'none'])
+    t.same(
+      [...histories].map(([context, cells]) => [context, Array.from(cells, (cell) => cell?.state)]).sort(),
+      [
+        ['d', [undefined, 'pending', undefined]],
+        ['only', ['error', undefined, undefined]],
+      ],
+    )
     await report('only', { sha: few })
     const [summary] = await store.statuses.summaries(commits.slice(0, 1))
     t.same(summary, { counts: { ...none, success: 1 }, failed: [] }, 'a report takes effect at once')
     t.equal(await store.statuses.state(id, few, 'only'), 'success')
     for (const context of ['none', '', 'a\0b'])
       t.equal(await store.statuses.state(id, few, context), undefined)
+  })
+
+  test('keeps the time of the last pending until the run has ended', async (t) => {
+    const { store, id, report } = await openRepository(t, database)
+    let now = 1_700_000_000_000
+    t.capture(Date, 'now', () => now)
+    const times: (number | null | undefined)[] = []
+    for (const state of [
+      'success',
+      'pending',
+      'pending',
+      'failure',
+      'success',
+      'pending',
+      'error',
+    ] as const) {
+      await report('ci', { state })
+      const [row] = await store.statuses.listWithReporters({ repositoryId: id, sha: SHA })
+      times.push(row?.pending_at && row.pending_at - 1_700_000_000)
+      now += 10_000
+    }
+    t.same(times, [null, 10, 20, 20, null, 50, 50])
+    const [row] = await store.statuses.list(id, SHA)
+    t.notOk(row && 'pending_at' in row, 'it is not for the API')
   })
 
   test('a later report replaces the earlier one except for id and created_at', async (t) => {
@@ -308,7 +346,7 @@ for (const database of databases) {
     const { store, id, report } = await openRepository(t, database)
     for (const context of ['a', 'B', 'é', 'z', '\u{1D41A}', '\uFF41', '_']) await report(context)
     await report('another', { sha: 'b'.repeat(40) })
-    const none = { reporter_user: null, reporter_token: null }
+    const none = { pending_at: null, reporter_user: null, reporter_token: null }
     const expected = (await store.statuses.list(id, SHA)).map((row) => ({ ...row, ...none }))
     t.same(await store.statuses.listWithReporters({ repositoryId: id, sha: SHA }), expected)
     t.equal(expected.length, 7)

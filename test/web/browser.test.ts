@@ -490,6 +490,18 @@ t.test('the API docs show the first operation on the first screen, and readable 
     await page.waitForSelector('#docs .opblock')
     const box = await page.locator('#docs .opblock').first().boundingBox()
     t.ok(box && box.y + box.height <= height, `the first operation ends at ${box && box.y + box.height} px`)
+    if (!isMobile) t.ok(await page.isVisible('text=curl -X POST'), 'the commands are unfolded')
+    for (const link of await page.locator('.clients a').all()) {
+      const { status } = await fetch(server.url + (await link.getAttribute('href')))
+      t.equal(status, 200, (await link.textContent()) ?? '')
+    }
+    t.equal(await page.locator('.opblock-get [aria-label*="No token is needed"]').count(), 2)
+    await page.click('.btn.authorize')
+    t.equal(await page.locator('.auth-container input').count(), 1)
+    const token = await server.createToken('alice')
+    await page.fill('.auth-container input', token)
+    await page.click('.btn.auth:has-text("Authorize")')
+    await page.click('.btn-done')
 
     await page.click('#docs details.about summary')
     t.ok(await page.isVisible('#docs details.about p'), 'the description is one click away')
@@ -501,6 +513,14 @@ t.test('the API docs show the first operation on the first screen, and readable 
 
     await page.locator('#docs .opblock-summary-control').first().click()
     await page.waitForSelector('#docs .responses-table .headers')
+    if (!isMobile) {
+      await page.locator('.opblock-get .opblock-summary-control').first().click()
+      await page.click('.opblock-get .try-out__btn')
+      t.equal(await page.locator('[data-param-name="If-None-Match"] input').inputValue(), '')
+      await page.click('.opblock-get .btn.execute')
+      t.match(await page.textContent('.opblock-get .curl-command'), `Authorization: Bearer ${token}`)
+      await page.locator('.opblock-get .opblock-summary-control').first().click()
+    }
     const widths = await page.evaluate<number[]>(
       "[...document.querySelectorAll('#docs .headers td')].map((cell) => cell.getBoundingClientRect().width)",
     )

@@ -36,7 +36,9 @@ async function openPage(t: Test, options: BrowserContextOptions = {}): Promise<P
   t.teardown(() => context.close())
   const page = await context.newPage()
   const complaints: string[] = []
-  page.on('console', (message) => complaints.push(message.text()))
+  page.on('console', (message) => {
+    if (!message.text().includes('status of 503')) complaints.push(message.text())
+  })
   page.on('pageerror', (error) => complaints.push(error.message))
   t.teardown(() => assert.deepEqual(complaints, []))
   return page
@@ -91,7 +93,9 @@ t.test('the first screen answers the questions of a visitor', async (t) => {
       }
 
       await check(`/commits/${tip}`)
-      t.equal(await page.title(), `✗ 2 failed · first-screen@${tip.slice(0, 7)}`)
+      const verdict = 'main: ci/mac reported failure, launch/approval has not reported'
+      t.equal(await page.title(), `✗ ${verdict} · first-screen@${tip.slice(0, 7)}`)
+      t.match((await page.textContent('.verdicts'))?.replace(/\s+/g, ' '), `failure ${verdict}`)
       for (const text of [
         '2 failed, 1 pending, 118 passed, 1 not reported',
         'ci/mac',
@@ -117,12 +121,34 @@ t.test('the first screen answers the questions of a visitor', async (t) => {
         new RegExp(`ci/mac since\\s+${commits[4]?.slice(0, 7)}.*5 commits`, 's'),
       )
       await isOnFirstScreen('ci/mac')
-      t.match(await page.textContent('#legend'), '50 checks are shown; 132 more are left out.')
-      t.equal(await page.locator('.matrix tbody tr').count(), 12)
-      t.equal(await page.locator('.matrix thead [scope=col]').count(), 51)
-      const firstColumn = await page.locator('.matrix tbody tr > :nth-child(2)').allTextContents()
-      t.same(firstColumn, [...Array(5).fill('failure'), ...Array(7).fill('success')])
+      t.match((await page.textContent('.verdicts'))?.replace(/\s+/g, ' '), `failure ${verdict}`)
+      t.equal(await page.locator('.matrix tbody tr').count(), 182, 'all checks are shown')
+      t.equal(await page.locator('.matrix thead [scope=col]').count(), 13)
+      const [row = []] = await page
+        .locator('.matrix tbody tr')
+        .evaluateAll((rows) =>
+          rows.slice(0, 1).map((row) => [...row.children].map((cell) => cell.textContent)),
+        )
+      t.same(row, ['ci/mac', ...Array(5).fill('failure'), ...Array(7).fill('success')])
       t.equal(await page.getAttribute('.matrix td.failure a', 'href'), 'https://ci.example.org/ci%2Fmac')
+      const cell = await page.locator('.matrix td.success .cell').first().boundingBox()
+      t.ok(cell && cell.width < 32 && cell.height < 32, 'a cell has the size of an icon')
+      if (options.javaScriptEnabled !== false) {
+        const corner = page.locator('.matrix thead th').first()
+        await page.evaluate("document.querySelector('.matrix').scrollTo(200, 3000)")
+        const [outer, inner] = [await page.locator('.matrix').boundingBox(), await corner.boundingBox()]
+        t.ok(outer && inner && inner.y - outer.y < 3 && inner.x - outer.x < 3, 'header and first column stay')
+      }
+      await page.fill('#q', 'SHARD-7')
+      await page.selectOption('#state', 'failure')
+      t.match(
+        await page.textContent('#state'),
+        /all states \(182\)failure \(2\)error \(0\)pending \(1\)stalled \(0\)success \(118\)not reported \(61\)/,
+      )
+      await page.click('text=Filter')
+      await page.waitForURL('**/checks?ref=main&q=SHARD-7&state=failure')
+      t.same(await page.locator('.matrix tbody th').allTextContents(), ['ci/shard-77'])
+      t.match(await page.textContent('#state'), 'success (118)', 'the filter keeps the counts')
 
       await check('/checks?ref=feature%2Fx')
       t.equal(await page.textContent('h1'), 'Checks of feature/x')
@@ -202,6 +228,40 @@ t.test('a page is brought up to date while checks are pending', async (t) => {
     t.equal((await answer).status(), 304, 'at once when it is shown again')
   })
 
+  t.test('it says how old it is while the server cannot be reached', async (t) => {
+    await page.route('**/live/**', (route) => route.fulfill({ status: 503 }))
+    await page.clock.fastForward(60_000)
+    await page.getByText(/As of .* The server cannot be reached/).waitFor()
+    await page.unroute('**/live/**')
+    await next()
+    await until(async () => (await page.textContent('p[role=status]')) === 'This page is up to date again.')
+    t.equal(await page.locator('p[role=status].sr').count(), 1)
+  })
+
+  t.test('a branch and its checks too', async (t) => {
+    for (const [path, button] of [
+      ['', 'Copy'],
+      ['/checks', ''],
+    ] as const) {
+      const other = await openPage(t)
+      await other.clock.install()
+      await other.goto(url + path)
+      await report(sha, 'ci/job-3', 'error', `of ${path}`)
+      const change = async (status: number) => {
+        const answer = other.waitForResponse((response) => response.url() === url + path)
+        await other.clock.fastForward(60_000)
+        t.equal((await answer).status(), status, path)
+      }
+      await change(200)
+      await until(async () => (await other.textContent('#live'))?.includes('ci/job-3') ?? false)
+      await until(async () => (await other.textContent('p[role=status]'))?.includes(' failed') ?? false)
+      if (button)
+        t.ok(await other.getByText(button, { exact: true }).first().isVisible(), 'it keeps its buttons')
+      await change(304)
+      await report(sha, 'ci/job-3', 'pending')
+    }
+  })
+
   t.test('not when the visitor may not see it any more', async (t) => {
     const other = await openPage(t)
     await other.clock.install()
@@ -213,14 +273,17 @@ t.test('a page is brought up to date while checks are pending', async (t) => {
     await server.store.repositories.setVisibility('alice', 'live', 'public')
   })
 
-  t.test('not when nothing is pending any more', async (t) => {
+  t.test('more slowly when nothing is pending any more', async (t) => {
     for (let index = 0; index < 60; index++) await report(sha, `ci/job-${index}`, 'success')
     t.equal(await next(), 200)
     await until(async () => (await page.title()).startsWith('✓ 60 passed'))
     const count = answers.length
-    await page.clock.fastForward(600_000)
+    await page.clock.fastForward(10_000)
     t.equal(answers.length, count)
     t.equal(await page.locator('#failed').count(), 0)
+    await report(sha, 'ci/job-7', 'failure')
+    t.equal(await next(), 200)
+    await until(async () => (await page.title()).startsWith('✗ 1 failed'))
   })
 })
 
@@ -233,12 +296,11 @@ t.test('the matrix can be read with the keyboard', async (t) => {
     await page.keyboard.press('Tab')
     if ((await page.locator('.matrix:focus').count()) > 0) break
   }
-  const offset = () => page.evaluate<number>('document.querySelector(".matrix").scrollLeft')
+  const offset = () => page.evaluate<number>('document.querySelector(".matrix").scrollTop')
   t.equal(await offset(), 0)
-  await page.keyboard.press('ArrowRight')
+  await page.keyboard.press('ArrowDown')
   await until(async () => (await offset()) > 0)
-  await page.keyboard.press('Tab')
-  await page.keyboard.press('Tab')
+  for (let presses = 0; presses < 3; presses++) await page.keyboard.press('Tab')
   t.equal(await page.evaluate('document.activeElement.href'), 'https://ci.example.org/ci%2Fjob-0')
 })
 

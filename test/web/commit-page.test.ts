@@ -30,7 +30,7 @@ async function setUp() {
 }
 
 t.test('short ids, branches and tags redirect to the full id', async (t) => {
-  const { path, commits, report, page } = await setUp()
+  const { name, path, commits, report, page } = await setUp()
   const [first = '', second = '', third = ''] = commits
   git(path, 'branch', 'feature/x-1', first)
   git(path, 'branch', 'größe', second)
@@ -85,6 +85,17 @@ t.test('short ids, branches and tags redirect to the full id', async (t) => {
     first.slice(0, 39).replace(/.$/, 'z'),
   ])
     t.match((await anonymous.get(page(name))).status, name === 'main/' ? 404 : 422, name)
+  const { headers } = await anonymous.get(`/alice/${name}/commits?find=+feature/x-1+`)
+  t.equal(headers.get('location'), page('feature/x-1'), 'the field of each page')
+  for (const [find, suggestion] of [
+    ['mian', 'main'],
+    ['FEAT', 'feature/x-1'],
+  ]) {
+    const { body } = await anonymous.get(page(find ?? ''))
+    t.match(body, `There is no commit, branch or tag <strong><bdi>${find}</bdi>`)
+    t.match(body, `<a href="/alice/${name}?ref=${suggestion}">`)
+  }
+  t.equal((await anonymous.get(`/alice/${name}/commits`)).headers.get('location'), `/alice/${name}`)
   const missing = await anonymous.get(page('f'.repeat(40)))
   t.match(missing, { status: 404, body: '<p>The commit does not exist in this repository.</p>' })
 })
@@ -232,11 +243,19 @@ t.test('the size of a message is bounded', async (t) => {
 t.test('a pending check without a recent report is stalled', async (t) => {
   const { name, commits, report, page } = await setUp()
   const [sha = ''] = commits
-  for (const context of ['fresh', 'old', 'done'])
-    await report(sha, context, context === 'done' ? 'success' : 'pending')
+  for (const context of ['fresh', 'old', 'done']) await report(sha, context, 'pending')
+  const back = (seconds: number) =>
+    server.store.engine.kysely
+      .updateTable('statuses')
+      .set((eb) => ({ pending_at: eb('pending_at', '-', seconds) }))
+      .where('sha', '=', sha)
+      .execute()
+  await back(300 + 3_700)
+  await report(sha, 'done', 'success')
+  await report(sha, 'unknown', 'success')
   await server.store.engine.kysely
     .updateTable('statuses')
-    .set((eb) => ({ updated_at: eb('updated_at', '-', 3_700), created_at: eb('created_at', '-', 4_000) }))
+    .set((eb) => ({ updated_at: eb('updated_at', '-', 3_700), created_at: eb('created_at', '-', 90_000) }))
     .where('context', '!=', 'fresh')
     .execute()
   const { body } = await anonymous.get(page(sha))
@@ -245,7 +264,8 @@ t.test('a pending check without a recent report is stalled', async (t) => {
   t.match(row('old'), /stalled<\/span>.*1 hour ago/s)
   t.notMatch(row('fresh'), 'stalled')
   t.notMatch(row('done'), 'stalled')
-  t.match(row('done'), '>5 min<', 'how long it took')
+  t.match(row('done'), '>5 min<', 'how long it took since the last pending')
+  t.match(row('unknown'), '<td data-column="Took"></td>')
   t.match((await server.read(`alice/${name}`, sha)).json, { state: 'pending' }, 'the state is the same')
 })
 
@@ -278,8 +298,43 @@ t.test('a page asks for its changes', async (t) => {
   t.equal((await openVisitor(server.url).get(live)).headers.get('set-cookie'), null)
 })
 
+t.test('a page says where a commit is, and since when a check fails', async (t) => {
+  const { name, path, commits, report, page } = await setUp()
+  const [first = '', second = '', tip = ''] = commits
+  git(path, 'branch', 'other', second)
+  const shas = importCommits(path, 2, (index) => `Topic ${index}`)
+  git(path, 'branch', 'topic', shas[1] ?? '')
+  await report(first, 'ci/mac', 'success')
+  await report(second, 'ci/mac', 'failure')
+  await report(tip, 'ci/mac', 'error')
+  await report(tip, 'ci/new', 'failure')
+  const text = async (sha: string) =>
+    (await anonymous.get(page(sha))).body.replace(/<[^>]*>/g, '').replace(/\s+/g, ' ')
+  const link = (sha: string) => `<a href="${page(sha)}"><code>${sha.slice(0, 7)}</code></a>`
+  const newest = await text(tip)
+  t.match(newest, 'branch main newest commit · checks of main')
+  t.match(newest, `Fails since ${second.slice(0, 7)}, 1 commit before this one`)
+  t.notMatch(newest, 'or earlier', 'nothing about a check that only this commit has')
+  const { body } = await anonymous.get(page(second))
+  t.match(body, `newer: ${link(tip)}`, 'of main')
+  t.match(body, `href="/alice/${name}/checks?ref=other">checks`)
+  t.ok(body.indexOf('<bdi>main</bdi>') < body.indexOf('<bdi>other</bdi>'), 'the default branch first')
+  await report(shas[1] ?? '', 'ci/mac', 'failure')
+  await report(shas[1] ?? '', 'ci/new', 'success')
+  const topic = await text(shas[1] ?? '')
+  t.match(topic, `Fails on main since ${second.slice(0, 7)}, 1 commit before its newest one`)
+  t.notMatch(topic, 'Fails since')
+  t.notMatch(topic, 'branch main')
+  await report(tip, 'ci/mac', 'success')
+  t.match(await text(shas[1] ?? ''), 'Passes on main')
+  const live = await anonymous.get(`/alice/${name}/live/${shas[1]}`)
+  t.match(live.body, 'Passes on')
+  git(path, 'update-ref', 'refs/heads/main', shas[1] ?? '')
+  t.match(await text(shas[1] ?? ''), 'branch main newest commit', 'a push takes effect at once')
+})
+
 t.test('required checks, and those that have not reported', async (t) => {
-  const { name, commits, report, page } = await setUp()
+  const { name, path, commits, report, page } = await setUp()
   const [sha = '', silent = ''] = commits
   const repository = await server.store.repositories.get('alice', name)
   const require = (branchPattern: string, ...required: string[]) =>
@@ -298,7 +353,9 @@ t.test('required checks, and those that have not reported', async (t) => {
   })
   t.equal(changed.status, 200, 'a rule changes the page')
   t.match(changed.body, ' data-pending', 'a report that is missing may come')
-  t.match(await read(page(sha)), `<title>✓ 2 passed, 2 not reported · ${name}@`)
+  t.match(await read(page(sha)), `<title>● main: lint&lt;&amp; has not reported · ${name}@`)
+  t.match(await read(page(sha)), 'href="/assets/icon-pending.svg"')
+  t.match(changed.body, 'data-tab="● main: lint', 'so that the title follows')
   for (const body of [changed.body, await read(page(sha))]) {
     const row = (text: string) => body.split('<tr').find((part) => part.includes(`<bdi>${text}</bdi>`)) ?? ''
     t.match(
@@ -306,6 +363,12 @@ t.test('required checks, and those that have not reported', async (t) => {
       /badge success">success<\/span> 2 passed, 2 not reported</,
       'the combined state is the same',
     )
+    t.match(
+      body,
+      /badge pending">pending<\/span> <span><strong><bdi>main<\/bdi><\/strong>: <bdi>lint&lt;&amp; has not reported<.*<bdi>release\/\[U\+202E]\*<\/bdi><\/strong>: <bdi>lint&lt;&amp; has not reported, e2e has/,
+      'a verdict for each branch with rules',
+    )
+    t.ok(body.indexOf('class="verdicts"') < body.indexOf('id="summary"'), 'the verdict comes first')
     t.match(row('ci/mac'), 'required for <bdi>main</bdi>')
     t.notMatch(row('docs'), 'required')
     t.match(row('lint&lt;&amp;'), 'Required for <bdi>main</bdi>, <bdi>release/[U+202E]*</bdi>')
@@ -314,16 +377,40 @@ t.test('required checks, and those that have not reported', async (t) => {
   }
   const filtered = await read(page(`${sha}?q=E2`))
   t.match(filtered, '<bdi>e2e</bdi>')
-  t.notMatch(filtered, /No check matches|<bdi>lint/)
+  t.notMatch(filtered, /No check matches|row"><bdi>lint/)
   t.notMatch(await read(page(`${sha}?state=success`)), '<bdi>e2e</bdi>')
   t.match(await read(page(silent)), / No status, 3 not reported<.*No statuses have been reported/s)
   const overview = await read(`/alice/${name}`)
   t.match(overview, '<dt><bdi>main</bdi></dt>')
-  t.match(overview, /no checks have reported yet; 2 required checks have not reported/)
+  t.match(overview, /no checks have reported yet/)
+  t.match(
+    overview,
+    /<strong><bdi>main<\/bdi><\/strong>: <bdi>ci\/\* has not reported, lint&lt;&amp; has not reported</,
+  )
+  t.match(overview, /<title>● main: ci\/\* has not reported, lint&lt;&amp; has not reported · alice\//)
   t.match(overview, '<dd><bdi>ci/*</bdi>, <bdi>lint&lt;&amp;</bdi></dd>')
 
   for (const context of ['lint<&', 'e2e']) await report(sha, context, 'success')
   t.match(await read(live), ' 4 passed<')
+  await report(sha, 'docs', 'failure')
+  const optional = await read(page(sha))
+  t.match(optional, `<title>✓ main: may be pushed · ${name}@`, 'an optional failure does not matter')
+  t.match(optional, /icon-success\.svg.*may be pushed.*Combined state: <span class="badge failure">failure/s)
+  const start = (await read('/')).split('<li').find((item) => item.includes(`<strong>${name}<`))
+  t.match(start, /pending<\/span>.*<strong><bdi>main<\/bdi><\/strong>: <bdi>ci\/\* has not reported/s)
+  git(path, 'branch', 'release/\u202ex', sha)
+  const release = await read(`/alice/${name}?ref=${encodeURIComponent('release/\u202ex')}`)
+  t.match(release, /<title>✓ release\/\[U\+202E]x: may be pushed · /)
+  t.match(release, /class="tip success"/)
+  t.notMatch(release, /class="verdicts".*<bdi>main<\/bdi><\/strong>:/, 'only the rules of its own')
+  git(path, 'branch', 'feature/x', sha)
+  t.match(await read(`/alice/${name}?ref=feature/x`), /✓ main: may be pushed · feature\/x · alice/)
+  t.match(
+    await read(page(sha)),
+    /✓ main: may be.*<bdi>main<\/bdi><\/strong>: may be pushed.*<bdi>release\/\[U\+202E]x<\/bdi><\/strong>: may be/s,
+    'a line for each branch that contains it',
+  )
+  await report(sha, 'docs', 'success')
   t.notMatch(await read(live), /not reported|data-pending/i)
   for (let index = 0; index < 50; index++) await require(`b${index}`, `x${index}`, 'y', 'z', `w${index}`)
   const many = await read(page(sha))

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { failingSince } from '../../src/web/pages/checks/view.ts'
+import { failingSince } from '../../src/domain/failing-since.ts'
 
 t.test('a check is failing since the oldest failure after it last passed', async (t) => {
   const cellsOf = (states: string) =>

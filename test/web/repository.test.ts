@@ -30,7 +30,7 @@ async function setUp(t: Test, database: TestDatabase = sqlite) {
 
 /** Returns the text of each element of a list, without markup. */
 function items(body: string, kind: 'commit' | 'ref'): string[] {
-  const found = body.match(new RegExp(`<li class="${kind}">.*?</li>`, 'gs')) ?? []
+  const found = body.match(new RegExp(`<li class="${kind}"[^>]*>.*?</li>`, 'gs')) ?? []
   return found.map((item) => textOf(item))
 }
 
@@ -134,7 +134,7 @@ for (const database of [sqlite, postgres]) {
     ]) {
       const { status, body } = await anonymous.get(`/alice/rocket?ref=${unknown}`)
       t.equal(status, 404, unknown)
-      t.match(body, 'There is no branch or tag', unknown)
+      t.match(body, 'There is no commit, branch or tag', unknown)
       t.notMatch(body, '<b>', unknown)
     }
     const { body } = await anonymous.get('/alice/rocket?ref=FEAT')

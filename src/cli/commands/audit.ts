@@ -35,7 +35,7 @@ export function addAuditCommands(program: Command, withStore: WithStore): void {
       const filter = filterOf(options)
       // `audit list | head` ends early.
       process.stdout.on('error', () => process.exit(0))
-      return withStore((store) =>
+      return withStore.reading((store) =>
         options.follow ? follow(store, filter, options) : list(store, filter, options),
       )
     })

@@ -15,7 +15,7 @@ export function addBlockedCommands(program: Command, withStore: WithStore): void
     .description('list the blocked addresses')
     .option('--json', 'print one JSON array')
     .action((options: { json?: boolean }) =>
-      withStore(async (store, { budget }) => {
+      withStore.reading(async (store, { budget }) => {
         const rows = (await store.failures.list(budget)).map(({ address, failures, endsAt }) => ({
           address,
           failures: String(failures),

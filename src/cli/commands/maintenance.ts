@@ -1,12 +1,10 @@
 import type { Command } from 'commander'
 import { checkGit } from '../../git/git-version.ts'
 import { CommitLookup } from '../../git/objects/commit-lookup.ts'
-import { restoreBackup } from '../../maintenance/backup/restore.ts'
-import { writeBackup } from '../../maintenance/backup/write.ts'
-import { checkAll } from '../../maintenance/check.ts'
+import { type CheckOptions, checkAll } from '../../maintenance/check.ts'
 import { pruneStatuses } from '../../maintenance/prune.ts'
 import { RuleViolation } from '../../store/rule-violation.ts'
-import { callerPath, durationOption } from '../parts/arguments.ts'
+import { durationOption } from '../parts/arguments.ts'
 import { count, print, say } from '../parts/output.ts'
 import { showCount, showProgress } from '../parts/progress.ts'
 import type { WithStore } from '../parts/with-store.ts'
@@ -17,49 +15,13 @@ const DAMAGED =
 
 export function addMaintenanceCommands(program: Command, withStore: WithStore): void {
   program
-    .command('backup')
-    .argument('<file>')
-    .description('back up the database to a file; the server may be running')
-    .addHelpText(
-      'after',
-      `
-The backup is a snapshot of users, repositories, access, tokens (as hashes), the audit log and statuses. You can restore it into SQLite
-or PostgreSQL. It does not contain the repositories: mirror those below DATA_DIR after this command, as the operator's
-guide shows.`,
-    )
-    .action((file: string) =>
-      withStore(async (store) => {
-        const progress = showProgress()
-        await writeBackup(store.engine, callerPath(file), (table, done, total) =>
-          progress(`backup ${table}`, done, total ?? done),
-        )
-      }),
-    )
-
-  program
-    .command('restore')
-    .argument('<file>')
-    .description('restore a backup into a new or empty database, in one transaction')
-    .action((file: string) =>
-      withStore(
-        async (store) => {
-          const progress = showCount()
-          await restoreBackup(store.engine, callerPath(file), (table, done) =>
-            progress(`restore ${table}: ${done.toLocaleString('en')}`),
-          )
-          progress('The backup is restored.', true)
-        },
-        { create: true },
-      ),
-    )
-
-  program
     .command('check')
-    .description('check the database and the repositories on disk; print each problem')
+    .description('check the database, and all that the refs of repositories lead to; print each problem')
+    .option('--full', 'also read the content of all files in git')
     .option('--commits', 'also look up every commit with statuses in git')
     .option('--prune', 'remove rows of a missing repository, user or (with --commits) commit')
-    .action(({ commits = false, prune = false }: { commits?: boolean; prune?: boolean }) =>
-      withStore(async (store) => {
+    .action(({ full = false, commits = false, prune = false }: Partial<CheckOptions>) =>
+      (prune ? withStore : withStore.reading)(async (store) => {
         await checkGit()
         const lookup = new CommitLookup()
         const progress = showProgress()
@@ -67,7 +29,7 @@ guide shows.`,
           const { findings, trusted, pruned, damaged } = await checkAll(
             store,
             lookup,
-            { commits, prune },
+            { full, commits, prune },
             (done, total) => progress('check repositories', done, total),
           )
           for (const finding of pruned) print(`removed: ${finding}`)
@@ -89,7 +51,7 @@ guide shows.`,
     .action(({ olderThan, dryRun = false }: { olderThan: string; dryRun?: boolean }) => {
       const before = Math.floor((Date.now() - durationOption(olderThan, '--older-than')) / 1000)
       const verb = dryRun ? 'to be removed' : 'removed'
-      return withStore(async (store) => {
+      return (dryRun ? withStore.reading : withStore)(async (store) => {
         const progress = showCount()
         const show = (commits: number, statuses: number, last = false) =>
           progress(

@@ -70,10 +70,15 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
       withStore(async (store) => {
         const { owner, name } = splitFullName(fullName)
         await checkGit()
-        const found = await inspectRepository(callerPath(path))
         const { trustOwner = false } = options
-        const problem = trustOwner ? null : await findOwnerProblem(found.path)
-        if (problem) throw new RuleViolation(explainOwnerProblem(problem, fullName, found.path))
+        const checkOwners = async (folder: string) => {
+          const problem = trustOwner ? null : await findOwnerProblem(folder)
+          if (problem) throw new RuleViolation(explainOwnerProblem(problem, fullName, folder))
+        }
+        // Before git reads its configuration. It may be a checkout.
+        for (const name of ['.', '.git']) await checkOwners(join(callerPath(path), name))
+        const found = await inspectRepository(callerPath(path))
+        await checkOwners(found.path)
         const known = await store.repositories.find(owner, name)
         if (trustOwner && known?.path === found.path && !known.managed)
           return store.repositories.trustOwner(known.id)
@@ -93,7 +98,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
     .description('list the repositories')
     .option('--json', 'print one JSON array')
     .action((options: { json?: boolean }) =>
-      withStore(async (store) => {
+      withStore.reading(async (store) => {
         const rows = (await store.repositories.list()).map(
           ({ owner, name, visibility, object_format, path }) => ({
             name: `${owner}/${name}`,
@@ -166,7 +171,8 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
         options: { json?: boolean },
       ) => {
         const { owner, name } = splitFullName(fullName)
-        if (userName === undefined) return withStore((store) => listAccess(store, owner, name, options.json))
+        if (userName === undefined)
+          return withStore.reading((store) => listAccess(store, owner, name, options.json))
         if (permission === undefined)
           throw new UsageError(`missing access of "${userName}" (expected read, write or none)`)
         return withStore(async (store) => {

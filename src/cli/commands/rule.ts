@@ -30,7 +30,7 @@ export function addRuleCommands(program: Command, withStore: WithStore): void {
     .description('list the rules of one repository, or of all')
     .option('--json', 'print one JSON array')
     .action((fullName: string | undefined, options: { json?: boolean }) =>
-      withStore(async (store) => {
+      withStore.reading(async (store) => {
         const rows: Record<string, string | string[]>[] = []
         const repositories =
           fullName === undefined ? await store.repositories.list() : [await findRepository(store, fullName)]

@@ -17,7 +17,7 @@ export function addStatusCommands(program: Command, withStore: WithStore): void 
     .description('list the statuses of a commit and who reported them')
     .option('--json', 'print one JSON array')
     .action((fullName: string, sha: string, options: { json?: boolean }) =>
-      withStore(async (store) => {
+      withStore.reading(async (store) => {
         const commit = await findCommit(store, fullName, sha)
         const rows = (await store.statuses.listWithReporters(commit)).map((row) => ({
           context: row.context,

@@ -53,7 +53,7 @@ export function addTokenCommands(program: Command, withStore: WithStore): void {
     .description("list a user's tokens")
     .option('--json', 'print one JSON array')
     .action((userName: string, options: { json?: boolean }) =>
-      withStore(async (store) => {
+      withStore.reading(async (store) => {
         const tokens = await store.tokens.list((await store.users.get(userName)).id)
         const rows = tokens.map((row) => ({
           id: row.id,

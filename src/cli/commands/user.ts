@@ -43,7 +43,7 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
     .description('list the users')
     .option('--json', 'print one JSON array')
     .action((options: { json?: boolean }) =>
-      withStore(async (store) => {
+      withStore.reading(async (store) => {
         const users = await store.users.list()
         const rows = users.map(({ name, created_at, locked_at }) => ({
           name,
@@ -106,7 +106,7 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
     .option('--end', 'end all of them instead')
     .option('--json', 'print one JSON array')
     .action((name: string, options: { end?: boolean; json?: boolean }) =>
-      withStore(async (store) => {
+      (options.end ? withStore : withStore.reading)(async (store) => {
         const found = await store.users.get(name)
         if (options.end) {
           say(`Ended ${count(await store.sessions.endAll(found, ADMINISTRATOR), 'session')}.`)

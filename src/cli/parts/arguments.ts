@@ -13,6 +13,7 @@ export class UsageError extends Error {
 
 /** Returns the absolute path of an argument. npm runs scripts in the project's folder, and says where the caller was. */
 export function callerPath(path: string): string {
+  if (path === '-') throw new UsageError('"-" is not a path (expected for example "./statuses.backup")')
   return resolve(process.env.INIT_CWD ?? process.cwd(), path)
 }
 

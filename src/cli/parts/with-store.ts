@@ -3,25 +3,39 @@ import { parseEnv } from 'node:util'
 import type { Command } from 'commander'
 import { type Config, readConfig } from '../../config.ts'
 import { checkAccount, commandToClose } from '../../ops/data-directory.ts'
-import { openStore, type Store } from '../../store/store.ts'
+import { openStore, type Store, type StoreOptions } from '../../store/store.ts'
+import { accountName } from '../../util/account-name.ts'
 import { callerPath, UsageError } from './arguments.ts'
 import { say } from './output.ts'
 
-/** Runs `work` on the database that the settings name, and closes it. Without `create`, the database must exist. */
-export type WithStore = (
-  work: (store: Store, config: Config) => Promise<void>,
-  options?: { create: boolean },
-) => Promise<void>
+type Work = (store: Store, config: Config) => Promise<void>
 
-/**
- * Returns what runs the work of a command. It reads the settings from the environment and `--env-file`, and makes sure that this
- * account may use the data directory.
- */
-export function withStoreOf(program: Command, environment: NodeJS.ProcessEnv): WithStore {
-  return async (work, { create } = { create: false }) => {
+/** Runs `work` on the database that the settings name, and closes it. Without `create`, the database must exist. */
+export interface WithStore {
+  (work: Work, options?: Pick<StoreOptions, 'create' | 'migrate'>): Promise<void>
+  /** Runs work that only reads, and so does not change the schema that an older server may be using. */
+  reading(work: Work): Promise<void>
+}
+
+/** Returns the settings of the environment and `--env-file`, after making sure that this account may use the data directory. */
+export type Settings = () => Config & Pick<StoreOptions, 'operator' | 'statementTimeout'>
+
+export function settingsOf(program: Command, environment: NodeJS.ProcessEnv): Settings {
+  const { SUDO_USER } = environment
+  const uid = process.geteuid?.() ?? 0
+  const operator = { account: accountName(uid) ?? `${uid}`, ...(SUDO_USER && { sudo_user: SUDO_USER }) }
+  return () => {
     const config = readConfig(readEnvironment(program.opts<{ envFile?: string }>().envFile, environment))
     checkAccount(config.dataDir, 'commit-status-admin …')
-    const store = await openStore({ ...config, statementTimeout: false, create })
+    return { ...config, operator, statementTimeout: false }
+  }
+}
+
+/** Returns what runs the work of a command. */
+export function withStoreOf(settings: Settings): WithStore {
+  const withStore: WithStore = async (work, options) => {
+    const config = settings()
+    const store = await openStore({ ...config, create: false, ...options })
     try {
       // Not before the database is open: a folder that is not the server's must keep its modes.
       const command = commandToClose(config.dataDir)
@@ -31,6 +45,8 @@ export function withStoreOf(program: Command, environment: NodeJS.ProcessEnv): W
       await store.close()
     }
   }
+  withStore.reading = (work) => withStore(work, { migrate: false })
+  return withStore
 }
 
 /**

@@ -1,153 +1,160 @@
-import { describeUnmetChecks } from '../../domain/unmet-checks.ts'
-import type { Pusher } from '../../store/audit.ts'
+import { explainVerdict } from '../../domain/unmet-checks.ts'
+import type { Pusher, RefUpdate } from '../../store/audit.ts'
 import { type AppliedRule, type Bypass, isBypassedBy, requiredBy, rulesFor } from '../../store/rules.ts'
 import type { Store } from '../../store/store.ts'
 import { runInSlices } from '../../util/run-in-slices.ts'
-import { openHooksFolder } from './hooks-folder.ts'
-import type { PushObserver } from './observer.ts'
-import type { DecideRefs, PushedRefs, RefUpdate } from './proc-receive.ts'
+import type { PushedRefs } from './proc-receive.ts'
 import { isAncestor, readSymbolicRefs } from './ref-graph.ts'
-
-/** What a push may change, and who observes it. */
-export interface PushPolicy {
-  /** Decides which refs a push may update. null: git updates all of them. */
-  gate: PushGate | null
-  /** Returns whether HEAD may leave this branch, which does not exist, for one that was pushed: see `followFirstBranch`. */
-  mayMoveHead(branch: string): boolean
-  /** Receives the body of git's answer. */
-  observer: PushObserver
-}
-
-/** What stands between a push and the refs of a repository. */
-interface PushGate {
-  /** A folder for `core.hooksPath`: see `openHooksFolder`. */
-  hooks: string
-  decide: DecideRefs
-}
-
-/** Returns what the branch rules of a repository say about a push to it. */
-export type ApplyRules = (pusher: Pusher) => Promise<Pick<PushPolicy, 'gate' | 'mayMoveHead'>>
 
 /** An update of branches with rules. */
 interface RuledUpdate {
   update: RefUpdate
   /** The rules of each branch that it changes. */
-  rules: AppliedRule[][]
-  /** Why it is refused whatever has been reported; null: it depends on the reports. */
-  reason: string | null
+  branches: AppliedRule[][]
 }
 
 const BRANCHES = 'refs/heads/'
 const NO_OBJECT = /^0+$/
-/** Maximum number of refs of one push. */
-export const MAX_REFS = 10_000
+/** Maximum number of refs of a push that updates a branch with rules. git's own steps take longer the more there are. */
+export const MAX_RULED_REFS = 50
 const FAILED = 'the server cannot check the rules of its branches now; push again later'
 const DELETED = 'a branch with required checks cannot be deleted'
 const FORCED = 'a branch with required checks cannot be pushed to by force'
-const TWICE = 'it was pushed more than once'
 const ATOMIC = 'the push is atomic, and another ref was refused'
 
 /**
- * Applies the branch rules to pushes. A branch moves to a commit only if all checks that it requires are met.
- * It is not deleted, and moves only to descendants of its tip.
+ * Applies the branch rules to a push. A branch moves to a commit only if all checks that it requires are met. It is not deleted,
+ * and moves only to descendants of its tip.
  *
- * The reports are read after everything that takes long, so that only git's own steps lie between the decision and the update
- * of the ref. git compares the old tip again when it updates the ref.
- *
- * @param onError receives the error for which a push was refused
+ * Rules and reports are read after everything that takes long, so that only git's own steps lie between the decision and the
+ * update of the ref. git compares the old tip again when it updates the ref.
  */
-export function createPushRules(
-  { rules, statuses }: Pick<Store, 'rules' | 'statuses'>,
-  onError: (error: unknown) => void,
-): ApplyRules {
-  /** Returns why a branch cannot move to the commit yet; null if it can. */
-  async function unmet(repositoryId: number, sha: string, applying: AppliedRule[]): Promise<string | null> {
-    return describeUnmetChecks(await statuses.list(repositoryId, sha), requiredBy(applying))
+export class PushGate {
+  readonly #store: Pick<Store, 'rules' | 'statuses'>
+  readonly #pusher: Pusher
+  readonly #path: string
+  readonly #rules: readonly AppliedRule[]
+  /** Why an update is refused whatever has been reported; null: it depends on the reports. */
+  readonly #reasons = new Map<RefUpdate, string | null>()
+
+  /** @param rules those before git started */
+  constructor(
+    store: Pick<Store, 'rules' | 'statuses'>,
+    pusher: Pusher,
+    path: string,
+    rules: readonly AppliedRule[],
+  ) {
+    this.#store = store
+    this.#pusher = pusher
+    this.#path = path
+    this.#rules = rules
   }
 
-  async function decide(
-    pusher: Pusher,
-    ofRepository: readonly AppliedRule[],
-    pushed: PushedRefs,
-  ): Promise<Map<string, string>> {
-    const { updates, atomic } = pushed
-    if (updates.length > MAX_REFS)
-      return refuseAll(updates, `${updates.length} refs in one push; at most ${MAX_REFS} are allowed`)
-    const refused = new Map(repeatedRefs(updates).map((ref) => [ref, TWICE]))
-    const bypasses: Bypass[] = []
-    for (const { update, rules: rulesOfBranches, reason } of await ruledUpdates(ofRepository, pushed)) {
-      for (const applying of rulesOfBranches) {
-        const why = reason ?? (await unmet(pusher.repositoryId, update.new, applying))
-        if (why === null) continue
-        if (isBypassedBy(applying, pusher.by.user.id)) bypasses.push({ ...update, reason: why })
-        else refused.set(update.ref, why)
-      }
+  /** Returns why a push has too many refs for its branches with rules, so that git need not run; null if it has not. */
+  async limit(updates: readonly RefUpdate[], signal: AbortSignal): Promise<string | null> {
+    if (this.#rules.length === 0 || updates.length <= MAX_RULED_REFS) return null
+    return this.#limit(updates, await ruledUpdates(this.#rules, updates, await this.#findBranches(signal)))
+  }
+
+  /**
+   * Decides which refs are not updated. Returns a reason for each of them.
+   *
+   * @param onError receives the error for which all are refused
+   */
+  decide(pushed: PushedRefs, onError: (error: unknown) => void): Promise<Map<string, string>> {
+    return this.#decide(pushed).catch((error: unknown) => {
+      onError(error)
+      return refuseAll(pushed.updates, FAILED)
+    })
+  }
+
+  async #decide({ updates, atomic, signal }: PushedRefs): Promise<Map<string, string>> {
+    const branchesOf = await this.#findBranches(signal)
+    const prepare = async (rules: readonly AppliedRule[]) => {
+      const ruled = await ruledUpdates(rules, updates, branchesOf)
+      for (const { update } of ruled) await this.#compare(update, signal)
+      return ruled
     }
+    await prepare(this.#rules)
+    // A rule may have been added meanwhile. What has been compared already is not compared again.
+    const ruled = await prepare(await this.#store.rules.load(this.#pusher.repositoryId))
+    const tooMany = this.#limit(updates, ruled)
+    if (tooMany !== null) return refuseAll(updates, tooMany)
+    const { refused, bypasses } = await this.#check(ruled)
     if (atomic && refused.size > 0) return new Map([...refuseAll(updates, ATOMIC), ...refused])
     const made = bypasses.filter(({ ref }) => !refused.has(ref))
-    if (made.length > 0) await rules.recordBypasses(pusher, made)
+    if (made.length > 0) await this.#store.rules.recordBypasses(this.#pusher, made)
     return refused
   }
 
-  return async (pusher) => {
-    const ofRepository = await rules.load(pusher.repositoryId)
-    const gate = async () => ({
-      hooks: await openHooksFolder(),
-      decide: (pushed: PushedRefs) =>
-        decide(pusher, ofRepository, pushed).catch((error: unknown) => {
-          onError(error)
-          return refuseAll(pushed.updates, FAILED)
-        }),
-    })
-    return {
-      gate: ofRepository.length > 0 ? await gate() : null,
-      mayMoveHead: (branch) => rulesFor(ofRepository, branch).length === 0,
+  /** Compares an update with the graph of commits, once. */
+  async #compare(update: RefUpdate, signal: AbortSignal): Promise<void> {
+    if (this.#reasons.has(update)) return
+    const { old, new: tip } = update
+    const moves = NO_OBJECT.test(old) || NO_OBJECT.test(tip) ? null : isAncestor(this.#path, old, tip, signal)
+    this.#reasons.set(update, NO_OBJECT.test(tip) ? DELETED : (await moves) === false ? FORCED : null)
+  }
+
+  /** Reads the reports. Returns a reason for each ref that is refused, and what the user may update all the same. */
+  async #check(ruled: readonly RuledUpdate[]) {
+    const refused = new Map<string, string>()
+    const bypasses: Bypass[] = []
+    const { repositoryId, by } = this.#pusher
+    for (const { update, branches } of ruled) {
+      for (const rules of branches) {
+        const reason =
+          this.#reasons.get(update) ??
+          (await explainVerdict(await this.#store.statuses.list(repositoryId, update.new), requiredBy(rules)))
+            .reason
+        if (reason === null) continue
+        if (isBypassedBy(rules, by.user.id)) bypasses.push({ ...update, reason })
+        else refused.set(update.ref, reason)
+      }
+    }
+    return { refused, bypasses }
+  }
+
+  #limit({ length }: readonly RefUpdate[], ruled: readonly RuledUpdate[]): string | null {
+    const { id } = this.#pusher.by.user
+    const mayBypass = ruled.every(({ branches }) => branches.every((rules) => isBypassedBy(rules, id)))
+    if (length <= MAX_RULED_REFS || mayBypass) return null
+    return `${length} refs in one push with a branch that has required checks; at most ${MAX_RULED_REFS} are allowed`
+  }
+
+  /**
+   * Returns a function that finds the names of the branches, without `refs/heads/`, that an update of a ref changes. git follows
+   * symbolic refs, so these are the branch at the end and all branches that lead to it.
+   */
+  async #findBranches(signal: AbortSignal): Promise<(ref: string) => string[]> {
+    const symbolic = await readSymbolicRefs(this.#path, signal)
+    const aliases = Map.groupBy(symbolic.keys(), (ref) => symbolic.get(ref))
+    return (ref) => {
+      const target = symbolic.get(ref) ?? ref
+      return [target, ...(aliases.get(target) ?? [])]
+        .filter((name) => name.startsWith(BRANCHES))
+        .map((name) => Buffer.from(name.slice(BRANCHES.length), 'latin1').toString())
     }
   }
 }
 
-/** Returns the updates of branches with rules, after everything was checked that does not depend on reports. */
+/** Returns the updates of branches with rules. */
 async function ruledUpdates(
   rules: readonly AppliedRule[],
-  { updates, path, signal }: PushedRefs,
+  updates: readonly RefUpdate[],
+  branchesOf: (ref: string) => string[],
 ): Promise<RuledUpdate[]> {
-  const branchesOf = branchFinder(await readSymbolicRefs(path, signal))
   const ruled: RuledUpdate[] = []
   let index = 0
   await runInSlices(() => {
     const update = updates[index++]
     if (update === undefined) return false
-    const applying = branchesOf(update.ref).map((branch) => rulesFor(rules, branch))
-    const some = applying.filter((found) => found.length > 0)
-    if (some.length > 0) ruled.push({ update, rules: some, reason: null })
+    const branches = branchesOf(update.ref)
+      .map((branch) => rulesFor(rules, branch))
+      .filter((found) => found.length > 0)
+    if (branches.length > 0) ruled.push({ update, branches })
     return true
   })
-  for (const found of ruled) {
-    const { old, new: tip } = found.update
-    if (NO_OBJECT.test(tip)) found.reason = DELETED
-    else if (!NO_OBJECT.test(old) && !(await isAncestor(path, old, tip, signal))) found.reason = FORCED
-  }
   return ruled
-}
-
-/**
- * Returns a function that finds the names of the branches, without `refs/heads/`, that an update of a ref changes. git follows
- * symbolic refs, so these are the branch at the end and all branches that lead to it.
- */
-function branchFinder(symbolic: ReadonlyMap<string, string>): (ref: string) => string[] {
-  const aliases = Map.groupBy(symbolic.keys(), (ref) => symbolic.get(ref))
-  return (ref) => {
-    const target = symbolic.get(ref) ?? ref
-    return [target, ...(aliases.get(target) ?? [])]
-      .filter((name) => name.startsWith(BRANCHES))
-      .map((name) => Buffer.from(name.slice(BRANCHES.length), 'latin1').toString())
-  }
-}
-
-/** Returns refs that a push updates more than once. git's answers to the hook could not tell these updates apart. */
-function repeatedRefs(updates: readonly RefUpdate[]): string[] {
-  const seen = new Set<string>()
-  return updates.map(({ ref }) => ref).filter((ref) => seen.size === seen.add(ref).size)
 }
 
 function refuseAll(updates: readonly RefUpdate[], reason: string): Map<string, string> {

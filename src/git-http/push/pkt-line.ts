@@ -1,11 +1,12 @@
 /** Digits of the length that a packet begins with. */
 export const LENGTH_DIGITS = 4
-const MAX_PACKET = 65_520
+/** Largest content of a packet in bytes. */
+export const MAX_CONTENT = 65_516
 const LENGTH = /^[0-9a-f]{4}$/i
 
 /** Returns text as a packet (gitprotocol-common(5), "pkt-line format"); what does not fit into one is cut. */
 export function packet(text: string): string {
-  const content = text.slice(0, MAX_PACKET - LENGTH_DIGITS)
+  const content = text.slice(0, MAX_CONTENT)
   return (content.length + LENGTH_DIGITS).toString(16).padStart(LENGTH_DIGITS, '0') + content
 }
 

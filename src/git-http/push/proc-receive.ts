@@ -1,23 +1,12 @@
 import type { Duplex } from 'node:stream'
+import type { RefUpdate } from '../../store/audit.ts'
 import { PacketReader, packet } from './pkt-line.ts'
-
-/** One update of a push. */
-export interface RefUpdate {
-  /** Its full name as git sent it. The bytes are decoded as Latin-1, because they may not be UTF-8. */
-  ref: string
-  /** The id that the client takes the ref to have. git compares it when it updates the ref. All zeros for a new ref. */
-  old: string
-  /** All zeros to delete the ref. */
-  new: string
-}
 
 /** All updates of one push. */
 export interface PushedRefs {
   updates: RefUpdate[]
   /** Whether the client asked for all or nothing. */
   atomic: boolean
-  /** The git directory of the repository, which already contains the pushed objects. */
-  path: string
   /** Aborts when nobody waits for the decision any more. */
   signal: AbortSignal
 }
@@ -44,7 +33,7 @@ const UNSAFE = /[^\x21-\x7e\x80-\xff]/
  *
  * git itself updates the refs that fall through. It refuses a ref without an answer, so every failure here refuses the push.
  */
-export function serveProcReceive(channel: Duplex, path: string, decide: DecideRefs): void {
+export function serveProcReceive(channel: Duplex, decide: DecideRefs): void {
   const closed = new AbortController()
   const lines: string[] = []
   let greeting: string | undefined
@@ -69,7 +58,7 @@ export function serveProcReceive(channel: Duplex, path: string, decide: DecideRe
   function answer(greeting: string, lines: readonly string[]): void {
     const [, features = ''] = greeting.split('\0')
     const updates = lines.map(parseUpdate).filter((update) => update !== null)
-    const pushed = { updates, atomic: features.split(' ').includes('atomic'), path, signal: closed.signal }
+    const pushed = { updates, atomic: features.split(' ').includes('atomic'), signal: closed.signal }
     decide(pushed).then(
       (refused) => channel.end(reportOf(updates, refused)),
       (error: Error) => channel.destroy(error),

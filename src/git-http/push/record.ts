@@ -1,72 +1,116 @@
-import { type Audit, type Pusher, repositoryNameOf } from '../../store/audit.ts'
+import type { RepositoryFolder } from '../../git/repository.ts'
+import { checkOwner } from '../../git/repository-owner.ts'
+import type { Pusher, RefUpdate } from '../../store/audit.ts'
+import type { PushOutcome } from '../../store/pushes.ts'
+import type { Store } from '../../store/store.ts'
 import { persist } from '../../util/persist.ts'
-import type { PushResult } from './observer.ts'
-import { readRefIds } from './ref-graph.ts'
+import { type RefIds, readRefIds } from './ref-graph.ts'
 
-export interface PushRecorder {
+/** Records what became of a push. @param updated the updates that git reported; null: the refs are compared */
+export type SettlePush = (updated: readonly RefUpdate[] | null) => Promise<void>
+
+/** Milliseconds between two searches for pushes whose end was not recorded. */
+const INTERVAL = 10_000
+const NO_OBJECT = /^0+$/
+
+/** Records pushes: see `pushStore`. */
+export class PushRecorder {
+  readonly #pushes: Store['pushes']
+  readonly #overdue: number
+  readonly #onError: (error: unknown) => void
+  /** The pushes of this process that it will settle itself. */
+  readonly #active = new Set<number>()
+  readonly #pending = new Set<Promise<void>>()
+  readonly #timer: NodeJS.Timeout
+
   /**
-   * Records what a push updated, once git has ended. Never rejects: the refs have moved, so a failure can only be logged.
-   *
-   * @param path absolute path of the git directory
+   * @param overdue milliseconds after which git has ended, also one of another process that was killed
+   * @param onError receives the error of a push that could not be settled. It is tried again once the push is overdue
    */
-  record(pusher: Pusher, path: string, result: PushResult): Promise<void>
-  /** Resolves when all events are stored. */
-  idle(): Promise<void>
-}
-
-/** @param onError receives an event that could not be stored, with the error */
-export function createPushRecorder(
-  audit: Audit,
-  onError: (error: unknown, event: object) => void,
-): PushRecorder {
-  const pending = new Set<Promise<void>>()
-
-  async function store({ by, repositoryId, repositoryName }: Pusher, result: PushResult): Promise<void> {
-    const { updates, more, unreported } = result
-    const details = { updates, ...(more > 0 && { more }), ...(unreported && ({ unreported } as const)) }
-    const write = () =>
-      audit.transaction(async (db, record) => {
-        const repository = (await repositoryNameOf(db, repositoryId)) ?? repositoryName
-        await record({ by, action: 'push', repository, details })
-      })
-    await persist(write).catch((error: unknown) => onError(error, { by, repositoryName, details }))
+  constructor(pushes: Store['pushes'], overdue: number, onError: (error: unknown) => void) {
+    this.#pushes = pushes
+    this.#overdue = overdue
+    this.#onError = onError
+    const settle = () => this.#track(this.#settleOverdue())
+    this.#timer = setInterval(settle, INTERVAL).unref()
+    settle()
   }
 
-  async function recordResult(pusher: Pusher, path: string, result: PushResult): Promise<void> {
-    const updated = result.unreported ? await findUpdated(path, result) : result
-    if (updated.updates.length > 0 || updated.more > 0) await store(pusher, updated)
+  /**
+   * Stores a push before git starts. Returns a function to call when git has ended.
+   *
+   * @param before the refs that it names
+   * @throws StoreUnavailable
+   */
+  async begin(
+    pusher: Pusher,
+    repository: RepositoryFolder,
+    commands: readonly RefUpdate[],
+    before: RefIds,
+  ): Promise<SettlePush> {
+    const id = await this.#pushes.begin(pusher, commands)
+    this.#active.add(id)
+    const settle = async (updated: readonly RefUpdate[] | null) => {
+      const compare = async () =>
+        ({ ...(await compareRefs(repository, commands, before)), unreported: true }) as const
+      const outcome = updated ? { updates: updated.filter(isMove) } : await compare()
+      await persist(() => this.#pushes.settle(id, pusher, outcome))
+    }
+    return (updated) => this.#track(settle(updated).finally(() => this.#active.delete(id)))
   }
 
-  return {
-    record(pusher, path, result) {
-      const recorded = recordResult(pusher, path, result).finally(() => pending.delete(recorded))
-      pending.add(recorded)
-      return recorded
-    },
-    async idle() {
-      await Promise.all(pending)
-    },
+  /** Resolves when everything is settled that can be now. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer)
+    await Promise.all(this.#pending)
+  }
+
+  async #settleOverdue(): Promise<void> {
+    for (const { id, pusher, repository, commands } of await this.#pushes.open(this.#overdue)) {
+      if (this.#active.has(id)) continue
+      const outcome = await compareRefs(repository, commands)
+      await this.#pushes.settle(id, pusher, { ...outcome, interrupted: true })
+    }
+  }
+
+  /** Never rejects: the refs have moved, so nobody can be told. */
+  #track(work: Promise<void>): Promise<void> {
+    const tracked = work.catch(this.#onError).finally(() => this.#pending.delete(tracked))
+    this.#pending.add(tracked)
+    return tracked
   }
 }
 
 /**
- * Returns those updates of a push without a report that took effect, as far as the refs tell. If they cannot be read, returns
- * all: an event too many is better than one too few.
+ * Returns which updates were made, as far as the refs tell. git moves a ref only from its old value. So one that still has that
+ * was not moved, and one that has neither value was moved by another push, before or after this one.
+ *
+ * @param repository null if it is gone
+ * @param before the refs before git started, if they are known
  */
-async function findUpdated(path: string, result: PushResult): Promise<PushResult> {
-  const asked = result.updates.filter((update) => update.old !== update.new)
-  try {
-    const refs = await readRefIds(
-      path,
-      asked.map(({ ref }) => ref),
-    )
-    const updates = asked.filter(({ ref, new: id }) => {
-      // git cannot be asked for a name that is not UTF-8.
-      if (ref.includes('\ufffd')) return true
-      return /^0+$/.test(id) ? !refs.has(ref) : refs.get(ref) === id
-    })
-    return { ...result, updates, more: updates.length > 0 ? result.more : 0 }
-  } catch {
-    return { ...result, updates: asked }
+async function compareRefs(
+  repository: RepositoryFolder | null,
+  commands: readonly RefUpdate[],
+  before?: RefIds,
+): Promise<PushOutcome & { unknown: RefUpdate[] }> {
+  const moves = commands.filter(isMove)
+  const refs = repository && (await readOpenRefs(repository, moves).catch(() => null))
+  if (refs === null) return { updates: [], unknown: moves }
+  const isAt = (ref: string, id: string) => (NO_OBJECT.test(id) ? !refs.has(ref) : refs.get(ref) === id)
+  const moved = moves.filter(
+    ({ ref, old }) => !isAt(ref, old) && !(before && before.get(ref) === refs.get(ref)),
+  )
+  return {
+    updates: moved.filter((move) => isAt(move.ref, move.new)),
+    unknown: moved.filter((move) => !isAt(move.ref, move.new)),
   }
+}
+
+async function readOpenRefs(repository: RepositoryFolder, moves: readonly RefUpdate[]): Promise<RefIds> {
+  await checkOwner(repository)
+  return readRefIds(repository.path, moves)
+}
+
+function isMove(command: RefUpdate): boolean {
+  return command.old !== command.new
 }

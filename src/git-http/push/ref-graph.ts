@@ -1,10 +1,12 @@
 import { join, relative } from 'node:path'
-import { decodeLatin1, GitFailed, readGit } from '../../git/run-git.ts'
+import { GitFailed, readGit, runGit } from '../../git/run-git.ts'
 import { walk } from '../../util/walk.ts'
 
 /** Milliseconds. git waits for the answer, under a shorter limit of its own. */
 const TIMEOUT = 24 * 60 * 60 * 1000
 const NOT_AN_ANCESTOR = 1
+/** Maximum number of refs that git is asked for by name. */
+const MAX_PATTERNS = 100
 
 /**
  * Returns whether `old` is an ancestor of `id` or the same commit.
@@ -75,20 +77,46 @@ async function targetOf(path: string, ref: string, signal: AbortSignal): Promise
   }
 }
 
+/** Object ids by the names of refs, decoded as Latin-1. */
+export type RefIds = ReadonlyMap<string, string>
+
 /**
- * Returns the object ids of refs by name, without those that do not exist.
+ * Returns the object ids of refs by name, without those that do not exist. Names are decoded as Latin-1.
  *
  * @param path absolute path of the git directory
- * @param names full names in UTF-8, at most a few dozen
- * @throws GitFailed
+ * @param signal stops git
+ * @throws GitFailed, GitTimeout
  */
-export async function readRefIds(path: string, names: readonly string[]): Promise<Map<string, string>> {
-  const wanted = new Set(names.filter((name) => name.startsWith('refs/')))
-  if (wanted.size === 0) return new Map()
-  const args = ['for-each-ref', '--format=%(objectname) %(refname)', '--', ...wanted]
-  const refs = decodeLatin1(await readGit(path, args))
-    .split('\n')
-    .map((line) => [line.slice(line.indexOf(' ') + 1), line.split(' ', 1)[0] ?? ''] as const)
-  // A name is also a pattern of the refs in a folder of that name.
-  return new Map(refs.filter(([name]) => wanted.has(name)))
+export async function readRefIds(
+  path: string,
+  refs: readonly { ref: string }[],
+  signal?: AbortSignal,
+): Promise<RefIds> {
+  const names = new Set(refs.map(({ ref }) => ref))
+  const ids = new Map<string, string>()
+  let rest = ''
+  const output = {
+    isFull: false,
+    push(chunk: Buffer) {
+      const lines = (rest + chunk.toString('latin1')).split('\n')
+      rest = lines.pop() ?? ''
+      for (const line of lines) {
+        const [id = '', ref = ''] = line.split(' ')
+        if (names.has(ref)) ids.set(ref, id)
+      }
+    },
+  }
+  const args = ['for-each-ref', '--format=%(objectname) %(refname)', '--', ...patternsFor(names)]
+  const failure = await runGit(path, args, output, TIMEOUT, signal)
+  if (failure) throw failure
+  return ids
+}
+
+/** Returns patterns that match the refs; none, which match all, if there are too many or git cannot be asked for one. */
+function patternsFor(names: ReadonlySet<string>): string[] {
+  const patterns = [...names].map((name) => Buffer.from(name, 'latin1').toString())
+  const isTooLong = patterns.length > MAX_PATTERNS || patterns.join().length > MAX_PATTERNS * 1000
+  return isTooLong || patterns.some((name) => !/^refs\//.test(name) || name.includes('\ufffd'))
+    ? []
+    : patterns
 }

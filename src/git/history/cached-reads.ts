@@ -2,6 +2,8 @@ import { LRUCache } from 'lru-cache'
 import { FairQueue } from '../../util/fair-queue.ts'
 import { SharedRuns } from '../../util/shared-runs.ts'
 import { type FilesState, isCurrent } from '../file-state.ts'
+import type { RepositoryFolder } from '../repository.ts'
+import { checkOwner } from '../repository-owner.ts'
 import { GitTimeout } from '../run-git.ts'
 
 /** On whose behalf git is asked. */
@@ -66,11 +68,16 @@ export class CachedReads<Value extends object> {
    *
    * @throws RepositoryUnavailable if the repository's files cannot be opened; QueueFull; the signal's reason
    */
-  get(key: string, { address, signal }: GitClient, reading: Reading<Value>): Promise<Value> {
+  get(
+    repository: RepositoryFolder,
+    key: string,
+    { address, signal }: GitClient,
+    reading: Reading<Value>,
+  ): Promise<Value> {
     const find = async (signal: AbortSignal) => {
       const known = this.#entries.get(key)
       if (known && (known.state === undefined || (await isCurrent(known.state)))) return openEntry(known)
-      const read = () => this.#read(key, reading, signal)
+      const read = () => checkOwner(repository).then(() => this.#read(key, reading, signal))
       return openEntry(await this.#queue.run(address, read, signal))
     }
     return this.#runs.join(key, find, signal)

@@ -2,6 +2,9 @@ import { constants } from 'node:fs'
 import { open, readlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type FilesState, filesState } from '../file-state.ts'
+import { decodeLatin1 } from '../run-git.ts'
+
+const HEADS = 'refs/heads/'
 
 /** git follows at most five symbolic refs. */
 const MAX_DEPTH = 5
@@ -20,6 +23,12 @@ export async function readHeadState(path: string): Promise<FilesState> {
   // git replaces each of these files by a rename, so no change depends on timestamps. But `HEAD` may name another ref by now.
   const settled = (await headPaths(path)).join() === paths.join()
   return { ...state, settled }
+}
+
+/** Returns the name of the branch that `HEAD` names; null if it names none. @param path absolute path of the git directory */
+export async function readDefaultBranch(path: string): Promise<string | null> {
+  const target = await symbolicTarget(join(path, 'HEAD'))
+  return target?.startsWith(HEADS) ? decodeLatin1(target.slice(HEADS.length)) : null
 }
 
 /**

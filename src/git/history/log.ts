@@ -37,8 +37,9 @@ export class CommitLog {
    * Returns at most `count` of the newest commits of the branch that HEAD names, or none if the branch has no commits. A push
    * takes effect at once. Throws as `CachedReads.get`.
    */
-  newest({ path }: RepositoryFolder, client: GitClient): Promise<readonly Commit[]> {
-    return this.#reads.get(path, client, {
+  newest(repository: RepositoryFolder, client: GitClient): Promise<readonly Commit[]> {
+    const { path } = repository
+    return this.#reads.get(repository, path, client, {
       state: () => readHeadState(path),
       read: (signal) => readLog(path, 'HEAD', this.#limits, signal),
     })
@@ -63,16 +64,17 @@ export class CommitLog {
    * @param from the first commit, or `after` of the previous page. All are full ids of commits in the repository
    */
   async history(
-    { path }: RepositoryFolder,
+    repository: RepositoryFolder,
     from: { first: string } | { after: readonly string[] },
     client: GitClient,
   ): Promise<History> {
+    const { path } = repository
     const starts = 'first' in from ? [from.first] : from.after.slice(0, MAX_STARTS)
     const shown = 'first' in from ? undefined : starts[0]
     // One more for the commit that the previous page has shown.
     const limits = { ...this.#limits, count: this.#limits.count + 1 }
     const key = [path, ...starts].join('\0')
-    const listed = await this.#reads.get(key, client, {
+    const listed = await this.#reads.get(repository, key, client, {
       read: (signal) => readLog(path, starts, limits, signal),
     })
     const commits = listed.filter(({ sha }) => sha !== shown).slice(0, this.#limits.count)

@@ -1,5 +1,9 @@
+import { randomUUID } from 'node:crypto'
 import type { FairQueue } from '../../util/fair-queue.ts'
+import { memoizeByObject } from '../../util/memoize.ts'
 import type { RepositoryFolder } from '../repository.ts'
+import { checkOwner } from '../repository-owner.ts'
+import { decodeLatin1, readGit } from '../run-git.ts'
 import { CachedReads, type GitClient } from './cached-reads.ts'
 import { type Ref, type Refs, readRef, readRefs } from './refs-reader.ts'
 import { readRefsState } from './refs-state.ts'
@@ -15,19 +19,41 @@ export class RefLists {
   readonly #limits: typeof LIMITS
   readonly #queue: FairQueue
   readonly #reads: CachedReads<Refs>
+  readonly #containing: CachedReads<ReadonlySet<string>>
+  /** The same list is returned until a ref changes. */
+  readonly #idOf = memoizeByObject((_refs: Refs) => randomUUID())
 
   /** @param queue slots for git processes */
   constructor(queue: FairQueue, limits: Partial<typeof LIMITS> = {}) {
     this.#queue = queue
     this.#limits = { ...LIMITS, ...limits }
     this.#reads = new CachedReads(queue, MAX_REFS, ({ branches, tags }) => branches.length + tags.length)
+    this.#containing = new CachedReads(queue, MAX_REFS, ({ size }) => size)
   }
 
   /** Returns the branches and tags, the newest first, and HEAD. A push takes effect at once. Throws as `CachedReads.get`. */
-  list({ path }: RepositoryFolder, client: GitClient): Promise<Refs> {
-    return this.#reads.get(path, client, {
+  list(repository: RepositoryFolder, client: GitClient): Promise<Refs> {
+    const { path } = repository
+    return this.#reads.get(repository, path, client, {
       state: () => readRefsState(path),
       read: (signal) => readRefs(path, this.#limits, signal),
+    })
+  }
+
+  /**
+   * Returns the names of the branches that contain a commit. Throws as `CachedReads.get`.
+   *
+   * @param refs the answer of `list`
+   * @param sha full id of a commit in the repository
+   */
+  containing(repository: RepositoryFolder, refs: Refs, sha: string, client: GitClient) {
+    const { path } = repository
+    const args = ['for-each-ref', `--contains=${sha}`, `--count=${this.#limits.count}`]
+    const all = [...args, '--format=%(refname:lstrip=2)', 'refs/heads/']
+    const timeout = this.#limits.timeout / 2
+    return this.#containing.get(repository, `${this.#idOf(refs)} ${sha}`, client, {
+      read: async (signal) =>
+        new Set(decodeLatin1(await readGit(path, all, { timeout, signal })).split('\n')),
     })
   }
 
@@ -50,10 +76,14 @@ export class RefLists {
 
   /** Finds a branch, or else a tag, of exactly this name, without the list. Arguments and errors as `find`. */
   async findUnlisted(
-    { path }: RepositoryFolder,
+    repository: RepositoryFolder,
     name: string,
     { address, signal }: GitClient,
   ): Promise<Ref | null> {
-    return this.#queue.run(address, () => readRef(path, name, this.#limits.timeout, signal), signal)
+    const read = async () => {
+      await checkOwner(repository)
+      return readRef(repository.path, name, this.#limits.timeout, signal)
+    }
+    return this.#queue.run(address, read, signal)
   }
 }

@@ -5,6 +5,7 @@ import { SharedRuns } from '../../util/shared-runs.ts'
 import type { CommitLookup } from '../objects/commit-lookup.ts'
 import type { LookupRepository } from '../objects/lookup-queue.ts'
 import { unavailable } from '../repository-health.ts'
+import { checkOwner } from '../repository-owner.ts'
 import { GitFailed, readGit, runGit } from '../run-git.ts'
 import type { GitClient } from './cached-reads.ts'
 import { readDate } from './log-reader.ts'
@@ -95,9 +96,10 @@ export class Revisions {
     return this.#runs.join(key, read, client.signal)
   }
 
-  async #run<T>({ path }: Repository, { address, signal }: GitClient, work: () => Promise<T>): Promise<T> {
-    return this.#queue.run(address, work, signal).catch((error: unknown) => {
-      throw error instanceof GitFailed ? unavailable(path, error) : error
+  async #run<T>(repository: Repository, { address, signal }: GitClient, work: () => Promise<T>): Promise<T> {
+    const checked = () => checkOwner(repository).then(work)
+    return this.#queue.run(address, checked, signal).catch((error: unknown) => {
+      throw error instanceof GitFailed ? unavailable(repository.path, error) : error
     })
   }
 }

@@ -43,8 +43,8 @@ export class CommitLookup {
    * Objects are found as soon as their push is accepted, not before. An object that a garbage collection removed may still be
    * found for `maxAge`. Replacement refs are ignored.
    *
-   * @throws RepositoryUnavailable if the repository's files cannot be opened, if git does not answer within
-   *   `timeout` or ends twice before it answers, or after `close`
+   * @throws RepositoryUnavailable if the repository's files cannot be opened, if objects were lost (`checkComplete`), if git
+   *   does not answer within `timeout` or ends twice before it answers, or after `close`
    */
   has(repository: LookupRepository & { objectFormat: ObjectFormat }, sha: string): Promise<boolean> {
     if (this.#closed !== undefined) return Promise.reject(new RepositoryUnavailable('the lookup is closed'))

@@ -1,6 +1,8 @@
+import { checkComplete } from '../integrity.ts'
 import {
   checkRepositoryFiles,
   packState,
+  packsOf,
   type RepositoryUnavailable,
   unavailable,
 } from '../repository-health.ts'
@@ -13,6 +15,8 @@ export interface LookupRepository {
   readonly id: number
   /** Absolute path of its git directory. */
   readonly path: string
+  /** See `RepositoryFolder`. */
+  readonly checksOwner?: boolean
 }
 
 interface Lookup extends Question {
@@ -141,7 +145,9 @@ export class LookupQueue {
       const batch = this.#missing
       this.#missing = []
       try {
-        this.#checkedState = await checkRepositoryFiles(this.#repository.path, this.#checkedState)
+        const { path } = this.#repository
+        this.#checkedState = await checkRepositoryFiles(path, this.#checkedState)
+        await checkComplete(path, packsOf(this.#checkedState))
         for (const lookup of batch) this.#settle(lookup, false)
       } catch (error) {
         this.#checkedState = undefined

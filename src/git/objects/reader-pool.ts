@@ -1,3 +1,4 @@
+import { checkOwner } from '../repository-owner.ts'
 import { ObjectReader, type Question } from './object-reader.ts'
 
 /** Maximum number of processes, lifetime of a process, and time in which it must end. Times are milliseconds. */
@@ -11,6 +12,7 @@ export interface PoolLimits {
 interface RepositoryPlace {
   readonly id: number
   readonly path: string
+  readonly checksOwner?: boolean
 }
 
 type Entry = { reader: ObjectReader; state: string; age: NodeJS.Timeout }
@@ -64,6 +66,7 @@ export class ReaderPool {
       return
     }
     this.end(id)
+    await checkOwner(repository)
     await this.#slot()
     this.#start(repository, state).ask(questions)
     this.#makeRoom()

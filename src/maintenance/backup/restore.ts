@@ -7,22 +7,38 @@ import { type BackupHeader, type BackupRows, damaged } from './format.ts'
 import { checkMigrations, readBackup } from './read.ts'
 import { durableTables, type OnRows } from './tables.ts'
 
+/** What was restored. */
+export interface RestoredDatabase {
+  createdAt: string
+  /** Rows of each table that has any. */
+  counts: Record<string, number>
+}
+
 /**
  * Restores a backup of either kind of database into an empty database, in one transaction.
  *
+ * @param finish runs at the end of the transaction
  * @throws RuleViolation if the database is not empty, or if the file cannot be read, is not a backup, damaged or written
  * by a newer version; StoreUnavailable
  */
-export async function restoreBackup(engine: Engine, file: string, onRows: OnRows): Promise<void> {
+export async function restoreBackup(
+  engine: Engine,
+  file: string,
+  onRows: OnRows,
+  finish: (db: Kysely<Tables>, header: BackupHeader) => Promise<void> = async () => {},
+): Promise<RestoredDatabase> {
   // Reads the whole file first, to find damage before hours are spent on the rows before it.
   const applied = await appliedMigrations(engine.kysely)
   const header = async (found: BackupHeader) => checkMigrations(found, applied)
   await readBackup(file, { header, rows: async () => {} })
-  await engine.kysely.transaction().execute(async (db) => {
+  return engine.kysely.transaction().execute(async (db) => {
     await checkEmpty(db)
     const done = new Map<string, number>()
+    let first: BackupHeader | undefined
     const lastIds = await readBackup(file, {
-      header,
+      async header(found) {
+        first = found
+      },
       async rows(part) {
         if (!durableTables.some(({ name }) => name === part.table)) throw damaged()
         await insertRows(db, part)
@@ -36,10 +52,14 @@ export async function restoreBackup(engine: Engine, file: string, onRows: OnRows
     }
     // Tokens in a backup of an older version have none.
     for (const statement of addMissingReporters) await sql.raw(statement).execute(db)
+    if (!first) throw damaged()
+    await finish(db, first)
+    return { createdAt: first.created_at, counts: Object.fromEntries(done) }
   })
 }
 
-async function checkEmpty(db: Kysely<Tables>): Promise<void> {
+/** @throws RuleViolation if a table has rows */
+export async function checkEmpty(db: Kysely<Tables>): Promise<void> {
   for (const { name } of durableTables) {
     const { rows } = await sql`select 1 from ${sql.table(name)} limit 1`.execute(db)
     if (rows.length > 0) throw new RuleViolation(`the database is not empty: it contains ${name}`)

@@ -24,6 +24,7 @@ const keys = {
   audit_events: ['id'],
   branch_rules: ['id'],
   branch_rule_bypasses: ['rule_id', 'user_id'],
+  push_intents: ['id'],
   statuses: ['repository_id', 'sha', 'context'],
 } as const satisfies { [Table in Exclude<keyof Tables, Transient>]: readonly (keyof Tables[Table])[] }
 

@@ -1,12 +1,11 @@
 import { createHash } from 'node:crypto'
-import { open, rm, stat } from 'node:fs/promises'
+import { createWriteStream } from 'node:fs'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
 import { type Kysely, sql } from 'kysely'
 import type { Engine } from '../../store/engine.ts'
 import { appliedMigrations } from '../../store/migrations.ts'
-import { RuleViolation } from '../../store/rule-violation.ts'
 import type { Tables } from '../../store/tables.ts'
 import { formatTime, nowInSeconds } from '../../store/time.ts'
 import { renameDurably } from '../../util/durable.ts'
@@ -19,38 +18,25 @@ const BATCH = 500
 type Row = Record<string, string | number | null>
 
 /**
- * Writes a snapshot of the durable tables to a file. Readers and writers are not blocked. The file replaces an earlier
- * one once it is complete and on disk, and only its owner may read it. Until then it is `FILE.part`, which replaces what a
- * killed backup left there.
+ * Writes a snapshot of the durable tables to a file. Readers and writers are not blocked. The file appears once it is complete
+ * and on disk, and only its owner may read it. Until then it is `FILE.part`. Only one process may write it.
  *
- * @throws the system error if the file cannot be written; RuleViolation if another backup to it began meanwhile;
- * StoreUnavailable
+ * @throws the system error if the file cannot be written; StoreUnavailable
  */
 export async function writeBackup(engine: Engine, file: string, onRows: OnRows): Promise<void> {
   const draft = `${file}.part`
-  await rm(draft, { force: true })
-  const handle = await open(draft, 'wx', 0o600)
-  const { ino } = await handle.stat()
-  const isReplaced = async () => (await stat(draft).catch(() => null))?.ino !== ino
-  try {
-    await engine.kysely
-      .transaction()
-      .setIsolationLevel('repeatable read')
-      .setAccessMode('read only')
-      .execute((db) =>
-        pipeline(Readable.from(linesOf(engine, db, onRows)), createGzip(), (chunks) =>
-          handle.writeFile(chunks),
-        ),
-      )
-    await handle.sync()
-    if (await isReplaced()) throw new RuleViolation(`another backup to ${file} began meanwhile`)
-    await renameDurably(draft, file)
-  } catch (error) {
-    if (!(await isReplaced())) await rm(draft, { force: true })
-    throw error
-  } finally {
-    await handle.close()
-  }
+  await engine.kysely
+    .transaction()
+    .setIsolationLevel('repeatable read')
+    .setAccessMode('read only')
+    .execute((db) =>
+      pipeline(
+        Readable.from(linesOf(engine, db, onRows)),
+        createGzip(),
+        createWriteStream(draft, { mode: 0o600, flush: true }),
+      ),
+    )
+  await renameDurably(draft, file)
 }
 
 async function* linesOf(engine: Engine, db: Kysely<Tables>, onRows: OnRows): AsyncGenerator<string> {

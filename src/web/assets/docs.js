@@ -4,32 +4,55 @@ const follow = () => document.documentElement.classList.toggle('dark-mode', dark
 dark.addEventListener('change', follow)
 follow()
 
-/** Collapses the description of the API, so that the first operation is on the first screen. */
-const collapseDescription = () => ({
+/** Shows the commands of the description, and collapses its conventions, so that the operations are near. */
+const collapseConventions = () => ({
   wrapComponents: {
     Markdown:
       (Markdown, { React, specSelectors }) =>
       (props) => {
-        const content = React.createElement(Markdown, props)
-        if (props.source !== specSelectors.info().get('description')) return content
+        const { source } = props
+        const whole = React.createElement(Markdown, props)
+        if (source !== specSelectors.info().get('description')) return whole
+        // On a phone the commands would take the whole first screen.
+        const end = window.matchMedia('(max-width: 40rem)').matches ? 0 : source.indexOf('\n## ')
+        const part = (text) => React.createElement(Markdown, { ...props, source: text })
         const heading = React.createElement('h2', null, 'Authentication, errors and conventions')
         const summary = React.createElement('summary', null, heading)
-        return React.createElement('details', { className: 'about' }, summary, content)
+        const rest = React.createElement('details', { className: 'about' }, summary, part(source.slice(end)))
+        return React.createElement('div', null, part(source.slice(0, end)), rest)
       },
   },
 })
 
+/** Ids of the operations that need no token for a public repository. */
+const open = []
+
+/** Returns the contract with what helps to try it here: one field for the token, and no value for `If-None-Match`. */
+function forTrying(contract) {
+  delete contract.components.securitySchemes.accessToken
+  for (const operation of Object.values(contract.paths).flatMap((path) => Object.values(path))) {
+    operation.security = operation.security.filter((scheme) => !scheme.accessToken)
+    if (operation.security.some((scheme) => Object.keys(scheme).length === 0))
+      open.push(operation.operationId)
+  }
+  const { IfNoneMatch } = contract.components.parameters
+  delete IfNoneMatch.example
+  delete IfNoneMatch.examples
+  return contract
+}
+
 // Renders the contract. A token entered here stays in the memory of this page.
-window.addEventListener('DOMContentLoaded', () => {
+window.addEventListener('DOMContentLoaded', async () => {
+  const contract = await (await fetch('/openapi.json')).json()
   window.SwaggerUIBundle({
-    url: '/openapi.json',
+    spec: forTrying(contract),
     dom_id: '#docs',
     displayRequestDuration: true,
     persistAuthorization: false,
     validatorUrl: null,
     defaultModelsExpandDepth: 0,
     presets: [window.SwaggerUIBundle.presets.apis],
-    plugins: [collapseDescription],
+    plugins: [collapseConventions],
   })
 })
 
@@ -48,6 +71,12 @@ function addAccessibility() {
   }
   // Screen readers do not read a table with the role region as a table.
   for (const table of document.querySelectorAll('#docs table[role="region"]')) table.removeAttribute('role')
+  // A lock would say that these need a token.
+  for (const id of open) {
+    const lock = document.querySelector(`#docs [id$="-${id}"] .authorization__btn:not([data-open])`)
+    lock?.setAttribute('data-open', '')
+    lock?.setAttribute('aria-label', 'No token is needed for public repositories')
+  }
   for (const example of document.querySelectorAll('#docs .microlight:not([tabindex])')) example.tabIndex = 0
 }
 

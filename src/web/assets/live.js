@@ -1,30 +1,40 @@
-// Brings the statuses of a commit up to date while checks are pending. Without this script, a reload does.
+// Brings a page up to date while somebody looks at it. Without this script, a reload does.
 
-/** Milliseconds between requests: at first, at most, and the factor of growth while nothing changes. */
-const FIRST = 5_000
-const LAST = 60_000
+/** Milliseconds between requests: while checks are pending, otherwise, at most, and the factor of growth while nothing changes. */
+const PENDING = 5_000
+const SETTLED = 15_000
+const LAST = 30_000
 const SLOWER = 1.25
 
 const live = document.getElementById('live')
 const status = document.createElement('p')
 status.className = 'sr'
 status.setAttribute('role', 'status')
-live.after(status)
+live.before(status)
 
 let etag
-let wait = FIRST
+const shortest = () => (live.hasAttribute('data-pending') ? PENDING : SETTLED)
+let wait = shortest()
 let timer
+let asOf = new Date()
 
-/** Asks for the statuses after `wait`, unless nothing is pending or nobody looks. */
+/** Asks for the page after `wait`, unless nobody looks. */
 function schedule() {
   clearTimeout(timer)
-  if (!document.hidden && live.hasAttribute('data-pending')) timer = setTimeout(poll, wait)
+  if (!document.hidden) timer = setTimeout(poll, wait)
+}
+
+/** Says how old the page is, for all to see. */
+function say(why) {
+  status.classList.remove('sr')
+  const text = `As of ${asOf.toLocaleTimeString()}. ${why}`
+  if (status.textContent !== text) status.textContent = text
 }
 
 async function poll() {
   try {
     const response = await fetch(live.dataset.path, {
-      headers: etag ? { 'if-none-match': etag } : {},
+      headers: { 'x-live': '1', ...(etag && { 'if-none-match': etag }) },
       cache: 'no-store',
       // The session has ended: a redirect leads to the sign-in page.
       redirect: 'manual',
@@ -32,14 +42,21 @@ async function poll() {
     if (response.status === 200) {
       etag = response.headers.get('etag')
       update(await response.text())
-    } else if (response.status !== 304 && response.status < 500) {
-      status.classList.remove('sr')
-      status.textContent = 'This page has stopped updating. Reload it.'
-      return
+    } else if (response.status !== 304) {
+      if (response.status < 500 && response.status !== 429) {
+        say('This page has stopped updating. Reload it.')
+        return
+      }
+      throw new Error(response.status)
     }
-    wait = response.status === 200 ? FIRST : Math.min(wait * SLOWER, LAST)
+    asOf = new Date()
+    if (!status.classList.contains('sr')) {
+      status.classList.add('sr')
+      status.textContent = 'This page is up to date again.'
+    }
+    wait = response.status === 200 ? shortest() : Math.min(wait * SLOWER, LAST)
   } catch {
-    // The server cannot be reached.
+    say('The server cannot be reached; trying again.')
     wait = Math.min(wait * 2, LAST)
   }
   schedule()
@@ -47,7 +64,7 @@ async function poll() {
 
 document.addEventListener('visibilitychange', () => {
   clearTimeout(timer)
-  if (!document.hidden && live.hasAttribute('data-pending')) poll()
+  if (!document.hidden) poll()
 })
 schedule()
 
@@ -68,7 +85,7 @@ function keepPlace(change) {
   const focused = document.activeElement
   const selection = document.getSelection()
   const { anchorNode, anchorOffset, focusNode, focusOffset, isCollapsed } = selection
-  const rows = scrollY > 0 ? [...live.querySelectorAll('tr[id]')].filter(isOnScreen) : []
+  const rows = scrollY > 0 ? [...live.querySelectorAll('tr[id], li[id]')].filter(isOnScreen) : []
   const places = rows.map((row) => [row, row.getBoundingClientRect().top])
   change()
   // A row that moved took its elements along, but the browser has dropped focus and selection.
@@ -144,11 +161,12 @@ function isAlike(node, other) {
 }
 
 function copyAttributes(element, fresh) {
+  // The visitor folds and unfolds parts, and scripts show what works only with them.
+  const isKept = (name) => name === 'open' || name === 'hidden'
   for (const { name } of [...element.attributes]) {
-    // The visitor folds and unfolds parts.
-    if (name !== 'open' && !fresh.hasAttribute(name)) element.removeAttribute(name)
+    if (!isKept(name) && !fresh.hasAttribute(name)) element.removeAttribute(name)
   }
   for (const { name, value } of fresh.attributes) {
-    if (name !== 'open' && element.getAttribute(name) !== value) element.setAttribute(name, value)
+    if (!isKept(name) && element.getAttribute(name) !== value) element.setAttribute(name, value)
   }
 }

@@ -1,16 +1,21 @@
 import { schemas } from '../../../generated/schemas.ts'
+import type { BranchVerdict } from '../../domain/branch-verdicts.ts'
 import { combinedCounts, combinedState } from '../../domain/combined-state.ts'
 import type { Commit } from '../../git/history/log.ts'
 import type { CombinedState } from '../../store/states.ts'
-import type { StatusSummary } from '../../store/status-summaries.ts'
+import type { FailedContext, StatusSummary } from '../../store/status-summaries.ts'
 import { truncate } from '../../util/truncate.ts'
 import { type Html, html } from './html.ts'
-import { age, shownText, visibleText } from './text.ts'
+import { stateBadge } from './state-summary.ts'
+import { age, shownText, targetLink, visibleText } from './text.ts'
+import { verdictWords } from './verdicts.ts'
 
 /** A commit in a list, with a summary of its statuses. */
 export interface SummarizedCommit {
   commit: Commit
   summary: StatusSummary
+  /** For the branch with rules that the commit belongs or may go to; undefined without rules. */
+  verdict?: BranchVerdict | undefined
 }
 
 /** Returns the combined state of a commit, or null if nothing has been reported. */
@@ -18,20 +23,34 @@ export function stateOf({ counts }: StatusSummary): CombinedState | null {
   return combinedState(schemas.State.enum.filter((state) => counts[state] > 0))
 }
 
+/** Renders the verdict on a commit or, without rules, its combined state. */
+export function pill({ summary, verdict }: Pick<SummarizedCommit, 'summary' | 'verdict'>): Html {
+  return stateBadge(verdict?.verdict ?? stateOf(summary))
+}
+
+/** Renders what speaks against a commit: why it may not be pushed, and what failed. */
+export function objections({ summary, verdict }: Pick<SummarizedCommit, 'summary' | 'verdict'>): Html {
+  const unmet = verdict && verdict.reason !== null
+  return html`${unmet ? html`<span class="unmet">${verdictWords(verdict)}</span> · ` : ''}${summary.failed.length > 0 ? html`<span class="failed">Failed: ${failedContexts(summary)}</span> · ` : ''}`
+}
+
 /** Code points of a context's name in a list. */
 const NAME_LENGTH = 40
 
-/** Renders the names of the contexts that failed: three at most, then "and 4 more". */
+/** Renders the contexts that failed with links to their logs: three at most, then "and 4 more". */
 export function failedContexts({ counts, failed }: StatusSummary): Html {
   const more = combinedCounts(counts).failure - failed.length
-  const names = failed.map((context, index) => html`${index > 0 ? ', ' : ''}${contextName(context)}`)
+  const names = failed.map((failed, index) => html`${index > 0 ? ', ' : ''}${contextName(failed)}`)
   return html`${names}${more > 0 ? ` and ${more} more` : ''}`
 }
 
-function contextName(context: string): Html {
+function contextName({ context, targetUrl }: FailedContext): Html {
   const name = truncate(context, NAME_LENGTH)
-  if (name === context) return shownText(context)
-  return html`<span title="${visibleText(context)}">${shownText(name)}</span>`
+  const shown = shownText(name)
+  return targetLink(
+    targetUrl,
+    name === context ? shown : html`<span title="${visibleText(context)}">${shown}</span>`,
+  )
 }
 
 /** Renders the subject of a commit. */

@@ -1,4 +1,5 @@
 import type { FastifyReply } from 'fastify'
+import { etagOf, matchesEtag } from '../../http/etag.ts'
 import type { Visitor } from '../session/session-auth.ts'
 import { type Html, html } from './html.ts'
 
@@ -12,13 +13,36 @@ export interface PageOptions {
   icon?: string
   /** Additional elements of the head. */
   head?: Html
+  /** Makes the script of the page keep it current: its state in a few words, and whether that is about to change. */
+  live?: { summary: string; pending: boolean }
   /** Whether the page uses the full width of the window and renders its own `main` element. */
   wide?: boolean
 }
 
-/** Sends a page. */
+/** The script that keeps a page current, and what a page without it says. */
+export const LIVE = html`<script src="/assets/live.js" defer></script>`
+export const asOf = () =>
+  html`<noscript><p class="faint">As of ${time(new Date().toISOString())}</p></noscript>`
+
+/** Sends a page, or only what is new of it to the script of the page. */
 export function sendPage(reply: FastifyReply, options: PageOptions, content: Html): FastifyReply {
-  return sendHtml(reply, renderPage(options, content))
+  const { live, tab, icon } = options
+  if (!live) return sendHtml(reply, renderPage(options, content))
+  const { url, headers } = reply.request
+  const region = html`<div id="live" data-path="${url}" data-tab="${tab ?? titleOf(options)}" data-icon="${icon ?? ICON}"
+  data-summary="${live.summary}" ${live.pending ? 'data-pending' : ''}>${content}</div>`
+  if (headers['x-live'] === undefined)
+    return sendHtml(reply, renderPage({ ...options, head: LIVE }, html`${region}${asOf()}`))
+  // Ages change all the time, and the script computes them.
+  const etag = etagOf(region.toString().replace(/ data-age>[^<]*/g, ''))
+  reply.header('etag', etag)
+  return matchesEtag(headers['if-none-match'], etag) ? reply.code(304).send() : sendHtml(reply, region)
+}
+
+const ICON = '/assets/icon.svg'
+
+function titleOf({ title }: PageOptions): string {
+  return `${title} · Commit Status`
 }
 
 /** Sends HTML as bytes, so that it is in memory only once while it is sent. */
@@ -27,17 +51,15 @@ export function sendHtml(reply: FastifyReply, content: Html): FastifyReply {
 }
 
 /** Renders a page. Templates escape all values except other templates. */
-function renderPage(
-  { title, visitor, tab, icon = '/assets/icon.svg', head, wide }: PageOptions,
-  content: Html,
-): Html {
+function renderPage(options: PageOptions, content: Html): Html {
+  const { visitor, tab, icon = ICON, head, wide } = options
   return html`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>${tab ?? `${title} · Commit Status`}</title>
+<title>${tab ?? titleOf(options)}</title>
 <link rel="stylesheet" href="/assets/style.css">
 <link rel="icon" href="${icon}" type="image/svg+xml">
 <script src="/assets/page.js" defer></script>

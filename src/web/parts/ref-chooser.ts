@@ -3,7 +3,7 @@ import { memoizeByObject } from '../../util/memoize.ts'
 import { type Html, html } from './html.ts'
 import { visibleText } from './text.ts'
 
-/** Branches and tags to choose from. Further ones are found by their names. */
+/** Branches and tags to choose from. Further ones are found by the field of the page. */
 const CHOICES = 100
 
 /** Returns what a page shows unless the visitor asks for a ref; null if there is nothing. HEAD without a branch has no name. */
@@ -35,15 +35,6 @@ export function refChooser(path: string, refs: Refs, ref: Ref | null, labelled: 
     <select id="ref" name="ref">${ref?.name ? '' : html`<option value="">HEAD</option>`}
       ${group('Branches', named('branch', refs.branches))}${group('Tags', named('tag', refs.tags))}</select>
     <button class="quiet" type="submit">Show</button>
-  </form>${isCut(refs) ? findForm(path) : ''}`
-}
-
-/** Renders a form that asks for the name of a branch or tag. @param path of the page that shows it */
-export function findForm(path: string): Html {
-  return html`<form class="choose" role="search" action="${path}">
-    <label for="find">Find a branch or tag</label>
-    <input id="find" name="ref" required autocomplete="off" spellcheck="false">
-    <button class="quiet" type="submit">Find</button>
   </form>`
 }
 
@@ -53,13 +44,8 @@ export function refQuery(refs: Refs, ref: Ref | null): string {
   return name === '' ? '' : `?ref=${encodeURIComponent(name).replaceAll('%2F', '/')}`
 }
 
-/** Returns whether the chooser leaves out some refs. */
-function isCut({ more, branches, tags }: Refs): boolean {
-  return more || branches.length > CHOICES || tags.length > CHOICES
-}
-
 /** Returns the name by which pages find a ref. A tag is named in full if there is a branch of the same name. */
-function refName({ branches }: Refs, { kind, name }: Ref): string {
+export function refName({ branches }: Refs, { kind, name }: Ref): string {
   return kind === 'tag' && namesOf(branches).has(name) ? `refs/tags/${name}` : name
 }
 

@@ -1,8 +1,11 @@
+import type { BranchVerdict } from '../../domain/branch-verdicts.ts'
 import { combinedCounts } from '../../domain/combined-state.ts'
 import { COMBINED, type CombinedState } from '../../store/states.ts'
-import type { StatusCounts } from '../../store/status-summaries.ts'
+import type { StatusCounts, StatusSummary } from '../../store/status-summaries.ts'
 import type { StatusState } from '../../store/tables.ts'
+import { truncate } from '../../util/truncate.ts'
 import { type Html, html } from './html.ts'
+import { visibleText } from './text.ts'
 
 /** The state of a commit in a few words, for its page, the browser's tab and screen readers. */
 export interface Summary {
@@ -15,6 +18,8 @@ export interface Summary {
   icon: string
 }
 
+/** Code points of a verdict in a title. */
+const TITLE = 80
 const SYMBOLS = { failure: '✗', pending: '●', success: '✓' } as const
 
 /**
@@ -40,6 +45,25 @@ export function summarize(reported: StatusCounts, missing: number): Summary {
     short: `${SYMBOLS[first.state]} ${first.count} ${first.word}${first.state === 'success' ? unreported : ''}`,
     icon: `/assets/icon-${first.state}.svg`,
   }
+}
+
+/** Returns the summary of a commit with a verdict, which comes first. Without one, the combined state is the verdict. */
+export function withVerdict(summary: Summary, verdict: BranchVerdict | undefined): Summary {
+  if (!verdict) return summary
+  const words = visibleText(`${verdict.branch}: ${verdict.reason ?? 'may be pushed'}`)
+  return {
+    state: verdict.verdict,
+    text: `${words}. ${summary.text}`,
+    short: `${SYMBOLS[verdict.verdict]} ${truncate(words, TITLE)}`,
+    icon: `/assets/icon-${verdict.verdict}.svg`,
+  }
+}
+
+/** Returns the tab of a page about the tip of a branch. @param verdicts the most important first */
+export function tabOf(title: string, { counts }: StatusSummary, verdicts: readonly BranchVerdict[]) {
+  const { short, icon, text } = withVerdict(summarize(counts, 0), verdicts[0])
+  const pending = counts.pending > 0 || verdicts.some(({ verdict }) => verdict === 'pending')
+  return { tab: `${short} · ${title}`, icon, live: { summary: text, pending } }
 }
 
 /** Renders a state, or "no status". Its color is the one of the combined state. */

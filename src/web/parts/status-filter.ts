@@ -1,26 +1,47 @@
 import { schemas } from '../../../generated/schemas.ts'
-import type { StatusRow } from '../../store/statuses.ts'
+import { statesOf } from '../../store/states.ts'
 import type { StatusState } from '../../store/tables.ts'
+import { type Html, html } from './html.ts'
 import { firstOf, type Query } from './query.ts'
 
-/** Which statuses of a commit a visitor wants to see. */
+/** What a check can be filtered by, in the order in which it matters to a visitor. */
+const STATES = [
+  ...statesOf('failure'),
+  ...statesOf('pending'),
+  'stalled',
+  ...statesOf('success'),
+  'not reported',
+] as const
+type FilterState = (typeof STATES)[number]
+
+/** Which checks a visitor wants to see. */
 export interface StatusFilter {
   /** Text that the context or the description contains, in upper or lower case; empty for all. */
   q: string
   /** null for all. */
+  state: FilterState | null
+}
+
+/** A check as a filter sees it. */
+export interface FilteredCheck {
+  context: string
+  description?: string | null
+  /** null if it has not been reported. */
   state: StatusState | null
+  /** Whether it is pending for too long. */
+  stalled: boolean
 }
 
 /** The query of a page with a filter. */
 export type FilterQuery = Query<'q' | 'state'>
 
 /** Code points of the text: a whole context can be pasted. */
-export const MAX_TEXT = schemas.Context.maxLength
+const MAX_TEXT = schemas.Context.maxLength
 
 /** Returns the filter that a query asks for. Ignores an unknown state. */
 export function readFilter(query: FilterQuery): StatusFilter {
   const wanted = firstOf(query.state)
-  const state = schemas.State.enum.find((state) => state === wanted) ?? null
+  const state = STATES.find((state) => state === wanted) ?? null
   return { q: Array.from(firstOf(query.q).trim()).slice(0, MAX_TEXT).join(''), state }
 }
 
@@ -35,13 +56,30 @@ export function filterQuery({ q, state }: StatusFilter): string {
   return query && `?${query}`
 }
 
-/** Returns whether a status is shown. `state` is null for a context that has not reported. */
-export function matches(
-  { context, description, state }: Pick<StatusRow, 'context' | 'description'> & { state: StatusState | null },
-  { q, state: wantedState }: StatusFilter,
-): boolean {
-  if (wantedState !== null && state !== wantedState) return false
+/** Returns whether a check is shown. */
+export function matches(check: FilteredCheck, { q, state }: StatusFilter): boolean {
+  if (state !== null && !isIn(check, state)) return false
   if (q === '') return true
   const wanted = q.toLowerCase()
-  return context.toLowerCase().includes(wanted) || (description ?? '').toLowerCase().includes(wanted)
+  return [check.context, check.description ?? ''].some((text) => text.toLowerCase().includes(wanted))
+}
+
+function isIn(check: FilteredCheck, state: FilterState): boolean {
+  return state === 'stalled' ? check.stalled : (check.state ?? 'not reported') === state
+}
+
+/** Renders the filter with the number of checks in each state. @param ref that the page shows */
+export function filterForm({ q, state }: StatusFilter, checks: readonly FilteredCheck[], ref = ''): Html {
+  const option = (name: FilterState) =>
+    html`<option value="${name}"${name === state ? html` selected` : ''}>${name} (${checks.filter((check) => isIn(check, name)).length})</option>`
+  const clear = ref && `ref=${encodeURIComponent(ref)}`
+  return html`<form class="filter" role="search" aria-label="Checks">
+  ${ref && html`<input type="hidden" name="ref" value="${ref}">`}
+  <label class="sr" for="q">Context or description contains</label>
+  <input id="q" name="q" type="search" value="${q}" placeholder="Filter checks" maxlength="${2 * MAX_TEXT}" autocomplete="off">
+  <label class="sr" for="state">State</label>
+  <select id="state" name="state"><option value="">all states (${checks.length})</option>${STATES.map(option)}</select>
+  <button class="quiet" type="submit">Filter</button>
+  ${isFiltered({ q, state }) ? html`<a href="?${clear}">Clear</a>` : ''}
+</form>`
 }

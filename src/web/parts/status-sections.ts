@@ -1,4 +1,4 @@
-import { isHttpUrl } from '../../domain/http-url.ts'
+import type { BranchVerdict } from '../../domain/branch-verdicts.ts'
 import type { RequiredContexts } from '../../domain/required-contexts.ts'
 import { COMBINED, statesOf } from '../../store/states.ts'
 import type { StatusCounts } from '../../store/status-summaries.ts'
@@ -7,14 +7,20 @@ import type { Permission, StatusState } from '../../store/tables.ts'
 import { formatTime } from '../../store/time.ts'
 import { type Html, html } from './html.ts'
 import { stateBadge } from './state-summary.ts'
-import { isFiltered, matches, type StatusFilter } from './status-filter.ts'
-import { age, cutText, shownText, spent } from './text.ts'
+import { type FilteredCheck, isFiltered, matches, type StatusFilter } from './status-filter.ts'
+import { age, cutText, shownText, spent, targetLink } from './text.ts'
 
 /** What is shown of the statuses of a commit. */
 export interface StatusList {
   counts: StatusCounts
   filter: StatusFilter
   required: RequiredContexts
+  /** For the branches with rules that the commit belongs or may go to, the most important first. */
+  verdicts: readonly BranchVerdict[]
+  /** Branches whose verdicts are left out. */
+  moreVerdicts: number
+  /** Since when contexts fail. */
+  since: ReadonlyMap<string, readonly Html[]>
   /** Of the visitor. */
   permission: Permission | null
   /** Seconds since the epoch. A pending status last reported before is stalled. */
@@ -28,7 +34,7 @@ export interface StatusList {
 type SectionId = 'failed' | 'pending' | 'passed'
 
 /** In the order in which they matter to a visitor. */
-export const SECTIONS: Record<SectionId, { title: string; states: readonly StatusState[] }> = {
+const SECTIONS: Record<SectionId, { title: string; states: readonly StatusState[] }> = {
   failed: { title: 'Failed', states: statesOf('failure') },
   pending: { title: 'Pending', states: statesOf('pending') },
   passed: { title: 'Passed', states: statesOf('success') },
@@ -42,19 +48,31 @@ const MISSING = 100
 
 /** Renders the statuses of a commit: failed ones first, then pending ones, then required ones that have not reported, then passed. */
 export function statusSections(list: StatusList): Html {
-  const matching = list.statuses.filter((status) => matches(status, list.filter))
-  const missing = wantedPatterns(list)
+  const shown = list.statuses.map((status) => matches(checkOf(status, list), list.filter))
+  const matching = list.statuses.filter((_, index) => shown[index])
+  const missing = [...list.required.missing].filter(([pattern]) => matches(unreported(pattern), list.filter))
   if (matching.length === 0 && missing.length === 0)
     return isFiltered(list.filter) ? html`<p class="empty">No check matches the filter.</p>` : html``
   const section = (id: SectionId) => sectionView(id, matching, list)
   return html`${section('failed')}${section('pending')}${missing.length > 0 ? missingView(missing) : ''}${section('passed')}`
 }
 
-/** Returns the required patterns without a report that the filter does not exclude, with the branches. */
-function wantedPatterns({ required, filter }: StatusList): [pattern: string, branchPatterns: string[]][] {
-  return [...required.missing].filter(([pattern]) =>
-    matches({ context: pattern, description: null, state: null }, filter),
-  )
+/** Returns all checks of a commit, also required ones that have not reported. */
+export function checksOf(list: StatusList): FilteredCheck[] {
+  const reported = list.statuses.map((status) => checkOf(status, list))
+  return [...reported, ...[...list.required.missing.keys()].map(unreported)]
+}
+
+function checkOf(
+  status: ReportedStatus,
+  { stalledBefore }: Pick<StatusList, 'stalledBefore'>,
+): FilteredCheck {
+  const { context, description, state } = status
+  return { context, description, state, stalled: isStalled(status, stalledBefore) }
+}
+
+function unreported(context: string): FilteredCheck {
+  return { context, state: null, stalled: false }
 }
 
 function sectionView(id: SectionId, matching: readonly ReportedStatus[], list: StatusList): Html | string {
@@ -111,15 +129,15 @@ function requiredMark(branchPatterns: readonly string[] | undefined): Html | str
 
 function statusRow(
   status: ReportedStatus,
-  { permission, required, stalledBefore, withAges }: StatusList,
+  { permission, required, since, stalledBefore, withAges }: StatusList,
 ): Html {
-  const { id, state, context, description, created_at, updated_at } = status
-  const took = COMBINED[state] === 'pending' ? '' : spent(updated_at - created_at)
+  const { id, state, context, description, pending_at, updated_at } = status
+  const took = COMBINED[state] === 'pending' || pending_at === null ? '' : spent(updated_at - pending_at)
   const now = withAges ? Date.now() : null
   return html`<tr id="s-${id}">
   <td>${stateBadge(state)}${isStalled(status, stalledBefore) ? html` <span class="badge stalled">stalled</span>` : ''}</td>
   <th scope="row">${targetLink(status.target_url, shownText(context))}${requiredMark(required.reported.get(context))}</th>
-  <td>${description === null ? '' : cutText(description, DESCRIPTION)}</td>
+  <td>${description === null ? '' : cutText(description, DESCRIPTION)}${since.get(context) ?? ''}</td>
   <td data-column="Took">${took}</td>
   <td data-column="Reported">${age(formatTime(updated_at), now)} ${reporter(status, permission)}</td>
 </tr>
@@ -140,12 +158,9 @@ function reporter(
 }
 
 /** Returns whether a status is pending and was last reported before a time, in seconds since the epoch. */
-export function isStalled({ state, updated_at }: ReportedStatus, before: number): boolean {
+export function isStalled(
+  { state, updated_at }: Pick<ReportedStatus, 'state' | 'updated_at'>,
+  before: number,
+): boolean {
   return COMBINED[state] === 'pending' && updated_at < before
-}
-
-/** Renders a link. Checks the URL again, so that only http(s) URLs become links whatever the database holds. */
-export function targetLink(target: string | null, content: Html): Html {
-  const href = target !== null && isHttpUrl(target) ? URL.parse(target)?.href : undefined
-  return href ? html`<a href="${href}" rel="noopener noreferrer nofollow">${content}</a>` : content
 }

@@ -1,3 +1,4 @@
+import { isHttpUrl } from '../../domain/http-url.ts'
 import { replaceHidden, replaceHiddenInLines } from '../../util/hidden-characters.ts'
 import { truncate } from '../../util/truncate.ts'
 import { type Html, html } from './html.ts'
@@ -106,4 +107,10 @@ export function sentence(message: string): string {
  */
 export function copyButton(id: string, what: string): Html {
   return html`<button type="button" class="quiet" data-copy="${id}" aria-label="Copy ${what}" hidden>Copy</button>`
+}
+
+/** Renders a link. Checks the URL again, so that only http(s) URLs become links whatever the database holds. */
+export function targetLink(target: string | null, content: Html): Html {
+  const href = target !== null && isHttpUrl(target) ? URL.parse(target)?.href : undefined
+  return href ? html`<a href="${href}" rel="noopener noreferrer nofollow">${content}</a>` : content
 }

@@ -78,7 +78,7 @@ export function createSessionAuth(
     /** Returns the visitor who sends the request. */
     async identify(request: FastifyRequest, reply: FastifyReply): Promise<Visitor> {
       let secret = readSessionCookie(request)
-      const extend = !request.routeOptions.config.polled
+      const extend = !request.routeOptions.config.polled && request.headers['x-live'] === undefined
       const user =
         secret === undefined ? undefined : await sessions.use(hash(secret), clientOf(request), extend)
       if (secret !== undefined && user) return signedIn(request, user, secret)

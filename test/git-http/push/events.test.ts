@@ -1,32 +1,48 @@
-import { createHash } from 'node:crypto'
-import { setTimeout } from 'node:timers/promises'
+import Sqlite from 'better-sqlite3'
 import t, { type Test } from 'tap'
 import { sqlite } from '../../helpers/databases.ts'
 import { listEvents } from '../../helpers/events.ts'
+import { git as gitSync } from '../../helpers/git.ts'
+import type { ServerOptions } from '../../helpers/server.ts'
 import { startServer } from '../../helpers/server.ts'
+import { until } from '../../helpers/until.ts'
 import { basic, commit, createCheckout, git, tryGit } from '../client.ts'
-import { beginRpc } from '../raw.ts'
+import { blockGit } from '../git-server.ts'
+import { backendsOf, beginRpc, EMPTY_PACK, packet, pushBody } from '../raw.ts'
 
 const NONE = '0'.repeat(40)
 
-async function setUp(t: Test) {
-  const server = await startServer(t, { database: sqlite })
-  await server.createRepository('Owner/Demo', { commits: 0 })
+async function setUp(t: Test, options: ServerOptions = {}) {
+  const server = await startServer(t, { database: sqlite, ...options })
+  const { path } = await server.createRepository('Owner/Demo', { commits: 0 })
   const token = await server.createToken('owner')
   const url = `${server.url}/owner/demo.git`
-  const options = { authorization: basic('x', token) }
+  const authorization = basic('x', token)
   const checkout = await createCheckout(t, url)
-  const tip = () => git(checkout, ['rev-parse', 'HEAD'])
-  const push = (...args: string[]) => tryGit(checkout, ['push', '--quiet', 'origin', ...args], options)
-  const pushes = async () => {
-    const events = await listEvents(server.store, { repository: 'owner/demo' })
-    return events.filter(({ action }) => action === 'push')
+  const events = async () => {
+    const found = await listEvents(server.store, { repository: 'owner/demo' })
+    return found.filter(({ action }) => action === 'push')
   }
-  return { server, url, authorization: options.authorization, checkout, tip, push, pushes }
-}
-
-function packet(text: string): string {
-  return (text.length + 4).toString(16).padStart(4, '0') + text
+  return {
+    server,
+    path,
+    url,
+    authorization,
+    checkout,
+    tip: () => git(checkout, ['rev-parse', 'HEAD']),
+    push: (...args: string[]) => tryGit(checkout, ['push', '--quiet', 'origin', ...args], { authorization }),
+    pushes: events,
+    /** Sends a push and returns the answer and the details of its event. */
+    async send(body: Buffer | string) {
+      const before = (await events()).length
+      const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
+      request.end(body)
+      const { status, body: text } = await answer
+      const added = (await events()).slice(before).map(({ details }) => details)
+      t.ok(added.length < 2, 'at most one event')
+      return { status, text: text.toString(), details: added[0] }
+    },
+  }
 }
 
 t.test('a push is one event with the updates that git made', async (t) => {
@@ -65,6 +81,7 @@ t.test('a push is one event with the updates that git made', async (t) => {
   t.equal((await push('+HEAD:main')).code, 1)
   await push('HEAD:topic')
   t.equal((await pushes()).length, 3, 'a push that updates nothing is no event')
+  t.same(await server.store.pushes.open(0), [])
 })
 
 t.test('an event names fifty updates and counts the others', async (t) => {
@@ -77,39 +94,129 @@ t.test('an event names fifty updates and counts the others', async (t) => {
   t.match(JSON.stringify(event?.details), await tip())
 })
 
-t.test('a client that asks for no report, or does not wait for it, leaves an event', async (t) => {
-  const { url, authorization, tip, push, pushes } = await setUp(t)
+t.test('events do not depend on what the client asks git to report', async (t) => {
+  const { url, authorization, path, tip, push, send, pushes } = await setUp(t)
   await push('HEAD:main', 'HEAD:one', 'HEAD:two')
   const id = await tip()
-  const deletion = (name: string, capabilities: string) =>
-    `${packet(`${id} ${NONE} refs/heads/${name}\0${capabilities}`)}0000`
+  const deleted = (name: string) => ({ ref: `refs/heads/${name}`, old: id, new: NONE })
+  const created = (name: string) => ({ ref: `refs/heads/${name}`, old: NONE, new: id })
+  const commandOf = ({ ref, old, new: next }: { ref: string; old: string; new: string }) =>
+    `${old} ${next} ${ref}`
 
-  const silent = beginRpc(url, 'git-receive-pack', authorization)
-  silent.request.end(deletion('one', 'delete-refs'))
-  t.equal((await silent.answer).status, 200)
-  const updates = [{ ref: 'refs/heads/one', old: id, new: NONE }]
-  t.same((await pushes())[1]?.details, { updates, unreported: true })
+  const silent = await send(pushBody([commandOf(deleted('one'))], 'delete-refs'))
+  t.match(silent, { status: 200, details: { updates: [deleted('one')], unreported: true } })
 
-  const pack = Buffer.from('PACK\0\0\0\x02\0\0\0\0')
-  const command = Buffer.from(`${packet(`${NONE} ${id} refs/heads/\xfc\0object-format=sha1`)}0000`, 'latin1')
-  const bytes = beginRpc(url, 'git-receive-pack', authorization)
-  bytes.request.end(Buffer.concat([command, pack, createHash('sha1').update(pack).digest()]))
-  t.equal((await bytes.answer).status, 200)
-  t.match((await pushes())[2]?.details, { updates: [{ ref: 'refs/heads/\ufffd', new: id }] }, 'not UTF-8')
+  const bytes = await send(pushBody([`${NONE} ${id} refs/heads/\xfc`], 'object-format=sha1'))
+  t.match(bytes, { details: { updates: [{ ref: 'refs/heads/\ufffd', new: id }] } }, 'not UTF-8')
 
-  // Refused, because the ref has another value.
-  const wrong = beginRpc(url, 'git-receive-pack', authorization)
-  wrong.request.end(`${packet(`${'1'.repeat(40)} ${NONE} refs/heads/main\0delete-refs`)}0000`)
-  t.equal((await wrong.answer).status, 200)
-  t.equal((await pushes()).length, 3)
+  // Their refs have other values, or could not be created.
+  const failing = Array.from(
+    { length: 50 },
+    (_, index) => `${id} ${id.replace(/^./, '0')} refs/heads/n${index}`,
+  )
+  for (const [index, capabilities] of [
+    '',
+    'side-band-64k=x report-status',
+    'report-status-v2=',
+    'x',
+  ].entries()) {
+    const command = created(`real-${index}`)
+    const { details } = await send(pushBody([...failing, commandOf(command)], capabilities))
+    t.match(details, { updates: [command] }, capabilities)
+    t.equal(details?.unreported, capabilities.includes('report') ? undefined : true)
+  }
+  const late = pushBody([
+    `${NONE} ${id} refs/heads/late-1`,
+    `${NONE} ${id} refs/heads/late-2\0 report-status`,
+  ])
+  t.same((await send(late)).details, { updates: [created('late-1'), created('late-2')] }, 'git reads it too')
+
+  const certificate = `certificate version 0.1\npusher x\n\n${commandOf(created('signed'))}\n-----BEGIN PGP SIGNATURE-----\n`
+  const lines = [`push-cert\0report-status`, ...certificate.split(/(?<=\n)/), 'push-cert-end\n']
+  const signed = await send(Buffer.concat([Buffer.from(`${lines.map(packet).join('')}0000`), EMPTY_PACK]))
+  t.match(signed.text, 'ok refs/heads/signed')
+  t.same(signed.details, { updates: [created('signed')] })
 
   const gone = beginRpc(url, 'git-receive-pack', authorization)
   gone.answer.catch(() => {})
-  const text = deletion('two', 'report-status')
-  gone.request.setHeader('content-length', text.length)
-  gone.request.write(text, () => gone.request.destroy())
-  for (let tries = 0; (await pushes()).length < 4 && tries < 100; tries++) await setTimeout(100)
-  const refs = await git(process.cwd(), ['ls-remote', url, 'refs/heads/two'])
-  if (refs === '') t.match((await pushes())[3]?.details, { updates: [{ ref: 'refs/heads/two' }] })
-  else t.equal((await pushes()).length, 3, 'git was stopped before it updated the ref')
+  const before = (await pushes()).length
+  const release = blockGit(t, 'git-receive-pack')
+  gone.request.end(pushBody([commandOf(deleted('two'))], 'report-status'))
+  await until(() => backendsOf().length > 0)
+  gone.request.destroy()
+  release()
+  await until(() => backendsOf().length === 0)
+  await until(
+    async () => (await pushes()).length > before || gitSync(path, 'for-each-ref', 'refs/heads/two') !== '',
+  )
+  t.equal((await pushes()).length > before, gitSync(path, 'for-each-ref', 'refs/heads/two') === '')
 })
+
+t.test('git does not get what the log could not tell', async (t) => {
+  const { server, path, tip, push, send } = await setUp(t)
+  await push('HEAD:main', 'HEAD:one')
+  const id = await tip()
+  const refs = gitSync(path, 'for-each-ref')
+  const add = `${NONE} ${id} refs/heads/new`
+  const refused: [string[], RegExp][] = [
+    [[add, `${id} ${NONE} refs/heads/new`], /ng refs\/heads\/new a ref was pushed more than once/],
+    // git deletes a ref whose old object it does not know, whatever the value of the ref is.
+    [[add, `${'1'.repeat(40)} ${NONE} refs/heads/one`], /ng refs\/heads\/new refs\/heads\/one has changed/],
+    [[add, `${NONE} ${NONE} refs/heads/one`], /refs\/heads\/one has changed/],
+    [[`${NONE} ${NONE} refs/heads/none`], /refs\/heads\/none has changed/],
+  ]
+  for (const [commands, message] of refused) {
+    for (const capabilities of ['report-status', 'report-status-v2 side-band-64k']) {
+      const { status, text, details } = await send(pushBody(commands, capabilities))
+      t.equal(status, 200)
+      t.match(text, message)
+      t.equal(text.includes('\x01'), capabilities.includes('side-band'))
+      t.equal(details, undefined)
+    }
+    t.equal((await send(pushBody(commands))).text, '')
+  }
+  const malformed = [
+    '',
+    'nothing',
+    '0000'.slice(1),
+    packet(add),
+    `${packet(add)}0001${EMPTY_PACK}`,
+    `${packet('')}0000`,
+    `${packet('ERR no')}0000`,
+    `${packet('push-cert')}${packet('x')}`,
+    `${packet(`${id} refs/heads/new`)}0000`,
+  ]
+  for (const body of malformed) t.equal((await send(body)).status, 400, body)
+  t.equal((await send(Buffer.alloc(9_000_000, packet(`shallow ${id}`)))).status, 413)
+  t.equal(gitSync(path, 'for-each-ref'), refs)
+  t.same(await server.store.pushes.open(0), [])
+})
+
+t.test(
+  'a push is refused while the database is locked, and recorded later if it is locked meanwhile',
+  async (t) => {
+    const { server, path, tip, push, send, pushes, url, authorization } = await setUp(t)
+    await push('HEAD:main')
+    const id = await tip()
+    const refs = gitSync(path, 'for-each-ref')
+    const lock = new Sqlite(`${server.dataDir}/commit-status.db`)
+    t.teardown(() => lock.close())
+    const branch = (name: string) => pushBody([`${NONE} ${id} refs/heads/${name}`], 'report-status')
+    lock.exec('begin immediate')
+    t.equal((await send(branch('refused'))).status, 503)
+    t.equal(gitSync(path, 'for-each-ref'), refs, 'git has not started')
+    lock.exec('rollback')
+
+    const release = blockGit(t, 'git-receive-pack')
+    const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
+    request.end(branch('late'))
+    await until(() => backendsOf().length > 0)
+    lock.exec('begin immediate')
+    release()
+    await until(() => gitSync(path, 'for-each-ref', 'refs/heads/late') !== '')
+    t.equal((await pushes()).length, 1)
+    lock.exec('rollback')
+    t.equal((await answer).status, 200)
+    t.match((await pushes())[1]?.details, { updates: [{ ref: 'refs/heads/late', old: NONE, new: id }] })
+  },
+)

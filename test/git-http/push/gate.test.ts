@@ -82,7 +82,7 @@ for (const database of databases) {
       await report('error', 'ci/\u001b[31m\u202e')
       t.match(
         (await push('HEAD:main')).stderr,
-        /\(lint has not reported, docs has not reported, deploy has not reported, and 2 more\)/,
+        /\(ci\/\S+ reported error, ci\/test reported failure, lint has not reported, and 2 more\)/,
       )
       for (const context of ['lint', 'docs', 'deploy']) await report('success', context)
       t.match(
@@ -195,6 +195,52 @@ for (const database of databases) {
     t.equal((await push('HEAD:main')).code, 0)
     t.equal(headOf(), 'refs/heads/main')
     t.equal(tip('main'), await head())
+  })
+
+  test('a push that updates a branch with rules has at most fifty refs, unless its user may bypass them', async (t) => {
+    const { push, report, tip, repository, commit } = await setUp('many')
+    await report('success')
+    const tags = (count: number, name: string) =>
+      Array.from({ length: count }, (_, index) => `HEAD:refs/tags/${name}${index}`)
+    const many = await push('HEAD:main', ...tags(50, 'a'))
+    t.match(
+      many.stderr,
+      /! \[remote rejected\] HEAD -> a49 \(51 refs in one push with a branch that has required checks; at most 50/,
+    )
+    t.equal(tip('main') + gitSync(repository.path, 'tag'), '')
+    t.equal((await push(...tags(51, 'b'))).code, 0, 'no branch with rules')
+    t.equal((await push('HEAD:main', ...tags(49, 'a'))).code, 0)
+    await commit()
+    gitSync(repository.path, 'symbolic-ref', 'refs/aliases/main', 'refs/heads/main')
+    t.match((await push('HEAD:refs/aliases/main', ...tags(50, 'c'))).stderr, /51 refs in one push/)
+    await store.rules.set(repository, { branchPattern: 'main', required: ['ci/test'], bypass: [owner] })
+    t.equal((await push('HEAD:main', ...tags(50, 'd'))).code, 0, 'a mirror')
+  })
+
+  test('rules and reports count that come while git works', async (t) => {
+    const { push, report, tip, repository, commit } = await setUp('meanwhile')
+    await report('success')
+    await push('HEAD:main', 'HEAD:other')
+    await commit()
+    await report('success')
+    const { load } = store.rules
+    t.teardown(() => {
+      store.rules.load = load
+    })
+    const whileGitWorks = (work: () => Promise<void>) => {
+      let calls = 0
+      store.rules.load = async (id) => {
+        if (++calls === 2) await work()
+        return load(id)
+      }
+    }
+    whileGitWorks(() => report('failure'))
+    t.match((await push('HEAD:main')).stderr, /ci\/test reported failure/)
+    await report('success')
+    whileGitWorks(() => store.rules.set(repository, { branchPattern: 'oth*', required: ['e2e'], bypass: [] }))
+    const { stderr } = await push('HEAD:main', 'HEAD:other', '+HEAD~1:refs/heads/others')
+    t.match(stderr, /other \(e2e has not reported\)/)
+    t.not(tip('other'), tip('main'))
   })
 
   test('symbolic refs lead to the rules of their branches', async (t) => {

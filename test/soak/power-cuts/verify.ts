@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { lstatSync, readdirSync, readFileSync, rmSync, utimesSync } from 'node:fs'
+import { existsSync, lstatSync, readdirSync, readFileSync, rmSync, utimesSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import Sqlite from 'better-sqlite3'
@@ -9,10 +9,10 @@ import { createToken, hashToken, tokenPrefix } from '../../../src/auth/token.ts'
 import { gitEnvironment } from '../../../src/git/environment.ts'
 import { CommitLookup } from '../../../src/git/objects/commit-lookup.ts'
 import { openSpool } from '../../../src/git-http/spool.ts'
-import { restoreBackup } from '../../../src/maintenance/backup/restore.ts'
+import { findBackup, restoreAll } from '../../../src/maintenance/backup/restore-all.ts'
 import { findOrphans } from '../../../src/maintenance/orphans.ts'
 import type { Repository } from '../../../src/store/repositories.ts'
-import { openStore, type Store } from '../../../src/store/store.ts'
+import { databaseFile, openStore, type Store } from '../../../src/store/store.ts'
 import { basic, commit, git } from '../../git-http/client.ts'
 import type { Promised } from './workload.ts'
 
@@ -38,7 +38,7 @@ export class Verifier {
   readonly #recorded: string
   readonly #contents = new Map<string, Promise<Content>>()
   readonly #pushedTo = new Set<string>()
-  readonly #backups = new Map<string, Promise<Set<unknown>>>()
+  readonly #backups = new Map<string, Promise<Restored>>()
 
   /** @param recorded where the disks were recorded: imported repositories are stored with that path */
   constructor(recorded: string) {
@@ -73,8 +73,10 @@ export class Verifier {
         await store.close()
       }
     })
-    const backup = promised.findLast((promise) => promise.kind === 'backup')
-    if (backup) await attempt('the backup', problems, () => this.#checkBackup(disk, backup, problems))
+    for (const kind of ['backup', 'restore'] as const) {
+      const promise = promised.findLast((promise) => promise.kind === kind)
+      await attempt(`the ${kind}`, problems, () => this.#checkBackup(kind, disk, promise, problems))
+    }
     return problems
   }
 
@@ -94,15 +96,24 @@ export class Verifier {
     }
   }
 
+  /** Restores a backup, or looks at what a restore has left: everything, or nothing that a server would start with. */
   async #checkBackup(
+    kind: 'backup' | 'restore',
     disk: string,
-    { file, descriptions }: Promised & { kind: 'backup' },
+    promise: Promised | undefined,
     problems: string[],
   ): Promise<void> {
-    const path = file.replace(this.#recorded, disk)
-    const stored = await remembered(this.#backups, digest(path), () => restore(path, join(disk, 'restored')))
-    for (const description of descriptions)
-      if (!stored.has(description)) problems.push(`${description} is not in the backup`)
+    const place = join(disk, 'place')
+    if (kind === 'restore' && !promise && !existsSync(databaseFile(place))) return
+    if (kind === 'backup' && !promise) return
+    const folder = kind === 'restore' ? place : join(disk, 'backups')
+    const read = kind === 'restore' ? readPlace : readBackup
+    const found = await remembered(this.#backups, digest(folder), () => read(folder, join(disk, 'restored')))
+    if (promise?.kind !== kind) return
+    for (const description of promise.descriptions)
+      if (!found.descriptions.has(description)) problems.push(`${description} is not in the ${kind}`)
+    for (const [name, refs] of Object.entries(promise.refs))
+      if (found.refs.get(name) !== refs) problems.push(`${name} is not the same in the ${kind}`)
   }
 }
 
@@ -188,18 +199,30 @@ async function checkRows(store: Store, promised: readonly Promised[], problems: 
   }
 }
 
-/** @returns the descriptions in a backup */
-async function restore(file: string, dataDir: string): Promise<Set<unknown>> {
-  const store = await openStore({ dataDir })
-  try {
-    await restoreBackup(store.engine, file, quiet)
-  } finally {
-    await store.close()
-  }
-  const database = new Sqlite(join(dataDir, 'commit-status.db'))
-  const stored = new Set(database.prepare('select description from statuses').pluck().all())
+/** What is in a service: descriptions of statuses, and the refs of repositories by the name of their folder. */
+interface Restored {
+  descriptions: Set<unknown>
+  refs: Map<string, string>
+}
+
+async function readBackup(folder: string, dataDir: string): Promise<Restored> {
+  const options = { lockUsers: false, signal: new AbortController().signal }
+  await restoreAll({ dataDir }, await findBackup(folder, ''), options, quiet)
+  return readPlace(dataDir)
+}
+
+async function readPlace(dataDir: string): Promise<Restored> {
+  const database = new Sqlite(databaseFile(dataDir))
+  const descriptions = new Set(database.prepare('select description from statuses').pluck().all())
+  const ids = database.prepare('select id from repositories where path is null').pluck().all()
   database.close()
-  return stored
+  const refs = new Map<string, string>()
+  for (const name of ids.map((id) => `${id}.git`)) {
+    const path = join(dataDir, 'repositories', name)
+    await git(path, ['rev-list', '--objects', '--quiet', '--all'])
+    refs.set(name, await git(path, ['for-each-ref']))
+  }
+  return { descriptions, refs }
 }
 
 /** Pushes to `main` of repositories and reports on it. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import type { ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdirSync } from 'node:fs'
+import { mkdirSync, readdirSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
@@ -20,7 +20,8 @@ export type Promised =
   /** The branch has reached this commit. */
   | { kind: 'main'; repository: string; commit: string }
   | { kind: 'report'; repository: string; sha: string; description: string }
-  | { kind: 'backup'; file: string; descriptions: string[] }
+  /** What a folder of backups, or the place where it was restored, contains: of each repository, its refs by id. */
+  | { kind: 'backup' | 'restore'; folder: string; descriptions: string[]; refs: Record<string, string> }
 
 /** A request to the server or a command, from its beginning until it was answered. */
 export interface Step {
@@ -87,6 +88,7 @@ class Workload {
     server.kill('SIGTERM')
     await once(server, 'exit')
     await this.#backup()
+    await this.#restore()
 
     const actions: Traced[] = []
     for (const { name, child } of this.#runs)
@@ -109,10 +111,10 @@ class Workload {
     for (const { child } of this.#runs) if (child.exitCode === null) child.kill('SIGKILL')
   }
 
-  #start(name: string, ...args: string[]): ChildProcess {
+  #start(name: string, dataDir: string, ...args: string[]): ChildProcess {
     const env = {
       PATH: process.env.PATH,
-      DATA_DIR: join(this.#folder, 'data'),
+      DATA_DIR: join(this.#folder, dataDir),
       PORT: '0',
       LOG_LEVEL: 'warn',
     }
@@ -123,7 +125,7 @@ class Workload {
   }
 
   async #serve(): Promise<ChildProcess> {
-    const child = this.#start('server', 'src/server.ts')
+    const child = this.#start('server', 'data', 'src/server.ts')
     child.stderr?.pipe(process.stderr)
     assert(child.stdout)
     const lines = createInterface({ input: child.stdout })
@@ -141,7 +143,7 @@ class Workload {
   async #cli(promises: Promised[], ...args: string[]): Promise<string> {
     const name = `${args[0]}-${this.#runs.length}`
     const start = now()
-    const child = this.#start(name, 'src/cli/main.ts', ...args)
+    const child = this.#start(name, args[0] === 'restore' ? 'place' : 'data', 'src/cli/main.ts', ...args)
     assert(child.stdout && child.stderr)
     const [stdout, stderr, [code]] = await Promise.all([
       text(child.stdout),
@@ -161,11 +163,24 @@ class Workload {
   }
 
   async #backup(): Promise<void> {
-    const file = join(this.#folder, 'backups/statuses.backup')
+    const folder = join(this.#folder, 'backups')
     const descriptions = this.steps.flatMap(({ promises }) =>
       promises.flatMap((promise) => (promise.kind === 'report' ? [promise.description] : [])),
     )
-    await this.#cli([{ kind: 'backup', file, descriptions }], 'backup', file)
+    const refs: Record<string, string> = {}
+    const repositories = join(this.#folder, 'data/repositories')
+    for (const name of readdirSync(repositories))
+      refs[name] = await git(join(repositories, name), ['for-each-ref'])
+    await this.#cli([{ kind: 'backup', folder, descriptions, refs }], 'backup', folder)
+  }
+
+  /** Restores the latest backup into another place. */
+  async #restore(): Promise<void> {
+    const backup = this.steps.flatMap(({ promises }) => promises).findLast(({ kind }) => kind === 'backup')
+    assert(backup?.kind === 'backup')
+    const folder = join(this.#folder, 'place')
+    const promise: Promised = { ...backup, kind: 'restore', folder }
+    await this.#cli([promise], 'restore', backup.folder)
   }
 
   async #checkout(repository: string): Promise<string> {

@@ -1,16 +1,20 @@
 import type { FastifyInstance } from 'fastify'
-import { ServiceError } from '../../../errors.ts'
 import type { CommitLog } from '../../../git/history/log.ts'
 import type { RefLists } from '../../../git/history/refs.ts'
 import { MATRIX_COMMITS } from '../../../store/check-matrix.ts'
 import type { Store } from '../../../store/store.ts'
+import { nowInSeconds } from '../../../store/time.ts'
 import type { SendErrorPage } from '../../parts/error-page.ts'
+import { unknownNameView } from '../../parts/find-commit.ts'
 import { gitClient, type RepositoryRoute, repositoryFinder } from '../../parts/find-repository.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageQueue } from '../../parts/page-queue.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
 import { headOf } from '../../parts/ref-chooser.ts'
+import { tabOf } from '../../parts/state-summary.ts'
+import { type FilterQuery, readFilter } from '../../parts/status-filter.ts'
 import { visibleText } from '../../parts/text.ts'
+import { readVerdicts, targetsOf, VERDICTS } from '../../parts/verdicts.ts'
 import { checksView } from './view.ts'
 
 interface ChecksPageOptions {
@@ -19,10 +23,11 @@ interface ChecksPageOptions {
   refs: RefLists
   pageQueue: PageQueue
   sendErrorPage: SendErrorPage
+  stalledAfter: number
 }
 
 interface Route extends RepositoryRoute {
-  Querystring: Query<'ref'>
+  Querystring: Query<'ref'> & FilterQuery
 }
 
 /** Registers `/{owner}/{repo}/checks`: the checks of the newest commits of a branch or tag (`ref`). */
@@ -37,8 +42,11 @@ export async function checksPage(app: FastifyInstance, options: ChecksPageOption
     const refs = await options.refs.list(repository, client)
     const asked = firstOf(request.query.ref)
     const found = asked === '' ? null : await options.refs.find(repository, refs, asked, client)
-    if (asked !== '' && !found)
-      throw new ServiceError('commit_unknown', 'This repository has no branch or tag with this name.')
+    if (asked !== '' && !found) {
+      const title = `${visibleText(asked)} · ${repository.owner}/${repository.name}`
+      const content = unknownNameView(repository, refs, asked)
+      return sendPage(reply.code(404), { title, visitor: request.visitor }, content)
+    }
     const ref = found ?? headOf(refs)
     const from = ref && { first: ref.sha }
     const history = from ? await commitLog.history(repository, from, client) : { commits: [] }
@@ -47,9 +55,28 @@ export async function checksPage(app: FastifyInstance, options: ChecksPageOption
     const of = ref?.name ? ` of ${visibleText(ref.name)}` : ''
     const title = `Checks${of} · ${repository.owner}/${repository.name}`
     return pageQueue.render(request, async () => {
-      const matrix = await store.matrix(repository.id, shas)
-      const content = checksView({ repository, refs, ref, commits, matrix })
-      return sendPage(reply, { title, visitor: request.visitor }, content)
+      const columns = await store.matrix(repository.id, shas)
+      const [sha] = shas
+      const tip = sha && { repositoryId: repository.id, sha }
+      const [summary] = tip ? await store.statuses.summaries([tip]) : []
+      const rules = await store.rules.load(repository.id)
+      const targets = targetsOf(rules, ref?.kind === 'branch' ? ref.name : null, refs)
+      const asked = sha ? targets.slice(0, VERDICTS).map((branch) => ({ sha, branch })) : []
+      const read = await readVerdicts(store, repository.id, rules, asked)
+      const verdicts = asked.flatMap(({ sha, branch }) => read(sha, branch) ?? [])
+      const content = checksView({
+        repository,
+        refs,
+        ref,
+        commits,
+        columns,
+        filter: readFilter(request.query),
+        stalledBefore: nowInSeconds() - options.stalledAfter,
+        verdicts,
+        moreVerdicts: targets.length - verdicts.length,
+      })
+      const tab = summary && tabOf(title, summary, verdicts)
+      return sendPage(reply, { title, visitor: request.visitor, ...tab }, content)
     })
   })
 }

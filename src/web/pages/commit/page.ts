@@ -1,7 +1,12 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { type BranchVerdict, branchVerdict, ruledBranches } from '../../../domain/branch-verdicts.ts'
+import { combinedCounts } from '../../../domain/combined-state.ts'
 import { commitExists, fullCommitId } from '../../../domain/commits.ts'
-import { type RequiredContexts, requiredContexts } from '../../../domain/required-contexts.ts'
+import { failingSince } from '../../../domain/failing-since.ts'
+import { requiredContexts } from '../../../domain/required-contexts.ts'
 import { ServiceError } from '../../../errors.ts'
+import type { GitClient } from '../../../git/history/cached-reads.ts'
+import type { CommitLog } from '../../../git/history/log.ts'
 import type { RefLists } from '../../../git/history/refs.ts'
 import type { Revisions } from '../../../git/history/revision.ts'
 import type { CommitLookup } from '../../../git/objects/commit-lookup.ts'
@@ -9,31 +14,48 @@ import { RepositoryUnavailable } from '../../../git/repository.ts'
 import { etagOf, matchesEtag } from '../../../http/etag.ts'
 import type { ListedRepository } from '../../../store/repository-listing.ts'
 import type { AppliedRule } from '../../../store/rules.ts'
+import { COMBINED } from '../../../store/states.ts'
 import { NO_STATUSES } from '../../../store/status-summaries.ts'
 import type { Store } from '../../../store/store.ts'
 import { nowInSeconds } from '../../../store/time.ts'
 import type { SendErrorPage } from '../../parts/error-page.ts'
+import { unknownNameView } from '../../parts/find-commit.ts'
 import { gitClient, repositoryFinder } from '../../parts/find-repository.ts'
-import { html } from '../../parts/html.ts'
-import { sendHtml, sendPage } from '../../parts/layout.ts'
+import { type Html, html } from '../../parts/html.ts'
+import { asOf, LIVE, sendHtml, sendPage } from '../../parts/layout.ts'
 import type { PageQueue } from '../../parts/page-queue.ts'
 import { refQuery } from '../../parts/ref-chooser.ts'
-import { summarize } from '../../parts/state-summary.ts'
 import { type FilterQuery, readFilter } from '../../parts/status-filter.ts'
 import { isStalled, type StatusList } from '../../parts/status-sections.ts'
+import { visibleText } from '../../parts/text.ts'
+import { VERDICTS } from '../../parts/verdicts.ts'
+import { findPlaces, type Places } from './places.ts'
 import { type Named, resolveCommit } from './resolve-commit.ts'
-import { type CommitView, candidatesView, commitView, liveRegion, tabTitle } from './view.ts'
+import {
+  type CommitView,
+  candidatesView,
+  commitView,
+  liveRegion,
+  sinceView,
+  summaryOf,
+  tabTitle,
+} from './view.ts'
 
 interface CommitPagesOptions {
   store: Store
   lookup: CommitLookup
   refs: RefLists
+  commitLog: CommitLog
   revisions: Revisions
   pageQueue: PageQueue
   sendErrorPage: SendErrorPage
   publicUrl: string | null
   stalledAfter: number
 }
+
+/** Names of branches that are compared with rules, and failing contexts whose history is shown. */
+const NAMES = 20
+const SINCE = 10
 
 interface CommitRoute {
   Params: { owner: string; repo: string; '*': string }
@@ -58,11 +80,17 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     if (!repository) return reply
     const client = gitClient(request)
     const found = await resolveCommit({ refs, revisions, statuses: store.statuses }, repository, name, client)
+    if (found === null) {
+      const content = unknownNameView(repository, await refs.list(repository, client), name)
+      const title = `${visibleText(name)} · ${repository.owner}/${repository.name}`
+      return sendPage(reply.code(422), { title, visitor: request.visitor }, content)
+    }
     if (found.kind === 'commit') {
       const { sha } = found
       await checkCommit(repository, sha)
-      const described = await describe(request, repository, sha)
-      return pageQueue.render(request, () => sendCommit(request, reply, repository, { sha, ...described }))
+      const details = await ifAvailable(request, () => revisions.describe(repository, sha, client))
+      const places = await ifAvailable(request, () => placesOf(repository, sha, client))
+      return pageQueue.render(request, () => sendCommit(request, reply, repository, { sha, details, places }))
     }
     if (found.kind === 'ambiguous') return sendCandidates(request, reply, repository, found)
     const query = request.url.includes('?') ? request.url.slice(request.url.indexOf('?')) : ''
@@ -75,14 +103,16 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     if (!repository) return reply
     const sha = fullCommitId(repository.objectFormat, request.params.sha)
     await checkCommit(repository, sha)
-    return pageQueue.render(request, async () => {
-      const rules = await store.rules.load(repository.id)
-      const list = { ...(await listOf(request, repository, sha)), withAges: false }
-      const etag = validatorOf(list, rules)
+    const isUnchanged = await pageQueue.render(request, async () => {
+      const etag = validatorOf(await listOf(request, repository, sha), await store.rules.load(repository.id))
       reply.header('cache-control', 'private, no-cache').header('etag', etag)
-      if (matchesEtag(request.headers['if-none-match'], etag)) return reply.code(304).send()
-      const required = await requiredOf(rules, list)
-      return sendHtml(reply, liveRegion(repository, sha, { ...list, required }))
+      return matchesEtag(request.headers['if-none-match'], etag)
+    })
+    if (isUnchanged) return reply.code(304).send()
+    const places = await ifAvailable(request, () => placesOf(repository, sha, gitClient(request)))
+    return pageQueue.render(request, async () => {
+      const statuses = { ...(await decide(request, repository, sha, places)), withAges: false }
+      return sendHtml(reply, liveRegion(repository, sha, statuses))
     })
   })
 
@@ -90,22 +120,23 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     request: FastifyRequest<CommitRoute>,
     reply: FastifyReply,
     repository: ListedRepository,
-    commit: Pick<CommitView, 'sha' | 'details' | 'refs'>,
+    { sha, details, places }: Pick<CommitView, 'sha' | 'details'> & { places: Places | null },
   ): Promise<FastifyReply> {
-    const { sha } = commit
-    const rules = await store.rules.load(repository.id)
-    const list = await listOf(request, repository, sha)
-    const required = await requiredOf(rules, list)
-    const { short, icon } = summarize(list.counts, required.missing.size)
+    const statuses = await decide(request, repository, sha, places)
+    const { short, icon } = summaryOf(statuses)
     const tab = tabTitle(repository.name, sha, short)
     const content = commitView({
       repository,
-      ...commit,
-      statuses: { ...list, required },
+      sha,
+      details,
+      refs: places
+        ? [...places.branches, ...places.tags].map((ref) => ({ ...ref, query: refQuery(places.all, ref) }))
+        : [],
+      statuses,
       origin: publicUrl ?? request.client.origin,
     })
     const { visitor } = request
-    return sendPage(reply, { title: tab, tab, icon, visitor, head: LIVE }, content)
+    return sendPage(reply, { title: tab, tab, icon, visitor, head: LIVE }, html`${content}${asOf()}`)
   }
 
   async function sendCandidates(
@@ -115,8 +146,10 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     { id, candidates, more }: Extract<Named, { kind: 'ambiguous' }>,
   ): Promise<FastifyReply> {
     const described = []
-    for (const sha of candidates)
-      described.push({ sha, details: (await describe(request, repository, sha)).details })
+    for (const sha of candidates) {
+      const read = () => revisions.describe(repository, sha, gitClient(request))
+      described.push({ sha, details: await ifAvailable(request, read) })
+    }
     const title = `${id} · ${repository.owner}/${repository.name}`
     const content = candidatesView(repository, id, described, more)
     return sendPage(reply.code(300), { title, visitor: request.visitor }, content)
@@ -128,18 +161,50 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
       throw new ServiceError('commit_unknown', 'The commit does not exist in this repository.')
   }
 
-  /** Returns what git has of a commit. The statuses are shown even if its files cannot be opened. */
-  async function describe(request: FastifyRequest, repository: ListedRepository, sha: string) {
-    const client = gitClient(request)
+  /** Returns what git says; null if it cannot read the repository. The statuses are shown nonetheless. */
+  async function ifAvailable<T>(request: FastifyRequest, read: () => Promise<T>): Promise<T | null> {
     try {
-      const details = await revisions.describe(repository, sha, client)
-      const all = await refs.list(repository, client)
-      const pointing = [...all.branches, ...all.tags].filter((ref) => ref.sha === sha)
-      return { details, refs: pointing.map((ref) => ({ ...ref, query: refQuery(all, ref) })) }
+      return await read()
     } catch (error) {
       if (!(error instanceof RepositoryUnavailable)) throw error
       app.logError(request, new ServiceError('unavailable', undefined, { cause: error }))
-      return { details: null, refs: [] }
+      return null
+    }
+  }
+
+  async function placesOf(repository: ListedRepository, sha: string, client: GitClient): Promise<Places> {
+    const rules = await store.rules.load(repository.id)
+    const { failure } = combinedCounts(await store.statuses.counts(repository.id, sha))
+    return findPlaces(options, repository, sha, rules, failure > 0, client)
+  }
+
+  /** Reads the statuses of a commit, and applies the rules of the repository. */
+  async function decide(
+    request: FastifyRequest<{ Querystring: FilterQuery }>,
+    repository: ListedRepository,
+    sha: string,
+    places: Places | null,
+  ): Promise<StatusList> {
+    const rules = await store.rules.load(repository.id)
+    const list = await listOf(request, repository, sha)
+    const { statuses } = list
+    const names = places?.branches.slice(0, NAMES).map(({ name }) => name) ?? []
+    const branches = ruledBranches(rules, [...names, places?.all.defaultBranch])
+    const verdicts: BranchVerdict[] = []
+    for (const branch of branches.slice(0, VERDICTS))
+      verdicts.push(await branchVerdict(rules, branch, statuses))
+    const contexts = statuses.map(({ context }) => context)
+    const failed = statuses.filter(({ state }) => COMBINED[state] === 'failure').slice(0, SINCE)
+    const since = new Map(failed.map(({ context }): [string, Html[]] => [context, []]))
+    for (const { branch, shas } of failed.length > 0 ? (places?.histories ?? []) : [])
+      for (const [context, cells] of await store.histories(repository.id, shas, [...since.keys()]))
+        since.get(context)?.push(sinceView(repository, branch, shas, failingSince({ cells })))
+    return {
+      ...list,
+      required: await requiredContexts(rules, contexts),
+      verdicts,
+      moreVerdicts: branches.length - verdicts.length,
+      since,
     }
   }
 
@@ -148,7 +213,7 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     request: FastifyRequest<{ Querystring: FilterQuery }>,
     repository: ListedRepository,
     sha: string,
-  ): Promise<Omit<StatusList, 'required'>> {
+  ): Promise<Undecided> {
     const { id: repositoryId, permission } = repository
     const statuses = await store.statuses.listWithReporters({ repositoryId, sha })
     const counts = { ...NO_STATUSES.counts }
@@ -164,23 +229,14 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
   }
 }
 
-function requiredOf(
-  rules: readonly AppliedRule[],
-  { statuses }: Pick<StatusList, 'statuses'>,
-): Promise<RequiredContexts> {
-  return requiredContexts(
-    rules,
-    statuses.map(({ context }) => context),
-  )
-}
+/** Statuses to which the rules have not been applied. */
+type Undecided = Omit<StatusList, 'required' | 'verdicts' | 'moreVerdicts' | 'since'>
 
 /** Returns a validator of all that the live region shows. Unlike the region, it is not rendered. */
-function validatorOf(list: Omit<StatusList, 'required'>, rules: readonly AppliedRule[]): string {
+function validatorOf(list: Undecided, rules: readonly AppliedRule[]): string {
   const { filter, permission, stalledBefore, statuses } = list
   const stalled = statuses.map((status) => isStalled(status, stalledBefore))
   // Which contexts they require follows from the statuses.
   const required = rules.map(({ branchPattern, required }) => [branchPattern, required])
   return etagOf(JSON.stringify([filter, permission, required, statuses, stalled]))
 }
-
-const LIVE = html`<script src="/assets/live.js" defer></script>`

@@ -1,4 +1,3 @@
-import { ServiceError } from '../../../errors.ts'
 import type { GitClient } from '../../../git/history/cached-reads.ts'
 import type { RefLists } from '../../../git/history/refs.ts'
 import type { Revisions } from '../../../git/history/revision.ts'
@@ -26,14 +25,15 @@ interface Sources {
  * Finds the commit that a visitor names: by its full id, else by a branch, else by a tag, else by at least 7 digits of its id.
  * A full id is never a name, even if there is no such commit.
  *
- * @throws ServiceError `field_invalid` if nothing has this name; RepositoryUnavailable
+ * @returns null if nothing has this name
+ * @throws RepositoryUnavailable
  */
 export async function resolveCommit(
   { refs, revisions, statuses }: Sources,
   repository: ListedRepository,
   text: string,
   client: GitClient,
-): Promise<Named> {
+): Promise<Named | null> {
   const id = text.toLowerCase()
   if (isFullId(id, repository.objectFormat)) return { kind: 'commit', sha: id }
   const { branches, tags } = await refs.list(repository, client)
@@ -52,8 +52,5 @@ export async function resolveCommit(
     const candidates = found.slice(0, CANDIDATES)
     if (sha !== undefined) return { kind: 'ambiguous', id, candidates, more: found.length > CANDIDATES }
   }
-  throw new ServiceError(
-    'field_invalid',
-    'This repository has no commit, branch or tag with this name. Commit ids may be abbreviated to 7 or more hex digits.',
-  )
+  return null
 }

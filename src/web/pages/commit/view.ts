@@ -1,4 +1,5 @@
 import { combinedCounts } from '../../../domain/combined-state.ts'
+import type { failingSince } from '../../../domain/failing-since.ts'
 import type { Ref } from '../../../git/history/refs.ts'
 import type { CommitDetails } from '../../../git/history/revision.ts'
 import type { ListedRepository } from '../../../store/repository-listing.ts'
@@ -6,11 +7,13 @@ import { shortId } from '../../../util/commit-id.ts'
 import { truncate } from '../../../util/truncate.ts'
 import { reportCommand } from '../../parts/ci-lines.ts'
 import { authorship } from '../../parts/commit-row.ts'
+import { repositoryHead } from '../../parts/find-commit.ts'
 import { type Html, html } from '../../parts/html.ts'
-import { stateBadge, summarize } from '../../parts/state-summary.ts'
-import { filterQuery, isFiltered, MAX_TEXT, type StatusFilter } from '../../parts/status-filter.ts'
-import { SECTIONS, type StatusList, statusSections } from '../../parts/status-sections.ts'
+import { type Summary, stateBadge, summarize, withVerdict } from '../../parts/state-summary.ts'
+import { filterForm, filterQuery, isFiltered } from '../../parts/status-filter.ts'
+import { checksOf, type StatusList, statusSections } from '../../parts/status-sections.ts'
 import { copyButton, shownLines, shownText } from '../../parts/text.ts'
+import { verdictLines } from '../../parts/verdicts.ts'
 
 /** A branch or tag. `query` makes other pages show it. */
 type LinkedRef = Ref & { query: string }
@@ -21,7 +24,7 @@ export interface CommitView {
   sha: string
   /** undefined if git does not have the commit, null if the repository's files cannot be opened. */
   details: CommitDetails | undefined | null
-  /** The branches and tags that point to the commit. */
+  /** The branches that contain the commit and the tags that point to it. */
   refs: readonly LinkedRef[]
   statuses: StatusList
   /** The public origin. */
@@ -37,20 +40,18 @@ const FILTERED_FROM = 10
 
 /** Renders a commit and all its statuses. */
 export function commitView(view: CommitView): Html {
-  const { repository, sha, details, statuses } = view
-  const { filter } = statuses
+  const { repository, sha, details, refs, statuses } = view
   const total = totalOf(statuses)
-  return html`${crumbs(repository)}
+  return html`${repositoryHead(repository, refs.find(({ kind }) => kind === 'branch')?.query)}
 <h1>${details ? subject(details) : html`Commit <code>${shortId(sha)}</code>`}</h1>
 <div class="byline">
   <span class="nowrap"><code id="sha" class="sha">${sha}</code> ${copyButton('sha', 'the commit id')}</span>
   ${details ? byline(repository, details) : ''}
-  ${refLinks(repository, view.refs)}
+  ${refLinks(repository, sha, refs)}
   ${details === undefined ? html`<span class="faint">no longer in git</span>` : ''}
   ${details === null ? html`<span class="faint">The repository’s files cannot be opened right now.</span>` : ''}
 </div>
 ${details && messageOf(details) !== '' ? messageView(details) : ''}
-${total >= FILTERED_FROM || isFiltered(filter) ? filterForm(filter) : ''}
 ${liveRegion(repository, sha, statuses)}${total === 0 && repository.permission === 'write' ? howToReport(view) : ''}`
 }
 
@@ -60,14 +61,22 @@ export function liveRegion(
   sha: string,
   statuses: StatusList,
 ): Html {
-  const { counts, filter, required } = statuses
-  const summary = summarize(counts, required.missing.size)
+  const { counts, filter, required, verdicts, moreVerdicts } = statuses
+  const summary = summaryOf(statuses)
+  const combined = summarize(counts, required.missing.size)
   const isPending = combinedCounts(counts).pending > 0 || required.missing.size > 0
   const path = `/${owner}/${name}/live/${sha}${filterQuery(filter)}`
   return html`<div id="live" data-path="${path}" data-tab="${tabTitle(name, sha, summary.short)}" data-icon="${summary.icon}"
   data-summary="${summary.text}" ${isPending ? 'data-pending' : ''}>
-<p class="summary" id="summary">${stateBadge(summary.state)} ${summary.text}</p>
+${verdicts.length > 0 ? verdictLines(verdicts, moreVerdicts) : ''}
+<p class="${verdicts.length > 0 ? 'combined' : 'summary'}" id="summary">${verdicts.length > 0 ? 'Combined state: ' : ''}${stateBadge(combined.state)} ${combined.text}</p>
+${totalOf(statuses) >= FILTERED_FROM || isFiltered(filter) ? filterForm(filter, checksOf(statuses)) : ''}
 ${totalOf(statuses) === 0 ? html`<p class="empty">No statuses have been reported for this commit.</p>` : ''}${statusSections(statuses)}</div>`
+}
+
+/** Returns the verdict on a commit in a few words: that for the most important branch or, without rules, its combined state. */
+export function summaryOf({ counts, required, verdicts }: StatusList): Summary {
+  return withVerdict(summarize(counts, required.missing.size), verdicts[0])
 }
 
 function totalOf({ counts }: StatusList): number {
@@ -77,10 +86,6 @@ function totalOf({ counts }: StatusList): number {
 /** Returns the title of the browser's tab. @param state in a few words */
 export function tabTitle(repositoryName: string, sha: string, state: string): string {
   return `${state} · ${repositoryName}@${shortId(sha)}`
-}
-
-function crumbs({ owner, name }: ListedRepository): Html {
-  return html`<p class="crumbs"><a href="/${owner}/${name}">${owner} / ${name}</a> · <a href="/${owner}/${name}/checks">Checks</a></p>`
 }
 
 /** Renders the subject of a commit, or that it has none. */
@@ -97,14 +102,45 @@ function byline(
   ${parents.map((id) => html`<a href="/${owner}/${name}/commits/${id}"><code>${shortId(id)}</code></a> `)}${moreParents ? 'and more' : ''}</span>`
 }
 
-function refLinks({ owner, name }: ListedRepository, refs: readonly LinkedRef[]): Html {
+function refLinks({ owner, name }: ListedRepository, sha: string, refs: readonly LinkedRef[]): Html {
+  const newest = (tip: string) =>
+    tip === sha
+      ? 'newest commit'
+      : html`newer: <a href="/${owner}/${name}/commits/${tip}"><code>${shortId(tip)}</code></a>`
+  const branch = (ref: LinkedRef) =>
+    html`${newest(ref.sha)} · <a href="/${owner}/${name}/checks${ref.query}">checks<span class="sr"> of ${shownText(ref.name)}</span></a>`
   const more = refs.length - REFS
   return html`${refs
     .slice(0, REFS)
     .map(
       (ref) =>
-        html`<a class="ref-link" href="/${owner}/${name}${ref.query}"><span class="sr">${ref.kind} </span>${shownText(ref.name)}</a> `,
+        html`<span><a class="ref-link" href="/${owner}/${name}${ref.query}"><span class="sr">${ref.kind} </span>${shownText(ref.name)}</a> ${ref.kind === 'branch' ? branch(ref) : ''}</span> `,
     )}${more > 0 ? html`<span>and ${more} more</span>` : ''}`
+}
+
+/**
+ * Renders since when a check fails.
+ *
+ * @param branch whose history it is; null for that of the commit
+ * @param shas the commits, the newest first
+ */
+export function sinceView(
+  { owner, name }: ListedRepository,
+  branch: string | null,
+  shas: readonly string[],
+  { first, length, neverPassed }: ReturnType<typeof failingSince>,
+): Html {
+  const sha = shas[first] ?? ''
+  // The history says nothing about a check that only this commit has.
+  if (branch === null && length === 1 && neverPassed) return html``
+  const where = branch === null ? '' : html` on ${shownText(branch)}`
+  if (length === 0)
+    return html`<span class="faint">${neverPassed ? 'Not completed' : 'Passes'}${where}</span>`
+  const ago =
+    first === 0
+      ? ''
+      : `, ${first} ${first === 1 ? 'commit' : 'commits'} before ${branch === null ? 'this one' : 'its newest one'}`
+  return html`<span class="faint">Fails${where} since <a href="/${owner}/${name}/commits/${sha}"><code>${shortId(sha)}</code></a>${ago}${neverPassed ? ' or earlier' : ''}</span>`
 }
 
 /** Returns the part of the message that the heading does not show; all of it if the heading shows only a part of the subject. */
@@ -115,24 +151,6 @@ function messageOf({ subject, body }: CommitDetails): string {
 function messageView(details: CommitDetails): Html {
   return html`<details class="message"><summary>Message</summary>
 ${shownLines(messageOf(details))}${details.isCut ? html`<p class="faint">The rest of this message is too long to be shown.</p>` : ''}</details>`
-}
-
-function filterForm({ q, state }: StatusFilter): Html {
-  const choices = [
-    ['', 'all states'],
-    ...Object.values(SECTIONS).flatMap(({ states }) => states.map((state) => [state, state])),
-  ]
-  return html`<form class="filter" role="search" aria-label="Checks">
-  <label class="sr" for="q">Context or description contains</label>
-  <input id="q" name="q" type="search" value="${q}" placeholder="Filter checks" maxlength="${2 * MAX_TEXT}" autocomplete="off">
-  <label class="sr" for="state">State</label>
-  <select id="state" name="state">${choices.map(
-    ([value, label]) =>
-      html`<option value="${value}" ${value === (state ?? '') ? 'selected' : ''}>${label}</option>`,
-  )}</select>
-  <button class="quiet" type="submit">Filter</button>
-  ${isFiltered({ q, state }) ? html`<a href="?">Clear</a>` : ''}
-</form>`
 }
 
 /** Renders how to report a status. */
@@ -157,7 +175,7 @@ export function candidatesView(
   more: boolean,
 ): Html {
   const { owner, name } = repository
-  return html`${crumbs(repository)}
+  return html`${repositoryHead(repository)}
 <h1>Several commits begin with <code>${id}</code></h1>
 <ul class="list">${candidates.map(
     ({ sha, details }) => html`<li><a href="/${owner}/${name}/commits/${sha}"><code>${sha}</code></a>

@@ -1,5 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { type BranchVerdict, branchVerdict, ruledBranches } from '../../../domain/branch-verdicts.ts'
 import { ServiceError } from '../../../errors.ts'
+import { readDefaultBranch } from '../../../git/history/head.ts'
 import type { Commit, CommitLog } from '../../../git/history/log.ts'
 import { RepositoryUnavailable } from '../../../git/repository.ts'
 import { GitTimeout } from '../../../git/run-git.ts'
@@ -8,19 +10,12 @@ import type { ListedRepository } from '../../../store/repository-listing.ts'
 import { NO_STATUSES } from '../../../store/status-summaries.ts'
 import type { Store } from '../../../store/store.ts'
 import { QueueFull } from '../../../util/fair-queue.ts'
-import {
-  authorship,
-  failedContexts,
-  type SummarizedCommit,
-  stateOf,
-  subjectOf,
-} from '../../parts/commit-row.ts'
+import { authorship, objections, pill, type SummarizedCommit, subjectOf } from '../../parts/commit-row.ts'
 import { gitClient } from '../../parts/find-repository.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageQueue } from '../../parts/page-queue.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
-import { stateBadge } from '../../parts/state-summary.ts'
 import type { Visitor } from '../../session/session-auth.ts'
 
 interface RepositoriesPageOptions {
@@ -55,8 +50,13 @@ export async function repositoriesPage(
     const last = found.length > REPOSITORIES ? shown.at(-1) : undefined
     const commits = await headsOf(request, shown)
     return pageQueue.render(request, async () => {
-      const content = repositoriesView(await summarize(shown, commits), visitor, last)
-      return sendPage(reply, { title: 'Repositories', visitor }, content)
+      const rows = await summarize(shown, commits)
+      const failing = rows.filter((row) => 'commit' in row && row.summary.failed.length > 0)
+      const live = {
+        summary: `Checks failed in ${failing.length} of ${rows.length} repositories.`,
+        pending: false,
+      }
+      return sendPage(reply, { title: 'Repositories', visitor, live }, repositoriesView(rows, visitor, last))
     })
   })
 
@@ -67,7 +67,7 @@ export async function repositoriesPage(
   }
 
   async function summarize(
-    repositories: ListedRepository[],
+    repositories: (ListedRepository & { hasRules: boolean })[],
     found: readonly (Commit | Problem)[],
   ): Promise<Row[]> {
     const commits = found.flatMap((commit, index) => {
@@ -77,11 +77,25 @@ export async function repositoriesPage(
         : [{ repositoryId, sha: commit.sha }]
     })
     const summaries = (await store.statuses.summaries(commits)).values()
-    return repositories.map((repository, index) => {
+    const rows: Row[] = []
+    for (const [index, repository] of repositories.entries()) {
       const commit = found[index] ?? 'slow'
-      if (typeof commit === 'string') return { repository, problem: commit }
-      return { repository, commit, summary: summaries.next().value ?? NO_STATUSES }
-    })
+      if (typeof commit === 'string') rows.push({ repository, problem: commit })
+      else {
+        const summary = summaries.next().value ?? NO_STATUSES
+        const verdict = repository.hasRules ? await verdictOf(repository, commit.sha) : undefined
+        rows.push({ repository, commit, summary, verdict })
+      }
+    }
+    return rows
+  }
+
+  /** Returns the verdict for the default branch or, if that has no rules, for the first branch with rules. */
+  async function verdictOf({ id, path }: ListedRepository, sha: string): Promise<BranchVerdict | undefined> {
+    const rules = await store.rules.load(id)
+    const [branch] = ruledBranches(rules, [await readDefaultBranch(path)])
+    const reported = await store.statuses.states({ repositoryId: id, sha })
+    return branch === undefined ? undefined : branchVerdict(rules, branch, reported)
   }
 
   /** Returns the commit of HEAD, or why there is none. Stops waiting for git at `late`; git goes on. */
@@ -122,15 +136,15 @@ function repositoryItem(row: Row): Html {
   const { owner, name, visibility } = row.repository
   const found = 'commit' in row
   const badge = found
-    ? stateBadge(stateOf(row.summary))
+    ? pill(row)
     : html`<span class="badge unreported">${row.problem === 'slow' ? 'unknown' : row.problem}</span>`
-  return html`<li class="commit">
+  return html`<li class="commit" id="r-${row.repository.id}">
   ${badge}
   <span><a href="/${owner}/${name}"><span class="faint">${owner} /</span> <strong>${name}</strong></a>
     ${visibility === 'private' ? html`<span class="badge">private</span>` : ''}</span>
   ${
     found
-      ? html`<span class="faint">${row.summary.failed.length > 0 ? html`<span class="failed">Failed: ${failedContexts(row.summary)}</span> · ` : ''}${subjectOf(row.commit)} · ${authorship(row.commit)}</span>`
+      ? html`<span class="faint">${objections(row)}${subjectOf(row.commit)} · ${authorship(row.commit)}</span>`
       : html`<span class="faint">${PROBLEMS[row.problem]}</span>`
   }
 </li>`

@@ -1,21 +1,23 @@
 import type { FastifyInstance } from 'fastify'
-import { requiredContexts } from '../../../domain/required-contexts.ts'
 import { ServiceError } from '../../../errors.ts'
 import { type CommitLog, type History, MAX_STARTS } from '../../../git/history/log.ts'
 import type { Ref, RefLists, Refs } from '../../../git/history/refs.ts'
 import type { CommitLookup } from '../../../git/objects/commit-lookup.ts'
+import { isReserved } from '../../../store/names.ts'
 import type { ListedRepository } from '../../../store/repository-listing.ts'
-import { type AppliedRule, rulesFor } from '../../../store/rules.ts'
 import { NO_STATUSES, type StatusSummary } from '../../../store/status-summaries.ts'
 import type { Store } from '../../../store/store.ts'
 import type { SendErrorPage } from '../../parts/error-page.ts'
+import { unknownNameView } from '../../parts/find-commit.ts'
 import { gitClient, type RepositoryRoute, repositoryFinder } from '../../parts/find-repository.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageQueue } from '../../parts/page-queue.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
 import { headOf } from '../../parts/ref-chooser.ts'
+import { tabOf } from '../../parts/state-summary.ts'
 import { visibleText } from '../../parts/text.ts'
-import { repositoryView, unknownRefView } from './view.ts'
+import { readVerdicts, targetsOf, VERDICTS } from '../../parts/verdicts.ts'
+import { repositoryView } from './view.ts'
 
 interface RepositoryPageOptions {
   store: Store
@@ -31,10 +33,12 @@ interface Route extends RepositoryRoute {
   Querystring: Query<'ref' | 'after'>
 }
 
+interface FindRoute extends RepositoryRoute {
+  Querystring: Query<'find'>
+}
+
 /** Branches whose state is shown. */
 const BRANCHES = 30
-/** Suggestions for the name of a ref that does not exist. */
-const SUGGESTIONS = 50
 const EMPTY: History = { commits: [], after: null }
 
 /**
@@ -45,6 +49,16 @@ export async function repositoryPage(app: FastifyInstance, options: RepositoryPa
   const { store, lookup, commitLog, pageQueue } = options
   const findRepository = repositoryFinder(app, options)
 
+  // Without the slash, and with any other query than one that finds a commit, it is the page of the repository.
+  for (const path of ['/:owner/:repo/', '/:owner/:repo/commits'])
+    app.get<FindRoute>(path, (request, reply) => {
+      const { owner, repo } = request.params
+      if (owner === '' || repo === '' || isReserved(owner)) throw new ServiceError('path_unknown')
+      const name = firstOf(request.query.find).trim()
+      const parts = [owner, repo, ...(name === '' ? [] : ['commits', ...name.split('/')])]
+      return reply.redirect(`/${parts.map(encodeURIComponent).join('/')}`, 303)
+    })
+
   app.get<Route>('/:owner/:repo', async (request, reply) => {
     const repository = await findRepository(request, reply)
     if (!repository) return reply
@@ -52,11 +66,11 @@ export async function repositoryPage(app: FastifyInstance, options: RepositoryPa
     const client = gitClient(request)
     const name = `${repository.owner}/${repository.name}`
     const refs = await options.refs.list(repository, client)
-    const asked = firstOf(request.query.ref)
-    const ref = asked ? await options.refs.find(repository, refs, asked, client) : headOf(refs)
-    if (asked && ref === null) {
-      const title = `${visibleText(asked)} · ${name}`
-      const content = unknownRefView(repository, refs, asked, suggest(refs, asked))
+    const askedRef = firstOf(request.query.ref)
+    const ref = askedRef ? await options.refs.find(repository, refs, askedRef, client) : headOf(refs)
+    if (askedRef && ref === null) {
+      const title = `${visibleText(askedRef)} · ${name}`
+      const content = unknownNameView(repository, refs, askedRef)
       return sendPage(reply.code(404), { title, visitor }, content)
     }
 
@@ -70,22 +84,42 @@ export async function repositoryPage(app: FastifyInstance, options: RepositoryPa
       const summaryOf = (sha: string) => summaries.get(sha) ?? NO_STATUSES
       const tip = ref && !after ? history.commits[0] : undefined
       const rules = await store.rules.load(repository.id)
-      const ofBranch = tip && ref?.kind === 'branch' ? rulesFor(rules, ref.name) : []
+      const targets = targetsOf(rules, ref?.kind === 'branch' ? ref.name : null, refs)
+      const [target] = targets
+      const read = await readVerdicts(store, repository.id, rules, [
+        ...(tip ? targets.slice(0, VERDICTS).map((branch) => ({ sha: tip.sha, branch })) : []),
+        ...history.commits.map(({ sha }) => ({ sha, branch: target })),
+        ...branches.map(({ sha, name }) => ({ sha, branch: targetsOf(rules, name, refs)[0] })),
+      ])
+      const verdicts = targets.slice(0, VERDICTS).flatMap((branch) => (tip && read(tip.sha, branch)) ?? [])
       const content = repositoryView({
         repository,
         refs,
         ref,
         tip: tip && { commit: tip, summary: summaryOf(tip.sha) },
-        branches: branches.map((branch) => ({ ...branch, summary: summaryOf(branch.sha) })),
-        commits: history.commits.map((commit) => ({ commit, summary: summaryOf(commit.sha) })),
+        branches: branches.map((branch) => ({
+          ...branch,
+          summary: summaryOf(branch.sha),
+          verdict: read(branch.sha, targetsOf(rules, branch.name, refs)[0]),
+        })),
+        commits: history.commits.map((commit) => ({
+          commit,
+          summary: summaryOf(commit.sha),
+          verdict: read(commit.sha, target),
+        })),
         older: history.after,
         isFirstPage: after === null,
-        missing: tip ? await countMissing(repository, tip.sha, ofBranch) : 0,
+        verdicts,
+        moreVerdicts: targets.length - verdicts.length,
         rules,
         origin: options.publicUrl ?? request.client.origin,
       })
-      const title = asked && ref ? `${visibleText(ref.name)} · ${name}` : name
-      return sendPage(reply, { title, visitor }, content)
+      const title = askedRef && ref ? `${visibleText(ref.name)} · ${name}` : name
+      return sendPage(
+        reply,
+        { title, visitor, ...(tip && tabOf(title, summaryOf(tip.sha), verdicts)) },
+        content,
+      )
     })
   })
 
@@ -105,18 +139,6 @@ export async function repositoryPage(app: FastifyInstance, options: RepositoryPa
     )
   }
 
-  /** Returns how many required patterns no context of a commit matches. Reads nothing without rules. */
-  async function countMissing(
-    { id }: ListedRepository,
-    sha: string,
-    rules: readonly AppliedRule[],
-  ): Promise<number> {
-    if (rules.length === 0) return 0
-    const reported = await store.statuses.list(id, sha)
-    const contexts = reported.map(({ context }) => context)
-    return (await requiredContexts(rules, contexts)).missing.size
-  }
-
   async function summarize(
     { id }: ListedRepository,
     shas: readonly string[],
@@ -134,9 +156,4 @@ function shownBranches({ branches, defaultBranch }: Refs, shown: Ref | null): Re
   const first = [...branches.filter(isFirst), ...branches.filter(isShown)]
   const others = branches.filter((ref) => !first.includes(ref)).slice(0, BRANCHES - first.length)
   return [...first, ...others]
-}
-
-function suggest({ branches, tags }: Refs, asked: string): Ref[] {
-  const text = asked.toLowerCase()
-  return [...branches, ...tags].filter(({ name }) => name.toLowerCase().includes(text)).slice(0, SUGGESTIONS)
 }

@@ -1,3 +1,4 @@
+import type { BranchVerdict } from '../../../domain/branch-verdicts.ts'
 import { combinedCounts } from '../../../domain/combined-state.ts'
 import type { Ref, Refs } from '../../../git/history/refs.ts'
 import type { ListedRepository } from '../../../store/repository-listing.ts'
@@ -8,14 +9,18 @@ import { ciLines } from '../../parts/ci-lines.ts'
 import {
   authorship,
   failedContexts,
+  objections,
+  pill,
   type SummarizedCommit,
   stateOf,
   subjectOf,
 } from '../../parts/commit-row.ts'
+import { repositoryHead } from '../../parts/find-commit.ts'
 import { type Html, html } from '../../parts/html.ts'
-import { findForm, refChooser, refQuery } from '../../parts/ref-chooser.ts'
+import { refChooser, refQuery } from '../../parts/ref-chooser.ts'
 import { stateBadge } from '../../parts/state-summary.ts'
 import { age, copyButton, shownText } from '../../parts/text.ts'
+import { verdictLines, verdictWords } from '../../parts/verdicts.ts'
 
 export interface RepositoryPage {
   repository: ListedRepository
@@ -24,9 +29,11 @@ export interface RepositoryPage {
   ref: Ref | null
   /** The newest commit of the ref, on the first page. */
   tip: SummarizedCommit | undefined
-  /** Number of patterns that the rules of the branch require and that no context of its tip matches. */
-  missing: number
-  branches: (Ref & { summary: StatusSummary })[]
+  /** On the tip, for the branch or, if it has no rules, for those to which it may go. */
+  verdicts: readonly BranchVerdict[]
+  /** Branches whose verdicts are left out. */
+  moreVerdicts: number
+  branches: (Ref & Pick<SummarizedCommit, 'summary' | 'verdict'>)[]
   commits: SummarizedCommit[]
   /** What the next page comes after; null on the last page. */
   older: readonly string[] | null
@@ -43,7 +50,8 @@ export function repositoryView(page: RepositoryPage): Html {
   const { repository, refs, ref, commits, isFirstPage, origin } = page
   const { permission } = repository
   const isEmpty = refs.head === null && refs.branches.length === 0 && refs.tags.length === 0
-  return html`${heading(repository)}
+  return html`${repositoryHead(repository, refQuery(refs, ref))}
+${heading(repository)}
 ${
   isEmpty
     ? emptyView(page)
@@ -74,52 +82,28 @@ ${
 }`
 }
 
-/** Renders the answer to a name that no branch or tag has. */
-export function unknownRefView(
-  repository: ListedRepository,
-  refs: Refs,
-  asked: string,
-  suggestions: Ref[],
-): Html {
-  return html`${heading(repository)}
-<p class="empty">There is no branch or tag <strong>${shownText(asked)}</strong>.
-  <a href="${pathOf(repository)}">Show the default branch</a></p>
-${findForm(pathOf(repository))}
-${
-  suggestions.length > 0
-    ? html`<h2>Names that contain it</h2>
-<ul class="list">${suggestions.map(
-        (
-          ref,
-        ) => html`<li class="ref"><a href="${pathOf(repository)}${refQuery(refs, ref)}">${shownText(ref.name)}</a>
-  <span class="faint">${ref.kind === 'tag' ? 'tag · ' : ''}${ref.date ? age(ref.date) : ''}</span></li>`,
-      )}</ul>`
-    : ''
-}`
-}
-
 function heading(repository: ListedRepository): Html {
   const { owner, name, visibility } = repository
   return html`<h1><span class="faint">${owner} /</span> ${name}
   ${visibility === 'private' ? html`<span class="badge">private</span>` : ''}</h1>`
 }
 
-/** Renders the answer to "is it green?" for the ref of the page. */
-function tipView({ repository, refs, ref, tip, missing }: RepositoryPage): Html | string {
+/** Renders the answer to "may it be pushed?" or, without rules, to "is it green?" for the ref of the page. */
+function tipView({ repository, refs, ref, tip, verdicts, moreVerdicts }: RepositoryPage): Html | string {
   if (!ref || !tip) return ''
   const state = stateOf(tip.summary)
-  return html`<section class="tip ${state ?? 'unreported'}" aria-label="State of ${ref.name || 'HEAD'}">
-  <p>${stateBadge(state)} <strong>${shownText(ref.name || 'HEAD')}</strong>: ${sentenceOf(tip.summary)}${missingText(missing)}</p>
+  const [verdict] = verdicts
+  const name = html`<strong>${shownText(ref.name || 'HEAD')}</strong>`
+  return html`<section class="tip ${verdict?.verdict ?? state ?? 'unreported'}" aria-label="State of ${ref.name || 'HEAD'}">
+  ${
+    verdict
+      ? html`${verdictLines(verdicts, moreVerdicts)}
+  <p class="combined">Combined state of ${name}: ${stateBadge(state)} ${sentenceOf(tip.summary)}</p>`
+      : html`<p>${stateBadge(state)} ${name}: ${sentenceOf(tip.summary)}</p>`
+  }
   <p class="faint"><a href="${commitPath(repository, tip)}">${subjectOf(tip.commit)}</a> · ${authorship(tip.commit)}
     · <a href="${pathOf(repository)}/checks${refQuery(refs, ref)}">${state === 'failure' ? 'When did it break?' : 'All checks over time'}</a></p>
 </section>`
-}
-
-function missingText(missing: number): string {
-  if (missing === 0) return ''
-  return missing === 1
-    ? '; 1 required check has not reported'
-    : `; ${missing} required checks have not reported`
 }
 
 function sentenceOf(summary: StatusSummary): Html | string {
@@ -136,9 +120,9 @@ function refsView(page: RepositoryPage): Html {
   const { repository, refs, branches, ref } = page
   const item = (branch: RepositoryPage['branches'][number]) => {
     const current = ref?.kind === 'branch' && ref.name === branch.name
-    return html`<li class="ref">${stateBadge(stateOf(branch.summary))}
+    return html`<li class="ref">${pill(branch)}
       <a href="${pathOf(repository)}${refQuery(refs, branch)}"${current ? html` aria-current="page"` : ''}>${shownText(branch.name)}</a>
-      <span class="faint">${branch.name === refs.defaultBranch ? 'default · ' : ''}${branch.date ? age(branch.date) : ''}</span></li>`
+      <span class="faint">${branch.name === refs.defaultBranch ? 'default · ' : ''}${branch.date ? age(branch.date) : ''}</span>${branch.verdict && branch.verdict.reason !== null ? html`<span class="unmet">${verdictWords(branch.verdict)}</span>` : ''}</li>`
   }
   const [shown, folded] = [branches.slice(0, UNFOLDED), branches.slice(UNFOLDED)]
   const hidden = refs.branches.length - branches.length
@@ -159,10 +143,10 @@ function refsView(page: RepositoryPage): Html {
 function commitItem(repository: ListedRepository, commit: SummarizedCommit): Html {
   const { summary } = commit
   const { success, total } = combinedCounts(summary.counts)
-  return html`<li class="commit">
-  ${stateBadge(stateOf(summary))}
+  return html`<li class="commit" id="c-${commit.commit.sha}">
+  ${pill(commit)}
   <a class="subject" href="${commitPath(repository, commit)}">${subjectOf(commit.commit)}</a>
-  <span class="faint">${summary.failed.length > 0 ? html`<span class="failed">Failed: ${failedContexts(summary)}</span> · ` : ''}${total > 0 ? `${success} of ${total} passed · ` : ''}<code>${shortId(commit.commit.sha)}</code>
+  <span class="faint">${objections(commit)}${total > 0 ? `${success} of ${total} passed · ` : ''}<code>${shortId(commit.commit.sha)}</code>
     · ${authorship(commit.commit)}</span>
 </li>`
 }

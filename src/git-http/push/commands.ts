@@ -1,0 +1,101 @@
+import { ServiceError } from '../../errors.ts'
+import type { RefUpdate } from '../../store/audit.ts'
+import { PacketReader } from './pkt-line.ts'
+
+/** What a push begins with. */
+export interface PushRequest {
+  commands: RefUpdate[]
+  /** Words with spaces between them, as the client sent them. */
+  capabilities: string
+}
+
+/** Maximum number of bytes before the pack. */
+const MAX_BYTES = 8 * 1024 * 1024
+const COMMAND = /^([0-9a-f]{40}|[0-9a-f]{64}) ([0-9a-f]{40}|[0-9a-f]{64}) (.*)$/is
+const SHALLOW = /^shallow [0-9a-f]/i
+const CERTIFICATE = 'push-cert'
+
+/**
+ * Reads the commands of a push (gitprotocol-pack(5)) as `git receive-pack` does:
+ *
+ * ```
+ *   "shallow ID" …
+ *   "OLD NEW REF NUL CAPABILITIES", "OLD NEW REF" …; or "push-cert NUL CAPABILITIES", a signed text with commands, "push-cert-end"
+ *   flush
+ * ```
+ *
+ * git takes capabilities from every line that has a NUL. Of a certificate, all lines that are commands are returned. What this
+ * does not understand is refused, so git never gets a command that is not returned.
+ *
+ * @param peek returns bytes of the body from an offset on; none at its end
+ * @throws ServiceError `malformed_request`, `body_too_large`
+ */
+export async function readCommands(peek: (offset: number) => Promise<Buffer>): Promise<PushRequest> {
+  const parser = new CommandParser()
+  for (let offset = 0; !parser.isComplete; ) {
+    if (offset > MAX_BYTES)
+      throw new ServiceError('body_too_large', `The commands of the push are larger than ${MAX_BYTES} bytes.`)
+    const chunk = await peek(offset)
+    if (chunk.length === 0) throw malformed('it ends before its commands do')
+    parser.read(chunk)
+    offset += chunk.length
+  }
+  return { commands: parser.commands, capabilities: parser.capabilities.join(' ') }
+}
+
+/** Returns whether a client has sent a capability, with or without a value: git ignores values of those that have none. */
+export function hasCapability({ capabilities }: PushRequest, name: string): boolean {
+  return capabilities.split(/[ \t\r\n]/).some((word) => word === name || word.startsWith(`${name}=`))
+}
+
+class CommandParser {
+  readonly commands: RefUpdate[] = []
+  readonly capabilities: string[] = []
+  isComplete = false
+  /** The lines of a certificate; null outside of one. */
+  #certificate: string | null = null
+  readonly #packets = new PacketReader((packet) => this.#take(packet))
+
+  read(chunk: Buffer): void {
+    try {
+      this.#packets.read(chunk)
+    } catch (error) {
+      throw error instanceof ServiceError ? error : malformed('it is not a list of packets')
+    }
+  }
+
+  /** Takes a packet, null at the end of the commands. Returns whether others follow. */
+  #take(packet: Buffer | null): boolean {
+    const text = packet?.toString('latin1')
+    if (text === undefined) this.isComplete = true
+    if (this.#certificate === null) {
+      if (text !== undefined) this.#takeLine(text.replace(/\n$/, ''))
+    } else if (text === undefined || text === `${CERTIFICATE}-end\n`) this.#endCertificate(this.#certificate)
+    else this.#certificate += text.split('\0', 1)[0]
+    return !this.isComplete
+  }
+
+  #takeLine(text: string): void {
+    if (SHALLOW.test(text)) return
+    const [line = '', capabilities] = text.split('\0', 2)
+    if (capabilities !== undefined) this.capabilities.push(capabilities)
+    if (line === CERTIFICATE) this.#certificate = ''
+    else if (!this.#takeCommand(line)) throw malformed('it contains a line that is no command')
+  }
+
+  #endCertificate(certificate: string): void {
+    this.#certificate = null
+    for (const line of certificate.split('\n')) this.#takeCommand(line)
+  }
+
+  #takeCommand(line: string): boolean {
+    const [, old, next, ref] = COMMAND.exec(line) ?? []
+    if (old === undefined || next === undefined || ref === undefined) return false
+    this.commands.push({ ref, old: old.toLowerCase(), new: next.toLowerCase() })
+    return true
+  }
+}
+
+function malformed(reason: string): ServiceError {
+  return new ServiceError('malformed_request', `The push is malformed: ${reason}.`)
+}

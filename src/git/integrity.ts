@@ -1,0 +1,72 @@
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { emptyWhenMissing } from '../util/missing.ts'
+import { shellQuote } from '../util/shell-quote.ts'
+import { statIfExists } from './file-state.ts'
+import { RepositoryUnavailable } from './repository-health.ts'
+import { GitFailed, GitTimeout, readGit, runGit } from './run-git.ts'
+
+/** Milliseconds in which git adds the index to a pack that it has put in place. */
+const INDEX_DELAY = 60_000
+/** Milliseconds. git checks a million refs in half a second. */
+const REFS_TIMEOUT = 5_000
+/** Milliseconds in which git reads all of a repository. */
+const WALK_TIMEOUT = 12 * 3_600_000
+const [MAX_FINDINGS, MAX_OUTPUT] = [20, 16_384]
+/** What `git fsck` prints besides damage. A symbolic ref may lead to a branch without commits; `checkComplete` finds other nulls. */
+const HARMLESS = /^$|^ |^notice: |^warning|^broken link |^it ended with \d+$|: invalid sha1 pointer 0+$/
+
+/** The state of the packs of each repository in which it was found to be complete, by path. */
+const completeIn = new Map<string, string>()
+
+/**
+ * Makes sure that what git does not find was not lost: every pack has its index, without which git ignores it, and every ref
+ * leads to an object. Does not check what that object refers to.
+ *
+ * @param path absolute path of the git directory
+ * @param packs their state; if it is that of an earlier call, nothing is checked again
+ * @throws RepositoryUnavailable that says what is damaged
+ */
+export async function checkComplete(path: string, packs?: string): Promise<void> {
+  if (packs !== undefined && completeIn.get(path) === packs) return
+  const folder = join(path, 'objects', 'pack')
+  const names = new Set(await readdir(folder).catch(emptyWhenMissing))
+  const lacksIndex = (name: string) => name.endsWith('.pack') && !names.has(name.replace(/pack$/, 'idx'))
+  const incomplete = [...names].filter(lacksIndex).map((name) => join(folder, name))
+  for (const pack of incomplete) {
+    const stats = await statIfExists(pack)
+    if (stats && stats.ctimeMs < Date.now() - INDEX_DELAY)
+      throw damaged(path, `${pack} has no index. Create it with: git index-pack ${shellQuote(pack)}`)
+  }
+  try {
+    await readGit(path, ['show-ref', '--quiet', '--head'], { timeout: REFS_TIMEOUT })
+  } catch (error) {
+    const areNone = error instanceof GitFailed && error.code === 1
+    if (!areNone && !(error instanceof GitTimeout)) throw damaged(path, error)
+  }
+  if (packs !== undefined && incomplete.length === 0) completeIn.set(path, packs)
+}
+
+/**
+ * Walks from all refs through all commits and trees, and makes sure that each object that they name exists.
+ *
+ * @param path absolute path of the git directory, for which `checkComplete` has succeeded
+ * @param full whether to read every object, which finds changed bytes
+ * @returns a line for each of the first 20 objects that are missing or cannot be read
+ * @throws GitTimeout
+ */
+export async function findDamage(path: string, full: boolean): Promise<string[]> {
+  let printed = ''
+  const push = (chunk: Buffer) => {
+    if (printed.length < MAX_OUTPUT) printed += chunk
+  }
+  const args = ['--no-dangling', '--no-reflogs', '--no-progress', ...(full ? [] : ['--connectivity-only'])]
+  const failure = await runGit(path, ['fsck', ...args], { push, isFull: false }, WALK_TIMEOUT)
+  const lines = `${printed}${failure?.message ?? ''}`.split('\n').filter((line) => !HARMLESS.test(line))
+  return lines.slice(0, MAX_FINDINGS).map((line) => line.replace(/^(?:error|fatal): /, ''))
+}
+
+function damaged(path: string, cause: unknown): RepositoryUnavailable {
+  const reason = cause instanceof Error ? cause.message.replace(/^fatal: git show-ref: /, '') : cause
+  return new RepositoryUnavailable(`the repository ${path} is damaged: ${reason}`, { cause })
+}

@@ -1,0 +1,58 @@
+import { ruledBranches } from '../../../domain/branch-verdicts.ts'
+import type { GitClient } from '../../../git/history/cached-reads.ts'
+import type { CommitLog } from '../../../git/history/log.ts'
+import type { Ref, RefLists, Refs } from '../../../git/history/refs.ts'
+import type { ListedRepository } from '../../../store/repository-listing.ts'
+import type { AppliedRule } from '../../../store/rules.ts'
+
+/** Where a commit is in its repository. */
+export interface Places {
+  all: Refs
+  /** The branches that contain it, the default branch first, then the newest ones. */
+  branches: Ref[]
+  /** The tags that point to it. */
+  tags: Ref[]
+  /**
+   * The ids of commits, the newest first: of the branch with rules to which it goes, or else of the default branch, unless that
+   * contains it; then of the commit itself (`branch` is null). Empty unless checks have failed.
+   */
+  histories: { branch: string | null; shas: string[] }[]
+}
+
+interface Sources {
+  refs: RefLists
+  commitLog: CommitLog
+}
+
+/** Milliseconds to wait for the branches that contain a commit. git goes on, so a later visit shows them. */
+const PATIENCE = 500
+
+/** Finds the places of a commit. Throws as `CachedReads.get`. @param failing whether checks have failed */
+export async function findPlaces(
+  { refs, commitLog }: Sources,
+  repository: ListedRepository,
+  sha: string,
+  rules: readonly AppliedRule[],
+  failing: boolean,
+  client: GitClient,
+): Promise<Places> {
+  const all = await refs.list(repository, client)
+  const late = new Promise<null>((resolve) => setTimeout(resolve, PATIENCE, null).unref())
+  const found = await Promise.race([refs.containing(repository, all, sha, client).catch(() => null), late])
+  const isDefault = ({ name }: Ref) => name === all.defaultBranch
+  const branches = all.branches.filter(({ name, sha: tip }) => tip === sha || found?.has(name))
+  const [target = all.defaultBranch] = ruledBranches(rules, [all.defaultBranch])
+  const base = all.branches.find(({ name }) => name === target)
+  const starts = base && !branches.includes(base) ? [{ branch: base.name, first: base.sha }] : []
+  const wanted = failing ? [...starts, { branch: null, first: sha }] : []
+  const histories = wanted.map(async ({ branch, first }) => {
+    const { commits } = await commitLog.history(repository, { first }, client)
+    return { branch, shas: commits.map((commit) => commit.sha) }
+  })
+  return {
+    all,
+    branches: [...branches.filter(isDefault), ...branches.filter((ref) => !isDefault(ref))],
+    tags: all.tags.filter(({ sha: tip }) => tip === sha),
+    histories: await Promise.all(histories),
+  }
+}

@@ -1,0 +1,50 @@
+import type { Ref, Refs } from '../../git/history/refs.ts'
+import type { ListedRepository } from '../../store/repository-listing.ts'
+import { type Html, html } from './html.ts'
+import { refQuery } from './ref-chooser.ts'
+import { age, shownText } from './text.ts'
+
+/** Suggestions for the name of a ref that does not exist. */
+const SUGGESTIONS = 50
+
+/** Renders the way back to a repository, and a field that finds a commit of it. @param query makes its page show a ref */
+export function repositoryHead({ owner, name }: ListedRepository, query = ''): Html {
+  return html`<div class="titled"><p class="crumbs"><a href="/${owner}/${name}${query}">${owner} / ${name}</a> · <a href="/${owner}/${name}/checks${query}">Checks</a></p>
+<form class="choose" role="search" aria-label="Commits" action="/${owner}/${name}/commits">
+  <label class="sr" for="find">Commit id, branch or tag</label>
+  <input id="find" name="find" required placeholder="Commit id, branch or tag" autocomplete="off" spellcheck="false">
+  <button class="quiet" type="submit">Find</button>
+</form></div>`
+}
+
+/** Renders the answer to a name that no commit, branch or tag has. */
+export function unknownNameView(repository: ListedRepository, refs: Refs, asked: string): Html {
+  const { owner, name } = repository
+  const text = asked.toLowerCase()
+  const isLike = (ref: Ref) => ref.name.toLowerCase().includes(text) || isTypo(ref.name, asked)
+  const suggestions = [...refs.branches, ...refs.tags].filter(isLike).slice(0, SUGGESTIONS)
+  return html`${repositoryHead(repository)}
+<h1>Not found</h1>
+<p class="empty">There is no commit, branch or tag <strong>${shownText(asked)}</strong>. Commit ids may be abbreviated to 7 or more hex
+  digits. <a href="/${owner}/${name}">Show the default branch</a></p>
+${
+  suggestions.length > 0
+    ? html`<h2>Similar names</h2>
+<ul class="list">${suggestions.map(
+        (
+          ref,
+        ) => html`<li class="ref"><a href="/${owner}/${name}${refQuery(refs, ref)}">${shownText(ref.name)}</a>
+  <span class="faint">${ref.kind === 'tag' ? 'tag · ' : ''}${ref.date ? age(ref.date) : ''}</span></li>`,
+      )}</ul>`
+    : ''
+}`
+}
+
+/** Returns whether two names differ only in at most two neighboring characters: `mian` and `main`. */
+function isTypo(name: string, asked: string): boolean {
+  const shorter = Math.min(name.length, asked.length)
+  let same = 0
+  while (same < shorter && name[same] === asked[same]) same++
+  for (let end = 1; same < shorter && name.at(-end) === asked.at(-end); end++) same++
+  return same >= 2 && Math.max(name.length, asked.length) - same <= 2
+}

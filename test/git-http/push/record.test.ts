@@ -1,0 +1,145 @@
+import { once } from 'node:events'
+import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import Sqlite from 'better-sqlite3'
+import t, { type Test } from 'tap'
+import { createBareRepository } from '../../../src/git/repository.ts'
+import { PushRecorder } from '../../../src/git-http/push/record.ts'
+import type { Pusher } from '../../../src/store/audit.ts'
+import { settleAsUnknown } from '../../../src/store/pushes.ts'
+import { openStore, type Store } from '../../../src/store/store.ts'
+import { databases, openTestStore, sqlite } from '../../helpers/databases.ts'
+import { listEvents } from '../../helpers/events.ts'
+import { createCommits, git } from '../../helpers/git.ts'
+import { startInstance } from '../../helpers/instance.ts'
+import { startServer } from '../../helpers/server.ts'
+import { until } from '../../helpers/until.ts'
+import { basic } from '../client.ts'
+import { blockGit } from '../git-server.ts'
+import { beginRpc, pushBody, workersIn } from '../raw.ts'
+
+const NONE = '0'.repeat(40)
+
+/** Settles what is open, as an instance does that finds it overdue. */
+async function settle(t: Test, ...stores: Store[]): Promise<void> {
+  const recorders = stores.map(({ pushes }) => new PushRecorder(pushes, 0, (error) => t.error(error)))
+  await Promise.all(recorders.map((recorder) => recorder.close()))
+}
+
+async function pushesIn(store: Store) {
+  return (await listEvents(store)).filter(({ action }) => action === 'push')
+}
+
+for (const database of databases) {
+  t.test(`${database.name}: an open push is settled once, by comparing refs`, async (t) => {
+    const { store, options } = await openTestStore(t, database)
+    const another = await openStore(options)
+    t.teardown(() => another.close())
+    const create = (name: string) =>
+      store.repositories.create(
+        { owner: 'owner', name, visibility: 'public', objectFormat: 'sha1' },
+        (place) => createBareRepository(place, 'sha1'),
+      )
+    const repository = await create('demo')
+    const [first = '', second = '', third = ''] = createCommits(repository.path, 3)
+    const pusher: Pusher = {
+      by: {
+        kind: 'user',
+        user: { id: 1, name: 'ann' },
+        token: { id: 'x', name: 'ci' },
+        address: '192.0.2.1',
+      },
+      repositoryId: repository.id,
+      repositoryName: 'owner/demo',
+    }
+    for (const [name, id] of Object.entries({ made: second, kept: first, moved: third, same: first }))
+      git(repository.path, 'update-ref', `refs/heads/${name}`, id)
+    const move = (name: string, old: string, next: string) => ({ ref: `refs/heads/${name}`, old, new: next })
+    await store.pushes.begin(pusher, [
+      move('made', first, second),
+      move('kept', first, second),
+      move('moved', first, second),
+      move('same', first, first),
+      move('new', NONE, first),
+      move('deleted', first, NONE),
+      move('\xc3\xbc', NONE, first),
+    ])
+    t.same(await pushesIn(store), [], 'only settled pushes are listed')
+    t.same(await store.pushes.open(60_000), [], 'not overdue yet')
+    await settle(t, store, another)
+    const [event, ...others] = await pushesIn(store)
+    t.same(others, [])
+    t.match(event, { user: 'ann', token_name: 'ci', address: '192.0.2.1', object: 'owner/demo' })
+    t.same(event?.details, {
+      updates: [move('made', first, second), move('deleted', first, NONE)],
+      unknown: [move('moved', first, second)],
+      interrupted: true,
+    })
+
+    await store.pushes.begin(pusher, [move('new', NONE, first)])
+    await settle(t, store)
+    t.same((await pushesIn(store))[1]?.details, { updates: [], interrupted: true }, 'nothing was updated')
+
+    const many = Array.from({ length: 70 }, (_, index) => move(`x${index}`, NONE, first))
+    await store.pushes.begin(pusher, many)
+    await store.repositories.delete('owner', 'demo')
+    await settle(t, store)
+    t.match((await pushesIn(store))[2]?.details, { updates: [], more: 20, interrupted: true })
+    t.equal((await pushesIn(store))[2]?.object, 'owner/demo', 'the name that the push used')
+
+    await store.pushes.begin(pusher, [move('made', first, second)])
+    await settleAsUnknown(store.engine.kysely)
+    t.match((await pushesIn(store))[3]?.details, { updates: [], unknown: [move('made', first, second)] })
+    t.same(await store.pushes.open(0), [])
+  })
+}
+
+t.test('a server that is killed in the middle of a push loses no event and leaves no file', async (t) => {
+  const server = await startServer(t, { database: sqlite })
+  const { store, options } = server
+  const { path, commits } = await server.createRepository('owner/demo')
+  const [id = ''] = commits
+  const authorization = basic('x', await server.createToken('owner'))
+  const lock = new Sqlite(join(server.dataDir, 'commit-status.db'))
+  t.teardown(() => lock.close())
+
+  /** Kills a server at some moment of a push to a branch. Returns whether the branch exists afterwards. */
+  async function kill(name: string, isNow: () => boolean, { half = false, blocked = false }) {
+    const release = blocked ? blockGit(t, 'git-receive-pack') : () => {}
+    const { url, child } = await startInstance(t, options, { PATH: process.env.PATH ?? '' })
+    const body = pushBody([`${NONE} ${id} refs/heads/${name}`], 'report-status')
+    const { request, answer } = beginRpc(`${url}/owner/demo.git`, 'git-receive-pack', authorization)
+    if (half) request.write(body.subarray(0, 20))
+    else request.end(body)
+    await until(isNow)
+    child.kill('SIGKILL')
+    await once(child, 'exit')
+    await answer.catch(() => {})
+    release()
+    await until(() => workersIn(path).length === 0)
+    if (lock.inTransaction) lock.exec('rollback')
+    const isThere = git(path, 'for-each-ref', `refs/heads/${name}`) !== ''
+    const before = (await pushesIn(store)).length
+    await settle(t, store)
+    const [event] = (await pushesIn(store)).slice(before)
+    const updates = isThere ? [{ ref: `refs/heads/${name}`, old: NONE, new: id }] : []
+    if (half) t.equal(event, undefined)
+    else t.same(event?.details, { updates, interrupted: true }, name)
+    t.same(readdirSync(join(server.dataDir, 'spool')), [])
+    t.same(
+      readdirSync(path, { recursive: true }).filter((file) => /incoming|\.lock$/.test(String(file))),
+      [],
+    )
+    return isThere
+  }
+
+  const isOpen = () => lock.prepare('select 1 from push_intents').get() !== undefined
+  t.notOk(await kill('receiving', () => existsSync(join(server.dataDir, 'spool')), { half: true }))
+  await kill('starting', isOpen, {})
+  await kill('working', () => isOpen() && workersIn(path).length >= 0, { blocked: true })
+  const updated = () => {
+    if (isOpen() && !lock.inTransaction) lock.exec('begin immediate')
+    return git(path, 'for-each-ref', 'refs/heads/settling') !== ''
+  }
+  t.ok(await kill('settling', updated, {}))
+})

@@ -1,0 +1,268 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { createBareRepository } from '../../../src/git/repository.ts'
+import { listRefs } from '../../../src/git/transfer.ts'
+import { backUp } from '../../../src/maintenance/backup/back-up.ts'
+import { findBackup, restoreAll } from '../../../src/maintenance/backup/restore-all.ts'
+import type { Repository } from '../../../src/store/repositories.ts'
+import { openStore, type Store, type StoreOptions } from '../../../src/store/store.ts'
+import type { ObjectFormat } from '../../../src/util/commit-id.ts'
+import { lockFile } from '../../../src/util/file-lock.ts'
+import { databases, openTestStore, postgres, sqlite, temporaryFolder } from '../../helpers/databases.ts'
+import { listEvents } from '../../helpers/events.ts'
+import { createCommits, git } from '../../helpers/git.ts'
+
+const quiet = () => {}
+const defaults = { keep: 7, imported: false }
+
+async function create(store: Store, name: string, objectFormat: ObjectFormat = 'sha1'): Promise<Repository> {
+  const repository = { owner: 'alice', name, visibility: 'public', objectFormat } as const
+  return store.repositories.create(repository, (path) => createBareRepository(path, objectFormat))
+}
+
+function report(store: Store, { id }: Repository, sha: string) {
+  const status = { context: 'ci', state: 'success', description: null, targetUrl: null } as const
+  return store.statuses.report({ repositoryId: id, sha, ...status })
+}
+
+/** Restores into a new place, where `close` must be called before another restore. */
+async function restore(
+  t: Test,
+  folder: string,
+  {
+    options = { dataDir: join(temporaryFolder(t), 'new') },
+    time = '',
+    lockUsers = false,
+  }: {
+    options?: StoreOptions
+    time?: string
+    lockUsers?: boolean
+  } = {},
+): Promise<{ store: Store; options: StoreOptions; locked: number }> {
+  const { signal } = new AbortController()
+  const { locked } = await restoreAll(options, await findBackup(folder, time), { lockUsers, signal }, quiet)
+  const store = await openStore(options)
+  t.teardown(() => store.close())
+  return { store, options, locked }
+}
+
+/** Returns what git itself says about the refs of each repository, and our list of them. */
+async function refsOf(store: Store): Promise<unknown[]> {
+  const refs = []
+  for (const { id, path } of await store.repositories.list()) {
+    git(path, 'rev-list', '--objects', '--quiet', '--all')
+    const head = readFileSync(join(path, 'HEAD'), 'utf8')
+    refs.push([id, git(path, 'for-each-ref'), head, await listRefs(path)])
+  }
+  return refs
+}
+
+for (const from of databases) {
+  const to = from === sqlite ? postgres : sqlite
+  t.test(`restores a folder of ${from.name} into ${to.name}, each of its backups`, async (t) => {
+    const { store } = await openTestStore(t, from)
+    await store.users.create('alice')
+    const rocket = await create(store, 'rocket')
+    const other = await create(store, 'other', 'sha256')
+    for (const { path } of [rocket, other]) {
+      for (const branch of ['main', 'moved', 'deleted', 'packed']) createCommits(path, 2, branch)
+      git(path, 'tag', '--annotate', '--message=first', 'v1', 'main')
+      git(path, 'update-ref', 'refs/hidden/keep', 'moved')
+      git(path, 'config', 'transfer.hideRefs', 'refs/hidden')
+      git(path, 'symbolic-ref', 'refs/heads/alias', 'refs/heads/main')
+      git(path, 'symbolic-ref', 'refs/heads/dangling', 'refs/heads/nowhere')
+      git(path, 'symbolic-ref', 'refs/heads/second', 'refs/heads/dangling')
+    }
+    const [sha = ''] = createCommits(rocket.path, 1, 'gone')
+    await report(store, rocket, sha)
+    await report(store, rocket, '0'.repeat(40))
+    git(rocket.path, 'update-ref', '-d', 'refs/heads/gone')
+    const folder = join(temporaryFolder(t), 'a', 'backups')
+    t.match(await backUp(store, folder, defaults, quiet), {
+      repositories: 2,
+      refs: 12,
+      left: [],
+      problems: [],
+    })
+    const before = await refsOf(store)
+    const first = readdirSync(folder).find((name) => name.endsWith('.manifest')) ?? ''
+    // The second backup begins in another second.
+    await new Promise((resolve) => setTimeout(resolve, 1_000))
+
+    for (const { path } of [rocket, other]) {
+      git(path, 'pack-refs', '--all')
+      createCommits(path, 2, 'moved')
+      git(path, 'branch', '--quiet', '-D', 'deleted')
+      createCommits(path, 1, 'deleted/inside')
+      git(path, 'symbolic-ref', 'HEAD', 'refs/heads/moved')
+    }
+    git(other.path, 'update-ref', '--no-deref', 'HEAD', git(other.path, 'rev-parse', 'main'))
+    // Keeps the commit with a status only in the backup.
+    git(rocket.path, 'gc', '--quiet', '--prune=now')
+    const third = await create(store, 'third')
+    await backUp(store, folder, defaults, quiet)
+    const [newest] = (await listEvents(store)).slice(-1)
+    t.match(newest, { action: 'backup.completed', object: 'backup', details: { repositories: 3 } })
+    t.equal((await store.auditLog.latestBackup())?.id, newest?.id)
+
+    const now = await restore(t, folder, { options: await to.create(t) })
+    t.same(await refsOf(now.store), await refsOf(store))
+    t.equal(
+      git(now.options.dataDir, '--git-dir=repositories/1.git', 'config', 'transfer.hideRefs'),
+      'refs/hidden',
+    )
+    t.equal((await listEvents(now.store)).at(-1)?.action, 'backup.restored')
+    t.same(readdirSync(join(now.options.dataDir, 'repositories')).sort(), ['1.git', '2.git', '3.git'])
+    const time = /-(\w+)Z/.exec(first)?.[1] ?? ''
+    const then = await restore(t, folder, { time, lockUsers: true })
+    t.same(await refsOf(then.store), before)
+    t.equal(git(then.options.dataDir, '--git-dir=repositories/1.git', 'cat-file', '-t', sha), 'commit')
+    t.equal(then.locked, 1)
+    t.ok((await then.store.users.find('alice'))?.locked_at)
+    t.same(
+      readdirSync(then.options.dataDir).sort().slice(0, 1),
+      ['commit-status.db'],
+      'nothing is left behind',
+    )
+
+    // The database is lost between the two steps of a restore, or moves: the repositories are in place.
+    await then.store.close()
+    for (const name of readdirSync(then.options.dataDir))
+      if (name.startsWith('commit-status.db')) rmSync(join(then.options.dataDir, name))
+    t.equal((await restore(t, folder, { time, options: then.options })).locked, 0)
+
+    const backups = () => readdirSync(folder).filter((name) => name !== 'lock' && name !== 'repositories')
+    for (const name of ['000009-20261122T000000Z.database', '000009-20261122T000000Z.manifest.part'])
+      writeFileSync(join(folder, name), '')
+    await backUp(store, folder, { ...defaults, keep: 2 }, quiet)
+    t.equal(backups().length, 4, 'two backups, and nothing of one that was interrupted')
+    t.ok(third)
+  })
+}
+
+t.test('a repository that cannot be read keeps its last good state', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const [broken, whole] = [await create(store, 'broken'), await create(store, 'whole')]
+  for (const { path } of [broken, whole]) createCommits(path, 3)
+  const folder = temporaryFolder(t)
+  await backUp(store, folder, defaults, quiet)
+  const good = git(broken.path, 'show-ref')
+  const complete = await store.auditLog.latestBackup()
+  const wrong: [string, () => void, RegExp][] = [
+    [
+      'a ref to nothing',
+      () => writeFileSync(join(broken.path, 'refs/heads/x'), `${'1'.repeat(40)}\n`),
+      /not our ref/,
+    ],
+    ['an empty ref', () => writeFileSync(join(broken.path, 'refs/heads/x'), ''), /ignoring broken ref/],
+    ['no HEAD', () => rmSync(join(broken.path, 'HEAD')), /not a git repository/],
+    ['no files', () => rmSync(broken.path, { recursive: true }), /not a git repository/],
+  ]
+  for (const [name, damage, problem] of wrong) {
+    damage()
+    const tip = createCommits(whole.path, 1)
+    const { problems } = await backUp(store, folder, defaults, quiet)
+    t.equal(problems.length, 1, name)
+    t.match(problems[0], problem, name)
+    const { store: restored } = await restore(t, folder)
+    t.equal(git((await restored.repositories.get('alice', 'broken')).path, 'show-ref'), good, name)
+    t.match(git((await restored.repositories.get('alice', 'whole')).path, 'show-ref'), tip[0] ?? '', name)
+  }
+  t.match(await listEvents(store), { length: 7 })
+  t.equal((await listEvents(store)).at(-1)?.action, 'backup.incomplete')
+  t.equal((await store.auditLog.latestBackup())?.id, complete?.id, 'an incomplete one does not count')
+})
+
+t.test('only one backup to a folder runs', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const folder = temporaryFolder(t)
+  const unlock = lockFile(join(folder, 'lock'))
+  await t.rejects(backUp(store, folder, defaults, quiet), { message: /^another backup to .* is running$/ })
+  unlock?.()
+  await backUp(store, folder, defaults, quiet)
+})
+
+t.test('imported repositories are left out, or restored into the data directory', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const path = join(temporaryFolder(t), 'imported.git')
+  await createBareRepository(path, 'sha1')
+  createCommits(path, 2)
+  const row = { owner: 'alice', name: 'imported', visibility: 'public', objectFormat: 'sha1', path } as const
+  await store.repositories.create(row)
+  const folder = temporaryFolder(t)
+  t.same((await backUp(store, folder, defaults, quiet)).left, ['alice/imported'])
+  const without = await restore(t, folder)
+  t.equal((await without.store.repositories.get('alice', 'imported')).path, path)
+  t.same((await backUp(store, folder, { ...defaults, imported: true }, quiet)).left, [])
+  const { store: restored, options } = await restore(t, folder)
+  const moved = await restored.repositories.get('alice', 'imported')
+  t.same([moved.managed, moved.path], [true, join(options.dataDir, 'repositories', '1.git')])
+  t.equal(git(moved.path, 'show-ref'), git(path, 'show-ref'))
+})
+
+t.test('a restore that is refused or interrupted leaves the place as it was', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const { path } = await create(store, 'rocket')
+  createCommits(path, 2)
+  const folder = temporaryFolder(t)
+  await t.rejects(findBackup(folder, ''), { message: `${folder} contains no complete backup` })
+  await backUp(store, folder, defaults, quiet)
+  await t.rejects(findBackup(folder, '1999'), { message: /no complete backup of 1999, but 000001-/ })
+
+  const place = temporaryFolder(t)
+  const options = { dataDir: join(place, 'data') }
+  const refuse = (message: RegExp, signal = new AbortController().signal) =>
+    t.rejects(
+      async () => restoreAll(options, await findBackup(folder, ''), { lockUsers: false, signal }, quiet),
+      {
+        name: 'RuleViolation',
+        message,
+      },
+    )
+  await t.rejects(
+    restoreAll(
+      options,
+      await findBackup(folder, ''),
+      { lockUsers: false, signal: AbortSignal.abort(new Error('stop')) },
+      quiet,
+    ),
+    { message: 'stop' },
+  )
+  t.same(readdirSync(place), [])
+
+  const repositories = join(options.dataDir, 'repositories')
+  await createBareRepository(join(repositories, '1.git'), 'sha1')
+  createCommits(join(repositories, '1.git'), 1)
+  await refuse(/1\.git is in the way: it is not what the backup contains/)
+  rmSync(options.dataDir, { recursive: true })
+  mkdirSync(join(repositories, 'stray.git'), { recursive: true })
+  await refuse(/stray\.git is in the way/)
+  rmSync(options.dataDir, { recursive: true })
+  mkdirSync(options.dataDir)
+  writeFileSync(join(options.dataDir, 'commit-status.db-wal'), 'reports')
+  await refuse(/commit-status\.db-wal is in the way/)
+  rmSync(options.dataDir, { recursive: true })
+  symlinkSync('nowhere', options.dataDir)
+  await t.rejects(restore(t, folder, { options }))
+  rmSync(options.dataDir)
+
+  const [database = '', manifest = ''] = readdirSync(folder).map((name) => join(folder, name))
+  const packs = join(folder, 'repositories/1.sha1.git/objects/pack')
+  const pack = join(packs, readdirSync(packs).find((name) => name.endsWith('.pack')) ?? '')
+  for (const file of [database, manifest, pack]) {
+    const bytes = readFileSync(file)
+    const changed = Buffer.from(bytes)
+    changed[bytes.length >> 1] = (changed[bytes.length >> 1] ?? 0) ^ 1
+    rmSync(file)
+    writeFileSync(file, changed)
+    await refuse(file === pack ? /repository alice\/rocket cannot be restored/ : /damaged/)
+    t.same(readdirSync(place), [], file)
+    writeFileSync(file, bytes)
+  }
+  t.ok(
+    existsSync(
+      (await (await restore(t, folder, { options })).store.repositories.get('alice', 'rocket')).path,
+    ),
+  )
+})

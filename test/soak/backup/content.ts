@@ -1,0 +1,35 @@
+import { sql } from 'kysely'
+import { listRefs, type RefList } from '../../../src/git/transfer.ts'
+import { durableTables } from '../../../src/maintenance/backup/tables.ts'
+import { openStore, type StoreOptions } from '../../../src/store/store.ts'
+import { git } from '../../helpers/git.ts'
+
+/** All rows of a service, except events about backups, and all refs of its repositories. */
+export interface Content {
+  rows: Record<string, unknown[]>
+  refs: Record<string, RefList>
+}
+
+/** Reads a service, after checking that each object that a ref reaches is there. */
+export async function readContent(options: StoreOptions): Promise<Content> {
+  const store = await openStore(options)
+  try {
+    const rows: Content['rows'] = {}
+    for (const { name, key } of durableTables) {
+      const order = sql.join(key.map((column) => sql.ref(column)))
+      const where = name === 'audit_events' ? sql`where action not like 'backup.%'` : sql``
+      const found = await sql`select * from ${sql.table(name)} ${where} order by ${order}`.execute(
+        store.engine.kysely,
+      )
+      rows[name] = found.rows
+    }
+    const refs: Content['refs'] = {}
+    for (const { id, path } of await store.repositories.list()) {
+      git(path, 'rev-list', '--objects', '--quiet', '--all', 'HEAD')
+      refs[id] = await listRefs(path)
+    }
+    return { rows, refs }
+  } finally {
+    await store.close()
+  }
+}

@@ -1,0 +1,222 @@
+import { execFile, execFileSync } from 'node:child_process'
+import { cpSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
+import { promisify } from 'node:util'
+import tap, { type Test } from 'tap'
+import { installCommit } from '../bench/checkout.ts'
+import { databaseUrl, execute } from '../helpers/databases.ts'
+import { createCommits } from '../helpers/git.ts'
+import { startPostgres } from '../helpers/postgres-server.ts'
+import { minimalEnvironment, startProcess, type TestProcess } from '../helpers/process.ts'
+import { callerOf, type TestServer } from '../helpers/server.ts'
+import { packServer } from '../packaging/installed.ts'
+
+/**
+ * Upgrades installed packages as the operator's guide says: two instances are replaced one after the other, under load. Then goes
+ * back by the backup from before, and forward by restoring it.
+ */
+
+/** Commits of version 0.1.0: with its first schema, and with that of the audit log and branch rules. */
+const OLDER = ['6871c95', 'cef84fa']
+const WRITERS = 4
+const COMMITS = 20
+/** Milliseconds of load between two steps, and between two reports of a writer. */
+const [LOAD, PAUSE] = [3_000, 20]
+
+const run = promisify(execFile)
+const folder = realpathSync(mkdtempSync(join(tmpdir(), 'upgrade-')))
+tap.teardown(() => rmSync(folder, { recursive: true, force: true }))
+tap.setTimeout(1_800_000)
+
+/** Has npm install a package into an empty folder. @returns the folder of its programs */
+async function install(name: string, tarball: string): Promise<string> {
+  const prefix = join(folder, name)
+  const options = ['--global', '--prefix', prefix, '--prefer-offline', '--no-audit', '--no-fund', '--silent']
+  await run('npm', ['install', ...options, tarball])
+  return join(prefix, 'bin')
+}
+
+/** Packs a commit as its own scripts do, and installs that. */
+async function installOlder(commit: string): Promise<string> {
+  const checkout = installCommit(commit)
+  try {
+    const { scripts, version } = JSON.parse(readFileSync(join(checkout.folder, 'package.json'), 'utf8'))
+    const command = scripts.package ? ['run', '--silent', 'package'] : ['pack', '--silent']
+    execFileSync('npm', command, { cwd: checkout.folder, stdio: ['ignore', 'ignore', 'inherit'] })
+    return await install(commit, join(checkout.folder, `commit-status-server-${version}.tgz`))
+  } finally {
+    checkout.remove()
+  }
+}
+
+/** Where a service keeps its data. */
+interface Place {
+  DATA_DIR: string
+  DATABASE_URL?: string
+}
+
+/** A running instance. */
+interface Instance extends Pick<TestServer, 'report' | 'read'> {
+  process: TestProcess
+}
+
+function environmentOf(place: Place): NodeJS.ProcessEnv {
+  // The first packages need the Node.js of the system.
+  const PATH = `${dirname(process.execPath)}:${process.env.PATH}`
+  return { ...minimalEnvironment(), PATH, PORT: '0', LOG_LEVEL: 'error', ...place }
+}
+
+async function admin(bin: string, place: Place, ...args: string[]) {
+  const done = run(join(bin, 'commit-status-admin'), args, { env: environmentOf(place) })
+  return done.then(
+    ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
+    ({ code, stdout, stderr }) => ({ code, stdout, stderr }),
+  )
+}
+
+async function start(t: Test, bin: string, place: Place): Promise<Instance> {
+  const server = startProcess(t, join(bin, 'commit-status-server'), [], environmentOf(place))
+  const [, url = ''] = await server.printed(/^Listening on (http:.+)$/m)
+  return { process: server, ...callerOf(url) }
+}
+
+async function stop(t: Test, { process }: Instance): Promise<void> {
+  process.child.kill('SIGTERM')
+  t.equal(await process.ended, 0, process.stderr())
+}
+
+/** Reports on commits through all instances until it is stopped; an instance may be replaced meanwhile. */
+function startLoad(name: string, instances: Instance[], commits: string[], token: string) {
+  /** The latest acknowledged number by commit and context. */
+  const acknowledged = new Map<string, number>()
+  const answers: Record<string, number> = {}
+  let stopped = false
+  async function write(worker: number): Promise<void> {
+    for (let index = 0; !stopped; index++) {
+      const sha = commits[index % commits.length] ?? ''
+      const context = `${name} ${worker}`
+      const body = { state: 'success', context, description: `${index}` }
+      const instance = instances[index % instances.length]
+      const answer = await instance?.report('acme/rocket', sha, body, token).catch(() => null)
+      const status = answer?.status ?? 'connection lost'
+      answers[status] = (answers[status] ?? 0) + 1
+      if (status === 201) acknowledged.set(`${sha} ${context}`, index)
+      await setTimeout(PAUSE)
+    }
+  }
+  const writers = Array.from({ length: WRITERS }, (_, worker) => write(worker))
+  return {
+    acknowledged,
+    answers,
+    async stop() {
+      stopped = true
+      await Promise.all(writers)
+    },
+  }
+}
+
+/** Expects that each commit has what was acknowledged, or what was reported later. */
+async function expectReports(t: Test, instance: Instance, expected: Map<string, number>, token: string) {
+  const lost: string[] = []
+  for (const sha of new Set([...expected.keys()].map((key) => key.split(' ', 1)[0] ?? ''))) {
+    const { json } = await instance.read('acme/rocket', sha, token)
+    const stored = new Map(json.statuses?.map((row) => [`${sha} ${row.context}`, Number(row.description)]))
+    for (const [key, index] of expected)
+      if (key.startsWith(sha) && !((stored.get(key) ?? -1) >= index)) lost.push(`${key}: ${index}`)
+  }
+  t.same(lost, [], `${expected.size} acknowledged reports are there`)
+}
+
+const postgres = await startPostgres()
+tap.teardown(() => postgres.stop())
+const here = await install('new', (await packServer(folder)).tarball)
+let databases = 0
+
+/** Returns a place without a database. */
+async function createPlace(kind: string): Promise<Place> {
+  const name = `place${databases++}`
+  const DATA_DIR = join(folder, name)
+  if (kind === 'SQLite') return { DATA_DIR }
+  await execute(postgres.url, `create database ${name}`)
+  return { DATA_DIR, DATABASE_URL: databaseUrl(postgres.url, name) }
+}
+
+for (const commit of OLDER) {
+  const older = await installOlder(commit)
+  for (const kind of ['SQLite', 'PostgreSQL']) {
+    tap.test(`${kind}: from ${commit} and back`, async (t) => {
+      const place = await createPlace(kind)
+      const done = async (bin: string, where: Place, ...args: string[]) => {
+        const outcome = await admin(bin, where, ...args)
+        t.equal(outcome.code, 0, `${args.join(' ')} ${outcome.stderr}`)
+        return outcome.stdout.trim()
+      }
+      await done(older, place, 'user', 'create', 'acme')
+      const path = await done(older, place, 'repo', 'create', 'acme/rocket')
+      const token = await done(older, place, 'token', 'create', 'acme')
+      const commits = createCommits(path, COMMITS)
+      const instances = [await start(t, older, place), await start(t, older, place)]
+      const load = startLoad('before', instances, commits, token)
+      await setTimeout(LOAD)
+
+      const backedUp = new Map(load.acknowledged)
+      const backup = `${place.DATA_DIR}.backup`
+      await done(older, place, 'backup', backup)
+      const copy = `${backup}.repositories`
+      cpSync(join(place.DATA_DIR, 'repositories'), copy, { recursive: true })
+
+      for (const args of [
+        ['user', 'list'],
+        ['token', 'list', 'acme'],
+        ['check'],
+        ['backup', `${backup}.new`],
+      ])
+        t.match(
+          await admin(here, place, ...args),
+          { code: 1, stderr: /is that of an older version/ },
+          `${args}`,
+        )
+      await setTimeout(LOAD)
+      for (const [index, instance] of instances.entries()) {
+        await stop(t, instance)
+        instances[index] = await start(t, here, place)
+        await setTimeout(LOAD)
+      }
+      await load.stop()
+      t.comment(`${kind} from ${commit}: ${JSON.stringify(load.answers)}`)
+      const others = Object.keys(load.answers).filter((name) => !/^(201|503|connection lost)$/.test(name))
+      t.same(others, [], 'nothing else is answered')
+      for (const instance of instances) await expectReports(t, instance, load.acknowledged, token)
+      await done(here, place, 'user', 'list')
+      await done(here, place, 'check', '--full', '--commits')
+      for (const instance of instances) await stop(t, instance)
+
+      // Back, beside the repositories as they are now, and forward by the same backup on another machine.
+      const back = kind === 'SQLite' ? place : { ...(await createPlace(kind)), DATA_DIR: place.DATA_DIR }
+      if (kind === 'SQLite') {
+        const file = join(place.DATA_DIR, 'commit-status.db')
+        for (const end of ['', '-wal', '-shm']) rmSync(`${file}${end}`, { force: end !== '' })
+      }
+      const other = await createPlace(kind)
+      cpSync(copy, join(other.DATA_DIR, 'repositories'), { recursive: true })
+      for (const [bin, where] of [
+        [older, back],
+        [here, other],
+      ] as const) {
+        await done(bin, where, 'restore', backup)
+        const pair = [await start(t, bin, where), await start(t, bin, where)]
+        const again = startLoad('after', pair, commits, token)
+        await setTimeout(LOAD)
+        await again.stop()
+        t.same(Object.keys(again.answers), ['201'])
+        for (const [key, index] of backedUp)
+          if (!again.acknowledged.has(key)) again.acknowledged.set(key, index)
+        for (const instance of pair) await expectReports(t, instance, again.acknowledged, token)
+        await done(bin, where, 'check', '--commits')
+        for (const instance of pair) await stop(t, instance)
+      }
+    })
+  }
+}
