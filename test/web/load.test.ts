@@ -66,7 +66,7 @@ for (const database of databases) {
       t.match(summary(body), /success<\/span> 1000 passed/)
       t.match(
         body.slice(-400),
-        /<\/table><\/div><\/details><\/div>[^]{1,300}<\/noscript><\/main>\s*<\/body>\s*<\/html>\s*$/,
+        /<\/table><\/div><\/details><\/div>[\s\S]{1,300}<\/noscript><\/main>\s*<\/body>\s*<\/html>\s*$/,
       )
       const head = await visitor.visit('HEAD', page)
       t.same([head.status, head.body], [200, ''])
