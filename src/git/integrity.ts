@@ -33,11 +33,13 @@ export async function checkComplete(path: string, packs?: string): Promise<void>
   const names = new Set(await readdir(folder).catch(emptyWhenMissing))
   const lacksIndex = (name: string) => name.endsWith('.pack') && !names.has(name.replace(/pack$/, 'idx'))
   const incomplete = [...names].filter(lacksIndex).map((name) => join(folder, name))
+  const lost: string[] = []
   for (const pack of incomplete) {
     const stats = await statIfExists(pack)
     if (stats && stats.ctimeMs < Date.now() - INDEX_DELAY)
-      throw damaged(path, `${pack} has no index. Create it with: git index-pack ${shellQuote(pack)}`)
+      lost.push(`${pack} has no index. Create it with: git index-pack ${shellQuote(pack)}`)
   }
+  if (lost.length > 0) throw damaged(path, lost.slice(0, MAX_FINDINGS).join('; '))
   try {
     await readGit(path, ['show-ref', '--quiet', '--head'], { timeout: REFS_TIMEOUT })
   } catch (error) {

@@ -102,6 +102,11 @@ t.test('a repository that lost the index of a pack, or what a ref leads to, is u
   const { now } = Date
   const captured = t.capture(Date, 'now', () => now() + 61_000)
   await t.rejects(lookup.has(sample, packed), { ...unavailable, message: /is damaged: .*git index-pack '\// })
+  const second = join(folder, 'pack-second.pack')
+  writeFileSync(second, '')
+  const message = /git index-pack '\S+'; .*git index-pack '\S+'$/
+  await t.rejects(lookup.has(sample, packed), { ...unavailable, message }, 'every such pack is named')
+  rmSync(second)
   t.equal(await lookup.has(sample, loose), true, 'what is there is found')
   renameSync(`${index}.away`, index)
   t.equal(await lookup.has(sample, packed), true)
