@@ -56,6 +56,10 @@ t.test('backs up, restores, checks and prunes', async (t) => {
     })
 
   const there = { DATA_DIR: temporaryFolder(t), INIT_CWD: folder }
+  t.match(await runCliProcess(there, 'restore', join('backups', database), '--time', '2026'), {
+    code: 2,
+    stderr: /^error: --time: \S+ is not a folder of backups\n/,
+  })
   const restore = await runCliProcess(there, 'restore', join('backups', database))
   t.same([restore.code, restore.stdout], [0, ''])
   t.match(

@@ -4,7 +4,7 @@ import { checkGit } from '../../git/git-version.ts'
 import { backUp } from '../../maintenance/backup/back-up.ts'
 import { findBackup, type RestoreSource, restoreAll } from '../../maintenance/backup/restore-all.ts'
 import { RuleViolation } from '../../store/rule-violation.ts'
-import { callerPath } from '../parts/arguments.ts'
+import { callerPath, UsageError } from '../parts/arguments.ts'
 import { count, say } from '../parts/output.ts'
 import { showProgress } from '../parts/progress.ts'
 import type { Settings, WithStore } from '../parts/with-store.ts'
@@ -38,7 +38,7 @@ Backups in one folder share objects. A backup that does not end leaves those bef
         for (const problem of done.problems) say(problem)
         if (done.problems.length > 0)
           throw new RuleViolation(
-            `${count(done.problems.length, 'repository', 'repositories')} could not be read; of these, the backup has what the one before has`,
+            `${count(done.problems.length, 'repository', 'repositories')} could not be read; the new backup has the state of the backup before, if that had it`,
           )
         const size = `${count(done.repositories, 'repository', 'repositories')}, ${count(done.refs, 'ref')}`
         // Cron would send it by mail.
@@ -52,7 +52,7 @@ Backups in one folder share objects. A backup that does not end leaves those bef
     .description('restore a folder of backups, or a single file, into an empty place')
     .option(
       '--time <time>',
-      'restore the newest backup of this time, such as 2026-11-22 or 2026-11-22T03',
+      'restore the newest backup of this time (UTC), such as 2026-11-22 or 2026-11-22T03',
       '',
     )
     .option('--lock-users', 'lock all users, to be unlocked one by one')
@@ -60,6 +60,7 @@ Backups in one folder share objects. A backup that does not end leaves those bef
       const config = settings()
       const found = callerPath(path)
       const isFolder = statSync(found, { throwIfNoEntry: false })?.isDirectory()
+      if (time && !isFolder) throw new UsageError(`--time: ${found} is not a folder of backups`)
       const file: RestoreSource = { file: found, folder: found, repositories: [] }
       const source = isFolder ? await findBackup(found, time) : file
       await checkGit()

@@ -39,16 +39,17 @@ const STAGING = '.restore'
 /**
  * Finds a backup in a folder.
  *
- * @param time the beginning of the time of the wanted backup; by default, the newest complete one is found
+ * @param time the beginning of the time of the wanted backup, or its name; empty for the newest complete one
  * @throws RuleViolation if there is none, or if it is damaged or of a newer version; the system's error
  */
 export async function findBackup(folder: string, time: string): Promise<RestoreSource> {
   const names = await listBackups(folder)
-  const name = names.findLast((name) => name.includes(`-${time.replace(/[-:]/g, '')}`))
-  if (!name)
-    throw new RuleViolation(
-      `${folder} contains no complete backup${time && ` of ${time}, but ${names.join(', ')}`}`,
-    )
+  const digits = time.replace(/[-:]/g, '')
+  const name = names.findLast((name) => name === time || name.includes(`-${digits}`))
+  if (!name) {
+    const others = time && ` of "${time}" (it contains: ${names.join(', ') || 'none'})`
+    throw new RuleViolation(`${folder} contains no complete backup${others}`)
+  }
   const { database, repositories } = await readManifest(folder, name)
   const file = databaseOf(folder, name)
   if ((await digestFile(file)) !== database.sha256) throw new RuleViolation(`${file}: ${damaged().message}`)

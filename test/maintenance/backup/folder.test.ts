@@ -4,6 +4,7 @@ import t, { type Test } from 'tap'
 import { createBareRepository } from '../../../src/git/repository.ts'
 import { listRefs } from '../../../src/git/transfer.ts'
 import { backUp } from '../../../src/maintenance/backup/back-up.ts'
+import { listBackups } from '../../../src/maintenance/backup/generations.ts'
 import { findBackup, restoreAll } from '../../../src/maintenance/backup/restore-all.ts'
 import type { Repository } from '../../../src/store/repositories.ts'
 import { openStore, type Store, type StoreOptions } from '../../../src/store/store.ts'
@@ -208,7 +209,11 @@ t.test('a restore that is refused or interrupted leaves the place as it was', as
   const folder = temporaryFolder(t)
   await t.rejects(findBackup(folder, ''), { message: `${folder} contains no complete backup` })
   await backUp(store, folder, defaults, quiet)
-  await t.rejects(findBackup(folder, '1999'), { message: /no complete backup of 1999, but 000001-/ })
+  await t.rejects(findBackup(folder, '1999'), {
+    message: /no complete backup of "1999" \(it contains: 000001-/,
+  })
+  const [name = ''] = await listBackups(folder)
+  t.match(await findBackup(folder, name), { file: join(folder, `${name}.database`) }, 'a name of that list')
 
   const place = temporaryFolder(t)
   const options = { dataDir: join(place, 'data') }
