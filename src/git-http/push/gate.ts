@@ -118,7 +118,7 @@ export class PushGate {
     const { id } = this.#pusher.by.user
     const mayBypass = ruled.every(({ branches }) => branches.every((rules) => isBypassedBy(rules, id)))
     if (length <= MAX_RULED_REFS || mayBypass) return null
-    return `${length} refs in one push with a branch that has required checks; at most ${MAX_RULED_REFS} are allowed`
+    return `${length} refs in one push with a branch that has required checks; at most ${MAX_RULED_REFS} are allowed: push fewer at a time`
   }
 
   /**

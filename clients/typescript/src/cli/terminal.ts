@@ -46,9 +46,8 @@ const SLOW = 3_000
 
 /** Says once on stderr when an answer takes long; retries are silent otherwise. */
 export async function noticeSlow<T>(answer: Promise<T>, waitForCommit = 0): Promise<T> {
-  const problem =
-    waitForCommit > 0 ? 'no answer from the service, or no such commit,' : 'no answer from the service'
-  const timer = setTimeout(() => say(`${problem} yet; still trying`), SLOW)
+  const problem = `no answer from the service yet${waitForCommit > 0 ? ', or it does not have the commit yet' : ''}`
+  const timer = setTimeout(() => say(`${problem}; still trying`), SLOW)
   try {
     return await answer
   } finally {
