@@ -124,10 +124,11 @@ t.test('no hook runs, and no program whose start a client could cause', async (t
   const signature = '-----BEGIN PGP SIGNATURE-----\\n\\nx\\n-----END PGP SIGNATURE-----\\n'
   const script = `#!/bin/sh\ncat > /dev/null\nprintf '\\n[GNUPG:] SIG_CREATED \\n' >&2\nprintf -- '${signature}'\n`
   writeFileSync(signer, script, { mode: 0o755 })
-  await git(clone, ['push', '--quiet', '--signed', 'origin', 'HEAD:signed'], {
+  const signed = await tryGit(clone, ['push', '--quiet', '--signed', 'origin', 'HEAD:signed'], {
     authorization: basic('x', token),
     config: { 'gpg.program': signer },
   })
+  t.match(signed.stderr, 'HTTP 400')
   t.same(programs.ran(), [])
 
   // Proves that the programs are planted correctly: without the server's settings git runs them.

@@ -128,7 +128,7 @@ function createPush(refs: Refs, ids: readonly string[]): Buffer {
     ? commands
     : [...new Map(commands.map((line) => [line.slice(82), line])).values()]
   const list = random.onceIn(10) ? [] : Array.from({ length: random.below(5) }, () => pick(CAPABILITIES))
-  if (random.onceIn(2)) list.push('report-status')
+  if (!random.onceIn(8)) list.push('report-status')
   const capabilities = list.length > 0 ? `\0${random.onceIn(2) ? ' ' : ''}${list.join(' ')}` : ''
   const place = random.onceIn(5) ? random.below(once.length) : 0
   const lines = once.map((line, index) => (index === place ? line + capabilities : line))

@@ -12,20 +12,22 @@ export interface PushRequest {
 /** Maximum number of bytes before the pack. */
 const MAX_BYTES = 8 * 1024 * 1024
 const COMMAND = /^([0-9a-f]{40}|[0-9a-f]{64}) ([0-9a-f]{40}|[0-9a-f]{64}) (.*)$/is
+const REPORTS = ['report-status', 'report-status-v2']
 const SHALLOW = /^shallow [0-9a-f]/i
-const CERTIFICATE = 'push-cert'
 
 /**
  * Reads the commands of a push (gitprotocol-pack(5)) as `git receive-pack` does:
  *
  * ```
  *   "shallow ID" …
- *   "OLD NEW REF NUL CAPABILITIES", "OLD NEW REF" …; or "push-cert NUL CAPABILITIES", a signed text with commands, "push-cert-end"
+ *   "OLD NEW REF NUL CAPABILITIES", "OLD NEW REF" …
  *   flush
  * ```
  *
- * git takes capabilities from every line that has a NUL. Of a certificate, all lines that are commands are returned. What this
- * does not understand is refused, so git never gets a command that is not returned.
+ * git takes capabilities from every line that has a NUL. What this does not understand is refused, so git never gets a command that
+ * is not returned. A signed push is refused too: git reads commands from its certificate, by rules of their own.
+ *
+ * A push that asks for no report is refused: a ref that another push has moved back meanwhile does not tell that it was moved.
  *
  * @param peek returns bytes of the body from an offset on; none at its end
  * @throws ServiceError `malformed_request`, `body_too_large`
@@ -40,7 +42,10 @@ export async function readCommands(peek: (offset: number) => Promise<Buffer>): P
     parser.read(chunk)
     offset += chunk.length
   }
-  return { commands: parser.commands, capabilities: parser.capabilities.join(' ') }
+  const request = { commands: parser.commands, capabilities: parser.capabilities.join(' ') }
+  if (request.commands.length > 0 && !REPORTS.some((name) => hasCapability(request, name)))
+    throw malformed('it does not ask for a report')
+  return request
 }
 
 /** Returns whether a client has sent a capability, with or without a value: git ignores values of those that have none. */
@@ -52,8 +57,6 @@ class CommandParser {
   readonly commands: RefUpdate[] = []
   readonly capabilities: string[] = []
   isComplete = false
-  /** The lines of a certificate; null outside of one. */
-  #certificate: string | null = null
   readonly #packets = new PacketReader((packet) => this.#take(packet))
 
   read(chunk: Buffer): void {
@@ -66,12 +69,8 @@ class CommandParser {
 
   /** Takes a packet, null at the end of the commands. Returns whether others follow. */
   #take(packet: Buffer | null): boolean {
-    const text = packet?.toString('latin1')
-    if (text === undefined) this.isComplete = true
-    if (this.#certificate === null) {
-      if (text !== undefined) this.#takeLine(text.replace(/\n$/, ''))
-    } else if (text === undefined || text === `${CERTIFICATE}-end\n`) this.#endCertificate(this.#certificate)
-    else this.#certificate += text.split('\0', 1)[0]
+    if (packet === null) this.isComplete = true
+    else this.#takeLine(packet.toString('latin1').replace(/\n$/, ''))
     return !this.isComplete
   }
 
@@ -79,20 +78,10 @@ class CommandParser {
     if (SHALLOW.test(text)) return
     const [line = '', capabilities] = text.split('\0', 2)
     if (capabilities !== undefined) this.capabilities.push(capabilities)
-    if (line === CERTIFICATE) this.#certificate = ''
-    else if (!this.#takeCommand(line)) throw malformed('it contains a line that is no command')
-  }
-
-  #endCertificate(certificate: string): void {
-    this.#certificate = null
-    for (const line of certificate.split('\n')) this.#takeCommand(line)
-  }
-
-  #takeCommand(line: string): boolean {
     const [, old, next, ref] = COMMAND.exec(line) ?? []
-    if (old === undefined || next === undefined || ref === undefined) return false
+    if (old === undefined || next === undefined || ref === undefined)
+      throw malformed('it contains a line that is no command')
     this.commands.push({ ref, old: old.toLowerCase(), new: next.toLowerCase() })
-    return true
   }
 }
 

@@ -58,13 +58,12 @@ export class PushReport {
   }
 }
 
-/** Returns the answer that git would give if it refused all commands. A client that asks for no report gets none. */
+/** Returns the answer that git would give if it refused all commands. */
 export function reportRefusal(request: PushRequest, reason: string): Buffer {
-  const isWanted = hasCapability(request, 'report-status') || hasCapability(request, 'report-status-v2')
   // The rest of the report is Latin-1, in which this is UTF-8.
   const text = Buffer.from(reason).toString('latin1')
   const lines = ['unpack ok\n', ...request.commands.map(({ ref }) => `ng ${ref} ${text}\n`)]
-  const report = isWanted ? `${lines.map(packet).join('')}0000` : ''
+  const report = `${lines.map(packet).join('')}0000`
   if (!hasCapability(request, 'side-band-64k')) return Buffer.from(report, 'latin1')
   const packets: string[] = []
   for (let start = 0; start < report.length; start += MAX_CONTENT - 1)
