@@ -11,7 +11,10 @@ export interface PushRequest {
 
 /** Maximum number of bytes before the pack. */
 const MAX_BYTES = 8 * 1024 * 1024
-const COMMAND = /^([0-9a-f]{40}|[0-9a-f]{64}) ([0-9a-f]{40}|[0-9a-f]{64}) (.*)$/is
+/** Maximum number of bytes of a line. A longer name would be no path of a file. */
+const MAX_LINE = 4096
+/** git refuses names with control characters. */
+const COMMAND = /^([0-9a-f]{40}|[0-9a-f]{64}) ([0-9a-f]{40}|[0-9a-f]{64}) ([\x20-\x7e\x80-\xff]*)$/i
 const REPORTS = ['report-status', 'report-status-v2']
 const SHALLOW = /^shallow [0-9a-f]/i
 
@@ -24,7 +27,7 @@ const SHALLOW = /^shallow [0-9a-f]/i
  *   flush
  * ```
  *
- * git takes capabilities from every line that has a NUL. What this does not understand is refused, so git never gets a command that
+ * git takes capabilities from any line that has a NUL. Here only one line may have them, so that they are short. What this does not understand is refused, so git never gets a command that
  * is not returned. A signed push is refused too: git reads commands from its certificate, by rules of their own.
  *
  * A push that asks for no report is refused: a ref that another push has moved back meanwhile does not tell that it was moved.
@@ -42,7 +45,7 @@ export async function readCommands(peek: (offset: number) => Promise<Buffer>): P
     parser.read(chunk)
     offset += chunk.length
   }
-  const request = { commands: parser.commands, capabilities: parser.capabilities.join(' ') }
+  const request = { commands: parser.commands, capabilities: parser.capabilities ?? '' }
   if (request.commands.length > 0 && !REPORTS.some((name) => hasCapability(request, name)))
     throw malformed('it does not ask for a report')
   return request
@@ -55,7 +58,7 @@ export function hasCapability({ capabilities }: PushRequest, name: string): bool
 
 class CommandParser {
   readonly commands: RefUpdate[] = []
-  readonly capabilities: string[] = []
+  capabilities: string | undefined
   isComplete = false
   readonly #packets = new PacketReader((packet) => this.#take(packet))
 
@@ -75,9 +78,12 @@ class CommandParser {
   }
 
   #takeLine(text: string): void {
+    if (text.length > MAX_LINE) throw malformed(`it contains a line of more than ${MAX_LINE} bytes`)
     if (SHALLOW.test(text)) return
     const [line = '', capabilities] = text.split('\0', 2)
-    if (capabilities !== undefined) this.capabilities.push(capabilities)
+    if (capabilities !== undefined && this.capabilities !== undefined)
+      throw malformed('it contains capabilities twice')
+    this.capabilities ??= capabilities
     const [, old, next, ref] = COMMAND.exec(line) ?? []
     if (old === undefined || next === undefined || ref === undefined)
       throw malformed('it contains a line that is no command')

@@ -31,10 +31,10 @@ interface Entry<Value> {
 const MAX_AGE = 60_000
 
 /** Returns slots for the git processes of pages: a few at a time, shared fairly between clients. */
-export function createGitQueue(): FairQueue {
+export function createGitQueue(slots = 4): FairQueue {
   return new FairQueue({
-    slots: 4,
-    slotsPerClient: 2,
+    slots,
+    slotsPerClient: Math.ceil(slots / 2),
     waiting: 1_000,
     waitingPerClient: 250,
     timeout: 10_000,

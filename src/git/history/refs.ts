@@ -4,7 +4,7 @@ import { memoizeByObject } from '../../util/memoize.ts'
 import type { RepositoryFolder } from '../repository.ts'
 import { checkOwner } from '../repository-owner.ts'
 import { decodeLatin1, readGit } from '../run-git.ts'
-import { CachedReads, type GitClient } from './cached-reads.ts'
+import { CachedReads, createGitQueue, type GitClient } from './cached-reads.ts'
 import { type Ref, type Refs, readRef, readRefs } from './refs-reader.ts'
 import { readRefsState } from './refs-state.ts'
 
@@ -28,7 +28,8 @@ export class RefLists {
     this.#queue = queue
     this.#limits = { ...LIMITS, ...limits }
     this.#reads = new CachedReads(queue, MAX_REFS, ({ branches, tags }) => branches.length + tags.length)
-    this.#containing = new CachedReads(queue, MAX_REFS, ({ size }) => size)
+    // It takes git seconds where there are many branches, and pages do without. So nothing else waits for it.
+    this.#containing = new CachedReads(createGitQueue(1), MAX_REFS, ({ size }) => size)
   }
 
   /** Returns the branches and tags, the newest first, and HEAD. A push takes effect at once. Throws as `CachedReads.get`. */

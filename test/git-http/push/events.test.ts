@@ -177,6 +177,11 @@ t.test('git does not get what the log could not tell', async (t) => {
     // Another push may move the ref back before this one has ended.
     pushBody([add]),
     pushBody([add], 'report-statusx delete-refs'),
+    // These would only cost time and memory.
+    pushBody([`${add}${'x'.repeat(5000)}`], 'report-status'),
+    pushBody([`${add}\x01`], 'report-status'),
+    pushBody([add], `report-status${' '.repeat(5000)}`),
+    pushBody([add, `${add}-2\0report-status`], 'report-status'),
     // git joins the texts of all certificates, and ends one at a packet that differs behind a NUL.
     certificates(head, `${add}\n`, CERTIFICATE_END),
     certificates(`${head}${add.slice(0, -3)}`, CERTIFICATE_END, 'push-cert', 'new\n', CERTIFICATE_END),

@@ -225,3 +225,25 @@ function gitImport(path: string, script: string): void {
   writeFileSync(file, script)
   git(path, '-c', `alias.load=!git fast-import --quiet < ${file}`, 'load')
 }
+
+t.test('lists wait for no search for the branches that contain a commit', async (t) => {
+  const { path, repository } = await createRepository(t)
+  const [sha = ''] = importCommits(path, 1)
+  git(path, 'update-ref', 'refs/heads/main', sha)
+  const refs = new RefLists(createGitQueue())
+  const list = await refs.list(repository, CLIENT)
+  replaceGit(t, temporaryFolder(t), 'case "$*" in *--contains*) exec sleep 60;; esac; exec "$git" "$@"')
+  const gone = new AbortController()
+  const searches = Array.from({ length: 4 }, (_, index) =>
+    refs.containing(repository, list, sha.replace(/^./, String(index)), {
+      address: `192.0.2.${index}`,
+      signal: gone.signal,
+    }),
+  )
+  const ended = Promise.allSettled(searches)
+  git(path, 'update-ref', 'refs/heads/topic', sha)
+  const soon = { ...CLIENT, signal: AbortSignal.timeout(3000) }
+  t.equal((await refs.list(repository, soon)).branches.length, 2)
+  gone.abort()
+  await ended
+})
