@@ -3,16 +3,12 @@ import type { Engine } from '../../store/engine.ts'
 import { addMissingReporters, appliedMigrations } from '../../store/migrations.ts'
 import { RuleViolation } from '../../store/rule-violation.ts'
 import type { Tables } from '../../store/tables.ts'
-import { type BackupHeader, type BackupRows, damaged } from './format.ts'
+import { type BackupEnd, type BackupHeader, type BackupRows, damaged } from './format.ts'
 import { checkMigrations, readBackup } from './read.ts'
 import { durableTables, type OnRows } from './tables.ts'
 
-/** What was restored. */
-export interface RestoredDatabase {
-  createdAt: string
-  /** Rows of each table that has any. */
-  counts: Record<string, number>
-}
+/** The first and the last line of a backup. */
+export type BackupFrame = Pick<BackupHeader, 'created_at'> & BackupEnd
 
 /**
  * Restores a backup of either kind of database into an empty database, in one transaction.
@@ -25,36 +21,35 @@ export async function restoreBackup(
   engine: Engine,
   file: string,
   onRows: OnRows,
-  finish: (db: Kysely<Tables>, header: BackupHeader) => Promise<void> = async () => {},
-): Promise<RestoredDatabase> {
+  finish: (db: Kysely<Tables>, frame: BackupFrame) => Promise<void> = async () => {},
+): Promise<BackupFrame> {
   // Reads the whole file first, to find damage before hours are spent on the rows before it.
   const applied = await appliedMigrations(engine.kysely)
-  const header = async (found: BackupHeader) => checkMigrations(found, applied)
-  await readBackup(file, { header, rows: async () => {} })
+  let created_at = ''
+  const header = async (found: BackupHeader) => {
+    checkMigrations(found, applied)
+    created_at = found.created_at
+  }
+  const { counts } = await readBackup(file, { header })
   return engine.kysely.transaction().execute(async (db) => {
     await checkEmpty(db)
     const done = new Map<string, number>()
-    let first: BackupHeader | undefined
-    const lastIds = await readBackup(file, {
-      async header(found) {
-        first = found
-      },
-      async rows(part) {
-        if (!durableTables.some(({ name }) => name === part.table)) throw damaged()
-        await insertRows(db, part)
-        const count = (done.get(part.table) ?? 0) + part.rows.length
-        done.set(part.table, count)
-        onRows(part.table, count)
-      },
-    })
+    const rows = async (part: BackupRows) => {
+      if (!durableTables.some(({ name }) => name === part.table)) throw damaged()
+      await insertRows(db, part)
+      const count = (done.get(part.table) ?? 0) + part.rows.length
+      done.set(part.table, count)
+      onRows(part.table, count, counts[part.table] ?? count)
+    }
+    const end = await readBackup(file, { rows })
     for (const { name, numbered } of durableTables) {
-      if (numbered) await engine.setLastId(db, name, lastIds[name] ?? 0)
+      if (numbered) await engine.setLastId(db, name, end.last_ids[name] ?? 0)
     }
     // Tokens in a backup of an older version have none.
     for (const statement of addMissingReporters) await sql.raw(statement).execute(db)
-    if (!first) throw damaged()
-    await finish(db, first)
-    return { createdAt: first.created_at, counts: Object.fromEntries(done) }
+    const frame = { created_at, ...end }
+    await finish(db, frame)
+    return frame
   })
 }
 

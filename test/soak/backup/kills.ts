@@ -53,10 +53,9 @@ export async function killAll(t: Test, kills: number, random: Random): Promise<v
 
   const restoreInto = async (name: string) => {
     const time = name.slice(name.indexOf('-') + 1)
-    await restoreAll({ dataDir: place }, await findBackup(backups, time), { lockUsers: false, signal }, quiet)
+    await restoreAll({ dataDir: place }, await findBackup(backups, time), quiet)
     return readContent({ dataDir: place })
   }
-  const { signal } = new AbortController()
 
   let killed = 0
   for (let round = 0; killed < kills; round++) {

@@ -206,8 +206,7 @@ interface Restored {
 }
 
 async function readBackup(folder: string, dataDir: string): Promise<Restored> {
-  const options = { lockUsers: false, signal: new AbortController().signal }
-  await restoreAll({ dataDir }, await findBackup(folder, ''), options, quiet)
+  await restoreAll({ dataDir }, await findBackup(folder), quiet)
   return readPlace(dataDir)
 }
 
