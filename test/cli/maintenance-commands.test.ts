@@ -31,16 +31,6 @@ t.test('backs up, restores, checks and prunes', async (t) => {
   const database = readdirSync(join(folder, 'backups')).find((name) => name.endsWith('.database')) ?? ''
   for (const keep of ['0', 'all', '1.5'])
     t.equal((await runCliProcess(here, 'backup', 'backups', '--keep', keep)).code, 2)
-  writeFileSync(join(folder, 'file'), '')
-  const file = await runCliProcess(here, 'backup', 'file')
-  t.same(
-    [file.code, file.stderr],
-    [
-      1,
-      `error: ${join(folder, 'file')} is a file: a backup is a folder, which also contains the repositories\n`,
-    ],
-  )
-
   const all = { DATA_DIR: temporaryFolder(t), INIT_CWD: folder }
   const programs = temporaryFolder(t)
   const interrupt =

@@ -1,8 +1,7 @@
-import { statSync } from 'node:fs'
 import type { Command } from 'commander'
 import { checkGit } from '../../git/git-version.ts'
 import { backUp } from '../../maintenance/backup/back-up.ts'
-import { findBackup, restoreAll } from '../../maintenance/backup/restore-all.ts'
+import { findBackup, restoreAll } from '../../maintenance/backup/restore.ts'
 import { RuleViolation } from '../../store/rule-violation.ts'
 import { callerPath, UsageError } from '../parts/arguments.ts'
 import { count, say } from '../parts/output.ts'
@@ -26,22 +25,15 @@ Backups in one folder share objects. A backup that does not end leaves those bef
       withStore.reading(async (store) => {
         if (!/^[1-9]\d{0,3}$/.test(keep))
           throw new UsageError(`--keep: "${keep}" is not a number of at least 1`)
-        const folder = callerPath(path)
-        if (statSync(folder, { throwIfNoEntry: false })?.isFile())
-          throw new RuleViolation(
-            `${folder} is a file: a backup is a folder, which also contains the repositories`,
-          )
         await checkGit()
-        const done = await backUp(store, folder, { keep: Number(keep), imported }, showProgress())
-        for (const name of done.left) say(`not included: ${name} is imported (--imported includes it)`)
-        for (const problem of done.problems) say(problem)
-        if (done.problems.length > 0)
+        const options = { keep: Number(keep), imported }
+        const { left, problems } = await backUp(store, callerPath(path), options, showProgress())
+        for (const name of left) say(`not included: ${name} is imported (--imported includes it)`)
+        for (const problem of problems) say(problem)
+        if (problems.length > 0)
           throw new RuleViolation(
-            `${count(done.problems.length, 'repository', 'repositories')} could not be read; of these, the backup has what the one before has`,
+            `${count(problems.length, 'repository', 'repositories')} could not be read; of these, the backup has what the one before has`,
           )
-        const size = `${count(done.repositories, 'repository', 'repositories')}, ${count(done.refs, 'ref')}`
-        // Cron would send it by mail.
-        if (process.stderr.isTTY) say(`The backup is complete: ${size}.`)
       }),
     )
 
@@ -49,17 +41,12 @@ Backups in one folder share objects. A backup that does not end leaves those bef
     .command('restore')
     .argument('<path>')
     .description('restore a folder of backups, or a single file, into an empty place')
-    .option(
-      '--time <time>',
-      'restore the newest backup of this time, such as 2026-11-22 or 2026-11-22T03',
-      '',
-    )
+    .option('--time <time>', 'restore the newest backup of this time, such as 2026-11-22 or 2026-11-22T03')
     .option('--lock-users', 'lock all users, to be unlocked one by one')
-    .action(async (path: string, { time, lockUsers = false }: { time: string; lockUsers?: boolean }) => {
-      const config = settings()
+    .action(async (path: string, { time, lockUsers }: { time?: string; lockUsers?: true }) => {
+      const options = { ...settings(), ...(lockUsers && { lockUsers }) }
       const source = await findBackup(callerPath(path), time)
       await checkGit()
-      const options = { ...config, lockUsers }
       const { created_at, counts, locked } = await restoreAll(options, source, showProgress())
       for (const { name, imported, problem, content } of source.repositories) {
         if (!content) say(`${name} is not in the backup: ${problem}`)

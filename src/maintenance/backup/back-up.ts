@@ -19,21 +19,13 @@ import { readBackup } from './read.ts'
 import type { OnRows } from './tables.ts'
 import { writeBackup } from './write.ts'
 
-export interface BackupResult {
-  repositories: number
-  refs: number
-  /** Imported repositories that are not included. */
-  left: string[]
-  /** Repositories that could not be read, with the reason. */
-  problems: string[]
-}
-
 /**
  * Backs up the database, and then the repositories, to a folder. The server may be running. However this ends, earlier backups
  * remain complete. Of a repository that cannot be read, the new backup has the content of the previous one.
  *
  * @param keep how many complete backups to keep
  * @param imported whether to include repositories that were imported
+ * @returns imported repositories that are not included; those that could not be read, with the reason
  * @throws RuleViolation if another backup to the folder is running; the system's error; StoreUnavailable
  */
 export async function backUp(
@@ -41,7 +33,7 @@ export async function backUp(
   folder: string,
   { keep, imported }: { keep: number; imported: boolean },
   onProgress: OnRows,
-): Promise<BackupResult> {
+): Promise<{ left: string[]; problems: string[] }> {
   const began = new Date()
   await createFolder(join(folder, 'repositories'), 0o700)
   const unlock = lockFile(join(folder, 'lock'))
@@ -85,20 +77,21 @@ export async function backUp(
     await generations.removeBackups(folder, keep)
     // A backup of a newer version may name others.
     await generations.removeObjects(folder).catch(() => {})
-    const refs = repositories.reduce((sum, { content }) => sum + (content?.refs.length ?? 0), 0)
+    const refs = repositories.flatMap(({ content }) => content?.refs ?? []).length
     const problems = repositories.flatMap(({ name, problem }) => (problem ? `${name}: ${problem}` : []))
     const seconds = (Date.now() - began.getTime()) / 1000
-    const details = { repositories: repositories.length, refs, bytes: await sizeOf(folder), seconds }
-    const event = { by: ADMINISTRATOR, object: BACKUP } as const
+    const size = { repositories: repositories.length, refs, bytes: await sizeOf(folder), seconds }
     await store.audit.transaction((_db, record) =>
-      record(
-        problems.length === 0
-          ? { ...event, action: 'backup.completed', details }
-          : { ...event, action: 'backup.incomplete', details: { ...details, problems } },
-      ),
+      record({
+        by: ADMINISTRATOR,
+        object: BACKUP,
+        ...(problems.length === 0
+          ? { action: 'backup.completed', details: size }
+          : { action: 'backup.incomplete', details: { ...size, problems } }),
+      }),
     )
     const left = found.filter((row) => !wanted.includes(row)).map(({ owner, name }) => `${owner}/${name}`)
-    return { repositories: repositories.length, refs, left, problems }
+    return { left, problems }
   } finally {
     unlock()
   }

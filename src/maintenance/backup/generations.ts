@@ -111,13 +111,12 @@ export async function removeBackups(folder: string, keep: number): Promise<void>
   }
 }
 
-/** Removes the objects of repositories that no backup names. @throws as `readManifest` */
+/** Removes the objects of repositories that no backup names. @throws as `readManifest`, and then removes nothing */
 export async function removeObjects(folder: string): Promise<void> {
-  const named = new Set<string>()
-  for (const name of await listBackups(folder))
-    for (const copy of (await readManifest(folder, name)).repositories) named.add(objectsOf(folder, copy))
-  for (const name of await readdir(join(folder, 'repositories'))) {
-    const path = join(folder, 'repositories', name)
-    if (OBJECTS.test(name) && !named.has(path)) await rm(path, { recursive: true })
-  }
+  const manifests = (await listBackups(folder)).map((name) => readManifest(folder, name))
+  const copies = (await Promise.all(manifests)).flatMap(({ repositories }) => repositories)
+  const named = new Set(copies.map((copy) => objectsOf(folder, copy)))
+  const files = (await readdir(join(folder, 'repositories'))).filter((name) => OBJECTS.test(name))
+  for (const path of files.map((name) => join(folder, 'repositories', name)))
+    if (!named.has(path)) await rm(path, { recursive: true })
 }
