@@ -38,9 +38,9 @@ export async function renameDurably(from: string, to: string): Promise<void> {
   if (dirname(from) !== dirname(to)) await syncPath(dirname(from))
 }
 
-/** Writes a file, or replaces it as a whole. Until then its content is in `PATH.part`. */
+/** Writes a file that only its owner may read, or replaces it as a whole. Until then its content is in `PATH.part`. */
 export async function writeDurably(path: string, text: string): Promise<void> {
-  await writeFile(`${path}.part`, text, { flush: true })
+  await writeFile(`${path}.part`, text, { flush: true, mode: 0o600 })
   await renameDurably(`${path}.part`, path)
 }
 

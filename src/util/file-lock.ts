@@ -9,7 +9,8 @@ import Sqlite from 'better-sqlite3'
 export function lockFile(path: string): (() => void) | null {
   const database = new Sqlite(path, { timeout: 0 })
   try {
-    database.exec('begin exclusive')
+    // Without a second file, which a killed process would leave.
+    database.exec('pragma journal_mode = memory; begin exclusive')
     return () => database.close()
   } catch (error) {
     database.close()

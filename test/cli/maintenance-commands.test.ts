@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
@@ -30,17 +31,16 @@ t.test('backs up, restores, checks and prunes', async (t) => {
   const database = readdirSync(join(folder, 'backups')).find((name) => name.endsWith('.database')) ?? ''
   for (const keep of ['0', 'all', '1.5'])
     t.equal((await runCliProcess(here, 'backup', 'backups', '--keep', keep)).code, 2)
-  writeFileSync(join(folder, 'file'), '')
-  const file = await runCliProcess(here, 'backup', 'file')
-  t.same(
-    [file.code, file.stderr],
-    [
-      1,
-      `error: ${join(folder, 'file')} is a file: a backup is a folder, which also contains the repositories\n`,
-    ],
-  )
-
   const all = { DATA_DIR: temporaryFolder(t), INIT_CWD: folder }
+  const programs = temporaryFolder(t)
+  const interrupt =
+    '#!/bin/sh\ncase "$*" in *" init "*) kill -INT $PPID; exec sleep 5 ;; esac\nexec "$GIT" "$@"\n'
+  const git = execFileSync('which', ['git'], { encoding: 'utf8' }).trim()
+  writeFileSync(join(programs, 'git'), interrupt.replace('$GIT', git), { mode: 0o755 })
+  const PATH = `${programs}:${process.env.PATH}`
+  const interrupted = await runCliProcess({ ...all, PATH }, 'restore', 'backups')
+  t.not(interrupted.code, 0)
+  t.same(readdirSync(all.DATA_DIR, { recursive: true }), ['repositories'], 'nothing was restored')
   const restored = await runCliProcess(all, 'restore', 'backups', '--lock-users')
   t.same([restored.code, restored.stdout], [0, ''])
   t.match(

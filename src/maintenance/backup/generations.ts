@@ -1,17 +1,16 @@
-import { createHash, hash } from 'node:crypto'
-import { createReadStream } from 'node:fs'
+import { hash } from 'node:crypto'
 import { readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { pipeline } from 'node:stream/promises'
 import type { RefList } from '../../git/transfer.ts'
+import { version } from '../../runtime.ts'
 import { RuleViolation } from '../../store/rule-violation.ts'
 import type { ObjectFormat } from '../../util/commit-id.ts'
 import { syncPath, writeDurably } from '../../util/durable.ts'
 import { damaged } from './format.ts'
 
 /**
- * What a backup in a folder of backups contains besides its database. Objects of repositories are never removed, so that all
- * backups in a folder share them. The manifest is written last: without it, a backup is not complete.
+ * What a backup in a folder of backups contains besides its database. Backups share the objects of repositories. The manifest is
+ * written last: without it, a backup is not complete.
  *
  *     000007-20261122T031500Z.database    the format of `format.ts`
  *     000007-20261122T031500Z.manifest    one line of JSON, and its SHA-256
@@ -23,7 +22,7 @@ export interface Manifest {
   /** Version of the server. */
   server: string
   created_at: string
-  /** SHA-256 of the database, and its rows by table. */
+  /** SHA-256 of the last line of the database, and its rows by table. */
   database: { sha256: string; rows: Record<string, number> }
   repositories: RepositoryCopy[]
 }
@@ -37,26 +36,27 @@ export interface RepositoryCopy {
   /** Where it was imported from; null if the server created it. */
   imported: string | null
   /** Why it could not be read. Then the content is that of an earlier backup. */
-  problem?: string
-  /** Missing if it has never been read. */
-  content?: RepositoryContent
+  problem: string | null
+  /** null if it has never been read. */
+  content: RepositoryContent | null
 }
 
 export interface RepositoryContent extends RefList {
   copied_at: string
   /** Commits with statuses that no ref reaches. */
   commits: string[]
-  /** The file of git's settings, of a repository that the server created. */
+  /** Git's settings of a repository that the server created, such as which refs are hidden. */
   config: string | null
 }
 
-export const VERSION = 1
-const FILE = /^(\d{6}-\d{8}T\d{6}Z)\.(database|manifest)(\.part)?$/
+const VERSION = 1
+const FILE = /^(\d{6}-\d{8}T\d{6}Z)\.(?:database|manifest)(\.part)?$/
+const OBJECTS = /^\d+\.sha\d+\.git(?:\.part)?$/
 
 /** Returns the names of the complete backups in a folder, oldest first. @throws the system's error */
 export async function listBackups(folder: string): Promise<string[]> {
-  const files = (await readdir(folder)).map((name) => FILE.exec(name))
-  return files.flatMap((found) => (found?.[1] && found[2] === 'manifest' && !found[3] ? found[1] : [])).sort()
+  const files = (await readdir(folder)).filter((name) => name.endsWith('.manifest'))
+  return files.flatMap((name) => FILE.exec(name)?.[1] ?? []).sort()
 }
 
 /** Returns the name of the backup after `latest`. The number comes first, because a clock may be set back. */
@@ -69,13 +69,20 @@ export function databaseOf(folder: string, name: string): string {
   return join(folder, `${name}.database`)
 }
 
-export function objectsOf(folder: string, { id, object_format }: RepositoryCopy): string {
+export function objectsOf(
+  folder: string,
+  { id, object_format }: Pick<RepositoryCopy, 'id' | 'object_format'>,
+) {
   return join(folder, 'repositories', `${id}.${object_format}.git`)
 }
 
 /** Writes a manifest; then the backup is complete. All else must be on disk. */
-export function writeManifest(folder: string, name: string, manifest: Manifest): Promise<void> {
-  const json = JSON.stringify(manifest)
+export function writeManifest(
+  folder: string,
+  name: string,
+  manifest: Omit<Manifest, 'version' | 'server'>,
+): Promise<void> {
+  const json = JSON.stringify({ version: VERSION, server: version, ...manifest })
   return writeDurably(join(folder, `${name}.manifest`), `${json}\n${hash('sha256', json)}\n`)
 }
 
@@ -93,20 +100,23 @@ export async function readManifest(folder: string, name: string): Promise<Manife
 }
 
 /** Removes what interrupted backups have left, and all backups except the newest `keep`. */
-export async function removeBackups(folder: string, keep = Number.MAX_SAFE_INTEGER): Promise<void> {
+export async function removeBackups(folder: string, keep: number): Promise<void> {
   const kept = (await listBackups(folder)).slice(-keep)
   // A backup is not complete without its manifest, so that goes first.
   for (const name of (await readdir(folder)).sort().reverse()) {
-    const [, backup, , draft] = FILE.exec(name) ?? []
+    const [, backup, draft] = FILE.exec(name) ?? []
     if (!backup || (kept.includes(backup) && !draft)) continue
     await rm(join(folder, name))
     await syncPath(folder)
   }
 }
 
-/** Returns the SHA-256 of a file. */
-export async function digestFile(file: string): Promise<string> {
-  const digest = createHash('sha256')
-  await pipeline(createReadStream(file), digest)
-  return digest.digest('hex')
+/** Removes the objects of repositories that no backup names. @throws as `readManifest`, and then removes nothing */
+export async function removeObjects(folder: string): Promise<void> {
+  const manifests = (await listBackups(folder)).map((name) => readManifest(folder, name))
+  const copies = (await Promise.all(manifests)).flatMap(({ repositories }) => repositories)
+  const named = new Set(copies.map((copy) => objectsOf(folder, copy)))
+  const files = (await readdir(join(folder, 'repositories'))).filter((name) => OBJECTS.test(name))
+  for (const path of files.map((name) => join(folder, 'repositories', name)))
+    if (!named.has(path)) await rm(path, { recursive: true })
 }

@@ -4,41 +4,48 @@ import { pipeline } from 'node:stream/promises'
 import { getSystemErrorMessage } from 'node:util'
 import { createGunzip } from 'node:zlib'
 import { RuleViolation } from '../../store/rule-violation.ts'
-import { type BackupHeader, type BackupRows, damaged, readHeader, readPart } from './format.ts'
+import {
+  type BackupEnd,
+  type BackupHeader,
+  type BackupRows,
+  damaged,
+  readHeader,
+  readPart,
+} from './format.ts'
 
 /** Receives the parts of a backup as they are read. */
 export interface BackupReader {
-  header(header: BackupHeader): Promise<void>
-  rows(rows: BackupRows): Promise<void>
+  header?(header: BackupHeader): Promise<void>
+  rows?(rows: BackupRows): Promise<void>
 }
 
 /**
  * Reads a backup and compares it with the checksum and counts in its last line. Until the promise resolves, what the
  * reader received may be damaged.
  *
- * @returns the highest id that each table with numbered rows ever gave out
+ * @returns its last line
  * @throws RuleViolation, which names the file, if it cannot be read, is not a backup, damaged or incomplete
  */
-export async function readBackup(file: string, reader: BackupReader): Promise<Record<string, number>> {
+export async function readBackup(file: string, reader: BackupReader): Promise<BackupEnd> {
   const hash = createHash('sha256')
   const counts: Record<string, number> = {}
   let first = true
-  let lastIds: Record<string, number> | undefined
+  let end: BackupEnd | undefined
 
   async function take(line: string): Promise<void> {
-    if (lastIds) throw damaged()
+    if (end) throw damaged()
     if (first) {
-      await reader.header(readHeader(line))
+      await reader.header?.(readHeader(line))
       first = false
     } else {
       const part = readPart(line)
       if ('sha256' in part) {
         if (part.sha256 !== hash.digest('hex') || !isSame(part.counts, counts)) throw damaged()
-        lastIds = part.last_ids
+        end = part
         return
       }
       counts[part.table] = (counts[part.table] ?? 0) + part.rows.length
-      await reader.rows(part)
+      await reader.rows?.(part)
     }
     hash.update(`${line}\n`)
   }
@@ -47,8 +54,8 @@ export async function readBackup(file: string, reader: BackupReader): Promise<Re
     await pipeline(createReadStream(file), createGunzip(), async (chunks) => {
       for await (const line of linesOf(chunks)) await take(line)
     })
-    if (!lastIds) throw damaged()
-    return lastIds
+    if (!end) throw damaged()
+    return end
   } catch (error) {
     throw withFile(file, error)
   }

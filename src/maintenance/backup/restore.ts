@@ -1,17 +1,179 @@
+import { existsSync, rmSync, statSync } from 'node:fs'
+import { link, readdir, rename, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { type Kysely, sql } from 'kysely'
+import { createBareRepository } from '../../git/repository.ts'
+import { fetchObjects, hasRefs, idsOf, writeRefs } from '../../git/transfer.ts'
+import { ADMINISTRATOR, BACKUP, recordEvent } from '../../store/audit.ts'
 import type { Engine } from '../../store/engine.ts'
 import { addMissingReporters, appliedMigrations } from '../../store/migrations.ts'
+import { settleAsUnknown } from '../../store/pushes.ts'
 import { RuleViolation } from '../../store/rule-violation.ts'
+import { databaseFile, openStore, type Store, type StoreOptions } from '../../store/store.ts'
 import type { Tables } from '../../store/tables.ts'
-import { type BackupHeader, type BackupRows, damaged } from './format.ts'
+import { nowInSeconds } from '../../store/time.ts'
+import { createFolder, syncPath } from '../../util/durable.ts'
+import { lockFile } from '../../util/file-lock.ts'
+import { emptyWhenMissing } from '../../util/missing.ts'
+import { type BackupEnd, type BackupHeader, type BackupRows, damaged } from './format.ts'
+import { databaseOf, listBackups, objectsOf, type RepositoryCopy, readManifest } from './generations.ts'
 import { checkMigrations, readBackup } from './read.ts'
 import { durableTables, type OnRows } from './tables.ts'
 
-/** What was restored. */
-export interface RestoredDatabase {
-  createdAt: string
-  /** Rows of each table that has any. */
-  counts: Record<string, number>
+/** What to restore. */
+export interface RestoreSource {
+  /** The database, and the digest in its last line if it is known. */
+  file: string
+  sha256?: string
+  /** The folder of backups, for the objects of `repositories`. */
+  folder: string
+  repositories: RepositoryCopy[]
+}
+
+/** The first and the last line of the database. */
+type BackupFrame = Pick<BackupHeader, 'created_at'> & BackupEnd
+type RestoredDatabase = BackupFrame & { locked: number }
+
+type RestoreOptions = StoreOptions & { lockUsers?: boolean }
+
+const DRAFT = '.restore'
+
+/**
+ * Finds a backup in a folder, or in a single file, which has no repositories.
+ *
+ * @param time the beginning of the time of the wanted backup, or its name; empty for the newest complete one
+ * @throws RuleViolation if there is none, or if its manifest is damaged or of a newer version; the system's error
+ */
+export async function findBackup(path: string, time = ''): Promise<RestoreSource> {
+  if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) {
+    if (time) throw new RuleViolation(`--time: ${path} is not a folder of backups`)
+    return { file: path, folder: path, repositories: [] }
+  }
+  const names = await listBackups(path)
+  const digits = time.replace(/[-:]/g, '')
+  const name = names.findLast((name) => name === time || name.includes(`-${digits}`))
+  if (!name) {
+    const others = time && ` of "${time}" (it contains: ${names.join(', ') || 'none'})`
+    throw new RuleViolation(`${path} contains no complete backup${others}`)
+  }
+  const { database, repositories } = await readManifest(path, name)
+  return { file: databaseOf(path, name), sha256: database.sha256, folder: path, repositories }
+}
+
+/**
+ * Restores a database and repositories into an empty place. All of it is complete beside its place, before the repositories are
+ * moved there, and then the database, at once. So no server ever starts with a part. A restore that was killed in between finds
+ * the repositories in place, as does one into another database: those stay that have exactly the refs of the backup.
+ *
+ * @throws RuleViolation if the place is not empty, or if something is missing or damaged
+ */
+export async function restoreAll(
+  options: RestoreOptions,
+  source: RestoreSource,
+  onRows: OnRows,
+): Promise<RestoredDatabase> {
+  const { dataDir, databaseUrl } = options
+  const folder = join(dataDir, 'repositories')
+  const copies = await findMissing(folder, source.repositories)
+  const file = databaseFile(dataDir)
+  const isNew = !databaseUrl && !existsSync(file)
+  // SQLite would add its content to the new database.
+  if (isNew && existsSync(`${file}-wal`))
+    throw new RuleViolation(`${file}-wal is in the way: it belongs to a database that is gone. Move it away`)
+  await createFolder(dataDir, 0o700)
+  const lock = join(dataDir, `${DRAFT}.lock`)
+  const unlock = lockFile(lock)
+  if (!unlock) throw new RuleViolation(`another restore into ${dataDir} is running`)
+  const drafts = [join(dataDir, DRAFT), join(folder, DRAFT)]
+  const remove = (paths: string[]) => {
+    for (const path of paths) rmSync(path, { recursive: true, force: true, maxRetries: 3 })
+  }
+  const stop = (signal: NodeJS.Signals) => {
+    remove([...drafts, lock])
+    process.kill(process.pid, signal)
+  }
+  process.once('SIGINT', stop).once('SIGTERM', stop)
+  try {
+    remove(drafts)
+    const place = isNew ? join(dataDir, DRAFT) : dataDir
+    const store = await openStore({ ...options, dataDir: place, create: 'restore' })
+    const restored = await restoreInto(store, options, source, copies, onRows).finally(() => store.close())
+    if (isNew) {
+      await syncPath(databaseFile(place))
+      // Fails if another process has created a database meanwhile.
+      await link(databaseFile(place), file)
+      await syncPath(dataDir)
+    }
+    return restored
+  } finally {
+    process.off('SIGINT', stop).off('SIGTERM', stop)
+    remove([...drafts, lock])
+    unlock()
+  }
+}
+
+async function restoreInto(
+  { engine }: Store,
+  { dataDir, operator, lockUsers }: RestoreOptions,
+  source: RestoreSource,
+  copies: readonly RepositoryCopy[],
+  onRows: OnRows,
+): Promise<RestoredDatabase> {
+  const folder = join(dataDir, 'repositories')
+  await checkEmpty(engine.kysely)
+  for (const [index, copy] of copies.entries()) {
+    await restoreRepository(source.folder, copy, join(folder, DRAFT, `${copy.id}.git`))
+    onRows('repositories', index + 1, copies.length)
+  }
+  let locked = 0
+  const frame = await restoreBackup(engine, source.file, onRows, async (db, { created_at, sha256 }) => {
+    if (source.sha256 && sha256 !== source.sha256) throw damaged()
+    const moved = source.repositories.filter((copy) => copy.imported !== null && copy.content)
+    for (const { id } of moved)
+      await db.updateTable('repositories').set({ path: null }).where('id', '=', id).execute()
+    await settleAsUnknown(db)
+    if (lockUsers) {
+      const users = db.updateTable('users').set({ locked_at: nowInSeconds() }).where('locked_at', 'is', null)
+      locked = Number((await users.executeTakeFirstOrThrow()).numUpdatedRows)
+    }
+    const event = { by: ADMINISTRATOR, action: 'backup.restored', object: BACKUP } as const
+    await recordEvent(db, { ...event, details: { created_at, locked } }, operator)
+    for (const { id } of copies) await rename(join(folder, DRAFT, `${id}.git`), join(folder, `${id}.git`))
+    if (copies.length > 0) await syncPath(folder)
+  })
+  return { ...frame, locked }
+}
+
+/** Returns the repositories that are not in place. @throws RuleViolation if anything else is */
+async function findMissing(folder: string, copies: readonly RepositoryCopy[]): Promise<RepositoryCopy[]> {
+  if (copies.length === 0) return []
+  const present: string[] = await readdir(folder).catch(emptyWhenMissing)
+  for (const name of present.filter((name) => !name.startsWith('.') && name !== 'lost+found')) {
+    const content = copies.find(({ id }) => name === `${id}.git`)?.content
+    if (content && (await hasRefs(join(folder, name), content))) continue
+    throw new RuleViolation(
+      `${join(folder, name)} is in the way: it is not what the backup contains. Move ${folder} away to restore all of the backup, ` +
+        'or restore only its database: give the file instead of the folder',
+    )
+  }
+  return copies.filter(({ id, content }) => content && !present.includes(`${id}.git`))
+}
+
+async function restoreRepository(folder: string, copy: RepositoryCopy, path: string): Promise<void> {
+  const { name, object_format, content } = copy
+  if (!content) return
+  try {
+    await createBareRepository(path, object_format)
+    await fetchObjects(objectsOf(folder, copy), path, [...idsOf(content), ...content.commits])
+    // The refs are restored in git's default format.
+    const config = content.config?.replace(/^[ \t]*refstorage[ \t]*=.*\n/gim, '')
+    if (config) await writeFile(join(path, 'config'), config)
+    await writeRefs(path, content)
+    if (!(await hasRefs(path, content))) throw new Error('its refs are not those of the backup')
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new RuleViolation(`repository ${name} cannot be restored: ${reason}`, { cause: error })
+  }
 }
 
 /**
@@ -25,41 +187,40 @@ export async function restoreBackup(
   engine: Engine,
   file: string,
   onRows: OnRows,
-  finish: (db: Kysely<Tables>, header: BackupHeader) => Promise<void> = async () => {},
-): Promise<RestoredDatabase> {
+  finish: (db: Kysely<Tables>, frame: BackupFrame) => Promise<void> = async () => {},
+): Promise<BackupFrame> {
   // Reads the whole file first, to find damage before hours are spent on the rows before it.
   const applied = await appliedMigrations(engine.kysely)
-  const header = async (found: BackupHeader) => checkMigrations(found, applied)
-  await readBackup(file, { header, rows: async () => {} })
+  let created_at = ''
+  const header = async (found: BackupHeader) => {
+    checkMigrations(found, applied)
+    created_at = found.created_at
+  }
+  const { counts } = await readBackup(file, { header })
   return engine.kysely.transaction().execute(async (db) => {
     await checkEmpty(db)
     const done = new Map<string, number>()
-    let first: BackupHeader | undefined
-    const lastIds = await readBackup(file, {
-      async header(found) {
-        first = found
-      },
-      async rows(part) {
-        if (!durableTables.some(({ name }) => name === part.table)) throw damaged()
-        await insertRows(db, part)
-        const count = (done.get(part.table) ?? 0) + part.rows.length
-        done.set(part.table, count)
-        onRows(part.table, count)
-      },
-    })
+    const rows = async (part: BackupRows) => {
+      if (!durableTables.some(({ name }) => name === part.table)) throw damaged()
+      await insertRows(db, part)
+      const count = (done.get(part.table) ?? 0) + part.rows.length
+      done.set(part.table, count)
+      onRows(part.table, count, counts[part.table] ?? count)
+    }
+    const end = await readBackup(file, { rows })
     for (const { name, numbered } of durableTables) {
-      if (numbered) await engine.setLastId(db, name, lastIds[name] ?? 0)
+      if (numbered) await engine.setLastId(db, name, end.last_ids[name] ?? 0)
     }
     // Tokens in a backup of an older version have none.
     for (const statement of addMissingReporters) await sql.raw(statement).execute(db)
-    if (!first) throw damaged()
-    await finish(db, first)
-    return { createdAt: first.created_at, counts: Object.fromEntries(done) }
+    const frame = { created_at, ...end }
+    await finish(db, frame)
+    return frame
   })
 }
 
 /** @throws RuleViolation if a table has rows */
-export async function checkEmpty(db: Kysely<Tables>): Promise<void> {
+async function checkEmpty(db: Kysely<Tables>): Promise<void> {
   for (const { name } of durableTables) {
     const { rows } = await sql`select 1 from ${sql.table(name)} limit 1`.execute(db)
     if (rows.length > 0) throw new RuleViolation(`the database is not empty: it contains ${name}`)

@@ -1,7 +1,7 @@
 import type { Tables } from '../../store/tables.ts'
 
-/** Receives the number of rows of a table that are done, and their total if it is known. */
-export type OnRows = (table: string, done: number, total?: number) => void
+/** Receives the number of rows of a table, or of repositories, that are done, and their total. */
+export type OnRows = (what: string, done: number, total: number) => void
 
 /** A table and its primary key, by which its rows are read in batches. */
 export interface DurableTable {

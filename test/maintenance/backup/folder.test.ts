@@ -1,11 +1,21 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { createBareRepository } from '../../../src/git/repository.ts'
 import { listRefs } from '../../../src/git/transfer.ts'
 import { backUp } from '../../../src/maintenance/backup/back-up.ts'
 import { listBackups } from '../../../src/maintenance/backup/generations.ts'
-import { findBackup, restoreAll } from '../../../src/maintenance/backup/restore-all.ts'
+import { findBackup, restoreAll } from '../../../src/maintenance/backup/restore.ts'
 import type { Repository } from '../../../src/store/repositories.ts'
 import { openStore, type Store, type StoreOptions } from '../../../src/store/store.ts'
 import type { ObjectFormat } from '../../../src/util/commit-id.ts'
@@ -41,11 +51,16 @@ async function restore(
     lockUsers?: boolean
   } = {},
 ): Promise<{ store: Store; options: StoreOptions; locked: number }> {
-  const { signal } = new AbortController()
-  const { locked } = await restoreAll(options, await findBackup(folder, time), { lockUsers, signal }, quiet)
+  const { locked } = await restoreAll({ ...options, lockUsers }, await findBackup(folder, time), quiet)
   const store = await openStore(options)
   t.teardown(() => store.close())
   return { store, options, locked }
+}
+
+/** Returns the files below a folder. */
+function filesIn(folder: string): string[] {
+  const entries = readdirSync(folder, { recursive: true, withFileTypes: true })
+  return entries.filter((entry) => !entry.isDirectory()).map(({ name }) => name)
 }
 
 /** Returns what git itself says about the refs of each repository, and our list of them. */
@@ -80,14 +95,11 @@ for (const from of databases) {
     await report(store, rocket, '0'.repeat(40))
     git(rocket.path, 'update-ref', '-d', 'refs/heads/gone')
     const folder = join(temporaryFolder(t), 'a', 'backups')
-    t.match(await backUp(store, folder, defaults, quiet), {
-      repositories: 2,
-      refs: 12,
-      left: [],
-      problems: [],
-    })
+    t.same(await backUp(store, folder, defaults, quiet), { left: [], problems: [] })
+    t.match((await listEvents(store)).at(-1)?.details, { repositories: 2, refs: 12 })
     const before = await refsOf(store)
     const first = readdirSync(folder).find((name) => name.endsWith('.manifest')) ?? ''
+    t.equal(statSync(join(folder, first)).mode & 0o777, 0o600, 'names of private repositories')
     // The second backup begins in another second.
     await new Promise((resolve) => setTimeout(resolve, 1_000))
 
@@ -138,7 +150,10 @@ for (const from of databases) {
       writeFileSync(join(folder, name), '')
     await backUp(store, folder, { ...defaults, keep: 2 }, quiet)
     t.equal(backups().length, 4, 'two backups, and nothing of one that was interrupted')
-    t.ok(third)
+    await store.repositories.delete(third.owner, third.name)
+    t.ok(existsSync(join(folder, 'repositories', '3.sha1.git')), 'while a backup names it')
+    await backUp(store, folder, { ...defaults, keep: 1 }, quiet)
+    t.same(readdirSync(join(folder, 'repositories')).sort(), ['1.sha1.git', '2.sha256.git'])
   })
 }
 
@@ -200,6 +215,9 @@ t.test('imported repositories are left out, or restored into the data directory'
   const moved = await restored.repositories.get('alice', 'imported')
   t.same([moved.managed, moved.path], [true, join(options.dataDir, 'repositories', '1.git')])
   t.equal(git(moved.path, 'show-ref'), git(path, 'show-ref'))
+  chmodSync(join(path, 'config'), 0o666)
+  const { problems } = await backUp(store, folder, { ...defaults, imported: true }, quiet)
+  t.match(problems, [/^alice\/imported: .* other accounts can write /], 'git does not start')
 })
 
 t.test('a restore that is refused or interrupted leaves the place as it was', async (t) => {
@@ -207,7 +225,7 @@ t.test('a restore that is refused or interrupted leaves the place as it was', as
   const { path } = await create(store, 'rocket')
   createCommits(path, 2)
   const folder = temporaryFolder(t)
-  await t.rejects(findBackup(folder, ''), { message: `${folder} contains no complete backup` })
+  await t.rejects(findBackup(folder), { message: `${folder} contains no complete backup` })
   await backUp(store, folder, defaults, quiet)
   await t.rejects(findBackup(folder, '1999'), {
     message: /no complete backup of "1999" \(it contains: 000001-/,
@@ -217,24 +235,11 @@ t.test('a restore that is refused or interrupted leaves the place as it was', as
 
   const place = temporaryFolder(t)
   const options = { dataDir: join(place, 'data') }
-  const refuse = (message: RegExp, signal = new AbortController().signal) =>
-    t.rejects(
-      async () => restoreAll(options, await findBackup(folder, ''), { lockUsers: false, signal }, quiet),
-      {
-        name: 'RuleViolation',
-        message,
-      },
-    )
-  await t.rejects(
-    restoreAll(
-      options,
-      await findBackup(folder, ''),
-      { lockUsers: false, signal: AbortSignal.abort(new Error('stop')) },
-      quiet,
-    ),
-    { message: 'stop' },
-  )
-  t.same(readdirSync(place), [])
+  const refuse = (message: RegExp) =>
+    t.rejects(async () => restoreAll(options, await findBackup(folder), quiet), {
+      name: 'RuleViolation',
+      message,
+    })
 
   const repositories = join(options.dataDir, 'repositories')
   await createBareRepository(join(repositories, '1.git'), 'sha1')
@@ -247,6 +252,11 @@ t.test('a restore that is refused or interrupted leaves the place as it was', as
   mkdirSync(options.dataDir)
   writeFileSync(join(options.dataDir, 'commit-status.db-wal'), 'reports')
   await refuse(/commit-status\.db-wal is in the way/)
+  rmSync(options.dataDir, { recursive: true })
+  mkdirSync(options.dataDir)
+  const unlock = lockFile(join(options.dataDir, '.restore.lock'))
+  await refuse(/^another restore into .* is running$/)
+  unlock?.()
   rmSync(options.dataDir, { recursive: true })
   symlinkSync('nowhere', options.dataDir)
   await t.rejects(restore(t, folder, { options }))
@@ -262,7 +272,7 @@ t.test('a restore that is refused or interrupted leaves the place as it was', as
     rmSync(file)
     writeFileSync(file, changed)
     await refuse(file === pack ? /repository alice\/rocket cannot be restored/ : /damaged/)
-    t.same(readdirSync(place), [], file)
+    t.same(filesIn(place), [], file)
     writeFileSync(file, bytes)
   }
   t.ok(

@@ -8,7 +8,7 @@ import type { Test } from 'tap'
 import { createBareRepository } from '../../../src/git/repository.ts'
 import { backUp } from '../../../src/maintenance/backup/back-up.ts'
 import { listBackups, readManifest } from '../../../src/maintenance/backup/generations.ts'
-import { findBackup, restoreAll } from '../../../src/maintenance/backup/restore-all.ts'
+import { findBackup, restoreAll } from '../../../src/maintenance/backup/restore.ts'
 import { databaseFile, openStore } from '../../../src/store/store.ts'
 import { temporaryFolder } from '../../helpers/databases.ts'
 import { createCommits, git } from '../../helpers/git.ts'
@@ -53,10 +53,9 @@ export async function killAll(t: Test, kills: number, random: Random): Promise<v
 
   const restoreInto = async (name: string) => {
     const time = name.slice(name.indexOf('-') + 1)
-    await restoreAll({ dataDir: place }, await findBackup(backups, time), { lockUsers: false, signal }, quiet)
+    await restoreAll({ dataDir: place }, await findBackup(backups, time), quiet)
     return readContent({ dataDir: place })
   }
-  const { signal } = new AbortController()
 
   let killed = 0
   for (let round = 0; killed < kills; round++) {

@@ -9,7 +9,7 @@ import { createToken, hashToken, tokenPrefix } from '../../../src/auth/token.ts'
 import { gitEnvironment } from '../../../src/git/environment.ts'
 import { CommitLookup } from '../../../src/git/objects/commit-lookup.ts'
 import { openSpool } from '../../../src/git-http/spool.ts'
-import { findBackup, restoreAll } from '../../../src/maintenance/backup/restore-all.ts'
+import { findBackup, restoreAll } from '../../../src/maintenance/backup/restore.ts'
 import { findOrphans } from '../../../src/maintenance/orphans.ts'
 import type { Repository } from '../../../src/store/repositories.ts'
 import { databaseFile, openStore, type Store } from '../../../src/store/store.ts'
@@ -206,8 +206,7 @@ interface Restored {
 }
 
 async function readBackup(folder: string, dataDir: string): Promise<Restored> {
-  const options = { lockUsers: false, signal: new AbortController().signal }
-  await restoreAll({ dataDir }, await findBackup(folder, ''), options, quiet)
+  await restoreAll({ dataDir }, await findBackup(folder), quiet)
   return readPlace(dataDir)
 }
 
