@@ -64,7 +64,10 @@ for (const database of databases) {
       )
       const summary = (text: string) => /<p class="summary"[^>]*>(.*?)<\/p>/.exec(text)?.[1]
       t.match(summary(body), /success<\/span> 1000 passed/)
-      t.match(body.slice(-100), /<\/table><\/div><\/details><\/div>.*<\/noscript><\/main>\s*<\/body>\s*<\/html>\s*$/)
+      t.match(
+        body.slice(-100),
+        /<\/table><\/div><\/details><\/div>.*<\/noscript><\/main>\s*<\/body>\s*<\/html>\s*$/,
+      )
       const head = await visitor.visit('HEAD', page)
       t.same([head.status, head.body], [200, ''])
       await report(contexts.at(-1) ?? '', 'pending')

@@ -11,36 +11,41 @@ export interface PushRequest {
 
 /** Maximum number of bytes before the pack. */
 const MAX_BYTES = 8 * 1024 * 1024
-const COMMAND = /^([0-9a-f]{40}|[0-9a-f]{64}) ([0-9a-f]{40}|[0-9a-f]{64}) (.*)$/is
-const SHALLOW = /^shallow [0-9a-f]/i
+// git updates no other refs, and splits lines about them at spaces.
+const COMMAND = /^([0-9a-f]{40}|[0-9a-f]{64}) ([0-9a-f]{40}|[0-9a-f]{64}) (refs\/[\x21-\x7e\x80-\xff]+)$/i
+const SHALLOW = /^shallow [0-9a-f]/
 const CERTIFICATE = 'push-cert'
 
 /**
- * Reads the commands of a push (gitprotocol-pack(5)) as `git receive-pack` does:
- *
- * ```
- *   "shallow ID" …
- *   "OLD NEW REF NUL CAPABILITIES", "OLD NEW REF" …; or "push-cert NUL CAPABILITIES", a signed text with commands, "push-cert-end"
- *   flush
- * ```
- *
- * git takes capabilities from every line that has a NUL. Of a certificate, all lines that are commands are returned. What this
- * does not understand is refused, so git never gets a command that is not returned.
+ * Reads the commands of a push (gitprotocol-pack(5)): "shallow ID" …, "OLD NEW REF NUL CAPABILITIES", "OLD NEW REF" …, flush.
+ * What git might read differently is refused, so git never gets a command that is not returned. git takes capabilities from
+ * every line that has a NUL. A certificate with commands would be of no use: nothing depends on signatures.
  *
  * @param peek returns bytes of the body from an offset on; none at its end
  * @throws ServiceError `malformed_request`, `body_too_large`
  */
 export async function readCommands(peek: (offset: number) => Promise<Buffer>): Promise<PushRequest> {
-  const parser = new CommandParser()
-  for (let offset = 0; !parser.isComplete; ) {
+  const commands: RefUpdate[] = []
+  let capabilities = ''
+  let isComplete = false
+  const packets = new PacketReader((content) => {
+    const line = content?.toString('latin1').replace(/\n$/, '')
+    isComplete = line === undefined
+    if (line === undefined || SHALLOW.test(line)) return !isComplete
+    const [command = '', words = ''] = line.split('\0', 2)
+    capabilities += ` ${words}`
+    commands.push(parseCommand(command))
+    return true
+  })
+  for (let offset = 0; !isComplete; ) {
     if (offset > MAX_BYTES)
       throw new ServiceError('body_too_large', `The commands of the push are larger than ${MAX_BYTES} bytes.`)
     const chunk = await peek(offset)
     if (chunk.length === 0) throw malformed('it ends before its commands do')
-    parser.read(chunk)
+    packets.read(chunk)
     offset += chunk.length
   }
-  return { commands: parser.commands, capabilities: parser.capabilities.join(' ') }
+  return { commands, capabilities }
 }
 
 /** Returns whether a client has sent a capability, with or without a value: git ignores values of those that have none. */
@@ -48,52 +53,12 @@ export function hasCapability({ capabilities }: PushRequest, name: string): bool
   return capabilities.split(/[ \t\r\n]/).some((word) => word === name || word.startsWith(`${name}=`))
 }
 
-class CommandParser {
-  readonly commands: RefUpdate[] = []
-  readonly capabilities: string[] = []
-  isComplete = false
-  /** The lines of a certificate; null outside of one. */
-  #certificate: string | null = null
-  readonly #packets = new PacketReader((packet) => this.#take(packet))
-
-  read(chunk: Buffer): void {
-    try {
-      this.#packets.read(chunk)
-    } catch (error) {
-      throw error instanceof ServiceError ? error : malformed('it is not a list of packets')
-    }
-  }
-
-  /** Takes a packet, null at the end of the commands. Returns whether others follow. */
-  #take(packet: Buffer | null): boolean {
-    const text = packet?.toString('latin1')
-    if (text === undefined) this.isComplete = true
-    if (this.#certificate === null) {
-      if (text !== undefined) this.#takeLine(text.replace(/\n$/, ''))
-    } else if (text === undefined || text === `${CERTIFICATE}-end\n`) this.#endCertificate(this.#certificate)
-    else this.#certificate += text.split('\0', 1)[0]
-    return !this.isComplete
-  }
-
-  #takeLine(text: string): void {
-    if (SHALLOW.test(text)) return
-    const [line = '', capabilities] = text.split('\0', 2)
-    if (capabilities !== undefined) this.capabilities.push(capabilities)
-    if (line === CERTIFICATE) this.#certificate = ''
-    else if (!this.#takeCommand(line)) throw malformed('it contains a line that is no command')
-  }
-
-  #endCertificate(certificate: string): void {
-    this.#certificate = null
-    for (const line of certificate.split('\n')) this.#takeCommand(line)
-  }
-
-  #takeCommand(line: string): boolean {
-    const [, old, next, ref] = COMMAND.exec(line) ?? []
-    if (old === undefined || next === undefined || ref === undefined) return false
-    this.commands.push({ ref, old: old.toLowerCase(), new: next.toLowerCase() })
-    return true
-  }
+function parseCommand(line: string): RefUpdate {
+  if (line === CERTIFICATE) throw malformed('signed pushes are not supported; push with --no-signed')
+  const [, old, next, ref] = COMMAND.exec(line) ?? []
+  if (old === undefined || next === undefined || ref === undefined)
+    throw malformed('it contains a line that is no command')
+  return { ref, old: old.toLowerCase(), new: next.toLowerCase() }
 }
 
 function malformed(reason: string): ServiceError {
