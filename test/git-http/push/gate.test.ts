@@ -357,7 +357,7 @@ for (const database of databases) {
     t.equal(tip('b10000'), '')
   })
 
-  test('git and its hook end with the client, and a removed hook is created again', async (t) => {
+  test('git and its hook end with the client', async (t) => {
     const { push, report, tip, checkout } = await setUp('gone')
     await report('success')
     const asked = Promise.withResolvers<void>()
