@@ -45,7 +45,7 @@ export class ObjectReader {
     this.#child = child
     // Output that was written before the end is still read afterwards.
     child.on('exit', () => this.#exit())
-    ended.then(({ reason }) => this.#close(reason))
+    ended.then(({ code, reason }) => this.#close(`git ended with code ${code}: ${reason}`))
     child.stdout?.setEncoding('latin1').on('data', (chunk: string) => this.#read(chunk))
   }
 
