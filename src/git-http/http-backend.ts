@@ -1,13 +1,12 @@
-import { type ChildProcess, spawn } from 'node:child_process'
 import { Duplex, pipeline, type Readable, type Writable } from 'node:stream'
 import { gitEnvironment } from '../git/environment.ts'
 import { unavailable } from '../git/repository-health.ts'
+import { type GitEnd, startGit } from '../git/run-git.ts'
 import { syncFolders } from './push/folder-sync.ts'
-import { HOOK_CHANNEL } from './push/hooks-folder.ts'
-import { serveProcReceive } from './push/proc-receive.ts'
+import { HOOK_CHANNEL, HOOKS, serveProcReceive } from './push/proc-receive.ts'
 import type { Push } from './push/push.ts'
+import { syncBeforeEnd, syncBeforeReport } from './push/report.ts'
 import { removeStaleLocks } from './push/stale-locks.ts'
-import { syncBeforeEnd, syncBeforeReport } from './push/synced-answer.ts'
 
 /** git's services over HTTP: fetch and push. */
 export type GitService = 'git-upload-pack' | 'git-receive-pack'
@@ -23,11 +22,6 @@ export interface BackendCall {
   protocol: string | undefined
   /** null unless this is the `rpc` of a push. */
   push: Push | null
-}
-
-/** git exceeded its timeout. */
-export class BackendTimeout extends Error {
-  override readonly name = 'BackendTimeout'
 }
 
 /**
@@ -46,172 +40,118 @@ const GRACE = 5_000
 const HEAD_LENGTH = 8 * 1024
 /** Of the length of a packet. */
 const LENGTH_DIGITS = 4
-const STDERR_LENGTH = 2000
 /** Bytes at the end of an answer that are kept; longer than git's last words. */
 const TAIL_LENGTH = 2000
 
 /**
- * A `git http-backend` process (git-http-backend(1)) and its children, which end together.
+ * Starts `git http-backend` (git-http-backend(1)) and its children, which end together; also if the server dies: their input
+ * ends, and their output has no reader.
  *
- * They also end if the server dies: their input ends, and their output has no reader.
+ * A push is stopped by closing its input, as if the client had disconnected. If all processes were signalled at once, the one that
+ * receives objects might write to a folder that another one has just removed.
+ *
+ * @param body a whole request; it is destroyed when git does not read it to its end
+ * @param answer receives the body of git's answer; it is destroyed if the answer is incomplete. git waits while it is full
+ * @param signal stops all processes and cuts off the answer
+ * @param onEnd called once, when all processes have ended. The end of the answer waits for it
+ * @returns a promise that resolves when git has begun its answer. It rejects with RepositoryUnavailable if git refuses to serve the
+ * repository, or the reason of `signal`
  */
-export class HttpBackend {
-  /**
-   * Resolves when git has begun its answer. Rejects with RepositoryUnavailable if git refuses to serve the repository,
-   * BackendTimeout, or the reason passed to `stop`.
-   */
-  readonly begun: Promise<void>
-  readonly #begun = Promise.withResolvers<void>()
-  readonly #child: ChildProcess
-  readonly #body: Readable | null
-  readonly #answer: Writable
-  /** Where git's output goes: to the answer, through what delays it. */
-  readonly #output: Writable
-  readonly #path: string
-  readonly #writes: boolean
-  readonly #timer: NodeJS.Timeout
-  #killer: NodeJS.Timeout | undefined
-  #stderr = ''
-  #tail: Buffer = Buffer.alloc(0)
-  #closed = false
-
-  /**
-   * @param body a whole request; it is destroyed when git does not read it to its end
-   * @param answer receives the body of git's answer; it is destroyed if the answer is incomplete. git waits while it is full
-   * @param timeout milliseconds until all processes are stopped
-   * @param onClose called once, when all processes have ended; `stderr` is the end of git's standard error. The end of
-   * the answer waits for it
-   */
-  constructor(
-    call: BackendCall,
-    body: Readable | null,
-    answer: Writable,
-    timeout: number,
-    onClose: (end: string, stderr: string) => Promise<void> | undefined,
-  ) {
-    this.#path = call.path
-    this.#writes = call.push !== null
-    this.#body = body
-    this.#answer = answer
-    this.#output = outputTo(answer, call)
-    this.begun = this.#begun.promise
-    const [command, args] = commandOf(call)
-    const { push } = call
-    const isGated = push !== null && push.hooks !== null
-    const child: ChildProcess = spawn(command, args, {
-      cwd: '/',
+export function startBackend(
+  call: BackendCall,
+  body: Readable | null,
+  answer: Writable,
+  signal: AbortSignal,
+  onEnd: (end: GitEnd) => Promise<void>,
+): Promise<void> {
+  const { path, push } = call
+  const { promise: begun, resolve, reject } = Promise.withResolvers<void>()
+  const gate = push?.gate ?? null
+  const { child, ended } = startGit(
+    ['http-backend'],
+    {
       env: backendEnvironment(call),
-      stdio: [body ? 'pipe' : 'ignore', 'pipe', 'pipe', ...(isGated ? ['pipe' as const] : [])],
+      stdio: [body ? 'pipe' : 'ignore', 'pipe', 'pipe', ...(gate ? ['pipe' as const] : [])],
       // Makes git the leader of a process group, so that a signal reaches all its children.
       detached: true,
-    })
-    this.#child = child
-    this.#timer = setTimeout(() => this.stop(new BackendTimeout('git took too long')), timeout)
-    // Avoids an unhandled rejection if no caller awaits it.
-    this.begun.catch(() => {})
+    },
+    push ? PUSH_MEMORY : undefined,
+  )
+  const { pid, stdout } = child
+  const output = outputTo(answer, call)
+  let killer: NodeJS.Timeout | undefined
+  let refusal = ''
+  let tail: Buffer = Buffer.alloc(0)
 
-    const close = (end: string, isComplete: boolean) => {
-      if (this.#closed) return
-      this.#closed = true
-      clearTimeout(this.#timer)
-      clearTimeout(this.#killer)
-      body?.destroy()
-      const closed = onClose(end, this.#stderr.trim())
-      const reason = this.#unavailable(end)
-      // No effect if git has begun.
-      this.#begun.reject(reason)
-      if (!isComplete) answer.destroy(reason)
-      else if (closed) closed.finally(() => this.#output.end())
-      else this.#output.end()
-    }
-    // If the process cannot be started there is no `exit`; without free file descriptors no `close` and no streams either.
-    child.on('error', (error) => {
-      if (child.pid === undefined) close(error.message, false)
-    })
-    // Emitted after the last process has closed standard error; standard output may have been closed before.
-    child.on('close', (code, signal) => {
-      const isComplete = code === 0 || (signal === null && isUncut(this.#tail.toString('latin1')))
-      close(`git ended with ${signal ?? `code ${code}`}`, isComplete)
-    })
-    // An error means that git has ended, which `close` reports.
-    if (body && child.stdin) pipeline(body, child.stdin, () => {})
-    child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
-      this.#stderr = (this.#stderr + chunk).slice(-STDERR_LENGTH)
-    })
-    if (child.stdout) this.#readHead(child.stdout, push)
-    const channel = child.stdio[HOOK_CHANNEL]
-    if (isGated && channel instanceof Duplex) serveProcReceive(channel, (pushed) => push.decide(pushed))
-  }
-
-  /**
-   * Stops all processes that are still running and cuts off the answer.
-   *
-   * A push is first stopped by closing its input, as if the client had disconnected. If all processes were signalled at
-   * once, the process that receives objects might write to a folder that another one has just removed.
-   */
-  stop(reason: Error): void {
-    if (this.#closed || this.#killer) return
-    this.#begun.reject(reason)
-    this.#answer.destroy(reason)
-    // Read to the end, which comes when the last process has closed it.
-    this.#child.stdout?.unpipe().resume()
-    this.#body?.destroy()
-    const terminate = () => {
-      this.#signal('SIGTERM')
-      this.#killer = setTimeout(() => this.#signal('SIGKILL'), GRACE)
-    }
-    if (this.#writes) this.#killer = setTimeout(terminate, INPUT_GRACE)
-    else terminate()
-  }
-
-  #signal(signal: NodeJS.Signals): void {
-    const { pid } = this.#child
-    if (pid === undefined) return
+  const kill = (name: NodeJS.Signals) => {
     try {
-      process.kill(-pid, signal)
+      if (pid !== undefined) process.kill(-pid, name)
     } catch {
       // All have ended already.
     }
   }
+  const terminate = () => {
+    kill('SIGTERM')
+    killer = setTimeout(() => kill('SIGKILL'), GRACE)
+  }
+  const stop = () => {
+    reject(signal.reason)
+    answer.destroy(signal.reason)
+    // Read to the end, which comes when the last process has closed it.
+    stdout?.unpipe().resume()
+    body?.destroy()
+    if (push) killer = setTimeout(terminate, INPUT_GRACE)
+    else terminate()
+  }
+  signal.addEventListener('abort', stop)
+  ended.then(async (end) => {
+    signal.removeEventListener('abort', stop)
+    clearTimeout(killer)
+    body?.destroy()
+    const isComplete = end.code === 0 || (end.code !== null && isUncut(tail.toString('latin1')))
+    const reason = unavailable(path, refusal + end.reason)
+    // No effect if git has begun.
+    reject(reason)
+    if (!isComplete) answer.destroy(reason)
+    await onEnd(end)
+    output.end()
+  })
 
+  const observe = (bytes: Buffer) => {
+    push?.report.read(bytes)
+    const last = bytes.subarray(-TAIL_LENGTH)
+    tail = last.length < TAIL_LENGTH ? Buffer.concat([tail, last]).subarray(-TAIL_LENGTH) : last
+  }
+  let head = Buffer.alloc(0)
   /** Reads the CGI header. The body of an error is discarded: it contains paths and advice for Apache. */
-  #readHead(stdout: Readable, push: Push | null): void {
-    let head = Buffer.alloc(0)
-    const read = (chunk: Buffer) => {
-      head = Buffer.concat([head, chunk])
-      const end = head.indexOf('\r\n\r\n')
-      if (end === -1 && head.length < HEAD_LENGTH) return
-      stdout.off('data', read)
-      const [, status] = /^status: *(\d+)/im.exec(head.toString('latin1', 0, end)) ?? []
-      if (end === -1 || (status !== undefined && status !== '200')) {
-        stdout.resume()
-        this.#begun.reject(this.#unavailable(`git answered ${status ?? 'without a header'}`))
-        return
-      }
-      const look = (bytes: Buffer) => {
-        push?.read(bytes)
-        const tail = bytes.subarray(-TAIL_LENGTH)
-        this.#tail =
-          tail.length < TAIL_LENGTH ? Buffer.concat([this.#tail, tail]).subarray(-TAIL_LENGTH) : tail
-      }
-      const begin = head.subarray(end + 4)
-      look(begin)
-      stdout.on('data', look)
-      // Stopped meanwhile: the rest is only observed.
-      if (this.#answer.destroyed) return
-      this.#output.write(begin)
-      stdout.pipe(this.#output, { end: false })
-      // Nobody reads the answer any more.
-      this.#answer.once('close', () => stdout.resume())
-      this.#begun.resolve()
+  const readHead = (chunk: Buffer) => {
+    head = Buffer.concat([head, chunk])
+    const end = head.indexOf('\r\n\r\n')
+    if (end === -1 && head.length < HEAD_LENGTH) return
+    stdout?.off('data', readHead)
+    const [, status = '200'] = /^status: *(\d+)/im.exec(head.toString('latin1', 0, end)) ?? []
+    if (end === -1 || status !== '200') {
+      refusal = `git answered ${end === -1 ? 'without a header' : status}: `
+      stdout?.resume()
+      return
     }
-    stdout.on('data', read)
+    const begin = head.subarray(end + 4)
+    observe(begin)
+    stdout?.on('data', observe)
+    // Stopped meanwhile: the rest is only observed.
+    if (answer.destroyed) return
+    output.write(begin)
+    stdout?.pipe(output, { end: false })
+    // Nobody reads the answer any more.
+    answer.once('close', () => stdout?.resume())
+    resolve()
   }
-
-  #unavailable(end: string): Error {
-    const stderr = this.#stderr.trim()
-    return unavailable(this.#path, stderr === '' ? end : `${end}: ${stderr}`)
-  }
+  stdout?.on('data', readHead)
+  // An error means that git has ended.
+  if (body && child.stdin) pipeline(body, child.stdin, () => {})
+  const channel = child.stdio[HOOK_CHANNEL]
+  if (gate && channel instanceof Duplex) serveProcReceive(channel, (pushed) => gate.decide(pushed))
+  return begun
 }
 
 /** Returns whether an answer of a git that failed is not cut: it has no body, or ends with a flush packet or with the reason. */
@@ -226,7 +166,7 @@ function isUncut(tail: string): boolean {
 function outputTo(answer: Writable, { path, service, push }: BackendCall): Writable {
   if (service === 'git-upload-pack') return answer
   const sync = push
-    ? syncBeforeReport(() => push.sync())
+    ? syncBeforeReport(push.report, () => push.sync())
     : syncBeforeEnd(async () => {
         // Otherwise the push that follows would fail.
         await removeStaleLocks(path)
@@ -236,20 +176,13 @@ function outputTo(answer: Writable, { path, service, push }: BackendCall): Writa
   return sync
 }
 
-/** Returns the command to run. A shell limits the memory of a push, because Node has no option for it. */
-function commandOf({ push }: BackendCall): [command: string, args: string[]] {
-  if (!push) return ['git', ['http-backend']]
-  // The service may have a smaller limit, which it cannot raise.
-  return ['/bin/sh', ['-c', `ulimit -d ${PUSH_MEMORY} 2>/dev/null; exec git http-backend`]]
-}
-
 function backendEnvironment({ path, service, step, protocol, push }: BackendCall): Record<string, string> {
   const settings = {
     ...(push && PUSH_SETTINGS),
     'http.uploadpack': String(service === 'git-upload-pack'),
     'http.receivepack': String(service === 'git-receive-pack'),
     // A repository's own values can only add refs: git asks the hook about a ref when any value matches it.
-    ...(push?.hooks && { 'core.hooksPath': push.hooks, 'receive.procReceiveRefs': 'refs' }),
+    ...(push?.gate && { 'core.hooksPath': HOOKS, 'receive.procReceiveRefs': 'refs' }),
   }
   const isRpc = step === 'rpc'
   return {

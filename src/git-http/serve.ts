@@ -8,8 +8,8 @@ import type { RepositoryAccess } from '../store/access.ts'
 import type { Pusher } from '../store/audit.ts'
 import { QueueFull } from '../util/fair-queue.ts'
 import { SharedBudget } from '../util/shared-budget.ts'
-import { divideGitPlaces, type GitPlaces } from './git-places.ts'
-import { type BackendCall, BackendTimeout, HttpBackend } from './http-backend.ts'
+import { divideGitPlaces } from './git-places.ts'
+import { type BackendCall, startBackend } from './http-backend.ts'
 import { Push, type PushServices } from './push/push.ts'
 import { bodyLimit, type Pace, receive } from './receive.ts'
 import type { Spool } from './spool.ts'
@@ -117,13 +117,6 @@ export function createGitServer(options: GitServerOptions): ServeGit {
     return body
   }
 
-  function createAnswer(client: string, place: GitPlaces, stop: (reason: Error) => void): SpooledStream {
-    const memory = { bytes: limits.answerMemory.each, budget: answerMemory }
-    return new SpooledStream({ client, memory, disk: { spool, budget: answerDisk } }, () =>
-      place.pause(client, () => stop(new ServiceError('git_busy'))),
-    )
-  }
-
   async function run(
     request: FastifyRequest,
     repository: RepositoryAccess,
@@ -131,49 +124,49 @@ export function createGitServer(options: GitServerOptions): ServeGit {
     body: SpooledStream | null,
   ): Promise<Readable | Buffer> {
     const { path } = repository
+    const { service } = call
     const connection = connectionSignal(request.raw.socket)
-    const place = places[call.service]
+    const place = places[service]
     const leave = await place.enter(client, connection)
+    const stop = new AbortController()
+    const disconnect = () => stop.abort(connection.reason)
+    connection.addEventListener('abort', disconnect)
+    const cause = new Error('git took too long')
+    const timeout = new ServiceError('unavailable', undefined, { cause })
+    const timer = setTimeout(() => stop.abort(timeout), limits.timeout)
     const push = pusher && new Push(pushes, pusher, repository)
-    let isRunning = false
+    const end = async ({ stderr, code }: { stderr: string; code: number | null }) => {
+      leave()
+      clearTimeout(timer)
+      connection.removeEventListener('abort', disconnect)
+      const details = { reqId: request.id, service, path, code, stderr }
+      if (stderr !== '') request.server.log.info(details, 'git wrote to standard error')
+      await push?.end()
+    }
+    const answer = new SpooledStream(
+      {
+        client,
+        memory: { bytes: limits.answerMemory.each, budget: answerMemory },
+        disk: { spool, budget: answerDisk },
+      },
+      () => place.pause(client, () => stop.abort(new ServiceError('git_busy'))),
+    )
+    let begun: Promise<void> | null = null
     try {
       await checkOwner(repository)
       await checkRepositoryFiles(path)
-      const refusal = body && (await push?.begin((offset) => body.peek(offset), connection))
+      const refusal = body && (await push?.begin((offset) => body.peek(offset), stop.signal))
+      stop.signal.throwIfAborted()
       if (refusal) {
-        leave()
         body.destroy()
         return refusal
       }
-      connection.throwIfAborted()
-      const answer = createAnswer(client, place, (reason) => backend.stop(reason))
-      const backend = new HttpBackend(
-        { ...call, path, push },
-        body,
-        answer,
-        limits.timeout,
-        (end, stderr) => {
-          leave()
-          connection.removeEventListener('abort', stop)
-          const { service } = call
-          if (stderr !== '')
-            request.server.log.info(
-              { reqId: request.id, service, path, end, stderr },
-              'git wrote to standard error',
-            )
-          return push?.end()
-        },
-      )
-      isRunning = true
-      const stop = () => backend.stop(connection.reason)
-      connection.addEventListener('abort', stop)
-      await backend.begun
-      return answer
-    } catch (error) {
-      leave()
-      if (!isRunning) await push?.end()
-      throw error
+      begun = startBackend({ ...call, path, push }, body, answer, stop.signal, end)
+    } finally {
+      if (begun === null) await end({ stderr: '', code: null })
     }
+    await begun
+    return answer
   }
 
   return async (request, reply, repository, call) => {
@@ -183,7 +176,6 @@ export function createGitServer(options: GitServerOptions): ServeGit {
     } catch (error) {
       body?.destroy()
       if (error instanceof QueueFull) throw new ServiceError('git_busy', undefined, { cause: error })
-      if (error instanceof BackendTimeout) throw new ServiceError('unavailable', undefined, { cause: error })
       throw error
     }
   }

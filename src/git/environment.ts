@@ -13,7 +13,7 @@ export const FIXED_SETTINGS: Readonly<Record<string, string>> = {
   'safe.directory': '*',
 
   // Hooks are written for other users and other commands than the server's. None runs, except the server's own `proc-receive`
-  // for a push to a repository with branch rules: see `openHooksFolder`. Since git 2.54 the configuration can name hooks too,
+  // for a push to a repository with branch rules: see `HOOKS`. Since git 2.54 the configuration can name hooks too,
   // since git 2.55 they can be switched off by event.
   'core.hooksPath': '/dev/null',
   ...Object.fromEntries(HOOK_EVENTS.map((event) => [`hook.${event}.enabled`, 'false'])),

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process'
+import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
 import { gitEnvironment } from './environment.ts'
 import { RepositoryUnavailable } from './repository-health.ts'
 
@@ -92,37 +92,67 @@ export async function runGit(
   return failure
 }
 
-function start(
+async function start(
   path: string,
   args: readonly string[],
   output: GitOutput,
   signal: AbortSignal,
 ): Promise<GitFailed | undefined> {
-  return new Promise((resolve) => {
-    // git refuses to create a bare repository with a work tree.
-    const workTree = args[0] === 'init' ? [] : [ANY_WORK_TREE]
-    const child = spawn('git', [`--git-dir=${path}`, ...workTree, ...args], {
-      cwd: '/',
-      env: gitEnvironment(),
-      stdio: ['ignore', 'pipe', 'pipe'],
-      signal,
-      killSignal: 'SIGKILL',
-    })
-    let stderr = ''
-    child.on('error', (error) => {
-      // If the process cannot be started there is no `close`.
-      if (child.pid === undefined) resolve(new GitFailed(error.message, null))
-    })
-    child.on('close', (code, killedBy) => {
-      const end = stderr.trim() || `it ended with ${killedBy ?? code}`
-      resolve(code === 0 || output.isFull ? undefined : new GitFailed(end, code))
-    })
-    child.stdout?.on('data', (chunk: Buffer) => {
-      output.push(chunk)
-      if (output.isFull) child.kill('SIGKILL')
-    })
-    child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
-      stderr = (stderr + chunk).slice(-STDERR_LENGTH)
-    })
+  // git refuses to create a bare repository with a work tree.
+  const workTree = args[0] === 'init' ? [] : [ANY_WORK_TREE]
+  const { child, ended } = startGit([`--git-dir=${path}`, ...workTree, ...args], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    signal,
+    killSignal: 'SIGKILL',
   })
+  child.stdout?.on('data', (chunk: Buffer) => {
+    output.push(chunk)
+    if (output.isFull) child.kill('SIGKILL')
+  })
+  const { code, reason } = await ended
+  return code === 0 || output.isFull ? undefined : new GitFailed(reason, code)
+}
+
+/** How a git process ended. */
+export interface GitEnd {
+  /** null if it was killed or could not be started. */
+  code: number | null
+  /** The end of its standard error. */
+  stderr: string
+  /** The same or, without one, how it ended. */
+  reason: string
+}
+
+/**
+ * Starts git, by default in its usual environment.
+ *
+ * @param memory KiB for each process, if it is limited. A shell sets the limit, because Node has no option for it
+ * @returns the process; and a promise for its end, when its last child has closed standard error too
+ * @throws the error of `spawn` for an invalid argument or lack of memory
+ */
+export function startGit(
+  args: readonly string[],
+  options: SpawnOptions,
+  memory?: number,
+): { child: ChildProcess; ended: Promise<GitEnd> } {
+  const { promise: ended, resolve } = Promise.withResolvers<GitEnd>()
+  // The service may have a smaller limit, which it cannot raise.
+  const limit = ['-c', `ulimit -d ${memory} 2>/dev/null; exec git "$@"`, 'git']
+  const [command, all] = memory === undefined ? ['git', args] : ['/bin/sh', [...limit, ...args]]
+  const child: ChildProcess = spawn(command, all, { cwd: '/', env: gitEnvironment(), ...options })
+  let text = ''
+  // If the process cannot be started there is no `exit`; without free file descriptors no `close` and no streams either.
+  child.on('error', ({ message }) => {
+    if (child.pid === undefined) resolve({ code: null, stderr: '', reason: message })
+  })
+  child.on('close', (code, signal) => {
+    const stderr = text.trim()
+    resolve({ code, stderr, reason: stderr || `it ended with ${signal ?? code}` })
+  })
+  child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
+    text = (text + chunk).slice(-STDERR_LENGTH)
+  })
+  // EPIPE means that the process has ended, which the promise tells.
+  child.stdin?.on('error', () => {})
+  return { child, ended }
 }

@@ -35,6 +35,7 @@ const files = [
   'openapi.yaml',
   'generated/openapi.json',
   'src/web/assets',
+  'src/git-http/push/hooks',
   'clients/shell/commit-status',
   'clients/typescript/commit-status-client.tgz',
   'clients/typescript/README.md',

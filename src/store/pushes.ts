@@ -46,7 +46,8 @@ const BATCH = 100
  *                └───── overdue: the server was killed ─▶ settle: row removed, event recorded
  * ```
  *
- * Both happen in one transaction. Of several that settle a push, the one that removes its row records the event.
+ * Both happen in one transaction. Of several that find a push overdue, the one that removes its row records the event. The process
+ * that has seen the end records it in any case: if the clock of the database jumps, another one may have settled the push too early.
  */
 export function pushStore(engine: Engine, repositories: string, audit: Audit) {
   const { kysely, dialect } = engine
@@ -58,16 +59,14 @@ export function pushStore(engine: Engine, repositories: string, audit: Audit) {
       .returning('id'),
   )
 
-  /** Returns whether the push was open. */
-  async function settle(id: number, pusher: Pusher, outcome: PushOutcome): Promise<boolean> {
-    return audit.transaction(async (db, record) => {
+  async function settle(id: number, pusher: Pusher, outcome: PushOutcome): Promise<void> {
+    await audit.transaction(async (db, record) => {
       const { numDeletedRows } = await db
         .deleteFrom('push_intents')
         .where('id', '=', id)
         .executeTakeFirstOrThrow()
-      if (numDeletedRows === 0n) return false
+      if (numDeletedRows === 0n && outcome.interrupted) return
       if (isEvent(outcome)) await record(await eventOf(db, pusher, outcome))
-      return true
     })
   }
 
@@ -122,15 +121,9 @@ export async function settleAsUnknown(db: Kysely<Tables>): Promise<void> {
   }
 }
 
-function readIntent({
-  pusher,
-  commands,
-}: {
-  pusher: string
-  commands: string
-}): Pick<OpenPush, 'pusher' | 'commands'> {
-  // Only `begin` writes these columns.
-  return { pusher: JSON.parse(pusher) as Pusher, commands: JSON.parse(commands) as RefUpdate[] }
+/** Only `begin` writes these columns. */
+function readIntent(row: { pusher: string; commands: string }): Pick<OpenPush, 'pusher' | 'commands'> {
+  return { pusher: JSON.parse(row.pusher) as Pusher, commands: JSON.parse(row.commands) as RefUpdate[] }
 }
 
 /** Returns whether an outcome gets into the audit log. An interrupted push does in any case. */

@@ -11,6 +11,7 @@ const scripts = [
   'clients/recipes/pre-receive',
   'clients/recipes/update',
   'src/packaging/launcher',
+  'src/git-http/push/hooks/proc-receive',
   '.ci/run',
 ]
 

@@ -242,10 +242,14 @@ t.test('a request that takes too long is stopped', async (t) => {
   const { bytes } = await pushBytes(t, url)
   const slow = join(workFolder(t), 'slow')
   writeFileSync(slow, '')
-  replaceGit(t, `[ -e ${slow} ] && exec sleep 5; PATH='${process.env.PATH}' exec git "$@"`)
-  const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
-  request.end(bytes)
-  t.equal((await answer).status, 503)
+  replaceGit(t, `[ -e ${slow} ] && exec sleep 30; PATH='${process.env.PATH}' exec git "$@"`)
+  const since = performance.now()
+  for (const service of ['git-receive-pack', 'git-upload-pack'] as const) {
+    const { request, answer } = beginRpc(url, service, authorization)
+    request.end(bytes)
+    t.equal((await answer).status, 503)
+  }
+  t.ok(performance.now() - since < 10_000, 'git that runs before the push is stopped too')
   rmSync(slow)
   await checkUnharmed(t, path, url, authorization)
 })

@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs'
 import type { Command } from 'commander'
 import { checkGit } from '../../git/git-version.ts'
 import { backUp } from '../../maintenance/backup/back-up.ts'
@@ -48,7 +49,10 @@ Backups in one folder share objects. A backup that does not end leaves those bef
     .option('--lock-users', 'lock all users, to be unlocked one by one')
     .action(async (path: string, { time, lockUsers }: { time?: string; lockUsers?: true }) => {
       const options = { ...settings(), ...(lockUsers && { lockUsers }) }
-      const source = await findBackup(callerPath(path), time)
+      const found = callerPath(path)
+      if (time && !statSync(found, { throwIfNoEntry: false })?.isDirectory())
+        throw new UsageError(`--time: ${found} is not a folder of backups`)
+      const source = await findBackup(found, time)
       await checkGit()
       const { created_at, counts, locked } = await restoreAll(options, source, showProgress())
       for (const { name, imported, problem, content } of source.repositories) {

@@ -30,40 +30,43 @@ const ATOMIC = 'the push is atomic, and another ref was refused'
  * update of the ref. git compares the old tip again when it updates the ref.
  */
 export class PushGate {
+  /** Those before git started. */
+  readonly rules: readonly AppliedRule[]
   readonly #store: Pick<Store, 'rules' | 'statuses'>
   readonly #pusher: Pusher
   readonly #path: string
-  readonly #rules: readonly AppliedRule[]
+  readonly #onError: (error: unknown) => void
   /** Why an update is refused whatever has been reported; null: it depends on the reports. */
   readonly #reasons = new Map<RefUpdate, string | null>()
 
-  /** @param rules those before git started */
+  /** @param onError receives the error for which all refs are refused */
   constructor(
     store: Pick<Store, 'rules' | 'statuses'>,
     pusher: Pusher,
     path: string,
     rules: readonly AppliedRule[],
+    onError: (error: unknown) => void,
   ) {
+    this.rules = rules
     this.#store = store
     this.#pusher = pusher
     this.#path = path
-    this.#rules = rules
+    this.#onError = onError
   }
 
   /** Returns why a push has too many refs for its branches with rules, so that git need not run; null if it has not. */
   async limit(updates: readonly RefUpdate[], signal: AbortSignal): Promise<string | null> {
-    if (this.#rules.length === 0 || updates.length <= MAX_RULED_REFS) return null
-    return this.#limit(updates, await ruledUpdates(this.#rules, updates, await this.#findBranches(signal)))
+    if (updates.length <= MAX_RULED_REFS) return null
+    const ruled = await ruledUpdates(this.rules, updates, await this.#findBranches(signal))
+    const { id } = this.#pusher.by.user
+    if (ruled.every(({ branches }) => branches.every((rules) => isBypassedBy(rules, id)))) return null
+    return `${updates.length} refs in one push with a branch that has required checks; at most ${MAX_RULED_REFS} are allowed: push fewer at a time`
   }
 
-  /**
-   * Decides which refs are not updated. Returns a reason for each of them.
-   *
-   * @param onError receives the error for which all are refused
-   */
-  decide(pushed: PushedRefs, onError: (error: unknown) => void): Promise<Map<string, string>> {
+  /** Decides which refs are not updated. Returns a reason for each of them. */
+  decide(pushed: PushedRefs): Promise<Map<string, string>> {
     return this.#decide(pushed).catch((error: unknown) => {
-      onError(error)
+      this.#onError(error)
       return refuseAll(pushed.updates, FAILED)
     })
   }
@@ -75,11 +78,9 @@ export class PushGate {
       for (const { update } of ruled) await this.#compare(update, signal)
       return ruled
     }
-    await prepare(this.#rules)
+    await prepare(this.rules)
     // A rule may have been added meanwhile. What has been compared already is not compared again.
     const ruled = await prepare(await this.#store.rules.load(this.#pusher.repositoryId))
-    const tooMany = this.#limit(updates, ruled)
-    if (tooMany !== null) return refuseAll(updates, tooMany)
     const { refused, bypasses } = await this.#check(ruled)
     if (atomic && refused.size > 0) return new Map([...refuseAll(updates, ATOMIC), ...refused])
     const made = bypasses.filter(({ ref }) => !refused.has(ref))
@@ -112,13 +113,6 @@ export class PushGate {
       }
     }
     return { refused, bypasses }
-  }
-
-  #limit({ length }: readonly RefUpdate[], ruled: readonly RuledUpdate[]): string | null {
-    const { id } = this.#pusher.by.user
-    const mayBypass = ruled.every(({ branches }) => branches.every((rules) => isBypassedBy(rules, id)))
-    if (length <= MAX_RULED_REFS || mayBypass) return null
-    return `${length} refs in one push with a branch that has required checks; at most ${MAX_RULED_REFS} are allowed: push fewer at a time`
   }
 
   /**

@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import type { Duplex } from 'node:stream'
 import type { RefUpdate } from '../../store/audit.ts'
 import { PacketReader, packet } from './pkt-line.ts'
@@ -11,14 +12,10 @@ export interface PushedRefs {
   signal: AbortSignal
 }
 
-/** Decides which refs are not updated. Returns a reason for each of them. */
-export type DecideRefs = (pushed: PushedRefs) => Promise<Map<string, string>>
-
-/** Bytes of all commands of a push. */
-const MAX_INPUT = 8 * 1024 * 1024
-const UPDATE = /^([0-9a-f]{40}|[0-9a-f]{64}) ([0-9a-f]{40}|[0-9a-f]{64}) (refs\/.+)$/s
-/** git splits answers at spaces, so the name of one ref could be taken for another one with a reason. */
-const UNSAFE = /[^\x21-\x7e\x80-\xff]/
+/** For `core.hooksPath`: a folder with the hook, which connects git to the channel. */
+export const HOOKS = join(import.meta.dirname, 'hooks')
+/** The file descriptor of the channel in git and the hook. */
+export const HOOK_CHANNEL = 3
 
 /**
  * Serves the protocol of git's hook `proc-receive` (githooks(5)) on a channel to the hook. git calls the hook when all objects
@@ -32,57 +29,48 @@ const UNSAFE = /[^\x21-\x7e\x80-\xff]/
  * ```
  *
  * git itself updates the refs that fall through. It refuses a ref without an answer, so every failure here refuses the push.
+ *
+ * @param decide decides which refs are not updated. Returns a reason for each of them
  */
-export function serveProcReceive(channel: Duplex, decide: DecideRefs): void {
+export function serveProcReceive(
+  channel: Duplex,
+  decide: (pushed: PushedRefs) => Promise<ReadonlyMap<string, string>>,
+): void {
   const closed = new AbortController()
   const lines: string[] = []
   let greeting: string | undefined
-  let received = 0
 
-  const reader = new PacketReader((packet) => {
-    if (packet !== null) lines.push(packet.toString('latin1').replace(/\n$/, ''))
-    else if (greeting === undefined) greet(lines.splice(0))
-    else {
-      answer(greeting, lines)
+  const answer = async (features: string) => {
+    const updates = lines.map((line) => {
+      const [old = '', id = '', ref = ''] = line.split(' ')
+      return { ref, old, new: id }
+    })
+    const atomic = features.split(' ').includes('atomic')
+    const refused = await decide({ updates, atomic, signal: closed.signal })
+    channel.end(reportOf(updates, refused))
+  }
+  const fail = (error: unknown) => channel.destroy(error instanceof Error ? error : new Error(String(error)))
+  const reader = new PacketReader((content) => {
+    if (content !== null) lines.push(content.toString('latin1').replace(/\n$/, ''))
+    else if (greeting === undefined) {
+      greeting = lines.splice(0).join()
+      channel.write(`${packet('version=1')}0000`)
+    } else {
+      answer(greeting.split('\0')[1] ?? '').catch(fail)
       return false
     }
     return true
   })
-
-  function greet([first = '']: string[]): void {
-    if (!/^version=1(?:\0|$)/.test(first)) throw new Error('unknown version of the protocol')
-    greeting = first
-    channel.write(`${packet('version=1')}0000`)
-  }
-
-  function answer(greeting: string, lines: readonly string[]): void {
-    const [, features = ''] = greeting.split('\0')
-    const updates = lines.map(parseUpdate).filter((update) => update !== null)
-    const pushed = { updates, atomic: features.split(' ').includes('atomic'), signal: closed.signal }
-    decide(pushed).then(
-      (refused) => channel.end(reportOf(updates, refused)),
-      (error: Error) => channel.destroy(error),
-    )
-  }
-
   channel.on('data', (chunk: Buffer) => {
-    received += chunk.length
     try {
-      if (received > MAX_INPUT) throw new Error('too many refs in one push')
       reader.read(chunk)
     } catch (error) {
-      channel.destroy(error instanceof Error ? error : new Error(String(error)))
+      fail(error)
     }
   })
   // The hook and git may end at any time. git reports what it makes of that.
   channel.on('error', () => {})
   channel.on('close', () => closed.abort())
-}
-
-/** Returns null for a ref that git would not update anyway; it gets no answer. */
-function parseUpdate(line: string): RefUpdate | null {
-  const [, old = '', id = '', ref = ''] = UPDATE.exec(line) ?? []
-  return ref === '' || UNSAFE.test(ref) ? null : { ref, old, new: id }
 }
 
 function reportOf(updates: readonly RefUpdate[], refused: ReadonlyMap<string, string>): Buffer {

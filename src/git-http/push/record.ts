@@ -21,7 +21,8 @@ export class PushRecorder {
   /** The pushes of this process that it will settle itself. */
   readonly #active = new Set<number>()
   readonly #pending = new Set<Promise<void>>()
-  readonly #timer: NodeJS.Timeout
+  #timer: NodeJS.Timeout | undefined
+  #closed = false
 
   /**
    * @param overdue milliseconds after which git has ended, also one of another process that was killed
@@ -31,9 +32,7 @@ export class PushRecorder {
     this.#pushes = pushes
     this.#overdue = overdue
     this.#onError = onError
-    const settle = () => this.#track(this.#settleOverdue())
-    this.#timer = setInterval(settle, INTERVAL).unref()
-    settle()
+    this.#settleRegularly()
   }
 
   /**
@@ -51,9 +50,9 @@ export class PushRecorder {
     const id = await this.#pushes.begin(pusher, commands)
     this.#active.add(id)
     const settle = async (updated: readonly RefUpdate[] | null) => {
-      const compare = async () =>
-        ({ ...(await compareRefs(repository, commands, before)), unreported: true }) as const
-      const outcome = updated ? { updates: updated.filter(isMove) } : await compare()
+      const outcome: PushOutcome = updated
+        ? { updates: updated.filter(isMove) }
+        : { ...(await compareRefs(repository, commands, before)), unreported: true }
       await persist(() => this.#pushes.settle(id, pusher, outcome))
     }
     return (updated) => this.#track(settle(updated).finally(() => this.#active.delete(id)))
@@ -61,8 +60,15 @@ export class PushRecorder {
 
   /** Resolves when everything is settled that can be now. */
   async close(): Promise<void> {
-    clearInterval(this.#timer)
+    this.#closed = true
+    clearTimeout(this.#timer)
     await Promise.all(this.#pending)
+  }
+
+  /** One search after the other: a repository may not answer. */
+  async #settleRegularly(): Promise<void> {
+    await this.#track(this.#settleOverdue())
+    if (!this.#closed) this.#timer = setTimeout(() => this.#settleRegularly(), INTERVAL).unref()
   }
 
   async #settleOverdue(): Promise<void> {
@@ -92,21 +98,18 @@ async function compareRefs(
   repository: RepositoryFolder | null,
   commands: readonly RefUpdate[],
   before?: RefIds,
-): Promise<PushOutcome & { unknown: RefUpdate[] }> {
+): Promise<PushOutcome> {
   const moves = commands.filter(isMove)
-  const refs = repository && (await readOpenRefs(repository, moves).catch(() => null))
+  const refs = repository && (await readOwnRefs(repository, moves).catch(() => null))
   if (refs === null) return { updates: [], unknown: moves }
   const isAt = (ref: string, id: string) => (NO_OBJECT.test(id) ? !refs.has(ref) : refs.get(ref) === id)
-  const moved = moves.filter(
-    ({ ref, old }) => !isAt(ref, old) && !(before && before.get(ref) === refs.get(ref)),
-  )
-  return {
-    updates: moved.filter((move) => isAt(move.ref, move.new)),
-    unknown: moved.filter((move) => !isAt(move.ref, move.new)),
-  }
+  const isKept = ({ ref, old }: RefUpdate) => isAt(ref, old) || (before && before.get(ref) === refs.get(ref))
+  const [updates, unknown]: [RefUpdate[], RefUpdate[]] = [[], []]
+  for (const move of moves) if (!isKept(move)) (isAt(move.ref, move.new) ? updates : unknown).push(move)
+  return { updates, unknown }
 }
 
-async function readOpenRefs(repository: RepositoryFolder, moves: readonly RefUpdate[]): Promise<RefIds> {
+async function readOwnRefs(repository: RepositoryFolder, moves: readonly RefUpdate[]): Promise<RefIds> {
   await checkOwner(repository)
   return readRefIds(repository.path, moves)
 }

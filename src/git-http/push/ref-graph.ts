@@ -2,11 +2,12 @@ import { join, relative } from 'node:path'
 import { GitFailed, readGit, runGit } from '../../git/run-git.ts'
 import { walk } from '../../util/walk.ts'
 
-/** Milliseconds. git waits for the answer, under a shorter limit of its own. */
+/** Milliseconds. A push stops git earlier. */
 const TIMEOUT = 24 * 60 * 60 * 1000
 const NOT_AN_ANCESTOR = 1
-/** Maximum number of refs that git is asked for by name. */
+/** Refs that git is asked for by name: how many, and the bytes of their names. */
 const MAX_PATTERNS = 100
+const MAX_LENGTH = 100_000
 
 /**
  * Returns whether `old` is an ancestor of `id` or the same commit.
@@ -39,31 +40,21 @@ export async function isAncestor(
  * @throws GitFailed; the system's error
  */
 export async function readSymbolicRefs(path: string, signal: AbortSignal): Promise<Map<string, string>> {
-  const output = await readGit(path, ['for-each-ref', '--format=%(refname) %(symref)'], {
-    timeout: TIMEOUT,
-    signal,
-  })
-  const lines = output.split('\n').filter((line) => line !== '')
-  const refs = new Map(
-    lines.map((line) => {
-      const [ref = '', target = ''] = line.split(' ')
-      return [ref, target]
-    }),
-  )
-  const symbolic = new Map([...refs].filter(([, target]) => target !== ''))
-  for await (const ref of filesOfRefs(path)) {
-    // git lists no ref whose target does not exist. A push to either of them creates both.
-    if (refs.has(ref)) continue
+  const listed = new Set<string>()
+  const symbolic = new Map<string, string>()
+  const take = (ref: string, target: string) => {
+    listed.add(ref)
+    if (target !== '') symbolic.set(ref, target)
+  }
+  await eachRef(path, 'symref', [], take, signal)
+  for await (const { path: file, isFolder } of walk(join(path, 'refs'))) {
+    const ref = Buffer.from(relative(path, file)).toString('latin1')
+    // git lists no ref whose target does not exist. A push to either of them creates both. A reftable has no such files.
+    if (isFolder || ref.endsWith('.lock') || listed.has(ref)) continue
     const target = await targetOf(path, ref, signal)
     if (target !== null) symbolic.set(ref, target)
   }
   return symbolic
-}
-
-/** Yields the names of the files below `refs`. A reftable has none that name refs. */
-async function* filesOfRefs(path: string): AsyncGenerator<string> {
-  for await (const { path: file, isFolder } of walk(join(path, 'refs')))
-    if (!isFolder && !file.endsWith('.lock')) yield Buffer.from(relative(path, file)).toString('latin1')
 }
 
 /** Returns the ref that a symbolic ref leads to; null if it is none, or not a ref at all. */
@@ -94,6 +85,26 @@ export async function readRefIds(
 ): Promise<RefIds> {
   const names = new Set(refs.map(({ ref }) => ref))
   const ids = new Map<string, string>()
+  if (names.size === 0) return ids
+  const patterns = [...names].map((name) => Buffer.from(name, 'latin1').toString())
+  // Without patterns git lists all refs. Names that are not UTF-8 cannot be arguments.
+  const text = patterns.length > MAX_PATTERNS ? null : patterns.join()
+  const isAsked = text !== null && text.length <= MAX_LENGTH && !text.includes('\ufffd')
+  const take = (ref: string, id: string) => {
+    if (names.has(ref)) ids.set(ref, id)
+  }
+  await eachRef(path, 'objectname', isAsked ? patterns : [], take, signal)
+  return ids
+}
+
+/** Calls `take` with the name of each ref that a pattern matches, and one of its fields. */
+async function eachRef(
+  path: string,
+  field: string,
+  patterns: readonly string[],
+  take: (ref: string, value: string) => void,
+  signal?: AbortSignal,
+): Promise<void> {
   let rest = ''
   const output = {
     isFull: false,
@@ -101,22 +112,12 @@ export async function readRefIds(
       const lines = (rest + chunk.toString('latin1')).split('\n')
       rest = lines.pop() ?? ''
       for (const line of lines) {
-        const [id = '', ref = ''] = line.split(' ')
-        if (names.has(ref)) ids.set(ref, id)
+        const [ref = '', value = ''] = line.split(' ')
+        take(ref, value)
       }
     },
   }
-  const args = ['for-each-ref', '--format=%(objectname) %(refname)', '--', ...patternsFor(names)]
+  const args = ['for-each-ref', `--format=%(refname) %(${field})`, '--', ...patterns]
   const failure = await runGit(path, args, output, TIMEOUT, signal)
   if (failure) throw failure
-  return ids
-}
-
-/** Returns patterns that match the refs; none, which match all, if there are too many or git cannot be asked for one. */
-function patternsFor(names: ReadonlySet<string>): string[] {
-  const patterns = [...names].map((name) => Buffer.from(name, 'latin1').toString())
-  const isTooLong = patterns.length > MAX_PATTERNS || patterns.join().length > MAX_PATTERNS * 1000
-  return isTooLong || patterns.some((name) => !/^refs\//.test(name) || name.includes('\ufffd'))
-    ? []
-    : patterns
 }

@@ -1,26 +1,25 @@
+import { Transform } from 'node:stream'
 import type { RefUpdate } from '../../store/audit.ts'
 import { hasCapability, type PushRequest } from './commands.ts'
 import { MAX_CONTENT, PacketReader, packet } from './pkt-line.ts'
 
 /** Channels of an answer with the capability `side-band-64k`. Without it, no content begins with such a byte. */
 const REPORT = 1
+const PROGRESS = 2
 const ERROR = 3
 
 /**
- * Reads git's report of a push (gitprotocol-pack(5)) from its answer:
- *
- * ```
- *   "unpack ok", "ok REF" or "ng REF REASON" for each command, in their order, flush
- * ```
- *
- * It is git's own statement of what it updated, so no other push can be mistaken for this one.
+ * Reads git's report of a push (gitprotocol-pack(5)) from its answer: "unpack ok", "ok REF" or "ng REF REASON" for each command,
+ * in their order, flush. It is git's own statement of what it updated, so no other push can be mistaken for this one.
  */
 export class PushReport {
   readonly #commands: readonly RefUpdate[]
   readonly #updated: RefUpdate[] = []
-  readonly #report = new PacketReader((packet) => this.#takeLine(packet))
-  readonly #answer = new PacketReader((packet) => this.#takePacket(packet))
+  readonly #report = new PacketReader((line) => this.#takeLine(line))
+  readonly #answer = new PacketReader((content) => this.#takePacket(content))
   #reported = 0
+  /** Whether the answer contains more than progress and empty packets, which keep the connection alive. */
+  isBegun = false
 
   constructor(commands: readonly RefUpdate[]) {
     this.#commands = commands
@@ -32,6 +31,7 @@ export class PushReport {
       this.#answer.read(chunk)
     } catch {
       // Malformed: the reader ignores what follows.
+      this.isBegun = true
     }
   }
 
@@ -40,22 +40,55 @@ export class PushReport {
     return this.#reported === this.#commands.length ? this.#updated : null
   }
 
-  #takePacket(packet: Buffer | null): boolean {
-    const channel = packet?.[0] ?? 0
-    if (channel === REPORT) this.#report.read(packet?.subarray(1) ?? Buffer.alloc(0))
-    else if (channel === 0 || channel > ERROR) this.#takeLine(packet)
-    return packet !== null
+  #takePacket(content: Buffer | null): boolean {
+    const channel = content?.[0] ?? 0
+    if (channel !== PROGRESS && !(channel === REPORT && content?.length === 1)) this.isBegun = true
+    if (channel === REPORT) this.#report.read(content?.subarray(1) ?? Buffer.alloc(0))
+    else if (channel === 0 || channel > ERROR) this.#takeLine(content)
+    return content !== null
   }
 
-  #takeLine(packet: Buffer | null): boolean {
-    const line = packet?.toString('latin1').replace(/\n$/, '') ?? ''
+  #takeLine(content: Buffer | null): boolean {
+    const line = content?.toString('latin1').replace(/\n$/, '') ?? ''
     const command = this.#commands[this.#reported]
-    if (command !== undefined && line === `ok ${command.ref}`) {
-      this.#reported++
-      this.#updated.push(command)
-    } else if (command !== undefined && line.startsWith(`ng ${command.ref} `)) this.#reported++
-    return packet !== null
+    if (command && line === `ok ${command.ref}`) this.#updated.push(command)
+    if (command && (line === `ok ${command.ref}` || line.startsWith(`ng ${command.ref} `))) this.#reported++
+    return content !== null
   }
+}
+
+/**
+ * Returns a stream that delays the answer to a push, from its report on, until `sync` has completed. So no push is acknowledged
+ * that a power cut can undo. Progress is passed on at once. git reports after it has moved all objects and refs into place
+ * (builtin/receive-pack.c), so one sync is enough.
+ *
+ * @param report has read what is written to the stream
+ */
+export function syncBeforeReport(report: PushReport, sync: () => Promise<void>): Transform {
+  let synced: Promise<void> | null = null
+  const once = () => (synced ??= sync())
+  return new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      if (report.isBegun) once().then(() => done(null, chunk), done)
+      else done(null, chunk)
+    },
+    flush: (done) => void once().then(() => done(), done),
+  })
+}
+
+/**
+ * Returns a stream that delays the end of the list of refs at the start of a push until `sync` has completed. If the list already
+ * contains the refs to push, the client reports "Everything up-to-date", which is an acknowledgement too.
+ */
+export function syncBeforeEnd(sync: () => Promise<void>): Transform {
+  let last: Buffer = Buffer.alloc(0)
+  return new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      done(null, last)
+      last = chunk
+    },
+    flush: (done) => void sync().then(() => done(null, last), done),
+  })
 }
 
 /** Returns the answer that git would give if it refused all commands. */

@@ -1,6 +1,5 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { gitEnvironment } from '../environment.ts'
-import { ANY_WORK_TREE } from '../run-git.ts'
+import type { ChildProcess } from 'node:child_process'
+import { ANY_WORK_TREE, startGit } from '../run-git.ts'
 
 /** git's answer: the object is a commit, it has another type, or it does not exist. */
 export type Answer = 'commit' | 'other' | 'missing'
@@ -13,8 +12,6 @@ export interface Question {
   /** Called if the process ended before it answered. `reason` is missing if another question ended the process. */
   lost(reason?: string): void
 }
-
-const STDERR_LENGTH = 2000
 
 /**
  * A `git cat-file --batch-check` process, which answers questions in order.
@@ -30,7 +27,6 @@ export class ObjectReader {
   /** Questions without an answer, in order. */
   #pending: Question[] = []
   #line = ''
-  #stderr = ''
   #exited = false
   #closed = false
   #killer: NodeJS.Timeout | undefined
@@ -45,21 +41,12 @@ export class ObjectReader {
     this.#timeout = timeout
     this.#onExit = onExit
     const args = [`--git-dir=${path}`, ANY_WORK_TREE, 'cat-file', '--batch-check=%(objectname) %(objecttype)']
-    const child: ChildProcess = spawn('git', args, { cwd: '/', env: gitEnvironment(), stdio: 'pipe' })
+    const { child, ended } = startGit(args, { stdio: 'pipe' })
     this.#child = child
-    // If the process cannot be started there is no `exit`; without free file descriptors no `close` and no streams either.
-    child.on('error', (error) => {
-      if (child.pid === undefined) this.#close(error.message)
-    })
+    // Output that was written before the end is still read afterwards.
     child.on('exit', () => this.#exit())
-    // Output that was written before the end is still read between `exit` and `close`.
-    child.on('close', (code, signal) => this.#close(`git ended with ${signal ?? `code ${code}`}`))
-    // EPIPE means that the process has ended, which `exit` and `close` report.
-    child.stdin?.on('error', () => {})
+    ended.then(({ code, reason }) => this.#close(`git ended with code ${code}: ${reason}`))
     child.stdout?.setEncoding('latin1').on('data', (chunk: string) => this.#read(chunk))
-    child.stderr?.setEncoding('utf8').on('data', (chunk: string) => {
-      this.#stderr = (this.#stderr + chunk).slice(-STDERR_LENGTH)
-    })
   }
 
   /** Whether questions are unanswered. */
@@ -114,22 +101,20 @@ export class ObjectReader {
     this.#onExit()
   }
 
-  #close(end: string): void {
+  #close(reason: string): void {
     if (this.#closed) return
     this.#closed = true
     this.#exit()
     const unanswered = this.#pending
     this.#pending = []
-    const stderr = this.#stderr.trim()
     const first = unanswered[0]
     // In a partial clone git fails on an object that was omitted by the filter. Only that question is answered.
-    if (first !== undefined && stderr.includes(`could not fetch ${first.sha} from promisor remote`)) {
+    if (first !== undefined && reason.includes(`could not fetch ${first.sha} from promisor remote`)) {
       unanswered.shift()
       first.answered('other')
       for (const question of unanswered) question.lost()
       return
     }
-    const reason = stderr === '' ? end : `${end}: ${stderr}`
     for (const question of unanswered) question.lost(reason)
   }
 }

@@ -45,10 +45,8 @@ const DRAFT = '.restore'
  * @throws RuleViolation if there is none, or if its manifest is damaged or of a newer version; the system's error
  */
 export async function findBackup(path: string, time = ''): Promise<RestoreSource> {
-  if (!statSync(path, { throwIfNoEntry: false })?.isDirectory()) {
-    if (time) throw new RuleViolation(`--time: ${path} is not a folder of backups`)
+  if (!statSync(path, { throwIfNoEntry: false })?.isDirectory())
     return { file: path, folder: path, repositories: [] }
-  }
   const names = await listBackups(path)
   const digits = time.replace(/[-:]/g, '')
   const name = names.findLast((name) => name === time || name.includes(`-${digits}`))

@@ -186,6 +186,9 @@ t.test('git does not get what the log could not tell', async (t) => {
     certificates(head, `${add}\n`, CERTIFICATE_END),
     certificates(`${head}${add.slice(0, -3)}`, CERTIFICATE_END, 'push-cert', 'new\n', CERTIFICATE_END),
     certificates(head, `${CERTIFICATE_END}\0x`, add, `${add}-2`),
+    `${packet('push-cert')}${packet('x')}`,
+    // git reads a line up to its NUL.
+    `${['push-cert\0report-status', `${add}\n`, 'push-cert-end\n\0', add, `${add}er`].map(packet).join('')}0000`,
     `${packet(`${id} refs/heads/new`)}0000`,
   ]
   for (const body of malformed) t.equal((await send(body)).status, 400, body.toString('latin1'))

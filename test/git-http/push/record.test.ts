@@ -87,9 +87,18 @@ for (const database of databases) {
     t.match((await pushesIn(store))[2]?.details, { updates: [], more: 20, interrupted: true })
     t.equal((await pushesIn(store))[2]?.object, 'owner/demo', 'the name that the push used')
 
+    const early = await store.pushes.begin(pusher, [move('made', first, second)])
+    await settle(t, another)
+    await store.pushes.settle(early, pusher, { updates: [move('made', first, second)] })
+    t.same(
+      (await pushesIn(store))[4]?.details,
+      { updates: [move('made', first, second)] },
+      'a push that another instance has settled too early is recorded by its own',
+    )
+
     await store.pushes.begin(pusher, [move('made', first, second)])
     await settleAsUnknown(store.engine.kysely)
-    t.match((await pushesIn(store))[3]?.details, { updates: [], unknown: [move('made', first, second)] })
+    t.match((await pushesIn(store))[5]?.details, { updates: [], unknown: [move('made', first, second)] })
     t.same(await store.pushes.open(0), [])
   })
 }
