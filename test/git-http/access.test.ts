@@ -177,7 +177,6 @@ t.test('only the paths of the smart protocol are served', async (t) => {
     '/info/refs/',
     '/info/REFS',
     '/info',
-    '/',
   ]) {
     t.equal(await ask('GET', repository + file), '404', file)
     t.equal(await ask('POST', repository + file), '404', file)

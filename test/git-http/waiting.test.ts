@@ -114,7 +114,8 @@ t.test('a client that sends too slowly is cut off', async (t) => {
   const pace = { bytes: 500, window }
   const { begin, path } = await startGitServer(t, { pace }, { timeouts: { body: 300 } })
   const command = `${'0'.repeat(40)} ${'1'.repeat(40)} refs/heads/main\n`
-  const line = (command.length + 4).toString(16).padStart(4, '0') + command
+  const packet = (text: string) => (text.length + 4).toString(16).padStart(4, '0') + text
+  const line = packet(command)
   const silent = begin('push', '127.0.0.2', '', 100)
   const halfway = begin('push', '127.0.0.3', line.repeat(1_000))
   const fetching = begin('fetch', '127.0.0.4', HALF_OPEN, 100)
@@ -126,7 +127,7 @@ t.test('a client that sends too slowly is cut off', async (t) => {
   await until(() => spooledFiles().length === 0)
   t.same(workersIn(path), [])
 
-  const steady = begin('push', '127.0.0.5', '')
+  const steady = begin('push', '127.0.0.5', packet(command.replace('\n', '\0report-status\n')))
   for (const end = performance.now() + 3 * window; performance.now() < end; await setTimeout(20))
     steady.request.write(line)
   steady.request.end('0000')
