@@ -35,6 +35,8 @@ const GIT = '/acme/{repo}.git'
 const FORM = { headers: { 'content-type': 'application/x-www-form-urlencoded' }, body: 'name=x' }
 const FILES = [
   'style.css',
+  'client.md',
+  'recipes.md',
   'commit-status.sh',
   'commit-status-client.tgz',
   'page.js',
@@ -84,6 +86,9 @@ const ROUTES: Record<string, Sample[]> = {
   'POST /:owner/:name([^]*).git/git-upload-pack': [gitCall('git-upload-pack', 'read')],
   'POST /:owner/:name([^]*).git/git-receive-pack': [gitCall('git-receive-pack', 'write')],
   'GET /:owner/:repo': [{ path: '/acme/{repo}', expected: repositoryPage }],
+  // These redirect to the page of the repository or of a commit, whether or not it exists.
+  'GET /:owner/:repo/': [{ path: '/acme/{repo}/', expected: always(303) }],
+  'GET /:owner/:repo/commits': [{ path: '/acme/{repo}/commits', expected: always(303) }],
   'GET /:owner/:repo/commits/*': [{ path: '/acme/{repo}/commits/{sha}', expected: repositoryPage }],
   'GET /:owner/:repo/checks': [{ path: '/acme/{repo}/checks', expected: repositoryPage }],
   'GET /:owner/:repo/live/:sha': [{ path: '/acme/{repo}/live/{sha}', expected: repositoryPage }],
