@@ -339,6 +339,8 @@ t.test('every page fits its window and is accessible', async (t) => {
     t.test(look, async (t) => {
       const { page } = await openPage(t, { ...options, bypassCSP: true })
       const check = async (what: string) => {
+        // What was waited for can be there before the stylesheet is.
+        await page.waitForLoadState()
         const [content = 0, window = 0] = await page.evaluate<number[]>(
           '[document.scrollingElement.scrollWidth, document.scrollingElement.clientWidth]',
         )
