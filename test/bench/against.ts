@@ -14,7 +14,9 @@ export interface Compared {
   there: number
   /** Median of the ratios `here / there` of each round. */
   ratio: number
-  /** Spread of these ratios; see `spreadOf`. */
+  /** Ratio of the least values: what remains where other load made single rounds slow. */
+  best: number
+  /** Spread of the ratios; see `spreadOf`. */
   spread: number
 }
 
@@ -48,26 +50,33 @@ export async function compareSides(
 
   return pairs.map(({ name, runs }) => {
     const [here = [], there = []] = runs.map(({ cpu }) => cpu)
-    const ratios = here.map((cpu, round) => cpu / (there[round] ?? Number.NaN))
-    return {
-      name,
-      here: median(here),
-      there: median(there),
-      ratio: median(ratios),
-      spread: spreadOf(ratios),
-    }
+    return compared(name, here, there)
   })
+}
+
+/** @param here values of each round on the first server, as `there` on the second */
+export function compared(name: string, here: number[], there: number[]): Compared {
+  const ratios = here.map((value, round) => value / (there[round] ?? Number.NaN))
+  return {
+    name,
+    here: median(here),
+    there: median(there),
+    ratio: median(ratios),
+    best: Math.min(...here) / Math.min(...there),
+    spread: spreadOf(ratios),
+  }
 }
 
 /** @param unit of the values */
 export function comparisonTable(rows: Compared[], unit: string, commit: string): string {
   return textTable(
-    ['', unit, commit, 'ratio', 'spread'],
-    rows.map(({ name, here, there, ratio, spread }) => [
+    ['', unit, commit, 'ratio', 'best', 'spread'],
+    rows.map(({ name, here, there, ratio, best, spread }) => [
       name,
       here.toFixed(1),
       there.toFixed(1),
       ratio.toFixed(3),
+      best.toFixed(3),
       `${(spread * 100).toFixed(0)} %`,
     ]),
   )

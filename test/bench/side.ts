@@ -136,7 +136,8 @@ async function fill(
   const token = cli('token', 'create', 'alice')
   const commits = create('public')
   create('private', '--private')
-  cli('rule', 'set', 'alice/private', 'gated-*', '--require', 'ci/*')
+  // The first release has no rules.
+  if (/^ +rule /m.test(cli('--help'))) cli('rule', 'set', 'alice/private', 'gated-*', '--require', 'ci/*')
   const [sha] = commits
   for (const repository of ['public', 'private'])
     for (let index = 0; index < CONTEXTS; index++)

@@ -6,8 +6,8 @@ import { type IncomingMessage, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { git } from '../helpers/git.ts'
-import type { Compared } from './against.ts'
-import { median, spreadOf } from './row.ts'
+import { type Compared, compared } from './against.ts'
+import { median } from './row.ts'
 import type { Side } from './side.ts'
 
 const FILE = 10 * 1024 * 1024
@@ -38,10 +38,10 @@ interface Prepared {
  * only the servers and their git are compared.
  */
 export async function compareTransfers(sides: Side[], rounds: number, only: RegExp): Promise<Compared[]> {
-  const prepared = sides.map(prepare)
+  const chosen = Object.entries(transfers).filter(([name]) => only.test(name))
+  const prepared = chosen.length > 0 ? sides.map(prepare) : []
   const rows: Compared[] = []
-  for (const [name, transfer] of Object.entries(transfers)) {
-    if (!only.test(name)) continue
+  for (const [name, transfer] of chosen) {
     const durations = prepared.map((): Duration[] => [])
     for (let round = 0; round < rounds + 1; round++)
       for (const index of round % 2 === 0 ? [0, 1] : [1, 0]) {
@@ -49,7 +49,13 @@ export async function compareTransfers(sides: Side[], rounds: number, only: RegE
         // The first round fills the caches of the file system.
         if (side) durations[index]?.push(await transfer(side, round))
       }
-    rows.push(compared(name, durations, 'total'), compared(`${name}, first byte`, durations, 'first'))
+    const rowOf = (suffix: string, part: keyof Duration) => {
+      const [here = [], there = []] = durations.map(([, ...measured]) =>
+        measured.map((duration) => duration[part]),
+      )
+      return compared(name + suffix, here, there)
+    }
+    rows.push(rowOf('', 'total'), rowOf(', first byte', 'first'))
   }
   return rows
 }
@@ -142,17 +148,4 @@ async function send(
   })
   await once(response, 'end')
   return { first, total: performance.now() - start }
-}
-
-function compared(name: string, [here = [], there = []]: Duration[][], part: keyof Duration): Compared {
-  const pairs = here.map((duration, round) => [duration[part], there[round]?.[part] ?? Number.NaN] as const)
-  const [, ...measured] = pairs
-  const ratios = measured.map(([ours, theirs]) => ours / theirs)
-  return {
-    name,
-    here: median(measured.map(([ours]) => ours)),
-    there: median(measured.map(([, theirs]) => theirs)),
-    ratio: median(ratios),
-    spread: spreadOf(ratios),
-  }
 }
