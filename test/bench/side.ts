@@ -90,7 +90,8 @@ export async function withSides<Result>(
   const open = async (name: string, folder: string): Promise<Side> => {
     const dataDir = mkdtempSync(join(tmpdir(), 'bench-'))
     opened.push(() => rmSync(dataDir, { recursive: true, force: true }))
-    const env = serverSettings({ dataDir })
+    // The first release refuses clones that find no place.
+    const env = { ...serverSettings({ dataDir }), GIT_MAX_CHILDREN: '32' }
     const inspector = `127.0.0.1:${await freePort()}`
     const inspect = inspected ? [`--inspect=${inspector}`, '--inspect-publish-uid=http'] : []
     const server = await startProcess([...inspect, ...startArgs(folder)], env, folder)

@@ -5,6 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { type IncomingMessage, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { git } from '../helpers/git.ts'
 import { type Compared, compared } from './against.ts'
 import { median } from './row.ts'
@@ -15,8 +16,13 @@ const MAX_PACK = 512 * 1024 * 1024
 const CLONED = 30
 const PUSHED = 10
 const CLONES = 30
-/** git neither compresses files nor looks for differences between them. */
-const WHOLE_FILES = ['-c', 'core.bigFileThreshold=1m', '-c', 'core.compression=0', '-c', 'pack.compression=0']
+/** git neither compresses files nor looks for differences between them, and stores them in a pack that it can send as it is. */
+const WHOLE_FILES = [
+  'core.bigFileThreshold=1m',
+  'core.compression=0',
+  'pack.compression=0',
+  'fastimport.unpackLimit=1',
+].flatMap((setting) => ['-c', setting])
 
 /** Milliseconds from the request to the first byte of git's answer, and to its end. */
 interface Duration {
@@ -123,7 +129,7 @@ function packet(line: string): string {
 
 /** Sends a request to one of git's services and reads the answer as fast as it comes. */
 async function send(
-  { server, token }: Side,
+  { name, server, token }: Side,
   repository: string,
   service: string,
   body: Buffer[],
@@ -141,7 +147,8 @@ async function send(
   const [response]: [IncomingMessage] = await new Promise((resolve, reject) => {
     client.on('error', reject).on('response', (answer) => resolve([answer]))
   })
-  if (response.statusCode !== 200) throw new Error(`${service}: ${response.statusCode}`)
+  if (response.statusCode !== 200)
+    throw new Error(`${name}: ${service}: ${response.statusCode} ${await text(response)}`)
   let first = 0
   response.on('data', () => {
     first ||= performance.now() - start
