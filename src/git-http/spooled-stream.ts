@@ -1,8 +1,10 @@
 import { Duplex } from 'node:stream'
 import { type Room, SpooledBytes, SpoolFull } from './spool.ts'
 
-/** Bytes that are written at once. */
-const BATCH = 256 * 1024
+/** Bytes that are written at once: fewer make a push of 100 MB a fifth slower. */
+const WRITE_BATCH = 1024 * 1024
+/** Bytes that are read ahead. */
+const READ_AHEAD = 256 * 1024
 
 /** A write that found no room. The writer waits. */
 interface Held {
@@ -44,7 +46,7 @@ export class SpooledStream extends Duplex {
    * the stream instead
    */
   constructor(room: Room, hold: (cause: SpoolFull) => () => void) {
-    super({ writableHighWaterMark: BATCH, readableHighWaterMark: BATCH })
+    super({ writableHighWaterMark: WRITE_BATCH, readableHighWaterMark: READ_AHEAD })
     this.#bytes = new SpooledBytes(room)
     this.#hold = hold
     // It may end with an error at any time, also while nobody reads or writes.
