@@ -147,7 +147,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   })
   await app.register(health, {
     database: () => store.ping(),
-    repositories: () => store.repositories.checkFolder(),
+    repositories: () => store.repositoryFolders.check(),
     spool: () => spool.check(),
     git: checkGit,
   })

@@ -51,7 +51,7 @@ for (const database of databases) {
         ['write', 201],
         [null, 404],
       ] as const) {
-        await store.repositories.setAccess('acme', 'repo', userId, permission)
+        await store.collaborators.set('acme', 'repo', userId, permission)
         for (const { report } of [a, b]) {
           t.equal((await report(repo, sha, { state: 'success' }, token)).status, expected)
         }

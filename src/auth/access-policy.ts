@@ -1,6 +1,6 @@
 import type { Scope } from '../../generated/operations.ts'
 import { ServiceError } from '../errors.ts'
-import type { Access, RepositoryAccess } from '../store/access.ts'
+import type { Access, RepositoryAccess } from '../store/access/access.ts'
 
 /** What an operation requires of its caller. */
 export interface Requirement {

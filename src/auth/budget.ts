@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises'
 import { ServiceError } from '../errors.ts'
-import { type FailedAttempt, type Failures, RESERVATION_LIFETIME } from '../store/failures.ts'
+import { type FailedAttempt, type Failures, RESERVATION_LIFETIME } from '../store/access/failures.ts'
 import type { Store } from '../store/store.ts'
 import { FairQueue, QueueFull } from '../util/fair-queue.ts'
 import { persist } from '../util/persist.ts'

@@ -1,7 +1,7 @@
-import type { Actor } from '../store/audit.ts'
+import type { TokenLimits } from '../store/access/token-limits.ts'
+import type { TokenInfo } from '../store/accounts/tokens.ts'
+import type { Actor } from '../store/audit/audit.ts'
 import type { Store } from '../store/store.ts'
-import type { TokenLimits } from '../store/token-limits.ts'
-import type { TokenInfo } from '../store/tokens.ts'
 import { createToken, hashToken, tokenPrefix } from './token.ts'
 
 export interface TokenRequest {

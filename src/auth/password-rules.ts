@@ -1,4 +1,4 @@
-import { RuleViolation } from '../store/rule-violation.ts'
+import { RuleViolation } from '../domain/rule-violation.ts'
 import { MAX_PASSWORD_BYTES } from './password.ts'
 
 export const MIN_PASSWORD_LENGTH = 8

@@ -1,5 +1,5 @@
-import { type AppliedRule, requiredBy, rulesFor } from '../store/rules.ts'
-import { matchesPattern } from '../util/pattern.ts'
+import { type AppliedRule, requiredBy, rulesFor } from './branch-rules.ts'
+import { matchesPattern } from './patterns.ts'
 import { type ExplainedVerdict, explainVerdict } from './unmet-checks.ts'
 import type { ReportedContext } from './verdict.ts'
 

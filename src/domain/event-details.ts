@@ -1,25 +1,30 @@
-import type { AuditLine } from '../store/audit.ts'
-import { shortId } from '../util/commit-id.ts'
+import { shortId } from './commit-id.ts'
 
-type Detail = AuditLine['details'][string]
+export type Json = string | number | boolean | null | Json[] | { [name: string]: Json }
 
 /**
  * Returns the details of an event in one line: `sessions=2 tokens=1`; for a push its updates. Empty if there are none. May
  * contain any character that a client sent.
  */
-export function describeDetails({ action, details }: AuditLine): string {
+export function describeDetails({
+  action,
+  details,
+}: {
+  action: string
+  details: Readonly<Record<string, Json>>
+}): string {
   const { updates, ...others } = details
   const rest = Object.entries(others).map(([name, value]) => `${name}=${textOf(value)}`)
   if (action !== 'push' || !Array.isArray(updates)) return rest.join(' ')
   return [...updates.map(describeUpdate), ...rest].join(' ')
 }
 
-function describeUpdate(update: Detail): string {
+function describeUpdate(update: Json): string {
   if (typeof update !== 'object' || update === null || Array.isArray(update)) return textOf(update)
   const { ref, old, new: next } = update
   return `${ref}:${shortId(String(old))}..${shortId(String(next))}`
 }
 
-function textOf(value: unknown): string {
+function textOf(value: Json): string {
   return typeof value === 'string' ? value : JSON.stringify(value)
 }

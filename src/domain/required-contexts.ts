@@ -1,6 +1,6 @@
-import type { AppliedRule } from '../store/rules.ts'
-import { patternMatcher } from '../util/pattern.ts'
 import { runInSlices } from '../util/run-in-slices.ts'
+import type { AppliedRule } from './branch-rules.ts'
+import { patternMatcher } from './patterns.ts'
 
 /** What the rules of a repository say about the contexts of one commit, whichever branch it may get to. */
 export interface RequiredContexts {

@@ -1,6 +1,6 @@
-import { COMBINED, type CombinedState } from '../store/states.ts'
 import { replaceHidden } from '../util/hidden-characters.ts'
 import { truncate } from '../util/truncate.ts'
+import { COMBINED, type CombinedState } from './states.ts'
 import { type ReportedContext, verdictOf } from './verdict.ts'
 
 /** Maximum length of a name in a reason, in code points, and maximum number of reasons that are spelled out. */

@@ -1,7 +1,7 @@
 import type { components } from '../../generated/schema.ts'
-import { patternMatcher } from '../util/pattern.ts'
 import { runInSlices } from '../util/run-in-slices.ts'
-import { combinedState } from './combined-state.ts'
+import { patternMatcher } from './patterns.ts'
+import { combinedState } from './states.ts'
 
 export type CommitVerdict = components['schemas']['CommitVerdict']
 /** What a verdict depends on. */

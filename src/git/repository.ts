@@ -1,6 +1,6 @@
 import { mkdir, realpath, rm, stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
-import type { ObjectFormat } from '../util/commit-id.ts'
+import type { ObjectFormat } from '../domain/commit-id.ts'
 import { createFolder, syncTree } from '../util/durable.ts'
 import { checkRepositoryFiles, namesIn, RepositoryUnavailable } from './repository-health.ts'
 import { decodeLatin1, readGit } from './run-git.ts'

@@ -1,6 +1,6 @@
 import type { FastifyInstance, RouteOptions } from 'fastify'
+import { isReserved } from '../domain/names.ts'
 import { ServiceError } from '../errors.ts'
-import { isReserved } from '../store/names.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {

@@ -4,7 +4,7 @@ import type { CommitLookup } from '../git/objects/commit-lookup.ts'
 import { inspectRepository, NotARepository, RepositoryUnavailable } from '../git/repository.ts'
 import { checkWritable } from '../git/repository-health.ts'
 import { explainOwnerProblem, findOwnerProblem } from '../git/repository-owner.ts'
-import type { Repository } from '../store/repositories.ts'
+import type { Repository } from '../store/repositories/repositories.ts'
 import type { Store } from '../store/store.ts'
 import { nowInSeconds } from '../store/time.ts'
 import { findOrphans, removeOrphans } from './orphans.ts'
@@ -97,11 +97,11 @@ async function checkOwner(
 }
 
 /** Returns folders that belong to no repository. Looks twice, because a new repository has its folder before its row. */
-async function strayFolders({ repositories }: Store): Promise<string[]> {
-  const found = await repositories.strayFolders()
+async function strayFolders({ repositoryFolders }: Store): Promise<string[]> {
+  const found = await repositoryFolders.stray()
   if (found.length === 0) return []
   await setTimeout(SECOND_LOOK)
-  const again = await repositories.strayFolders()
+  const again = await repositoryFolders.stray()
   return found.filter((folder) => again.includes(folder))
 }
 

@@ -1,5 +1,5 @@
 import { accessSync, constants, realpathSync, statSync } from 'node:fs'
-import { RuleViolation } from '../store/rule-violation.ts'
+import { RuleViolation } from '../domain/rule-violation.ts'
 import { accountName } from '../util/account-name.ts'
 import { shellQuote } from '../util/shell-quote.ts'
 

@@ -1,7 +1,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from '@prometheus-io/client'
 import { schemas } from '../../generated/schemas.ts'
 import { version } from '../runtime.ts'
-import type { AuditLine } from '../store/audit.ts'
+import type { AuditLine } from '../store/audit/audit.ts'
 import type { PoolFigures } from '../store/engine.ts'
 
 /** Values that are read when metrics are requested. */

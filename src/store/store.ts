@@ -2,23 +2,25 @@ import { existsSync, statSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parse } from 'pg-connection-string'
-import { accessStore } from './access.ts'
-import { ADMINISTRATOR, type AuditLine, createAudit } from './audit.ts'
-import { auditLog } from './audit-log.ts'
-import { checkMatrix, contextHistories } from './check-matrix.ts'
+import { RuleViolation } from '../domain/rule-violation.ts'
+import { accessStore } from './access/access.ts'
+import { failureStore } from './access/failures.ts'
+import { repositoryListing } from './access/repository-listing.ts'
+import { sessionStore } from './accounts/sessions.ts'
+import { tokenStore } from './accounts/tokens.ts'
+import { userStore } from './accounts/users.ts'
+import { ADMINISTRATOR, type AuditLine, createAudit } from './audit/audit.ts'
+import { auditLog } from './audit/audit-log.ts'
 import { type Engine, type PoolFigures, StoreUnavailable } from './engine.ts'
-import { failureStore } from './failures.ts'
 import { appliedMigrations, migrate, UnknownSchema } from './migrations.ts'
 import { prepare } from './prepared.ts'
-import { pushStore } from './pushes.ts'
-import { repositoryStore } from './repositories.ts'
-import { repositoryListing } from './repository-listing.ts'
-import { RuleViolation } from './rule-violation.ts'
-import { ruleStore } from './rules.ts'
-import { sessionStore } from './sessions.ts'
-import { statusStore } from './statuses.ts'
-import { tokenStore } from './tokens.ts'
-import { userStore } from './users.ts'
+import { collaboratorStore } from './repositories/collaborators.ts'
+import { repositoryFolders } from './repositories/folders.ts'
+import { pushStore } from './repositories/pushes.ts'
+import { repositoryStore } from './repositories/repositories.ts'
+import { ruleStore } from './repositories/rules.ts'
+import { checkMatrix, contextHistories } from './statuses/check-matrix.ts'
+import { statusStore } from './statuses/statuses.ts'
 
 export type Store = ReturnType<typeof createStore>
 
@@ -147,11 +149,14 @@ export function createStore(
   const anyMigration = prepare<object>()(() =>
     engine.kysely.selectFrom('schema_migrations').select('name').limit(1),
   )
+  const repositoryRows = repositoryStore(engine, repositories, audit)
   return {
     /** For maintenance, which works on tables. */
     engine,
     users: userStore(engine, audit),
-    repositories: repositoryStore(engine, repositories, audit),
+    repositories: repositoryRows,
+    repositoryFolders: repositoryFolders(engine, repositories),
+    collaborators: collaboratorStore(engine, repositoryRows, audit),
     tokens: tokenStore(engine, audit),
     rules: ruleStore(engine, audit),
     pushes: pushStore(engine, repositories, audit),

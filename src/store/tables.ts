@@ -1,5 +1,5 @@
 import type { Generated } from 'kysely'
-import type { components } from '../../generated/schema.ts'
+import type { StatusState } from '../domain/states.ts'
 
 /** The tables as Kysely sees them, the same in every dialect. `migrations.ts` creates them. */
 export interface Tables {
@@ -34,7 +34,6 @@ interface UsersTable {
 
 export type Visibility = 'public' | 'private'
 export type Permission = 'read' | 'write'
-export type StatusState = components['schemas']['State']
 
 interface RepositoriesTable {
   /** Never used again once deleted. */

@@ -12,7 +12,7 @@ async function setUp(t: Test) {
   const [sha = ''] = commits
   const secret = await server.createRepository('acme/private', { private: true })
   const [privateSha = ''] = secret.commits
-  await server.store.repositories.setAccess('acme', 'private', await server.createUser('reader'), 'read')
+  await server.store.collaborators.set('acme', 'private', await server.createUser('reader'), 'read')
   const tokens = {
     owner: await server.createToken('acme'),
     reader: await server.createToken('reader'),

@@ -51,7 +51,7 @@ async function setUp(t: Test) {
   ] as const) {
     const userId = await server.createUser(user)
     for (const name of ['public', 'private']) {
-      await server.store.repositories.setAccess('acme', name, userId, permission)
+      await server.store.collaborators.set('acme', name, userId, permission)
     }
   }
   const revoked = await server.createToken('acme')

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { combinedState } from '../../src/domain/combined-state.ts'
+import { combinedState } from '../../src/domain/states.ts'
 import { databases, type TestDatabase } from '../helpers/databases.ts'
 import { type JsonBody, startServer } from '../helpers/server.ts'
 

@@ -183,7 +183,7 @@ for (const database of databases) {
     const { server, sha } = await setUp(t, database)
     const token = await server.createToken('guest')
     const guest = await server.createUser('guest')
-    await server.store.repositories.setAccess('acme', 'rocket', guest, 'write')
+    await server.store.collaborators.set('acme', 'rocket', guest, 'write')
     t.equal((await server.report('acme/rocket', sha, { state: 'success' }, token)).status, 201)
     await server.store.users.delete('guest')
     t.equal(

@@ -1,8 +1,8 @@
 import t from 'tap'
 import { applyAccessPolicy, isExpired, type Requirement } from '../../src/auth/access-policy.ts'
 import { ServiceError } from '../../src/errors.ts'
-import type { Access } from '../../src/store/access.ts'
-import { NO_LIMITS } from '../../src/store/token-limits.ts'
+import type { Access } from '../../src/store/access/access.ts'
+import { NO_LIMITS } from '../../src/store/access/token-limits.ts'
 
 const now = 1_800_000_000_000
 const write: Requirement = { access: 'write', scopes: ['repo'] }

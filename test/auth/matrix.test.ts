@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers'
 import type { FastifyInstance, RouteOptions } from 'fastify'
 import t, { type Test } from 'tap'
 import { createToken } from '../../src/auth/token.ts'
-import type { TokenLimits } from '../../src/store/token-limits.ts'
+import type { TokenLimits } from '../../src/store/access/token-limits.ts'
 import { startServer } from '../helpers/server.ts'
 import { insertSession } from '../helpers/sessions.ts'
 import {
@@ -227,7 +227,7 @@ async function setUp(t: Test) {
     ['locked', 'write'],
   ] as const) {
     for (const name of ['public', 'private']) {
-      await store.repositories.setAccess('acme', name, await server.createUser(user), permission)
+      await store.collaborators.set('acme', name, await server.createUser(user), permission)
     }
   }
 

@@ -16,7 +16,7 @@ for (const database of databases) {
       const { commits } = await server.createRepository(`acme/${name}`, { private: name !== 'public' })
       shas[name] = commits[0] ?? ''
       ids[name] = (await store.repositories.get('acme', name)).id
-      await store.repositories.setAccess('acme', name, await server.createUser('bot'), 'write')
+      await store.collaborators.set('acme', name, await server.createUser('bot'), 'write')
     }
     const idOf = (name: string) => ids[name] ?? Number.NaN
     const shaOf = (name: string) => shas[name] ?? ''
@@ -80,7 +80,7 @@ for (const database of databases) {
       // A limit gives no access.
       const stranger = await server.createToken('nobody', { limits: { repositories: [idOf('listed')] } })
       t.same(await report('listed', stranger), [404, 404])
-      await server.store.repositories.setAccess('acme', 'listed', await server.createUser('nobody'), 'read')
+      await server.store.collaborators.set('acme', 'listed', await server.createUser('nobody'), 'read')
       t.same(await report('listed', stranger), [403, 403])
     })
 

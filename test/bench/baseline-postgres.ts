@@ -4,8 +4,8 @@ import { toCommitStatuses } from '../../src/api/handlers.ts'
 import { buildApp } from '../../src/app.ts'
 import { CommitLookup } from '../../src/git/objects/commit-lookup.ts'
 import { openSpool } from '../../src/git-http/spool.ts'
-import { newId } from '../../src/store/ids.ts'
 import type { Prepared } from '../../src/store/prepared.ts'
+import { newId } from '../../src/store/statuses/ids.ts'
 import { createStore, openEngine } from '../../src/store/store.ts'
 import {
   type Body,

@@ -1,8 +1,8 @@
 import { type FastifyInstance, fastify, type RouteShorthandOptions } from 'fastify'
 import { operations } from '../../generated/operations.ts'
 import { schemas } from '../../generated/schemas.ts'
-import type { StatusRow } from '../../src/store/statuses.ts'
-import type { StatusState } from '../../src/store/tables.ts'
+import type { StatusState } from '../../src/domain/states.ts'
+import type { StatusRow } from '../../src/store/statuses/statuses.ts'
 import { formatTime } from '../../src/store/time.ts'
 
 /**

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import Sqlite from 'better-sqlite3'
 import { Client } from 'pg'
-import { newId } from '../../src/store/ids.ts'
+import { newId } from '../../src/store/statuses/ids.ts'
 import type { StoreOptions } from '../../src/store/store.ts'
 
 /** Statuses per commit. */

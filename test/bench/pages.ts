@@ -1,6 +1,6 @@
+import type { StatusState } from '../../src/domain/states.ts'
 import { createBareRepository } from '../../src/git/repository.ts'
 import { openStore } from '../../src/store/store.ts'
-import type { StatusState } from '../../src/store/tables.ts'
 import { git } from '../helpers/git.ts'
 import { KeepAliveClient, requestBytes } from '../helpers/keep-alive.ts'
 import { fillLargeRepository } from '../helpers/large-repository.ts'

@@ -1,6 +1,6 @@
 import { PassThrough, Readable } from 'node:stream'
 import t, { type Test } from 'tap'
-import { ADMINISTRATOR } from '../../src/store/audit.ts'
+import { ADMINISTRATOR } from '../../src/store/audit/audit.ts'
 import { runCli } from '../helpers/cli.ts'
 import { openTestStore, sqlite } from '../helpers/databases.ts'
 import { listEvents } from '../helpers/events.ts'
@@ -26,7 +26,7 @@ t.test('repo access lists who has access and why', async (t) => {
     ['acme', 'read'],
   ] as const) {
     const { id } = (await store.users.find(name)) ?? (await store.users.create(name))
-    await store.repositories.setAccess('acme', 'rocket', id, permission)
+    await store.collaborators.set('acme', 'rocket', id, permission)
   }
   await store.repositories.setVisibility('acme', 'rocket', 'public')
   await store.users.lock('zoe')
@@ -138,7 +138,7 @@ t.test('audit prune removes old events only, and audit list checks its options',
   t.match(stdout, / {2}user\.created {2}new {2}password=false\n/)
   t.match(stdout, / {2}token\.created {2}.* {2}user=new id=/, 'whose token it is')
   await store.repositories.create({ owner: 'acme', name: 'kit', visibility: 'public', objectFormat: 'sha1' })
-  await store.repositories.setAccess('acme', 'kit', 2, 'read')
+  await store.collaborators.set('acme', 'kit', 2, 'read')
   t.match(
     (await cli('audit', 'list')).stdout,
     / {2}repository\.access {2}acme\/kit {2}user=new access=read\n/,

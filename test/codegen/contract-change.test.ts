@@ -116,7 +116,7 @@ const STATE: Edits = {
   'openapi.yaml': [
     ['[pending, success, failure, error]', '[pending, success, failure, error, skipped, aborted]'],
   ],
-  'src/store/states.ts': [
+  'src/domain/states.ts': [
     ["  error: 'failure',", "  error: 'failure',\n  skipped: 'success',\n  aborted: 'failure',"],
   ],
 }

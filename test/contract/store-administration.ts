@@ -39,7 +39,7 @@ export function storeAdministration(store: Store): Administration {
       return { owner, name, path, commits: importCommits(path, commits) }
     },
     async setAccess({ owner, name }: Repository, user, permission) {
-      await store.repositories.setAccess(owner, name, (await find(user)).id, permission)
+      await store.collaborators.set(owner, name, (await find(user)).id, permission)
     },
     setVisibility: ({ owner, name }, visibility) => store.repositories.setVisibility(owner, name, visibility),
   }

@@ -45,8 +45,8 @@ t.test('who may fetch and who may push', async (t) => {
   const { store } = server
   await server.createRepository('owner/private', { private: true })
   await server.createUser('owner')
-  await store.repositories.setAccess('owner', 'private', await server.createUser('reader'), 'read')
-  await store.repositories.setAccess('owner', 'private', await server.createUser('writer'), 'write')
+  await store.collaborators.set('owner', 'private', await server.createUser('reader'), 'read')
+  await store.collaborators.set('owner', 'private', await server.createUser('writer'), 'write')
   const callers: Record<string, string | undefined> = {
     anonymous: undefined,
     'an empty header': '',

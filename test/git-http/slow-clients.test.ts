@@ -18,7 +18,7 @@ async function setUp(t: Test, size: number, environment: Record<string, string> 
     alice: basic('x', await createToken('alice')),
     mallory: basic('x', await createToken('mallory')),
   }
-  await store.repositories.setAccess('alice', 'demo', await createUser('mallory'), 'write')
+  await store.collaborators.set('alice', 'demo', await createUser('mallory'), 'write')
   const checkout = await createCheckout(t, 'nowhere')
   const head = size > 0 ? await commit(checkout, size) : (commits[0] ?? '')
   if (size > 0) await git(checkout, ['push', '--quiet', path, 'HEAD:refs/heads/large'])

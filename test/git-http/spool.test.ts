@@ -84,7 +84,7 @@ t.test('a stream that is destroyed at any moment leaves nothing', async (t) => {
 t.test('a push that finds no room gets 503, and the next one is accepted', async (t) => {
   const { server, url, authorization, begin, push } = await startGitServer(t, {}, { spoolBytes: 2 * MB })
   const other = basic('x', await server.createToken('other'))
-  await server.store.repositories.setAccess('owner', 'demo', await server.createUser('other'), 'write')
+  await server.store.collaborators.set('owner', 'demo', await server.createUser('other'), 'write')
   const part = 'x'.repeat(0.9 * MB)
   const held = begin('push', '127.0.0.2', part)
   await until(() => spooledBytes() === part.length)

@@ -11,8 +11,8 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
+import type { ObjectFormat } from '../../src/domain/commit-id.ts'
 import { createBareRepository } from '../../src/git/repository.ts'
-import type { ObjectFormat } from '../../src/util/commit-id.ts'
 
 /** The environment of git commands that prepare repositories, without the user's configuration. */
 const environment = {

@@ -168,12 +168,12 @@ async function perform(
   operation: Operation,
   fixture: Fixture,
 ): Promise<JsonAnswer | null> {
-  const { repositories } = server.store
+  const { repositories, collaborators } = server.store
   switch (operation.kind) {
     case 'call':
       return server.call(operation.method, operation.path, operation.options)
     case 'access':
-      await repositories.setAccess(
+      await collaborators.set(
         'owner',
         'secret',
         await server.createUser(operation.user),

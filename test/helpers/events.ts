@@ -1,5 +1,5 @@
-import type { AuditLine } from '../../src/store/audit.ts'
-import type { AuditFilter } from '../../src/store/audit-log.ts'
+import type { AuditLine } from '../../src/store/audit/audit.ts'
+import type { AuditFilter } from '../../src/store/audit/audit-log.ts'
 import type { Store } from '../../src/store/store.ts'
 
 /** Returns the events of the audit log, oldest first. */

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { get } from 'node:http'
-import { newId } from '../../src/store/ids.ts'
+import { newId } from '../../src/store/statuses/ids.ts'
 import { openEngine, type StoreOptions } from '../../src/store/store.ts'
 
 /** Contexts that a commit may have by default. */

@@ -1,4 +1,4 @@
-import type { SessionClient } from '../../src/store/sessions.ts'
+import type { SessionClient } from '../../src/store/accounts/sessions.ts'
 import type { Store } from '../../src/store/store.ts'
 
 export const BROWSER: SessionClient = { address: '192.0.2.1', userAgent: 'Mozilla/5.0' }

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import t from 'tap'
-import { ADMINISTRATOR, BACKUP, recordEvent } from '../../src/store/audit.ts'
+import { ADMINISTRATOR, BACKUP, recordEvent } from '../../src/store/audit/audit.ts'
 import { startServer } from '../helpers/server.ts'
 
 const TOKEN = 'metrics-token-of-this-test'

@@ -55,7 +55,7 @@ for (const database of databases) {
         await store.repositories.create({ owner: 'Acme', name, visibility, objectFormat: 'sha1' })
         for (const [user, permission] of [['reader', 'read'] as const, ['writer', 'write'] as const]) {
           const found = await store.users.find(user)
-          await store.repositories.setAccess('acme', name, found?.id ?? 0, permission)
+          await store.collaborators.set('acme', name, found?.id ?? 0, permission)
         }
       }
       const given: Record<string, string> = { acme: 'write', reader: 'read', writer: 'write' }

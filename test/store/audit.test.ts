@@ -1,6 +1,6 @@
 import { test } from 'tap'
-import { type Actor, ADMINISTRATOR, type AuditEvent, type AuditLine } from '../../src/store/audit.ts'
-import type { AuditFilter } from '../../src/store/audit-log.ts'
+import { type Actor, ADMINISTRATOR, type AuditEvent, type AuditLine } from '../../src/store/audit/audit.ts'
+import type { AuditFilter } from '../../src/store/audit/audit-log.ts'
 import type { Store } from '../../src/store/store.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
 import { listEvents } from '../helpers/events.ts'

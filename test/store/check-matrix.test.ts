@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import type { StatusState } from '../../src/store/tables.ts'
+import type { StatusState } from '../../src/domain/states.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
 
 const STATES: readonly StatusState[] = [

@@ -11,7 +11,7 @@ for (const database of databases) {
     const [sha = ''] = commits
     const { id } = await store.repositories.get('acme', 'repo')
     for (const user of ['ci-bot', 'dora'])
-      await store.repositories.setAccess('acme', 'repo', await server.createUser(user), 'write')
+      await store.collaborators.set('acme', 'repo', await server.createUser(user), 'write')
     const first = await server.createToken('ci-bot', { name: 'CI of rocket' })
     const second = await server.createToken('dora', { name: 'laptop' })
     const reporters = async () => {

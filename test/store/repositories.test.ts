@@ -2,7 +2,7 @@ import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
 import { test } from 'tap'
 import { createBareRepository } from '../../src/git/repository.ts'
-import type { NewRepository } from '../../src/store/repositories.ts'
+import type { NewRepository } from '../../src/store/repositories/repositories.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
 import { startProcess } from '../helpers/process.ts'
 
@@ -82,7 +82,7 @@ for (const database of databases) {
         t.ok(created.id > 1)
       }
       const folder = join(options.dataDir, 'repositories')
-      t.same(await store.repositories.strayFolders(), [join(folder, left)])
+      t.same(await store.repositoryFolders.stray(), [join(folder, left)])
     })
 
     t.test('skips ids with any kind of file in their place', async (t) => {
@@ -112,7 +112,7 @@ for (const database of databases) {
 
     t.test('finds folders that belong to no repository', async (t) => {
       const { store, options } = await openTestStore(t, database)
-      t.same(await store.repositories.strayFolders(), [], 'no folder yet')
+      t.same(await store.repositoryFolders.stray(), [], 'no folder yet')
       const folder = join(options.dataDir, 'repositories')
       const { path } = await store.repositories.create(one, async (path) => {
         mkdirSync(path, { recursive: true })
@@ -130,9 +130,9 @@ for (const database of databases) {
       for (const name of ['imported.git', 'group/deep.git']) {
         await store.repositories.create({ ...one, name: basename(name, '.git'), path: join(folder, name) })
       }
-      t.same(await store.repositories.strayFolders(), [join(folder, '77.git'), join(folder, 'new-0123.git')])
+      t.same(await store.repositoryFolders.stray(), [join(folder, '77.git'), join(folder, 'new-0123.git')])
       await store.repositories.delete('acme', 'one')
-      t.same((await store.repositories.strayFolders())[0], path)
+      t.same((await store.repositoryFolders.stray())[0], path)
     })
 
     t.test('lists repositories by the code points of owner and name', async (t) => {
@@ -171,7 +171,7 @@ for (const database of databases) {
       t.equal(await look(), null, 'a private repository is like a missing one')
       await store.repositories.setVisibility('acme', 'ONE', 'public')
       for (const permission of ['read', 'write', 'read', null, null] as const) {
-        await store.repositories.setAccess('ACME', 'one', alice.id, permission)
+        await store.collaborators.set('ACME', 'one', alice.id, permission)
         t.match(await look(), { permission })
       }
     })

@@ -15,7 +15,7 @@ for (const database of databases) {
     ] as const) {
       await store.repositories.create({ owner, name, visibility, objectFormat: 'sha1' })
     }
-    await store.repositories.setAccess('acme', 'shared', bob.id, 'write')
+    await store.collaborators.set('acme', 'shared', bob.id, 'write')
     const seen = async (userId: number | null) =>
       (await store.listing.list(userId, 10)).map(
         ({ owner, name, permission }) => `${owner}/${name} ${permission}`,

@@ -1,6 +1,6 @@
 import { test } from 'tap'
-import { isBypassedBy, rulesFor } from '../../src/store/rules.ts'
-import type { User } from '../../src/store/users.ts'
+import { isBypassedBy, rulesFor } from '../../src/domain/branch-rules.ts'
+import type { User } from '../../src/store/accounts/users.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
 
 const violation = (message: string | RegExp) => ({ name: 'RuleViolation', message })

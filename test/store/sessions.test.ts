@@ -1,6 +1,6 @@
 import { test } from 'tap'
-import { ADMINISTRATOR } from '../../src/store/audit.ts'
-import { sessionId } from '../../src/store/sessions.ts'
+import { sessionId } from '../../src/store/accounts/sessions.ts'
+import { ADMINISTRATOR } from '../../src/store/audit/audit.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
 import { listEvents } from '../helpers/events.ts'
 import { BROWSER, insertSession } from '../helpers/sessions.ts'

@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path'
 import Sqlite from 'better-sqlite3'
 import t, { type Test } from 'tap'
 import { createBareRepository } from '../../src/git/repository.ts'
-import type { AuditFilter } from '../../src/store/audit-log.ts'
+import type { AuditFilter } from '../../src/store/audit/audit-log.ts'
 import type { StoreOptions } from '../../src/store/store.ts'
 import { runCli } from '../helpers/cli.ts'
 import {

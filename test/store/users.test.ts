@@ -82,7 +82,7 @@ for (const database of databases) {
         visibility: 'private',
         objectFormat: 'sha1',
       })
-      await store.repositories.setAccess('acme', 'one', user.id, 'write')
+      await store.collaborators.set('acme', 'one', user.id, 'write')
       const token = { userId: user.id, name: 't', prefix: 'p', scopes: ['repo'], expiresAt: null }
       await store.tokens.create({ ...token, hash: 'hash' })
       await insertSession(store, 'session', user.id)

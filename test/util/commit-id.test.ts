@@ -1,5 +1,5 @@
 import t from 'tap'
-import { commitIdLength, isFullId, isShortId, shortId } from '../../src/util/commit-id.ts'
+import { commitIdLength, isFullId, isShortId, shortId } from '../../src/domain/commit-id.ts'
 
 const SHA1 = '0123456789abcdef0123456789abcdef01234567'
 const SHA256 = SHA1.padEnd(64, 'f')

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { matchesPattern as matchesInClient } from '../../clients/typescript/src/pattern.ts'
-import { matchesPattern as matchesInServer } from '../../src/util/pattern.ts'
+import { matchesPattern as matchesInServer } from '../../src/domain/patterns.ts'
 
 const SMILE = '\u{1f600}'
 /** Neither imports the other: the client is a package of its own. */

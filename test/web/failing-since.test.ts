@@ -15,5 +15,5 @@ t.test('a check is failing since the oldest failure after it last passed', async
     'f--': [0, 1, true],
   }
   for (const [states, [first, length, neverPassed]] of Object.entries(expected))
-    t.same(failingSince({ cells: cellsOf(states) }), { first, length, neverPassed }, states)
+    t.same(failingSince(cellsOf(states)), { first, length, neverPassed }, states)
 })

@@ -2,16 +2,16 @@ import { randomBytes } from 'node:crypto'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Argument, type Command, Option } from 'commander'
+import type { ObjectFormat } from '../../domain/commit-id.ts'
+import { RuleViolation } from '../../domain/rule-violation.ts'
 import { checkGit } from '../../git/git-version.ts'
 import { setDefaultBranch } from '../../git/history/default-branch.ts'
 import { isRefName, readRef, readRefs } from '../../git/history/refs-reader.ts'
 import { createBareRepository, inspectRepository } from '../../git/repository.ts'
 import { explainOwnerProblem, findOwnerProblem } from '../../git/repository-owner.ts'
-import { RuleViolation } from '../../store/rule-violation.ts'
 import type { Store } from '../../store/store.ts'
 import type { Permission, Visibility } from '../../store/tables.ts'
 import { formatTime } from '../../store/time.ts'
-import type { ObjectFormat } from '../../util/commit-id.ts'
 import { renameDurably } from '../../util/durable.ts'
 import { callerPath, findRepository, splitFullName, UsageError } from '../parts/arguments.ts'
 import { print, printList } from '../parts/output.ts'
@@ -177,14 +177,14 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
           throw new UsageError(`missing access of "${userName}" (expected read, write or none)`)
         return withStore(async (store) => {
           const { id } = await store.users.get(userName)
-          await store.repositories.setAccess(owner, name, id, permission === 'none' ? null : permission)
+          await store.collaborators.set(owner, name, id, permission === 'none' ? null : permission)
         })
       },
     )
 }
 
 async function listAccess(store: Store, owner: string, name: string, json?: boolean): Promise<void> {
-  const rows = (await store.repositories.access(owner, name)).map((entry) => ({
+  const rows = (await store.collaborators.list(owner, name)).map((entry) => ({
     user: entry.user ?? 'everyone',
     access: entry.permission,
     reason: entry.reason,

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { scopes } from '../../../generated/operations.ts'
 import { issueToken } from '../../auth/issue-token.ts'
-import { ADMINISTRATOR } from '../../store/audit.ts'
+import { ADMINISTRATOR } from '../../store/audit/audit.ts'
 import type { Store } from '../../store/store.ts'
 import { formatTime } from '../../store/time.ts'
 import { findRepository, parseExpiry } from '../parts/arguments.ts'

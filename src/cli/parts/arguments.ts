@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import type { Repository } from '../../store/repositories.ts'
+import type { Repository } from '../../store/repositories/repositories.ts'
 import type { Store } from '../../store/store.ts'
 import { parseDuration } from '../../util/duration.ts'
 

@@ -2,7 +2,7 @@ import { createInterface, type Interface } from 'node:readline'
 import { Writable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { checkNewPassword } from '../../auth/password-rules.ts'
-import { RuleViolation } from '../../store/rule-violation.ts'
+import { RuleViolation } from '../../domain/rule-violation.ts'
 
 /**
  * Reads a password from standard input. At a terminal, asks for it twice and does not show it. Otherwise takes the first

@@ -1,5 +1,5 @@
 import { ServiceError } from '../../errors.ts'
-import type { RefUpdate } from '../../store/audit.ts'
+import type { RefUpdate } from '../../store/audit/audit.ts'
 import { PacketReader } from './pkt-line.ts'
 
 /** What a push begins with. */

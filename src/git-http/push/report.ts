@@ -1,5 +1,5 @@
 import { Transform } from 'node:stream'
-import type { RefUpdate } from '../../store/audit.ts'
+import type { RefUpdate } from '../../store/audit/audit.ts'
 import { hasCapability, type PushRequest } from './commands.ts'
 import { MAX_CONTENT, PacketReader, packet } from './pkt-line.ts'
 

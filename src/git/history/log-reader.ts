@@ -1,4 +1,4 @@
-import { isFullId } from '../../util/commit-id.ts'
+import { isFullId } from '../../domain/commit-id.ts'
 import { truncate } from '../../util/truncate.ts'
 import { RepositoryUnavailable } from '../repository.ts'
 import { runGit } from '../run-git.ts'

@@ -1,4 +1,4 @@
-import { isFullId } from '../../util/commit-id.ts'
+import { isFullId } from '../../domain/commit-id.ts'
 import { RepositoryUnavailable } from '../repository.ts'
 import { decodeLatin1, GitFailed, readGit, runGit } from '../run-git.ts'
 import { readDate } from './log-reader.ts'

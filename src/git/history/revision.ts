@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import type { ObjectFormat } from '../../util/commit-id.ts'
+import type { ObjectFormat } from '../../domain/commit-id.ts'
 import type { FairQueue } from '../../util/fair-queue.ts'
 import { SharedRuns } from '../../util/shared-runs.ts'
 import type { CommitLookup } from '../objects/commit-lookup.ts'

@@ -1,4 +1,6 @@
-import { isFullId, type ObjectFormat } from '../../util/commit-id.ts'
+import { isFullId, type ObjectFormat } from '../../domain/commit-id.ts'
+import type { RepositoryAccess } from '../../store/access/access.ts'
+import type { Store } from '../../store/store.ts'
 import { RepositoryUnavailable } from '../repository.ts'
 import { LookupQueue, type LookupRepository } from './lookup-queue.ts'
 import { ReaderPool } from './reader-pool.ts'
@@ -82,4 +84,18 @@ export class CommitLookup {
     for (const queue of this.#queues.values()) if (!queue.idle) return
     this.#whenIdle()
   }
+}
+
+/**
+ * Returns whether the commit has statuses or git has it. A commit with statuses stays known after git's garbage collection.
+ *
+ * @throws RepositoryUnavailable if the repository's files cannot be opened
+ */
+export async function commitExists(
+  statuses: Store['statuses'],
+  lookup: CommitLookup,
+  repository: RepositoryAccess,
+  sha: string,
+): Promise<boolean> {
+  return (await statuses.any(repository.id, sha)) || lookup.has(repository, sha)
 }

@@ -1,4 +1,4 @@
-import { RuleViolation } from '../../store/rule-violation.ts'
+import { RuleViolation } from '../../domain/rule-violation.ts'
 
 /**
  * The first line of a backup.

@@ -1,10 +1,10 @@
 import { hash } from 'node:crypto'
 import { readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { ObjectFormat } from '../../domain/commit-id.ts'
+import { RuleViolation } from '../../domain/rule-violation.ts'
 import type { RefList } from '../../git/transfer.ts'
 import { version } from '../../runtime.ts'
-import { RuleViolation } from '../../store/rule-violation.ts'
-import type { ObjectFormat } from '../../util/commit-id.ts'
 import { syncPath, writeDurably } from '../../util/durable.ts'
 import { damaged } from './format.ts'
 

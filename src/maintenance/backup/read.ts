@@ -3,7 +3,7 @@ import { createReadStream } from 'node:fs'
 import { pipeline } from 'node:stream/promises'
 import { getSystemErrorMessage } from 'node:util'
 import { createGunzip } from 'node:zlib'
-import { RuleViolation } from '../../store/rule-violation.ts'
+import { RuleViolation } from '../../domain/rule-violation.ts'
 import {
   type BackupEnd,
   type BackupHeader,

@@ -1,5 +1,5 @@
 import type { Ref, Refs } from '../../git/history/refs.ts'
-import type { ListedRepository } from '../../store/repository-listing.ts'
+import type { ListedRepository } from '../../store/access/repository-listing.ts'
 import { type Html, html } from './html.ts'
 import { refQuery } from './ref-chooser.ts'
 import { age, shownText } from './text.ts'

@@ -1,10 +1,10 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { isReserved } from '../../domain/names.ts'
 import { ServiceError } from '../../errors.ts'
 import type { GitClient } from '../../git/history/cached-reads.ts'
 import { recheckAccess } from '../../hooks/recheck-access.ts'
 import { connectionSignal } from '../../http/connection-signal.ts'
-import { isReserved } from '../../store/names.ts'
-import type { ListedRepository } from '../../store/repository-listing.ts'
+import type { ListedRepository } from '../../store/access/repository-listing.ts'
 import type { Store } from '../../store/store.ts'
 import type { SendErrorPage } from './error-page.ts'
 

@@ -1,6 +1,6 @@
+import type { AppliedRule } from '../../domain/branch-rules.ts'
 import { type BranchVerdict, branchVerdict, ruledBranches } from '../../domain/branch-verdicts.ts'
 import type { Refs } from '../../git/history/refs.ts'
-import type { AppliedRule } from '../../store/rules.ts'
 import type { Store } from '../../store/store.ts'
 import { type Html, html } from './html.ts'
 import { stateBadge } from './state-summary.ts'

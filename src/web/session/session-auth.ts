@@ -3,10 +3,10 @@ import Tokens from '@fastify/csrf'
 import { parseCookie, type SetCookie, stringifySetCookie } from 'cookie'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { ServiceError } from '../../errors.ts'
-import type { Actor } from '../../store/audit.ts'
-import { type SessionClient, type SessionUser, sessionId } from '../../store/sessions.ts'
+import { type SessionClient, type SessionUser, sessionId } from '../../store/accounts/sessions.ts'
+import type { PasswordChange, User } from '../../store/accounts/users.ts'
+import type { Actor } from '../../store/audit/audit.ts'
 import type { Store } from '../../store/store.ts'
-import type { PasswordChange, User } from '../../store/users.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {

@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { restoreBackup } from '../../../src/maintenance/backup/restore.ts'
 import { writeBackup } from '../../../src/maintenance/backup/write.ts'
 import { findOrphans } from '../../../src/maintenance/orphans.ts'
-import { ADMINISTRATOR, recordEvent } from '../../../src/store/audit.ts'
+import { ADMINISTRATOR, recordEvent } from '../../../src/store/audit/audit.ts'
 import { openStore, type Store } from '../../../src/store/store.ts'
 import { databases, openTestStore, sqlite, temporaryFolder } from '../../helpers/databases.ts'
 import { listEvents } from '../../helpers/events.ts'
@@ -45,7 +45,7 @@ async function fill(store: Store): Promise<number> {
     objectFormat: 'sha256',
     path: '/srv/git/imported.git',
   })
-  await store.repositories.setAccess('alice', 'rocket', bob.id, 'read')
+  await store.collaborators.set('alice', 'rocket', bob.id, 'read')
   const token = { userId: alice.id, name: 'CI', prefix: 'cst_1', scopes: ['repo'] }
   await store.tokens.create({ ...token, hash: 'h1', expiresAt: 1_999_999_999_999 })
   const limits = { repositories: [id], contexts: ['ci/*', '🚀'], push: false }
@@ -90,7 +90,7 @@ async function contentOf(store: Store) {
   const access = await store.access.look(null, 'h1', 'alice', 'rocket')
   return {
     users: await Promise.all(users.map(({ name }) => store.users.find(name))),
-    collaborators: await store.repositories.access('alice', 'rocket'),
+    collaborators: await store.collaborators.list('alice', 'rocket'),
     repositories,
     tokens,
     statuses,

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { CommitLog } from '../../../git/history/log.ts'
 import type { RefLists } from '../../../git/history/refs.ts'
-import { MATRIX_COMMITS } from '../../../store/check-matrix.ts'
+import { MATRIX_COMMITS } from '../../../store/statuses/check-matrix.ts'
 import type { Store } from '../../../store/store.ts'
 import { nowInSeconds } from '../../../store/time.ts'
 import type { SendErrorPage } from '../../parts/error-page.ts'

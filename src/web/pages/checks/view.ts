@@ -1,11 +1,11 @@
 import type { BranchVerdict } from '../../../domain/branch-verdicts.ts'
+import { shortId } from '../../../domain/commit-id.ts'
 import { failingSince } from '../../../domain/failing-since.ts'
 import type { Commit } from '../../../git/history/log.ts'
 import type { Ref, Refs } from '../../../git/history/refs.ts'
-import type { MatrixCell, MatrixColumn } from '../../../store/check-matrix.ts'
-import type { ListedRepository } from '../../../store/repository-listing.ts'
+import type { ListedRepository } from '../../../store/access/repository-listing.ts'
+import type { MatrixCell, MatrixColumn } from '../../../store/statuses/check-matrix.ts'
 import { formatTime } from '../../../store/time.ts'
-import { shortId } from '../../../util/commit-id.ts'
 import { truncate } from '../../../util/truncate.ts'
 import { repositoryHead } from '../../parts/find-commit.ts'
 import { type Html, html } from '../../parts/html.ts'
@@ -91,7 +91,7 @@ function failingView(
   failing: readonly MatrixColumn[],
 ): Html {
   const item = (column: MatrixColumn) => {
-    const { first, length, neverPassed } = failingSince(column)
+    const { first, length, neverPassed } = failingSince(column.cells)
     const commit = commits[first]
     const count = `${length} ${length === 1 ? 'commit' : 'commits'}${neverPassed ? ', never passed here' : ''}`
     return html`<li><span class="badge failure">failing</span> <strong>${shownText(column.context)}</strong> since

@@ -1,21 +1,21 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { AppliedRule } from '../../../domain/branch-rules.ts'
 import { type BranchVerdict, branchVerdict, ruledBranches } from '../../../domain/branch-verdicts.ts'
-import { combinedCounts } from '../../../domain/combined-state.ts'
-import { commitExists, fullCommitId } from '../../../domain/commits.ts'
+import { fullCommitId } from '../../../domain/commit-id.ts'
 import { failingSince } from '../../../domain/failing-since.ts'
 import { requiredContexts } from '../../../domain/required-contexts.ts'
+import { COMBINED, combinedCounts } from '../../../domain/states.ts'
 import { ServiceError } from '../../../errors.ts'
 import type { GitClient } from '../../../git/history/cached-reads.ts'
 import type { CommitLog } from '../../../git/history/log.ts'
 import type { RefLists } from '../../../git/history/refs.ts'
 import type { Revisions } from '../../../git/history/revision.ts'
 import type { CommitLookup } from '../../../git/objects/commit-lookup.ts'
+import { commitExists } from '../../../git/objects/commit-lookup.ts'
 import { RepositoryUnavailable } from '../../../git/repository.ts'
 import { etagOf, matchesEtag } from '../../../http/etag.ts'
-import type { ListedRepository } from '../../../store/repository-listing.ts'
-import type { AppliedRule } from '../../../store/rules.ts'
-import { COMBINED } from '../../../store/states.ts'
-import { NO_STATUSES } from '../../../store/status-summaries.ts'
+import type { ListedRepository } from '../../../store/access/repository-listing.ts'
+import { NO_STATUSES } from '../../../store/statuses/status-summaries.ts'
 import type { Store } from '../../../store/store.ts'
 import { nowInSeconds } from '../../../store/time.ts'
 import type { SendErrorPage } from '../../parts/error-page.ts'
@@ -198,7 +198,7 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     const since = new Map(failed.map(({ context }): [string, Html[]] => [context, []]))
     for (const { branch, shas } of failed.length > 0 ? (places?.histories ?? []) : [])
       for (const [context, cells] of await store.histories(repository.id, shas, [...since.keys()]))
-        since.get(context)?.push(sinceView(repository, branch, shas, failingSince({ cells })))
+        since.get(context)?.push(sinceView(repository, branch, shas, failingSince(cells)))
     return {
       ...list,
       required: await requiredContexts(rules, contexts),

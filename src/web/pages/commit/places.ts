@@ -1,9 +1,9 @@
+import type { AppliedRule } from '../../../domain/branch-rules.ts'
 import { ruledBranches } from '../../../domain/branch-verdicts.ts'
 import type { GitClient } from '../../../git/history/cached-reads.ts'
 import type { CommitLog } from '../../../git/history/log.ts'
 import type { Ref, RefLists, Refs } from '../../../git/history/refs.ts'
-import type { ListedRepository } from '../../../store/repository-listing.ts'
-import type { AppliedRule } from '../../../store/rules.ts'
+import type { ListedRepository } from '../../../store/access/repository-listing.ts'
 
 /** Where a commit is in its repository. */
 export interface Places {

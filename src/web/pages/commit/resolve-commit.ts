@@ -1,9 +1,9 @@
+import { isFullId, isShortId } from '../../../domain/commit-id.ts'
 import type { GitClient } from '../../../git/history/cached-reads.ts'
 import type { RefLists } from '../../../git/history/refs.ts'
 import type { Revisions } from '../../../git/history/revision.ts'
-import type { ListedRepository } from '../../../store/repository-listing.ts'
+import type { ListedRepository } from '../../../store/access/repository-listing.ts'
 import type { Store } from '../../../store/store.ts'
-import { isFullId, isShortId } from '../../../util/commit-id.ts'
 
 /** What the last part of a commit's path names. */
 export type Named =

@@ -1,10 +1,10 @@
+import type { AppliedRule } from '../../../domain/branch-rules.ts'
 import type { BranchVerdict } from '../../../domain/branch-verdicts.ts'
-import { combinedCounts } from '../../../domain/combined-state.ts'
+import { shortId } from '../../../domain/commit-id.ts'
+import { combinedCounts } from '../../../domain/states.ts'
 import type { Ref, Refs } from '../../../git/history/refs.ts'
-import type { ListedRepository } from '../../../store/repository-listing.ts'
-import type { AppliedRule } from '../../../store/rules.ts'
-import type { StatusSummary } from '../../../store/status-summaries.ts'
-import { shortId } from '../../../util/commit-id.ts'
+import type { ListedRepository } from '../../../store/access/repository-listing.ts'
+import type { StatusSummary } from '../../../store/statuses/status-summaries.ts'
 import { ciLines } from '../../parts/ci-lines.ts'
 import {
   authorship,

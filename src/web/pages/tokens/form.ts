@@ -1,7 +1,7 @@
 import { scopes } from '../../../../generated/operations.ts'
-import { checkPatterns } from '../../../store/patterns.ts'
-import { RuleViolation } from '../../../store/rule-violation.ts'
-import type { TokenLimits } from '../../../store/token-limits.ts'
+import { checkPatterns } from '../../../domain/patterns.ts'
+import { RuleViolation } from '../../../domain/rule-violation.ts'
+import type { TokenLimits } from '../../../store/access/token-limits.ts'
 import { sentence } from '../../parts/text.ts'
 
 /** Expiry choices in days, besides a date and never. */

@@ -1,8 +1,8 @@
+import { nameKey } from '../../domain/names.ts'
+import type { Engine } from '../engine.ts'
+import { locate } from '../repositories/folders.ts'
+import type { Visibility } from '../tables.ts'
 import { accessQuery, accessRules, type RepositoryAccess, repositoryKeys, repositoryOf } from './access.ts'
-import type { Engine } from './engine.ts'
-import { nameKey } from './names.ts'
-import { locate } from './repositories.ts'
-import type { Visibility } from './tables.ts'
 
 /** A repository as shown to a user or an anonymous visitor. */
 export interface ListedRepository extends RepositoryAccess {

@@ -1,8 +1,9 @@
 import type { Kysely, Selectable, Transaction } from 'kysely'
-import { truncate } from '../util/truncate.ts'
-import type { Engine } from './engine.ts'
-import { nameKey } from './names.ts'
-import type { Tables } from './tables.ts'
+import type { Json } from '../../domain/event-details.ts'
+import { nameKey } from '../../domain/names.ts'
+import { truncate } from '../../util/truncate.ts'
+import type { Engine } from '../engine.ts'
+import type { Tables } from '../tables.ts'
 
 /** Who did something. */
 export type Actor =
@@ -117,7 +118,6 @@ interface LogActions {
   'audit.pruned': { before: string }
 }
 
-type Json = string | number | boolean | null | Json[] | { [name: string]: Json }
 type EventsOf<Actions, Object> = {
   [Action in keyof Actions]: { by: Actor; action: Action; details: Actions[Action] } & Object
 }[keyof Actions]

@@ -1,30 +1,20 @@
 import type { Kysely } from 'kysely'
-import { schemas } from '../../generated/schemas.ts'
-import { memoizeByObject } from '../util/memoize.ts'
-import { matchesPattern } from '../util/pattern.ts'
-import { ADMINISTRATOR, type Audit, type Pusher, repositoryNameOf } from './audit.ts'
-import type { Engine } from './engine.ts'
-import { checkPattern, checkPatterns, readPatterns } from './patterns.ts'
-import { prepare } from './prepared.ts'
-import { RuleViolation } from './rule-violation.ts'
-import type { Tables } from './tables.ts'
-import { nowInSeconds } from './time.ts'
-
-/** Which checks a commit must have passed before it becomes the tip of certain branches. */
-export interface BranchRule {
-  /** Matches names of branches without `refs/heads/`. `*` stands for any characters. */
-  branchPattern: string
-  /** Context patterns. Each must match a context of the commit, and every context that it matches must be `success`. */
-  required: string[]
-  /** Names of the users who may push to these branches without the checks. */
-  bypass: string[]
-}
-
-export interface NewBranchRule {
-  branchPattern: string
-  required: readonly string[]
-  bypass: readonly { id: number; name: string }[]
-}
+import {
+  type AppliedRule,
+  type BranchRule,
+  type NewBranchRule,
+  requiredBy,
+  rulesFor,
+  validateRule,
+} from '../../domain/branch-rules.ts'
+import { readPatterns } from '../../domain/patterns.ts'
+import { RuleViolation } from '../../domain/rule-violation.ts'
+import { memoizeByObject } from '../../util/memoize.ts'
+import { ADMINISTRATOR, type Audit, type Pusher, repositoryNameOf } from '../audit/audit.ts'
+import type { Engine } from '../engine.ts'
+import { prepare } from '../prepared.ts'
+import type { Tables } from '../tables.ts'
+import { nowInSeconds } from '../time.ts'
 
 interface NamedRepository {
   id: number
@@ -32,16 +22,8 @@ interface NamedRepository {
   name: string
 }
 
-/** Limits of the rules of a repository. */
+/** Maximum number of rules of a repository. */
 const MAX_RULES = 100
-const MAX_BYPASSES = 20
-
-/** A rule as it applies to a push. */
-export interface AppliedRule {
-  branchPattern: string
-  required: readonly string[]
-  bypassUserIds: ReadonlySet<number>
-}
 
 /** An update of a branch that its rules would have refused. */
 export interface Bypass {
@@ -175,21 +157,6 @@ export function ruleStore(engine: Engine, audit: Audit) {
   }
 }
 
-/** Returns the rules that apply to a branch. @param branch its name without `refs/heads/` */
-export function rulesFor(rules: readonly AppliedRule[], branch: string): AppliedRule[] {
-  return rules.filter(({ branchPattern }) => matchesPattern(branchPattern, branch))
-}
-
-/** Returns the patterns that any of the rules requires, without duplicates. */
-export function requiredBy(rules: readonly AppliedRule[]): string[] {
-  return [...new Set(rules.flatMap(({ required }) => required))]
-}
-
-/** Returns whether a user may bypass each of the rules. False if there are none. */
-export function isBypassedBy(rules: readonly AppliedRule[], userId: number): boolean {
-  return rules.length > 0 && rules.every(({ bypassUserIds }) => bypassUserIds.has(userId))
-}
-
 interface RuleRow {
   branch_pattern: string
   required: string
@@ -203,24 +170,6 @@ function appliedRule(rows: readonly RuleRow[]): AppliedRule {
   if (required === null) throw new Error(`the rule for ${branchPattern} cannot be read`)
   const userIds = rows.map(({ user_id }) => user_id).filter((id) => id !== null)
   return { branchPattern, required, bypassUserIds: new Set(userIds) }
-}
-
-/** Returns the rule without duplicates. @throws RuleViolation if it breaks a limit */
-function validateRule({ branchPattern, required, bypass }: NewBranchRule): NewBranchRule {
-  if (branchPattern.startsWith('refs/heads/'))
-    throw new RuleViolation(`branch pattern "${branchPattern}": leave out "refs/heads/"`)
-  const rule = {
-    branchPattern,
-    required: [...new Set(required)],
-    bypass: [...new Map(bypass.map((user) => [user.id, user])).values()],
-  }
-  // No name of a branch in the contract is longer.
-  checkPattern('branch pattern', branchPattern, schemas.Branch)
-  checkPatterns('required pattern', rule.required)
-  if (rule.required.length === 0) throw new RuleViolation('a rule requires at least one pattern')
-  if (rule.bypass.length > MAX_BYPASSES)
-    throw new RuleViolation(`${rule.bypass.length} users who may bypass; at most ${MAX_BYPASSES} are allowed`)
-  return rule
 }
 
 async function checkCount(db: Kysely<Tables>, repositoryId: number): Promise<void> {

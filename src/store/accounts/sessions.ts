@@ -1,8 +1,8 @@
 import { type Kysely, sql } from 'kysely'
-import type { Actor, Audit } from './audit.ts'
-import type { Engine } from './engine.ts'
-import type { Tables } from './tables.ts'
-import { nowInSeconds } from './time.ts'
+import type { Actor, Audit } from '../audit/audit.ts'
+import type { Engine } from '../engine.ts'
+import type { Tables } from '../tables.ts'
+import { nowInSeconds } from '../time.ts'
 import type { User } from './users.ts'
 
 /** Seconds after which a session ends: without a request, and at the latest. */

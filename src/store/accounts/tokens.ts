@@ -1,12 +1,18 @@
 import { randomBytes } from 'node:crypto'
 import { type Kysely, type Selectable, sql } from 'kysely'
-import { type Actor, ADMINISTRATOR, type Audit } from './audit.ts'
-import type { Engine } from './engine.ts'
-import { checkPatterns } from './patterns.ts'
-import { RuleViolation } from './rule-violation.ts'
-import type { Tables } from './tables.ts'
-import { nowInSeconds } from './time.ts'
-import { limitColumns, NO_LIMITS, readLimits, storedLimits, type TokenLimits } from './token-limits.ts'
+import { checkPatterns } from '../../domain/patterns.ts'
+import { RuleViolation } from '../../domain/rule-violation.ts'
+import {
+  limitColumns,
+  NO_LIMITS,
+  readLimits,
+  storedLimits,
+  type TokenLimits,
+} from '../access/token-limits.ts'
+import { type Actor, ADMINISTRATOR, type Audit } from '../audit/audit.ts'
+import type { Engine } from '../engine.ts'
+import type { Tables } from '../tables.ts'
+import { nowInSeconds } from '../time.ts'
 
 /** A token as shown to its owner. Its limits are those of `TokenLimits`. */
 export interface TokenInfo extends Pick<Selectable<Tables['tokens']>, (typeof shown)[number]> {

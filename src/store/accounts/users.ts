@@ -1,11 +1,11 @@
 import type { Kysely, Selectable } from 'kysely'
-import { type Actor, ADMINISTRATOR, type Audit } from './audit.ts'
-import type { Engine } from './engine.ts'
-import { isOwnerName, nameKey, OWNER_NAME_RULE } from './names.ts'
-import { moveRepositories } from './repositories.ts'
-import { RuleViolation } from './rule-violation.ts'
-import type { Tables } from './tables.ts'
-import { nowInSeconds } from './time.ts'
+import { isOwnerName, nameKey, OWNER_NAME_RULE } from '../../domain/names.ts'
+import { RuleViolation } from '../../domain/rule-violation.ts'
+import { type Actor, ADMINISTRATOR, type Audit } from '../audit/audit.ts'
+import type { Engine } from '../engine.ts'
+import { moveRepositories } from '../repositories/repositories.ts'
+import type { Tables } from '../tables.ts'
+import { nowInSeconds } from '../time.ts'
 
 export type User = Selectable<Tables['users']>
 

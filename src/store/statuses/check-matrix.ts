@@ -1,8 +1,8 @@
 import { setImmediate } from 'node:timers/promises'
-import type { Engine } from './engine.ts'
-import { prepare } from './prepared.ts'
-import { COMBINED, type CombinedState } from './states.ts'
-import type { StatusState } from './tables.ts'
+import type { StatusState } from '../../domain/states.ts'
+import { COMBINED, type CombinedState } from '../../domain/states.ts'
+import type { Engine } from '../engine.ts'
+import { prepare } from '../prepared.ts'
 
 /** Maximum number of commits in a matrix. */
 export const MATRIX_COMMITS = 30

@@ -1,14 +1,12 @@
-import { constants, lstatSync } from 'node:fs'
-import { access, readdir, realpath } from 'node:fs/promises'
-import { join } from 'node:path'
+import { lstatSync } from 'node:fs'
 import type { Kysely, Selectable } from 'kysely'
-import { emptyWhenMissing } from '../util/missing.ts'
-import { ADMINISTRATOR, type Audit, type AuditEvent } from './audit.ts'
-import type { Engine } from './engine.ts'
-import { isName, isOwnerName, NAME_RULE, nameKey, OWNER_NAME_RULE } from './names.ts'
-import { RuleViolation } from './rule-violation.ts'
-import type { Permission, Tables, Visibility } from './tables.ts'
-import { nowInSeconds } from './time.ts'
+import { isName, isOwnerName, NAME_RULE, nameKey, OWNER_NAME_RULE } from '../../domain/names.ts'
+import { RuleViolation } from '../../domain/rule-violation.ts'
+import { ADMINISTRATOR, type Audit, type AuditEvent } from '../audit/audit.ts'
+import type { Engine } from '../engine.ts'
+import type { Tables, Visibility } from '../tables.ts'
+import { nowInSeconds } from '../time.ts'
+import { locate } from './folders.ts'
 
 /** A stored repository. `path` is the folder of its files; `managed` says whether the server created it. */
 export type Repository = Omit<Selectable<Tables['repositories']>, 'path'> & {
@@ -29,21 +27,12 @@ export interface NewRepository {
   trustOwner?: boolean
 }
 
-/** Who has access to a repository. */
-export interface RepositoryAccessEntry {
-  /** null for everyone. */
-  user: string | null
-  permission: Permission
-  /** Owns it, was granted access, or anyone may read it because it is public. */
-  reason: 'owner' | 'granted' | 'public'
-  /** When the user was locked, in seconds since the epoch; null: not locked. A locked user has no access meanwhile. */
-  lockedAt: number | null
-}
-
 /** Maximum number of repositories that a message names. */
 const MAX_LISTED = 10
 
-/** Returns functions that manage repositories and the access of users to them. */
+export type RepositoryStore = ReturnType<typeof repositoryStore>
+
+/** Returns functions that manage repositories. */
 export function repositoryStore({ kysely }: Engine, folder: string, audit: Audit) {
   const located = (row: Selectable<Tables['repositories']>): Repository => locate(folder, row)
 
@@ -70,7 +59,7 @@ export function repositoryStore({ kysely }: Engine, folder: string, audit: Audit
 
   return {
     find: (owner: string, name: string) => find(owner, name),
-    get: (owner: string, name: string) => get(owner, name),
+    get,
 
     /**
      * Creates a repository. Skips ids whose folder exists, because its content may still be needed: an interrupted
@@ -131,11 +120,6 @@ export function repositoryStore({ kysely }: Engine, folder: string, audit: Audit
       })
     },
 
-    /** Makes sure that the server can create repositories, where it has created one before. @throws the system's error */
-    async checkFolder(): Promise<void> {
-      await access(folder, constants.W_OK | constants.X_OK).catch(emptyWhenMissing)
-    },
-
     async list(): Promise<Repository[]> {
       const rows = await kysely
         .selectFrom('repositories')
@@ -144,26 +128,6 @@ export function repositoryStore({ kysely }: Engine, folder: string, audit: Audit
         .orderBy('name_key')
         .execute()
       return rows.map(located)
-    },
-
-    /**
-     * Returns the folders in the server's own folder that belong to no repository, sorted, except hidden ones and
-     * `lost+found`. The result may include a repository that is being created.
-     */
-    async strayFolders(): Promise<string[]> {
-      // Before reading the rows, so that a repository that is created meanwhile has its row.
-      const entries = await readdir(folder, { withFileTypes: true }).catch(emptyWhenMissing)
-      const names = entries.filter((entry) => entry.isDirectory()).map(({ name }) => name)
-      const rows = await kysely.selectFrom('repositories').select(['id', 'path']).execute()
-      const taken = rows.map((row) => repositoryPath(folder, row))
-      // Paths of imported repositories are stored with symbolic links resolved.
-      const real = names.length > 0 ? await realpath(folder) : folder
-      const isTaken = (name: string) =>
-        [folder, real].some((parent) => taken.some((path) => `${path}/`.startsWith(`${join(parent, name)}/`)))
-      return names
-        .filter((name) => !name.startsWith('.') && name !== 'lost+found' && !isTaken(name))
-        .map((name) => join(folder, name))
-        .sort()
     },
 
     /** Deletes a repository with its statuses and collaborators. The caller removes the files. */
@@ -193,79 +157,6 @@ export function repositoryStore({ kysely }: Engine, folder: string, audit: Audit
           details: { visibility },
         })
       })
-    },
-
-    /** Sets a user's access. @param permission null to remove it */
-    setAccess(owner: string, name: string, userId: number, permission: Permission | null): Promise<void> {
-      return audit.transaction(async (db, record) => {
-        const repository = await get(owner, name, db)
-        const user = await db
-          .selectFrom('users')
-          .select(['id', 'name'])
-          .where('id', '=', userId)
-          .executeTakeFirst()
-        if (!user) throw new RuleViolation('the user was deleted in the meantime; nothing was changed')
-        const key = { repository_id: repository.id, user_id: user.id }
-        const before = await db
-          .selectFrom('collaborators')
-          .select('permission')
-          .where('repository_id', '=', key.repository_id)
-          .where('user_id', '=', key.user_id)
-          .executeTakeFirst()
-        if ((before?.permission ?? null) === permission) return
-        if (permission === null) {
-          await db
-            .deleteFrom('collaborators')
-            .where('repository_id', '=', key.repository_id)
-            .where('user_id', '=', key.user_id)
-            .execute()
-        } else {
-          await db
-            .insertInto('collaborators')
-            .values({ ...key, permission })
-            .onConflict((conflict) =>
-              conflict.columns(['repository_id', 'user_id']).doUpdateSet({ permission }),
-            )
-            .execute()
-        }
-        await record({
-          by: ADMINISTRATOR,
-          action: 'repository.access',
-          repository: fullNameOf(repository),
-          user,
-          details: { user: user.name, access: permission ?? 'none' },
-        })
-      })
-    },
-
-    /** Returns who has access to a repository, and why. The owner comes first. */
-    async access(owner: string, name: string): Promise<RepositoryAccessEntry[]> {
-      const repository = await get(owner, name)
-      const everyone = { user: null, permission: 'read', reason: 'public', lockedAt: null } as const
-      const owners = await kysely
-        .selectFrom('users')
-        .select(['name', 'locked_at'])
-        .where('name_key', '=', repository.owner_key)
-        .execute()
-      const collaborators = await kysely
-        .selectFrom('collaborators')
-        .innerJoin('users', 'users.id', 'collaborators.user_id')
-        .select(['users.name', 'users.locked_at', 'collaborators.permission'])
-        .where('collaborators.repository_id', '=', repository.id)
-        .where('users.name_key', '<>', repository.owner_key)
-        .orderBy('users.name_key')
-        .execute()
-      return [
-        ...owners.map(
-          ({ name, locked_at }) =>
-            ({ user: name, permission: 'write', reason: 'owner', lockedAt: locked_at }) as const,
-        ),
-        ...collaborators.map(
-          ({ name, locked_at, permission }) =>
-            ({ user: name, permission, reason: 'granted', lockedAt: locked_at }) as const,
-        ),
-        ...(repository.visibility === 'public' ? [everyone] : []),
-      ]
     },
   }
 }
@@ -322,25 +213,6 @@ function creationOf(repository: Repository): AuditEvent {
   return { ...event, action: 'repository.imported', details }
 }
 
-function fullNameOf({ owner, name }: { owner: string; name: string }): string {
+export function fullNameOf({ owner, name }: { owner: string; name: string }): string {
   return `${owner}/${name}`
-}
-
-/** Returns a row with the folder of its repository, whether the server created it, and whether its owner is not trusted. */
-export function locate<Row extends { id: number; path: string | null; trust_owner: number | null }>(
-  folder: string,
-  row: Row,
-) {
-  const managed = row.path === null
-  return {
-    ...row,
-    path: repositoryPath(folder, row),
-    managed,
-    checksOwner: !managed && row.trust_owner === 0,
-  }
-}
-
-/** Returns the folder of a repository's files. Created ones are named by id, so that paths contain no client input. */
-function repositoryPath(folder: string, row: { id: number; path: string | null }): string {
-  return row.path ?? join(folder, `${row.id}.git`)
 }

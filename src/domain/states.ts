@@ -1,7 +1,24 @@
+import type { components } from '../../generated/schema.ts'
 import { schemas } from '../../generated/schemas.ts'
-import { COMBINED, type CombinedState } from '../store/states.ts'
-import type { StatusCounts } from '../store/status-summaries.ts'
-import type { StatusState } from '../store/tables.ts'
+
+export type StatusState = components['schemas']['State']
+export type CombinedState = NonNullable<components['schemas']['CommitStatuses']['state']>
+
+/** The combined state of a commit with one status of each state. Adding a state to the contract requires its entry here. */
+export const COMBINED: Readonly<Record<StatusState, CombinedState>> = {
+  success: 'success',
+  pending: 'pending',
+  failure: 'failure',
+  error: 'failure',
+}
+
+/** Returns the states that count as a combined state, in the contract's order. */
+export function statesOf(combined: CombinedState): StatusState[] {
+  return schemas.State.enum.filter((state) => COMBINED[state] === combined)
+}
+
+/** How many statuses of a commit have which state. */
+export type StatusCounts = Record<StatusState, number>
 
 /** The combined state of several statuses is the one of the highest rank. */
 const RANK: Readonly<Record<CombinedState, number>> = { success: 0, pending: 1, failure: 2 }

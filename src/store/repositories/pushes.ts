@@ -6,11 +6,11 @@ import {
   type RefUpdate,
   recordEvent,
   repositoryNameOf,
-} from './audit.ts'
-import type { Engine } from './engine.ts'
-import { prepare } from './prepared.ts'
-import { locate } from './repositories.ts'
-import type { Tables } from './tables.ts'
+} from '../audit/audit.ts'
+import type { Engine } from '../engine.ts'
+import { prepare } from '../prepared.ts'
+import type { Tables } from '../tables.ts'
+import { locate } from './folders.ts'
 
 /** What became of the updates that a push asked for. Those that were not made are in neither list. */
 export interface PushOutcome {

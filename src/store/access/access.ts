@@ -1,11 +1,11 @@
 import { type RawBuilder, sql } from 'kysely'
-import { memoizeByObject } from '../util/memoize.ts'
-import type { Engine } from './engine.ts'
+import { isName, isOwnerName, nameKey } from '../../domain/names.ts'
+import { memoizeByObject } from '../../util/memoize.ts'
+import type { Engine } from '../engine.ts'
+import { prepare } from '../prepared.ts'
+import { locate } from '../repositories/folders.ts'
+import type { Permission } from '../tables.ts'
 import { accessKey, type Failures, failureColumns } from './failures.ts'
-import { isName, isOwnerName, nameKey } from './names.ts'
-import { prepare } from './prepared.ts'
-import { locate } from './repositories.ts'
-import type { Permission } from './tables.ts'
 import { limitColumns, NO_LIMITS, readLimits, type TokenLimits } from './token-limits.ts'
 
 /** A caller and a repository, as stored. */

@@ -1,8 +1,8 @@
 import { type Kysely, sql } from 'kysely'
-import { ADMINISTRATOR, type Audit } from './audit.ts'
-import type { DialectSql, Engine } from './engine.ts'
-import { prepare } from './prepared.ts'
-import type { Tables } from './tables.ts'
+import { ADMINISTRATOR, type Audit } from '../audit/audit.ts'
+import type { DialectSql, Engine } from '../engine.ts'
+import { prepare } from '../prepared.ts'
+import type { Tables } from '../tables.ts'
 
 /** Failed attempts of one address in its current window. */
 export interface Failures {

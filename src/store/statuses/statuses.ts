@@ -1,13 +1,14 @@
 import { type Selectable, sql } from 'kysely'
-import { ServiceError } from '../errors.ts'
-import { ADMINISTRATOR, type Audit, repositoryNameOf } from './audit.ts'
-import { type Engine, ForeignKeyViolation } from './engine.ts'
+import { RuleViolation } from '../../domain/rule-violation.ts'
+import type { StatusState } from '../../domain/states.ts'
+import { ServiceError } from '../../errors.ts'
+import { ADMINISTRATOR, type Audit, repositoryNameOf } from '../audit/audit.ts'
+import { type Engine, ForeignKeyViolation } from '../engine.ts'
+import { prepare } from '../prepared.ts'
+import type { Tables } from '../tables.ts'
+import { nowInSeconds } from '../time.ts'
 import { newId } from './ids.ts'
-import { prepare } from './prepared.ts'
-import { RuleViolation } from './rule-violation.ts'
 import { type CommitKey, commitCacheKey, statusSummaries } from './status-summaries.ts'
-import type { StatusState, Tables } from './tables.ts'
-import { nowInSeconds } from './time.ts'
 
 export type { CommitKey }
 

@@ -1,8 +1,8 @@
 import { type Selectable, sql } from 'kysely'
+import { nameKey } from '../../domain/names.ts'
+import type { Engine } from '../engine.ts'
+import type { Tables } from '../tables.ts'
 import { ADMINISTRATOR, type Audit, type AuditLine, BACKUP, lineOf } from './audit.ts'
-import type { Engine } from './engine.ts'
-import { nameKey } from './names.ts'
-import type { Tables } from './tables.ts'
 
 /** Which events to list. */
 export interface AuditFilter {

@@ -1,6 +1,6 @@
 import type { Selectable } from 'kysely'
-import { readPatterns } from './patterns.ts'
-import type { Tables } from './tables.ts'
+import { readPatterns } from '../../domain/patterns.ts'
+import type { Tables } from '../tables.ts'
 
 /** What a token may do less than its user. */
 export interface TokenLimits {

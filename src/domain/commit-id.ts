@@ -1,3 +1,5 @@
+import { ServiceError } from '../errors.ts'
+
 /** The hash function of a repository's object ids. It never changes. */
 export type ObjectFormat = 'sha1' | 'sha256'
 
@@ -26,4 +28,19 @@ export function isShortId(text: string, format: ObjectFormat): boolean {
 /** Abbreviates an id for people. */
 export function shortId(id: string): string {
   return id.slice(0, SHORT_ID)
+}
+
+/**
+ * Returns the id in lower case, as it is stored.
+ *
+ * @throws ServiceError `field_invalid` unless it is a full id in the repository's object format
+ */
+export function fullCommitId(format: ObjectFormat, sha: string): string {
+  const length = commitIdLength(format)
+  if (!/^[0-9a-f]+$/i.test(sha)) throw new ServiceError('field_invalid', 'sha must consist of hex digits')
+  if (sha.length === length) return sha.toLowerCase()
+  throw new ServiceError(
+    'field_invalid',
+    `sha is ${sha.length} hex digits long; the commit ids of this repository have ${length}`,
+  )
 }

@@ -1,12 +1,9 @@
 import { sql } from 'kysely'
-import { schemas } from '../../generated/schemas.ts'
-import type { Engine } from './engine.ts'
-import { prepare } from './prepared.ts'
-import { statesOf } from './states.ts'
-import type { StatusState } from './tables.ts'
-
-/** How many statuses of a commit have which state. */
-export type StatusCounts = Record<StatusState, number>
+import { schemas } from '../../../generated/schemas.ts'
+import type { StatusState } from '../../domain/states.ts'
+import { type StatusCounts, statesOf } from '../../domain/states.ts'
+import type { Engine } from '../engine.ts'
+import { prepare } from '../prepared.ts'
 
 /** What lists of commits show of the statuses of a commit. */
 export interface StatusSummary {

@@ -1,0 +1,62 @@
+import { schemas } from '../../generated/schemas.ts'
+import { checkPattern, checkPatterns, matchesPattern } from './patterns.ts'
+import { RuleViolation } from './rule-violation.ts'
+
+/** Which checks a commit must have passed before it becomes the tip of certain branches. */
+export interface BranchRule {
+  /** Matches names of branches without `refs/heads/`. `*` stands for any characters. */
+  branchPattern: string
+  /** Context patterns. Each must match a context of the commit, and every context that it matches must be `success`. */
+  required: string[]
+  /** Names of the users who may push to these branches without the checks. */
+  bypass: string[]
+}
+
+export interface NewBranchRule {
+  branchPattern: string
+  required: readonly string[]
+  bypass: readonly { id: number; name: string }[]
+}
+
+/** Maximum number of users who may bypass one rule. */
+const MAX_BYPASSES = 20
+
+/** A rule as it applies to a push. */
+export interface AppliedRule {
+  branchPattern: string
+  required: readonly string[]
+  bypassUserIds: ReadonlySet<number>
+}
+
+/** Returns the rules that apply to a branch. @param branch its name without `refs/heads/` */
+export function rulesFor(rules: readonly AppliedRule[], branch: string): AppliedRule[] {
+  return rules.filter(({ branchPattern }) => matchesPattern(branchPattern, branch))
+}
+
+/** Returns the patterns that any of the rules requires, without duplicates. */
+export function requiredBy(rules: readonly AppliedRule[]): string[] {
+  return [...new Set(rules.flatMap(({ required }) => required))]
+}
+
+/** Returns whether a user may bypass each of the rules. False if there are none. */
+export function isBypassedBy(rules: readonly AppliedRule[], userId: number): boolean {
+  return rules.length > 0 && rules.every(({ bypassUserIds }) => bypassUserIds.has(userId))
+}
+
+/** Returns the rule without duplicates. @throws RuleViolation if it breaks a limit */
+export function validateRule({ branchPattern, required, bypass }: NewBranchRule): NewBranchRule {
+  if (branchPattern.startsWith('refs/heads/'))
+    throw new RuleViolation(`branch pattern "${branchPattern}": leave out "refs/heads/"`)
+  const rule = {
+    branchPattern,
+    required: [...new Set(required)],
+    bypass: [...new Map(bypass.map((user) => [user.id, user])).values()],
+  }
+  // No name of a branch in the contract is longer.
+  checkPattern('branch pattern', branchPattern, schemas.Branch)
+  checkPatterns('required pattern', rule.required)
+  if (rule.required.length === 0) throw new RuleViolation('a rule requires at least one pattern')
+  if (rule.bypass.length > MAX_BYPASSES)
+    throw new RuleViolation(`${rule.bypass.length} users who may bypass; at most ${MAX_BYPASSES} are allowed`)
+  return rule
+}

@@ -1,0 +1,94 @@
+import { RuleViolation } from '../../domain/rule-violation.ts'
+import { ADMINISTRATOR, type Audit } from '../audit/audit.ts'
+import type { Engine } from '../engine.ts'
+import type { Permission } from '../tables.ts'
+import { fullNameOf, type RepositoryStore } from './repositories.ts'
+
+/** Who has access to a repository. */
+export interface RepositoryAccessEntry {
+  /** null for everyone. */
+  user: string | null
+  permission: Permission
+  /** Owns it, was granted access, or anyone may read it because it is public. */
+  reason: 'owner' | 'granted' | 'public'
+  /** When the user was locked, in seconds since the epoch; null: not locked. A locked user has no access meanwhile. */
+  lockedAt: number | null
+}
+
+/** Returns functions that manage the access of users to repositories. */
+export function collaboratorStore({ kysely }: Engine, { get }: Pick<RepositoryStore, 'get'>, audit: Audit) {
+  return {
+    /** Sets a user's access. @param permission null to remove it */
+    set(owner: string, name: string, userId: number, permission: Permission | null): Promise<void> {
+      return audit.transaction(async (db, record) => {
+        const repository = await get(owner, name, db)
+        const user = await db
+          .selectFrom('users')
+          .select(['id', 'name'])
+          .where('id', '=', userId)
+          .executeTakeFirst()
+        if (!user) throw new RuleViolation('the user was deleted in the meantime; nothing was changed')
+        const key = { repository_id: repository.id, user_id: user.id }
+        const before = await db
+          .selectFrom('collaborators')
+          .select('permission')
+          .where('repository_id', '=', key.repository_id)
+          .where('user_id', '=', key.user_id)
+          .executeTakeFirst()
+        if ((before?.permission ?? null) === permission) return
+        if (permission === null) {
+          await db
+            .deleteFrom('collaborators')
+            .where('repository_id', '=', key.repository_id)
+            .where('user_id', '=', key.user_id)
+            .execute()
+        } else {
+          await db
+            .insertInto('collaborators')
+            .values({ ...key, permission })
+            .onConflict((conflict) =>
+              conflict.columns(['repository_id', 'user_id']).doUpdateSet({ permission }),
+            )
+            .execute()
+        }
+        await record({
+          by: ADMINISTRATOR,
+          action: 'repository.access',
+          repository: fullNameOf(repository),
+          user,
+          details: { user: user.name, access: permission ?? 'none' },
+        })
+      })
+    },
+
+    /** Returns who has access to a repository, and why. The owner comes first. */
+    async list(owner: string, name: string): Promise<RepositoryAccessEntry[]> {
+      const repository = await get(owner, name)
+      const everyone = { user: null, permission: 'read', reason: 'public', lockedAt: null } as const
+      const owners = await kysely
+        .selectFrom('users')
+        .select(['name', 'locked_at'])
+        .where('name_key', '=', repository.owner_key)
+        .execute()
+      const collaborators = await kysely
+        .selectFrom('collaborators')
+        .innerJoin('users', 'users.id', 'collaborators.user_id')
+        .select(['users.name', 'users.locked_at', 'collaborators.permission'])
+        .where('collaborators.repository_id', '=', repository.id)
+        .where('users.name_key', '<>', repository.owner_key)
+        .orderBy('users.name_key')
+        .execute()
+      return [
+        ...owners.map(
+          ({ name, locked_at }) =>
+            ({ user: name, permission: 'write', reason: 'owner', lockedAt: locked_at }) as const,
+        ),
+        ...collaborators.map(
+          ({ name, locked_at, permission }) =>
+            ({ user: name, permission, reason: 'granted', lockedAt: locked_at }) as const,
+        ),
+        ...(repository.visibility === 'public' ? [everyone] : []),
+      ]
+    },
+  }
+}

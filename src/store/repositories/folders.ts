@@ -1,0 +1,54 @@
+import { constants } from 'node:fs'
+import { access, readdir, realpath } from 'node:fs/promises'
+import { join } from 'node:path'
+import { emptyWhenMissing } from '../../util/missing.ts'
+import type { Engine } from '../engine.ts'
+
+/** Returns functions that look at the server's own folder of repositories. */
+export function repositoryFolders({ kysely }: Engine, folder: string) {
+  return {
+    /** Makes sure that the server can create repositories, where it has created one before. @throws the system's error */
+    async check(): Promise<void> {
+      await access(folder, constants.W_OK | constants.X_OK).catch(emptyWhenMissing)
+    },
+
+    /**
+     * Returns the folders in the server's own folder that belong to no repository, sorted, except hidden ones and
+     * `lost+found`. The result may include a repository that is being created.
+     */
+    async stray(): Promise<string[]> {
+      // Before reading the rows, so that a repository that is created meanwhile has its row.
+      const entries = await readdir(folder, { withFileTypes: true }).catch(emptyWhenMissing)
+      const names = entries.filter((entry) => entry.isDirectory()).map(({ name }) => name)
+      const rows = await kysely.selectFrom('repositories').select(['id', 'path']).execute()
+      const taken = rows.map((row) => repositoryPath(folder, row))
+      // Paths of imported repositories are stored with symbolic links resolved.
+      const real = names.length > 0 ? await realpath(folder) : folder
+      const isTaken = (name: string) =>
+        [folder, real].some((parent) => taken.some((path) => `${path}/`.startsWith(`${join(parent, name)}/`)))
+      return names
+        .filter((name) => !name.startsWith('.') && name !== 'lost+found' && !isTaken(name))
+        .map((name) => join(folder, name))
+        .sort()
+    },
+  }
+}
+
+/** Returns a row with the folder of its repository, whether the server created it, and whether its owner is not trusted. */
+export function locate<Row extends { id: number; path: string | null; trust_owner: number | null }>(
+  folder: string,
+  row: Row,
+) {
+  const managed = row.path === null
+  return {
+    ...row,
+    path: repositoryPath(folder, row),
+    managed,
+    checksOwner: !managed && row.trust_owner === 0,
+  }
+}
+
+/** Returns the folder of a repository's files. Created ones are named by id, so that paths contain no client input. */
+function repositoryPath(folder: string, row: { id: number; path: string | null }): string {
+  return row.path ?? join(folder, `${row.id}.git`)
+}
