@@ -24,7 +24,7 @@ interface System {
 }
 
 const github = parse(read('github-actions.yml'))
-const githubEvents: Record<string, { context: Record<string, unknown>; sha: string }> = {
+const githubEvents: Record<string, { context: EventValues; sha: string }> = {
   'push to main': { context: { event_name: 'push', ref_name: 'main' }, sha: 'SHA' },
   'push to topic': { context: { event_name: 'push', ref_name: 'topic' }, sha: 'SHA' },
   'push of tag v1': { context: { event_name: 'push', ref_name: 'v1' }, sha: 'SHA' },
@@ -46,14 +46,22 @@ const githubEvents: Record<string, { context: Record<string, unknown>; sha: stri
   },
 }
 
+/** Values of an event by their names. */
+interface EventValues {
+  [name: string]: string | number | boolean | null | EventValues
+}
+
 /** Replaces `${{ github.a || github.b }}` as GitHub Actions does. */
-function evaluate(text: string, context: Record<string, unknown>): string {
+function evaluate(text: string, context: EventValues): string {
   return text.replace(/\$\{\{ (.+?) \}\}/g, (_match, expression: string) => {
     const values = expression.split(' || ').map((path) =>
       path
         .split('.')
         .slice(1)
-        .reduce<unknown>((value, name) => Object(value)[name], context),
+        .reduce<EventValues[string] | undefined>(
+          (value, name) => (typeof value === 'object' ? value?.[name] : undefined),
+          context,
+        ),
     )
     return String(values.find(Boolean) ?? '')
   })
