@@ -10,6 +10,7 @@ import { ServiceError } from '../errors.ts'
 import type { CommitLookup } from '../git/objects/commit-lookup.ts'
 import { commitExists } from '../git/objects/commit-lookup.ts'
 import type { RepositoryAccess } from '../store/access/access.ts'
+import { fieldsOf } from '../store/statuses/columns.ts'
 import type { StatusRow } from '../store/statuses/statuses.ts'
 import type { Store } from '../store/store.ts'
 import { formatTime } from '../store/time.ts'
@@ -42,10 +43,7 @@ export function createHandlers(store: Store, lookup: CommitLookup, onReported: O
       const row = await statuses.report({
         repositoryId: repository.id,
         sha,
-        context: body.context,
-        state: body.state,
-        description: body.description ?? null,
-        targetUrl: body.target_url ?? null,
+        ...fieldsOf(body),
         reporterId: token?.reporterId ?? null,
       })
       if (!row) throw new ServiceError('repository_unknown')

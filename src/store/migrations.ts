@@ -1,5 +1,6 @@
 import { type Kysely, sql, type TableMetadata } from 'kysely'
 import type { DialectSql, Engine } from './engine.ts'
+import { reportFunction } from './statuses/columns.ts'
 import type { Tables } from './tables.ts'
 
 /** Statements that add a reporter for each token without one: of an older version, or restored from its backup. */
@@ -12,25 +13,21 @@ export const addMissingReporters = [
 ]
 
 /**
- * A function that stores a report unless the commit has `max_contexts` other contexts. It returns no row then.
+ * The first version of `reportFunction`. It stores a report unless the commit has `max_contexts` other contexts. It returns no row then.
  *
  * Each of its statements sees what was committed before it began. So what is counted after the lock was taken includes
  * every context that another transaction added under the same lock, which it holds until its commit. A replacing report
  * takes no lock. Commits whose keys collide just wait for each other.
  *
  * The names of columns are qualified where they are also columns of the result.
- *
- * @param pending what it does with `pending_at`, if there is such a column
  */
-const reportStatus = (
-  pending = { set: '', column: '', value: '' },
-) => `create or replace function report_status(
+const reportStatus = `create or replace function report_status(
     new_repository_id bigint, new_sha text, new_context text, new_id text, new_state text, new_description text,
     new_target_url text, new_created_at bigint, new_updated_at bigint, new_reporter_id bigint, max_contexts bigint
   ) returns table (id text, created_at bigint, updated_at bigint) language plpgsql as $$
   begin
     return query update statuses set state = new_state, description = new_description, target_url = new_target_url,
-        updated_at = greatest(new_updated_at, statuses.updated_at), reporter_id = new_reporter_id${pending.set}
+        updated_at = greatest(new_updated_at, statuses.updated_at), reporter_id = new_reporter_id
       where repository_id = new_repository_id and sha = new_sha and context = new_context
       returning statuses.id, statuses.created_at, statuses.updated_at;
     if found then
@@ -38,25 +35,17 @@ const reportStatus = (
     end if;
     perform pg_advisory_xact_lock(hashtextextended(new_sha, new_repository_id));
     return query insert into statuses (repository_id, sha, context, id, state, description, target_url, created_at,
-        updated_at, reporter_id${pending.column})
+        updated_at, reporter_id)
       select new_repository_id, new_sha, new_context, new_id, new_state, new_description, new_target_url, new_created_at,
-        new_updated_at, new_reporter_id${pending.value}
+        new_updated_at, new_reporter_id
       where exists (select from statuses where repository_id = new_repository_id and sha = new_sha and context = new_context)
         or not exists (
           select from statuses where repository_id = new_repository_id and sha = new_sha offset max_contexts - 1)
       on conflict (repository_id, sha, context) do update set state = excluded.state,
         description = excluded.description, target_url = excluded.target_url,
-        updated_at = greatest(excluded.updated_at, statuses.updated_at), reporter_id = excluded.reporter_id${pending.set}
+        updated_at = greatest(excluded.updated_at, statuses.updated_at), reporter_id = excluded.reporter_id
       returning statuses.id, statuses.created_at, statuses.updated_at;
   end $$`
-
-/** What `report_status` does with the time of the last `pending`, as the statement in statuses.ts. */
-const pendingTimes = {
-  set: `, pending_at = case when new_state = 'pending' then new_updated_at
-          when statuses.state = 'pending' then statuses.pending_at end`,
-  column: ', pending_at',
-  value: ", case when new_state = 'pending' then new_updated_at end",
-}
 
 /** Migrations in the order in which they are applied. Never change a released one; add another. */
 const migrations: Record<string, (dialect: DialectSql) => string[]> = {
@@ -186,7 +175,7 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
     )${clustered}`,
     'create index branch_rule_bypasses_by_user on branch_rule_bypasses (user_id)',
   ],
-  '006-limited-reports': ({ serialWrites }) => (serialWrites ? [] : [reportStatus()]),
+  '006-limited-reports': ({ serialWrites }) => (serialWrites ? [] : [reportStatus]),
   '007-trusted-owners': ({ integer }) => [
     `alter table repositories add column trust_owner ${integer} not null default 0`,
   ],
@@ -201,10 +190,7 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
     `update repositories set trust_owner = 2 where path is not null and trust_owner = 0
       and created_at <= (select applied_at from schema_migrations where name = '007-trusted-owners')`,
   ],
-  '009-pending-times': ({ integer, serialWrites }) => [
-    `alter table statuses add column pending_at ${integer}`,
-    ...(serialWrites ? [] : [reportStatus(pendingTimes)]),
-  ],
+  '009-pending-times': ({ integer }) => [`alter table statuses add column pending_at ${integer}`],
 }
 
 /** The database has a schema that this version cannot use. The message says why, and what to do. */
@@ -239,6 +225,8 @@ export async function migrate(engine: Engine, apply = true): Promise<string[]> {
       await db.insertInto('schema_migrations').values({ name, applied_at }).execute()
       applied.push(name)
     }
+    // Servers of an earlier version call the function with their own parameters, if it has more of them now.
+    if (applied.length > 0 && !engine.dialect.serialWrites) await sql.raw(reportFunction()).execute(db)
   })
   return applied
 }

@@ -1,5 +1,5 @@
 import type { Generated } from 'kysely'
-import type { StatusState } from '../domain/states.ts'
+import type { StatusRow } from './statuses/columns.ts'
 
 /** The tables as Kysely sees them, the same in every dialect. `migrations.ts` creates them. */
 export interface Tables {
@@ -93,17 +93,9 @@ interface TokensTable {
   reporter_id: number | null
 }
 
-interface StatusesTable {
+/** See `columns.ts`. `sha` is in lower case. */
+interface StatusesTable extends StatusRow {
   repository_id: number
-  /** Lower case. */
-  sha: string
-  context: string
-  id: string
-  state: StatusState
-  description: string | null
-  target_url: string | null
-  created_at: number
-  updated_at: number
   /** Who sent the latest report; null if it is older than this column. */
   reporter_id: number | null
   /** Time of the last `pending`, if the latest report is it or the one after it; else null. */

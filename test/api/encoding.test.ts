@@ -63,7 +63,7 @@ for (const contexts of [10, 300]) {
         context: `context ${index}`,
         state: 'success',
         description: 'passed',
-        targetUrl: null,
+        target_url: null,
       })
     await Promise.all(Array.from({ length: contexts }, (_, index) => report(index)))
     await read()

@@ -108,7 +108,7 @@ async function report(store: Store, repositoryId: number, sha: string, contexts:
       context: `ci/check-${index}`,
       state: 'success',
       description: `412 tests passed in ${index} s`,
-      targetUrl: `https://ci.example.org/jobs/${index}`,
+      target_url: `https://ci.example.org/jobs/${index}`,
     }),
   )
   await Promise.all(reports)

@@ -108,7 +108,7 @@ async function createRepositories(options: Served['fixture']['options']) {
         context: `ci/check-${index}`,
         state: index % 5 === 0 ? state : 'success',
         description: `412 tests passed in ${index} s`,
-        targetUrl: `https://ci.example.org/jobs/${index}`,
+        target_url: `https://ci.example.org/jobs/${index}`,
       }),
     )
     await Promise.all(reports)

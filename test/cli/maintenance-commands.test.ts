@@ -20,7 +20,7 @@ t.test('backs up, restores, checks and prunes', async (t) => {
     context: 'ci',
     state: 'success',
     description: null,
-    targetUrl: null,
+    target_url: null,
   } as const
   await store.statuses.report({ ...report, sha })
 

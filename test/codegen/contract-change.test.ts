@@ -112,6 +112,28 @@ const FIELD: Edits = {
     [/(\n {4}StatusReport:\n[\s\S]*?properties:\n)/, '$1        job:\n          type: integer\n'],
   ],
 }
+const STORED_FIELD: Edits = {
+  'openapi.yaml': [
+    [
+      /(\n {4}StatusReport:\n[\s\S]*?properties:\n)/,
+      '$1        runner: { type: string, maxLength: 40, pattern: "^[a-z-]*$", x-rule: must be letters }\n',
+    ],
+    ['required: [id, sha, context,', 'required: [id, runner, sha, context,'],
+    [
+      /(\n {4}Status:\n[\s\S]*?properties:\n)/,
+      '$1        runner: { oneOf: [{ type: string }, { type: "null" }] }\n',
+    ],
+  ],
+  'src/store/statuses/columns.ts': [
+    ['  created_at: {', "  runner: { ...reported, onReplace: 'replaced' },\n  created_at: {"],
+  ],
+  'src/store/migrations.ts': [
+    [
+      "  '009-pending-times'",
+      `  '010-runner': () => ['alter table statuses add column runner text'],\n  '009-pending-times'`,
+    ],
+  ],
+}
 const STATE: Edits = {
   'openapi.yaml': [
     ['[pending, success, failure, error]', '[pending, success, failure, error, skipped, aborted]'],
@@ -130,9 +152,10 @@ function together(...all: Edits[]): Edits {
 t.test('a change of the contract requires the edits that the README names, and is served', async (t) => {
   expectEdits(t, 'a limit', LIMIT)
   expectEdits(t, 'a field of a request', FIELD)
+  expectEdits(t, 'a field that is stored', STORED_FIELD)
   expectEdits(t, 'a state', STATE)
   expectEdits(t, 'an operation', OPERATION)
-  const copy = await copyWith(t, together(LIMIT, FIELD, STATE, OPERATION))
+  const copy = await copyWith(t, together(LIMIT, FIELD, STORED_FIELD, STATE, OPERATION))
   t.strictSame(compile(copy), [], 'everything compiles')
 
   const server = await serve(t, copy)
@@ -237,5 +260,16 @@ t.test('a change of the contract requires the edits that the README names, and i
     }
     const missing = coverage.missing().filter((gap) => !gap.endsWith(' 503'))
     t.strictSame(missing, [], 'every declared response occurs, also those of the new operation')
+  })
+
+  await t.test('a stored field', async (t) => {
+    const read = async () =>
+      (await client.listStatuses({ ...place, sha })).body.statuses.filter(
+        ({ context }: { context: string }) => context === 'stored',
+      )
+    t.match(await report({ state: 'success', context: 'stored', runner: 'arm' }), [201, { runner: 'arm' }])
+    t.match(await read(), [{ runner: 'arm' }])
+    t.match(await report({ state: 'success', context: 'stored' }), [201, { runner: null }])
+    t.match(await read(), [{ runner: null }], 'a report without it replaces it')
   })
 })

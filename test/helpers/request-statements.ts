@@ -91,7 +91,7 @@ const report = {
   context: 'context 3',
   state: 'failure',
   description: null,
-  targetUrl: null,
+  target_url: null,
 } as const
 
 /** What requests read and write, by purpose. */

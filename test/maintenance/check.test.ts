@@ -50,7 +50,7 @@ function report(store: Store, repositoryId: number, sha: string, context = 'defa
     context,
     state: 'success',
     description: null,
-    targetUrl: null,
+    target_url: null,
   })
 }
 

@@ -45,7 +45,7 @@ function report(store: Store, repositoryId: number, sha: string, context: string
     context,
     state: 'success',
     description: null,
-    targetUrl: null,
+    target_url: null,
   })
 }
 

@@ -57,7 +57,7 @@ try {
       context,
       state,
       description: null,
-      targetUrl: null,
+      target_url: null,
     })
   /** Commits for which all required contexts were `success` at some time. */
   const passed = new Set([base])

@@ -131,8 +131,8 @@ async function prepare() {
       createBareRepository(place, 'sha1'),
     )
   const report = async (repositoryId: number, sha: string, contexts: number, description: string) => {
-    const targetUrl = `https://ci.example.org/?${'&'.repeat(2 * description.length)}`.slice(0, 2_048)
-    const status = { repositoryId, sha, state: 'success', description, targetUrl } as const
+    const target_url = `https://ci.example.org/?${'&'.repeat(2 * description.length)}`.slice(0, 2_048)
+    const status = { repositoryId, sha, state: 'success', description, target_url } as const
     const reports = Array.from({ length: contexts }, (_, index) =>
       store.statuses.report({ ...status, context: `ci/check-${index}` }),
     )

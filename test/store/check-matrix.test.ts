@@ -26,7 +26,7 @@ for (const database of databases) {
         context,
         state,
         description: null,
-        targetUrl: `https://ci.example.org/${position}`,
+        target_url: `https://ci.example.org/${position}`,
       })
     const matrix = (shas: readonly string[]) => store.matrix(id, shas)
     t.same(await matrix([]), [])

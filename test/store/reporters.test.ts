@@ -30,7 +30,7 @@ for (const database of databases) {
         context: 'c',
         state: 'success',
         description: null,
-        targetUrl: null,
+        target_url: null,
       })
       const expected = [
         ['a', 'ci-bot', 'CI of rocket'],

@@ -12,7 +12,7 @@ const SHA = 'a'.repeat(40)
 /** Commits that are filled up to the limit of contexts. */
 const LIMIT_ROUNDS = Number(process.env.LIMIT_ROUNDS ?? 10)
 /** A report without its repository and context. */
-const ERROR = { sha: SHA, state: 'error', description: null, targetUrl: null } as const
+const ERROR = { sha: SHA, state: 'error', description: null, target_url: null } as const
 
 async function openRepository(t: Test, database: TestDatabase, limits?: Partial<StoreOptions>) {
   const { store, options } = await openTestStore(t, database, limits)
@@ -24,7 +24,7 @@ async function openRepository(t: Test, database: TestDatabase, limits?: Partial<
       context,
       state: 'success',
       description: null,
-      targetUrl: null,
+      target_url: null,
       ...rest,
     })
   return { store, options, id, report }
@@ -53,7 +53,7 @@ for (const database of databases) {
     const row = await report(text, {
       state: 'error',
       description: '',
-      targetUrl: `https://example.org/${text}`,
+      target_url: `https://example.org/${text}`,
     })
     t.match(row, {
       id: /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/,
@@ -86,7 +86,7 @@ for (const database of databases) {
     const other = await createRepository(store, 'other')
     const [silent, few] = ['b'.repeat(40), 'c'.repeat(40)]
     for (const context of ['z', 'Z', 'a', '\u00E4', 'b'])
-      await report(context, { state: 'failure', targetUrl: `https://ci.example.org/${context}` })
+      await report(context, { state: 'failure', target_url: `https://ci.example.org/${context}` })
     await report('c', { state: 'error' })
     await report('d', { state: 'pending' })
     await report('e')
@@ -163,7 +163,7 @@ for (const database of databases) {
     const { store, id, report } = await openRepository(t, database)
     let now = 1_700_000_000_999
     t.capture(Date, 'now', () => now)
-    const first = await report('ci', { description: 'one', targetUrl: 'https://example.org/1' })
+    const first = await report('ci', { description: 'one', target_url: 'https://example.org/1' })
     t.equal(first?.created_at, 1_700_000_000, 'rounded down to the second')
     now = 1_700_000_060_000
     const second = await report('ci', { state: 'failure' })

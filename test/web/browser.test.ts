@@ -276,7 +276,7 @@ t.test('markup from others is shown as text', async (t) => {
       context: wrong,
       state: 'success',
       description: null,
-      targetUrl: wrong,
+      target_url: wrong,
     })
   }
 

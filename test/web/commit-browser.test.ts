@@ -22,8 +22,8 @@ async function createRepository(name: string, count: number) {
   const commits = createCommits(path, count).reverse()
   const { id } = await server.store.repositories.get('alice', name)
   const report = (sha: string, context: string, state: State, description: string | null = null) => {
-    const targetUrl = `https://ci.example.org/${encodeURIComponent(context)}`
-    return server.store.statuses.report({ repositoryId: id, sha, context, state, description, targetUrl })
+    const target_url = `https://ci.example.org/${encodeURIComponent(context)}`
+    return server.store.statuses.report({ repositoryId: id, sha, context, state, description, target_url })
   }
   const require = (branchPattern: string, ...required: string[]) =>
     server.store.rules.set({ id, owner: 'alice', name }, { branchPattern, required, bypass: [] })

@@ -24,7 +24,7 @@ async function setUp() {
     context: string,
     state: 'pending' | 'success' | 'failure' | 'error',
     description: string | null = null,
-  ) => server.store.statuses.report({ repositoryId: id, sha, context, state, description, targetUrl: null })
+  ) => server.store.statuses.report({ repositoryId: id, sha, context, state, description, target_url: null })
   const page = (rest: string) => `/alice/${name}/commits/${rest}`
   return { name, path, commits, report, page }
 }

@@ -48,7 +48,7 @@ for (const database of databases) {
         context,
         state,
         description: '<&>'.repeat(300),
-        targetUrl: `https://ci.example.org/?${'&'.repeat(1_000)}`,
+        target_url: `https://ci.example.org/?${'&'.repeat(1_000)}`,
       })
     for (let at = 0; at < STATUSES; at += 100)
       await Promise.all(contexts.slice(at, at + 100).map((context) => report(context, 'success')))

@@ -99,7 +99,7 @@ async function prepare(): Promise<string[]> {
       context,
       state,
       description: DESCRIPTIONS[state],
-      targetUrl: `https://ci.example.org/${context}/${sha.slice(0, 10)}`,
+      target_url: `https://ci.example.org/${context}/${sha.slice(0, 10)}`,
     })
   const commits = fill(path)
   for (const [index, sha] of commits.entries())

@@ -1,28 +1,24 @@
 import { type Selectable, sql } from 'kysely'
 import { RuleViolation } from '../../domain/rule-violation.ts'
-import type { StatusState } from '../../domain/states.ts'
 import { ServiceError } from '../../errors.ts'
 import { ADMINISTRATOR, type Audit, repositoryNameOf } from '../audit/audit.ts'
 import { type Engine, ForeignKeyViolation } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 import type { Tables } from '../tables.ts'
 import { nowInSeconds } from '../time.ts'
+import {
+  answeredColumns,
+  decidedColumns,
+  type ReportedFields,
+  replacedColumns,
+  type StatusRow,
+  type StoredColumn,
+  storedColumns,
+} from './columns.ts'
 import { newId } from './ids.ts'
 import { type CommitKey, commitCacheKey, statusSummaries } from './status-summaries.ts'
 
-export type { CommitKey }
-
-/** A status as stored; times in seconds since the epoch. */
-export interface StatusRow {
-  id: string
-  sha: string
-  context: string
-  state: StatusState
-  description: string | null
-  target_url: string | null
-  created_at: number
-  updated_at: number
-}
+export type { CommitKey, StatusRow }
 
 /** A status with the names of the user and the token of its latest report; null if it is older than their record. */
 export interface ReportedStatus extends StatusRow {
@@ -32,32 +28,17 @@ export interface ReportedStatus extends StatusRow {
   pending_at: number | null
 }
 
-export interface Report {
+export interface Report extends ReportedFields {
   repositoryId: number
   sha: string
-  context: string
-  state: StatusState
-  description: string | null
-  targetUrl: string | null
   /** The `reporter_id` of the token that sent it. */
   reporterId?: number | null
 }
 
-type NewStatus = Omit<Selectable<Tables['statuses']>, 'pending_at'>
+/** The values of the report that is stored. Each has the type of its column, whatever that is. */
+const excluded = Object.fromEntries(replacedColumns.map((name) => [name, sql.ref<never>(`excluded.${name}`)]))
 
-const statusColumns = [
-  'id',
-  'sha',
-  'context',
-  'state',
-  'description',
-  'target_url',
-  'created_at',
-  'updated_at',
-] as const
-const stored = ['repository_id', ...statusColumns, 'reporter_id'] as const
-/** What the database decides. All other columns equal the report. */
-const decided = ['id', 'created_at', 'updated_at'] as const
+type NewStatus = Pick<Selectable<Tables['statuses']>, StoredColumn>
 
 /**
  * Returns functions that manage statuses: one per context of a commit, the latest report.
@@ -71,7 +52,7 @@ export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
    * one is true, so only a new context costs reading the others.
    */
   const upsert = prepare<NewStatus>()((p) => {
-    const reported = kysely.selectNoFrom(({ val }) => stored.map((name) => val(p[name]).as(name)))
+    const reported = kysely.selectNoFrom(({ val }) => storedColumns.map((name) => val(p[name]).as(name)))
     const contexts = kysely
       .selectFrom('statuses')
       .select('context')
@@ -82,41 +63,38 @@ export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
     const pendingAt = sql<number | null>`case when reported.state = 'pending' then reported.updated_at end`
     return kysely
       .insertInto('statuses')
-      .columns([...stored, 'pending_at'])
+      .columns([...storedColumns, 'pending_at'])
       .expression(
         kysely
           .selectFrom(reported.as('reported'))
-          .select(stored)
+          .select(storedColumns)
           .select(pendingAt.as('pending_at'))
           .where(({ or, exists, not }) => or([exists(same), not(exists(last))])),
       )
       .onConflict((conflict) =>
         conflict.columns(['repository_id', 'sha', 'context']).doUpdateSet({
-          state: (eb) => eb.ref('excluded.state'),
-          description: (eb) => eb.ref('excluded.description'),
-          target_url: (eb) => eb.ref('excluded.target_url'),
+          ...excluded,
           updated_at: sql<number>`max(excluded.updated_at, statuses.updated_at)`,
-          reporter_id: (eb) => eb.ref('excluded.reporter_id'),
           // A run that ended ends once: what is reported after it without another `pending` has an unknown start.
           pending_at: sql<number | null>`coalesce(excluded.pending_at,
             case when statuses.state = 'pending' then statuses.pending_at end)`,
         }),
       )
-      .returning(decided)
+      .returning(decidedColumns)
   })
-  /** Does the same with a function of the database (migrations.ts), because statements that run at once count alike. */
+  /** Does the same with `reportFunction`, because statements that run at once count alike. */
   const call = prepare<NewStatus>()((p) => {
-    const values = stored.map((name) => sql`${sql.raw(`new_${name}`)} => ${p[name]}`)
-    const reported = sql<Pick<StatusRow, (typeof decided)[number]>>`
+    const values = storedColumns.map((name) => sql`${sql.raw(`new_${name}`)} => ${p[name]}`)
+    const reported = sql<Pick<StatusRow, (typeof decidedColumns)[number]>>`
       report_status(${sql.join(values)}, max_contexts => ${sql.lit(maxContexts)})`
-    return kysely.selectFrom(reported.as('reported')).select(decided)
+    return kysely.selectFrom(reported.as('reported')).select(decidedColumns)
   })
   const write = dialect.serialWrites ? upsert : call
 
   const ofCommit = prepare<CommitKey>()(({ repositoryId, sha }) =>
     kysely
       .selectFrom('statuses')
-      .select(statusColumns)
+      .select(answeredColumns)
       .where('repository_id', '=', repositoryId)
       .where('sha', '=', sha)
       .orderBy('context'),
@@ -126,7 +104,7 @@ export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
     kysely
       .selectFrom('statuses')
       .leftJoin('reporters', 'reporters.id', 'statuses.reporter_id')
-      .select(statusColumns.map((column) => `statuses.${column}` as const))
+      .select(answeredColumns.map((column) => `statuses.${column}` as const))
       .select([
         'pending_at',
         'reporters.user_name as reporter_user',
@@ -168,19 +146,15 @@ export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
      * @throws ServiceError `field_invalid` for a new context of a commit that has as many as it may; StoreUnavailable
      */
     async report(report: Report): Promise<StatusRow | undefined> {
-      const { repositoryId, sha, context, state, description, targetUrl } = report
+      const { repositoryId, reporterId = null, ...fields } = report
       const now = nowInSeconds()
       const status: NewStatus = {
+        ...fields,
         repository_id: repositoryId,
-        sha,
-        context,
         id: newId(),
-        state,
-        description,
-        target_url: targetUrl,
         created_at: now,
         updated_at: now,
-        reporter_id: report.reporterId ?? null,
+        reporter_id: reporterId,
       }
       const rows = await engine.write(write, status, commitCacheKey(report)).catch((error: unknown) => {
         // One deleted meanwhile leaves nothing behind.
@@ -194,7 +168,7 @@ export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
           'field_invalid',
           `context: this commit already has ${maxContexts} contexts, the maximum. Report to an existing one instead.`,
         )
-      return { ...row, sha, context, state, description, target_url: targetUrl }
+      return { ...row, ...fields }
     },
 
     /**

@@ -86,7 +86,7 @@ export const mutants: Readonly<Record<string, readonly Edit[]>> = {
   'a revoked token goes on working': [neverThrows('credential_unknown'), neverThrows('scope_missing')],
   'a replacing report gets a new id': [
     call('src/store', 'doUpdateSet', ({ arguments: [changes] }, receiver) =>
-      changes && ts.isObjectLiteralExpression(changes) && hasProperties(changes, 'target_url')
+      changes && ts.isObjectLiteralExpression(changes) && hasProperties(changes, 'pending_at')
         ? `${receiver}.doUpdateSet({ ...${changes.getText()}, id: (eb) => eb.ref('excluded.id') })`
         : undefined,
     ),
@@ -137,9 +137,11 @@ function neverThrows(code: string): Edit {
 
 /** Changes the value of a report that the handler passes to the store. */
 function ofReport(field: string, change: (text: string) => string): Edit {
-  return property('src/api', field, (text, object) =>
-    hasProperties(object, 'repositoryId', 'context', 'description') ? change(text.getText()) : undefined,
-  )
+  return node('src/api', (fields) => {
+    if (!ts.isCallExpression(fields) || fields.expression.getText() !== 'fieldsOf') return undefined
+    const text = fields.getText()
+    return `{ ...${text}, ${field}: ${change(`${text}.${field}`)} }`
+  })
 }
 
 function replaced(template: ts.Node, from: string, to: string): string | undefined {

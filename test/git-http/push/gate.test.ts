@@ -46,7 +46,7 @@ async function startGate(database: TestDatabase) {
           context,
           state,
           description: null,
-          targetUrl: null,
+          target_url: null,
         })
       },
       tip: (branch: string) =>

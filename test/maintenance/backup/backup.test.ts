@@ -23,7 +23,7 @@ function report(store: Store, repositoryId: number, fields: object = {}) {
     context: 'default',
     state: 'success',
     description: null,
-    targetUrl: null,
+    target_url: null,
     ...fields,
   })
 }
@@ -67,7 +67,7 @@ async function fill(store: Store): Promise<number> {
     Array.from({ length: 634 }, (_, index) => report(store, id, { context: `context ${index}` })),
   )
   const description = 'line\u2028separator \u2029 \r\n "quoted" \\ 🚀 e\u0301 \ufeff'
-  await report(store, id, { context: '🚀', description, targetUrl: 'https://example.org/' })
+  await report(store, id, { context: '🚀', description, target_url: 'https://example.org/' })
   const { token: reporter } = await store.access.look(null, 'h1', 'alice', 'rocket')
   await report(store, id, { context: LAST_CONTEXT, state: 'pending', description: '' })
   await report(store, id, { context: 'empty', description: '', reporterId: reporter?.reporterId })

@@ -33,7 +33,7 @@ async function create(store: Store, name: string, objectFormat: ObjectFormat = '
 }
 
 function report(store: Store, { id }: Repository, sha: string) {
-  const status = { context: 'ci', state: 'success', description: null, targetUrl: null } as const
+  const status = { context: 'ci', state: 'success', description: null, target_url: null } as const
   return store.statuses.report({ repositoryId: id, sha, ...status })
 }
 

@@ -50,7 +50,7 @@ export async function createFixture(): Promise<Fixture> {
         context: `check ${check}`,
         state: 'success',
         description: null,
-        targetUrl: null,
+        target_url: null,
       } as const
       await store.statuses.report({ ...report, repositoryId: demo.id, sha })
     }

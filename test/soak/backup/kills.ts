@@ -122,7 +122,7 @@ async function prepare(dataDir: string): Promise<string[]> {
     )
     const commits = createCommits(path, 50)
     for (const sha of commits) {
-      const status = { context: 'ci', state: 'success', description: null, targetUrl: null } as const
+      const status = { context: 'ci', state: 'success', description: null, target_url: null } as const
       await store.statuses.report({ repositoryId: id, sha, ...status })
     }
     git(path, 'symbolic-ref', 'refs/heads/dangling', 'refs/heads/nowhere')

@@ -29,7 +29,7 @@ async function openRepository(t: Test, options?: StoreOptions) {
       context,
       state: 'success',
       description: null,
-      targetUrl: null,
+      target_url: null,
     })
   const url = opened.options.databaseUrl ?? ''
   return { ...opened, url, created, report }

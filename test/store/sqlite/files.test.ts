@@ -121,7 +121,7 @@ for (const suffix of ['', '-wal', '-shm']) {
           context,
           state: 'success',
           description: null,
-          targetUrl: null,
+          target_url: null,
         })
       const { now } = Date
       // The folder changed ten seconds ago.
