@@ -5,8 +5,8 @@ import { buildApp } from '../../src/app.ts'
 import { CommitLookup } from '../../src/git/objects/commit-lookup.ts'
 import { openSpool } from '../../src/git-http/spool.ts'
 import type { Prepared } from '../../src/store/prepared.ts'
-import { newId } from '../../src/store/statuses/ids.ts'
 import { createStore, openEngine } from '../../src/store/store.ts'
+import { newId } from '../../src/store/time.ts'
 import {
   type Body,
   createBaseline,

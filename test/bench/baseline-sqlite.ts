@@ -1,8 +1,8 @@
 import Sqlite from 'better-sqlite3'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { toCommitStatuses } from '../../src/api/handlers.ts'
-import { newId } from '../../src/store/statuses/ids.ts'
 import type { StatusRow } from '../../src/store/statuses/statuses.ts'
+import { newId } from '../../src/store/time.ts'
 import {
   type Body,
   createBaseline,

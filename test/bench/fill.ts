@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import Sqlite from 'better-sqlite3'
 import { Client } from 'pg'
-import { newId } from '../../src/store/statuses/ids.ts'
 import type { StoreOptions } from '../../src/store/store.ts'
+import { newId } from '../../src/store/time.ts'
 
 /** Statuses per commit. */
 export const CONTEXTS = 10

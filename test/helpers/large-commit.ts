@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { get } from 'node:http'
-import { newId } from '../../src/store/statuses/ids.ts'
 import { openEngine, type StoreOptions } from '../../src/store/store.ts'
+import { newId } from '../../src/store/time.ts'
 
 /** Contexts that a commit may have by default. */
 const CONTEXTS = 1_000

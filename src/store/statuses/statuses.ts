@@ -5,7 +5,7 @@ import { ADMINISTRATOR, type Audit, repositoryNameOf } from '../audit/audit.ts'
 import { type Engine, ForeignKeyViolation } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 import type { Tables } from '../tables.ts'
-import { nowInSeconds } from '../time.ts'
+import { newId, nowInSeconds } from '../time.ts'
 import {
   answeredColumns,
   decidedColumns,
@@ -15,7 +15,6 @@ import {
   type StoredColumn,
   storedColumns,
 } from './columns.ts'
-import { newId } from './ids.ts'
 import { type CommitKey, commitCacheKey, statusSummaries } from './status-summaries.ts'
 
 export type { CommitKey, StatusRow }
