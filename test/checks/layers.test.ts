@@ -74,3 +74,12 @@ t.test('no folder of src imports itself by way of others', async (t) => {
   }
   t.same([...folders.keys()], [])
 })
+
+t.test('the picture in src/README.md shows every table', async (t) => {
+  const [, picture = ''] =
+    /## The tables\n\n```\n([^`]+`[^`]+`[^`]*)```/.exec(readFileSync(join(root, 'README.md'), 'utf8')) ?? []
+  const migrations = readFileSync(join(root, 'store/migrations.ts'), 'utf8')
+  const tables = [...migrations.matchAll(/create table (?:if not exists )?(\w+)/g)].map(([, name]) => name)
+  t.ok(tables.length > 10)
+  for (const table of tables) t.match(picture, new RegExp(`\\b${table}\\b`))
+})
