@@ -9,6 +9,7 @@ import t, { type Test } from 'tap'
 import type { components } from '../generated/schema.ts'
 import { createToken, hashToken } from '../src/auth/token.ts'
 import { createBareRepository } from '../src/git/repository.ts'
+import { checkAccount } from '../src/ops/data-directory.ts'
 import { openStore } from '../src/store/store.ts'
 import { createCommits } from './helpers/git.ts'
 import { startProcess } from './helpers/process.ts'
@@ -166,27 +167,11 @@ t.test('exits with an error on start', async (t) => {
   const isRoot = process.geteuid?.() === 0
   if (isRoot) chownSync(foreign, 65_533, 65_533)
   else chmodSync(foreign, 0o500)
-  const rows = [
+  const refused = [
     ['a wrong value', { PORT: 'x' }, /^PORT: "x" is not a whole number from 0 to 65535\n$/],
     ['an invalid host', { HOST: 'host.invalid' }, /^HOST: .*host\.invalid/],
     ['a port in use', { PORT: port }, new RegExp(`^PORT: .*${port}`)],
     ['a data directory that is a file', { DATA_DIR: file }, /^DATA_DIR: .*\/file is not a folder\n$/],
-    ['one below a file', { DATA_DIR: `${file}/data` }, /^DATA_DIR: .*\/file is not a folder\n$/],
-    [
-      'one that cannot be created',
-      { DATA_DIR: '/proc/x' },
-      /^DATA_DIR: .* \/proc\/x cannot be created: no such/,
-    ],
-    [
-      'one that is no place for files',
-      { DATA_DIR: '/proc' },
-      /^DATA_DIR: \/proc(\/commit-status\.db: .*CANTOPEN| belongs to the account root)/,
-    ],
-    [
-      'another file',
-      { DATA_DIR: other },
-      /^DATA_DIR: .*\/commit-status\.db: .*NOTADB: the file is not a database/,
-    ],
     [
       isRoot ? 'one of another account' : 'one that cannot be written',
       { DATA_DIR: foreign },
@@ -195,7 +180,7 @@ t.test('exits with an error on start', async (t) => {
     ['a damaged database', { DATA_DIR: damaged }, /^DATA_DIR: .*\/commit-status\.db: .*CORRUPT: .* damaged/],
   ] as const
   await Promise.all(
-    rows.map(async ([what, environment, message]) => {
+    refused.map(async ([what, environment, message]) => {
       const server = startProcess(t, process.execPath, ['src/server.ts'], {
         PORT: '0',
         DATA_DIR: join(file, '..'),
@@ -208,12 +193,31 @@ t.test('exits with an error on start', async (t) => {
       t.equal(server.stdout(), '')
     }),
   )
+
+  // Errors of the same kinds, which the server reports in the same way.
+  const unusable = [
+    ['below a file', `${file}/data`, /\/file is not a folder$/],
+    ['cannot be created', '/proc/x', /\/proc\/x cannot be created: no such/],
+    ['no place for files', '/proc', /^\/proc(\/commit-status\.db: .*CANTOPEN| belongs to the account root)/],
+    ['another file', other, /\/commit-status\.db: .*NOTADB: the file is not a database/],
+  ] as const
+  const open = async (dataDir: string) => {
+    checkAccount(dataDir, 'commit-status-server')
+    await openStore({ dataDir })
+  }
+  for (const [what, dataDir, message] of unusable)
+    await t.rejects(open(dataDir), { name: /^(StoreUnavailable|RuleViolation)$/, message }, what)
 })
 
 t.test('a full disk stops the start with one sentence, and so every command', async (t) => {
-  for (const [index, bytes] of [0, 4096, 20_000].entries()) {
-    const DATA_DIR = join(dataFolder(t), `${index}`)
-    for (const args of [['src/server.ts'], ['src/cli/main.ts', 'migrate']]) {
+  const [server, command] = [['src/server.ts'], ['src/cli/main.ts', 'migrate']]
+  for (const [bytes, programs] of [
+    [0, [command]],
+    [4096, [server, command]],
+    [20_000, [server]],
+  ] as const) {
+    const DATA_DIR = join(dataFolder(t), `${bytes}`)
+    for (const args of programs) {
       // Files can get no larger than that, which SQLite reports like a full disk.
       // Without tap's hooks, which write files too.
       const limited = ['-u', 'NODE_OPTIONS', 'prlimit', `--fsize=${bytes}`, process.execPath, ...args]
@@ -255,21 +259,22 @@ t.test('the server and commands that need git refuse to start with a git without
 })
 
 t.test('an older Node.js gets a message with the required version', async (t) => {
-  for (const version of ['22.18.0', '24.6.0']) {
+  for (const [version, entry] of [
+    ['22.18.0', 'src/server.ts'],
+    ['24.6.0', 'src/cli/main.ts'],
+  ] as const) {
     const versions = JSON.stringify({ ...process.versions, node: version })
     const pretend = `Object.defineProperty(process, 'versions', { value: ${versions} })`
     const preload = `data:text/javascript,${encodeURIComponent(pretend)}`
-    for (const entry of ['src/server.ts', 'src/cli/main.ts']) {
-      const old = startProcess(t, process.execPath, ['--import', preload, entry], {
-        DATA_DIR: '/nonexistent',
-      })
-      t.equal(await old.ended, 1, `${entry} on ${version}`)
-      t.equal(old.stdout(), '')
-      t.match(
-        old.stderr(),
-        new RegExp(`^commit-status-server needs Node\\.js 24\\.7 or later; this is ${version}\\. `),
-      )
-      t.equal(old.stderr().trim().split('\n').length, 1, 'one line')
-    }
+    const old = startProcess(t, process.execPath, ['--import', preload, entry], {
+      DATA_DIR: '/nonexistent',
+    })
+    t.equal(await old.ended, 1, `${entry} on ${version}`)
+    t.equal(old.stdout(), '')
+    t.match(
+      old.stderr(),
+      new RegExp(`^commit-status-server needs Node\\.js 24\\.7 or later; this is ${version}\\. `),
+    )
+    t.equal(old.stderr().trim().split('\n').length, 1, 'one line')
   }
 })

@@ -44,7 +44,15 @@ const COMPONENTS = ['schemas', 'parameters', 'responses', 'headers', 'securitySc
 export async function readSpec(file: string): Promise<Spec> {
   const result = await validate(file)
   if (!result.valid) throw new SpecError(compileErrors(result))
-  const document = object(await parse(file), 'the document')
+  return readDocument(object(await parse(file), 'the document'))
+}
+
+/**
+ * Reads a valid document, with its references.
+ *
+ * @throws SpecError as `readSpec` does
+ */
+export function readDocument(document: JsonObject): Spec {
   refuseUnknown(document, DOCUMENT, 'the document')
   const components = object(document.components ?? {}, 'components')
   refuseUnknown(components, COMPONENTS, 'components')

@@ -23,7 +23,7 @@ async function setUp(t: Test, database: TestDatabase, options: Parameters<typeof
   const token = await server.createToken('acme')
   const path = `/api/v1/repos/acme/rocket/commits/${sha}/statuses`
   const ask = async (headers: CallOptions['headers']) => (await server.call('GET', path, { headers })).status
-  const engine = await openEngine(server.options)
+  const engine = await openEngine({ ...server.options, statementTimeout: false })
   t.teardown(() => engine.close())
   /** Runs a statement and returns its rows. */
   const query = async (text: string) =>
@@ -222,7 +222,7 @@ for (const database of databases) {
     })
 
     t.test('there are at most 100,000 live rows; those that end soonest are removed', async (t) => {
-      const { ask, query } = await setUp(t, database)
+      const { ask, query } = await setUp(t, database, { trustedProxies: [parseCidr('127.0.0.1')] })
       const now = Date.now()
       await query(
         `insert into auth_failures (address, failures, ends_at)
@@ -230,14 +230,20 @@ for (const database of databases) {
      select 'a' || i, 1, ${now + 60_000} + i from n`,
       )
       await query(`insert into auth_failures (address, failures, ends_at) values ('expired', 9, ${now - 1})`)
-      t.equal(await ask(bad()), 401)
+      // A removal that exceeds the time limit of a statement, as on a busy machine, is tried again at the next new address.
+      const rows = async () => (await query('select address from auth_failures')).length
+      const asked = []
+      do {
+        asked.push(`192.0.2.${asked.length}`)
+        t.equal(await ask({ ...bad(), 'x-forwarded-for': asked.at(-1) ?? '' }), 401)
+      } while ((await rows()) > 100_000 && asked.length < 10)
+      t.ok((await rows()) <= 100_000, `after ${asked.length} new addresses`)
       const has = async (address: string) =>
         (await query(`select * from auth_failures where address = '${address}'`)).length
-      t.ok((await query('select address from auth_failures')).length <= 100_000)
       t.equal(await has('expired'), 0, 'expired ones are removed')
       t.equal(await has('a1'), 0, 'the one that ends soonest')
       t.equal(await has('a100000'), 1, 'the one that ends last')
-      t.equal(await has('127.0.0.1'), 1, 'the one just counted')
+      for (const address of asked) t.equal(await has(address), 1, 'one just counted')
     })
   })
 }

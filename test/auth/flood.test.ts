@@ -9,8 +9,8 @@ import { databases, openTestStore } from '../helpers/databases.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { createAccount, csrfOf, openVisitor, PASSWORD } from '../helpers/visitor.ts'
 
-const LIMIT = 25
-const ATTEMPTS = 200
+const LIMIT = 12
+const ATTEMPTS = 100
 /** Seconds. */
 const WINDOW = 300
 

@@ -73,8 +73,9 @@ for (const kind of [sqlite, postgres]) {
       const environment = { DATA_DIR: dataDir, DATABASE_URL: databaseUrl ?? undefined, SUDO_USER: 'alice' }
       const lost =
         /: \S+ has no users and no repositories, but \S+ has repositories of an earlier .* "restore" .* "migrate"\n$/
-      const refuse = async () => {
+      const refuse = async () =>
         t.match(await runCli(['user', 'create', 'alice'], environment), { code: 1, stderr: lost })
+      const refuseToServe = async () => {
         const server = startProcess(t, process.execPath, ['src/server.ts'], {
           ...environment,
           LOG_LEVEL: 'silent',
@@ -83,6 +84,7 @@ for (const kind of [sqlite, postgres]) {
         t.match(server.stderr(), lost)
       }
       await refuse()
+      await refuseToServe()
       t.notOk(existsSync(file), 'creates no file')
       if (!databaseUrl) writeFileSync(file, '')
       await refuse()

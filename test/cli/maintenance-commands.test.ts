@@ -5,6 +5,7 @@ import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { createBareRepository } from '../../src/git/repository.ts'
 import { openStore } from '../../src/store/store.ts'
+import { runCli } from '../helpers/cli.ts'
 import { runCliProcess } from '../helpers/cli-process.ts'
 import { openTestStore, sqlite, temporaryFolder } from '../helpers/databases.ts'
 
@@ -28,9 +29,10 @@ t.test('backs up, restores, checks and prunes', async (t) => {
   const here = { DATA_DIR: options.dataDir, INIT_CWD: folder }
   const backup = await runCliProcess(here, 'backup', 'backups')
   t.same([backup.code, backup.stdout, backup.stderr], [0, '', ''], 'no progress unless at a terminal')
-  const database = readdirSync(join(folder, 'backups')).find((name) => name.endsWith('.database')) ?? ''
+  const backups = join(folder, 'backups')
+  const database = readdirSync(backups).find((name) => name.endsWith('.database')) ?? ''
   for (const keep of ['0', 'all', '1.5'])
-    t.equal((await runCliProcess(here, 'backup', 'backups', '--keep', keep)).code, 2)
+    t.equal((await runCli(['backup', backups, '--keep', keep], here)).code, 2)
   const all = { DATA_DIR: temporaryFolder(t), INIT_CWD: folder }
   const programs = temporaryFolder(t)
   const interrupt =
@@ -47,37 +49,37 @@ t.test('backs up, restores, checks and prunes', async (t) => {
     restored.stderr,
     /^Restored from the backup of \S+Z: 0 users, 1 repository, 0 tokens, 1 status\.\n0 users locked\. /,
   )
-  t.same((await runCliProcess(all, 'check')).code, 0)
+  t.same((await runCli(['check'], all)).code, 0)
 
   for (const command of ['backup', 'restore'])
-    t.match(await runCliProcess(here, command, '-'), {
+    t.match(await runCli([command, '-'], here), {
       code: 2,
       stderr: /^error: "-" is not a path \(expected/,
     })
 
   const there = { DATA_DIR: temporaryFolder(t), INIT_CWD: folder }
-  t.match(await runCliProcess(there, 'restore', join('backups', database), '--time', '2026'), {
+  t.match(await runCli(['restore', join(backups, database), '--time', '2026'], there), {
     code: 2,
     stderr: /^error: --time: \S+ is not a folder of backups\n/,
   })
-  const restore = await runCliProcess(there, 'restore', join('backups', database))
+  const restore = await runCli(['restore', join(backups, database)], there)
   t.same([restore.code, restore.stdout], [0, ''])
   t.match(
     restore.stderr,
     /^Restored from the backup .*\nWhat was done after that time is undone: tokens that were revoked work again/,
   )
-  const again = await runCliProcess(there, 'restore', 'backups')
+  const again = await runCli(['restore', backups], there)
   t.same([again.code, again.stderr], [1, 'error: the database is not empty: it contains repositories\n'])
 
-  const check = await runCliProcess(there, 'check')
+  const check = await runCli(['check'], there)
   t.equal(check.code, 1)
   t.match(check.stdout, /^repository alice\/rocket: .*\n$/, 'its files were not restored')
   t.match(check.stderr, /error: found 1 problem/)
   const commits = await runCliProcess(here, 'check', '--commits')
   t.same([commits.code, commits.stdout], [1, `commit alice/rocket ${sha}: no longer in git\n`])
-  t.same((await runCliProcess(here, 'check')).code, 0)
+  t.same((await runCli(['check'], here)).code, 0)
   rmSync(join(options.dataDir, 'repositories'), { recursive: true })
-  const incomplete = await runCliProcess(here, 'backup', 'backups')
+  const incomplete = await runCli(['backup', backups], here)
   t.equal(incomplete.code, 1)
   t.match(
     incomplete.stderr,
@@ -85,10 +87,10 @@ t.test('backs up, restores, checks and prunes', async (t) => {
   )
 
   for (const wrong of ['', 'yesterday', '0d', '365']) {
-    t.equal((await runCliProcess(there, 'prune', '--older-than', wrong)).code, 2, `"${wrong}"`)
+    t.equal((await runCli(['prune', '--older-than', wrong], there)).code, 2, `"${wrong}"`)
   }
-  t.equal((await runCliProcess(there, 'prune')).code, 2)
-  const prune = await runCliProcess(there, 'prune', '--older-than', '365d')
+  t.equal((await runCli(['prune'], there)).code, 2)
+  const prune = await runCli(['prune', '--older-than', '365d'], there)
   t.same([prune.code, prune.stdout, prune.stderr], [0, '', 'Commits checked: 1. Statuses removed: 0.\n'])
   // Until the clock has left the second of the report.
   await setTimeout(1_100)

@@ -49,8 +49,16 @@ export async function copyWith(t: Test, edits: Edits): Promise<string> {
 /** Declarations of Node.js, the language and packages by path, which are the same for every copy. */
 const declarations = new Map<string, ts.SourceFile | undefined>()
 
-/** Compiles the server and the client. @returns one line for each error: `file: TS1234 message` */
-export function compile(folder: string, more: string[] = []): string[] {
+/**
+ * Compiles the server and the client, and checks all files, or those for which `isChecked` returns true.
+ *
+ * @returns one line for each error: `file: TS1234 message`
+ */
+export function compile(
+  folder: string,
+  more: string[] = [],
+  isChecked: (file: ts.SourceFile) => boolean = () => true,
+): string[] {
   const { config } = ts.readConfigFile(join(folder, 'tsconfig.json'), ts.sys.readFile)
   const include = ['src', 'generated', 'clients', ...more]
   const { options, fileNames } = ts.parseJsonConfigFileContent({ ...config, include }, ts.sys, folder)
@@ -63,7 +71,16 @@ export function compile(folder: string, more: string[] = []): string[] {
     return declarations.get(name)
   }
   const program = ts.createProgram(fileNames, { ...options, rootDir: '/' }, host)
-  return ts.getPreEmitDiagnostics(program).map(({ file, code, messageText }) => {
+  const checked = program.getSourceFiles().filter(isChecked)
+  const findings = [
+    ...program.getOptionsDiagnostics(),
+    ...program.getGlobalDiagnostics(),
+    ...checked.flatMap((file) => [
+      ...program.getSyntacticDiagnostics(file),
+      ...program.getSemanticDiagnostics(file),
+    ]),
+  ]
+  return findings.map(({ file, code, messageText }) => {
     const message = ts.flattenDiagnosticMessageText(messageText, ' ').replaceAll('\n', ' ')
     return `${file ? relative(folder, file.fileName) : ''}: TS${code} ${message}`
   })

@@ -1,4 +1,5 @@
 import { rmSync, writeFileSync } from 'node:fs'
+import type { Socket } from 'node:net'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import type { AppOptions } from '../../src/app.ts'
@@ -22,6 +23,8 @@ export async function startGitServer(t: Test, limits: AppOptions['git'] = {}, op
   const authorization = basic('x', await server.createToken('owner'))
   const url = `${server.url}/owner/demo.git`
   const begun: RawRequest[] = []
+  const connections: Socket[] = []
+  server.app.server.on('connection', (socket: Socket) => connections.push(socket))
   t.teardown(() => {
     for (const { request } of begun) request.destroy()
   })
@@ -45,6 +48,15 @@ export async function startGitServer(t: Test, limits: AppOptions['git'] = {}, op
     url,
     authorization,
     begin,
+    /** Waits until the server has read so many bytes of a request. */
+    hasRead: ({ request }: RawRequest, bytes: number) =>
+      until(() => {
+        const port = request.socket?.localPort
+        return connections.some(({ remotePort, bytesRead }) => remotePort === port && bytesRead >= bytes)
+      }),
+    /** Waits until the server has noticed that clients have closed all but so many connections. */
+    areOpen: (count: number) =>
+      until(() => connections.filter(({ destroyed }) => !destroyed).length <= count),
     /** Begins a push that takes a place and holds it until `finish` is called. */
     async hold(): Promise<Held> {
       const release = blockGit(t)

@@ -54,7 +54,7 @@ function requestOf(service: string, authorization: string, body: string): string
 }
 
 t.test('a stranger clones beside many slow readers', async (t) => {
-  const { url, pid, clone, fetchRequest } = await setUp(t, 12_000_000)
+  const { url, pid, clone, fetchRequest } = await setUp(t, 6_000_000)
   const clients = { url, addresses: ['127.0.0.2', '127.0.0.3'], connections: 16, bytesPerSecond: 2_000 }
   const readers = readSlowly(clients, fetchRequest)
   t.teardown(readers.stop)
@@ -87,7 +87,7 @@ t.test(
   'when the disk for answers is used up, git waits for slow readers until others need their places',
   async (t) => {
     const environment = { SPOOL_MAX_BYTES: '2000000', GIT_MAX_CHILDREN: '4' }
-    const { url, pid, tokens, clone, push, fetchRequest } = await setUp(t, 20_000_000, environment)
+    const { url, pid, tokens, clone, push, fetchRequest } = await setUp(t, 12_000_000, environment)
     const addresses = ['127.0.0.2', '127.0.0.3', '127.0.0.4']
     const clients = { url, addresses, connections: 3, bytesPerSecond: 2_000 }
     const readers = readSlowly(clients, fetchRequest)

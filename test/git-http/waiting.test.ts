@@ -78,24 +78,30 @@ t.test('git runs for at most the first pipelined request of a disconnected clien
 })
 
 t.test('memory for bodies of fetches is bounded, in total and for each address', async (t) => {
-  const { begin, clone } = await startGitServer(t, { bodyMemory: 1_000_000 })
+  // The bodies that are held here last until the end of the test.
+  const options = { timeouts: { body: 60_000 } }
+  const { begin, clone, hasRead, areOpen } = await startGitServer(t, { bodyMemory: 1_000_000 }, options)
   const part = (size: number) => '0'.repeat(size)
   const first = begin('fetch', '127.0.0.2', part(400_000), 500_000)
-  await setTimeout(100)
+  await hasRead(first, 400_000)
   checkBusy(t, await begin('fetch', '127.0.0.2', part(200_000), 500_000).answer)
-  begin('fetch', '127.0.0.3', part(400_000), 500_000)
-  await setTimeout(100)
+  await hasRead(begin('fetch', '127.0.0.3', part(400_000), 500_000), 400_000)
   checkBusy(t, await begin('fetch', '127.0.0.4', part(300_000), 500_000).answer)
   await clone()
 
   first.request.destroy()
-  await setTimeout(100)
+  await areOpen(1)
   const second = begin('fetch', '127.0.0.2', part(400_000), 500_000)
-  t.equal(await Promise.race([second.answer, setTimeout(200, 'reads')]), 'reads')
+  t.equal(await Promise.race([second.answer, hasRead(second, 400_000).then(() => 'reads')]), 'reads')
   // A chunk of one byte takes more memory than the byte.
   const tiny = begin('fetch', '127.0.0.5', '')
-  await setTimeout(100)
-  for (let count = 0; count < 1_000; count++) tiny.request.write('0')
+  let isAnswered = false
+  tiny.request.on('response', () => (isAnswered = true))
+  // What arrives before the server reads it becomes fewer chunks.
+  for (let burst = 0; burst < 1_000 && !isAnswered; burst++) {
+    for (let count = 0; count < 100; count++) tiny.request.write('0')
+    await setTimeout(10)
+  }
   checkBusy(t, await tiny.answer)
 })
 
