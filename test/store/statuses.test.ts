@@ -245,6 +245,17 @@ for (const database of databases) {
     t.equal((await store.statuses.list(id, SHA)).length, 1_000)
   })
 
+  test('a report does not hide what another process reported before it', async (t) => {
+    const { store, options, id, report } = await openRepository(t, database)
+    const other = await openStore(options)
+    t.teardown(() => other.close())
+    await report('a')
+    t.match(await store.statuses.list(id, SHA), [{ context: 'a' }])
+    await other.statuses.report({ ...ERROR, repositoryId: id, context: 'b' })
+    await report('c', { sha: 'c'.repeat(40) })
+    t.match(await store.statuses.list(id, SHA), [{ context: 'a' }, { context: 'b' }])
+  })
+
   test('the limit considers what other processes add and remove', async (t) => {
     const { store, options, id, report } = await openRepository(t, database, { maxContexts: 4 })
     const other = await openStore(options)
