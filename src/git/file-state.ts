@@ -2,7 +2,7 @@ import type { BigIntStats } from 'node:fs'
 import { lstat, stat } from 'node:fs/promises'
 
 /** The state of a file at one moment. */
-export interface FileState {
+interface FileState {
   /** Changes when the file, or a symbolic link at its path, is written or replaced. Empty if nothing is there. */
   stamp: string
   /** Time of the latest change in nanoseconds since 1970; 0 if nothing is there. */
@@ -52,7 +52,7 @@ export async function isCurrent({ paths, stamps, settled }: FilesState): Promise
  *
  * @throws the system's error, unless the file does not exist
  */
-export async function fileState(path: string): Promise<FileState> {
+async function fileState(path: string): Promise<FileState> {
   const entry = await unlessMissing(lstat(path, { bigint: true }))
   const target = entry?.isSymbolicLink() ? await statIfExists(path) : null
   const found = [entry, target].filter((stats) => stats !== null)

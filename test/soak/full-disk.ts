@@ -1,17 +1,31 @@
 import { execFileSync } from 'node:child_process'
-import { chownSync, mkdirSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
+import {
+  appendFileSync,
+  chownSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  statfsSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import tap, { type Test } from 'tap'
+import { basic, commit, createCheckout, git as runGit, tryGit } from '../git-http/client.ts'
+import { beginRpc } from '../git-http/raw.ts'
 import { databaseUrl, execute, type TestDatabase } from '../helpers/databases.ts'
+import { listEvents } from '../helpers/events.ts'
+import { git } from '../helpers/git.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { startPostgres, unprivileged } from '../helpers/postgres-server.ts'
 import { startServer } from '../helpers/server.ts'
 
 tap.setTimeout(300_000)
 
-const SIZE = 64 * 1024 ** 2
+const MIB = 1024 ** 2
+const SIZE = 64 * MIB
 
 /** A file system of its own in memory, which a superuser may mount. */
 function mount(t: Test, options = ''): string {
@@ -24,12 +38,24 @@ function mount(t: Test, options = ''): string {
   return folder
 }
 
-/** Leaves no room on a disk. @returns makes room again */
-function fill(folder: string): () => void {
+/** Leaves no room on a disk, or some bytes. @returns makes room again */
+function fill(folder: string, rest = 0): () => void {
   const file = join(folder, 'filler')
-  const { bavail, bsize } = statfsSync(folder)
-  writeFileSync(file, Buffer.alloc(bavail * bsize))
+  for (;;) {
+    const room = freeBytes(folder) - rest
+    if (room <= 0) break
+    try {
+      appendFileSync(file, Buffer.alloc(room))
+    } catch {
+      // The server has written something meanwhile.
+    }
+  }
   return () => rmSync(file)
+}
+
+function freeBytes(folder: string): number {
+  const { bavail, bsize } = statfsSync(folder)
+  return bavail * bsize
 }
 
 const sqlite = async (_t: Test, disk: string): Promise<TestDatabase> => ({
@@ -105,6 +131,70 @@ for (const [name, create] of Object.entries({ SQLite: sqlite, PostgreSQL: postgr
     t.equal(acknowledged.length, stored.size, 'nothing that was refused')
   })
 }
+
+tap.test('pushes to a disk that is full, and fetches from it', async (t) => {
+  const disk = mount(t)
+  const { createRepository, createToken, options, store } = await startServer(t, {
+    database: await sqlite(t, disk),
+  })
+  const { path } = await createRepository('acme/rocket')
+  const authorization = basic('x', await createToken('acme'))
+  const instance = await startInstance(t, options)
+  const url = `${instance.url}/acme/rocket.git`
+  const checkout = await createCheckout(t, url)
+  await commit(checkout, 5 * MIB)
+  const push = (branch: string, config = {}) =>
+    tryGit(checkout, ['push', 'origin', `HEAD:refs/heads/${branch}`], { authorization, config })
+  const ready = async () => (await instance.call('GET', '/readyz')).status
+  t.match(await push('before'), { code: 0 })
+  await commit(checkout, 5 * MIB)
+  const refs = git(path, 'for-each-ref')
+  const events = async () => (await listEvents(store)).filter(({ action }) => action === 'push').length
+  const leftovers = () =>
+    readdirSync(path, { recursive: true, encoding: 'utf8' }).filter((file) =>
+      /incoming|\.lock$|tmp_/.test(file),
+    )
+  t.equal(await events(), 1)
+
+  const makeRoom = fill(disk)
+  for (const config of [{}, { 'http.postBuffer': '65536' }])
+    t.match((await push('full', config)).stderr, /returned error: 503/, 'git sees the answer')
+  for (const body of [Buffer.alloc(12 * MIB, 'x'), Buffer.alloc(10, 'x')]) {
+    const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
+    request.end(body)
+    const { status, headers } = await answer
+    t.equal(status, 503)
+    t.ok(Number(headers['retry-after']) >= 1)
+  }
+  await setTimeout(1_100)
+  t.equal(await ready(), 503)
+  // The answer is larger than what is kept in memory.
+  const clone = join(t.testdir(), 'clone')
+  await Promise.all(
+    ['a', 'b', 'c'].map((name) => runGit(disk, ['clone', '--quiet', '--mirror', url, `${clone}-${name}`])),
+  )
+  t.equal(git(`${clone}-a`, 'for-each-ref'), refs)
+  makeRoom()
+  await setTimeout(1_100)
+  t.equal(await ready(), 200)
+
+  // The push can be received, but not stored: git writes the first file while the second is still in the spool.
+  await commit(checkout, 5 * MIB)
+  const free = freeBytes(disk)
+  const makeMore = fill(disk, 12 * MIB)
+  const refused = await push('half')
+  t.equal(refused.code, 1)
+  t.match(refused.stderr, /unpacker error/)
+  makeMore()
+  t.equal(git(path, 'for-each-ref'), refs)
+  t.same(leftovers(), [])
+  t.same(readdirSync(join(disk, 'spool')), [])
+  t.ok(free - freeBytes(disk) < MIB, 'nothing is left of it')
+  t.equal(await events(), 1)
+  t.same(await store.pushes.open(0), [])
+  t.match(await push('after'), { code: 0 })
+  t.equal(await events(), 2)
+})
 
 tap.test('a disk without inodes', async (t) => {
   const disk = mount(t, ',nr_inodes=1000')

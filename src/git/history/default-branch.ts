@@ -1,7 +1,7 @@
 import { open, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { syncPath } from '../../util/durable.ts'
-import { fileState, statIfExists } from '../file-state.ts'
+import { statIfExists } from '../file-state.ts'
 import { unavailable } from '../repository-health.ts'
 import { decodeLatin1, GitFailed, readGit } from '../run-git.ts'
 import { headPaths } from './head.ts'
@@ -103,7 +103,7 @@ async function changeHead(path: string, choose: () => Promise<string | undefined
 async function isLooseRef(path: string): Promise<boolean> {
   const last = (await headPaths(path)).at(-1) ?? ''
   if (last === join(path, 'HEAD')) return false
-  return (await fileState(last).catch(() => ({ stamp: '' }))).stamp !== ''
+  return (await statIfExists(last).catch(() => null)) !== null
 }
 
 async function chosenBranch(path: string): Promise<string> {

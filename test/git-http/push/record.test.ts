@@ -1,5 +1,7 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import Sqlite from 'better-sqlite3'
 import t, { type Test } from 'tap'
@@ -8,6 +10,7 @@ import { PushRecorder } from '../../../src/git-http/push/record.ts'
 import type { Pusher } from '../../../src/store/audit/audit.ts'
 import { settleAsUnknown } from '../../../src/store/repositories/pushes.ts'
 import { openStore, type Store } from '../../../src/store/store.ts'
+import { replaceGit } from '../../git/sample-repository.ts'
 import { databases, openTestStore, sqlite } from '../../helpers/databases.ts'
 import { listEvents } from '../../helpers/events.ts'
 import { createCommits, git } from '../../helpers/git.ts'
@@ -15,8 +18,7 @@ import { startInstance } from '../../helpers/instance.ts'
 import { startServer } from '../../helpers/server.ts'
 import { until } from '../../helpers/until.ts'
 import { basic } from '../client.ts'
-import { blockGit } from '../git-server.ts'
-import { beginRpc, pushBody, workersIn } from '../raw.ts'
+import { beginRpc, pushBody, spooledFiles, workersIn } from '../raw.ts'
 
 const NONE = '0'.repeat(40)
 
@@ -105,26 +107,34 @@ for (const database of databases) {
 
 t.test('a server that is killed in the middle of a push loses no event and leaves no file', async (t) => {
   const server = await startServer(t, { database: sqlite })
-  const { store, options } = server
+  const { store, options, dataDir } = server
   const { path, commits } = await server.createRepository('owner/demo')
   const [id = ''] = commits
   const authorization = basic('x', await server.createToken('owner'))
-  const lock = new Sqlite(join(server.dataDir, 'commit-status.db'))
+  const lock = new Sqlite(join(dataDir, 'commit-status.db'))
   t.teardown(() => lock.close())
+  const stops = stopGit(t)
+  const start = () => startInstance(t, options, { PATH: process.env.PATH ?? '' })
+  const left = () =>
+    readdirSync(path, { recursive: true, encoding: 'utf8' }).filter((file) => /incoming|\.lock$/.test(file))
 
   /** Kills a server at some moment of a push to a branch. Returns whether the branch exists afterwards. */
-  async function kill(name: string, isNow: () => boolean, { half = false, blocked = false }) {
-    const release = blocked ? blockGit(t, 'git-receive-pack') : () => {}
-    const { url, child } = await startInstance(t, options, { PATH: process.env.PATH ?? '' })
+  async function kill(
+    name: string,
+    isNow: (server?: number) => boolean,
+    { half = false, crash = false } = {},
+  ) {
+    const { url, child } = await start()
     const body = pushBody([`${NONE} ${id} refs/heads/${name}`], 'report-status')
     const { request, answer } = beginRpc(`${url}/owner/demo.git`, 'git-receive-pack', authorization)
     if (half) request.write(body.subarray(0, 20))
     else request.end(body)
-    await until(isNow)
+    await until(() => isNow(child.pid))
     child.kill('SIGKILL')
     await once(child, 'exit')
+    if (crash) for (const worker of workersIn(path)) process.kill(worker, 'SIGKILL')
     await answer.catch(() => {})
-    release()
+    stops.at('')
     await until(() => workersIn(path).length === 0)
     if (lock.inTransaction) lock.exec('rollback')
     const isThere = git(path, 'for-each-ref', `refs/heads/${name}`) !== ''
@@ -134,21 +144,51 @@ t.test('a server that is killed in the middle of a push loses no event and leave
     const updates = isThere ? [{ ref: `refs/heads/${name}`, old: NONE, new: id }] : []
     if (half) t.equal(event, undefined)
     else t.same(event?.details, { updates, interrupted: true }, name)
-    t.same(readdirSync(join(server.dataDir, 'spool')), [])
-    t.same(
-      readdirSync(path, { recursive: true }).filter((file) => /incoming|\.lock$/.test(String(file))),
-      [],
-    )
+    t.same(readdirSync(join(dataDir, 'spool')), [])
+    if (!crash) t.same(left(), [], name)
     return isThere
   }
 
   const isOpen = () => lock.prepare('select 1 from push_intents').get() !== undefined
-  t.notOk(await kill('receiving', () => existsSync(join(server.dataDir, 'spool')), { half: true }))
-  await kill('starting', isOpen, {})
-  await kill('working', () => isOpen() && workersIn(path).length >= 0, { blocked: true })
+  const isReceived = () => left().length > 0
+  t.notOk(await kill('receiving', (pid) => spooledFiles(pid).length > 0, { half: true }))
+  stops.at('unpack-objects')
+  await kill('working', isReceived)
+  stops.at('unpack-objects')
+  t.notOk(await kill('killed', isReceived, { crash: true }), 'with all of git')
+  const [quarantine = ''] = left()
+  t.match(quarantine, /^objects\/tmp_objdir-incoming-[^/]+$/)
+  utimesSync(join(path, quarantine), 1, 1)
   const updated = () => {
     if (isOpen() && !lock.inTransaction) lock.exec('begin immediate')
     return git(path, 'for-each-ref', 'refs/heads/settling') !== ''
   }
-  t.ok(await kill('settling', updated, {}))
+  t.ok(await kill('settling', updated))
+  t.same(left(), [], 'removed by the next start')
+  const repository = (await store.repositories.find('owner', 'demo')) ?? assert.fail()
+  await store.rules.set(repository, { branchPattern: 'x', required: ['x'], bypass: [] })
+  stops.at('for-each-ref --format=%(refname) %(symref)')
+  t.notOk(await kill('deciding', stops.isStopped))
 })
+
+/** Lets git, also as a child of git, stop before a command. */
+function stopGit(t: Test) {
+  const folder = t.testdir({ command: '' })
+  const [command, stopped] = [join(folder, 'command'), join(folder, 'stopped')]
+  const real = process.env.PATH
+  const programs = execFileSync('git', ['--exec-path'], { encoding: 'utf8' }).trim()
+  replaceGit(
+    t,
+    `while line=$(cat ${command}) && [ "$line" ]; do
+  case "$* " in *"$line "*) touch ${stopped}; sleep 0.02;; *) break;; esac
+done
+GIT_EXEC_PATH=$(dirname "$0") PATH='${real}:${programs}' exec git "$@"`,
+  )
+  return {
+    at(line: string) {
+      rmSync(stopped, { force: true })
+      writeFileSync(command, line)
+    },
+    isStopped: () => existsSync(stopped),
+  }
+}

@@ -8,16 +8,23 @@ import { buildApp } from '../../../src/app.ts'
 import { createToken, hashToken, tokenPrefix } from '../../../src/auth/token.ts'
 import { gitEnvironment } from '../../../src/git/environment.ts'
 import { CommitLookup } from '../../../src/git/objects/commit-lookup.ts'
+import { PushRecorder } from '../../../src/git-http/push/record.ts'
 import { openSpool } from '../../../src/git-http/spool.ts'
+import { listBackups } from '../../../src/maintenance/backup/generations.ts'
 import { findBackup, restoreAll } from '../../../src/maintenance/backup/restore.ts'
 import { findOrphans } from '../../../src/maintenance/orphans.ts'
+import type { AuditLine } from '../../../src/store/audit/audit.ts'
 import type { Repository } from '../../../src/store/repositories/repositories.ts'
 import { databaseFile, openStore, type Store } from '../../../src/store/store.ts'
 import { basic, commit, git } from '../../git-http/client.ts'
+import { listEvents } from '../../helpers/events.ts'
 import type { Promised } from './workload.ts'
 
 const run = promisify(execFile)
 const quiet = () => {}
+const NONE = '0'.repeat(40)
+/** The branch that a repository had when it was imported. */
+const IMPORTED = 'refs/heads/work'
 
 interface Options {
   /** Also pushes to and reports on repositories, through a server. */
@@ -39,6 +46,8 @@ export class Verifier {
   readonly #contents = new Map<string, Promise<Content>>()
   readonly #pushedTo = new Set<string>()
   readonly #backups = new Map<string, Promise<Restored>>()
+  /** Number of power cuts after which an event was missing, and was recorded by comparing refs. */
+  settled = 0
 
   /** @param recorded where the disks were recorded: imported repositories are stored with that path */
   constructor(recorded: string) {
@@ -59,11 +68,14 @@ export class Verifier {
         moveImports(dataDir, this.#recorded, disk)
         problems.push(...((await store.engine.checkFiles?.()) ?? []), ...(await findOrphans(store.engine)))
         await checkRows(store, promised, problems)
+        const pushed = await settlePushes(store, problems)
+        if (pushed.some(({ details }) => details.interrupted)) this.settled++
         const fresh: Repository[] = []
         for (const repository of await store.repositories.list()) {
           const name = `${repository.owner}/${repository.name}`
           if (options.leavesOut.includes(name)) continue
           await attempt(name, problems, () => this.#checkRepository(name, repository, promised, problems))
+          await attempt(name, problems, () => this.#checkEvents(name, repository, pushed, problems))
           const state = digest(repository.path)
           if (options.serves && !this.#pushedTo.has(state)) fresh.push(repository)
           if (options.serves) this.#pushedTo.add(state)
@@ -74,8 +86,8 @@ export class Verifier {
       }
     })
     for (const kind of ['backup', 'restore'] as const) {
-      const promise = promised.findLast((promise) => promise.kind === kind)
-      await attempt(`the ${kind}`, problems, () => this.#checkBackup(kind, disk, promise, problems))
+      const promises = promised.filter((promise) => promise.kind === kind)
+      await attempt(`the ${kind}`, problems, () => this.#checkBackup(kind, disk, promises, problems))
     }
     return problems
   }
@@ -96,19 +108,42 @@ export class Verifier {
     }
   }
 
+  /** Compares what events say about refs with the refs. */
+  async #checkEvents(
+    name: string,
+    { path }: Repository,
+    pushed: readonly AuditLine[],
+    problems: string[],
+  ): Promise<void> {
+    const { refs } = await remembered(this.#contents, digest(path), () => readRepository(path))
+    const ids = new Map<string, string>()
+    for (const { object, details } of pushed) {
+      const { updates = [], unknown = [] } = JSON.parse(JSON.stringify(details))
+      if (object !== name) continue
+      for (const update of updates) ids.set(update.ref, update.new)
+      for (const { ref } of unknown) problems.push(`${name} ${ref}: nobody knows whether a push updated it`)
+    }
+    for (const ref of new Set([...refs.keys(), ...ids.keys()]))
+      if (ref !== IMPORTED && (refs.get(ref) ?? NONE) !== (ids.get(ref) ?? NONE))
+        problems.push(`${name} ${ref} is ${refs.get(ref)}, but the last event says ${ids.get(ref)}`)
+  }
+
   /** Restores a backup, or looks at what a restore has left: everything, or nothing that a server would start with. */
   async #checkBackup(
     kind: 'backup' | 'restore',
     disk: string,
-    promise: Promised | undefined,
+    promises: readonly Promised[],
     problems: string[],
   ): Promise<void> {
     const place = join(disk, 'place')
+    const promise = promises.at(-1)
     if (kind === 'restore' && !promise && !existsSync(databaseFile(place))) return
     if (kind === 'backup' && !promise) return
     const folder = kind === 'restore' ? place : join(disk, 'backups')
-    const read = kind === 'restore' ? readPlace : readBackup
-    const found = await remembered(this.#backups, digest(folder), () => read(folder, join(disk, 'restored')))
+    const count = promises.length
+    const found = await remembered(this.#backups, `${count} ${digest(folder)}`, () =>
+      kind === 'restore' ? readPlace(folder) : readBackup(folder, count, join(disk, 'restored')),
+    )
     if (promise?.kind !== kind) return
     for (const description of promise.descriptions)
       if (!found.descriptions.has(description)) problems.push(`${description} is not in the ${kind}`)
@@ -123,6 +158,16 @@ async function attempt(what: string, problems: string[], work: () => Promise<unk
   } catch (error) {
     problems.push(`${what}: ${error}`.trim())
   }
+}
+
+/** Settles the pushes that the power cut has interrupted, as a server does once they are overdue. Returns the events of all. */
+async function settlePushes(store: Store, problems: string[]): Promise<AuditLine[]> {
+  const recorder = new PushRecorder(store.pushes, 0, (error) =>
+    problems.push(`a push is not settled: ${error}`),
+  )
+  await recorder.close()
+  if ((await store.pushes.open(0)).length > 0) problems.push('a push is still open')
+  return (await listEvents(store)).filter(({ action }) => action === 'push')
 }
 
 /** What failed is made again: only the first who asks learns why. */
@@ -205,9 +250,12 @@ interface Restored {
   refs: Map<string, string>
 }
 
-async function readBackup(folder: string, dataDir: string): Promise<Restored> {
-  await restoreAll({ dataDir }, await findBackup(folder), quiet)
-  return readPlace(dataDir)
+/** Restores the last of `count` backups, and those that were complete before they were acknowledged. */
+async function readBackup(folder: string, count: number, place: string): Promise<Restored> {
+  const [name = 'the last', ...others] = (await listBackups(folder)).slice(count - 1)
+  for (const backup of [name, ...others])
+    await restoreAll({ dataDir: `${place}-${backup}` }, await findBackup(folder, backup), quiet)
+  return readPlace(`${place}-${name}`)
 }
 
 async function readPlace(dataDir: string): Promise<Restored> {
