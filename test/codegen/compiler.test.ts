@@ -34,7 +34,7 @@ t.test('the compiler finds every mismatch between the contract and the code', as
   const ofState = findings.filter((finding) => finding.includes("'skipped'"))
   t.match(
     ofState,
-    [/^src\/store\/states\.ts: TS2741 Property 'skipped' is missing/],
+    [/^src\/domain\/states\.ts: TS2741 Property 'skipped' is missing/],
     'a new state requires its combined state and nothing else',
   )
   t.equal(ofState.length, 1)
