@@ -1,4 +1,4 @@
-type Json = string | number | boolean | null | Json[] | { [name: string]: Json }
+import type { Json } from '../domain/event-details.ts'
 
 const REDACTED = '[redacted]'
 /** Names of headers, fields and variables that hold secrets. */

@@ -12,41 +12,6 @@ export const addMissingReporters = [
     where reporter_id is null`,
 ]
 
-/**
- * The first version of `reportFunction`. It stores a report unless the commit has `max_contexts` other contexts. It returns no row then.
- *
- * Each of its statements sees what was committed before it began. So what is counted after the lock was taken includes
- * every context that another transaction added under the same lock, which it holds until its commit. A replacing report
- * takes no lock. Commits whose keys collide just wait for each other.
- *
- * The names of columns are qualified where they are also columns of the result.
- */
-const reportStatus = `create or replace function report_status(
-    new_repository_id bigint, new_sha text, new_context text, new_id text, new_state text, new_description text,
-    new_target_url text, new_created_at bigint, new_updated_at bigint, new_reporter_id bigint, max_contexts bigint
-  ) returns table (id text, created_at bigint, updated_at bigint) language plpgsql as $$
-  begin
-    return query update statuses set state = new_state, description = new_description, target_url = new_target_url,
-        updated_at = greatest(new_updated_at, statuses.updated_at), reporter_id = new_reporter_id
-      where repository_id = new_repository_id and sha = new_sha and context = new_context
-      returning statuses.id, statuses.created_at, statuses.updated_at;
-    if found then
-      return;
-    end if;
-    perform pg_advisory_xact_lock(hashtextextended(new_sha, new_repository_id));
-    return query insert into statuses (repository_id, sha, context, id, state, description, target_url, created_at,
-        updated_at, reporter_id)
-      select new_repository_id, new_sha, new_context, new_id, new_state, new_description, new_target_url, new_created_at,
-        new_updated_at, new_reporter_id
-      where exists (select from statuses where repository_id = new_repository_id and sha = new_sha and context = new_context)
-        or not exists (
-          select from statuses where repository_id = new_repository_id and sha = new_sha offset max_contexts - 1)
-      on conflict (repository_id, sha, context) do update set state = excluded.state,
-        description = excluded.description, target_url = excluded.target_url,
-        updated_at = greatest(excluded.updated_at, statuses.updated_at), reporter_id = excluded.reporter_id
-      returning statuses.id, statuses.created_at, statuses.updated_at;
-  end $$`
-
 /** Migrations in the order in which they are applied. Never change a released one; add another. */
 const migrations: Record<string, (dialect: DialectSql) => string[]> = {
   '001-initial': ({ serial, integer, text, clustered }) => [
@@ -175,7 +140,8 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
     )${clustered}`,
     'create index branch_rule_bypasses_by_user on branch_rule_bypasses (user_id)',
   ],
-  '006-limited-reports': ({ serialWrites }) => (serialWrites ? [] : [reportStatus]),
+  // Created `reportFunction`, which `migrate` writes anew after any migration.
+  '006-limited-reports': () => [],
   '007-trusted-owners': ({ integer }) => [
     `alter table repositories add column trust_owner ${integer} not null default 0`,
   ],

@@ -2,7 +2,7 @@ import { type FastifyInstance, fastify, type RouteShorthandOptions } from 'fasti
 import { operations } from '../../generated/operations.ts'
 import { schemas } from '../../generated/schemas.ts'
 import type { StatusState } from '../../src/domain/states.ts'
-import type { StatusRow } from '../../src/store/statuses/statuses.ts'
+import type { StatusRow } from '../../src/store/statuses/columns.ts'
 import { formatTime } from '../../src/store/time.ts'
 
 /**

@@ -1,7 +1,7 @@
 import Sqlite from 'better-sqlite3'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { toCommitStatuses } from '../../src/api/handlers.ts'
-import type { StatusRow } from '../../src/store/statuses/statuses.ts'
+import type { StatusRow } from '../../src/store/statuses/columns.ts'
 import { newId } from '../../src/store/time.ts'
 import {
   type Body,

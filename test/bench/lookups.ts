@@ -1,5 +1,4 @@
-import type { Row } from './row.ts'
-import { median, spreadOf } from './row.ts'
+import { median, type Row, spreadOf } from './row.ts'
 import type { Served } from './servers.ts'
 
 /** Times single reads that ask git: of repositories without a git process, then of one that has a process. */

@@ -81,8 +81,8 @@ components:
   ],
   'src/api/handlers.ts': [
     [
-      'import { combinedState }',
-      "import { schemas } from '../../generated/schemas.ts'\nimport { combinedState }",
+      'import { combinedState,',
+      "import { schemas } from '../../generated/schemas.ts'\nimport { combinedState,",
     ],
     [
       '    async listStatuses(',

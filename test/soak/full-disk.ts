@@ -16,7 +16,7 @@ import tap, { type Test } from 'tap'
 import { basic, commit, createCheckout, git as runGit, tryGit } from '../git-http/client.ts'
 import { beginRpc } from '../git-http/raw.ts'
 import { databaseUrl, execute, type TestDatabase } from '../helpers/databases.ts'
-import { listEvents } from '../helpers/events.ts'
+import { listPushes } from '../helpers/events.ts'
 import { git } from '../helpers/git.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { startPostgres, unprivileged } from '../helpers/postgres-server.ts'
@@ -149,7 +149,7 @@ tap.test('pushes to a disk that is full, and fetches from it', async (t) => {
   t.match(await push('before'), { code: 0 })
   await commit(checkout, 5 * MIB)
   const refs = git(path, 'for-each-ref')
-  const events = async () => (await listEvents(store)).filter(({ action }) => action === 'push').length
+  const events = async () => (await listPushes(store)).length
   const leftovers = () =>
     readdirSync(path, { recursive: true, encoding: 'utf8' }).filter((file) =>
       /incoming|\.lock$|tmp_/.test(file),

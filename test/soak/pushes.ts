@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openStore } from '../../src/store/store.ts'
 import { EMPTY_PACK, packet } from '../git-http/raw.ts'
+import { listPushes } from '../helpers/events.ts'
 import { importCommits } from '../helpers/git.ts'
 import { createRandom } from '../helpers/random.ts'
 import { createOwnedRepository, type ServerProcess, startServerProcess } from './git-server.ts'
@@ -165,12 +166,12 @@ try {
       url: `${server?.url}/${['plain', 'ruled'][index]}/demo.git/git-receive-pack`,
     }
   })
-  let last = (await store.engine.kysely.selectFrom('audit_events').select('id').execute()).length
   const counts: Record<string, number> = {}
   for (let index = 0; index < PUSHES; index++) {
     const { path, ids, url, authorization } = places[index % 2] ?? assert.fail()
     const before = readRefs(path)
     const body = createPush(before, ids)
+    const since = Date.now()
     const answer = await fetch(url, {
       method: 'POST',
       headers: { authorization, 'content-type': 'application/x-git-receive-pack-request' },
@@ -178,21 +179,12 @@ try {
     })
     await answer.text()
     const moved = differences(before, readRefs(path))
-    const events = await store.engine.kysely
-      .selectFrom('audit_events')
-      .select(['id', 'action', 'details'])
-      .where('id', '>', last)
-      .orderBy('id')
-      .execute()
-    last = events.at(-1)?.id ?? last
-    const found = events.filter(({ action }) => action === 'push').map(({ details }) => JSON.parse(details))
+    const found = (await listPushes(store, { since })).map(({ details }) => details)
     const show = () =>
       `push ${index} of seed ${seed}: ${JSON.stringify(body.toString('latin1'))} ${JSON.stringify(found)}`
     assert(found.length <= 1, show())
-    const { updates = [], unknown = [], more = 0, unreported = false } = found[0] ?? {}
-    const recorded: string[] = updates.map(
-      ({ ref, old, new: next }: Record<string, string>) => `${ref} ${old} ${next}`,
-    )
+    const { updates, unknown = [], more = 0, unreported } = found[0] ?? { updates: [] }
+    const recorded = updates.map(({ ref, old, new: next }) => `${ref} ${old} ${next}`)
     assert.equal(recorded.length + more, moved.length, show())
     assert.deepEqual(unknown, [], show())
     if (more === 0) assert.deepEqual(recorded.sort(), moved, show())

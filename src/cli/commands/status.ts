@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { fullCommitId } from '../../domain/commit-id.ts'
-import type { CommitKey } from '../../store/statuses/statuses.ts'
+import type { CommitKey } from '../../store/statuses/status-summaries.ts'
 import type { Store } from '../../store/store.ts'
 import { formatTime } from '../../store/time.ts'
 import { findRepository } from '../parts/arguments.ts'

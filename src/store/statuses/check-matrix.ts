@@ -1,6 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
-import type { StatusState } from '../../domain/states.ts'
-import { COMBINED, type CombinedState } from '../../domain/states.ts'
+import { COMBINED, type CombinedState, type StatusState } from '../../domain/states.ts'
 import type { Engine } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 

@@ -55,7 +55,7 @@ function namesWith<Part extends Partial<Column>>(part: Part): NamesWith<Part>[] 
 export const storedColumns = namesWith({})
 export const answeredColumns = namesWith({ isAnswered: true })
 const reportedColumns = namesWith({ isReported: true })
-export const replacedColumns = namesWith({ onReplace: 'replaced' })
+const replacedColumns = namesWith({ onReplace: 'replaced' })
 /** What the database decides. All other columns equal the report. */
 export const decidedColumns = [...namesWith({ onReplace: 'kept' }), ...namesWith({ onReplace: 'latest' })]
 
@@ -76,6 +76,30 @@ export function fieldsOf(body: ReportBody): ReportedFields {
   return fields as ReportedFields
 }
 
+/** Returns the start of the run of a reported check, in SQL. @param reported the value of a column in the report */
+export function reportedStart(reported: (name: StoredColumn) => string): string {
+  return `case when ${reported('state')} = 'pending' then ${reported('updated_at')} end`
+}
+
+/**
+ * Returns what becomes of the columns of a status that is reported again, in SQL. A run that ended ends once: what is reported
+ * after it without another `pending` has an unknown start.
+ *
+ * @param reported the value of a column in the report
+ * @param greatest the dialect's function
+ */
+export function replacements(
+  reported: (name: StoredColumn) => string,
+  greatest: 'max' | 'greatest',
+): [column: string, value: string][] {
+  const started = "case when statuses.state = 'pending' then statuses.pending_at end"
+  return [
+    ...replacedColumns.map((name): [string, string] => [name, reported(name)]),
+    ['updated_at', `${greatest}(${reported('updated_at')}, statuses.updated_at)`],
+    ['pending_at', `coalesce(${reportedStart(reported)}, ${started})`],
+  ]
+}
+
 /**
  * Returns the PostgreSQL function that stores a report unless the commit has `max_contexts` other contexts. It returns no row
  * then.
@@ -92,12 +116,10 @@ export function reportFunction(): string {
   const results = decidedColumns.map((name) => `${name} ${sqlType(name)}`)
   const decided = decidedColumns.map((name) => `statuses.${name}`).join(', ')
   const same = 'repository_id = new_repository_id and sha = new_sha and context = new_context'
-  const set = [
-    ...replacedColumns.map((name) => `${name} = new_${name}`),
-    'updated_at = greatest(new_updated_at, statuses.updated_at)',
-    `pending_at = case when new_state = 'pending' then new_updated_at
-          when statuses.state = 'pending' then statuses.pending_at end`,
-  ].join(', ')
+  const reported = (name: StoredColumn) => `new_${name}`
+  const set = replacements(reported, 'greatest')
+    .map(([name, value]) => `${name} = ${value}`)
+    .join(', ')
   return `create or replace function report_status(${parameters.join(', ')}, max_contexts bigint)
   returns table (${results.join(', ')}) language plpgsql as $$
   begin
@@ -107,7 +129,7 @@ export function reportFunction(): string {
     end if;
     perform pg_advisory_xact_lock(hashtextextended(new_sha, new_repository_id));
     return query insert into statuses (${storedColumns.join(', ')}, pending_at)
-      select ${storedColumns.map((name) => `new_${name}`).join(', ')}, case when new_state = 'pending' then new_updated_at end
+      select ${storedColumns.map(reported).join(', ')}, ${reportedStart(reported)}
       where exists (select from statuses where ${same})
         or not exists (
           select from statuses where repository_id = new_repository_id and sha = new_sha offset max_contexts - 1)

@@ -1,7 +1,6 @@
 import { sql } from 'kysely'
 import { schemas } from '../../../generated/schemas.ts'
-import type { StatusState } from '../../domain/states.ts'
-import { type StatusCounts, statesOf } from '../../domain/states.ts'
+import { type StatusCounts, type StatusState, statesOf } from '../../domain/states.ts'
 import type { Engine } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 

@@ -10,14 +10,13 @@ import {
   answeredColumns,
   decidedColumns,
   type ReportedFields,
-  replacedColumns,
+  replacements,
+  reportedStart,
   type StatusRow,
   type StoredColumn,
   storedColumns,
 } from './columns.ts'
 import { type CommitKey, commitCacheKey, statusSummaries } from './status-summaries.ts'
-
-export type { CommitKey, StatusRow }
 
 /** A status with the names of the user and the token of its latest report; null if it is older than their record. */
 export interface ReportedStatus extends StatusRow {
@@ -33,9 +32,6 @@ export interface Report extends ReportedFields {
   /** The `reporter_id` of the token that sent it. */
   reporterId?: number | null
 }
-
-/** The values of the report that is stored. Each has the type of its column, whatever that is. */
-const excluded = Object.fromEntries(replacedColumns.map((name) => [name, sql.ref<never>(`excluded.${name}`)]))
 
 type NewStatus = Pick<Selectable<Tables['statuses']>, StoredColumn>
 
@@ -59,7 +55,10 @@ export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
       .where('sha', '=', sql.ref<string>('reported.sha'))
     const same = contexts.where('context', '=', sql.ref<string>('reported.context'))
     const last = contexts.limit(sql.lit(1)).offset(sql.lit(maxContexts - 1))
-    const pendingAt = sql<number | null>`case when reported.state = 'pending' then reported.updated_at end`
+    const pendingAt = sql.raw<number | null>(reportedStart((name) => `reported.${name}`))
+    const replaced = Object.fromEntries(
+      replacements((name) => `excluded.${name}`, 'max').map(([name, value]) => [name, sql.raw<never>(value)]),
+    )
     return kysely
       .insertInto('statuses')
       .columns([...storedColumns, 'pending_at'])
@@ -70,15 +69,7 @@ export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
           .select(pendingAt.as('pending_at'))
           .where(({ or, exists, not }) => or([exists(same), not(exists(last))])),
       )
-      .onConflict((conflict) =>
-        conflict.columns(['repository_id', 'sha', 'context']).doUpdateSet({
-          ...excluded,
-          updated_at: sql<number>`max(excluded.updated_at, statuses.updated_at)`,
-          // A run that ended ends once: what is reported after it without another `pending` has an unknown start.
-          pending_at: sql<number | null>`coalesce(excluded.pending_at,
-            case when statuses.state = 'pending' then statuses.pending_at end)`,
-        }),
-      )
+      .onConflict((conflict) => conflict.columns(['repository_id', 'sha', 'context']).doUpdateSet(replaced))
       .returning(decidedColumns)
   })
   /** Does the same with `reportFunction`, because statements that run at once count alike. */

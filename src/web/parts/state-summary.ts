@@ -1,6 +1,11 @@
 import type { BranchVerdict } from '../../domain/branch-verdicts.ts'
-import type { StatusCounts, StatusState } from '../../domain/states.ts'
-import { COMBINED, type CombinedState, combinedCounts } from '../../domain/states.ts'
+import {
+  COMBINED,
+  type CombinedState,
+  combinedCounts,
+  type StatusCounts,
+  type StatusState,
+} from '../../domain/states.ts'
 import type { StatusSummary } from '../../store/statuses/status-summaries.ts'
 import { truncate } from '../../util/truncate.ts'
 import { type Html, html } from './html.ts'

@@ -1,6 +1,5 @@
 import { schemas } from '../../../generated/schemas.ts'
-import type { StatusState } from '../../domain/states.ts'
-import { statesOf } from '../../domain/states.ts'
+import { type StatusState, statesOf } from '../../domain/states.ts'
 import { type Html, html } from './html.ts'
 import { firstOf, type Query } from './query.ts'
 

@@ -1,7 +1,6 @@
 import type { BranchVerdict } from '../../domain/branch-verdicts.ts'
 import type { RequiredContexts } from '../../domain/required-contexts.ts'
-import type { StatusCounts, StatusState } from '../../domain/states.ts'
-import { COMBINED, statesOf } from '../../domain/states.ts'
+import { COMBINED, type StatusCounts, type StatusState, statesOf } from '../../domain/states.ts'
 import type { ReportedStatus } from '../../store/statuses/statuses.ts'
 import type { Permission } from '../../store/tables.ts'
 import { formatTime } from '../../store/time.ts'

@@ -1,10 +1,9 @@
 import Sqlite from 'better-sqlite3'
 import t, { type Test } from 'tap'
 import { sqlite } from '../../helpers/databases.ts'
-import { listEvents } from '../../helpers/events.ts'
+import { listPushes } from '../../helpers/events.ts'
 import { git as gitSync } from '../../helpers/git.ts'
-import type { ServerOptions } from '../../helpers/server.ts'
-import { startServer } from '../../helpers/server.ts'
+import { type ServerOptions, startServer } from '../../helpers/server.ts'
 import { until } from '../../helpers/until.ts'
 import { basic, commit, createCheckout, git, tryGit } from '../client.ts'
 import { blockGit } from '../git-server.ts'
@@ -20,10 +19,7 @@ async function setUp(t: Test, options: ServerOptions = {}) {
   const url = `${server.url}/owner/demo.git`
   const authorization = basic('x', token)
   const checkout = await createCheckout(t, url)
-  const events = async () => {
-    const found = await listEvents(server.store, { repository: 'owner/demo' })
-    return found.filter(({ action }) => action === 'push')
-  }
+  const events = () => listPushes(server.store, { repository: 'owner/demo' })
   return {
     server,
     path,

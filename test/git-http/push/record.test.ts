@@ -12,7 +12,7 @@ import { settleAsUnknown } from '../../../src/store/repositories/pushes.ts'
 import { openStore, type Store } from '../../../src/store/store.ts'
 import { replaceGit } from '../../git/sample-repository.ts'
 import { databases, openTestStore, sqlite } from '../../helpers/databases.ts'
-import { listEvents } from '../../helpers/events.ts'
+import { listPushes } from '../../helpers/events.ts'
 import { createCommits, git } from '../../helpers/git.ts'
 import { startInstance } from '../../helpers/instance.ts'
 import { startServer } from '../../helpers/server.ts'
@@ -26,10 +26,6 @@ const NONE = '0'.repeat(40)
 async function settle(t: Test, ...stores: Store[]): Promise<void> {
   const recorders = stores.map(({ pushes }) => new PushRecorder(pushes, 0, (error) => t.error(error)))
   await Promise.all(recorders.map((recorder) => recorder.close()))
-}
-
-async function pushesIn(store: Store) {
-  return (await listEvents(store)).filter(({ action }) => action === 'push')
 }
 
 for (const database of databases) {
@@ -66,10 +62,10 @@ for (const database of databases) {
       move('deleted', first, NONE),
       move('\xc3\xbc', NONE, first),
     ])
-    t.same(await pushesIn(store), [], 'only settled pushes are listed')
+    t.same(await listPushes(store), [], 'only settled pushes are listed')
     t.same(await store.pushes.open(60_000), [], 'not overdue yet')
     await settle(t, store, another)
-    const [event, ...others] = await pushesIn(store)
+    const [event, ...others] = await listPushes(store)
     t.same(others, [])
     t.match(event, { user: 'ann', token_name: 'ci', address: '192.0.2.1', object: 'owner/demo' })
     t.same(event?.details, {
@@ -80,27 +76,27 @@ for (const database of databases) {
 
     await store.pushes.begin(pusher, [move('new', NONE, first)])
     await settle(t, store)
-    t.same((await pushesIn(store))[1]?.details, { updates: [], interrupted: true }, 'nothing was updated')
+    t.same((await listPushes(store))[1]?.details, { updates: [], interrupted: true }, 'nothing was updated')
 
     const many = Array.from({ length: 70 }, (_, index) => move(`x${index}`, NONE, first))
     await store.pushes.begin(pusher, many)
     await store.repositories.delete('owner', 'demo')
     await settle(t, store)
-    t.match((await pushesIn(store))[2]?.details, { updates: [], more: 20, interrupted: true })
-    t.equal((await pushesIn(store))[2]?.object, 'owner/demo', 'the name that the push used')
+    t.match((await listPushes(store))[2]?.details, { updates: [], more: 20, interrupted: true })
+    t.equal((await listPushes(store))[2]?.object, 'owner/demo', 'the name that the push used')
 
     const early = await store.pushes.begin(pusher, [move('made', first, second)])
     await settle(t, another)
     await store.pushes.settle(early, pusher, { updates: [move('made', first, second)] })
     t.same(
-      (await pushesIn(store))[4]?.details,
+      (await listPushes(store))[4]?.details,
       { updates: [move('made', first, second)] },
       'a push that another instance has settled too early is recorded by its own',
     )
 
     await store.pushes.begin(pusher, [move('made', first, second)])
     await settleAsUnknown(store.engine.kysely)
-    t.match((await pushesIn(store))[5]?.details, { updates: [], unknown: [move('made', first, second)] })
+    t.match((await listPushes(store))[5]?.details, { updates: [], unknown: [move('made', first, second)] })
     t.same(await store.pushes.open(0), [])
   })
 }
@@ -138,9 +134,9 @@ t.test('a server that is killed in the middle of a push loses no event and leave
     await until(() => workersIn(path).length === 0)
     if (lock.inTransaction) lock.exec('rollback')
     const isThere = git(path, 'for-each-ref', `refs/heads/${name}`) !== ''
-    const before = (await pushesIn(store)).length
+    const before = (await listPushes(store)).length
     await settle(t, store)
-    const [event] = (await pushesIn(store)).slice(before)
+    const [event] = (await listPushes(store)).slice(before)
     const updates = isThere ? [{ ref: `refs/heads/${name}`, old: NONE, new: id }] : []
     if (half) t.equal(event, undefined)
     else t.same(event?.details, { updates, interrupted: true }, name)

@@ -13,11 +13,10 @@ import { openSpool } from '../../../src/git-http/spool.ts'
 import { listBackups } from '../../../src/maintenance/backup/generations.ts'
 import { findBackup, restoreAll } from '../../../src/maintenance/backup/restore.ts'
 import { findOrphans } from '../../../src/maintenance/orphans.ts'
-import type { AuditLine } from '../../../src/store/audit/audit.ts'
 import type { Repository } from '../../../src/store/repositories/repositories.ts'
 import { databaseFile, openStore, type Store } from '../../../src/store/store.ts'
 import { basic, commit, git } from '../../git-http/client.ts'
-import { listEvents } from '../../helpers/events.ts'
+import { listPushes, type PushEvent } from '../../helpers/events.ts'
 import type { Promised } from './workload.ts'
 
 const run = promisify(execFile)
@@ -112,16 +111,16 @@ export class Verifier {
   async #checkEvents(
     name: string,
     { path }: Repository,
-    pushed: readonly AuditLine[],
+    pushed: readonly PushEvent[],
     problems: string[],
   ): Promise<void> {
     const { refs } = await remembered(this.#contents, digest(path), () => readRepository(path))
     const ids = new Map<string, string>()
     for (const { object, details } of pushed) {
-      const { updates = [], unknown = [] } = JSON.parse(JSON.stringify(details))
       if (object !== name) continue
-      for (const update of updates) ids.set(update.ref, update.new)
-      for (const { ref } of unknown) problems.push(`${name} ${ref}: nobody knows whether a push updated it`)
+      for (const update of details.updates) ids.set(update.ref, update.new)
+      for (const { ref } of details.unknown ?? [])
+        problems.push(`${name} ${ref}: nobody knows whether a push updated it`)
     }
     for (const ref of new Set([...refs.keys(), ...ids.keys()]))
       if (ref !== IMPORTED && (refs.get(ref) ?? NONE) !== (ids.get(ref) ?? NONE))
@@ -161,13 +160,13 @@ async function attempt(what: string, problems: string[], work: () => Promise<unk
 }
 
 /** Settles the pushes that the power cut has interrupted, as a server does once they are overdue. Returns the events of all. */
-async function settlePushes(store: Store, problems: string[]): Promise<AuditLine[]> {
+async function settlePushes(store: Store, problems: string[]): Promise<PushEvent[]> {
   const recorder = new PushRecorder(store.pushes, 0, (error) =>
     problems.push(`a push is not settled: ${error}`),
   )
   await recorder.close()
   if ((await store.pushes.open(0)).length > 0) problems.push('a push is still open')
-  return (await listEvents(store)).filter(({ action }) => action === 'push')
+  return await listPushes(store)
 }
 
 /** What failed is made again: only the first who asks learns why. */

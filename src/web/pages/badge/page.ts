@@ -1,7 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { isReserved } from '../../../domain/names.ts'
-import type { StatusState } from '../../../domain/states.ts'
-import { COMBINED, type CombinedState } from '../../../domain/states.ts'
+import { COMBINED, type CombinedState, type StatusState } from '../../../domain/states.ts'
 import { ServiceError } from '../../../errors.ts'
 import type { RefLists } from '../../../git/history/refs.ts'
 import { applyErrorHeaders, asServiceError } from '../../../hooks/error-replies.ts'
