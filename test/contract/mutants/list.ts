@@ -85,10 +85,11 @@ export const mutants: Readonly<Record<string, readonly Edit[]>> = {
   ],
   'a revoked token goes on working': [neverThrows('credential_unknown'), neverThrows('scope_missing')],
   'a replacing report gets a new id': [
-    call('src/store', 'doUpdateSet', ({ arguments: [changes] }, receiver) =>
-      changes && ts.isObjectLiteralExpression(changes) && hasProperties(changes, 'pending_at')
-        ? `${receiver}.doUpdateSet({ ...${changes.getText()}, id: (eb) => eb.ref('excluded.id') })`
-        : undefined,
+    call(
+      'src/store/statuses',
+      'doUpdateSet',
+      ({ arguments: [changes] }, receiver) =>
+        changes && `${receiver}.doUpdateSet({ ...${changes.getText()}, id: (eb) => eb.ref('excluded.id') })`,
     ),
   ],
   'text is trimmed': [ofReport('description', (text) => `(${text})?.trim() ?? null`)],
