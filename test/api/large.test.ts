@@ -9,7 +9,7 @@ import { parseCidr } from '../../src/auth/address.ts'
 import { createLogger } from '../../src/ops/logger.ts'
 import { databases, sqlite, type TestDatabase } from '../helpers/databases.ts'
 import { startInstance } from '../helpers/instance.ts'
-import { drain, fillCommit } from '../helpers/large-commit.ts'
+import { drain, fillCommit, openAnswer } from '../helpers/large-commit.ts'
 import { longestStretch, measured } from '../helpers/loop-stretch.ts'
 import { startServer } from '../helpers/server.ts'
 
@@ -93,16 +93,7 @@ t.test('large answers that nobody reads take a bounded amount of memory', async 
   const { server, id, sha } = await setUp(t, sqlite, { trustedProxies: [parseCidr('127.0.0.1')] })
   await fillCommit(server.options, { repositoryId: id, sha })
   const commit = `${server.url}/api/v1/repos/acme/rocket/commits/${sha}`
-  const open = async (address: string): Promise<IncomingMessage> => {
-    const asked = get(`${commit}/verdict?${everything(10)}`, {
-      agent: false,
-      headers: { 'x-forwarded-for': address },
-    })
-    asked.on('error', () => {})
-    const [answer] = await once(asked, 'response')
-    t.teardown(() => answer.destroy())
-    return answer
-  }
+  const open = (client: string) => openAnswer(t, `${commit}/verdict?${everything(10)}`, client)
   const slow = await open('192.0.2.2')
   const unread: IncomingMessage[] = []
   for (let count = 0; count < 12; count++) unread.push(await open('192.0.2.1'))

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
-import { get } from 'node:http'
+import { get, type IncomingMessage } from 'node:http'
+import type { Test } from 'tap'
 import { openEngine, type StoreOptions } from '../../src/store/store.ts'
 import { newId } from '../../src/store/time.ts'
 
@@ -58,6 +59,15 @@ export async function fillCommit(
       .execute()
   }
   await engine.close()
+}
+
+/** Sends a request as a trusted proxy does for a client. @returns its answer, of which nothing was read yet */
+export async function openAnswer(t: Test, url: string, client: string): Promise<IncomingMessage> {
+  const asked = get(url, { agent: false, headers: { 'x-forwarded-for': client } })
+  asked.on('error', () => {})
+  const [answer] = await once(asked, 'response')
+  t.teardown(() => answer.destroy())
+  return answer
 }
 
 /** Reads and discards an answer. @returns its status and length */

@@ -11,7 +11,7 @@ import { createLogger } from '../../src/ops/logger.ts'
 import { isRunning } from '../git/sample-repository.ts'
 import { databases, sqlite, type TestDatabase, temporaryFolder } from '../helpers/databases.ts'
 import { replaceGit } from '../helpers/git.ts'
-import { fillCommit } from '../helpers/large-commit.ts'
+import { fillCommit, openAnswer } from '../helpers/large-commit.ts'
 import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
 import { openVisitor } from '../helpers/visitor.ts'
@@ -124,13 +124,7 @@ t.test('large pages that nobody reads take a bounded amount of memory', async (t
   const { id: repositoryId } = await server.store.repositories.get('alice', 'rocket')
   await fillCommit(server.options, { repositoryId, sha, kind: 'emoji', contexts: STATUSES })
   const path = `/alice/rocket/commits/${sha}`
-  const open = async (address: string): Promise<IncomingMessage> => {
-    const asked = request(server.url + path, { agent: false, headers: { 'x-forwarded-for': address } })
-    asked.on('error', () => {}).end()
-    const [answer] = await once(asked, 'response')
-    t.teardown(() => answer.destroy())
-    return answer
-  }
+  const open = (client: string) => openAnswer(t, server.url + path, client)
   const other = await open('192.0.2.2')
   const unread: IncomingMessage[] = []
   for (let count = 0; count < 19; count++) unread.push(await open('192.0.2.1'))
