@@ -39,6 +39,7 @@ export class Push {
   readonly #pusher: Pusher
   readonly #repository: RepositoryAccess
   #settle: SettlePush | null = null
+  #synced: Promise<void> | null = null
 
   constructor(services: PushServices, pusher: Pusher, repository: RepositoryAccess) {
     this.#services = services
@@ -71,7 +72,12 @@ export class Push {
   }
 
   /** Waits until what git has updated is on disk. Called before git's report is sent. @throws RepositoryUnavailable */
-  async sync(): Promise<void> {
+  sync(): Promise<void> {
+    this.#synced ??= this.#syncOnce()
+    return this.#synced
+  }
+
+  async #syncOnce(): Promise<void> {
     const { path, managed } = this.#repository
     const mayMove = (branch: string) => rulesFor(this.gate?.rules ?? [], branch).length === 0
     // HEAD of an imported repository belongs to its owner.
@@ -81,6 +87,8 @@ export class Push {
 
   /** Records what the push updated. Call it when git has ended, or could not be started. Never rejects. */
   async end(): Promise<void> {
+    // A power cut must not undo what the event says. Who sends the report learns why this fails.
+    await this.sync().catch(() => {})
     await this.#settle?.(this.report.updated)
   }
 }

@@ -4,6 +4,7 @@ import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
 import type { PushOutcome } from '../../store/repositories/pushes.ts'
 import type { Store } from '../../store/store.ts'
 import { persist } from '../../util/persist.ts'
+import { syncFolders } from './folder-sync.ts'
 import { type RefIds, readRefIds } from './ref-graph.ts'
 
 /** Records what became of a push. @param updated the updates that git reported; null: the refs are compared */
@@ -111,6 +112,8 @@ async function compareRefs(
 
 async function readOwnRefs(repository: RepositoryFolder, moves: readonly RefUpdate[]): Promise<RefIds> {
   await checkOwner(repository)
+  // A power cut must not undo what the event says.
+  await syncFolders(repository.path)
   return readRefIds(repository.path, moves)
 }
 

@@ -63,16 +63,15 @@ export class PushReport {
  * (builtin/receive-pack.c), so one sync is enough.
  *
  * @param report has read what is written to the stream
+ * @param sync may be called more than once
  */
 export function syncBeforeReport(report: PushReport, sync: () => Promise<void>): Transform {
-  let synced: Promise<void> | null = null
-  const once = () => (synced ??= sync())
   return new Transform({
     transform(chunk: Buffer, _encoding, done) {
-      if (report.isBegun) once().then(() => done(null, chunk), done)
+      if (report.isBegun) sync().then(() => done(null, chunk), done)
       else done(null, chunk)
     },
-    flush: (done) => void once().then(() => done(), done),
+    flush: (done) => void sync().then(() => done(), done),
   })
 }
 
