@@ -50,6 +50,8 @@ export interface AppOptions {
   trustedProxies?: TrustedProxies
   /** The public origin. Default: the origin of the request. */
   publicUrl?: string | null
+  /** Milliseconds for which a new token may live. Default: for ever. */
+  tokenMaxLifetime?: number | null
   /** Seconds after which pages call a pending check stalled. Default: 3,600. */
   stalledAfter?: number
   /** The token that `/metrics` requires. Without it, nothing is measured and the page does not exist. */
@@ -108,9 +110,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
       metrics?.addressBlocked()
     },
   })
-  const authorizer = createAuthorizer(store, budget, (error) =>
-    app.log.error({ err: error }, 'cannot write the last use of tokens'),
-  )
+  const authorizer = createAuthorizer(store, budget, app.log)
   app.addHook('onClose', () => authorizer.close())
 
   // Each route reads its own body.
@@ -161,6 +161,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     sessionAuth,
     sendErrorPage,
     publicUrl,
+    tokenMaxLifetime: options.tokenMaxLifetime ?? null,
     stalledAfter: options.stalledAfter ?? STALLED_AFTER,
     bodyTimeout: timeouts.body,
   })

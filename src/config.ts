@@ -1,9 +1,11 @@
+import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { parse } from 'pg-connection-string'
 import { parseCidr, type TrustedProxies } from './auth/address.ts'
 import type { BudgetOptions } from './auth/budget.ts'
 import type { GitLimits } from './git-http/serve.ts'
 import { MAX_CONTEXTS } from './store/store.ts'
+import { VISIBILITIES, type Visibility } from './store/tables.ts'
 import { parseDuration } from './util/duration.ts'
 
 /** The server's settings. */
@@ -28,6 +30,10 @@ export interface Config {
   spoolBytes: number
   /** The token that `/metrics` requires; null: the page does not exist. */
   metricsToken: string | null
+  /** Milliseconds; null: tokens may live for ever. */
+  tokenMaxLifetime: number | null
+  /** Of repositories that are created without saying which. */
+  defaultVisibility: Visibility
   logLevel: string
   /** What the server logs when it starts. */
   warnings: string[]
@@ -55,6 +61,7 @@ const variables = {
   },
   DATABASE_URL: {
     read: databaseUrl,
+    isSecret: true,
     default: '',
     unset: 'SQLite in DATA_DIR',
     meaning: 'PostgreSQL database, as postgres://user:password@host:5432/database',
@@ -118,9 +125,22 @@ const variables = {
   },
   METRICS_TOKEN: {
     read: bearerToken,
+    isSecret: true,
     default: '',
     unset: 'none; /metrics is 404',
     meaning: 'token that /metrics requires as "Authorization: Bearer"',
+  },
+  TOKEN_MAX_LIFETIME: {
+    read: (text: string, name: string) => (text === '' ? null : duration(text, name)),
+    default: '',
+    unset: 'none',
+    meaning:
+      'longest time for which a new token may work, such as 365d; one without an expiry gets it, and a longer one is refused',
+  },
+  DEFAULT_VISIBILITY: {
+    read: choice(VISIBILITIES),
+    default: 'public',
+    meaning: 'who can see a repository that is created without --public or --private: public or private',
   },
   LOG_LEVEL: {
     read: choice(LEVELS),
@@ -135,6 +155,8 @@ interface Variable<Value> {
   default: string | number
   /** Describes what an empty default means. */
   unset?: string
+  /** Whether it can also be in the file that the variable `NAME_FILE` names. */
+  isSecret?: boolean
   meaning: string
 }
 
@@ -144,11 +166,12 @@ const typed: { [Name in keyof Values]: Variable<Values[Name]> } = variables
 
 /** Returns every variable with its default in words and its meaning. */
 export function describeVariables(): { name: string; default: string; meaning: string }[] {
-  return Object.entries<Variable<unknown>>(variables).map(([name, variable]) => ({
-    name,
-    default: variable.unset ?? String(variable.default),
-    meaning: variable.meaning,
-  }))
+  return Object.entries<Variable<unknown>>(variables).flatMap(([name, variable]) => [
+    { name, default: variable.unset ?? String(variable.default), meaning: variable.meaning },
+    ...(variable.isSecret
+      ? [{ name: `${name}_FILE`, default: 'none', meaning: `file that contains ${name} instead` }]
+      : []),
+  ])
 }
 
 /**
@@ -159,7 +182,8 @@ export function describeVariables(): { name: string; default: string; meaning: s
 export function readConfig(environment: NodeJS.ProcessEnv): Config {
   const get = <Name extends keyof Values>(name: Name): Values[Name] => {
     const variable = typed[name]
-    return variable.read(environment[name] || String(variable.default), name)
+    const text = variable.isSecret ? secretOf(name, environment) : environment[name]
+    return variable.read(text || String(variable.default), name)
   }
   const maxContexts = get('MAX_CONTEXTS')
   return {
@@ -180,6 +204,8 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
     },
     spoolBytes: get('SPOOL_MAX_BYTES'),
     metricsToken: get('METRICS_TOKEN') || null,
+    tokenMaxLifetime: get('TOKEN_MAX_LIFETIME'),
+    defaultVisibility: get('DEFAULT_VISIBILITY'),
     logLevel: get('LOG_LEVEL'),
     warnings:
       maxContexts > MAX_CONTEXTS
@@ -188,6 +214,20 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
           ]
         : [],
   }
+}
+
+/** Returns a secret of the environment, or of its file without the final line break. */
+function secretOf(name: string, environment: NodeJS.ProcessEnv): string | undefined {
+  const file = environment[`${name}_FILE`]
+  if (!file) return environment[name]
+  if (environment[name]) throw new ConfigError(`${name}: ${name}_FILE is set too; remove one`)
+  try {
+    const secret = readFileSync(file, 'utf8').trimEnd()
+    if (secret) return secret
+  } catch (error) {
+    throw new ConfigError(`${name}_FILE: ${error instanceof Error ? error.message : error}`)
+  }
+  throw new ConfigError(`${name}_FILE: ${file} is empty`)
 }
 
 function text(value: string): string {
@@ -203,9 +243,10 @@ function integer(least: number, most = 999_999_999_999_999) {
   }
 }
 
-function choice(values: readonly string[]) {
-  return (text: string, name: string): string => {
-    if (values.includes(text)) return text
+function choice<Value extends string>(values: readonly Value[]) {
+  return (text: string, name: string): Value => {
+    const found = values.find((value) => value === text)
+    if (found !== undefined) return found
     throw new ConfigError(`${name}: "${text}" is unknown (expected ${values.join(', ')})`)
   }
 }
@@ -219,18 +260,15 @@ function bearerToken(text: string, name: string): string {
 /** Reads the URL of a PostgreSQL database; null where there is none. The message does not show the password. */
 function databaseUrl(text: string, name: string): string | null {
   if (text === '') return null
-  if (isDatabaseUrl(text)) return text
+  try {
+    if (/^postgres(ql)?:\/\//i.test(text) && parse(text).host !== undefined) return text
+  } catch (error) {
+    // Of the certificates that it names. The message contains the path.
+    if (error instanceof Error && 'syscall' in error) throw new ConfigError(`${name}: ${error.message}`)
+  }
   throw new ConfigError(
     `${name}: the value is not the URL of a PostgreSQL database (expected for example postgres://user:password@host:5432/database)`,
   )
-}
-
-function isDatabaseUrl(text: string): boolean {
-  try {
-    return /^postgres(ql)?:\/\//i.test(text) && parse(text).host !== undefined
-  } catch {
-    return false
-  }
 }
 
 /** Reads a duration of at least a second and at most ten years. Returns milliseconds. */

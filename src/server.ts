@@ -65,8 +65,9 @@ async function serve(): Promise<void> {
     throw startError('DATA_DIR', error)
   })
   const lookup = new CommitLookup()
-  const { host, port, budget, git, trustedProxies, publicUrl, metricsToken, stalledAfter } = config
-  const limits = { budget, git, stalledAfter }
+  const { host, port, budget, git, trustedProxies, publicUrl, metricsToken, stalledAfter, tokenMaxLifetime } =
+    config
+  const limits = { budget, git, stalledAfter, tokenMaxLifetime }
   const parts = { store, lookup, spool, logger }
   const app = await buildApp({ ...parts, ...limits, trustedProxies, publicUrl, metricsToken })
 

@@ -1,4 +1,4 @@
-import { resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import t from 'tap'
 import { readConfig } from '../src/config.ts'
 
@@ -24,6 +24,8 @@ const wrong: Record<string, string[]> = {
   AUTH_FAILURE_LIMIT: NO_COUNT,
   AUTH_FAILURE_WINDOW: NO_COUNT,
   METRICS_TOKEN: ['two words', 'caf\u00e9', 'line\n'],
+  TOKEN_MAX_LIFETIME: ['0', '0s', '90', 'never', '3651d'],
+  DEFAULT_VISIBILITY: ['hidden', 'PUBLIC'],
   LOG_LEVEL: ['verbose', 'INFO', '30'],
 }
 
@@ -101,5 +103,27 @@ t.test('a commit has at most 1,000 contexts', async (t) => {
 t.test('LOG_LEVEL says what is possible', async (t) => {
   t.throws(() => readConfig({ LOG_LEVEL: 'loud' }), {
     message: 'LOG_LEVEL: "loud" is unknown (expected trace, debug, info, warn, error, fatal, silent)',
+  })
+})
+
+t.test('a secret can be in a file', async (t) => {
+  const file = join(t.testdir({ token: 'from a file\n', empty: '\n', good: 'secret-token\n' }), 'good')
+  t.equal(readConfig({ METRICS_TOKEN_FILE: file }).metricsToken, 'secret-token')
+  t.equal(readConfig({ METRICS_TOKEN_FILE: '', METRICS_TOKEN: 'x' }).metricsToken, 'x')
+  const refused = (more: NodeJS.ProcessEnv, message: RegExp) => {
+    t.throws(() => readConfig(more), { name: 'ConfigError', message }, String(message))
+  }
+  refused({ METRICS_TOKEN_FILE: file, METRICS_TOKEN: 'x' }, /^METRICS_TOKEN: METRICS_TOKEN_FILE is set too/)
+  refused({ METRICS_TOKEN_FILE: join(file, '../empty') }, /^METRICS_TOKEN_FILE: .*\/empty is empty$/)
+  refused({ METRICS_TOKEN_FILE: '/nowhere/x' }, /^METRICS_TOKEN_FILE: ENOENT.*\/nowhere\/x/)
+  refused({ METRICS_TOKEN_FILE: join(file, '../token') }, /^METRICS_TOKEN: the value is not printable/)
+  refused({ DATABASE_URL_FILE: file }, /^DATABASE_URL: the value is not the URL/)
+})
+
+t.test('times and visibility', async (t) => {
+  t.match(readConfig({}), { tokenMaxLifetime: null, defaultVisibility: 'public' })
+  t.match(readConfig({ TOKEN_MAX_LIFETIME: '90d', DEFAULT_VISIBILITY: 'private' }), {
+    tokenMaxLifetime: 90 * 86_400_000,
+    defaultVisibility: 'private',
   })
 })

@@ -75,7 +75,7 @@ for (const database of databases) {
       const dataDir = realpathSync(given.dataDir)
       const options = { ...given, dataDir }
       const cli = (...args: string[]) => runCli(args, environmentOf(options))
-      t.match(await cli('repo', 'create', 'a/b'), { code: 0, stderr: '' })
+      t.match(await cli('repo', 'create', 'a/b'), { code: 0, stderr: /^a\/b is public/ })
       execFileSync('chmod', ['-R', 'go+rX', dataDir])
 
       const fix = `chmod go-rwx -- '${dataDir}'`

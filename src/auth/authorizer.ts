@@ -3,7 +3,7 @@ import type { Store } from '../store/store.ts'
 import { applyAccessPolicy, type Caller, type Requirement } from './access-policy.ts'
 import type { Budget } from './budget.ts'
 import type { Credential } from './credential.ts'
-import { trackTokenUse } from './token-use.ts'
+import { type TokenUseLog, trackTokenUse } from './token-use.ts'
 
 /** A request's credential and where it comes from. */
 interface Attempt {
@@ -25,12 +25,8 @@ export interface Authorizer {
   close(): Promise<void>
 }
 
-export function createAuthorizer(
-  store: Store,
-  budget: Budget,
-  onError: (error: unknown) => void,
-): Authorizer {
-  const uses = trackTokenUse(store.tokens, onError)
+export function createAuthorizer(store: Store, budget: Budget, log: TokenUseLog): Authorizer {
+  const uses = trackTokenUse(store.tokens, log)
 
   return {
     async authorize({ credential, address }, owner, name, requirement) {

@@ -1,3 +1,4 @@
+import { RuleViolation } from '../domain/rule-violation.ts'
 import type { TokenLimits } from '../store/access/token-limits.ts'
 import type { TokenInfo } from '../store/accounts/tokens.ts'
 import type { Actor } from '../store/audit/audit.ts'
@@ -22,5 +23,53 @@ export async function issueToken(
 ): Promise<{ secret: string; token: TokenInfo }> {
   const secret = createToken()
   const token = await tokens.create({ ...request, prefix: tokenPrefix(secret), hash: hashToken(secret) }, by)
+  return { secret, token }
+}
+
+/** Milliseconds before a token expires from which people are warned. */
+export const EXPIRES_SOON = 7 * 86_400_000
+
+/**
+ * Returns when a new token expires: without a wish, as late as it may. Milliseconds since the epoch; null: never.
+ *
+ * @param expiresAt what was asked for
+ * @param maxLifetime milliseconds; null: it may live for ever
+ * @throws RuleViolation if it would live longer
+ */
+export function boundExpiry(
+  expiresAt: number | null,
+  maxLifetime: number | null,
+  now = Date.now(),
+): number | null {
+  if (maxLifetime === null) return expiresAt
+  const latest = now + maxLifetime
+  if (expiresAt === null || expiresAt <= latest) return expiresAt ?? latest
+  throw new RuleViolation(`a token may expire at ${new Date(latest).toISOString()} at the latest`)
+}
+
+/**
+ * Replaces a token by one that may do the same, for as long.
+ *
+ * @param overlap milliseconds for which the old one still works
+ * @throws RuleViolation if there is no such token
+ */
+export async function rotateToken(
+  tokens: Store['tokens'],
+  id: string,
+  overlap: number,
+  maxLifetime: number | null,
+): Promise<{ secret: string; token: TokenInfo }> {
+  const secret = createToken()
+  const now = Date.now()
+  const token = await tokens.rotate(id, {
+    prefix: tokenPrefix(secret),
+    hash: hashToken(secret),
+    // One that was created when more was allowed does not pass it on.
+    expiresAt: (lifetime) => {
+      const longest = Math.min(lifetime ?? Number.POSITIVE_INFINITY, maxLifetime ?? Number.POSITIVE_INFINITY)
+      return longest === Number.POSITIVE_INFINITY ? null : now + longest
+    },
+    oldExpiresAt: now + overlap,
+  })
   return { secret, token }
 }

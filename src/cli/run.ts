@@ -1,4 +1,5 @@
 import { CommanderError } from 'commander'
+import { AlreadyExists } from '../domain/rule-violation.ts'
 import { NoDatabase } from '../store/store.ts'
 import { replaceHiddenInLines } from '../util/hidden-characters.ts'
 import { UsageError } from './parts/arguments.ts'
@@ -11,7 +12,7 @@ const NO_DATABASE =
 /**
  * Runs one command.
  *
- * @returns exit code: 0; 1 where the command failed; 2 for a usage error
+ * @returns exit code: 0; 1 where the command failed; 2 for a usage error; 3 where what was to be created exists
  */
 export async function run(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
   try {
@@ -24,6 +25,7 @@ export async function run(args: readonly string[], environment: NodeJS.ProcessEn
     const hint = error instanceof NoDatabase ? `. ${NO_DATABASE}` : ''
     // Names of files and keys may come from others: they must not change what the terminal shows.
     process.stderr.write(`error: ${replaceHiddenInLines(message)}${hint}\n`)
+    if (error instanceof AlreadyExists) return 3
     return error instanceof UsageError ? 2 : 1
   }
 }

@@ -1,4 +1,9 @@
 /** A request that breaks a rule. Nothing was changed. The message is meant for the user. */
 export class RuleViolation extends Error {
-  override name = 'RuleViolation'
+  override name: string = 'RuleViolation'
+}
+
+/** What was to be created exists. */
+export class AlreadyExists extends RuleViolation {
+  override name = 'AlreadyExists'
 }

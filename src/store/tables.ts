@@ -32,7 +32,8 @@ interface UsersTable {
   created_at: number
 }
 
-export type Visibility = 'public' | 'private'
+export const VISIBILITIES = ['public', 'private'] as const
+export type Visibility = (typeof VISIBILITIES)[number]
 export type Permission = 'read' | 'write'
 
 interface RepositoriesTable {

@@ -31,6 +31,8 @@ export interface WebOptions {
   sendErrorPage: SendErrorPage
   /** The public origin; null for the origin of the request. */
   publicUrl: string | null
+  /** Milliseconds for which a new token may live; null: for ever. */
+  tokenMaxLifetime: number | null
   /** Seconds after which a pending check is stalled. */
   stalledAfter: number
   /** How long a form may take to arrive, in milliseconds. */

@@ -17,7 +17,7 @@ async function setUp(t: Test) {
     t.equal(outcome.code, 0, `${args.join(' ')}: ${outcome.stderr}`)
     return outcome.stdout.trim()
   }
-  const refused = async (code: 1 | 2, message: RegExp, ...args: string[]) => {
+  const refused = async (code: 1 | 2 | 3, message: RegExp, ...args: string[]) => {
     const outcome = await cli(...args)
     t.equal(outcome.code, code, args.join(' '))
     t.equal(outcome.stdout, '', 'nothing for a script to read')
@@ -42,7 +42,7 @@ t.test('users', async (t) => {
   )
   t.same(Object.keys(users[0]), ['name', 'created_at', 'locked_at'])
   t.match(await done('user', 'list'), /^NAME +CREATED_AT +LOCKED_AT\nAda +\d{4}-/, 'columns for people')
-  await refused(1, /already a user "ADA"/, 'user', 'create', 'ADA')
+  await refused(3, /already a user "ADA"/, 'user', 'create', 'ADA')
   await done('user', 'delete', 'ADA')
   await refused(1, /no user "Ada"/, 'user', 'delete', 'Ada')
 })
@@ -86,7 +86,7 @@ t.test('names', async (t) => {
     await done('user', 'create', '--', name)
   }
   await done('repo', 'create', 'acme/login')
-  await refused(1, /already a repository/, 'repo', 'create', 'ACME/Login')
+  await refused(3, /already a repository/, 'repo', 'create', 'ACME/Login')
 })
 
 t.test('repositories', async (t) => {
@@ -203,7 +203,7 @@ t.test('repositories whose configuration other accounts can write', async (t) =>
   t.match(event, { action: 'repository.imported', details: { path, trust_owner: true } })
 
   const ours = create('ours.git')
-  await refused(1, /already a repository/, 'repo', 'import', 'acme/theirs', ours, '--trust-owner')
+  await refused(3, /already a repository/, 'repo', 'import', 'acme/theirs', ours, '--trust-owner')
   await done('repo', 'import', 'acme/ours', ours)
   chmodSync(ours, 0o775)
   const found = `repository acme/ours: other accounts can write ${ours}; `
@@ -245,7 +245,7 @@ t.test('tokens', async (t) => {
 
   const tokens = await list('token', 'list', 'Ada')
   const [ci] = tokens.filter(({ name }: { name: string }) => name === 'CI')
-  const shown = ['id', 'name', 'prefix', 'scopes', 'created_at', 'expires_at', 'last_used_at']
+  const shown = ['user', 'id', 'name', 'prefix', 'scopes', 'created_at', 'expires_at', 'last_used_at']
   t.same(Object.keys(ci), [...shown, 'repositories', 'contexts', 'push'])
   const unlimited = { repositories: null, contexts: null, push: true }
   t.match(ci, { prefix: token.slice(0, 10), scopes: ['repo'], last_used_at: null, ...unlimited })
@@ -379,7 +379,7 @@ t.test('usage', async (t) => {
   await refused(2, /^Usage: /, 'user')
   await refused(2, /unknown command 'users'/, 'users')
   await refused(2, /unknown option '--x'/, 'user', 'list', '--x')
-  await refused(2, /missing required argument/, 'user', 'create')
+  await refused(2, /missing required argument/, 'user', 'delete')
   await refused(2, /too many arguments/, 'user', 'delete', 'a', 'b')
   t.match(await cli('--help'), { code: 0, stdout: /^Usage: /, stderr: '' }, 'help that was asked for')
   t.match(await cli('migrate'), { code: 0, stdout: '', stderr: /up to date/ })
@@ -399,11 +399,16 @@ t.test('as a process, through npm', async (t) => {
   const created = npm('repo', 'create', 'acme/rocket')
   t.equal(await created.ended, 0)
   t.equal(created.stdout(), `${join(folder, 'repositories/1.git')}\n`)
-  t.equal(created.stderr(), '')
+  t.match(created.stderr(), /^acme\/rocket is public: .*\nwarning: there is no user "acme".*\n$/)
   const again = npm('repo', 'create', 'acme/rocket')
   const usage = npm('repo')
-  t.equal(await again.ended, 1)
+  t.equal(await again.ended, 3)
   t.match(again.stderr(), /^error: there is already a repository acme\/rocket\n$/)
   t.equal(await usage.ended, 2)
+  const cut = startProcess(t, 'bash', ['-c', 'npm run --silent cli -- repo list | true; exit $PIPESTATUS'], {
+    DATA_DIR: folder,
+  })
+  t.equal(await cut.ended, 0)
+  t.equal(cut.stderr(), '', 'whatever reads the output may end before')
   t.equal(usage.stdout(), '')
 })

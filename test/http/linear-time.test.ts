@@ -159,8 +159,9 @@ t.test('fields of bodies and log lines are processed in linear time', async (t) 
         new URLSearchParams({ name: value, date: value, expiry: 'date', contexts: value }),
         0,
         [],
+        null,
       ),
-      readTokenForm(new URLSearchParams({ name: `a${value}b` }), 0, []),
+      readTokenForm(new URLSearchParams({ name: `a${value}b` }), 0, [], null),
     ],
     isHttpUrl: (value) => [
       isHttpUrl(value),

@@ -13,6 +13,7 @@ for (const database of databases) {
       const first = await store.tokens.create({ ...token, hash: '1', expiresAt: 1_800_000_000_123 })
       t.same(first, {
         id: first.id,
+        user: 'alice',
         name: 'CI é \u{1F511}',
         prefix: 'cst_1',
         scopes: 'repo',

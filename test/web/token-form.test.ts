@@ -3,11 +3,12 @@ import { readTokenForm } from '../../src/web/pages/tokens/form.ts'
 
 const NOW = Date.parse('2026-01-31T12:00:00Z')
 
-function read(fields: Record<string, string>) {
+function read(fields: Record<string, string>, maxLifetime: number | null = null) {
   const { form, expiresAt } = readTokenForm(
     new URLSearchParams({ name: 'CI', expiry: 'date', ...fields }),
     NOW,
     [{ id: 1 }, { id: 2 }],
+    maxLifetime,
   )
   return { errors: form.errors, expiresAt }
 }
@@ -31,6 +32,14 @@ t.test('expiry dates', async (t) => {
   t.same(read({ expiry: '90' }), { errors: {}, expiresAt: NOW + 90 * 24 * 3_600_000 })
   t.same(read({ expiry: 'none' }), { errors: {}, expiresAt: null })
   t.same(read({ expiry: '91' }).errors, { expiry: 'Choose when the token expires.' })
+
+  const most = 90 * 24 * 3_600_000
+  t.same(read({ expiry: 'none' }, most), { errors: {}, expiresAt: NOW + most }, 'as late as possible')
+  t.same(read({ expiry: '90' }, most), { errors: {}, expiresAt: NOW + most })
+  t.same(read({ date: '2026-05-01' }, most).errors, {})
+  const message = 'A token may expire at 2026-05-01T12:00:00.000Z at the latest.'
+  t.same(read({ expiry: '365' }, most).errors, { expiry: message })
+  t.same(read({ date: '2026-05-02' }, most).errors, { date: message })
 })
 
 t.test('names', async (t) => {
@@ -45,7 +54,7 @@ t.test('names', async (t) => {
 
 t.test('limits', async (t) => {
   const limitsFrom = (fields: string) =>
-    readTokenForm(new URLSearchParams(`name=CI&expiry=none&${fields}`), NOW, [{ id: 1 }, { id: 2 }])
+    readTokenForm(new URLSearchParams(`name=CI&expiry=none&${fields}`), NOW, [{ id: 1 }, { id: 2 }], null)
   t.same(limitsFrom('push=yes').limits, { repositories: null, contexts: null, push: true })
   t.same(
     limitsFrom('repository=2&repository=1&repository=2&contexts=ci%2F*%0D%0A%0D%0A%20a b%0D%0A').limits,

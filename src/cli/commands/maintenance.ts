@@ -4,6 +4,7 @@ import { checkGit } from '../../git/git-version.ts'
 import { CommitLookup } from '../../git/objects/commit-lookup.ts'
 import { type CheckOptions, checkAll } from '../../maintenance/check.ts'
 import { pruneStatuses } from '../../maintenance/prune.ts'
+import type { Store } from '../../store/store.ts'
 import { durationOption } from '../parts/arguments.ts'
 import { count, print, say } from '../parts/output.ts'
 import { showCount, showProgress } from '../parts/progress.ts'
@@ -21,7 +22,7 @@ export function addMaintenanceCommands(program: Command, withStore: WithStore): 
     .option('--commits', 'also look up every commit with statuses in git')
     .option('--prune', 'remove rows of a missing repository, user or (with --commits) commit')
     .action(({ full = false, commits = false, prune = false }: Partial<CheckOptions>) =>
-      (prune ? withStore : withStore.reading)(async (store) => {
+      (prune ? withStore : withStore.reading)(async (store, { tokenMaxLifetime }) => {
         await checkGit()
         const lookup = new CommitLookup()
         const progress = showProgress()
@@ -35,6 +36,7 @@ export function addMaintenanceCommands(program: Command, withStore: WithStore): 
           for (const finding of pruned) print(`removed: ${finding}`)
           for (const finding of findings) print(finding)
           for (const repository of trusted) say(repository)
+          if (tokenMaxLifetime !== null) await sayWhichOutlive(store, tokenMaxLifetime)
           if (findings.length > 0)
             throw new RuleViolation(`found ${count(findings.length, 'problem')}${damaged ? DAMAGED : ''}`)
         } finally {
@@ -62,4 +64,11 @@ export function addMaintenanceCommands(program: Command, withStore: WithStore): 
         show(checked, removed, true)
       })
     })
+}
+
+/** Says which tokens are older than `TOKEN_MAX_LIFETIME`, which bounds new ones. @param maxLifetime milliseconds */
+async function sayWhichOutlive({ tokens }: Store, maxLifetime: number): Promise<void> {
+  for (const { id, name, user, created_at, expires_at } of await tokens.list())
+    if (expires_at === null || expires_at > (created_at + 1) * 1000 + maxLifetime)
+      say(`note: the token ${id} "${name}" of ${user} lives longer than TOKEN_MAX_LIFETIME allows new ones`)
 }

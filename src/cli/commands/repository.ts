@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Argument, type Command, Option } from 'commander'
+import type { Config } from '../../config.ts'
 import type { ObjectFormat } from '../../domain/commit-id.ts'
 import { RuleViolation } from '../../domain/rule-violation.ts'
 import { checkGit } from '../../git/git-version.ts'
@@ -9,18 +10,40 @@ import { setDefaultBranch } from '../../git/history/default-branch.ts'
 import { isRefName, readRef, readRefs } from '../../git/history/refs-reader.ts'
 import { createBareRepository, inspectRepository } from '../../git/repository.ts'
 import { explainOwnerProblem, findOwnerProblem } from '../../git/repository-owner.ts'
+import type { NewRepository, Repository } from '../../store/repositories/repositories.ts'
 import type { Store } from '../../store/store.ts'
-import type { Permission, Visibility } from '../../store/tables.ts'
+import { type Permission, VISIBILITIES, type Visibility } from '../../store/tables.ts'
 import { formatTime } from '../../store/time.ts'
 import { renameDurably } from '../../util/durable.ts'
 import { callerPath, findRepository, splitFullName, UsageError } from '../parts/arguments.ts'
-import { print, printList } from '../parts/output.ts'
+import { print, printList, say } from '../parts/output.ts'
+import { fromOption, readObjects } from '../parts/read-objects.ts'
 import type { WithStore } from '../parts/with-store.ts'
 
 /** Milliseconds that git may take. */
 const GIT_TIMEOUT = 60_000
 /** Branches named in an error message. */
 const LISTED_BRANCHES = 10
+const OBJECT_FORMATS = ['sha1', 'sha256'] as const
+const PUBLIC = new Option('--public', 'everyone can see it (default: see DEFAULT_VISIBILITY)').conflicts(
+  'private',
+)
+const PRIVATE = new Option('--private', 'only the owner and users with access can see it')
+
+interface VisibilityOptions {
+  public?: boolean
+  private?: boolean
+}
+
+interface CreateOptions extends VisibilityOptions {
+  objectFormat: ObjectFormat
+  from?: string
+}
+
+interface ImportOptions extends VisibilityOptions {
+  trustOwner?: boolean
+}
+
 /** A first repository may come before the first start of the server. */
 const CREATE = { create: true }
 
@@ -29,30 +52,27 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
 
   repo
     .command('create')
-    .argument('<owner/name>')
+    .argument('[owner/name]')
     .description('create a bare repository and print its path')
-    .option('--private', 'only the owner and users with access can see it')
+    .addOption(PUBLIC)
+    .addOption(PRIVATE)
     .addOption(
       new Option('--object-format <format>', 'hash function of the repository')
-        .choices(['sha1', 'sha256'])
+        .choices(OBJECT_FORMATS)
         .default('sha1'),
     )
-    .action((fullName: string, options: { private?: boolean; objectFormat: ObjectFormat }) =>
-      withStore(async (store, { dataDir }) => {
-        const { owner, name } = splitFullName(fullName)
-        await checkGit()
-        // Created under another name and moved when its row is stored, so that no row is without its repository on disk.
-        const draft = join(dataDir, 'repositories', `new-${randomBytes(8).toString('hex')}.git`)
-        try {
-          await createBareRepository(draft, options.objectFormat)
-          const created = await store.repositories.create(
-            { owner, name, visibility: visibilityOf(options), objectFormat: options.objectFormat },
-            (path) => renameDurably(draft, path),
-          )
-          print(created.path)
-        } finally {
-          await rm(draft, { recursive: true, force: true })
-        }
+    .addOption(fromOption('all repositories or none, with the fields of \'repo list\'; "path" is ignored'))
+    .action((fullName: string | undefined, { from, ...options }: CreateOptions) =>
+      withStore(async (store, config) => {
+        const defaults = { visibility: visibilityOf(options, config), object_format: options.objectFormat }
+        const objects =
+          fullName === undefined || from !== undefined
+            ? await readObjects(fullName, from, ['visibility', 'object_format', 'path'])
+            : [{ name: fullName }]
+        const repositories = objects.map((object) => newRepository({ ...defaults, ...object }))
+        const created = await createRepositories(store, config.dataDir, repositories)
+        await describeCreated(store, created)
+        for (const { path } of created) print(path)
       }, CREATE),
     )
 
@@ -61,16 +81,16 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
     .argument('<owner/name>')
     .argument('<path>')
     .description('serve an existing bare repository, or the .git of a checkout, where it is')
-    .option('--private', 'only the owner and users with access can see it')
+    .addOption(PUBLIC)
+    .addOption(PRIVATE)
     .option(
       '--trust-owner',
       'although other accounts can write its configuration, by which git can run programs',
     )
-    .action((fullName: string, path: string, options: { private?: boolean; trustOwner?: boolean }) =>
-      withStore(async (store) => {
+    .action((fullName: string, path: string, { trustOwner = false, ...options }: ImportOptions) =>
+      withStore(async (store, config) => {
         const { owner, name } = splitFullName(fullName)
         await checkGit()
-        const { trustOwner = false } = options
         const checkOwners = async (folder: string) => {
           const problem = trustOwner ? null : await findOwnerProblem(folder)
           if (problem) throw new RuleViolation(explainOwnerProblem(problem, fullName, folder))
@@ -82,14 +102,15 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
         const known = await store.repositories.find(owner, name)
         if (trustOwner && known?.path === found.path && !known.managed)
           return store.repositories.trustOwner(known.id)
-        await store.repositories.create({
+        const created = await store.repositories.create({
           owner,
           name,
-          visibility: visibilityOf(options),
+          visibility: visibilityOf(options, config),
           objectFormat: found.objectFormat,
           path: found.path,
           trustOwner,
         })
+        await describeCreated(store, [created])
       }, CREATE),
     )
 
@@ -147,7 +168,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
   repo
     .command('visibility')
     .argument('<owner/name>')
-    .addArgument(new Argument('<visibility>').choices(['public', 'private']))
+    .addArgument(new Argument('<visibility>').choices(VISIBILITIES))
     .description('make a repository public, or visible only to users with access')
     .action((fullName: string, visibility: Visibility) =>
       withStore((store) => {
@@ -158,18 +179,24 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
 
   repo
     .command('access')
-    .argument('<owner/name>')
+    .argument('[owner/name]')
     .argument('[user]')
     .addArgument(new Argument('[permission]').choices(['read', 'write', 'none']))
     .description('list who has access to a repository and why; with a user, give or remove access')
+    .option('--user <name>', 'list the repositories to which a user has access instead, and why')
     .option('--json', 'print the list as one JSON array')
     .action(
       (
-        fullName: string,
+        fullName: string | undefined,
         userName: string | undefined,
         permission: Permission | 'none' | undefined,
-        options: { json?: boolean },
+        options: { user?: string; json?: boolean },
       ) => {
+        const { user } = options
+        if (fullName === undefined && user !== undefined)
+          return withStore.reading((store) => listAccessOf(store, user, options.json))
+        if (fullName === undefined || user !== undefined)
+          throw new UsageError('pass either a repository or --user')
         const { owner, name } = splitFullName(fullName)
         if (userName === undefined)
           return withStore.reading((store) => listAccess(store, owner, name, options.json))
@@ -183,6 +210,15 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
     )
 }
 
+async function listAccessOf(store: Store, userName: string, json?: boolean): Promise<void> {
+  const user = await store.users.get(userName)
+  const rows = (await store.collaborators.ofUser(user)).map(({ name, permission, reason }) => {
+    return { repository: name, access: permission, reason }
+  })
+  if (user.locked_at !== null) say(`warning: ${user.name} is locked, and has no access until "user unlock"`)
+  printList(rows, json, `${user.name} has access to no repository.`)
+}
+
 async function listAccess(store: Store, owner: string, name: string, json?: boolean): Promise<void> {
   const rows = (await store.collaborators.list(owner, name)).map((entry) => ({
     user: entry.user ?? 'everyone',
@@ -193,6 +229,59 @@ async function listAccess(store: Store, owner: string, name: string, json?: bool
   printList(rows, json, 'Nobody has access.')
 }
 
-function visibilityOf(options: { private?: boolean }): Visibility {
-  return options.private ? 'private' : 'public'
+function visibilityOf(options: VisibilityOptions, { defaultVisibility }: Config): Visibility {
+  if (options.public) return 'public'
+  return options.private ? 'private' : defaultVisibility
+}
+
+/** @throws UsageError for a value that `list --json` does not print */
+function newRepository(fields: { name: string; visibility: string; object_format: string }): NewRepository {
+  const visibility = VISIBILITIES.find((known) => known === fields.visibility)
+  const objectFormat = OBJECT_FORMATS.find((known) => known === fields.object_format)
+  if (!visibility) throw new UsageError(`${fields.name}: "visibility" is not ${VISIBILITIES.join(' or ')}`)
+  if (!objectFormat)
+    throw new UsageError(`${fields.name}: "object_format" is not ${OBJECT_FORMATS.join(' or ')}`)
+  return { ...splitFullName(fields.name), visibility, objectFormat }
+}
+
+/** Creates bare repositories: all or none. */
+async function createRepositories(
+  store: Store,
+  dataDir: string,
+  repositories: readonly NewRepository[],
+): Promise<Repository[]> {
+  await checkGit()
+  // Created under another name and moved when their rows are stored, so that no row is without its repository on disk.
+  const drafts = repositories.map((repository) => ({
+    repository,
+    path: join(dataDir, 'repositories', `new-${randomBytes(8).toString('hex')}.git`),
+  }))
+  const placed: string[] = []
+  try {
+    for (const { repository, path } of drafts) await createBareRepository(path, repository.objectFormat)
+    return await store.repositories.createAll(
+      drafts.map(({ repository, path: draft }) => ({
+        repository,
+        async place(path) {
+          placed.push(path)
+          await renameDurably(draft, path)
+        },
+      })),
+    )
+  } catch (error) {
+    for (const path of placed) await rm(path, { recursive: true, force: true })
+    throw error
+  } finally {
+    for (const { path } of drafts) await rm(path, { recursive: true, force: true })
+  }
+}
+
+/** Says who can see new repositories, and which of them nobody owns. */
+async function describeCreated(store: Store, repositories: readonly Repository[]): Promise<void> {
+  for (const { owner, name, visibility } of repositories) {
+    const who = visibility === 'public' ? 'everyone' : 'its owner and users with access'
+    say(`${owner}/${name} is ${visibility}: ${who} can see it.`)
+    if (!(await store.users.find(owner)))
+      say(`warning: there is no user "${owner}", so only users with access can write to ${owner}/${name}`)
+  }
 }

@@ -1,11 +1,11 @@
 import type { Command } from 'commander'
 import { scopes } from '../../../generated/operations.ts'
-import { issueToken } from '../../auth/issue-token.ts'
+import { boundExpiry, issueToken, rotateToken } from '../../auth/issue-token.ts'
 import { ADMINISTRATOR } from '../../store/audit/audit.ts'
 import type { Store } from '../../store/store.ts'
 import { formatTime } from '../../store/time.ts'
-import { findRepository, parseExpiry } from '../parts/arguments.ts'
-import { print, printList } from '../parts/output.ts'
+import { durationOption, findRepository, parseExpiry, UsageError } from '../parts/arguments.ts'
+import { count, print, printList, say } from '../parts/output.ts'
 import type { WithStore } from '../parts/with-store.ts'
 
 export function addTokenCommands(program: Command, withStore: WithStore): void {
@@ -30,53 +30,92 @@ export function addTokenCommands(program: Command, withStore: WithStore): void {
     .action((userName: string, options: CreateOptions) => {
       const expiresAt = options.expires === undefined ? null : parseExpiry(options.expires, Date.now())
       const contexts = options.context ?? null
-      return withStore(async (store) => {
+      return withStore(async (store, { tokenMaxLifetime }) => {
         const request = {
           userId: (await store.users.get(userName)).id,
           name: options.name,
           scopes: options.scopes ? [scopes.repo] : [],
-          expiresAt,
+          expiresAt: boundExpiry(expiresAt, tokenMaxLifetime),
           limits: {
             repositories: options.repo ? await repositoryIds(store, options.repo) : null,
             contexts,
             push: options.push,
           },
         }
-        const { secret } = await issueToken(store.tokens, request, ADMINISTRATOR)
+        const { secret, token } = await issueToken(store.tokens, request, ADMINISTRATOR)
+        if (token.expires_at !== expiresAt)
+          say(`The token expires at ${timeOf(token.expires_at)}, the latest that is allowed.`)
         print(secret)
       })
     })
 
   token
     .command('list')
-    .argument('<user>')
-    .description("list a user's tokens")
+    .argument('[user]')
+    .description("list a user's tokens, or those of all users")
+    .option('--unused <duration>', 'only those that were not used for so long, for example 90d')
     .option('--json', 'print one JSON array')
-    .action((userName: string, options: { json?: boolean }) =>
-      withStore.reading(async (store) => {
-        const tokens = await store.tokens.list((await store.users.get(userName)).id)
-        const rows = tokens.map((row) => ({
-          id: row.id,
-          name: row.name,
-          prefix: row.prefix,
-          scopes: row.scopes.split(' ').filter(Boolean),
-          created_at: formatTime(row.created_at),
-          expires_at: row.expires_at === null ? null : new Date(row.expires_at).toISOString(),
-          last_used_at: row.last_used_at === null ? null : formatTime(row.last_used_at),
-          // In the table an empty list would look like no limit.
-          repositories: row.repositories?.length === 0 && !options.json ? 'none' : row.repositories,
-          contexts: row.contexts,
-          push: row.push,
-        }))
-        printList(rows, options.json, 'There are no tokens.')
-      }),
-    )
+    .action((userName: string | undefined, { unused, json }: { unused?: string; json?: boolean }) => {
+      const before =
+        unused === undefined
+          ? Number.POSITIVE_INFINITY
+          : (Date.now() - durationOption(unused, '--unused')) / 1000
+      return withStore.reading(async (store) => {
+        const tokens = await store.tokens.list(
+          userName === undefined ? undefined : (await store.users.get(userName)).id,
+        )
+        const rows = tokens
+          .filter((row) => (row.last_used_at ?? row.created_at) < before)
+          .map((row) => ({
+            user: row.user,
+            id: row.id,
+            name: row.name,
+            prefix: row.prefix,
+            scopes: row.scopes.split(' ').filter(Boolean),
+            created_at: formatTime(row.created_at),
+            expires_at: timeOf(row.expires_at),
+            last_used_at: row.last_used_at === null ? null : formatTime(row.last_used_at),
+            // In the table an empty list would look like no limit.
+            repositories: row.repositories?.length === 0 && !json ? 'none' : row.repositories,
+            contexts: row.contexts,
+            push: row.push,
+          }))
+        printList(rows, json, 'There are no tokens.')
+      })
+    })
+
+  token
+    .command('rotate')
+    .argument('<id>')
+    .description('create a token with the name, limits and lifetime of another one, and print it')
+    .option('--overlap <duration>', 'how long the old token still works, unless it expires before', '1d')
+    .action((id: string, options: { overlap: string }) => {
+      const overlap = durationOption(options.overlap, '--overlap')
+      return withStore(async (store, { tokenMaxLifetime }) => {
+        const { secret, token } = await rotateToken(store.tokens, id, overlap, tokenMaxLifetime)
+        const expiry = token.expires_at === null ? 'never expires' : `expires at ${timeOf(token.expires_at)}`
+        say(`The new token ${token.id} ${expiry}. The old one works for ${options.overlap} at most.`)
+        print(secret)
+      })
+    })
 
   token
     .command('revoke')
-    .argument('<id>')
+    .argument('[id]')
     .description('revoke a token; it is refused from the next request on')
-    .action((id: string) => withStore((store) => store.tokens.revoke(id)))
+    .option('--user <name>', 'revoke all tokens of a user instead')
+    .action((id: string | undefined, { user }: { user?: string }) => {
+      if (id !== undefined && user === undefined) return withStore((store) => store.tokens.revoke(id))
+      if (id !== undefined || user === undefined) throw new UsageError('pass either an id or --user')
+      return withStore(async (store) => {
+        const revoked = await store.tokens.revokeAll((await store.users.get(user)).id)
+        say(`Revoked ${count(revoked, 'token')}.`)
+      })
+    })
+}
+
+function timeOf(expiresAt: number | null): string | null {
+  return expiresAt === null ? null : new Date(expiresAt).toISOString()
 }
 
 interface CreateOptions {

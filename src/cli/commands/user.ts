@@ -5,6 +5,7 @@ import { ADMINISTRATOR } from '../../store/audit/audit.ts'
 import { formatTime } from '../../store/time.ts'
 import { UsageError } from '../parts/arguments.ts'
 import { count, printList, say } from '../parts/output.ts'
+import { fromOption, readObjects } from '../parts/read-objects.ts'
 import { readNewPassword } from '../parts/read-password.ts'
 import type { WithStore } from '../parts/with-store.ts'
 
@@ -13,26 +14,41 @@ const MAX_SESSIONS = 1_000
 
 const FROM_STDIN = 'read the password from standard input; at a terminal, ask for it'
 
+interface CreateOptions {
+  from?: string
+  passwordStdin?: boolean
+  ownExisting?: boolean
+}
+
 export function addUserCommands(program: Command, withStore: WithStore): void {
   const user = program.command('user').description('manage users: people and machines that own tokens')
 
   user
     .command('create')
-    .argument('<name>')
+    .argument('[name]')
     .description('create a user; without a password it can use tokens but not sign in')
     .option('--password-stdin', FROM_STDIN)
     .option(
       '--own-existing',
       'allow the name of an existing owner, whose repositories the user can then write to',
     )
-    .action((name: string, options: { passwordStdin?: boolean; ownExisting?: boolean }) =>
+    .addOption(fromOption("all users or none, with the fields of 'user list'").conflicts('passwordStdin'))
+    .action((name: string | undefined, { from, passwordStdin, ownExisting = false }: CreateOptions) =>
       withStore(
         async (store) => {
-          const passwordHash = options.passwordStdin
-            ? await hashPassword(await readNewPassword(name))
-            : undefined
-          const ownExisting = options.ownExisting ?? false
-          await store.users.create(name, { ownExisting, ...(passwordHash && { passwordHash }) })
+          if (name === undefined || from !== undefined) {
+            const objects = await readObjects(name, from, ['created_at', 'locked_at'])
+            const users = objects.map(({ name, locked_at: isLocked }) => ({
+              name,
+              ownExisting,
+              isLocked: isLocked !== undefined,
+            }))
+            await store.users.createAll(users)
+            say(`Created ${count(users.length, 'user')}.`)
+            return
+          }
+          const passwordHash = passwordStdin ? await hashPassword(await readNewPassword(name)) : undefined
+          await store.users.create(name, { ownExisting, passwordHash })
         },
         { create: true },
       ),

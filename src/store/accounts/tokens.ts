@@ -9,13 +9,15 @@ import {
   storedLimits,
   type TokenLimits,
 } from '../access/token-limits.ts'
-import { type Actor, ADMINISTRATOR, type Audit } from '../audit/audit.ts'
+import { type Actor, ADMINISTRATOR, type Audit, type Recorder } from '../audit/audit.ts'
 import type { Engine } from '../engine.ts'
 import type { Tables } from '../tables.ts'
 import { nowInSeconds } from '../time.ts'
 
 /** A token as shown to its owner. Its limits are those of `TokenLimits`. */
 export interface TokenInfo extends Pick<Selectable<Tables['tokens']>, (typeof shown)[number]> {
+  /** Name of its owner. */
+  user: string
   /** OWNER/NAME of each repository that still exists. */
   repositories: string[] | null
   contexts: readonly string[] | null
@@ -36,6 +38,14 @@ export interface NewToken {
   limits?: TokenLimits
 }
 
+/** What a token is replaced with: its name, scopes and limits are those of the old one. */
+export interface Rotation extends Pick<NewToken, 'prefix' | 'hash'> {
+  /** Returns when it expires. @param lifetime milliseconds for which the old one was created; null: for ever */
+  expiresAt(lifetime: number | null): number | null
+  /** Milliseconds since the epoch after which the old one does not work. */
+  oldExpiresAt: number
+}
+
 /** Returns functions that manage personal access tokens. Only a hash of a token is stored. */
 export function tokenStore({ kysely, dialect }: Engine, audit: Audit) {
   return {
@@ -43,54 +53,48 @@ export function tokenStore({ kysely, dialect }: Engine, audit: Audit) {
     async create(token: NewToken, by: Actor = ADMINISTRATOR): Promise<TokenInfo> {
       const limits = token.limits ?? NO_LIMITS
       checkPatterns('context pattern', limits.contexts ?? [])
+      return audit.transaction((db, record) => insertToken(db, record, { ...token, limits }, by))
+    },
+
+    /**
+     * Replaces a token by one that may do the same. The old one works until `oldExpiresAt`, if it does not expire before.
+     *
+     * @throws RuleViolation if there is no such token
+     */
+    rotate(id: string, { prefix, hash, expiresAt, oldExpiresAt }: Rotation): Promise<TokenInfo> {
       return audit.transaction(async (db, record) => {
-        const user = await findUser(db, token.userId)
-        if (!user) throw new RuleViolation('the user was deleted in the meantime; nothing was changed')
-        const id = randomBytes(8).toString('hex')
-        const reporter = await db
-          .insertInto('reporters')
-          .values({ user_name: user.name, token_id: id, token_name: token.name })
-          .returning('id')
-          .executeTakeFirstOrThrow()
-        const row = await db
-          .insertInto('tokens')
-          .values({
-            id,
-            user_id: user.id,
-            name: token.name,
-            prefix: token.prefix,
-            hash: token.hash,
-            scopes: token.scopes.join(' '),
-            created_at: nowInSeconds(),
-            expires_at: token.expiresAt,
-            last_used_at: null,
-            ...storedLimits(limits),
-            reporter_id: reporter.id,
-          })
-          .returning([...shown, ...limitColumns])
-          .executeTakeFirstOrThrow()
-        const created = asShown(row, await repositoryNames(db, [row]))
-        const details = {
-          id,
-          scopes: token.scopes,
-          expires_at: token.expiresAt === null ? null : new Date(token.expiresAt).toISOString(),
-          ...(created.repositories && { repositories: created.repositories }),
-          ...(created.contexts && { contexts: [...created.contexts] }),
-          ...(!created.push && { push: false }),
+        const old = await db.selectFrom('tokens').selectAll().where('id', '=', id).executeTakeFirst()
+        if (!old) throw new RuleViolation(`there is no token ${id}`)
+        const lifetime = old.expires_at === null ? null : old.expires_at - old.created_at * 1000
+        const token = {
+          userId: old.user_id,
+          name: old.name,
+          prefix,
+          hash,
+          scopes: old.scopes.split(' ').filter(Boolean),
+          expiresAt: expiresAt(lifetime),
+          limits: readLimits(old),
         }
-        await record({ by, action: 'token.created', token: created.name, user, details })
+        const created = await insertToken(db, record, token, ADMINISTRATOR, { replaces: id })
+        await db
+          .updateTable('tokens')
+          .set({ expires_at: Math.min(old.expires_at ?? oldExpiresAt, oldExpiresAt) })
+          .where('id', '=', id)
+          .execute()
         return created
       })
     },
 
-    /** Returns a user's tokens, newest first. */
-    async list(userId: number): Promise<TokenInfo[]> {
+    /** Returns the tokens of a user, or all; newest first. */
+    async list(userId?: number): Promise<TokenInfo[]> {
       const rows = await kysely
         .selectFrom('tokens')
-        .select([...shown, ...limitColumns])
-        .where('user_id', '=', userId)
-        .orderBy('created_at', 'desc')
-        .orderBy('id')
+        .innerJoin('users', 'users.id', 'tokens.user_id')
+        .select([...shown, ...limitColumns].map((column) => `tokens.${column}` as const))
+        .select('users.name as user')
+        .$if(userId !== undefined, (query) => query.where('user_id', '=', userId ?? 0))
+        .orderBy('tokens.created_at', 'desc')
+        .orderBy('tokens.id')
         .execute()
       const names = await repositoryNames(kysely, rows)
       return rows.map((row) => asShown(row, names))
@@ -113,6 +117,22 @@ export function tokenStore({ kysely, dialect }: Engine, audit: Audit) {
       })
     },
 
+    /** Deletes all tokens of a user, as `revoke`. @returns how many @throws RuleViolation if there is no such user */
+    revokeAll(userId: number): Promise<number> {
+      return audit.transaction(async (db, record) => {
+        const user = await findUser(db, userId)
+        if (!user) throw new RuleViolation('the user was deleted in the meantime; nothing was changed')
+        const deleted = await db
+          .deleteFrom('tokens')
+          .where('user_id', '=', userId)
+          .returning(['id', 'name'])
+          .execute()
+        for (const { id, name } of deleted)
+          await record({ by: ADMINISTRATOR, action: 'token.revoked', token: name, user, details: { id } })
+        return deleted.length
+      })
+    },
+
     /** Records the last use of tokens. @param uses seconds since the epoch by token id */
     async touch(uses: ReadonlyMap<string, number>): Promise<void> {
       const moments = [...uses].map(
@@ -127,12 +147,61 @@ export function tokenStore({ kysely, dialect }: Engine, audit: Audit) {
   }
 }
 
-type ShownRow = Pick<Selectable<Tables['tokens']>, (typeof shown)[number] | (typeof limitColumns)[number]>
+type ShownRow = Pick<Selectable<Tables['tokens']>, (typeof shown)[number] | (typeof limitColumns)[number]> & {
+  user: string
+}
+
+/** @param origin is added to the details of the event */
+async function insertToken(
+  db: Kysely<Tables>,
+  record: Recorder,
+  token: NewToken & { limits: TokenLimits },
+  by: Actor,
+  origin: { replaces?: string } = {},
+): Promise<TokenInfo> {
+  const user = await findUser(db, token.userId)
+  if (!user) throw new RuleViolation('the user was deleted in the meantime; nothing was changed')
+  const id = randomBytes(8).toString('hex')
+  const reporter = await db
+    .insertInto('reporters')
+    .values({ user_name: user.name, token_id: id, token_name: token.name })
+    .returning('id')
+    .executeTakeFirstOrThrow()
+  const row = await db
+    .insertInto('tokens')
+    .values({
+      id,
+      user_id: user.id,
+      name: token.name,
+      prefix: token.prefix,
+      hash: token.hash,
+      scopes: token.scopes.join(' '),
+      created_at: nowInSeconds(),
+      expires_at: token.expiresAt,
+      last_used_at: null,
+      ...storedLimits(token.limits),
+      reporter_id: reporter.id,
+    })
+    .returning([...shown, ...limitColumns])
+    .executeTakeFirstOrThrow()
+  const created = asShown({ ...row, user: user.name }, await repositoryNames(db, [row]))
+  const details = {
+    id,
+    scopes: token.scopes,
+    expires_at: token.expiresAt === null ? null : new Date(token.expiresAt).toISOString(),
+    ...(created.repositories && { repositories: created.repositories }),
+    ...(created.contexts && { contexts: [...created.contexts] }),
+    ...(!created.push && { push: false }),
+    ...origin,
+  }
+  await record({ by, action: 'token.created', token: created.name, user, details })
+  return created
+}
 
 /** Returns the names of the repositories to which tokens are limited, by id. Those that were deleted are missing. */
 async function repositoryNames(
   db: Kysely<Tables>,
-  rows: readonly ShownRow[],
+  rows: readonly Pick<ShownRow, (typeof limitColumns)[number]>[],
 ): Promise<ReadonlyMap<number, string>> {
   const ids = new Set(rows.flatMap((row) => readLimits(row).repositories ?? []))
   if (ids.size === 0) return new Map()

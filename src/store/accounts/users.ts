@@ -1,7 +1,7 @@
 import type { Kysely, Selectable } from 'kysely'
 import { isOwnerName, nameKey, OWNER_NAME_RULE } from '../../domain/names.ts'
-import { RuleViolation } from '../../domain/rule-violation.ts'
-import { type Actor, ADMINISTRATOR, type Audit } from '../audit/audit.ts'
+import { AlreadyExists, RuleViolation } from '../../domain/rule-violation.ts'
+import { type Actor, ADMINISTRATOR, type Audit, type Recorder } from '../audit/audit.ts'
 import type { Engine } from '../engine.ts'
 import { moveRepositories } from '../repositories/repositories.ts'
 import type { Tables } from '../tables.ts'
@@ -15,6 +15,14 @@ export interface PasswordChange {
   sessions: number
   /** Tokens of the user, which still work. */
   tokens: number
+}
+
+export interface NewUser {
+  name: string
+  passwordHash?: string | undefined
+  /** Allows the name of an owner of existing repositories, to which the user then has write access. */
+  ownExisting?: boolean
+  isLocked?: boolean
 }
 
 /** Returns functions that manage users: people and machines that own tokens. */
@@ -36,38 +44,17 @@ export function userStore({ kysely }: Engine, audit: Audit) {
     /**
      * Creates a user.
      *
-     * @param ownExisting allows the name of an owner of existing repositories, to which the user then has write access
-     * @throws RuleViolation if the name is invalid, taken or reserved, or owns repositories without `ownExisting`
+     * @throws AlreadyExists if the name is taken
+     * @throws RuleViolation if the name is invalid or reserved, or owns repositories without `ownExisting`
      */
-    async create(
-      name: string,
-      options: { passwordHash?: string; ownExisting?: boolean } = {},
-    ): Promise<User> {
-      if (!isOwnerName(name))
-        throw new RuleViolation(`"${name}" is not a valid user name: ${OWNER_NAME_RULE}`)
-      return audit.transaction(async (db, record) => {
-        const user = await db
-          .insertInto('users')
-          .values({
-            name,
-            name_key: nameKey(name),
-            password_hash: options.passwordHash ?? null,
-            created_at: nowInSeconds(),
-          })
-          .onConflict((conflict) => conflict.column('name_key').doNothing())
-          .returningAll()
-          .executeTakeFirst()
-        if (!user) throw new RuleViolation(`there is already a user "${name}"`)
-        if (!options.ownExisting && (await ownsRepositories(db, name))) {
-          throw new RuleViolation(
-            `"${name}" already owns repositories, which the user could write to; allow this with --own-existing`,
-          )
-        }
-        const details = { password: user.password_hash !== null }
-        await record({ by: ADMINISTRATOR, action: 'user.created', user, details })
-        return user
-      })
-    },
+    create: (name: string, options: Omit<NewUser, 'name'> = {}): Promise<User> =>
+      audit.transaction((db, record) => createUser(db, record, { name, ...options })),
+
+    /** Creates users: all or none. @throws as `create` */
+    createAll: (users: readonly NewUser[]): Promise<void> =>
+      audit.transaction(async (db, record) => {
+        for (const user of users) await createUser(db, record, user)
+      }),
 
     async any(): Promise<boolean> {
       return (await kysely.selectFrom('users').select('id').limit(1).executeTakeFirst()) !== undefined
@@ -204,6 +191,37 @@ export function userStore({ kysely }: Engine, audit: Audit) {
       })
     },
   }
+}
+
+async function createUser(
+  db: Kysely<Tables>,
+  record: Recorder,
+  { name, passwordHash, ownExisting = false, isLocked = false }: NewUser,
+): Promise<User> {
+  if (!isOwnerName(name)) throw new RuleViolation(`"${name}" is not a valid user name: ${OWNER_NAME_RULE}`)
+  const now = nowInSeconds()
+  const user = await db
+    .insertInto('users')
+    .values({
+      name,
+      name_key: nameKey(name),
+      password_hash: passwordHash ?? null,
+      created_at: now,
+      locked_at: isLocked ? now : null,
+    })
+    .onConflict((conflict) => conflict.column('name_key').doNothing())
+    .returningAll()
+    .executeTakeFirst()
+  if (!user) throw new AlreadyExists(`there is already a user "${name}"`)
+  if (!ownExisting && (await ownsRepositories(db, name))) {
+    throw new RuleViolation(
+      `"${name}" already owns repositories, which the user could write to; allow this with --own-existing`,
+    )
+  }
+  const details = { password: passwordHash !== undefined }
+  await record({ by: ADMINISTRATOR, action: 'user.created', user, details })
+  if (isLocked) await record({ by: ADMINISTRATOR, action: 'user.locked', user, details: { sessions: 0 } })
+  return user
 }
 
 async function ownsRepositories(db: Kysely<Tables>, name: string): Promise<boolean> {

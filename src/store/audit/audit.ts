@@ -241,15 +241,16 @@ function readDetails(text: string): AuditLine['details'] | null {
   }
 }
 
+/** Stores an event in a transaction. */
+export type Recorder = (event: AuditEvent) => Promise<void>
+
 /** Runs actions that are recorded. */
 export interface Audit {
   /**
    * Runs `work` in a transaction. `record` stores an event in it. Once the transaction has been committed, its events are
    * passed to the server's log.
    */
-  transaction<T>(
-    work: (db: Transaction<Tables>, record: (event: AuditEvent) => Promise<void>) => Promise<T>,
-  ): Promise<T>
+  transaction<T>(work: (db: Transaction<Tables>, record: Recorder) => Promise<T>): Promise<T>
 }
 
 /** @param onEvent receives each event after it has been committed @param operator see `recordEvent` */

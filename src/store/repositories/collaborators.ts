@@ -15,6 +15,12 @@ export interface RepositoryAccessEntry {
   lockedAt: number | null
 }
 
+/** A repository to which a user has access. */
+interface AccessibleRepository extends Pick<RepositoryAccessEntry, 'permission' | 'reason'> {
+  /** OWNER/NAME. */
+  name: string
+}
+
 /** Returns functions that manage the access of users to repositories. */
 export function collaboratorStore({ kysely }: Engine, { get }: Pick<RepositoryStore, 'get'>, audit: Audit) {
   return {
@@ -58,6 +64,35 @@ export function collaboratorStore({ kysely }: Engine, { get }: Pick<RepositorySt
           user,
           details: { user: user.name, access: permission ?? 'none' },
         })
+      })
+    },
+
+    /** Returns the repositories to which a user has access, and why, ordered by name. */
+    async ofUser(user: { id: number; name_key: string }): Promise<AccessibleRepository[]> {
+      const rows = await kysely
+        .selectFrom('repositories')
+        .leftJoin('collaborators', (join) =>
+          join
+            .onRef('collaborators.repository_id', '=', 'repositories.id')
+            .on('collaborators.user_id', '=', user.id),
+        )
+        .select(['owner', 'owner_key', 'name', 'permission'])
+        .where(({ or, eb }) =>
+          or([
+            eb('owner_key', '=', user.name_key),
+            eb('permission', 'is not', null),
+            eb('visibility', '=', 'public'),
+          ]),
+        )
+        .orderBy('owner_key')
+        .orderBy('repositories.name_key')
+        .execute()
+      return rows.map(({ owner_key, permission, ...repository }) => {
+        const name = fullNameOf(repository)
+        if (owner_key === user.name_key) return { name, permission: 'write', reason: 'owner' }
+        return permission
+          ? { name, permission, reason: 'granted' }
+          : { name, permission: 'read', reason: 'public' }
       })
     },
 

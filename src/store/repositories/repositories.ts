@@ -1,8 +1,8 @@
 import { lstatSync } from 'node:fs'
 import type { Kysely, Selectable } from 'kysely'
 import { isName, isOwnerName, NAME_RULE, nameKey, OWNER_NAME_RULE } from '../../domain/names.ts'
-import { RuleViolation } from '../../domain/rule-violation.ts'
-import { ADMINISTRATOR, type Audit, type AuditEvent } from '../audit/audit.ts'
+import { AlreadyExists, RuleViolation } from '../../domain/rule-violation.ts'
+import { ADMINISTRATOR, type Audit, type AuditEvent, type Recorder } from '../audit/audit.ts'
 import type { Engine } from '../engine.ts'
 import type { Tables, Visibility } from '../tables.ts'
 import { nowInSeconds } from '../time.ts'
@@ -57,52 +57,74 @@ export function repositoryStore({ kysely }: Engine, folder: string, audit: Audit
     return repository
   }
 
+  /**
+   * Skips ids whose folder exists, because its content may still be needed: an interrupted creation leaves a folder behind,
+   * and so does restoring a backup that is older than the repository.
+   */
+  const create = async (
+    db: Kysely<Tables>,
+    record: Recorder,
+    { owner, name, visibility, objectFormat, path, trustOwner }: NewRepository,
+    place?: (path: string) => Promise<void>,
+  ): Promise<Repository> => {
+    if (!isOwnerName(owner))
+      throw new RuleViolation(`"${owner}" is not a valid owner name: ${OWNER_NAME_RULE}`)
+    if (!isName(name)) throw new RuleViolation(`"${name}" is not a valid repository name: ${NAME_RULE}`)
+    const values = {
+      owner,
+      owner_key: nameKey(owner),
+      name,
+      name_key: nameKey(name),
+      visibility,
+      object_format: objectFormat,
+      path: path ?? null,
+      trust_owner: trustOwner ? 1 : 0,
+      created_at: nowInSeconds(),
+    }
+    for (;;) {
+      const row = await db
+        .insertInto('repositories')
+        .values(values)
+        .onConflict((conflict) => conflict.columns(['owner_key', 'name_key']).doNothing())
+        .returningAll()
+        .executeTakeFirst()
+      if (!row) throw new AlreadyExists(`there is already a repository ${owner}/${name}`)
+      const created = located(row)
+      if (!created.managed || !lstatSync(created.path, { throwIfNoEntry: false })) {
+        await record(creationOf(created))
+        await place?.(created.path)
+        return created
+      }
+      // The next row gets another id.
+      await db.deleteFrom('repositories').where('id', '=', row.id).execute()
+    }
+  }
+
   return {
     find: (owner: string, name: string) => find(owner, name),
     get,
 
     /**
-     * Creates a repository. Skips ids whose folder exists, because its content may still be needed: an interrupted
-     * creation leaves a folder behind, and so does restoring a backup that is older than the repository.
+     * Creates a repository.
      *
      * @param place moves the files to their folder before the row is visible; if it fails, there is no row. It must be
      * quick, because the database is locked meanwhile.
-     * @throws RuleViolation if a name is invalid or taken
+     * @throws AlreadyExists if the name is taken
+     * @throws RuleViolation if a name is invalid
      */
     async create(repository: NewRepository, place?: (path: string) => Promise<void>): Promise<Repository> {
-      const { owner, name, visibility, objectFormat } = repository
-      if (!isOwnerName(owner))
-        throw new RuleViolation(`"${owner}" is not a valid owner name: ${OWNER_NAME_RULE}`)
-      if (!isName(name)) throw new RuleViolation(`"${name}" is not a valid repository name: ${NAME_RULE}`)
-      const values = {
-        owner,
-        owner_key: nameKey(owner),
-        name,
-        name_key: nameKey(name),
-        visibility,
-        object_format: objectFormat,
-        path: repository.path ?? null,
-        trust_owner: repository.trustOwner ? 1 : 0,
-        created_at: nowInSeconds(),
-      }
+      return audit.transaction((db, record) => create(db, record, repository, place))
+    },
+
+    /** Creates repositories: all or none. The caller removes the files that `place` has moved if this fails. */
+    createAll(
+      repositories: readonly { repository: NewRepository; place(path: string): Promise<void> }[],
+    ): Promise<Repository[]> {
       return audit.transaction(async (db, record) => {
-        for (;;) {
-          const row = await db
-            .insertInto('repositories')
-            .values(values)
-            .onConflict((conflict) => conflict.columns(['owner_key', 'name_key']).doNothing())
-            .returningAll()
-            .executeTakeFirst()
-          if (!row) throw new RuleViolation(`there is already a repository ${owner}/${name}`)
-          const created = located(row)
-          if (!created.managed || !lstatSync(created.path, { throwIfNoEntry: false })) {
-            await record(creationOf(created))
-            await place?.(created.path)
-            return created
-          }
-          // The next row gets another id.
-          await db.deleteFrom('repositories').where('id', '=', row.id).execute()
-        }
+        const created: Repository[] = []
+        for (const { repository, place } of repositories)
+          created.push(await create(db, record, repository, place))
+        return created
       })
     },
 

@@ -1,11 +1,12 @@
 import { scopes } from '../../../../generated/operations.ts'
+import { boundExpiry } from '../../../auth/issue-token.ts'
 import { checkPatterns } from '../../../domain/patterns.ts'
 import { RuleViolation } from '../../../domain/rule-violation.ts'
 import type { TokenLimits } from '../../../store/access/token-limits.ts'
 import { sentence } from '../../parts/text.ts'
 
-/** Expiry choices in days, besides a date and never. */
-export const EXPIRY_DAYS = [30, 90, 365]
+/** Expiry choices in days, besides a date and as late as possible. */
+const EXPIRY_DAYS = [30, 90, 365]
 const DAY = 24 * 3600 * 1000
 const MAX_NAME = 100
 
@@ -36,15 +37,22 @@ export const EMPTY_FORM: TokenForm = {
   errors: {},
 }
 
+/** Returns the expiry choices in days that a maximum in milliseconds allows. */
+export function expiryDays(maxLifetime: number | null): number[] {
+  return EXPIRY_DAYS.filter((days) => maxLifetime === null || days * DAY <= maxLifetime)
+}
+
 /**
  * Validates the form. `expiresAt` is in milliseconds since the epoch; null means never.
  *
  * @param choices the repositories that the form offers
+ * @param maxLifetime see `boundExpiry`
  */
 export function readTokenForm(
   fields: URLSearchParams,
   now: number,
   choices: readonly { id: number }[],
+  maxLifetime: number | null,
 ): { form: TokenForm; expiresAt: number | null; limits: TokenLimits } {
   const form: TokenForm = {
     name: (fields.get('name') ?? '').trim(),
@@ -59,7 +67,7 @@ export function readTokenForm(
   if (form.name === '') form.errors.name = 'Enter a name.'
   else if ([...form.name].length > MAX_NAME) form.errors.name = `Use at most ${MAX_NAME} characters.`
   else if (/[\p{Cc}\p{Cs}]/u.test(form.name)) form.errors.name = 'A name must not contain control characters.'
-  return { form, expiresAt: readExpiry(form, now), limits: limitsFromForm(form, choices) }
+  return { form, expiresAt: readExpiry(form, now, maxLifetime), limits: limitsFromForm(form, choices) }
 }
 
 function limitsFromForm(form: TokenForm, choices: readonly { id: number }[]): TokenLimits {
@@ -85,7 +93,19 @@ function limitsFromForm(form: TokenForm, choices: readonly { id: number }[]): To
   }
 }
 
-function readExpiry(form: TokenForm, now: number): number | null {
+function readExpiry(form: TokenForm, now: number, maxLifetime: number | null): number | null {
+  const expiresAt = chosenExpiry(form, now)
+  if (form.errors.date || form.errors.expiry) return null
+  try {
+    return boundExpiry(expiresAt, maxLifetime, now)
+  } catch (error) {
+    if (!(error instanceof RuleViolation)) throw error
+    form.errors[form.expiry === 'date' ? 'date' : 'expiry'] = sentence(error.message)
+    return null
+  }
+}
+
+function chosenExpiry(form: TokenForm, now: number): number | null {
   if (form.expiry === 'none') return null
   if (form.expiry === 'date') {
     const moment = Date.parse(`${form.date}T00:00:00Z`)

@@ -18,6 +18,8 @@ interface TokenPagesOptions {
   store: Store
   commitLog: CommitLog
   publicUrl: string | null
+  /** See `boundExpiry`. */
+  tokenMaxLifetime: number | null
 }
 
 /** Maximum number of repositories that the form offers. */
@@ -28,7 +30,7 @@ const EXAMPLES = 10
 /** Registers `/settings/tokens`, where signed-in users list, create and revoke their tokens. */
 export async function tokenPages(
   app: FastifyInstance,
-  { store, commitLog, publicUrl }: TokenPagesOptions,
+  { store, commitLog, publicUrl, tokenMaxLifetime }: TokenPagesOptions,
 ): Promise<void> {
   app.addHook('onRequest', requireSignIn('/settings/tokens'))
 
@@ -39,7 +41,14 @@ export async function tokenPages(
   ): Promise<FastifyReply> => {
     const { id } = userOf(request)
     const [tokens, repositories] = [await store.tokens.list(id), await store.listing.writable(id, CHOICES)]
-    const content = tokensView({ visitor: request.visitor, tokens, repositories, now: Date.now(), ...view })
+    const content = tokensView({
+      visitor: request.visitor,
+      tokens,
+      repositories,
+      maxLifetime: tokenMaxLifetime,
+      now: Date.now(),
+      ...view,
+    })
     return sendPage(reply, { title: 'Personal access tokens', visitor: request.visitor }, content)
   }
 
@@ -48,7 +57,12 @@ export async function tokenPages(
   app.post('/settings/tokens', async (request, reply) => {
     const user = userOf(request)
     const repositories = await store.listing.writable(user.id, CHOICES)
-    const { form, expiresAt, limits } = readTokenForm(request.form, Date.now(), repositories)
+    const { form, expiresAt, limits } = readTokenForm(
+      request.form,
+      Date.now(),
+      repositories,
+      tokenMaxLifetime,
+    )
     if (Object.keys(form.errors).length > 0) return send(request, reply.code(422), { form })
     const granted = form.repoScope ? [scopes.repo] : []
     const { secret } = await issueToken(

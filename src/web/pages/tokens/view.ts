@@ -1,4 +1,5 @@
 import { isExpired } from '../../../auth/access-policy.ts'
+import { EXPIRES_SOON } from '../../../auth/issue-token.ts'
 import type { ListedRepository } from '../../../store/access/repository-listing.ts'
 import type { TokenInfo } from '../../../store/accounts/tokens.ts'
 import { formatTime } from '../../../store/time.ts'
@@ -7,7 +8,7 @@ import { type Html, html } from '../../parts/html.ts'
 import { csrfField, time } from '../../parts/layout.ts'
 import { copyButton, shownText } from '../../parts/text.ts'
 import type { Visitor } from '../../session/session-auth.ts'
-import { EXPIRY_DAYS, type TokenForm } from './form.ts'
+import { expiryDays, type TokenForm } from './form.ts'
 
 /** The content of `/settings/tokens`. */
 export interface TokensView {
@@ -16,12 +17,15 @@ export interface TokensView {
   /** To which a new token can be limited. */
   repositories: readonly ListedRepository[]
   form: TokenForm
+  /** Milliseconds for which a new token may live; null: for ever. */
+  maxLifetime: number | null
   /** The token just created, with a command that uses it. */
   created?: { secret: string; name: string; example: string; origin: string }
   now: number
 }
 
-export function tokensView({ visitor, tokens, repositories, form, created, now }: TokensView): Html {
+export function tokensView(view: TokensView): Html {
+  const { tokens, created, now } = view
   return html`<h1>Personal access tokens</h1>
 <p class="lead">Use tokens to authenticate CI jobs, scripts and git.</p>
 ${created ? createdView(created) : ''}
@@ -31,7 +35,7 @@ ${created ? createdView(created) : ''}
 </section>
 <section class="card" aria-labelledby="new">
   <h2 id="new">New token</h2>
-  ${newTokenForm(visitor, repositories, form)}
+  ${newTokenForm(view)}
 </section>`
 }
 
@@ -86,19 +90,25 @@ function tokenLimits({ repositories, contexts, push }: TokenInfo): Html {
 function expiry(expiresAt: number | null, now: number): Html {
   if (expiresAt === null) return html`<span class="faint">never</span>`
   const moment = time(new Date(expiresAt).toISOString())
-  return isExpired(expiresAt, now) ? html`${moment} <span class="badge failure">expired</span>` : moment
+  if (isExpired(expiresAt, now)) return html`${moment} <span class="badge failure">expired</span>`
+  return isExpired(expiresAt, now + EXPIRES_SOON)
+    ? html`${moment} <span class="badge pending">soon</span>`
+    : moment
 }
 
-function newTokenForm(
-  visitor: Visitor,
-  repositories: readonly ListedRepository[],
-  { name, repoScope, push, repositories: chosen, contexts, expiry, date, errors }: TokenForm,
-): Html {
+function newTokenForm({ visitor, repositories, form, maxLifetime, now }: TokensView): Html {
+  const { name, repoScope, push, repositories: chosen, contexts, expiry, date, errors } = form
   const choices = [
-    ...EXPIRY_DAYS.map((days) => [String(days), `in ${days} days`]),
+    ...expiryDays(maxLifetime).map((days) => [String(days), `in ${days} days`]),
     ['date', 'on a date'],
-    ['none', 'never'],
+    [
+      'none',
+      maxLifetime === null
+        ? 'never'
+        : `as late as possible: ${new Date(now + maxLifetime).toISOString().slice(0, 10)}`,
+    ],
   ]
+  const shown = choices.some(([value]) => value === expiry) ? expiry : 'none'
   return html`<form method="post" action="/settings/tokens">
   ${csrfField(visitor)}
   <div class="field">
@@ -138,7 +148,7 @@ ${contexts}</textarea>
     <div>
       <label for="expiry">Expires</label>
       <select id="expiry" name="expiry" ${errors.expiry ? html`aria-invalid="true" aria-describedby="expiry-error"` : ''}>
-        ${choices.map(([value, label]) => html`<option value="${value}" ${value === expiry ? 'selected' : ''}>${label}</option>`)}
+        ${choices.map(([value, label]) => html`<option value="${value}" ${value === shown ? 'selected' : ''}>${label}</option>`)}
       </select>
       ${fieldError('expiry', errors.expiry)}
     </div>

@@ -1,0 +1,169 @@
+import { readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { issueToken } from '../../src/auth/issue-token.ts'
+import { ADMINISTRATOR } from '../../src/store/audit/audit.ts'
+import { runCli } from '../helpers/cli.ts'
+import { databases, openTestStore, sqlite, type TestDatabase } from '../helpers/databases.ts'
+import { listEvents } from '../helpers/events.ts'
+
+const DAY = 86_400_000
+
+async function setUp(t: Test, database: TestDatabase = sqlite) {
+  const { store, options } = await openTestStore(t, database)
+  const settings = { DATA_DIR: options.dataDir, DATABASE_URL: options.databaseUrl ?? '' }
+  const cli = (args: string[], more: NodeJS.ProcessEnv = {}) => runCli(args, { ...settings, ...more })
+  const list = async (...args: string[]) => JSON.parse((await cli([...args, '--json'])).stdout)
+  /** Runs a command with lines in the place of a name. */
+  const from = (args: string[], lines: readonly string[], more?: NodeJS.ProcessEnv) => {
+    const file = join(t.testdir(), 'lines')
+    writeFileSync(file, lines.join('\n'))
+    return cli([...args, '--from', file], more)
+  }
+  return { store, options, cli, list, from }
+}
+
+for (const database of databases) {
+  t.test(`many users and repositories are created at once, or none: ${database.name}`, async (t) => {
+    const { store, options, cli, list, from } = await setUp(t, database)
+    const names = Array.from({ length: 300 }, (_, index) => `user-${index}`)
+    const lines = names.map((name) => JSON.stringify({ name }))
+    t.match(await from(['user', 'create'], [...lines, '', '']), { code: 0, stderr: 'Created 300 users.\n' })
+    t.same((await store.users.list()).map(({ name }) => name).sort(), names.sort())
+    const locked = '{"name":"gone","created_at":"2026-01-01T00:00:00Z","locked_at":"2026-01-02T00:00:00Z"}'
+    t.match(await from(['user', 'create'], [locked]), { code: 0 })
+    t.match(
+      await list('user', 'list'),
+      [{ name: 'gone', locked_at: /^\d/ }],
+      'as `user list --json` prints it',
+    )
+
+    const users = (await store.users.list()).length
+    const events = (await listEvents(store)).length
+    const refused = async (lines: string[], code: number, stderr: RegExp) =>
+      t.match(await from(['user', 'create'], lines), { code, stdout: '', stderr }, lines.join())
+    await refused(['{"name":"new"}', '{"name":"USER-7"}'], 3, /already a user "USER-7"/)
+    await refused(['{"name":"new"}', '{"name":"login"}'], 1, /"login" is not a valid user name/)
+    await refused(['{"name":"new"}', '{"name":'], 2, /line 2 of --from: not JSON/)
+    await refused(['{"name":"new"}', '', '[]'], 2, /line 3 of --from: not a JSON object/)
+    await refused(
+      ['{"name":"new","password":"x"}'],
+      2,
+      /unknown field "password" \(expected name, created_at/,
+    )
+    await refused(['{"name":7}'], 2, /"name" is not a text/)
+    await refused(['{"name":null}'], 2, /"name" is missing/)
+    t.same([(await store.users.list()).length, (await listEvents(store)).length], [users, events])
+    t.match(await cli(['user', 'create', 'x', '--from', 'y']), { code: 2, stderr: /not both/ })
+    t.match(await cli(['user', 'create']), { code: 2, stderr: /missing name/ })
+    t.match(await cli(['user', 'create', 'user-1']), { code: 3, stderr: /already a user/ })
+
+    const folder = join(options.dataDir, 'repositories')
+    const create = (...lines: string[]) => from(['repo', 'create'], lines, { DEFAULT_VISIBILITY: 'private' })
+    const created = await create(
+      '{"name":"user-1/a"}',
+      '{"name":"nobody/b","visibility":"public","object_format":"sha256","path":"/elsewhere"}',
+    )
+    t.match(created, {
+      code: 0,
+      stderr:
+        /user-1\/a is private: .*\nnobody\/b is public: everyone .*\nwarning: there is no user "nobody", so/,
+    })
+    t.same(created.stdout, `${['1.git', '2.git'].map((name) => join(folder, name)).join('\n')}\n`)
+    t.match(await list('repo', 'list'), [
+      { name: 'nobody/b', visibility: 'public', object_format: 'sha256', path: join(folder, '2.git') },
+      { name: 'user-1/a', visibility: 'private', object_format: 'sha1' },
+    ])
+    t.match(await create('{"name":"user-1/c"}', '{"name":"user-1/A"}'), { code: 3 })
+    t.match(await create('{"name":"user-1/c","visibility":"hidden"}'), { code: 2, stderr: /not public or/ })
+    t.match(await create('{"name":"user-1/c"}', '{"name":"user-1"}'), { code: 2, stderr: /OWNER\/NAME/ })
+    t.same(readdirSync(folder).sort(), ['1.git', '2.git'], 'nothing is left of what was refused')
+    t.match(await cli(['repo', 'create', 'user-1/a']), { code: 3 })
+    t.match(await cli(['repo', 'create', 'user-1/d', '--public', '--private']), { code: 2 })
+    t.match(await cli(['repo', 'create', 'user-1/d']), { code: 0, stderr: /^user-1\/d is public/ })
+    t.equal(readdirSync(folder).length, 3)
+  })
+
+  t.test(`who can reach what: ${database.name}`, async (t) => {
+    const { store, cli, list } = await setUp(t, database)
+    const [alice, bob] = [await store.users.create('alice'), await store.users.create('bob')]
+    for (const [owner, name, visibility] of [
+      ['alice', 'open', 'public'],
+      ['alice', 'secret', 'private'],
+      ['alice', 'shared', 'private'],
+      ['bob', 'own', 'private'],
+    ] as const)
+      await store.repositories.create({ owner, name, visibility, objectFormat: 'sha1' })
+    await store.collaborators.set('alice', 'shared', bob.id, 'write')
+    t.same(await list('repo', 'access', '--user', 'BOB'), [
+      { repository: 'alice/open', access: 'read', reason: 'public' },
+      { repository: 'alice/shared', access: 'write', reason: 'granted' },
+      { repository: 'bob/own', access: 'write', reason: 'owner' },
+    ])
+    await store.users.lock('bob')
+    t.match(await cli(['repo', 'access', '--user', 'bob']), { stderr: /bob is locked/ })
+    t.match(await cli(['repo', 'access', '--user', 'carol']), { code: 1, stderr: /no user "carol"/ })
+    t.match(await cli(['repo', 'access']), { code: 2, stderr: /either a repository or --user/ })
+    t.match(await cli(['repo', 'access', 'bob/own', '--user', 'bob']), { code: 2 })
+
+    const issue = async (userId: number, name: string) => {
+      const request = { userId, name, scopes: ['repo'], expiresAt: null }
+      return (await issueToken(store.tokens, request, ADMINISTRATOR)).token.id
+    }
+    const ids = [await issue(alice.id, 'used'), await issue(bob.id, 'new'), await issue(alice.id, 'old')]
+    const ago = (days: number) => Math.floor((Date.now() - days * DAY) / 1000)
+    const stored = store.engine.kysely.updateTable('tokens')
+    await stored
+      .set({ created_at: ago(100) })
+      .where('name', '<>', 'new')
+      .execute()
+    await store.tokens.touch(new Map([[ids[0] ?? '', ago(89)]]))
+    const names = async (...args: string[]) =>
+      (await list('token', 'list', ...args)).map(
+        ({ user, name }: Record<string, string>) => `${user} ${name}`,
+      )
+    t.same((await names()).sort(), ['alice old', 'alice used', 'bob new'])
+    t.same((await names('alice')).sort(), ['alice old', 'alice used'])
+    t.same(await names('--unused', '90d'), ['alice old'], 'never, and created before')
+    t.same((await names('--unused', '89d')).sort(), ['alice old', 'alice used'])
+    t.match(await cli(['token', 'list', '--unused', 'long']), { code: 2 })
+    t.match(await cli(['token', 'revoke', '--user', 'alice']), { code: 0, stderr: 'Revoked 2 tokens.\n' })
+    t.same(await names(), ['bob new'])
+    const revoked = (await listEvents(store)).filter(({ action }) => action === 'token.revoked')
+    t.same(revoked.map(({ object }) => object).sort(), ['old', 'used'])
+    t.match(await cli(['token', 'revoke']), { code: 2, stderr: /either an id or --user/ })
+    t.match(await cli(['token', 'revoke', ids[1] ?? '', '--user', 'bob']), { code: 2 })
+  })
+}
+
+t.test('a token lives for TOKEN_MAX_LIFETIME at most, and can be rotated', async (t) => {
+  const { store, cli, list } = await setUp(t)
+  await store.users.create('alice')
+  const limit = { TOKEN_MAX_LIFETIME: '90d' }
+  const create = (...args: string[]) => cli(['token', 'create', 'alice', ...args], limit)
+  const day = (days: number) => new Date(Date.now() + days * DAY).toISOString().slice(0, 10)
+  t.match(await cli(['token', 'create', 'alice', '--name', 'free']), { code: 0, stderr: '' })
+  t.match(await create('--name', 'bounded'), {
+    code: 0,
+    stderr: new RegExp(`expires at ${day(90)}T.*latest`),
+  })
+  t.match(await create('--name', 'short', '--expires', '90d'), { code: 0, stderr: '' })
+  t.match(await create('--expires', '91d'), { code: 1, stdout: '', stderr: new RegExp(`at ${day(90)}T`) })
+  const tokens = await list('token', 'list')
+  const idOf = (name: string) => tokens.find((token: { name: string }) => token.name === name).id
+  t.match(await cli(['check'], limit), {
+    code: 0,
+    stderr: new RegExp(`^note: the token ${idOf('free')} "free" of alice lives longer`),
+  })
+
+  const rotated = await cli(['token', 'rotate', idOf('short'), '--overlap', '2h'])
+  t.match(rotated, { code: 0, stdout: /^cst_/, stderr: new RegExp(`expires at ${day(90)}T.*works for 2h`) })
+  t.match(await cli(['token', 'rotate', idOf('free')], limit), { stderr: new RegExp(`at ${day(90)}T`) })
+  t.match(await cli(['token', 'rotate', 'none']), { code: 1, stderr: /no token none/ })
+  t.match(await cli(['token', 'rotate', idOf('free'), '--overlap', '0']), { code: 2 })
+  const after = await list('token', 'list')
+  const old = after.find(({ id }: { id: string }) => id === idOf('short'))
+  t.equal(Math.round((Date.parse(old.expires_at) - Date.now()) / 60_000), 120)
+  const event = (await listEvents(store)).find(({ details }) => details.replaces === idOf('short'))
+  t.match(event, { action: 'token.created', object: 'short', details: { expires_at: /^\d/ } })
+})
