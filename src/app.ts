@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -6,7 +7,7 @@ import Fastify, {
   type FastifyRequest,
 } from 'fastify'
 import { api } from './api/api.ts'
-import type { TrustedProxies } from './auth/address.ts'
+import { isTrusted, type TrustedProxies } from './auth/address.ts'
 import { createAuthorizer } from './auth/authorizer.ts'
 import { type BudgetOptions, createBudget } from './auth/budget.ts'
 import { checkGit } from './git/git-version.ts'
@@ -80,7 +81,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const app = Fastify({
     requestIdHeader: false,
     // Random, so that ids do not reveal the number of requests.
-    genReqId: () => randomUUID(),
+    genReqId: (request) => idOfProxy(request, trustedProxies) ?? randomUUID(),
     serverFactory: (handle) => limitConnections(createHttpServer(handle, timeouts)),
     clientErrorHandler: answerParserError,
     frameworkErrors: (error, request, reply) => sendError(withCommonHeaders(request, reply), error, ''),
@@ -101,6 +102,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
         lookupProcesses: () => lookup.size,
         latestBackup: () => store.auditLog.latestBackup(),
         databasePool: () => store.pool(),
+        pingDatabase: () => store.ping(),
       })
     : undefined
   const budget = createBudget(store.failures, limits, {
@@ -144,6 +146,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     spool,
     store,
     bodyTimeout: timeouts.body,
+    addGauge: metrics?.gauge,
   })
   await app.register(health, {
     database: () => store.ping(),
@@ -166,6 +169,13 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     bodyTimeout: timeouts.body,
   })
   return app
+}
+
+/** Returns the id that a trusted proxy has given a request. */
+function idOfProxy({ headers, socket }: IncomingMessage, proxies: TrustedProxies): string | undefined {
+  const sent = headers['x-request-id']
+  if (typeof sent !== 'string' || !/^[\w.:-]{1,64}$/.test(sent)) return undefined
+  return isTrusted(socket.remoteAddress ?? '', proxies) ? sent : undefined
 }
 
 /** Sets the headers that every answer carries. */

@@ -39,11 +39,13 @@ const CHALLENGE = 'Bearer realm="commit-status"'
 export async function api(app: FastifyInstance, options: ApiOptions): Promise<void> {
   const { authorizer } = options
 
-  function authorize(request: OperationRequest, requirement: Requirement): Promise<Caller> {
+  async function authorize(request: OperationRequest, requirement: Requirement): Promise<Caller> {
     const credential = readCredential(headerValues(request.raw.rawHeaders, 'authorization'), readers)
     const { address } = request.client
     const { owner, repo } = request.params
-    return authorizer.authorize({ credential, address }, owner, repo, requirement)
+    const caller = await authorizer.authorize({ credential, address }, owner, repo, requirement)
+    request.caller = caller.token
+    return caller
   }
 
   const declared: Readonly<Record<string, Operation>> = operations

@@ -96,12 +96,14 @@ function createAuthorize(authorizer: Authorizer): Authorize {
   return async (request, { owner, name }, access) => {
     const credential = readCredential(headerValues(request.raw.rawHeaders, 'authorization'), readers)
     const attempt = { credential, address: request.client.address }
-    return authorizer.authorize(attempt, owner, name, {
+    const caller = await authorizer.authorize(attempt, owner, name, {
       access,
       scopes: [scopes.repo],
       // Only a push needs write access here.
       push: access === 'write',
     })
+    request.caller = caller.token
+    return caller
   }
 }
 
@@ -129,16 +131,20 @@ async function checkServable(repository: RepositoryAccess): Promise<''> {
 
 /** Adds the route for the list of refs that every fetch and push begins with. */
 function addRefs(app: FastifyInstance, authorize: Authorize, answer: Answer): void {
-  app.get<{ Params: { owner: string; repo: string } }>('/:owner/:repo/info/refs', async (request, reply) => {
-    const { owner, repo } = request.params
-    if (owner === '' || repo === '') throw new ServiceError('path_unknown')
-    const query = queryOf(request.url)
-    if (!repo.endsWith(SUFFIX)) return redirectToSuffix(reply, owner, repo, query)
-    const target = { owner, name: repo.slice(0, -SUFFIX.length) }
-    const service = serviceOf(query ?? '')
-    const caller = await authorize(request, target, accessTo(service))
-    if (service === null) throw new ServiceError('git_service_unknown')
-    return answer(request, reply, target, caller, { service, step: 'refs', pusher: null })
+  const operationOf = ({ url }: FastifyRequest) => `${serviceOf(queryOf(url) ?? '') ?? 'git'} refs`
+  app.get<{ Params: { owner: string; repo: string } }>('/:owner/:repo/info/refs', {
+    config: { operationOf },
+    async handler(request, reply) {
+      const { owner, repo } = request.params
+      if (owner === '' || repo === '') throw new ServiceError('path_unknown')
+      const query = queryOf(request.url)
+      if (!repo.endsWith(SUFFIX)) return redirectToSuffix(reply, owner, repo, query)
+      const target = { owner, name: repo.slice(0, -SUFFIX.length) }
+      const service = serviceOf(query ?? '')
+      const caller = await authorize(request, target, accessTo(service))
+      if (service === null) throw new ServiceError('git_service_unknown')
+      return answer(request, reply, target, caller, { service, step: 'refs', pusher: null })
+    },
   })
 }
 
@@ -165,6 +171,7 @@ function addRpc(
 ): void {
   const authorized = new WeakMap<FastifyRequest, Caller>()
   app.post<{ Params: Target }>(`/:owner/:name([^]*)${SUFFIX}/${service}`, {
+    config: { operation: service },
     // Before Fastify looks at the headers of the body.
     async onRequest(request) {
       if (request.params.owner === '') throw new ServiceError('path_unknown')

@@ -34,6 +34,16 @@ export class GitPlaces {
     })
   }
 
+  /** Number of requests that hold a place. */
+  get taken(): number {
+    return this.#queue.taken
+  }
+
+  /** Number of requests that wait for one. */
+  get waiting(): number {
+    return this.#queue.waiting
+  }
+
   /** Waits for a place: see `FairQueue.enter`. */
   enter(client: string, signal: AbortSignal): Promise<() => void> {
     return this.#queue.enter(client, signal)

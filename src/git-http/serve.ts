@@ -7,6 +7,7 @@ import { connectionSignal } from '../http/connection-signal.ts'
 import type { RepositoryAccess } from '../store/access/access.ts'
 import type { Pusher } from '../store/audit/audit.ts'
 import { QueueFull } from '../util/fair-queue.ts'
+import type { AddGauge } from '../util/gauge.ts'
 import { SharedBudget } from '../util/shared-budget.ts'
 import { divideGitPlaces } from './git-places.ts'
 import { type BackendCall, startBackend } from './http-backend.ts'
@@ -71,6 +72,7 @@ export interface GitServerOptions {
   /** Milliseconds in which the body of a fetch must arrive. */
   bodyTimeout: number
   pushes: PushServices
+  addGauge?: AddGauge | undefined
 }
 
 /**
@@ -93,12 +95,34 @@ export interface GitServerOptions {
  * RepositoryUnavailable
  */
 export function createGitServer(options: GitServerOptions): ServeGit {
-  const { limits, spool, bodyTimeout, pushes } = options
+  const { limits, spool, bodyTimeout, pushes, addGauge } = options
   const places = divideGitPlaces(limits.maxChildren, limits.maxWait)
   const pushDisk = new SharedBudget(spool.bytes)
   const answerDisk = new SharedBudget(spool.bytes, spool.bytes * ANSWERS_OF_CLIENT)
   const bodyMemory = new SharedBudget(limits.bodyMemory)
   const answerMemory = new SharedBudget(limits.answerMemory.all, limits.answerMemory.all)
+  addGauge?.(
+    'commit_status_git_requests',
+    'Requests on which git is working, and that wait for a place, by service.',
+    () =>
+      Object.entries(places).flatMap(([service, { taken, waiting }]) => [
+        [{ service, state: 'running' }, taken],
+        [{ service, state: 'waiting' }, waiting],
+      ]),
+    ['service', 'state'],
+  )
+  addGauge?.(
+    'commit_status_spool_bytes',
+    'Bytes on disk of pushes that are received, and of answers of git that are not read yet.',
+    () => [
+      [{ content: 'pushes' }, pushDisk.taken],
+      [{ content: 'answers' }, answerDisk.taken],
+    ],
+    ['content'],
+  )
+  addGauge?.('commit_status_disk_free_bytes', 'Free bytes on the disk of the repositories.', async () => [
+    [{}, await spool.free()],
+  ])
 
   /** Returns the whole body of a request. */
   async function receiveBody(

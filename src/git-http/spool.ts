@@ -34,6 +34,12 @@ export class Spool {
     this.bytes = bytes
   }
 
+  /** Returns the free bytes of its disk. @throws the system's error */
+  async free(): Promise<number> {
+    const { bavail, bsize } = await statfs(this.#folder)
+    return bavail * bsize
+  }
+
   async createFile(): Promise<FileHandle> {
     const path = join(this.#folder, randomBytes(12).toString('hex'))
     const file = await open(path, 'wx+', 0o600)

@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Caller } from '../auth/access-policy.ts'
 import { addressKey, clientAddress, isTrusted, type TrustedProxies } from '../auth/address.ts'
 
 declare module 'fastify' {
@@ -7,6 +8,8 @@ declare module 'fastify' {
     readonly client: Client
     /** `client`, once it was asked for. */
     knownClient: Client | null
+    /** The token that the request was authorized with; null: none, or not yet. */
+    caller: Caller['token']
   }
 }
 
@@ -31,12 +34,19 @@ export function decorateClient(app: FastifyInstance, proxies: TrustedProxies): v
   }
 
   app.decorateRequest('knownClient', null)
+  app.decorateRequest('caller', null)
   app.decorateRequest('client', {
     getter() {
       this.knownClient ??= clientOf(this)
       return this.knownClient
     },
   })
+}
+
+/** Returns who sent a request, for the log: names only. */
+export function whoSent({ caller, visitor }: FastifyRequest): { user?: string; token_name?: string } {
+  if (caller) return { user: caller.userName, token_name: caller.name }
+  return visitor?.user ? { user: visitor.user.name } : {}
 }
 
 class Client {

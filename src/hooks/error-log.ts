@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { type ServiceError, statusOf } from '../errors.ts'
+import { whoSent } from './client.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -19,10 +20,11 @@ export const QUIET = 5_000
 export function addErrorLog(app: FastifyInstance): void {
   let quietUntil = Number.NEGATIVE_INFINITY
   let silenced = 0
-  app.decorate('logError', ({ id: reqId }, error) => {
+  app.decorate('logError', (request, error) => {
+    const details = { reqId: request.id, ...whoSent(request) }
     const err = error.cause ?? error
     if (statusOf(error.code) !== 503) {
-      app.log.error({ reqId, err }, error.code)
+      app.log.error({ ...details, err }, error.code)
       return
     }
     if (performance.now() < quietUntil) {
@@ -30,7 +32,7 @@ export function addErrorLog(app: FastifyInstance): void {
       return
     }
     quietUntil = performance.now() + QUIET
-    app.log.error({ reqId, err, silenced }, error.code)
+    app.log.error({ ...details, err, silenced }, error.code)
     silenced = 0
   })
 }

@@ -5,6 +5,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Name of the route in metrics. Default: method and path. */
     operation?: string
+    /** Returns the name where it depends on the request: one of a few. */
+    operationOf?(request: FastifyRequest): string
   }
 }
 
@@ -14,8 +16,12 @@ declare module 'fastify' {
  */
 export function measureRequests(app: FastifyInstance, metrics: Metrics): void {
   app.addHook('onRoute', (route) => {
-    const observe = metrics.operation(route.config?.operation ?? `${route.method} ${route.url}`)
-    const measure: onResponseHookHandler = (_request, reply, done) => {
+    const { operation = `${route.method} ${route.url}`, operationOf } = route.config ?? {}
+    const observers = new Map([[operation, metrics.operation(operation)]])
+    const measure: onResponseHookHandler = (request, reply, done) => {
+      const name = operationOf?.(request) ?? operation
+      const observe = observers.get(name) ?? metrics.operation(name)
+      observers.set(name, observe)
       observe(reply.statusCode, reply.elapsedTime)
       done()
     }

@@ -3,6 +3,7 @@ import { schemas } from '../../generated/schemas.ts'
 import { version } from '../runtime.ts'
 import type { AuditLine } from '../store/audit/audit.ts'
 import type { PoolFigures } from '../store/engine.ts'
+import type { AddGauge } from '../util/gauge.ts'
 
 /** Values that are read when metrics are requested. */
 export interface MetricsSources {
@@ -12,6 +13,7 @@ export interface MetricsSources {
   lookupProcesses(): number
   /** The event of the latest complete backup. */
   latestBackup(): Promise<AuditLine | undefined>
+  pingDatabase(): Promise<void>
   /** Database connections; null without a pool. */
   databasePool(): PoolFigures | null
 }
@@ -21,6 +23,7 @@ type Observe = (status: number, duration: number) => void
 
 /** Metrics for Prometheus. */
 export interface Metrics {
+  gauge: AddGauge
   /** Returns the function that records requests of an operation. Call it once per operation, not per request. */
   operation(name: string): Observe
   statusReported(state: string): void
@@ -54,15 +57,17 @@ export function createMetrics(sources: MetricsSources): Metrics {
   })
   const counter = <Label extends string = never>(name: string, help: string, labelNames: Label[] = []) =>
     new Counter({ name, help, labelNames, registers })
-  const gauge = (name: string, help: string, read: () => number | Promise<number>) =>
+  const gauge: AddGauge = (name, help, read, labelNames = []) => {
     new Gauge({
       name,
       help,
+      labelNames,
       registers,
       async collect() {
-        this.set(await read())
+        for (const [labels, value] of await read()) this.set(labels, value)
       },
     })
+  }
   const reported = counter('commit_status_reports_total', 'Statuses reported, by state.', ['state'])
   for (const state of schemas.State.enum) reported.inc({ state }, 0)
   const failed = counter(
@@ -80,24 +85,42 @@ export function createMetrics(sources: MetricsSources): Metrics {
   gauge(
     'commit_status_blocked_addresses',
     'Addresses whose failure budget is spent, across the deployment.',
-    sources.blockedAddresses,
+    async () => [[{}, await sources.blockedAddresses()]],
   )
-  gauge(
-    'commit_status_lookup_processes',
-    'Running git processes that look up commits.',
-    sources.lookupProcesses,
-  )
+  gauge('commit_status_lookup_processes', 'Running git processes that look up commits.', () => [
+    [{}, sources.lookupProcesses()],
+  ])
   gauge(
     'commit_status_backup_timestamp_seconds',
     'Time of the latest complete backup, 0 without one.',
-    async () => Date.parse((await sources.latestBackup())?.time ?? '1970') / 1000,
+    async () => [[{}, Date.parse((await sources.latestBackup())?.time ?? '1970') / 1000]],
   )
-  const backup = (name: string) => async () => Number((await sources.latestBackup())?.details[name] ?? 0)
+  const backup = (name: string) => async () =>
+    [[{}, Number((await sources.latestBackup())?.details[name] ?? 0)]] as const
   gauge('commit_status_backup_size_bytes', 'Size of the folder of backups after it.', backup('bytes'))
   gauge('commit_status_backup_duration_seconds', 'Duration of the backup.', backup('seconds'))
-  if (sources.databasePool() !== null) addPoolGauge(registry, sources)
+  if (sources.databasePool() !== null)
+    gauge(
+      'commit_status_database_connections',
+      'Database connections by state: open and idle ones, and requests waiting for one.',
+      () => Object.entries<number>({ ...sources.databasePool() }).map(([state, count]) => [{ state }, count]),
+      ['state'],
+    )
+  gauge(
+    'commit_status_database_latency_seconds',
+    'Time that the database took to answer while these metrics were read; NaN if it did not.',
+    async () => {
+      const start = performance.now()
+      const answered = await sources.pingDatabase().then(
+        () => true,
+        () => false,
+      )
+      return [[{}, answered ? (performance.now() - start) / 1000 : Number.NaN]]
+    },
+  )
 
   return {
+    gauge,
     operation(name) {
       const byStatus = new Map<number, { observe(seconds: number): void }>()
       return (status, duration) => {
@@ -115,17 +138,4 @@ export function createMetrics(sources: MetricsSources): Metrics {
     requestShed: () => shed.inc(),
     render: async () => ({ type: registry.contentType, text: await registry.metrics() }),
   }
-}
-
-function addPoolGauge(registry: Registry, sources: MetricsSources): void {
-  new Gauge({
-    name: 'commit_status_database_connections',
-    help: 'Database connections by state: open and idle ones, and requests waiting for one.',
-    labelNames: ['state'],
-    registers: [registry],
-    collect() {
-      for (const [state, count] of Object.entries<number>({ ...sources.databasePool() }))
-        this.set({ state }, count)
-    },
-  })
 }

@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify'
+import { whoSent } from '../hooks/client.ts'
 
 /**
  * Logs one line per answered request at level `debug`. Omits the query, which may contain secrets.
@@ -15,6 +16,7 @@ export function logRequests(app: FastifyInstance): void {
         status: reply.statusCode,
         duration: Math.round(reply.elapsedTime * 1000) / 1000,
         client: request.client.address,
+        ...whoSent(request),
       },
       'answered',
     )

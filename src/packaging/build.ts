@@ -31,6 +31,7 @@ const files = [
   'README.md',
   'src/ops/README.md',
   'src/ops/partitioning.sql',
+  'src/ops/grafana-dashboard.json',
   'src/web/screenshots',
   'openapi.yaml',
   'generated/openapi.json',

@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap'
+import { parseCidr } from '../../src/auth/address.ts'
 import { startServer } from '../helpers/server.ts'
 
 async function setUp(t: Test) {
@@ -148,6 +149,15 @@ t.test("every answer has its own X-Request-Id, never the caller's", async (t) =>
   )
   t.equal(new Set(ids).size, 20)
   t.notOk(ids.includes('mine'))
+})
+
+t.test('an X-Request-Id of a trusted proxy is kept, if it is short and plain', async (t) => {
+  const server = await startServer(t, { trustedProxies: [parseCidr('127.0.0.1')] })
+  const idOf = async (id: string) =>
+    (await server.call('GET', '/healthz', { headers: { 'x-request-id': id } })).headers.get('x-request-id')
+  for (const id of ['mine', '0.ab:c_D-e', 'x'.repeat(64)]) t.equal(await idOf(id), id)
+  for (const id of ['', 'x'.repeat(65), 'two words', '"quoted"', 'caf\u00e9', 'a,b'])
+    t.match(await idOf(id), /^[\da-f-]{36}$/, id)
 })
 
 t.test('the ETag depends only on the body', async (t) => {

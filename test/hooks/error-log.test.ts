@@ -1,3 +1,4 @@
+import { rmSync } from 'node:fs'
 import { Writable } from 'node:stream'
 import t, { type Test } from 'tap'
 import { buildApp } from '../../src/app.ts'
@@ -6,6 +7,8 @@ import { openSpool } from '../../src/git-http/spool.ts'
 import { createLogger } from '../../src/ops/logger.ts'
 import { StoreUnavailable } from '../../src/store/engine.ts'
 import { openTestStore, sqlite } from '../helpers/databases.ts'
+import { startServer } from '../helpers/server.ts'
+import { until } from '../helpers/until.ts'
 
 /** Opens an app and collects the lines of its log. */
 async function open(t: Test, level: string) {
@@ -27,7 +30,8 @@ async function open(t: Test, level: string) {
   return { store, app, lines }
 }
 
-const path = `/api/v1/repos/alice/rocket/commits/${'0'.repeat(40)}/statuses`
+const MISSING = '0'.repeat(40)
+const path = `/api/v1/repos/alice/rocket/commits/${MISSING}/statuses`
 
 t.test('while the service is unavailable, one line is logged for many requests', async (t) => {
   const { store, app, lines } = await open(t, 'info')
@@ -74,7 +78,28 @@ t.test('at level debug each request is logged without its query', async (t) => {
     msg: 'answered',
   })
   t.type(lines[0]?.duration, 'number')
+  t.same([lines[0]?.user, lines[0]?.token_name], [undefined, undefined])
   t.notMatch(JSON.stringify(lines), /secret/)
+})
+
+t.test('lines say whose token a request was authorized with', async (t) => {
+  const lines: string[] = []
+  const write = (chunk: unknown, _encoding: unknown, done: () => void) => {
+    lines.push(String(chunk))
+    done()
+  }
+  const server = await startServer(t, { logger: createLogger('debug', new Writable({ write })) })
+  const { path: folder, commits } = await server.createRepository('alice/rocket', { private: true })
+  const token = await server.createToken('alice', { name: 'CI of rocket' })
+  t.equal((await server.read('alice/rocket', commits[0] ?? '', token)).status, 200)
+  rmSync(folder, { recursive: true })
+  t.equal((await server.read('alice/rocket', MISSING, token)).status, 503)
+  const refs = '/alice/rocket.git/info/refs?service=git-upload-pack'
+  t.equal((await server.call('GET', refs, { token })).status, 503)
+  await until(() => lines.filter((line) => line.includes('"answered"')).length === 3)
+  for (const line of lines.filter((line) => line.includes('"reqId"')))
+    t.match(JSON.parse(line), { user: 'alice', token_name: 'CI of rocket' }, line)
+  t.ok(lines.some((line) => JSON.parse(line).msg === 'unavailable'))
 })
 
 t.test('at level info requests are not logged', async (t) => {
