@@ -28,7 +28,7 @@ const INFORMATION = ['--help', '--version']
 
 /** Options of other programs, as far as the documents use them. */
 const OTHERS: Record<string, string[]> = {
-  curl: ['--fail', '--header'],
+  curl: ['--fail', '--header', '--silent', '--show-error', '--retry', '--retry-delay', '--retry-connrefused'],
   df: ['--human-readable'],
   docker: [
     ...[

@@ -75,7 +75,7 @@ test('README: its commands lead to a first report', async (t) => {
   })
   const report = machine.localize(blocks.at(-1)?.code ?? '')
   const push = /^git push .*$/m.exec(report)?.[0]
-  const refused = await machine.sh(`${report.replace('HEAD:main', 'HEAD:topic')}\n${push} 2>&1 || true`)
+  const refused = await machine.sh(`${report.replace('HEAD:refs/heads/main', 'HEAD:refs/heads/topic')}\n${push} 2>&1 || true`)
   t.match(refused, refusal)
 })
 
@@ -254,6 +254,10 @@ test("operator's guide: every block of code runs, or is valid", async (t) => {
       t.doesNotThrow(() => readConfig(values))
       writeFileSync(join(machine.folder, 'commit-status.env'), code)
     },
+    dotenv(code) {
+      for (const line of code.trim().split('\n'))
+        t.throws(() => readConfig(parseEnv(line)), { message: /ENOENT.*'\/etc\/ssl\/[\w-]+\.pem'/ }, line)
+    },
     ini: (code) => checkUnit(machine, code),
     nginx(code) {
       t.equal(count(code, '{'), count(code, '}'))
@@ -288,7 +292,10 @@ test("operator's guide: every block of code runs, or is valid", async (t) => {
     async yaml(code) {
       const headers = { authorization: `Bearer ${/Bearer ([\w-]+)/.exec(guide)?.[1]}` }
       const metrics = await (await fetch(`${machine.url}/metrics`, { headers })).text()
-      for (const { alert, expr } of parse(code).groups[0].rules) {
+      // The rest of the configuration is for `npm run soak -- monitoring`.
+      const { groups, scrape_configs: jobs = [] } = parse(code)
+      for (const { job_name: name } of jobs) t.match(guide, `up{job="${name}"}`)
+      for (const { alert, expr } of groups?.[0].rules ?? []) {
         const names: string[] = expr.match(/\bcommit_status_\w+/g) ?? []
         for (const name of names) t.match(metrics, new RegExp(`^${name}[{ ]`, 'm'), alert)
       }
