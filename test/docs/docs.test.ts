@@ -75,7 +75,9 @@ test('README: its commands lead to a first report', async (t) => {
   })
   const report = machine.localize(blocks.at(-1)?.code ?? '')
   const push = /^git push .*$/m.exec(report)?.[0]
-  const refused = await machine.sh(`${report.replace('HEAD:refs/heads/main', 'HEAD:refs/heads/topic')}\n${push} 2>&1 || true`)
+  const refused = await machine.sh(
+    `${report.replace('HEAD:refs/heads/main', 'HEAD:refs/heads/topic')}\n${push} 2>&1 || true`,
+  )
   t.match(refused, refusal)
 })
 

@@ -48,7 +48,7 @@ async function startInstance(port: number, databaseUrl: string): Promise<ChildPr
 }
 
 /** The operator's guide's configuration, but for the ports, and without TLS. */
-async function startNginx(port: number, instances: readonly number[]): Promise<ChildProcess> {
+async function startNginx(port: number, plain: number, instances: readonly number[]): Promise<ChildProcess> {
   const [, shipped = ''] =
     /```nginx\n([\s\S]*?)```/.exec(readFileSync(join(root, 'src/ops/README.md'), 'utf8')) ?? []
   const site = shipped
@@ -56,6 +56,7 @@ async function startNginx(port: number, instances: readonly number[]): Promise<C
       instances.map((instance) => `    server 127.0.0.1:${instance} fail_timeout=2s;\n`).join(''),
     )
     .replace('listen 443 ssl;', `listen 127.0.0.1:${port};`)
+    .replace('listen 80;', `listen 127.0.0.1:${plain};`)
     .replace(/^ *ssl_.*\n/gm, '')
   assert(site.includes('proxy_pass') && !site.includes('3000') && !site.includes('443'))
   for (const name of ['body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']) mkdirSync(join(folder, name))
@@ -91,8 +92,16 @@ const store = await openStore({ dataDir, databaseUrl: postgres.url })
 const ports = await Promise.all(Array.from({ length: INSTANCES }, freePort))
 const instances = await Promise.all(ports.map((port) => startInstance(port, postgres.url)))
 const port = await freePort()
-const nginx = await startNginx(port, ports)
+const plain = await freePort()
+const nginx = await startNginx(port, plain, ports)
 const url = `http://127.0.0.1:${port}`
+const redirect = await fetch(`http://127.0.0.1:${plain}/login?next=%2Fx`, { redirect: 'manual' })
+assert.deepEqual(
+  [redirect.status, redirect.headers.get('location')],
+  [301, 'https://127.0.0.1/login?next=%2Fx'],
+)
+for (const path of ['/healthz', '/nowhere'])
+  assert.match((await fetch(url + path)).headers.get('strict-transport-security') ?? '', /^max-age=\d{7,}$/)
 
 async function newToken(): Promise<{ id: string; secret: string }> {
   const secret = createToken()
