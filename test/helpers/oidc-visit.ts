@@ -24,7 +24,7 @@ export async function startWithProvider(
 }
 
 /** Goes to the provider and signs in there. Returns the path of the callback, with its query. */
-async function callbackOf(
+export async function callbackOf(
   visitor: Visitor,
   provider: TestProvider,
   account: string,

@@ -1,8 +1,12 @@
+import { join } from 'node:path'
 import { sql } from 'kysely'
 import t from 'tap'
-import { databases } from '../helpers/databases.ts'
+import { databases, openTestStore, sqlite } from '../helpers/databases.ts'
 import { listEvents } from '../helpers/events.ts'
+import { freePort } from '../helpers/free-port.ts'
+import { startInstance } from '../helpers/instance.ts'
 import { PUBLIC_URL, signInWith, startWithProvider } from '../helpers/oidc-visit.ts'
+import { startProcess } from '../helpers/process.ts'
 import { startServer } from '../helpers/server.ts'
 import { createAccount, openVisitor, PASSWORD } from '../helpers/visitor.ts'
 
@@ -178,7 +182,7 @@ for (const database of databases) {
       t.equal((await read(token)).status, 200, 'works again at once')
       const day = new Date(Date.now() + 30 * DAY * 1000).toISOString().slice(0, 10)
       const page = await visitor.get('/settings/tokens')
-      t.match(page.body, new RegExp(`All of them work until <time[^>]*><span>${day}`))
+      t.match(page.body, new RegExp(`They stop working at <time[^>]*><span>${day}`))
       t.notMatch(page.body, '>soon<')
       await signedIn(24 * DAY)
       t.match((await visitor.get('/settings/tokens')).body, '>soon<')
@@ -267,4 +271,50 @@ t.test('without a provider there is nothing of it', async (t) => {
   for (const path of ['/login/oidc', '/login/callback', '/login/signed-out'])
     t.equal((await visitor.get(path, { headers: { accept: 'text/html' } })).status, 404, path)
   t.notMatch((await visitor.get('/login')).body, 'Sign in with')
+})
+
+/** Makes a process print each module that it loads. */
+const PRINT_LOADS = `data:text/javascript,import { registerHooks } from 'node:module';
+registerHooks({ load(url, context, next) { console.log('LOADED ' + url); return next(url, context) } })`
+
+t.test('the process of a server', async (t) => {
+  const { options } = await openTestStore(t, sqlite)
+  const folder = t.testdir({ secret: 'from a file\n' })
+  const settings = {
+    PUBLIC_URL,
+    // Nothing listens there.
+    OIDC_ISSUER: `http://127.0.0.1:${await freePort()}/realms/x`,
+    OIDC_CLIENT_ID: 'commit-status',
+    OIDC_CLIENT_SECRET_FILE: join(folder, 'secret'),
+  }
+
+  t.test('loads nothing of sign-in with a provider unless there is one', async (t) => {
+    const loaded = async (environment: Record<string, string>) => {
+      const { log } = await startInstance(t, options, environment, ['--import', PRINT_LOADS])
+      t.ok(log.filter((line) => line.startsWith('LOADED ')).length > 100)
+      return log.filter((line) => /^LOADED .*\/(?:openid-client|oauth4webapi|jose|oidc)\b/.test(line)).length
+    }
+    t.equal(await loaded({}), 0)
+    t.ok((await loaded(settings)) > 3)
+  })
+
+  t.test('starts while the provider is away, and sign-in says so', async (t) => {
+    const { url, log } = await startInstance(t, options, { ...settings, LOG_LEVEL: 'debug' })
+    const visitor = openVisitor(url)
+    t.match((await visitor.get('/login')).status, 200)
+    const answer = await visitor.get('/login/oidc?next=/x')
+    t.match([answer.status, answer.body], [503, /does not answer as it should/])
+    t.notMatch(log.join('\n'), /from a file|next=/)
+  })
+
+  t.test('does not start without the secret', async (t) => {
+    const server = startProcess(t, process.execPath, ['src/server.ts'], {
+      DATA_DIR: options.dataDir,
+      PORT: '0',
+      ...settings,
+      OIDC_CLIENT_SECRET_FILE: join(folder, 'none'),
+    })
+    t.equal(await server.ended, 1)
+    t.match(server.stderr(), /^OIDC_CLIENT_SECRET_FILE: ENOENT[^\n]*\n$/)
+  })
 })

@@ -44,8 +44,8 @@ ${created ? createdView(created) : ''}
 const EMPTY = html`<p class="empty">You have no tokens. Create one below, then add it to your CI as a secret.</p>`
 
 function signInView(due: number, now: number): Html {
-  return html`<p class="hint">All of them work until ${time(new Date(due).toISOString())}
-  ${due - now < EXPIRES_SOON ? html`<span class="badge pending">soon</span>` : ''}, unless you sign in before:
+  const soon = due - now < EXPIRES_SOON ? html` <span class="badge pending">soon</span>` : ''
+  return html`<p class="hint">They stop working at ${time(new Date(due).toISOString())}${soon} unless you
   <a href="/login/oidc?next=/settings/tokens">sign in again</a>.</p>`
 }
 
