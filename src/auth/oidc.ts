@@ -70,7 +70,14 @@ export function createOidc(options: OidcOptions, redirectUri: string) {
     const more = { execute: extensions, [client.customFetch]: boundedFetch() }
     const metadata = client
       .discovery(server, clientId, undefined, authentication, more)
-      .then((configuration) => configuration.serverMetadata())
+      .then((configuration) => {
+        const found = configuration.serverMetadata()
+        if (!found.token_endpoint || !Array.isArray(found.scopes_supported ?? []))
+          throw new Error('the metadata are incomplete')
+        // Throws if the endpoint is missing or wrong.
+        client.buildAuthorizationUrl(configuration, {})
+        return found
+      })
       .catch(rethrow)
     const current = { metadata, until: performance.now() + METADATA_LIFETIME }
     metadata.catch(() => {

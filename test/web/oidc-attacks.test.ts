@@ -389,6 +389,27 @@ t.test('a provider that answers garbage: 503, and nothing of it in the log', asy
   }
 })
 
+t.test('metadata that are garbage: 503', async (t) => {
+  const found = await fetch(`${provider.issuer}/.well-known/openid-configuration`)
+  // The tests below would fail if it were anything else.
+  const metadata = (await found.json()) as Record<string, unknown>
+  const garbage: Record<string, unknown>[] = [
+    { issuer: 'https://id.example.org' },
+    { issuer: undefined },
+    { authorization_endpoint: undefined },
+    { authorization_endpoint: 'nowhere' },
+    { token_endpoint: undefined },
+    { scopes_supported: 'openid' },
+  ]
+  for (const wrong of [...garbage, {}]) {
+    const fresh = await startServer(t, { publicUrl: PUBLIC_URL, oidc: provider.options })
+    provider.intercept = (_request, response) => answer(response, { ...metadata, ...wrong })
+    const { status } = await openVisitor(fresh.url).get('/login/oidc')
+    provider.intercept = null
+    t.equal(status, Object.keys(wrong).length > 0 ? 503 : 303, JSON.stringify(wrong))
+  }
+})
+
 t.test('a provider that is away or slow: sign-in says so, and nothing else waits', async (t) => {
   const port = await freePort()
   const away = { ...provider.options, issuer: `http://127.0.0.1:${port}/` }
