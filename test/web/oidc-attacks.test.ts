@@ -98,6 +98,7 @@ t.test('the cookie of an attempt is sealed and does not last', async (t) => {
     const visitor = open()
     const path = await callbackOf(visitor, provider, 'alice')
     const { payload } = await jwtDecrypt(visitor.cookies.get('sign-in') ?? '', key)
+    t.ok(Math.abs((payload.exp ?? 0) - Date.now() / 1000 - 600) < 30, 'ten minutes')
     const header = { alg: 'dir', enc: 'A256GCM' }
     const sealed = new EncryptJWT(payload).setProtectedHeader(header).setExpirationTime(lifetime)
     visitor.cookies.set('sign-in', await sealed.encrypt(key))
