@@ -99,7 +99,6 @@ t.test('user link, user unlink, and what the lists say of it', async (t) => {
     PUBLIC_URL: 'https://status.example.org',
     OIDC_ISSUER: 'https://id.example.org',
     OIDC_CLIENT_ID: 'commit-status',
-    OIDC_CLIENT_SECRET_FILE: '/only/the/server/can/read/it',
   }
   const cli = (...args: string[]) => runCli(args, withProvider)
   const alice = await store.users.create('alice', { passwordHash: 'hash' })
@@ -138,7 +137,10 @@ t.test('user link, user unlink, and what the lists say of it', async (t) => {
   t.ok(Math.abs(Date.parse(listed.works_until) - until) < 60_000, 'a link counts as a sign-in')
   t.equal(tokens.stderr, '')
   const soon = await runCli(['token', 'list', 'alice'], { ...withProvider, OIDC_SIGN_IN_EVERY: '6d' })
-  t.match(soon, { stdout: /WORKS_UNTIL/, stderr: /^warning: .* unless alice signs in again\.\n$/ })
+  t.match(soon, {
+    stdout: /WORKS_UNTIL/,
+    stderr: /^warning: the tokens of alice .* unless alice signs in\.\n$/,
+  })
   const never = await runCli(['token', 'list', 'alice'], { ...withProvider, OIDC_SIGN_IN_EVERY: '0' })
   t.match(never, { stderr: '' })
   t.notMatch(never.stdout, /WORKS_UNTIL/)

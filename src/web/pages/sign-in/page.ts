@@ -73,7 +73,7 @@ export function sendSignIn(
   const link =
     oidc &&
     html`<p><a class="button" href="/login/oidc?next=${encodeURIComponent(next)}">Sign in with ${oidc.name}</a></p>`
-  const form = html`<form method="post" action="/login">
+  const form = () => html`<form method="post" action="/login">
     ${csrfField(visitor)}
     <input type="hidden" name="next" value="${next}">
     <label for="name">Name</label>
@@ -89,7 +89,7 @@ export function sendSignIn(
   <h1>Sign in</h1>
   ${error ? html`<p class="error" id="sign-in-error" role="alert">${error}</p>` : ''}
   ${link}
-  ${passwordSignIn ? form : ''}
+  ${passwordSignIn ? form() : ''}
   <p class="hint">${accounts} CI jobs do not sign in; they use a token.</p>
 </div>`
   return sendPage(reply, { title: 'Sign in', visitor }, content)
