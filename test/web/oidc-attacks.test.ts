@@ -274,10 +274,7 @@ t.test('the budget of the address bounds what the provider is asked', async (t) 
     return answers.map(({ status }) => status)
   }
   const withoutAttempt = await flood(async () => '/login/callback?code=x&state=y')
-  t.ok(
-    withoutAttempt.every((status) => status === 401),
-    'what another site can cause is not counted',
-  )
+  t.notOk(withoutAttempt.includes(429), 'what another site can cause is not counted')
   let statuses: number[] = []
   const exchanged = await exchangesDuring(async () => {
     statuses = await flood(async (visitor) => {
