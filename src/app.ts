@@ -10,6 +10,7 @@ import { api } from './api/api.ts'
 import { isTrusted, type TrustedProxies } from './auth/address.ts'
 import { createAuthorizer } from './auth/authorizer.ts'
 import { type BudgetOptions, createBudget } from './auth/budget.ts'
+import type { OidcOptions } from './auth/oidc.ts'
 import { checkGit } from './git/git-version.ts'
 import type { CommitLookup } from './git/objects/commit-lookup.ts'
 import { gitHttp } from './git-http/git-http.ts'
@@ -53,6 +54,10 @@ export interface AppOptions {
   publicUrl?: string | null
   /** Milliseconds for which a new token may live. Default: for ever. */
   tokenMaxLifetime?: number | null
+  /** The OpenID Connect provider with which people sign in; requires `publicUrl`. Default: none. */
+  oidc?: OidcOptions | null
+  /** Whether people can sign in with passwords. Default: true. */
+  passwordSignIn?: boolean
   /** Seconds after which pages call a pending check stalled. Default: 3,600. */
   stalledAfter?: number
   /** The token that `/metrics` requires. Without it, nothing is measured and the page does not exist. */
@@ -119,6 +124,9 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   for (const method of app.supportedMethods)
     app.addHttpMethod(method, { hasBody: false, overrideExisting: true })
   const publicUrl = options.publicUrl ?? null
+  const oidc = options.oidc
+    ? (await import('./auth/oidc.ts')).createOidc(options.oidc, `${publicUrl}/login/callback`)
+    : null
   const sessionAuth = createSessionAuth(store, publicUrl)
   const sendErrorPage = createErrorPageSender(sessionAuth)
   app.setErrorHandler(sendErrorPage)
@@ -165,6 +173,8 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     sendErrorPage,
     publicUrl,
     tokenMaxLifetime: options.tokenMaxLifetime ?? null,
+    oidc,
+    passwordSignIn: options.passwordSignIn ?? true,
     stalledAfter: options.stalledAfter ?? STALLED_AFTER,
     bodyTimeout: timeouts.body,
   })

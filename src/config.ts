@@ -3,6 +3,7 @@ import { resolve } from 'node:path'
 import { parse } from 'pg-connection-string'
 import { parseCidr, type TrustedProxies } from './auth/address.ts'
 import type { BudgetOptions } from './auth/budget.ts'
+import type { OidcOptions } from './auth/oidc.ts'
 import type { GitLimits } from './git-http/serve.ts'
 import { MAX_CONTEXTS } from './store/store.ts'
 import { VISIBILITIES, type Visibility } from './store/tables.ts'
@@ -34,6 +35,12 @@ export interface Config {
   tokenMaxLifetime: number | null
   /** Of repositories that are created without saying which. */
   defaultVisibility: Visibility
+  /** The OpenID Connect provider; null: there is none. Commands may not know the secret, which is empty then. */
+  oidc: OidcOptions | null
+  /** Whether people can sign in with passwords. */
+  passwordSignIn: boolean
+  /** See `StoreOptions`. */
+  signInEvery: number
   logLevel: string
   /** What the server logs when it starts. */
   warnings: string[]
@@ -45,6 +52,7 @@ export class ConfigError extends Error {
 }
 
 const MAX_DURATION = 3_650 * 86_400_000
+const NONE = { default: '', unset: 'none' }
 const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']
 
 /**
@@ -142,6 +150,25 @@ const variables = {
     default: 'public',
     meaning: 'who can see a repository that is created without --public or --private: public or private',
   },
+  OIDC_ISSUER: { read: issuer, ...NONE, meaning: 'OpenID Connect provider for sign-in; requires PUBLIC_URL' },
+  OIDC_CLIENT_ID: { read: text, ...NONE, meaning: 'client whose redirect URI is PUBLIC_URL/login/callback' },
+  OIDC_CLIENT_SECRET: { read: text, isSecret: true, ...NONE, meaning: 'secret of that client' },
+  OIDC_NAME_CLAIM: { read: text, default: 'preferred_username', meaning: 'claim that names new users' },
+  OIDC_REQUIRED_CLAIM: {
+    read: requiredClaim,
+    ...NONE,
+    meaning: 'claim without which nobody can sign in with the provider, for example groups=ci-users',
+  },
+  OIDC_SIGN_IN_EVERY: {
+    read: (text: string, name: string) => (text === '0' ? 0 : duration(text, name)),
+    default: '30d',
+    meaning: "time after a linked user's last sign-in in which the user's tokens work; 0: always",
+  },
+  PASSWORD_SIGN_IN: {
+    read: choice(['on', 'off']),
+    default: 'on',
+    meaning: 'sign-in with passwords: on, off',
+  },
   LOG_LEVEL: {
     read: choice(LEVELS),
     default: 'info',
@@ -186,6 +213,10 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
     return variable.read(text || String(variable.default), name)
   }
   const maxContexts = get('MAX_CONTEXTS')
+  const oidc = readOidc(get)
+  const passwordSignIn = get('PASSWORD_SIGN_IN') === 'on'
+  if (!passwordSignIn && !oidc)
+    throw new ConfigError('PASSWORD_SIGN_IN: the value is not possible without OIDC_ISSUER')
   return {
     host: get('HOST'),
     port: get('PORT'),
@@ -206,6 +237,9 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
     metricsToken: get('METRICS_TOKEN') || null,
     tokenMaxLifetime: get('TOKEN_MAX_LIFETIME'),
     defaultVisibility: get('DEFAULT_VISIBILITY'),
+    oidc,
+    passwordSignIn,
+    signInEvery: oidc ? get('OIDC_SIGN_IN_EVERY') / 1000 : 0,
     logLevel: get('LOG_LEVEL'),
     warnings:
       maxContexts > MAX_CONTEXTS
@@ -228,6 +262,22 @@ function secretOf(name: string, environment: NodeJS.ProcessEnv): string | undefi
     throw new ConfigError(`${name}_FILE: ${error instanceof Error ? error.message : error}`)
   }
   throw new ConfigError(`${name}_FILE: ${file} is empty`)
+}
+
+/** Returns the settings of the provider; null if there is none. */
+function readOidc(get: <Name extends keyof Values>(name: Name) => Values[Name]): OidcOptions | null {
+  const [found, clientId, clientSecret] = [
+    get('OIDC_ISSUER'),
+    get('OIDC_CLIENT_ID'),
+    get('OIDC_CLIENT_SECRET'),
+  ]
+  const claims = { nameClaim: get('OIDC_NAME_CLAIM'), requiredClaim: get('OIDC_REQUIRED_CLAIM') }
+  if (found === null) return null
+  const missing = Object.entries({ PUBLIC_URL: get('PUBLIC_URL'), OIDC_CLIENT_ID: clientId }).find(
+    ([, value]) => !value,
+  )
+  if (missing) throw new ConfigError(`${missing[0]}: not set, although OIDC_ISSUER is`)
+  return { issuer: found, clientId, clientSecret, ...claims }
 }
 
 function text(value: string): string {
@@ -277,6 +327,25 @@ function duration(text: string, name: string): number {
   if (milliseconds >= 1_000 && milliseconds <= MAX_DURATION) return milliseconds
   throw new ConfigError(
     `${name}: "${text}" is not a duration from 1s to 3650d (expected for example 90s, 30m, 1h or 2d)`,
+  )
+}
+
+/** Reads the URL of an OpenID Connect provider; null where there is none. Over plain http it must be on this machine. */
+function issuer(text: string, name: string): string | null {
+  if (text === '') return null
+  const url = URL.parse(text)
+  const isLoopback = /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(url?.hostname ?? '')
+  const isSafe = url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopback)
+  if (url && isSafe && !/[?#@]/.test(text)) return url.href
+  throw new ConfigError(`${name}: the value is not an https URL (http only on loopback) without a query`)
+}
+
+/** Reads `claim=value`; null where there is none. */
+function requiredClaim(text: string, name: string): OidcOptions['requiredClaim'] {
+  const [, claim = '', value = ''] = /^([^=]+)=(.+)$/.exec(text) ?? []
+  if (claim || text === '') return text === '' ? null : { name: claim, value }
+  throw new ConfigError(
+    `${name}: "${text}" is not a claim and its value (expected for example groups=ci-users)`,
   )
 }
 

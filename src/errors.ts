@@ -65,6 +65,10 @@ const table = {
   authentication_busy: [503, 'Too many authentication attempts are waiting. Try again in a few seconds.'],
   no_room: [503, 'There is no room for this push now. Try again in a few seconds.'],
   git_busy: [503, 'Too many git operations are in progress. Try again in a few seconds.'],
+  provider_unavailable: [
+    503,
+    'The provider with which people sign in here does not answer as it should. Try again in a few seconds.',
+  ],
   unavailable: [503, 'The service is temporarily unavailable. Try again in a few seconds.'],
 } as const satisfies Record<string, readonly [status: number, message: string]>
 

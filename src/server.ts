@@ -69,7 +69,17 @@ async function serve(): Promise<void> {
     config
   const limits = { budget, git, stalledAfter, tokenMaxLifetime }
   const parts = { store, lookup, spool, logger }
-  const app = await buildApp({ ...parts, ...limits, trustedProxies, publicUrl, metricsToken })
+  const { oidc, passwordSignIn } = config
+  if (oidc?.clientSecret === '') throw new ConfigError('OIDC_CLIENT_SECRET: not set, although OIDC_ISSUER is')
+  const app = await buildApp({
+    ...parts,
+    ...limits,
+    oidc,
+    passwordSignIn,
+    trustedProxies,
+    publicUrl,
+    metricsToken,
+  })
 
   const removeLeftovers = () =>
     removeStaleQuarantines(join(config.dataDir, 'repositories'), git.timeout + ENDING).catch(

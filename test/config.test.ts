@@ -23,6 +23,19 @@ const wrong: Record<string, string[]> = {
   TRUSTED_PROXIES: ['x', '10.0.0.0/33', '10.0.0.0/8;::1', '10.0.0.0/8 ::1', 'proxy.example.org'],
   AUTH_FAILURE_LIMIT: NO_COUNT,
   AUTH_FAILURE_WINDOW: NO_COUNT,
+  OIDC_ISSUER: [
+    'id.example.org',
+    'ftp://id.example.org',
+    'http://id.example.org',
+    'http://127.0.0.1.example.org',
+    'http://localhost.example.org',
+    'https://user:secret@id.example.org',
+    'https://id.example.org/?secret',
+    'https://id.example.org/#x',
+    '/',
+  ],
+  OIDC_REQUIRED_CLAIM: ['groups', 'groups=', '=staff', '='],
+  PASSWORD_SIGN_IN: ['yes', 'OFF', '0', 'off'],
   METRICS_TOKEN: ['two words', 'caf\u00e9', 'line\n'],
   TOKEN_MAX_LIFETIME: ['0', '0s', '90', 'never', '3651d'],
   DEFAULT_VISIBILITY: ['hidden', 'PUBLIC'],
@@ -91,6 +104,45 @@ for (const [name, values] of Object.entries(wrong)) {
     }
   })
 }
+
+t.test('an OpenID Connect provider', async (t) => {
+  const complete = {
+    OIDC_ISSUER: 'https://id.example.org',
+    OIDC_CLIENT_ID: 'commit-status',
+    OIDC_CLIENT_SECRET: 'secret',
+    PUBLIC_URL: 'https://status.example.org',
+  }
+  const config = readConfig({ ...complete, OIDC_REQUIRED_CLAIM: 'a=b=c', PASSWORD_SIGN_IN: 'off' })
+  t.match(config, {
+    oidc: {
+      issuer: 'https://id.example.org/',
+      clientId: 'commit-status',
+      nameClaim: 'preferred_username',
+      requiredClaim: { name: 'a', value: 'b=c' },
+    },
+    passwordSignIn: false,
+    signInEvery: 30 * 86_400,
+  })
+  t.equal(config.oidc?.clientSecret, 'secret')
+  t.equal(readConfig({ ...complete, OIDC_CLIENT_SECRET: '' }).oidc?.clientSecret, '', 'commands need none')
+  t.equal(readConfig({ ...complete, OIDC_SIGN_IN_EVERY: '0' }).signInEvery, 0)
+  for (const every of ['0s', '30', '1w', '-1d', '3651d'])
+    t.throws(() => readConfig({ ...complete, OIDC_SIGN_IN_EVERY: every }), {
+      message: /^OIDC_SIGN_IN_EVERY: "/,
+    })
+  for (const local of [
+    'http://localhost:8080/x',
+    'http://127.0.0.1',
+    'http://127.1.2.3:1',
+    'http://[::1]:1/x',
+  ])
+    t.equal(readConfig({ ...complete, OIDC_ISSUER: local }).oidc?.issuer, new URL(local).href)
+  t.equal(readConfig({ ...complete, OIDC_ISSUER: '' }).oidc, null)
+  for (const name of ['OIDC_CLIENT_ID', 'PUBLIC_URL'])
+    t.throws(() => readConfig({ ...complete, [name]: '' }), {
+      message: `${name}: not set, although OIDC_ISSUER is`,
+    })
+})
 
 t.test('a commit has at most 1,000 contexts', async (t) => {
   t.match(readConfig({ MAX_CONTEXTS: '1000' }), { maxContexts: 1_000, warnings: [] })

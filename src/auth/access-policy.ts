@@ -13,9 +13,12 @@ export interface Requirement {
 /** A caller that passed the access policy. */
 export interface Caller {
   /** null for an anonymous caller. */
-  token: Omit<NonNullable<Access['token']>, 'scopes' | 'expiresAt' | 'lastUsedAt'> | null
+  token: Omit<NonNullable<Access['token']>, 'scopes' | 'expiresAt' | 'signInDue' | 'lastUsedAt'> | null
   repository: RepositoryAccess
 }
+
+const SIGN_IN_DUE =
+  'The user of this token has not signed in for too long. The token works again once the user signs in.'
 
 /**
  * Applies the access rules to a caller: steps 3 to 6 of "Order of checks" in openapi.yaml.
@@ -33,6 +36,7 @@ export function applyAccessPolicy(
   const { token, repository } = access
   if (!anonymous) {
     if (token === null || isExpired(token.expiresAt, now)) throw new ServiceError('credential_unknown')
+    if (isExpired(token.signInDue, now)) throw new ServiceError('credential_unknown', SIGN_IN_DUE)
     if (!requirement.scopes.every((scope) => token.scopes.includes(scope)))
       throw new ServiceError('scope_missing')
   }

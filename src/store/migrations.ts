@@ -157,6 +157,13 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
       and created_at <= (select applied_at from schema_migrations where name = '007-trusted-owners')`,
   ],
   '009-pending-times': ({ integer }) => [`alter table statuses add column pending_at ${integer}`],
+  '010-linked-users': ({ integer, text }) => [
+    `alter table users add column oidc_issuer ${text}`,
+    `alter table users add column oidc_subject ${text}`,
+    `alter table users add column signed_in_at ${integer}`,
+    'create unique index users_by_subject on users (oidc_issuer, oidc_subject)',
+    `alter table sessions add column ends_at ${integer}`,
+  ],
 }
 
 /** The database has a schema that this version cannot use. The message says why, and what to do. */

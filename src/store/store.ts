@@ -6,6 +6,7 @@ import { RuleViolation } from '../domain/rule-violation.ts'
 import { accessStore } from './access/access.ts'
 import { failureStore } from './access/failures.ts'
 import { repositoryListing } from './access/repository-listing.ts'
+import { identityStore } from './accounts/identities.ts'
 import { sessionStore } from './accounts/sessions.ts'
 import { tokenStore } from './accounts/tokens.ts'
 import { userStore } from './accounts/users.ts'
@@ -33,6 +34,8 @@ export interface StoreOptions {
   poolSize?: number
   /** Maximum number of contexts of a commit; `MAX_CONTEXTS` by default and at most. */
   maxContexts?: number
+  /** Seconds after the last sign-in of a linked user in which the user's tokens work; 0, the default: always. */
+  signInEvery?: number
   /** Whether statements have a time limit; true by default. The administrator's commands have none. */
   statementTimeout?: boolean
   /** Whether to create a database that does not exist; true by default. A command does even if there are repositories of one. */
@@ -143,21 +146,23 @@ export function createStore(
   engine: Engine,
   repositories: string,
   maxContexts = MAX_CONTEXTS,
-  { onEvent, operator }: Pick<StoreOptions, 'onEvent' | 'operator'> = {},
+  { onEvent, operator, signInEvery = 0 }: Pick<StoreOptions, 'onEvent' | 'operator' | 'signInEvery'> = {},
 ) {
   const audit = createAudit(engine, onEvent, operator)
   const anyMigration = prepare<object>()(() =>
     engine.kysely.selectFrom('schema_migrations').select('name').limit(1),
   )
   const repositoryRows = repositoryStore(engine, repositories, audit)
+  const users = userStore(engine, audit)
   return {
     /** For maintenance, which works on tables. */
     engine,
-    users: userStore(engine, audit),
+    users,
+    identities: identityStore(engine, audit, users),
     repositories: repositoryRows,
     repositoryFolders: repositoryFolders(engine, repositories),
     collaborators: collaboratorStore(engine, repositoryRows, audit),
-    tokens: tokenStore(engine, audit),
+    tokens: tokenStore(engine, audit, signInEvery),
     rules: ruleStore(engine, audit),
     pushes: pushStore(engine, repositories, audit),
     statuses: statusStore(engine, audit, Math.min(maxContexts, MAX_CONTEXTS)),
@@ -165,7 +170,7 @@ export function createStore(
     histories: contextHistories.bind(null, engine),
     sessions: sessionStore(engine, audit),
     failures: failureStore(engine, audit),
-    access: accessStore(engine, repositories),
+    access: accessStore(engine, repositories, signInEvery),
     audit,
     auditLog: auditLog(engine, audit),
     listing: repositoryListing(engine, repositories),

@@ -28,6 +28,11 @@ interface UsersTable {
   password_hash: string | null
   /** Seconds since the epoch; null unless the user is locked: then tokens, sessions and password do not work. */
   locked_at: number | null
+  /** The account at an OpenID Connect provider that signs in as the user; null unless there is one. */
+  oidc_issuer: string | null
+  oidc_subject: string | null
+  /** Seconds since the epoch: the last sign-in with that account, or when it was linked; null unless there is one. */
+  signed_in_at: number | null
   /** Seconds since the epoch, as every `created_at`. */
   created_at: number
 }
@@ -113,6 +118,8 @@ interface SessionsTable {
   /** The client's address and `User-Agent` at `seen_at`; null for a session of an earlier version. */
   address: string | null
   user_agent: string | null
+  /** When it ends at the latest, for a sign-in with an OpenID Connect provider; null: the usual time after `created_at`. */
+  ends_at: number | null
 }
 
 interface AuthFailuresTable {

@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Budget } from '../auth/budget.ts'
+import type { Oidc } from '../auth/oidc.ts'
 import { createGitQueue } from '../git/history/cached-reads.ts'
 import { CommitLog } from '../git/history/log.ts'
 import { RefLists } from '../git/history/refs.ts'
@@ -33,6 +34,10 @@ export interface WebOptions {
   publicUrl: string | null
   /** Milliseconds for which a new token may live; null: for ever. */
   tokenMaxLifetime: number | null
+  /** The OpenID Connect provider; null: there is none. */
+  oidc: Oidc | null
+  /** Whether people can sign in with passwords. */
+  passwordSignIn: boolean
   /** Seconds after which a pending check is stalled. */
   stalledAfter: number
   /** How long a form may take to arrive, in milliseconds. */
@@ -89,6 +94,9 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
       sessionAuth.checkForm(request, request.form)
     })
     await pages.register(signIn, pageOptions)
+    const { oidc } = options
+    if (oidc)
+      await pages.register((await import('./pages/sign-in/oidc.ts')).oidcSignIn, { ...pageOptions, oidc })
     await pages.register(tokenPages, pageOptions)
     await pages.register(accountPages, pageOptions)
     await pages.register(docs)

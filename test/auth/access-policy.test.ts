@@ -16,6 +16,8 @@ const tokens: Record<string, Partial<Token> | null> = {
   'with more scopes': { scopes: ['other', 'repo'] },
   expired: { expiresAt: now },
   'long expired': { expiresAt: 0 },
+  'of a user who signed in': { signInDue: now + 1 },
+  'of a user who has left': { signInDue: now },
   'without scope': { scopes: [] },
   'with another scope': { scopes: ['repository', 'rep'] },
   unknown: null,
@@ -39,6 +41,7 @@ function errorCode(
             userName: 'alice',
             scopes: ['repo'],
             expiresAt: null,
+            signInDue: null,
             lastUsedAt: null,
             limits: NO_LIMITS,
             reporterId: null,
@@ -78,7 +81,8 @@ t.test('every combination of token, permission and requirement', async (t) => {
 })
 
 function expected(token: string, permission: string | null, { access }: Requirement): string | null {
-  if (['expired', 'long expired', 'unknown'].includes(token)) return 'credential_unknown'
+  if (['expired', 'long expired', 'of a user who has left', 'unknown'].includes(token))
+    return 'credential_unknown'
   if (['without scope', 'with another scope'].includes(token)) return 'scope_missing'
   const anonymous = token === 'anonymous'
   if (permission === 'unreadable') return anonymous ? 'credential_missing' : 'repository_unknown'

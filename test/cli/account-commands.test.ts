@@ -91,6 +91,76 @@ t.test('user sessions lists sessions, without control characters, and ends them'
   t.same(await list('user', 'sessions', 'alice'), [])
 })
 
+t.test('user link, user unlink, and what the lists say of it', async (t) => {
+  const { store, options } = await openTestStore(t, sqlite)
+  const environment = { DATA_DIR: options.dataDir }
+  const withProvider = {
+    ...environment,
+    PUBLIC_URL: 'https://status.example.org',
+    OIDC_ISSUER: 'https://id.example.org',
+    OIDC_CLIENT_ID: 'commit-status',
+  }
+  const cli = (...args: string[]) => runCli(args, withProvider)
+  const alice = await store.users.create('alice', { passwordHash: 'hash' })
+  await store.users.create('bob')
+  const token = { userId: alice.id, name: 'CI', prefix: '', hash: 'hash', scopes: [], expiresAt: null }
+  await store.tokens.create(token, ADMINISTRATOR)
+  await store.sessions.create('a'.repeat(64), alice, BROWSER)
+  const without = async (...args: string[]) => (await runCli([...args, '--json'], environment)).stdout
+  const before = [await without('user', 'list'), await without('token', 'list', 'alice')]
+  t.notMatch(before.join(''), /issuer|subject|works_until/, 'without a provider nothing changes')
+
+  t.match(await runCli(['user', 'link', 'alice', '--subject', 'a'], environment), {
+    code: 1,
+    stderr: /OIDC_ISSUER is not set/,
+  })
+  t.match(await cli('user', 'link', 'alice'), { code: 2 })
+  t.match(await cli('user', 'link', 'carol', '--subject', 'a'), { code: 1, stderr: /no user "carol"/ })
+  t.match(await cli('user', 'link', 'ALICE', '--subject', 'a'), { code: 0, stderr: 'Ended 1 session.\n' })
+  t.match(await cli('user', 'link', 'alice', '--subject', 'a'), { code: 0, stderr: /linked already/ })
+  t.match(await cli('user', 'link', 'bob', '--subject', 'a'), {
+    code: 1,
+    stderr: /the account is linked to the user "alice"; unlink that one first/,
+  })
+  t.match(await cli('user', 'link', 'alice', '--subject', 'b'), {
+    code: 1,
+    stderr: /"alice" is linked to another account; run "user unlink" first/,
+  })
+  t.match(JSON.parse((await cli('user', 'list', '--json')).stdout), [
+    { name: 'alice', issuer: 'https://id.example.org/', subject: 'a', signed_in_at: /^\d{4}-/ },
+    { name: 'bob', issuer: null, subject: null, signed_in_at: null },
+  ])
+
+  const tokens = await cli('token', 'list', 'alice', '--json')
+  const until = Date.now() + 30 * 86_400_000
+  const [listed] = JSON.parse(tokens.stdout)
+  t.ok(Math.abs(Date.parse(listed.works_until) - until) < 60_000, 'a link counts as a sign-in')
+  t.equal(tokens.stderr, '')
+  const soon = await runCli(['token', 'list', 'alice'], { ...withProvider, OIDC_SIGN_IN_EVERY: '6d' })
+  t.match(soon, {
+    stdout: /WORKS_UNTIL/,
+    stderr: /^warning: the tokens of alice .* unless alice signs in\.\n$/,
+  })
+  const never = await runCli(['token', 'list', 'alice'], { ...withProvider, OIDC_SIGN_IN_EVERY: '0' })
+  t.match(never, { stderr: '' })
+  t.notMatch(never.stdout, /WORKS_UNTIL/)
+
+  t.match(await cli('user', 'unlink', 'alice'), { code: 0, stderr: 'Ended 0 sessions.\n' })
+  t.match(await cli('user', 'unlink', 'alice'), { code: 0, stderr: 'The user is not linked.\n' })
+  t.same([await without('user', 'list'), await without('token', 'list', 'alice')], before)
+  t.match(
+    (await listEvents(store)).filter(({ action }) => /link/.test(action)),
+    [
+      {
+        actor: 'administrator',
+        action: 'user.linked',
+        details: { issuer: 'https://id.example.org/', sessions: 1 },
+      },
+      { actor: 'administrator', action: 'user.unlinked', details: { sessions: 0 } },
+    ],
+  )
+})
+
 t.test('user password asks at a terminal, and reads a pipe only with --password-stdin', async (t) => {
   const { store, cli } = await setUp(t)
   const alice = await store.users.create('alice')

@@ -235,6 +235,20 @@ test("operator's guide: variables and commands are those of the programs", async
   }
 })
 
+test("operator's guide: the settings for each provider are complete", async (t) => {
+  const [, ...sections] = readDocument(GUIDE).split(/^####? /m)
+  for (const name of ['Keycloak', 'GitLab', 'Google']) {
+    const section = sections.find((text) => text.startsWith(`${name}\n`)) ?? ''
+    const settings = [...section.matchAll(/`(OIDC_\w+)=([^`]+)`/g)].map(([, key, value]) => [key, value])
+    const PUBLIC_URL = 'https://status.example.org'
+    // The file is not on this machine.
+    const environment = { ...Object.fromEntries(settings), PUBLIC_URL, OIDC_CLIENT_SECRET_FILE: '' }
+    const { oidc } = readConfig(environment)
+    t.match(oidc, { issuer: /^https:/, clientId: /./, requiredClaim: { name: /./, value: /./ } }, name)
+    t.ok(section.trim().split('\n').length <= 14, `${name} in few lines`)
+  }
+})
+
 test("operator's guide: every block of code runs, or is valid", async (t) => {
   const machine = await createMachine(t)
   const databaseUrl = await createPostgresDatabase(t)

@@ -20,7 +20,7 @@ const FLAGS = [
   '--disable-background-networking',
   '--disable-component-update',
   '--disable-sync',
-  `--host-resolver-rules=MAP ${HOST} 127.0.0.1, MAP * ~NOTFOUND`,
+  `--host-resolver-rules=MAP ${HOST} 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1`,
 ]
 
 /** Returns the path of Chromium. One process unpacks it; meanwhile the package would return an incomplete file to others. */
@@ -61,7 +61,7 @@ export async function openBrowser(t: Pick<Test, 'teardown'>) {
     rmSync(profile, { recursive: true, force: true })
   })
   return {
-    /** Opens a browser context with its own cookies. It can reach `HOST` only. */
+    /** Opens a browser context with its own cookies. It can reach `HOST` and 127.0.0.1 only. */
     async visitor(options: BrowserContextOptions = {}): Promise<BrowserContext> {
       return browser.newContext(options)
     },

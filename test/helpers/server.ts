@@ -72,14 +72,16 @@ export interface ServerOptions extends Partial<AppOptions> {
   database?: TestDatabase
   /** See `openSpool`. */
   spoolBytes?: number
+  /** See `StoreOptions`. */
+  signInEvery?: number
 }
 
 /** Starts a server in this process. The teardown stops it and removes its files. */
 export async function startServer(
   t: Test,
-  { database = sqlite, spoolBytes = 0, ...options }: ServerOptions = {},
+  { database = sqlite, spoolBytes = 0, signInEvery = 0, ...options }: ServerOptions = {},
 ): Promise<TestServer> {
-  const { store, options: storeOptions } = await openTestStore(t, database)
+  const { store, options: storeOptions } = await openTestStore(t, database, { signInEvery })
   const lookup = new CommitLookup()
   const spool = await openSpool(storeOptions.dataDir, spoolBytes)
   const app = await buildApp({ store, lookup, spool, verifyReplies: true, ...options })

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { scopes } from '../../../generated/operations.ts'
-import { boundExpiry, issueToken, rotateToken } from '../../auth/issue-token.ts'
+import { boundExpiry, EXPIRES_SOON, issueToken, rotateToken } from '../../auth/issue-token.ts'
 import { ADMINISTRATOR } from '../../store/audit/audit.ts'
 import type { Store } from '../../store/store.ts'
 import { formatTime } from '../../store/time.ts'
@@ -64,6 +64,7 @@ export function addTokenCommands(program: Command, withStore: WithStore): void {
         const tokens = await store.tokens.list(
           userName === undefined ? undefined : (await store.users.get(userName)).id,
         )
+        const areDue = tokens.some(({ signInDue }) => signInDue !== null)
         const rows = tokens
           .filter((row) => (row.last_used_at ?? row.created_at) < before)
           .map((row) => ({
@@ -79,8 +80,12 @@ export function addTokenCommands(program: Command, withStore: WithStore): void {
             repositories: row.repositories?.length === 0 && !json ? 'none' : row.repositories,
             contexts: row.contexts,
             push: row.push,
+            ...(areDue && { works_until: timeOf(row.signInDue) }),
           }))
         printList(rows, json, 'There are no tokens.')
+        const soon = Date.now() + EXPIRES_SOON
+        for (const name of new Set(tokens.flatMap((row) => ((row.signInDue ?? soon) < soon ? row.user : []))))
+          say(`warning: the tokens of ${name} stop working soon, or have stopped, unless ${name} signs in.`)
       })
     })
 

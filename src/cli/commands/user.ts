@@ -59,13 +59,21 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
     .description('list the users')
     .option('--json', 'print one JSON array')
     .action((options: { json?: boolean }) =>
-      withStore.reading(async (store) => {
+      withStore.reading(async (store, { oidc }) => {
         const users = await store.users.list()
-        const rows = users.map(({ name, created_at, locked_at }) => ({
-          name,
-          created_at: formatTime(created_at),
-          locked_at: locked_at === null ? null : formatTime(locked_at),
-        }))
+        const areLinked = oidc !== null || users.some(({ oidc_subject }) => oidc_subject !== null)
+        const rows = users.map(
+          ({ name, created_at, locked_at, oidc_issuer, oidc_subject, signed_in_at }) => ({
+            name,
+            created_at: formatTime(created_at),
+            locked_at: locked_at === null ? null : formatTime(locked_at),
+            ...(areLinked && {
+              issuer: oidc_issuer,
+              subject: oidc_subject,
+              signed_in_at: signed_in_at === null ? null : formatTime(signed_in_at),
+            }),
+          }),
+        )
         printList(rows, options.json, 'There are no users.')
       }),
     )
@@ -112,6 +120,30 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
         const tokens = await store.users.unlock(name)
         if (tokens === null) say('The user is not locked.')
         else say(`${count(tokens, 'token')} can be used again.`)
+      }),
+    )
+
+  user
+    .command('link')
+    .argument('<name>')
+    .description('let a user sign in with an account of OIDC_ISSUER, no longer with a password')
+    .requiredOption('--subject <subject>', 'the id that the provider gives the account, the claim "sub"')
+    .action((name: string, { subject }: { subject: string }) =>
+      withStore(async (store, { oidc }) => {
+        if (!oidc) throw new RuleViolation('OIDC_ISSUER is not set, so there is no account to link')
+        const sessions = await store.identities.link(name, { issuer: oidc.issuer, subject })
+        say(sessions === null ? 'They are linked already.' : `Ended ${count(sessions, 'session')}.`)
+      }),
+    )
+
+  user
+    .command('unlink')
+    .argument('<name>')
+    .description("remove a user's link; tokens then work without sign-ins, so lock a user who has left")
+    .action((name: string) =>
+      withStore(async (store) => {
+        const sessions = await store.identities.link(name, null)
+        say(sessions === null ? 'The user is not linked.' : `Ended ${count(sessions, 'session')}.`)
       }),
     )
 

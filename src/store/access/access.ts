@@ -6,7 +6,7 @@ import { prepare } from '../prepared.ts'
 import { locate } from '../repositories/folders.ts'
 import type { Permission } from '../tables.ts'
 import { accessKey, type Failures, failureColumns } from './failures.ts'
-import { limitColumns, NO_LIMITS, readLimits, type TokenLimits } from './token-limits.ts'
+import { limitColumns, NO_LIMITS, readLimits, signInDue, type TokenLimits } from './token-limits.ts'
 
 /** A caller and a repository, as stored. */
 export interface Access {
@@ -20,6 +20,8 @@ export interface Access {
     userName: string
     scopes: string[]
     expiresAt: number | null
+    /** Milliseconds since the epoch: it stops working unless its user signs in again; null: it does not. */
+    signInDue: number | null
     lastUsedAt: number | null
     limits: TokenLimits
     /** Stored with its reports. */
@@ -115,6 +117,7 @@ export function accessQuery({ kysely, dialect }: Engine) {
         'tokens.name as token_name',
         'users.id as user_id',
         'users.name as user_name',
+        'users.signed_in_at',
         'tokens.scopes',
         'tokens.expires_at',
         'tokens.last_used_at',
@@ -140,11 +143,19 @@ export function repositoryKeys(owner: string, name: string): { owner: string; na
 
 type Row = NonNullable<ReturnType<typeof accessQuery>['row']>
 
-/** Returns functions that read a caller's token, access and failure budget in one statement. */
-export function accessStore(engine: Engine, folder: string) {
+/**
+ * Returns functions that read a caller's token, access and failure budget in one statement.
+ *
+ * @param signInEvery see `StoreOptions`
+ */
+export function accessStore(engine: Engine, folder: string, signInEvery = 0) {
   const query = accessQuery(engine)
   const accessOf = memoizeByObject((row: Row): Access => {
-    return { failures: failuresOf(row), token: tokenOf(row), repository: repositoryOf(row, folder) }
+    return {
+      failures: failuresOf(row),
+      token: tokenOf(row, signInEvery),
+      repository: repositoryOf(row, folder),
+    }
   })
 
   return {
@@ -176,7 +187,7 @@ function failuresOf({ failures, ends_in }: Row): Access['failures'] {
   return failures === null || ends_in === null ? null : { failures, endsIn: ends_in }
 }
 
-function tokenOf(row: Row): Access['token'] {
+function tokenOf(row: Row, signInEvery: number): Access['token'] {
   const { token_id, token_name, user_id, user_name } = row
   if (token_id === null || token_name === null || user_id === null || user_name === null) return null
   return {
@@ -186,6 +197,7 @@ function tokenOf(row: Row): Access['token'] {
     userName: user_name,
     scopes: row.scopes ? row.scopes.split(' ') : [],
     expiresAt: row.expires_at,
+    signInDue: signInDue(row.signed_in_at, signInEvery),
     lastUsedAt: row.last_used_at,
     limits: limitsOf(row),
     reporterId: row.reporter_id,

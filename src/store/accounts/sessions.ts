@@ -8,6 +8,8 @@ import type { User } from './users.ts'
 /** Seconds after which a session ends: without a request, and at the latest. */
 const IDLE = 7 * 24 * 3600
 const ABSOLUTE = 30 * 24 * 3600
+/** Seconds after which a session by an OpenID Connect provider ends, so that who has left there is out the next day. */
+const BY_PROVIDER = 12 * 3600
 /** Minimum number of seconds between updates of `seen_at`. */
 const RESOLUTION = 300
 /** Length of a session's id: the first digits of its hash, 64 bits. */
@@ -44,12 +46,14 @@ export function sessionId(hash: string): string {
 /** Returns functions that manage sessions of browsers. Only a hash of the cookie is stored, which cannot be used to sign in. */
 export function sessionStore({ kysely }: Engine, audit: Audit) {
   const id = sql<string>`substr(sessions.hash, 1, ${sql.lit(ID_LENGTH)})`
+  const endsLater = (now: number) => sql<boolean>`(sessions.ends_at is null or sessions.ends_at > ${now})`
   const sessionsOf = (userId: number, now: number) =>
     kysely
       .selectFrom('sessions')
       .where('user_id', '=', userId)
       .where('seen_at', '>', now - IDLE)
       .where('created_at', '>', now - ABSOLUTE)
+      .where(endsLater(now))
 
   /** Ends the sessions of a user to which `which` applies. @returns how many */
   const endWhere = (user: SessionUser, by: Actor, which: ReturnType<typeof sql<boolean>>): Promise<number> =>
@@ -68,28 +72,42 @@ export function sessionStore({ kysely }: Engine, audit: Audit) {
     /**
      * Starts a session and removes those that have expired.
      *
-     * @param user as read when the password was compared
+     * @param user as read when the password was compared, or the provider's account found
      * @param replaces hash of the session that the browser had before, which ends
-     * @returns false, without a session, if the password was changed or the user locked or deleted meanwhile
+     * @param byProvider whether the user signed in with an OpenID Connect provider
+     * @returns false, without a session, if the password or the link was changed or the user locked or deleted meanwhile
      */
-    create(hash: string, user: User, client: SessionClient, replaces?: string): Promise<boolean> {
+    create(
+      hash: string,
+      user: User,
+      client: SessionClient,
+      replaces?: string,
+      byProvider = false,
+    ): Promise<boolean> {
       const now = nowInSeconds()
       return audit.transaction(async (db, record) => {
         // An update, because it locks the row on PostgreSQL: what ends sessions of the user comes before or after.
         const found = await db
           .updateTable('users')
-          .set({ password_hash: user.password_hash })
+          .set(byProvider ? { signed_in_at: now } : { password_hash: user.password_hash })
           .where('id', '=', user.id)
           .where('password_hash', 'is not distinct from', user.password_hash)
+          .where('oidc_subject', 'is not distinct from', user.oidc_subject)
           .where('locked_at', 'is', null)
           .returning('id')
           .executeTakeFirst()
         if (!found) return false
         await db
           .deleteFrom('sessions')
-          .where((eb) => eb.or([eb('seen_at', '<=', now - IDLE), eb('created_at', '<=', now - ABSOLUTE)]))
+          .where((eb) =>
+            eb.or([
+              eb('seen_at', '<=', now - IDLE),
+              eb('created_at', '<=', now - ABSOLUTE),
+              eb('ends_at', '<=', now),
+            ]),
+          )
           .execute()
-        const before = await deleteSession(db, replaces ?? '')
+        const { user: before } = await deleteSession(db, replaces ?? '')
         if (before) {
           const by = { kind: 'user', user: before, address: client.address } as const
           await record({ by, action: 'session.ended', user: before, details: { sessions: 1 } })
@@ -103,10 +121,11 @@ export function sessionStore({ kysely }: Engine, audit: Audit) {
             seen_at: now,
             address: client.address,
             user_agent: client.userAgent,
+            ends_at: byProvider ? now + BY_PROVIDER : null,
           })
           .execute()
         const by = { kind: 'user', user, address: client.address } as const
-        await record({ by, action: 'sign-in', user, details: {} })
+        await record({ by, action: 'sign-in', user, details: byProvider ? { issuer: user.oidc_issuer } : {} })
         return true
       })
     },
@@ -125,6 +144,7 @@ export function sessionStore({ kysely }: Engine, audit: Audit) {
         .where('sessions.hash', '=', hash)
         .where('sessions.seen_at', '>', now - IDLE)
         .where('sessions.created_at', '>', now - ABSOLUTE)
+        .where(endsLater(now))
         .where('users.locked_at', 'is', null)
         .executeTakeFirst()
       if (extend && session && now - session.seen_at >= RESOLUTION) {
@@ -147,11 +167,12 @@ export function sessionStore({ kysely }: Engine, audit: Audit) {
         .execute()
     },
 
-    /** Ends the session that its own browser signs out of. */
-    signOut(hash: string, address: string): Promise<void> {
+    /** Ends the session that its own browser signs out of. @returns whether it was by a provider */
+    signOut(hash: string, address: string): Promise<boolean> {
       return audit.transaction(async (db, record) => {
-        const user = await deleteSession(db, hash)
+        const { user, byProvider } = await deleteSession(db, hash)
         if (user) await record({ by: { kind: 'user', user, address }, action: 'sign-out', user, details: {} })
+        return byProvider
       })
     },
 
@@ -164,13 +185,17 @@ export function sessionStore({ kysely }: Engine, audit: Audit) {
   }
 }
 
-/** Deletes a session. @returns its user; undefined if there is no such session */
-async function deleteSession(db: Kysely<Tables>, hash: string): Promise<SessionUser | undefined> {
+/** Deletes a session. @returns its user, undefined if there is no such session, and whether it was by a provider */
+async function deleteSession(
+  db: Kysely<Tables>,
+  hash: string,
+): Promise<{ user?: SessionUser | undefined; byProvider: boolean }> {
   const deleted = await db
     .deleteFrom('sessions')
     .where('hash', '=', hash)
-    .returning('user_id')
+    .returning(['user_id', 'ends_at'])
     .executeTakeFirst()
-  if (!deleted) return undefined
-  return db.selectFrom('users').select(['id', 'name']).where('id', '=', deleted.user_id).executeTakeFirst()
+  if (!deleted) return { byProvider: false }
+  const user = db.selectFrom('users').select(['id', 'name']).where('id', '=', deleted.user_id)
+  return { user: await user.executeTakeFirst(), byProvider: deleted.ends_at !== null }
 }

@@ -6,6 +6,7 @@ import {
   limitColumns,
   NO_LIMITS,
   readLimits,
+  signInDue,
   storedLimits,
   type TokenLimits,
 } from '../access/token-limits.ts'
@@ -22,6 +23,12 @@ export interface TokenInfo extends Pick<Selectable<Tables['tokens']>, (typeof sh
   repositories: string[] | null
   contexts: readonly string[] | null
   push: boolean
+}
+
+/** A token in a list. */
+export interface ListedToken extends TokenInfo {
+  /** See `signInDue`. */
+  signInDue: number | null
 }
 
 const shown = ['id', 'name', 'prefix', 'scopes', 'created_at', 'expires_at', 'last_used_at'] as const
@@ -46,8 +53,8 @@ export interface Rotation extends Pick<NewToken, 'prefix' | 'hash'> {
   oldExpiresAt: number
 }
 
-/** Returns functions that manage personal access tokens. Only a hash of a token is stored. */
-export function tokenStore({ kysely, dialect }: Engine, audit: Audit) {
+/** Returns functions that manage personal access tokens. Only a hash of a token is stored. @param signInEvery see `StoreOptions` */
+export function tokenStore({ kysely, dialect }: Engine, audit: Audit, signInEvery: number) {
   return {
     /** @throws RuleViolation if a pattern is invalid, or if there is no such user */
     async create(token: NewToken, by: Actor = ADMINISTRATOR): Promise<TokenInfo> {
@@ -86,18 +93,21 @@ export function tokenStore({ kysely, dialect }: Engine, audit: Audit) {
     },
 
     /** Returns the tokens of a user, or all; newest first. */
-    async list(userId?: number): Promise<TokenInfo[]> {
+    async list(userId?: number): Promise<ListedToken[]> {
       const rows = await kysely
         .selectFrom('tokens')
         .innerJoin('users', 'users.id', 'tokens.user_id')
         .select([...shown, ...limitColumns].map((column) => `tokens.${column}` as const))
-        .select('users.name as user')
+        .select(['users.name as user', 'users.signed_in_at'])
         .$if(userId !== undefined, (query) => query.where('user_id', '=', userId ?? 0))
         .orderBy('tokens.created_at', 'desc')
         .orderBy('tokens.id')
         .execute()
       const names = await repositoryNames(kysely, rows)
-      return rows.map((row) => asShown(row, names))
+      return rows.map(({ signed_in_at, ...row }) => ({
+        ...asShown(row, names),
+        signInDue: signInDue(signed_in_at, signInEvery),
+      }))
     },
 
     /**

@@ -9,6 +9,13 @@ import { nowInSeconds } from '../time.ts'
 
 export type User = Selectable<Tables['users']>
 
+/** An account at an OpenID Connect provider. */
+export interface Identity {
+  /** In the form of `config.ts`. */
+  issuer: string
+  subject: string
+}
+
 /** What a new password ended and what it left. */
 export interface PasswordChange {
   /** Sessions that it ended. */
@@ -23,23 +30,15 @@ export interface NewUser {
   /** Allows the name of an owner of existing repositories, to which the user then has write access. */
   ownExisting?: boolean
   isLocked?: boolean
+  /** The account that signs in for the first time, and from which address. Default: an administrator creates the user. */
+  signIn?: { identity: Identity; address: string }
 }
 
 /** Returns functions that manage users: people and machines that own tokens. */
 export function userStore({ kysely }: Engine, audit: Audit) {
-  const find = (name: string, db: Kysely<Tables> = kysely): Promise<User | undefined> =>
-    db.selectFrom('users').selectAll().where('name_key', '=', nameKey(name)).executeTakeFirst()
-
-  /** Returns a user. @throws RuleViolation if there is none of this name */
-  const get = async (name: string, db: Kysely<Tables> = kysely): Promise<User> => {
-    const user = await find(name, db)
-    if (!user) throw new RuleViolation(`there is no user "${name}"`)
-    return user
-  }
-
   return {
-    find: (name: string) => find(name),
-    get: (name: string) => get(name),
+    find: (name: string) => findUser(kysely, name),
+    get: (name: string) => getUser(kysely, name),
 
     /**
      * Creates a user.
@@ -117,7 +116,7 @@ export function userStore({ kysely }: Engine, audit: Audit) {
      */
     lock(name: string): Promise<number | null> {
       return audit.transaction(async (db, record) => {
-        const user = await get(name, db)
+        const user = await getUser(db, name)
         const locked = await db
           .updateTable('users')
           .set({ locked_at: nowInSeconds() })
@@ -140,7 +139,7 @@ export function userStore({ kysely }: Engine, audit: Audit) {
      */
     unlock(name: string): Promise<number | null> {
       return audit.transaction(async (db, record) => {
-        const user = await get(name, db)
+        const user = await getUser(db, name)
         const unlocked = await db
           .updateTable('users')
           .set({ locked_at: null })
@@ -164,8 +163,8 @@ export function userStore({ kysely }: Engine, audit: Audit) {
      */
     delete(name: string, transferTo?: string): Promise<number> {
       return audit.transaction(async (db, record) => {
-        const user = await get(name, db)
-        const newOwner = transferTo === undefined ? undefined : await get(transferTo, db)
+        const user = await getUser(db, name)
+        const newOwner = transferTo === undefined ? undefined : await getUser(db, transferTo)
         if (newOwner?.id === user.id)
           throw new RuleViolation(`"${name}" is the user to be deleted; its repositories need another owner`)
         const moved = newOwner ? await moveRepositories(db, user.name, newOwner.name) : []
@@ -196,7 +195,7 @@ export function userStore({ kysely }: Engine, audit: Audit) {
 async function createUser(
   db: Kysely<Tables>,
   record: Recorder,
-  { name, passwordHash, ownExisting = false, isLocked = false }: NewUser,
+  { name, passwordHash, ownExisting = false, isLocked = false, signIn }: NewUser,
 ): Promise<User> {
   if (!isOwnerName(name)) throw new RuleViolation(`"${name}" is not a valid user name: ${OWNER_NAME_RULE}`)
   const now = nowInSeconds()
@@ -208,8 +207,9 @@ async function createUser(
       password_hash: passwordHash ?? null,
       created_at: now,
       locked_at: isLocked ? now : null,
+      ...(signIn && linkTo(signIn.identity)),
     })
-    .onConflict((conflict) => conflict.column('name_key').doNothing())
+    .onConflict((conflict) => conflict.doNothing())
     .returningAll()
     .executeTakeFirst()
   if (!user) throw new AlreadyExists(`there is already a user "${name}"`)
@@ -218,9 +218,22 @@ async function createUser(
       `"${name}" already owns repositories, which the user could write to; allow this with --own-existing`,
     )
   }
-  const details = { password: passwordHash !== undefined }
-  await record({ by: ADMINISTRATOR, action: 'user.created', user, details })
+  const details = { password: passwordHash !== undefined, ...(signIn && { issuer: signIn.identity.issuer }) }
+  const by: Actor = signIn ? { kind: 'user', user, address: signIn.address } : ADMINISTRATOR
+  await record({ by, action: 'user.created', user, details })
   if (isLocked) await record({ by: ADMINISTRATOR, action: 'user.locked', user, details: { sessions: 0 } })
+  return user
+}
+
+/** Returns a user by name. */
+function findUser(db: Kysely<Tables>, name: string): Promise<User | undefined> {
+  return db.selectFrom('users').selectAll().where('name_key', '=', nameKey(name)).executeTakeFirst()
+}
+
+/** Returns a user. @throws RuleViolation if there is none of this name */
+export async function getUser(db: Kysely<Tables>, name: string): Promise<User> {
+  const user = await findUser(db, name)
+  if (!user) throw new RuleViolation(`there is no user "${name}"`)
   return user
 }
 
@@ -238,8 +251,13 @@ async function hasSession(db: Kysely<Tables>, userId: number, hash: string): Pro
   return (await found.executeTakeFirst()) !== undefined
 }
 
+/** Returns the columns of a user who is linked to an account now. */
+export function linkTo({ issuer, subject }: Identity) {
+  return { oidc_issuer: issuer, oidc_subject: subject, signed_in_at: nowInSeconds() }
+}
+
 /** Ends the sessions of a user. @returns how many */
-async function deleteSessions(db: Kysely<Tables>, userId: number): Promise<number> {
+export async function deleteSessions(db: Kysely<Tables>, userId: number): Promise<number> {
   const { numDeletedRows } = await db
     .deleteFrom('sessions')
     .where('user_id', '=', userId)

@@ -45,14 +45,16 @@ export interface RefUpdate {
 
 /** Actions on a user. `user` may be omitted if the actor is that user. */
 interface UserActions {
-  'user.created': { password: boolean }
+  'user.created': { password: boolean; issuer?: string }
   'user.locked': { sessions: number }
   'user.unlocked': object
+  'user.linked': { issuer: string | null; sessions: number }
+  'user.unlinked': { issuer: string | null; sessions: number }
   /** What was deleted with the user; the new owner of the user's repositories. */
   'user.deleted': { tokens: number; sessions: number; transferred_to?: string }
   /** How many sessions it ended, and how many tokens still work. */
   'password.set': { sessions: number; tokens: number }
-  'sign-in': object
+  'sign-in': { issuer?: string | null }
   'sign-out': object
   'session.ended': { sessions: number }
 }
@@ -95,6 +97,8 @@ interface AddressActions {
   /** `after`: what the failure that spent the budget was an attempt at. */
   'address.blocked': { failures: number; window: number; after: string }
   'address.lifted': object
+  /** The OpenID Connect provider knows the person, who may not sign in here. Contains nothing that the provider said. */
+  'sign-in.refused': { issuer: string; reason: string }
 }
 
 /** Actions on everything. `problems`: repositories that could not be read. `locked`: users. */

@@ -82,7 +82,9 @@ ${wide ? html`<div id="content" class="wide">${content}</div>` : html`<main id="
 
 /** Returns the path of the sign-in page that returns to the visitor's page. */
 function signInPath({ path }: Visitor): string {
-  if (path === '/' || path.startsWith('/login')) return path === '/' ? '/login' : path
+  if (path.startsWith('/login?')) return path
+  // The query of the other paths is not for the history and the header Referer.
+  if (path === '/' || /^\/login(?:\/|$)/.test(path)) return '/login'
   return `/login?next=${encodeURIComponent(path)}`
 }
 

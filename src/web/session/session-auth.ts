@@ -101,14 +101,20 @@ export function createSessionAuth(
     /**
      * Starts a session with a new secret, against session fixation, and ends the browser's previous one.
      *
-     * @param user as read when the password was compared
-     * @returns false, without a session, if the password was changed or the user locked meanwhile
+     * @param user as read when the password was compared, or the provider's account found
+     * @param byProvider whether the user signed in with an OpenID Connect provider
+     * @returns false, without a session, if the password or the link was changed or the user locked meanwhile
      */
-    async signIn(request: FastifyRequest, reply: FastifyReply, user: User): Promise<boolean> {
+    async signIn(
+      request: FastifyRequest,
+      reply: FastifyReply,
+      user: User,
+      byProvider = false,
+    ): Promise<boolean> {
       const before = readSessionCookie(request)
       const secret = createSecret()
       const previous = before === undefined ? undefined : hash(before)
-      const started = await sessions.create(hash(secret), user, clientOf(request), previous)
+      const started = await sessions.create(hash(secret), user, clientOf(request), previous, byProvider)
       if (started) setCookie(request, reply, secret)
       return started
     },
@@ -136,11 +142,11 @@ export function createSessionAuth(
       return changed
     },
 
-    /** Ends the visitor's session and deletes the cookie. */
-    async signOut(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+    /** Ends the visitor's session and deletes the cookie. @returns whether the session was by a provider */
+    async signOut(request: FastifyRequest, reply: FastifyReply): Promise<boolean> {
       const secret = readSessionCookie(request)
-      if (secret) await sessions.signOut(hash(secret), request.client.address)
       setCookie(request, reply, '', { maxAge: 0 })
+      return secret !== undefined && sessions.signOut(hash(secret), request.client.address)
     },
   }
 }

@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Budget } from '../../../auth/budget.ts'
+import type { Oidc } from '../../../auth/oidc.ts'
 import { authenticate, hashPassword } from '../../../auth/password.ts'
 import { checkNewPassword } from '../../../auth/password-rules.ts'
 import { RuleViolation } from '../../../domain/rule-violation.ts'
@@ -15,6 +16,8 @@ interface AccountPagesOptions {
   store: Store
   budget: Budget
   sessionAuth: SessionAuth
+  oidc: Oidc | null
+  passwordSignIn: boolean
 }
 
 /** Maximum number of sessions and of events on a page. */
@@ -25,7 +28,7 @@ const WRONG = 'This is not your current password.'
 /** Registers `/settings/account`: a signed-in user's password, sessions and security events. */
 export async function accountPages(
   app: FastifyInstance,
-  { store, budget, sessionAuth }: AccountPagesOptions,
+  { store, budget, sessionAuth, oidc, passwordSignIn }: AccountPagesOptions,
 ): Promise<void> {
   app.addHook('onRequest', requireSignIn('/settings/account'))
 
@@ -39,7 +42,10 @@ export async function accountPages(
     const sessions = await store.sessions.list(user.id, SESSIONS + 1)
     const events = await store.auditLog.latest(user, EVENTS + 1, before)
     const last = events.length > EVENTS ? events[EVENTS - 1] : undefined
+    const isLinked = oidc !== null && (await store.users.get(user.name)).oidc_subject !== null
     const content = accountView({
+      provider: isLinked ? oidc.name : null,
+      hasPassword: passwordSignIn && !isLinked,
       visitor: request.visitor,
       sessions: sessions.slice(0, SESSIONS),
       moreSessions: sessions.length > SESSIONS,

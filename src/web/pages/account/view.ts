@@ -16,6 +16,10 @@ export type PasswordErrors = Partial<Record<'current' | 'password' | 'again', st
 /** The content of `/settings/account`. */
 export interface AccountView {
   visitor: Visitor
+  /** The provider with which the user signs in; null: not with one. */
+  provider: string | null
+  /** Whether the user signs in with a password. */
+  hasPassword: boolean
   sessions: SessionInfo[]
   /** Whether the user has more sessions than are shown. */
   moreSessions: boolean
@@ -29,7 +33,7 @@ export interface AccountView {
 export function accountView(view: AccountView): Html {
   const { visitor, sessions, events, older, errors, changed } = view
   return html`<h1>Account</h1>
-<p class="lead">You are signed in as ${visitor.user?.name}.</p>
+<p class="lead">You are signed in as ${visitor.user?.name}${view.provider === null ? '' : `, with ${view.provider}`}.</p>
 ${changed ? changedView(changed) : ''}
 <section aria-labelledby="sessions">
   <h2 id="sessions">Signed-in browsers</h2>
@@ -37,10 +41,7 @@ ${changed ? changedView(changed) : ''}
   ${view.moreSessions ? html`<p class="hint">You have more sessions than these. You can end all of them at once.</p>` : ''}
   ${sessions.length > 1 ? endOthersForm(visitor) : ''}
 </section>
-<section class="card" aria-labelledby="password-title">
-  <h2 id="password-title">Change password</h2>
-  ${passwordForm(visitor, errors ?? {})}
-</section>
+${view.hasPassword ? passwordForm(visitor, errors ?? {}) : ''}
 <section aria-labelledby="events">
   <h2 id="events">Security events</h2>
   ${events.length === 0 ? html`<p class="empty">There are no events.</p>` : eventTable(events)}
@@ -95,7 +96,9 @@ function endOthersForm(visitor: Visitor): Html {
 }
 
 function passwordForm(visitor: Visitor, errors: PasswordErrors): Html {
-  return html`<form method="post" action="/settings/account/password">
+  return html`<section class="card" aria-labelledby="password-title">
+  <h2 id="password-title">Change password</h2>
+  <form method="post" action="/settings/account/password">
   ${csrfField(visitor)}
   <input type="text" name="username" value="${visitor.user?.name}" autocomplete="username" hidden>
   ${passwordField('current', 'Current password', 'current-password', errors)}
@@ -103,7 +106,8 @@ function passwordForm(visitor: Visitor, errors: PasswordErrors): Html {
   ${passwordField('again', 'New password again', 'new-password', errors)}
   <p class="hint">This ends all your other sessions. Tokens keep working.</p>
   <button type="submit">Change password</button>
-</form>`
+  </form>
+</section>`
 }
 
 function passwordField(

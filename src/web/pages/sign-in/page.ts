@@ -1,5 +1,6 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest, RouteShorthandOptionsWithHandler } from 'fastify'
 import type { Budget } from '../../../auth/budget.ts'
+import type { Oidc } from '../../../auth/oidc.ts'
 import { authenticate } from '../../../auth/password.ts'
 import { isOwnerName } from '../../../domain/names.ts'
 import { connectionSignal } from '../../../http/connection-signal.ts'
@@ -10,24 +11,24 @@ import { csrfField, sendPage } from '../../parts/layout.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
 import type { SessionAuth } from '../../session/session-auth.ts'
 
-interface SignInOptions {
+export interface SignInOptions {
   store: Store
   budget: Budget
   sessionAuth: SessionAuth
+  oidc: Oidc | null
+  passwordSignIn: boolean
 }
 
 /** Registers `/login` and `/logout`. */
-export async function signIn(
-  app: FastifyInstance,
-  { store, budget, sessionAuth }: SignInOptions,
-): Promise<void> {
+export async function signIn(app: FastifyInstance, options: SignInOptions): Promise<void> {
+  const { store, budget, sessionAuth, oidc, passwordSignIn } = options
   app.get<{ Querystring: Query<'next'> }>('/login', async (request, reply) => {
     const next = localPath(firstOf(request.query.next))
     if (request.visitor.user) return reply.redirect(next, 303)
-    return sendForm(request, reply, { next })
+    return sendSignIn(request, reply, options, { next })
   })
 
-  app.post('/login', {
+  const withPassword: RouteShorthandOptionsWithHandler = {
     // A sign-in is a credential: when the budget is spent, it is refused before its body is read.
     onRequest: (request) => budget.check(request.client.address),
     async handler(request, reply) {
@@ -40,46 +41,56 @@ export async function signIn(
       let named: User | undefined
       const compare = async () => {
         named = isOwnerName(name) ? await store.users.find(name) : undefined
-        return authenticate(named, password)
+        // A linked user who has left the provider must not come back with a password.
+        return authenticate(oidc && named?.oidc_subject ? undefined : named, password)
       }
       const failed = () => ({ at: 'sign-in', user: named }) as const
       const user = await budget.attempt(address, compare, failed, connectionSignal(request.raw.socket))
       if (user === null || !(await sessionAuth.signIn(request, reply, user))) {
         reply.code(401)
-        return sendForm(request, reply, { next, name, failed: true })
+        return sendSignIn(request, reply, options, { next, name, error: 'Wrong name or password.' })
       }
       return reply.redirect(next, 303)
     },
-  })
+  }
+  if (passwordSignIn) app.post('/login', withPassword)
 
   app.post('/logout', async (request, reply) => {
-    await sessionAuth.signOut(request, reply)
-    return reply.redirect('/', 303)
+    const byProvider = await sessionAuth.signOut(request, reply)
+    return reply.redirect(oidc && byProvider ? '/login/signed-out' : '/', 303)
   })
 }
 
-async function sendForm(
+/** Sends the sign-in page. @param view the path to which it returns, and what the visitor entered and why that failed */
+export function sendSignIn(
   request: FastifyRequest,
   reply: FastifyReply,
-  { next, name = '', failed = false }: { next: string; name?: string; failed?: boolean },
-): Promise<FastifyReply> {
+  { oidc, passwordSignIn }: Pick<SignInOptions, 'oidc' | 'passwordSignIn'>,
+  { next, name = '', error }: { next: string; name?: string; error?: string },
+): FastifyReply {
   const { visitor } = request
-  const error = html`<p class="error" id="sign-in-error" role="alert">Wrong name or password.</p>`
-  const content = html`<div class="card narrow">
-  <h1>Sign in</h1>
-  ${failed ? error : ''}
-  <form method="post" action="/login">
+  // A link, because the policy for forms would stop the redirect to the provider.
+  const link =
+    oidc &&
+    html`<p><a class="button" href="/login/oidc?next=${encodeURIComponent(next)}">Sign in with ${oidc.name}</a></p>`
+  const form = () => html`<form method="post" action="/login">
     ${csrfField(visitor)}
     <input type="hidden" name="next" value="${next}">
     <label for="name">Name</label>
     <input id="name" name="name" value="${name}" autocomplete="username" autocapitalize="none" spellcheck="false"
-      required maxlength="100" ${failed ? html`aria-describedby="sign-in-error"` : html`autofocus`}>
+      required maxlength="100" ${error ? html`aria-describedby="sign-in-error"` : html`autofocus`}>
     <label for="password">Password</label>
     <input id="password" name="password" type="password" autocomplete="current-password" required
-      ${failed ? html`aria-describedby="sign-in-error" autofocus` : ''}>
+      ${error ? html`aria-describedby="sign-in-error" autofocus` : ''}>
     <button type="submit">Sign in</button>
-  </form>
-  <p class="hint">An administrator creates accounts. CI jobs do not sign in; they use a token.</p>
+  </form>`
+  const accounts = oidc ? 'Your first sign-in creates your account.' : 'An administrator creates accounts.'
+  const content = html`<div class="card narrow">
+  <h1>Sign in</h1>
+  ${error ? html`<p class="error" id="sign-in-error" role="alert">${error}</p>` : ''}
+  ${link}
+  ${passwordSignIn ? form() : ''}
+  <p class="hint">${accounts} CI jobs do not sign in; they use a token.</p>
 </div>`
   return sendPage(reply, { title: 'Sign in', visitor }, content)
 }

@@ -1,7 +1,7 @@
 import { isExpired } from '../../../auth/access-policy.ts'
 import { EXPIRES_SOON } from '../../../auth/issue-token.ts'
 import type { ListedRepository } from '../../../store/access/repository-listing.ts'
-import type { TokenInfo } from '../../../store/accounts/tokens.ts'
+import type { ListedToken, TokenInfo } from '../../../store/accounts/tokens.ts'
 import { formatTime } from '../../../store/time.ts'
 import { ciLines } from '../../parts/ci-lines.ts'
 import { type Html, html } from '../../parts/html.ts'
@@ -13,7 +13,7 @@ import { expiryDays, type TokenForm } from './form.ts'
 /** The content of `/settings/tokens`. */
 export interface TokensView {
   visitor: Visitor
-  tokens: TokenInfo[]
+  tokens: ListedToken[]
   /** To which a new token can be limited. */
   repositories: readonly ListedRepository[]
   form: TokenForm
@@ -26,12 +26,14 @@ export interface TokensView {
 
 export function tokensView(view: TokensView): Html {
   const { tokens, created, now } = view
+  const signInDue = tokens[0]?.signInDue ?? null
   return html`<h1>Personal access tokens</h1>
 <p class="lead">Use tokens to authenticate CI jobs, scripts and git.</p>
 ${created ? createdView(created) : ''}
 <section aria-labelledby="yours">
   <h2 id="yours">Your tokens</h2>
   ${tokens.length === 0 ? EMPTY : tokenTable(tokens, now)}
+  ${signInDue === null ? '' : signInView(signInDue, now)}
 </section>
 <section class="card" aria-labelledby="new">
   <h2 id="new">New token</h2>
@@ -40,6 +42,12 @@ ${created ? createdView(created) : ''}
 }
 
 const EMPTY = html`<p class="empty">You have no tokens. Create one below, then add it to your CI as a secret.</p>`
+
+function signInView(due: number, now: number): Html {
+  const soon = due - now < EXPIRES_SOON ? html` <span class="badge pending">soon</span>` : ''
+  return html`<p class="hint">They stop working at ${time(new Date(due).toISOString())}${soon} unless you
+  <a href="/login/oidc?next=/settings/tokens">sign in again</a>.</p>`
+}
 
 function createdView({ secret, name, example, origin }: NonNullable<TokensView['created']>): Html {
   return html`<section class="card created" aria-labelledby="created" role="status">

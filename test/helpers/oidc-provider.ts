@@ -1,0 +1,121 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { type Configuration, Provider } from 'oidc-provider'
+import type { Test } from 'tap'
+import type { OidcOptions } from '../../src/auth/oidc.ts'
+
+/** A real OpenID Connect provider on loopback, which asks for a name and accepts any password. */
+export interface TestProvider {
+  issuer: string
+  /** Options of a server that signs people in with it. */
+  options: OidcOptions
+  /** Claims by account, which is the subject too. Others have their account as name and belong to `staff`. */
+  accounts: Map<string, Record<string, unknown>>
+  /** Answers a request instead of the provider, and returns true. */
+  intercept: ((request: IncomingMessage, response: ServerResponse) => boolean) | null
+  /** Paths that were asked for. */
+  requests: string[]
+  /** Signs in as a browser does, from the URL of an authorization request. Returns the URL to which the provider sends it back. */
+  signIn(url: string, account: string): Promise<string>
+  server: Server
+}
+
+const SECRET = 'a secret of the client'
+
+/** Starts a provider. The teardown stops it. @param origin of the server that signs people in with it */
+export async function startProvider(
+  t: Pick<Test, 'teardown' | 'capture'>,
+  origin: string,
+  more: Configuration = {},
+): Promise<TestProvider> {
+  const server = createServer((request, response) => {
+    test.requests.push(request.url ?? '')
+    if (test.intercept?.(request, response)) return
+    handle(request, response)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const issuer = `http://127.0.0.1:${port}`
+  const client = {
+    redirect_uris: [`${origin}/login/callback`],
+    post_logout_redirect_uris: [`${origin}/`],
+    client_secret: SECRET,
+  }
+  // It warns of what is only for development.
+  t.capture(console, 'warn')
+  const accounts: TestProvider['accounts'] = new Map()
+  const claimsOf = (account: string) => ({
+    sub: account,
+    preferred_username: account,
+    groups: ['staff'],
+    ...accounts.get(account),
+  })
+  const provider = new Provider(issuer, {
+    clients: [
+      { client_id: 'commit-status', ...client },
+      { client_id: 'another', ...client },
+    ],
+    claims: { openid: ['sub'], profile: ['preferred_username', 'name'], groups: ['groups'] },
+    scopes: ['openid', 'profile', 'groups'],
+    findAccount: (_context, accountId) => ({ accountId, claims: () => claimsOf(accountId) }),
+    features: { devInteractions: { enabled: true } },
+    cookies: { keys: ['a key'] },
+    ...more,
+  })
+  const handle = provider.callback()
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+
+  async function signIn(url: string, account: string): Promise<string> {
+    const cookies = new Map<string, string>()
+    let next: { url: string; form?: URLSearchParams } = { url }
+    for (let step = 0; step < 20; step++) {
+      if (!next.url.startsWith(issuer)) return next.url
+      const response = await fetch(next.url, {
+        redirect: 'manual',
+        headers: { cookie: [...cookies].map((pair) => pair.join('=')).join('; ') },
+        ...(next.form && { method: 'POST', body: next.form }),
+      })
+      for (const line of response.headers.getSetCookie()) {
+        const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(line) ?? []
+        cookies.set(name, value)
+      }
+      const location = response.headers.get('location')
+      const page = await response.text()
+      if (location !== null) {
+        next = { url: new URL(location, next.url).href }
+        continue
+      }
+      const [, action = ''] = /action="([^"]+)"/.exec(page) ?? []
+      const [, prompt = ''] = /name="prompt" value="(\w+)"/.exec(page) ?? []
+      if (prompt === '') throw new Error(`no form: ${response.status} ${page.slice(0, 2000)}`)
+      const form = new URLSearchParams({
+        prompt,
+        ...(prompt === 'login' && { login: account, password: 'any' }),
+      })
+      next = { url: new URL(action, next.url).href, form }
+    }
+    throw new Error('too many redirects')
+  }
+
+  const test: TestProvider = {
+    issuer,
+    options: {
+      issuer: `${issuer}/`,
+      clientId: 'commit-status',
+      clientSecret: SECRET,
+      nameClaim: 'preferred_username',
+      requiredClaim: null,
+    },
+    accounts,
+    intercept: null,
+    requests: [],
+    signIn,
+    server,
+  }
+  return test
+}

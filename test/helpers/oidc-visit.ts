@@ -1,0 +1,46 @@
+import type { Test } from 'tap'
+import { startProvider, type TestProvider } from './oidc-provider.ts'
+import { type ServerOptions, startServer } from './server.ts'
+import type { openVisitor, PageAnswer } from './visitor.ts'
+
+/** Origin of servers under test, as the provider knows it. */
+export const PUBLIC_URL = 'http://status.test'
+
+export type Visitor = ReturnType<typeof openVisitor>
+
+/** Starts a provider, and a server that signs people in with it. */
+export async function startWithProvider(
+  t: Test,
+  { oidc, ...options }: ServerOptions = {},
+  more: Parameters<typeof startProvider>[2] = {},
+) {
+  const provider = await startProvider(t, PUBLIC_URL, more)
+  const server = await startServer(t, {
+    publicUrl: PUBLIC_URL,
+    oidc: { ...provider.options, ...oidc },
+    ...options,
+  })
+  return { provider, server }
+}
+
+/** Goes to the provider and signs in there. Returns the path of the callback, with its query. */
+export async function callbackOf(
+  visitor: Visitor,
+  provider: TestProvider,
+  account: string,
+  next = '/',
+): Promise<string> {
+  const started = await visitor.get(`/login/oidc?next=${encodeURIComponent(next)}`)
+  const callback = await provider.signIn(started.headers.get('location') ?? '', account)
+  return callback.replace(PUBLIC_URL, '')
+}
+
+/** Goes to the provider and comes back. Returns the answer to the callback. */
+export async function signInWith(
+  visitor: Visitor,
+  provider: TestProvider,
+  account: string,
+  next = '/',
+): Promise<PageAnswer> {
+  return visitor.get(await callbackOf(visitor, provider, account, next))
+}

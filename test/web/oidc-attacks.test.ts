@@ -1,0 +1,463 @@
+import { createHmac, createSign, generateKeyPairSync, scryptSync } from 'node:crypto'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { EncryptJWT, jwtDecrypt } from 'jose'
+import { pino } from 'pino'
+import t, { type Test } from 'tap'
+import { freePort } from '../helpers/free-port.ts'
+import { callbackOf, PUBLIC_URL, signInWith, startWithProvider } from '../helpers/oidc-visit.ts'
+import { startServer } from '../helpers/server.ts'
+import { openVisitor } from '../helpers/visitor.ts'
+
+const { provider, server } = await startWithProvider(t, { budget: { limit: 10_000, window: 300 } })
+const open = () => openVisitor(server.url)
+type Visitor = ReturnType<typeof open>
+
+/** Checks that the visitor has no session. */
+async function hasNoSession(t: Test, visitor: Visitor, what: string) {
+  t.equal((await visitor.get('/settings/tokens')).status, 303, what)
+}
+
+/** Counts the requests to the token endpoint while `work` runs. */
+async function exchangesDuring(work: () => Promise<unknown>, at = provider): Promise<number> {
+  const count = () => at.requests.filter((path) => path === '/token').length
+  const before = count()
+  await work()
+  return count() - before
+}
+
+t.test('an answer counts only with the state of an attempt in the same browser', async (t) => {
+  const attacker = open()
+  const stolen = await callbackOf(attacker, provider, 'mallory')
+  const victim = open()
+  const exchanged = await exchangesDuring(async () => {
+    t.equal((await victim.get(stolen)).status, 401, 'login CSRF: a browser without an attempt')
+    await victim.get('/login/oidc')
+    const answer = await victim.get(stolen)
+    t.match([answer.status, answer.body], [401, /Start again/], 'a browser with another attempt')
+    t.equal(victim.cookies.has('sign-in'), false, 'an attempt has one answer')
+    const [path = '', query] = stolen.split('?')
+    for (const [name, value] of [
+      ['state', 'x'],
+      ['state', ''],
+      ['state', null],
+      ['iss', 'https://id.example.org'],
+      ['iss', null],
+      ['code', null],
+      ['error', 'access_denied'],
+      ['response', 'x.y.z'],
+      ['id_token', 'x.y.z'],
+    ] as const) {
+      const forged = new URLSearchParams(query)
+      if (value === null) forged.delete(name)
+      else forged.set(name, value)
+      const visitor = open()
+      visitor.cookies.set('sign-in', attacker.cookies.get('sign-in') ?? '')
+      t.equal((await visitor.get(`${path}?${forged}`)).status, 401, `${name}=${value}`)
+      await hasNoSession(t, visitor, 'no session')
+    }
+    for (const repeated of ['state=x', 'code=x', 'iss=x']) {
+      const visitor = open()
+      visitor.cookies.set('sign-in', attacker.cookies.get('sign-in') ?? '')
+      t.equal((await visitor.get(`${stolen}&${repeated}`)).status, 401, `another ${repeated}`)
+    }
+  })
+  t.equal(exchanged, 0, 'the provider is not asked')
+  await hasNoSession(t, victim, 'no session of the attacker in the browser of the victim')
+  t.equal((await attacker.get(stolen)).status, 303, 'the answer was good')
+})
+
+t.test('an answer works once', async (t) => {
+  const visitor = open()
+  const path = await callbackOf(visitor, provider, 'alice')
+  const attempt = visitor.cookies.get('sign-in') ?? ''
+  t.equal((await visitor.get(path)).status, 303)
+  const thief = open()
+  thief.cookies.set('sign-in', attempt)
+  t.equal((await thief.get(path)).status, 401, 'with a stolen cookie too')
+  await hasNoSession(t, thief, 'no session')
+})
+
+t.test('the cookie of an attempt is sealed and does not last', async (t) => {
+  const started = await open().get('/login/oidc?next=/x')
+  t.match(
+    started.headers.getSetCookie()[0],
+    /^sign-in=[\w.-]+; Max-Age=600; Path=\/; HttpOnly; SameSite=Lax$/,
+  )
+  t.notMatch(decodeURIComponent(started.headers.getSetCookie()[0] ?? ''), /\/x|nonce|state/)
+  const secure = await startServer(t, { publicUrl: 'https://status.test', oidc: provider.options })
+  t.match(
+    (await openVisitor(secure.url).get('/login/oidc')).headers.getSetCookie()[0],
+    /^__Host-sign-in=[\w.-]+; Max-Age=600; Path=\/; HttpOnly; Secure; SameSite=Lax$/,
+  )
+
+  const key = scryptSync(provider.options.clientSecret, 'OpenID Connect sign-in', 32)
+  for (const [lifetime, status] of [
+    ['1 minute', 303],
+    ['-1 second', 401],
+  ] as const) {
+    const visitor = open()
+    const path = await callbackOf(visitor, provider, 'alice')
+    const { payload } = await jwtDecrypt(visitor.cookies.get('sign-in') ?? '', key)
+    t.ok(Math.abs((payload.exp ?? 0) - Date.now() / 1000 - 600) < 30, 'ten minutes')
+    const header = { alg: 'dir', enc: 'A256GCM' }
+    const sealed = new EncryptJWT(payload).setProtectedHeader(header).setExpirationTime(lifetime)
+    visitor.cookies.set('sign-in', await sealed.encrypt(key))
+    t.equal((await visitor.get(path)).status, status, lifetime)
+  }
+  const visitor = open()
+  const path = await callbackOf(visitor, provider, 'alice')
+  const sealed = visitor.cookies.get('sign-in') ?? ''
+  for (const forged of [
+    sealed.slice(0, -1),
+    `x${sealed}`,
+    sealed.replace(/.(?=.{4}$)/, (end) => (end === 'A' ? 'B' : 'A')),
+    '...',
+    'x',
+  ]) {
+    visitor.cookies.set('sign-in', forged)
+    t.equal((await visitor.get(path)).status, 401)
+  }
+})
+
+t.test('sign-in returns only to this site', async (t) => {
+  for (const [next, location] of [
+    ['//evil.example', '/'],
+    ['https://evil.example', '/'],
+    ['/\\evil.example', '/'],
+    ['/\t/evil.example', '/'],
+    ['/.//evil.example', '/'],
+    ['javascript:alert(1)', '/'],
+    [`/${'x'.repeat(5000)}`, '/'],
+    ['/alice/repo?x=%2F', '/alice/repo?x=%2F'],
+  ] as const) {
+    const done = await signInWith(open(), provider, 'alice', next)
+    t.match([done.status, done.headers.get('location')], [303, location], next.slice(0, 30))
+  }
+})
+
+t.test('a page after a failed sign-in does not repeat the code', async (t) => {
+  const visitor = open()
+  const path = await callbackOf(visitor, provider, 'alice')
+  const code = new URLSearchParams(path.split('?')[1]).get('code') ?? ''
+  t.ok(code.length > 20)
+  for (const answer of [await open().get(path), await visitor.get(path.replace('state=', 'state=x'))]) {
+    t.equal(answer.status, 401)
+    t.notMatch(answer.body, code)
+  }
+})
+
+/** A key pair of an attacker, or of the provider. */
+function createKey(kid: string) {
+  const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
+  return { kid, privateKey, jwk: { ...publicKey.export({ format: 'jwk' }), kid, alg: 'RS256', use: 'sig' } }
+}
+const known = createKey('known')
+const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
+
+interface Forgery {
+  header?: object
+  claims?: object
+  key?: typeof known
+  /** Keys that the provider publishes. */
+  published?: (typeof known)[]
+  sign?(data: string): string
+}
+
+/** Makes the provider answer with an ID token of our own. Returns the answer to the callback. */
+async function signInWithToken(t: Test, { header, claims, key = known, published = [known], sign }: Forgery) {
+  const visitor = open()
+  const started = await visitor.get('/login/oidc')
+  const url = started.headers.get('location') ?? ''
+  const nonce = new URL(url).searchParams.get('nonce')
+  const path = (await provider.signIn(url, 'alice')).replace(PUBLIC_URL, '')
+  const now = Math.floor(Date.now() / 1000)
+  const { issuer } = provider
+  const payload = {
+    iss: issuer,
+    sub: 'alice',
+    aud: 'commit-status',
+    iat: now,
+    exp: now + 300,
+    nonce,
+    ...claims,
+  }
+  const data = `${encode({ alg: 'RS256', kid: key.kid, ...header })}.${encode({ preferred_username: 'alice', ...payload })}`
+  const signature = sign?.(data) ?? createSign('sha256').update(data).sign(key.privateKey, 'base64url')
+  provider.intercept = (request, response) => {
+    if (request.url === '/token')
+      return answer(response, { access_token: 'x', token_type: 'Bearer', id_token: `${data}.${signature}` })
+    if (request.url === '/jwks') return answer(response, { keys: published.map(({ jwk }) => jwk) })
+    return false
+  }
+  const done = await visitor.get(path)
+  provider.intercept = null
+  if (done.status !== 303) await hasNoSession(t, visitor, 'no session')
+  return done.status
+}
+
+function answer(response: ServerResponse, body: unknown, status = 200): true {
+  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+  return true
+}
+
+t.test('only an ID token of the provider for this client and this attempt counts', async (t) => {
+  const now = Math.floor(Date.now() / 1000)
+  const secret = provider.options.clientSecret
+  const other = createKey('other')
+  const rows: [what: string, forgery: Forgery, status: number][] = [
+    ['a good token', {}, 303],
+    ['another client', { claims: { aud: 'another' } }, 503],
+    ['several clients', { claims: { aud: ['another', 'commit-status'], azp: 'another' } }, 503],
+    ['another issuer', { claims: { iss: 'https://id.example.org' } }, 503],
+    ['an issuer that begins the same', { claims: { iss: `${provider.issuer}.example.org` } }, 503],
+    ['another nonce', { claims: { nonce: 'x' } }, 503],
+    ['no nonce', { claims: { nonce: undefined } }, 503],
+    ['no subject', { claims: { sub: undefined } }, 503],
+    ['a long subject', { claims: { sub: 'x'.repeat(256) } }, 503],
+    ['a subject that is not ASCII', { claims: { sub: 'alice\u0000' } }, 503],
+    ['alg none', { header: { alg: 'none' }, sign: () => '' }, 503],
+    ['alg none in another case', { header: { alg: 'nOnE' }, sign: () => '' }, 503],
+    ['no signature', { sign: () => '' }, 503],
+    [
+      'the secret as key',
+      {
+        header: { alg: 'HS256' },
+        sign: (data) => createHmac('sha256', secret).update(data).digest('base64url'),
+      },
+      503,
+    ],
+    [
+      'the public key as key',
+      {
+        header: { alg: 'HS256' },
+        sign: (data) => createHmac('sha256', JSON.stringify(known.jwk)).update(data).digest('base64url'),
+      },
+      503,
+    ],
+    ['a key of somebody else', { key: { ...other, kid: 'known' } }, 503],
+    ['a key in the token', { key: other, header: { jwk: other.jwk } }, 503],
+    ['an unknown key', { key: other }, 503],
+    ['a critical extension', { header: { crit: ['x'], x: 1 } }, 503],
+    ['a clock 20 s behind', { claims: { exp: now - 20 } }, 303],
+    ['a clock 20 s ahead', { claims: { iat: now + 20, nbf: now + 20 } }, 303],
+    ['an expired token', { claims: { exp: now - 60 } }, 503],
+    ['a token of the future', { claims: { nbf: now + 90 } }, 503],
+    ['no expiry', { claims: { exp: undefined } }, 503],
+    ['rotated keys', { key: other, published: [other] }, 303],
+    ['keys rotated back', {}, 303],
+  ]
+  for (const [what, forgery, status] of rows) t.equal(await signInWithToken(t, forgery), status, what)
+})
+
+t.test('another nonce, or another verifier, gets no session', async (t) => {
+  for (const name of ['nonce', 'code_challenge']) {
+    const visitor = open()
+    const url = new URL((await visitor.get('/login/oidc')).headers.get('location') ?? '')
+    t.equal(url.searchParams.get('code_challenge_method'), 'S256')
+    url.searchParams.set(name, 'x'.repeat(43))
+    const back = await provider.signIn(url.href, 'alice')
+    t.equal((await visitor.get(back.replace(PUBLIC_URL, ''))).status, name === 'nonce' ? 503 : 401, name)
+    await hasNoSession(t, visitor, name)
+  }
+})
+
+t.test('the budget of the address bounds what the provider is asked', async (t) => {
+  const limited = await startServer(t, {
+    publicUrl: PUBLIC_URL,
+    oidc: provider.options,
+    budget: { limit: 5, window: 300 },
+  })
+  const flood = async (how: (visitor: Visitor) => Promise<string>, count = 40) => {
+    const visitors = Array.from({ length: count }, () => openVisitor(limited.url))
+    const paths = await Promise.all(visitors.map(how))
+    const answers = await Promise.all(visitors.map((visitor, index) => visitor.get(paths[index] ?? '')))
+    return answers.map(({ status }) => status)
+  }
+  const withoutAttempt = await flood(async () => '/login/callback?code=x&state=y')
+  t.notOk(withoutAttempt.includes(429), 'what another site can cause is not counted')
+  let statuses: number[] = []
+  const exchanged = await exchangesDuring(async () => {
+    statuses = await flood(async (visitor) => {
+      const started = await visitor.get('/login/oidc')
+      const state = new URL(started.headers.get('location') ?? '').searchParams.get('state')
+      return `/login/callback?code=forged&state=${state}&iss=${encodeURIComponent(provider.issuer)}`
+    })
+  })
+  t.equal(statuses.filter((status) => status === 401).length, 5)
+  t.equal(statuses.filter((status) => status === 429).length, 35)
+  t.ok(exchanged <= 5 + 8, `${exchanged} requests to the provider`)
+  const blocked = openVisitor(limited.url)
+  const path = await callbackOf(blocked, provider, 'alice')
+  t.equal(await exchangesDuring(() => blocked.get(path)), 0)
+  t.equal((await blocked.get(path)).status, 429)
+  t.equal((await blocked.get('/login')).status, 200)
+})
+
+t.test('refusals are bounded by the budget too', async (t) => {
+  const requiredClaim = { name: 'groups', value: 'none has it' }
+  const limited = await startServer(t, {
+    publicUrl: PUBLIC_URL,
+    oidc: { ...provider.options, requiredClaim },
+    budget: { limit: 3, window: 300 },
+  })
+  const statuses = []
+  for (let index = 0; index < 5; index++)
+    statuses.push((await signInWith(openVisitor(limited.url), provider, 'alice')).status)
+  t.same(statuses, [403, 403, 403, 429, 429])
+})
+
+/** Starts a server whose log is collected. */
+async function startLogged(t: Test, oidc = provider.options) {
+  const lines: string[] = []
+  const logger = pino({ level: 'trace' }, { write: (line: string) => lines.push(line) })
+  return { lines, logged: await startServer(t, { publicUrl: PUBLIC_URL, oidc, logger }) }
+}
+
+t.test('a provider that answers garbage: 503, and nothing of it in the log', async (t) => {
+  const garbage: [what: string, path: string, respond: (response: ServerResponse) => void][] = [
+    ['HTML', '/token', (response) => response.setHeader('content-type', 'text/html').end('<p>secret-text')],
+    [
+      'broken JSON',
+      '/token',
+      (response) => response.setHeader('content-type', 'application/json').end('{"access_token":secret-text'),
+    ],
+    ['a list', '/token', (response) => answer(response, ['secret-text'])],
+    [
+      'no ID token',
+      '/token',
+      (response) => answer(response, { access_token: 'secret-text', token_type: 'Bearer' }),
+    ],
+    [
+      'no JWT',
+      '/token',
+      (response) => answer(response, { access_token: 'x', token_type: 'Bearer', id_token: 'secret-text' }),
+    ],
+    [
+      'an error of its own',
+      '/token',
+      (response) => answer(response, { error: 'server_error', error_description: 'secret-text' }, 500),
+    ],
+    [
+      'our secret is wrong',
+      '/token',
+      (response) => answer(response, { error: 'invalid_client', error_description: 'secret-text' }, 401),
+    ],
+    [
+      'an error that is no code',
+      '/token',
+      (response) => answer(response, { error: 'secret-text '.repeat(9) }, 400),
+    ],
+    [
+      'a redirect',
+      '/token',
+      (response) => response.writeHead(302, { location: 'http://127.0.0.1:1/secret-text' }).end(),
+    ],
+    ['nothing', '/token', (response) => response.writeHead(204).end()],
+    ['a closed connection', '/token', (response) => response.destroy()],
+    ['too much', '/token', (response) => answer(response, { access_token: 'x'.repeat(2 * 1024 * 1024) })],
+    ['no keys', '/jwks', (response) => answer(response, { keys: 'secret-text' })],
+    ['another person', '/me', (response) => answer(response, { sub: 'secret-text' })],
+  ]
+  for (const [what, path, respond] of garbage) {
+    // One for each, because it logs one such line in five seconds.
+    const { lines, logged } = await startLogged(t)
+    const visitor = openVisitor(logged.url)
+    const callback = await callbackOf(visitor, provider, 'garbled')
+    provider.intercept = (request, response) => {
+      if (request.url !== path) return false
+      respond(response)
+      return true
+    }
+    const done = await visitor.get(callback)
+    provider.intercept = null
+    t.match([done.status, done.headers.get('retry-after')], [503, '2'], what)
+    t.match(done.body, /The provider with which people sign in here does not answer/)
+    await hasNoSession(t, visitor, what)
+    t.notMatch(done.body, /secret-text/)
+    t.equal(await logged.store.users.find('garbled'), undefined)
+    t.equal(
+      (await signInWith(openVisitor(logged.url), provider, 'garbled')).status,
+      303,
+      'then it answers well',
+    )
+    const log = lines.join('')
+    t.match(log, /OpenID Connect provider: /, what)
+    t.notMatch(log, /secret-text|code=|state=|eyJ/, what)
+    t.notMatch(log, provider.options.clientSecret, what)
+  }
+})
+
+t.test('metadata that are garbage: 503', async (t) => {
+  const found = await fetch(`${provider.issuer}/.well-known/openid-configuration`)
+  // The tests below would fail if it were anything else.
+  const metadata = (await found.json()) as Record<string, unknown>
+  const garbage: Record<string, unknown>[] = [
+    { issuer: 'https://id.example.org' },
+    { issuer: undefined },
+    { authorization_endpoint: undefined },
+    { authorization_endpoint: 'nowhere' },
+    { token_endpoint: undefined },
+    { scopes_supported: 'openid' },
+  ]
+  for (const wrong of [...garbage, {}]) {
+    const fresh = await startServer(t, { publicUrl: PUBLIC_URL, oidc: provider.options })
+    provider.intercept = (_request, response) => answer(response, { ...metadata, ...wrong })
+    const { status } = await openVisitor(fresh.url).get('/login/oidc')
+    provider.intercept = null
+    t.equal(status, Object.keys(wrong).length > 0 ? 503 : 303, JSON.stringify(wrong))
+  }
+})
+
+t.test('a provider that is away or slow: sign-in says so, and nothing else waits', async (t) => {
+  const port = await freePort()
+  const away = { ...provider.options, issuer: `http://127.0.0.1:${port}/` }
+  const { lines, logged } = await startLogged(t, away)
+  const { commits } = await logged.createRepository('acme/repo')
+  const token = await logged.createToken('acme')
+  const visitor = openVisitor(logged.url)
+  t.match((await visitor.get('/login')).body, 'Sign in with')
+  const refused = await visitor.get('/login/oidc')
+  t.match([refused.status, refused.headers.get('retry-after')], [503, '2'])
+  t.match(lines.join(''), /OpenID Connect provider: .*ECONNREFUSED/)
+  t.equal((await visitor.get('/login/signed-out')).headers.get('location'), '/')
+
+  const { options } = provider
+  const waiting = openVisitor((await startServer(t, { publicUrl: PUBLIC_URL, oidc: options })).url)
+  const callback = await callbackOf(waiting, provider, 'alice')
+  const slow: ((request: IncomingMessage, response: ServerResponse) => boolean)[] = [
+    () => true,
+    (_request, response) => {
+      response.writeHead(200, { 'content-type': 'application/json' }).write('{')
+      return true
+    },
+  ]
+  const began = performance.now()
+  provider.intercept = slow[0] ?? null
+  const held = waiting.get(callback)
+  const discovering = open().get('/login/oidc')
+  let longest = 0
+  for (let index = 0; index < 20; index++) {
+    const sent = performance.now()
+    t.equal((await logged.report('acme/repo', commits[0] ?? '', { state: 'success' }, token)).status, 201)
+    longest = Math.max(longest, performance.now() - sent)
+  }
+  t.ok(longest < 1_000, `a report took ${Math.round(longest)} ms`)
+  t.equal((await discovering).status, 303, 'the metadata are known')
+  t.equal((await held).status, 503)
+  const spent = performance.now() - began
+  t.ok(spent > 9_000 && spent < 12_000, `${Math.round(spent)} ms`)
+  provider.intercept = slow[1] ?? null
+  const fresh = openVisitor((await startServer(t, { publicUrl: PUBLIC_URL, oidc: options })).url)
+  const again = performance.now()
+  const both = await Promise.all([fresh.get('/login/oidc'), fresh.get('/login/oidc')])
+  provider.intercept = null
+  t.same(
+    both.map(({ status }) => status),
+    [503, 503],
+  )
+  t.ok(performance.now() - again < 12_000, 'an endless answer ends too')
+  provider.server.closeAllConnections()
+
+  await new Promise((resolve) => setTimeout(resolve, 3_100))
+  t.equal((await signInWith(fresh, provider, 'alice')).status, 303, 'sign-in works again without a restart')
+})

@@ -1,0 +1,126 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer, request as forward } from 'node:http'
+import type { Page } from 'playwright-core'
+import t, { type Test } from 'tap'
+import { openStore } from '../../src/store/store.ts'
+import { HOST, openBrowser } from '../helpers/browser.ts'
+import { databases } from '../helpers/databases.ts'
+import { startInstance } from '../helpers/instance.ts'
+import { startProvider } from '../helpers/oidc-provider.ts'
+
+const browser = await openBrowser(t)
+
+/** Starts a proxy that gives each request to the next server. */
+async function startProxy(t: Test) {
+  const servers: string[] = []
+  const served = new Set<string>()
+  let next = 0
+  const proxy = createServer((request, response) => {
+    const target = servers[next++ % servers.length] ?? ''
+    served.add(target)
+    const headers = {
+      ...request.headers,
+      'x-forwarded-for': request.socket.remoteAddress,
+      'x-forwarded-proto': 'http',
+      'x-forwarded-host': request.headers.host,
+    }
+    const upstream = forward(target + request.url, { method: request.method, headers }, (answer) => {
+      response.writeHead(answer.statusCode ?? 500, answer.headers)
+      answer.pipe(response)
+    })
+    request.pipe(upstream)
+  }).listen(0, '127.0.0.1')
+  await once(proxy, 'listening')
+  t.teardown(() => {
+    proxy.closeAllConnections()
+    proxy.close()
+  })
+  const address = proxy.address()
+  const port = typeof address === 'object' ? address?.port : 0
+  return { servers, served, url: `http://${HOST}:${port}` }
+}
+
+/** Opens a page. The test fails on console messages of our pages, such as violations of their policy. */
+async function openPage(t: Test, url: string, javaScriptEnabled: boolean): Promise<Page> {
+  const context = await browser.visitor({ javaScriptEnabled })
+  t.teardown(() => context.close())
+  const page = await context.newPage()
+  const complaints: string[] = []
+  page.on('console', (message) => {
+    const isOurs = message.location().url.startsWith(url)
+    if (isOurs && !/status of 4\d\d/.test(message.text())) complaints.push(message.text())
+  })
+  t.teardown(() => assert.deepEqual(complaints, [], 'no console message'))
+  return page
+}
+
+/** Fills in the form of the provider. */
+async function signInThere(page: Page, name: string): Promise<void> {
+  await page.fill('[name=login]', name)
+  await page.fill('[name=password]', 'any')
+  await page.click('[type=submit]')
+  await page.click('[type=submit]')
+}
+
+for (const database of databases) {
+  t.test(`two instances behind a proxy on ${database.name}`, async (t) => {
+    const proxy = await startProxy(t)
+    const provider = await startProvider(t, proxy.url)
+    const options = await database.create(t)
+    const environment = {
+      PUBLIC_URL: proxy.url,
+      TRUSTED_PROXIES: '127.0.0.1',
+      OIDC_ISSUER: provider.issuer,
+      OIDC_CLIENT_ID: provider.options.clientId,
+      OIDC_CLIENT_SECRET: provider.options.clientSecret,
+    }
+    for (let count = 0; count < 2; count++)
+      proxy.servers.push((await startInstance(t, options, environment)).url)
+    const store = await openStore(options)
+    t.teardown(() => store.close())
+
+    for (const javaScript of [true, false]) {
+      t.test(javaScript ? 'with JavaScript' : 'without JavaScript', async (t) => {
+        const page = await openPage(t, proxy.url, javaScript)
+        const name = javaScript ? 'alice' : 'bob'
+        await page.goto(`${proxy.url}/settings/tokens`)
+        await page.click(`text=Sign in with ${new URL(provider.issuer).host}`)
+        await signInThere(page, name)
+        await page.waitForURL(`${proxy.url}/settings/tokens`)
+        t.equal(await page.textContent('.who'), name)
+        t.equal(
+          (await page.context().cookies()).find((cookie) => cookie.name === 'sign-in'),
+          undefined,
+        )
+        await page.fill('#name', 'by hand')
+        await page.click('text=Create token')
+        t.match(await page.textContent('#secret'), /^cst_\w{38}$/)
+        t.match(await page.textContent('main'), 'They stop working at')
+
+        await page.click('text=Sign out')
+        await page.waitForURL(`${provider.issuer}/session/end?**`)
+        await page.click('[value=yes]')
+        await page.waitForURL(`${proxy.url}/`)
+        t.equal(await page.locator('text=Sign out').count(), 0)
+        t.equal(proxy.served.size, 2, 'both instances answered')
+      })
+    }
+
+    t.test('a name that exists', async (t) => {
+      await store.users.create('carol')
+      const page = await openPage(t, proxy.url, true)
+      await page.goto(`${proxy.url}/login?next=/settings/account`)
+      await page.click('text=Sign in with')
+      await signInThere(page, 'carol')
+      t.equal(await page.textContent('h1'), 'You cannot sign in')
+      t.match(await page.textContent('main'), /There is already a user "carol"\./)
+      t.equal(await page.textContent('pre'), "user link NAME --subject 'carol'")
+      await store.identities.link('carol', { issuer: `${provider.issuer}/`, subject: 'carol' })
+      await page.goto(`${proxy.url}/login?next=/settings/account`)
+      await page.click('text=Sign in with')
+      await page.waitForURL(`${proxy.url}/settings/account`)
+      t.match(await page.textContent('.lead'), 'You are signed in as carol, with 127.0.0.1')
+    })
+  })
+}

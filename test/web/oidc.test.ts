@@ -1,0 +1,320 @@
+import { join } from 'node:path'
+import { sql } from 'kysely'
+import t from 'tap'
+import { databases, openTestStore, sqlite } from '../helpers/databases.ts'
+import { listEvents } from '../helpers/events.ts'
+import { freePort } from '../helpers/free-port.ts'
+import { startInstance } from '../helpers/instance.ts'
+import { PUBLIC_URL, signInWith, startWithProvider } from '../helpers/oidc-visit.ts'
+import { startProcess } from '../helpers/process.ts'
+import { startServer } from '../helpers/server.ts'
+import { createAccount, openVisitor, PASSWORD } from '../helpers/visitor.ts'
+
+const DAY = 24 * 3600
+
+for (const database of databases) {
+  t.test(`sign-in with a provider on ${database.name}`, async (t) => {
+    const { provider, server } = await startWithProvider(t, { database, signInEvery: 30 * DAY })
+    const { store } = server
+    const open = () => openVisitor(server.url)
+    const issuer = provider.options.issuer
+
+    t.test('the first sign-in creates a user and returns to the page', async (t) => {
+      const visitor = open()
+      const page = await visitor.get('/login?next=/settings/tokens')
+      t.match(page.body, `>Sign in with ${new URL(issuer).host}</a>`)
+      t.match(page.body, 'href="/login/oidc?next=%2Fsettings%2Ftokens"')
+      t.match(page.body, 'id="password"', 'beside the form')
+      const done = await signInWith(visitor, provider, 'alice', '/settings/tokens')
+      t.match([done.status, done.headers.get('location')], [303, '/settings/tokens'], done.body)
+      t.match((await visitor.get('/settings/tokens')).body, '<span class="who">alice</span>')
+      t.match((await visitor.get('/settings/account')).body, `as alice, with ${new URL(issuer).host}.`)
+      t.match(await store.users.get('alice'), {
+        password_hash: null,
+        oidc_issuer: issuer,
+        oidc_subject: 'alice',
+        signed_in_at: Number,
+      })
+      t.match(await listEvents(store, { user: 'alice' }), [
+        { actor: 'user', action: 'user.created', details: { password: false, issuer } },
+        { actor: 'user', action: 'sign-in', details: { issuer } },
+      ])
+      t.equal((await signInWith(open(), provider, 'alice')).status, 303, 'again, in another browser')
+      t.equal((await store.users.list()).length, 1)
+    })
+
+    t.test('a name that changes at the provider changes nothing', async (t) => {
+      provider.accounts.set('alice', { preferred_username: 'bob' })
+      const visitor = open()
+      t.equal((await signInWith(visitor, provider, 'alice')).status, 303)
+      t.match((await visitor.get('/settings/account')).body, 'as alice, with')
+      t.equal(await store.users.find('bob'), undefined)
+    })
+
+    t.test(
+      'of one person who signs in for the first time in several browsers at once there is one user',
+      async (t) => {
+        const answers = await Promise.all(
+          Array.from({ length: 5 }, () => signInWith(open(), provider, 'eve')),
+        )
+        t.same(
+          answers.map(({ status }) => status),
+          [303, 303, 303, 303, 303],
+        )
+        t.equal((await store.sessions.list((await store.users.get('eve')).id, 10)).length, 5)
+      },
+    )
+
+    t.test(
+      'nobody gets a name that exists, owns repositories, is reserved or breaks the rules',
+      async (t) => {
+        await createAccount(server, 'Taken')
+        await server.createRepository('owner/repo', { commits: 0 })
+        const refused: [name: unknown, text: string][] = [
+          ['taken', 'There is already a user "taken".'],
+          ['Owner', '"Owner" already owns repositories'],
+          ['settings', 'reserved'],
+          ['a b', '"a b" is not a valid user name'],
+          ['x@example.org', 'is not a valid user name'],
+          [`<script>${'x'.repeat(5000)}`, '&lt;script&gt;xxx'],
+          ['\u202ename', '[U+202E]name'],
+          ['', 'does not tell your name'],
+          [undefined, 'does not tell your name'],
+          [['list'], 'does not tell your name'],
+        ]
+        const before = (await store.users.list()).length
+        for (const [name, text] of refused) {
+          provider.accounts.set("it's", { preferred_username: name })
+          const visitor = open()
+          const answer = await signInWith(visitor, provider, "it's")
+          const shown = answer.body.replaceAll('&quot;', '"')
+          t.equal(answer.status, 403, String(name).slice(0, 20))
+          t.ok(shown.includes(text), shown)
+          t.ok(shown.length < 4000)
+          t.match(answer.body, 'user link NAME --subject &#39;it&#39;\\&#39;&#39;s&#39;')
+          t.equal((await visitor.get('/settings/tokens')).status, 303, 'no session')
+        }
+        t.equal((await store.users.list()).length, before)
+        const refusals = (await listEvents(store)).filter(({ action }) => action === 'sign-in.refused')
+        t.equal(refusals.length, refused.length)
+        t.match(refusals[0], { actor: 'anonymous', user: null, details: { issuer, reason: 'name' } })
+        t.notMatch(JSON.stringify(refusals), /taken|it's/i, 'nothing that the provider said')
+      },
+    )
+
+    t.test('an administrator links an existing user, who then signs in without a password', async (t) => {
+      await createAccount(server, 'dave')
+      const before = open()
+      await before.signIn('dave')
+      t.equal((await signInWith(open(), provider, 'dave')).status, 403)
+      t.equal(await store.identities.link('dave', { issuer, subject: 'dave' }), 1)
+      t.equal((await before.get('/settings/tokens')).status, 303, 'sessions ended')
+      t.equal((await open().signIn('dave', PASSWORD)).status, 401, 'no password')
+      const visitor = open()
+      t.equal((await signInWith(visitor, provider, 'dave')).status, 303)
+      const account = await visitor.get('/settings/account')
+      t.notMatch(account.body, 'Change password')
+      t.equal(await store.identities.link('dave', null), 1)
+      t.equal((await visitor.get('/settings/tokens')).status, 303, 'sessions ended')
+      t.equal((await signInWith(open(), provider, 'dave')).status, 403)
+      t.equal((await open().signIn('dave', PASSWORD)).status, 303)
+    })
+
+    t.test('a locked user is out at once and cannot sign in', async (t) => {
+      const visitor = open()
+      await signInWith(visitor, provider, 'frank')
+      const token = await server.createToken('frank')
+      t.equal(
+        (await server.call('GET', `/api/v1/repos/a/b/commits/${'0'.repeat(40)}/statuses`, { token })).status,
+        404,
+      )
+      await store.users.lock('frank')
+      t.equal((await visitor.get('/settings/tokens')).status, 303)
+      const answer = await signInWith(open(), provider, 'frank')
+      t.match([answer.status, answer.body], [403, /Your user is locked/])
+      t.notMatch(answer.body, 'user link')
+      t.equal(
+        (await server.call('GET', `/api/v1/repos/a/b/commits/${'0'.repeat(40)}/statuses`, { token })).status,
+        401,
+      )
+    })
+
+    t.test('a session ends after 12 hours, used or not', async (t) => {
+      const visitor = open()
+      await signInWith(visitor, provider, 'grace')
+      const user = await store.users.get('grace')
+      const age = (seconds: number) =>
+        store.engine.kysely
+          .updateTable('sessions')
+          .set(({ ref }) => ({ ends_at: sql<number>`${ref('ends_at')} - ${seconds}` }))
+          .where('user_id', '=', user.id)
+          .execute()
+      await age(12 * 3600 - 60)
+      t.equal((await visitor.get('/settings/tokens')).status, 200)
+      t.equal((await store.sessions.list(user.id, 10)).length, 1)
+      await age(60)
+      t.equal((await visitor.get('/settings/tokens')).status, 303)
+      t.same(await store.sessions.list(user.id, 10), [])
+    })
+
+    t.test('tokens work while the person has signed in lately, and machines are not asked', async (t) => {
+      const { commits } = await server.createRepository('acme/repo', { private: true })
+      const machine = await server.createToken('acme')
+      await signInWith(open(), provider, 'heidi')
+      const user = await store.users.get('heidi')
+      await store.collaborators.set('acme', 'repo', user.id, 'write')
+      const token = await server.createToken('heidi')
+      const read = (token: string) => server.read('acme/repo', commits[0] ?? '', token)
+      const signedIn = (secondsAgo: number) =>
+        store.engine.kysely
+          .updateTable('users')
+          .set({ signed_in_at: Math.floor(Date.now() / 1000) - secondsAgo })
+          .where('id', '=', user.id)
+          .execute()
+      t.equal((await read(token)).status, 200)
+      await signedIn(30 * DAY - 60)
+      t.equal((await read(token)).status, 200)
+      await signedIn(30 * DAY)
+      t.match(await read(token), { status: 401, json: { error: /has not signed in for too long/ } })
+      t.equal((await read(machine)).status, 200)
+      const visitor = open()
+      await signInWith(visitor, provider, 'heidi')
+      t.equal((await read(token)).status, 200, 'works again at once')
+      const day = new Date(Date.now() + 30 * DAY * 1000).toISOString().slice(0, 10)
+      const page = await visitor.get('/settings/tokens')
+      t.match(page.body, new RegExp(`They stop working at <time[^>]*><span>${day}`))
+      t.notMatch(page.body, '>soon<')
+      await signedIn(24 * DAY)
+      t.match((await visitor.get('/settings/tokens')).body, '>soon<')
+      await signedIn(31 * DAY)
+      t.equal((await read(token)).status, 401)
+      await store.identities.link('heidi', null)
+      t.equal((await read(token)).status, 200, 'without a link it is the token of a machine')
+    })
+
+    t.test('sign-out ends the session here, then at the provider', async (t) => {
+      const visitor = open()
+      await signInWith(visitor, provider, 'ivan')
+      const out = await visitor.submit('/settings/tokens', '/logout')
+      t.match([out.status, out.headers.get('location')], [303, '/login/signed-out'])
+      t.equal((await visitor.get('/settings/tokens')).status, 303)
+      const page = await visitor.get('/login/signed-out')
+      const [, target = ''] = /content="0; url=([^"]+)"/.exec(page.body) ?? []
+      const url = new URL(target.replaceAll('&amp;', '&'))
+      t.equal(url.origin, new URL(issuer).origin)
+      t.same(Object.fromEntries(url.searchParams), {
+        client_id: 'commit-status',
+        post_logout_redirect_uri: 'http://status.test/',
+      })
+      t.equal((await fetch(url)).status, 200)
+      await createAccount(server, 'judy')
+      await visitor.signIn('judy')
+      const byPassword = await visitor.submit('/settings/tokens', '/logout')
+      t.equal(byPassword.headers.get('location'), '/', 'a session with a password has no part there')
+    })
+  })
+}
+
+t.test('claims come from the ID token or from the userinfo endpoint', async (t) => {
+  for (const conformIdTokenClaims of [true, false]) {
+    const requiredClaim = { name: 'groups', value: 'ci-users' }
+    const { provider, server } = await startWithProvider(t, {}, { conformIdTokenClaims })
+    const strict = await startServer(t, {
+      publicUrl: PUBLIC_URL,
+      oidc: { ...provider.options, requiredClaim },
+    })
+    const asked = () => provider.requests.filter((path) => path === '/me').length
+    t.equal((await signInWith(openVisitor(server.url), provider, 'alice')).status, 303)
+    t.equal(asked(), conformIdTokenClaims ? 1 : 0, 'only if the ID token lacks one')
+
+    const groups: [groups: unknown, status: number][] = [
+      [['staff'], 403],
+      [['staff', 'ci-users'], 303],
+      ['ci-users', 303],
+      ['ci-users,staff', 403],
+      [['ci-users-not'], 403],
+      [{ 'ci-users': true }, 403],
+      [null, 403],
+      [undefined, 403],
+    ]
+    for (const [claim, status] of groups) {
+      provider.accounts.set('bob', { groups: claim })
+      const answer = await signInWith(openVisitor(strict.url), provider, 'bob')
+      t.equal(answer.status, status, JSON.stringify(claim))
+      if (status === 403) t.match(answer.body, 'You need groups=ci-users to sign in.')
+    }
+    const [, query = ''] =
+      provider.requests
+        .filter((path) => path.startsWith('/auth?'))
+        .at(-1)
+        ?.split('?') ?? []
+    t.equal(
+      new URLSearchParams(query).get('scope'),
+      'openid profile groups',
+      'a scope of the name of a claim',
+    )
+  }
+})
+
+t.test('sign-in with passwords can be removed', async (t) => {
+  const { provider, server } = await startWithProvider(t, { passwordSignIn: false })
+  await createAccount(server, 'alice')
+  const visitor = openVisitor(server.url)
+  t.notMatch((await visitor.get('/login')).body, '<form')
+  t.equal((await visitor.signIn('alice')).status, 405)
+  t.equal((await signInWith(visitor, provider, 'bob')).status, 303)
+})
+
+t.test('without a provider there is nothing of it', async (t) => {
+  const server = await startServer(t)
+  const visitor = openVisitor(server.url)
+  for (const path of ['/login/oidc', '/login/callback', '/login/signed-out'])
+    t.equal((await visitor.get(path, { headers: { accept: 'text/html' } })).status, 404, path)
+  t.notMatch((await visitor.get('/login')).body, 'Sign in with')
+})
+
+/** Makes a process print each module that it loads. */
+const PRINT_LOADS = `data:text/javascript,import { registerHooks } from 'node:module';
+registerHooks({ load(url, context, next) { console.log('LOADED ' + url); return next(url, context) } })`
+
+t.test('the process of a server', async (t) => {
+  const { options } = await openTestStore(t, sqlite)
+  const folder = t.testdir({ secret: 'from a file\n' })
+  const settings = {
+    PUBLIC_URL,
+    // Nothing listens there.
+    OIDC_ISSUER: `http://127.0.0.1:${await freePort()}/realms/x`,
+    OIDC_CLIENT_ID: 'commit-status',
+    OIDC_CLIENT_SECRET_FILE: join(folder, 'secret'),
+  }
+
+  t.test('loads nothing of sign-in with a provider unless there is one', async (t) => {
+    const loaded = async (environment: Record<string, string>) => {
+      const { log } = await startInstance(t, options, environment, ['--import', PRINT_LOADS])
+      t.ok(log.filter((line) => line.startsWith('LOADED ')).length > 100)
+      return log.filter((line) => /^LOADED .*\/(?:openid-client|oauth4webapi|jose|oidc)\b/.test(line)).length
+    }
+    t.equal(await loaded({}), 0)
+    t.ok((await loaded(settings)) > 3)
+  })
+
+  t.test('starts while the provider is away, and sign-in says so', async (t) => {
+    const { url, log } = await startInstance(t, options, { ...settings, LOG_LEVEL: 'debug' })
+    const visitor = openVisitor(url)
+    t.match((await visitor.get('/login')).status, 200)
+    const answer = await visitor.get('/login/oidc?next=/x')
+    t.match([answer.status, answer.body], [503, /does not answer as it should/])
+    t.notMatch(log.join('\n'), /from a file|next=/)
+  })
+
+  t.test('does not start without the secret', async (t) => {
+    const server = startProcess(t, process.execPath, ['src/server.ts'], {
+      DATA_DIR: options.dataDir,
+      PORT: '0',
+      ...settings,
+      OIDC_CLIENT_SECRET_FILE: join(folder, 'none'),
+    })
+    t.equal(await server.ended, 1)
+    t.match(server.stderr(), /^OIDC_CLIENT_SECRET_FILE: ENOENT[^\n]*\n$/)
+  })
+})
