@@ -3,6 +3,7 @@ import { versionText } from '../runtime.ts'
 import { addAuditCommands } from './commands/audit.ts'
 import { addBackupCommands } from './commands/backup.ts'
 import { addBlockedCommands } from './commands/blocked.ts'
+import { addCompletionCommand } from './commands/completion.ts'
 import { addMaintenanceCommands } from './commands/maintenance.ts'
 import { addRepositoryCommands } from './commands/repository.ts'
 import { addRuleCommands } from './commands/rule.ts'
@@ -48,5 +49,6 @@ export function createProgram(environment: NodeJS.ProcessEnv, args: readonly str
     .command('migrate')
     .description('create the database, or bring its schema up to date; the server does both when it starts')
     .action(() => withStore(async () => say('The schema is up to date.'), { create: 'migrate' }))
+  addCompletionCommand(program)
   return program
 }
