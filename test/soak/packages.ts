@@ -28,6 +28,8 @@ tap.teardown(() => rmSync(folder, { recursive: true, force: true }))
 tap.setTimeout(600_000)
 
 const server = packServer()
+const [, oldestGlibc = 0] =
+  /with glibc 2\.(\d+) or later/.exec(readFileSync('src/ops/README.md', 'utf8'))?.map(Number) ?? []
 
 for (const [cpu, machine] of Object.entries({ x64: 62, arm64: 183 })) {
   tap.test(`the server's package for ${cpu} is complete, and no more`, async (t) => {
@@ -45,7 +47,12 @@ for (const [cpu, machine] of Object.entries({ x64: 62, arm64: 183 })) {
     const binaries = paths.filter((path) => /\.node$|\/bin\/node$/.test(path))
     t.equal(binaries.length, 2, 'Node.js and SQLite')
     // `e_machine` of the ELF header.
-    for (const path of binaries) t.equal(readFileSync(join(place, path)).readUInt16LE(18), machine, path)
+    for (const path of binaries) {
+      const binary = readFileSync(join(place, path))
+      t.equal(binary.readUInt16LE(18), machine, path)
+      for (const [, version = ''] of binary.toString('latin1').matchAll(/GLIBC_2\.(\d+)/g))
+        t.ok(Number(version) <= oldestGlibc, `${path}: glibc 2.${version}`)
+    }
 
     const { components, metadata } = readJson(file.replace(/tgz$/, 'cdx.json'))
     t.equal(metadata.component.name, 'commit-status-server')
