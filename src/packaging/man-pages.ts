@@ -41,7 +41,9 @@ export function manPages(): Record<string, string> {
             `.SS "${troff(synopsis(path, command))}"\n${plain(command.description())}${command.options.map(optionItem).join('')}`,
         )
         .join(''),
-      'EXIT STATUS': item('0', 'done') + item('1', 'the command failed') + item('2', 'usage error'),
+      'EXIT STATUS': ['done', 'the command failed', 'usage error', 'what was to be created exists']
+        .map((meaning, code) => item(`${code}`, meaning))
+        .join(''),
       'SEE ALSO': '.BR commit\\-status\\-server (1)\n',
     }),
   }
