@@ -67,10 +67,10 @@ for (const cpu of ['x64', 'arm64']) {
   // npm installs what another processor needs only if it is optional.
   writeManifest({ ...manifest, optionalDependencies: ownNode })
   npm('ci', '--ignore-scripts', '--prefer-offline', '--os=linux', `--cpu=${cpu}`, '--libc=glibc')
-  const name = `${manifest.name}-${manifest.version}-linux-${cpu}`
-  writeFileSync(join(dist, `${name}.cdx.json`), npm('sbom', '--sbom-format=cyclonedx'))
   if (!existsSync(join(modules, node, 'bin/node')))
     throw new Error(`npm has not installed ${node}: use npm 10 or later`)
+  const name = `${manifest.name}-${manifest.version}-linux-${cpu}`
+  writeFileSync(join(dist, `${name}.cdx.json`), npm('sbom', '--sbom-format=cyclonedx'))
   for (const path of globSync(UNUSED, { cwd: folder }))
     rmSync(join(folder, path), { recursive: true, force: true })
   for (const file of readdirSync(join(modules, 'better-sqlite3/prebuilds')))
