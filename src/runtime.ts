@@ -16,8 +16,22 @@ if (major < 24 || (major === 24 && minor < 7)) {
 /** The command that starts the administrator's command line. */
 export const adminCommand = inProject ? 'npm run --silent cli --' : 'commit-status-admin'
 
+const read = (path: string): unknown => JSON.parse(readFileSync(new URL(path, import.meta.url), 'utf8'))
+// npm neither installs nor packs a package without a version. The commit is in packages that were built from a clone.
+const manifest = read('../package.json') as { version: string; gitHead?: string }
+
 /** Version of the server and of its command line. */
-export const { version } = JSON.parse(
-  readFileSync(new URL('../package.json', import.meta.url), 'utf8'),
-  // npm neither installs nor packs a package without a version.
-) as { version: string }
+export const { version } = manifest
+
+/** Returns what `--version` prints: the version alone, or with `--json` all that identifies what runs. */
+export function versionText(args: readonly string[]): string {
+  if (!args.includes('--version') || !args.includes('--json')) return version
+  const { info } = read('../generated/openapi.json') as { info: { version: string } }
+  const { versions } = process
+  return JSON.stringify({
+    version,
+    contract: info.version,
+    node: versions.node,
+    commit: manifest.gitHead ?? null,
+  })
+}

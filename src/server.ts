@@ -11,7 +11,7 @@ import { openSpool } from './git-http/spool.ts'
 import { checkAccount, commandToClose } from './ops/data-directory.ts'
 import { createLogger } from './ops/logger.ts'
 import { stopServing } from './ops/stop.ts'
-import { adminCommand, version } from './runtime.ts'
+import { adminCommand, version, versionText } from './runtime.ts'
 import type { AuditLine } from './store/audit/audit.ts'
 import { StoreUnavailable } from './store/engine.ts'
 import { UnknownSchema } from './store/migrations.ts'
@@ -22,7 +22,7 @@ function usage(): string {
   const rows = describeVariables().map(({ name, default: value, meaning }) => {
     return `  ${name.padEnd(21)}${meaning}\n${' '.repeat(23)}(default: ${value})`
   })
-  return `Usage: commit-status-server [--help | --version]
+  return `Usage: commit-status-server [--help | --version [--json]]
 
 Serves the commit status API, git over HTTP and the pages. It is configured by environment variables:
 
@@ -160,7 +160,7 @@ const [, , ...args] = process.argv
 const [first] = args
 if (first === undefined) serve().catch(fail)
 else if (first === '--help' || first === '-h') process.stdout.write(usage())
-else if (first === '--version') process.stdout.write(`${version}\n`)
+else if (first === '--version') process.stdout.write(`${versionText(args)}\n`)
 else {
   process.stderr.write(`unknown argument "${first}" (expected none, --help or --version)\n\n${usage()}`)
   process.exitCode = 2

@@ -1,8 +1,9 @@
 import { Command } from 'commander'
-import { version } from '../runtime.ts'
+import { versionText } from '../runtime.ts'
 import { addAuditCommands } from './commands/audit.ts'
 import { addBackupCommands } from './commands/backup.ts'
 import { addBlockedCommands } from './commands/blocked.ts'
+import { addCompletionCommand } from './commands/completion.ts'
 import { addMaintenanceCommands } from './commands/maintenance.ts'
 import { addRepositoryCommands } from './commands/repository.ts'
 import { addRuleCommands } from './commands/rule.ts'
@@ -16,15 +17,20 @@ import { settingsOf, withStoreOf } from './parts/with-store.ts'
  * Returns the administrator's command line. Machine-readable output goes to stdout, everything else to stderr.
  *
  * @param environment variables of the server; `--env-file` adds to them
+ * @param args what `--version` looks for `--json` in
  */
-export function createProgram(environment: NodeJS.ProcessEnv): Command {
+export function createProgram(environment: NodeJS.ProcessEnv, args: readonly string[] = []): Command {
   const program = new Command('commit-status-admin')
     .description('Administers the commit status server, also while it is running.')
     .option(
       '--env-file <file>',
       'read the variables of the service from a file; variables that are already set take precedence',
     )
-    .version(version, '--version', 'print the version')
+    .version(
+      versionText(args),
+      '--version',
+      'print the version; with --json also those of the contract and of Node.js, and the commit',
+    )
     .exitOverride()
     .showHelpAfterError('(see --help)')
     .configureOutput({ writeOut: (text) => process.stdout.write(text) })
@@ -43,5 +49,6 @@ export function createProgram(environment: NodeJS.ProcessEnv): Command {
     .command('migrate')
     .description('create the database, or bring its schema up to date; the server does both when it starts')
     .action(() => withStore(async () => say('The schema is up to date.'), { create: 'migrate' }))
+  addCompletionCommand(program)
   return program
 }

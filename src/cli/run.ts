@@ -16,7 +16,7 @@ const NO_DATABASE =
  */
 export async function run(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
   try {
-    await createProgram(environment).parseAsync(args, { from: 'user' })
+    await createProgram(environment, args).parseAsync(args, { from: 'user' })
     return 0
   } catch (error) {
     // Commander has already printed what is wrong, or the help that was requested.

@@ -1,24 +1,25 @@
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { type LockFile, type Manifest, shrinkwrap } from './shrinkwrap.ts'
+import { manPages } from './man-pages.ts'
 
 /** What the published manifest takes from that of the project. */
-interface ProjectManifest extends Manifest {
+interface ProjectManifest {
+  name: string
+  version: string
   description: string
   license: string
   type: string
   dependencies: Record<string, string>
-  optionalDependencies: Record<string, string>
 }
 
 /**
- * Builds the published package in `dist`, for `npm pack ./dist`: the compiled programs with everything that they import, in the
- * same folders as here, since Node.js strips no types below `node_modules`; the files that they read; the documents for
- * operators; and its own package.json and shrinkwrap, without workspaces and development packages.
+ * Builds `dist/commit-status-server`, to which `pack.ts` adds Node.js and the dependencies: the compiled programs with everything that they
+ * import, in the same folders as here, since Node.js strips no types below `node_modules`; the files that they read; the
+ * documents for operators; and its own package.json, without workspaces and development packages.
  */
 const root = resolve(import.meta.dirname, '../..')
-const target = resolve(root, 'dist')
+const target = resolve(root, 'dist/commit-status-server')
 const programs = ['commit-status-server', 'commit-status-admin']
 
 rmSync(target, { recursive: true, force: true })
@@ -50,10 +51,22 @@ for (const program of programs) {
   writeFileSync(resolve(target, 'bin', program), launcher.replaceAll('PROGRAM', program), { mode: 0o755 })
 }
 
-// `npm ci`, which has installed the compiler, refuses files of another form.
-const lock = JSON.parse(readFileSync(resolve(root, 'package-lock.json'), 'utf8')) as LockFile
+const pages = manPages()
+mkdirSync(resolve(target, 'man'))
+for (const [path, text] of Object.entries(pages)) writeFileSync(resolve(target, path), text)
+
 const project = JSON.parse(readFileSync(resolve(root, 'package.json'), 'utf8')) as ProjectManifest
-const { name, version, description, license, type, dependencies, optionalDependencies } = project
+const { name, version, description, license, type, dependencies } = project
+// Without git or a clone, as in an unpacked archive, the commit is not known.
+const { stdout } = spawnSync(
+  'git',
+  ['--git-dir=.git', 'describe', '--always', '--abbrev=40', '--exclude=*', '--dirty'],
+  {
+    cwd: root,
+    encoding: 'utf8',
+  },
+)
+const commit = stdout?.trim()
 const manifest = {
   name,
   version,
@@ -61,12 +74,8 @@ const manifest = {
   license,
   type,
   bin: Object.fromEntries(programs.map((program) => [program, `bin/${program}`])),
-  os: ['linux'],
+  man: Object.keys(pages),
   dependencies,
-  optionalDependencies,
+  ...(commit && { gitHead: commit }),
 }
 writeFileSync(resolve(target, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`)
-writeFileSync(
-  resolve(target, 'npm-shrinkwrap.json'),
-  `${JSON.stringify(shrinkwrap(lock, manifest), null, 2)}\n`,
-)

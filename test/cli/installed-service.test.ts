@@ -6,6 +6,7 @@ import {
   existsSync,
   mkdirSync,
   readdirSync,
+  readFileSync,
   statSync,
   symlinkSync,
   writeFileSync,
@@ -13,6 +14,7 @@ import {
 import { join } from 'node:path'
 import Sqlite from 'better-sqlite3'
 import t from 'tap'
+import { parse } from 'yaml'
 import { checkAccount } from '../../src/ops/data-directory.ts'
 import { openStore } from '../../src/store/store.ts'
 import { accountName } from '../../src/util/account-name.ts'
@@ -271,4 +273,12 @@ t.test('check finds a repository that the service cannot write', async (t) => {
 
 t.test('--version', async (t) => {
   t.match(await runCli(['--version'], {}), { code: 0, stdout: /^\d+\.\d+\.\d+\n$/, stderr: '' })
+  const { info } = parse(readFileSync('openapi.yaml', 'utf8'))
+  const json = await runCli(['--env-file', 'unused', '--version', '--json'], {})
+  t.same(JSON.parse(json.stdout), {
+    version: JSON.parse(readFileSync('package.json', 'utf8')).version,
+    contract: info.version,
+    node: process.versions.node,
+    commit: null,
+  })
 })

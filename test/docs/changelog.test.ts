@@ -30,7 +30,7 @@ t.test('the packages have the version of the newest release', async (t) => {
     'server, locked': packages[''].version,
     'client, locked': packages['clients/typescript'].version,
     ...Object.fromEntries(
-      [...readDocument('src/ops/README.md').matchAll(/commit-status-server-([\d.]+)\.tgz/g)].map(
+      [...readDocument('src/ops/README.md').matchAll(/commit-status-server-(\d+(?:\.\d+)*)/g)].map(
         ([file, version]) => [`guide: ${file}`, version],
       ),
     ),

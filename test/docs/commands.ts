@@ -46,12 +46,15 @@ const OTHERS: Record<string, string[]> = {
   git: ['--batch-check', '--git-dir', '--mirror', '--prune', '--quiet'],
   install: ['--directory', '--group', '--mode', '--owner'],
   node: ['--eval'],
-  npm: ['--global', '--no-save', '--silent'],
+  ln: ['--force', '--symbolic'],
+  npm: ['--global', '--no-save', '--offline', '--silent'],
   npx: ['--no', '--package'],
   psql: ['--file', '--no-psqlrc', '--set'],
   rsync: ['--archive', '--delete'],
   sed: ['--in-place'],
+  sha256sum: ['--check', '--ignore-missing'],
   systemctl: ['--now'],
+  tar: ['--extract', '--file', '--one-top-level', '--strip-components'],
   useradd: ['--home-dir', '--shell', '--system'],
 }
 /** Words of a shell that may stand before the name of a program. */
@@ -95,7 +98,7 @@ class Check {
     const [name = '', ...rest] = words
     const [own, inner] = splitAt(rest, '--')
     if (name === 'admin' || name === 'commit-status-admin') this.#admin(rest)
-    else if (name === 'commit-status-server') this.#options(name, own, INFORMATION)
+    else if (name === 'commit-status-server') this.#options(name, own, [...INFORMATION, '--json'])
     else if (name === 'commit-status') this.#client(own, inner)
     else if (name === 'npm') this.#npm(own, inner)
     else if (name === 'npx') this.#npx(own, inner)

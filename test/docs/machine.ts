@@ -50,12 +50,15 @@ daemon-reload) ;;
   // The soaks `container` and `partitions` run the real ones.
   docker: `case "$1" in build) [ -e "$ROOT/$3" ];; run|exec) ;; *) exit 1;; esac`,
   psql: `[ "$1 $2 $3 $4" = "--no-psqlrc --set ON_ERROR_STOP=1 --file" ] && [ -e "$ROOT/src/ops/$5" ]`,
+  // The soak `fresh-machine` runs the real ones.
+  sha256sum: `[ "$*" = "--check --ignore-missing SHA256SUMS" ]`,
+  tar: `[ "$1 $2" = "--extract --file" ] && mkdir -p "\${5#*=}/bin" && cp "$FOLDER"/bin/commit-status-* "\${5#*=}/bin"`,
   npm: `case "$*" in
 ci|test) ;;
 start) service start;;
 "run --silent cli -- "*) shift 4; exec commit-status-admin "$@";;
 "run "*) grep -q "^    \\"$2\\":" "$ROOT/package.json";;
-"install --global ./commit-status-server-$("$NODE" "$ROOT/src/server.ts" --version).tgz") ;;
+"install --global --offline ./commit-status-server-$("$NODE" "$ROOT/src/server.ts" --version)-linux-x64.tgz") ;;
 *) exit 1;; esac`,
 }
 
@@ -85,6 +88,7 @@ export async function createMachine(t: Test): Promise<Machine> {
     ['/var/backups/commit-status', join(folder, 'backups')],
     ['/var/tmp/commit-status-drill', join(folder, 'drill')],
     ['/etc/commit-status.env', join(folder, 'commit-status.env')],
+    ['/opt/', join(folder, 'opt/')],
     ['/usr/local/bin/', join(bin, '/')],
     ['127.0.0.1:3000', `127.0.0.1:${port}`],
   ]

