@@ -24,7 +24,6 @@ test('an error names the variable and hides the value', async (t) => {
     'mysql://user:zanzibar@host/database',
     'postgres:user:zanzibar@host',
     'postgres://user:zanzibar@host:99999/database',
-    'postgres://user:zanzibar@host/database?sslcert=/nonexistent/zanzibar',
   ]) {
     const error = t.throws(
       () => readConfig({ DATABASE_URL: url }),
@@ -33,6 +32,13 @@ test('an error names the variable and hides the value', async (t) => {
     )
     t.notMatch(error instanceof Error ? error.stack : '', /zanzibar/)
   }
+  t.throws(
+    () => readConfig({ DATABASE_URL: 'postgres://user:zanzibar@host/database?sslcert=/nonexistent/x' }),
+    {
+      name: 'ConfigError',
+      message: "DATABASE_URL: ENOENT: no such file or directory, open '/nonexistent/x'",
+    },
+  )
   for (const pool of ['0', '-1', '1.5', 'ten', '1001']) {
     t.throws(() => readConfig({ DATABASE_POOL: pool }), {
       name: 'ConfigError',

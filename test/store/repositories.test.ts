@@ -24,11 +24,11 @@ for (const database of databases) {
       t.same(await store.repositories.find('aCME', 'oNE'), created)
       t.equal(await store.repositories.find('acme', 'two'), undefined)
       await t.rejects(store.repositories.create({ ...one, owner: 'ACME', name: 'ONE' }), {
-        name: 'RuleViolation',
+        name: 'AlreadyExists',
         message: 'there is already a repository ACME/ONE',
       })
       await t.rejects(store.repositories.get('acme', 'two'), {
-        name: 'RuleViolation',
+        name: 'AlreadyExists',
         message: 'there is no repository acme/two',
       })
     })

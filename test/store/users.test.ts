@@ -13,7 +13,7 @@ for (const database of databases) {
       t.same(await store.users.find('ALICE-b.C_1'), user)
       t.equal(await store.users.find('alice'), undefined)
       await t.rejects(store.users.create('aLICE-b.c_1'), {
-        name: 'RuleViolation',
+        name: 'AlreadyExists',
         message: 'there is already a user "aLICE-b.c_1"',
       })
     })
@@ -25,7 +25,7 @@ for (const database of databases) {
       )
       t.equal(outcomes.filter(({ status }) => status === 'fulfilled').length, 1)
       for (const outcome of outcomes)
-        if (outcome.status === 'rejected') t.match(outcome.reason, { name: 'RuleViolation' })
+        if (outcome.status === 'rejected') t.match(outcome.reason, { name: 'AlreadyExists' })
     })
 
     t.test('rejects invalid and reserved names', async (t) => {
