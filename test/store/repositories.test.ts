@@ -28,7 +28,7 @@ for (const database of databases) {
         message: 'there is already a repository ACME/ONE',
       })
       await t.rejects(store.repositories.get('acme', 'two'), {
-        name: 'AlreadyExists',
+        name: 'RuleViolation',
         message: 'there is no repository acme/two',
       })
     })
