@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import { issueToken } from '../../src/auth/issue-token.ts'
 import { ADMINISTRATOR } from '../../src/store/audit/audit.ts'
 import { runCli } from '../helpers/cli.ts'
-import { databases, openTestStore, sqlite, type TestDatabase } from '../helpers/databases.ts'
+import { databases, openTestStore, sqlite, type TestDatabase, temporaryFolder } from '../helpers/databases.ts'
 import { listEvents } from '../helpers/events.ts'
 
 const DAY = 86_400_000
@@ -16,7 +16,7 @@ async function setUp(t: Test, database: TestDatabase = sqlite) {
   const list = async (...args: string[]) => JSON.parse((await cli([...args, '--json'])).stdout)
   /** Runs a command with lines in the place of a name. */
   const from = (args: string[], lines: readonly string[], more?: NodeJS.ProcessEnv) => {
-    const file = join(t.testdir(), 'lines')
+    const file = join(temporaryFolder(t), 'lines')
     writeFileSync(file, lines.join('\n'))
     return cli([...args, '--from', file], more)
   }
