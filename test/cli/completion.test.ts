@@ -48,7 +48,7 @@ t.test('bash offers what fits the place', async (t) => {
     return stdout.trim()
   }
   t.match(await offered(''), /^--env-file --version --help user repo .*completion$/)
-  t.equal(await offered('user', 'l'), 'list lock link')
+  t.equal(await offered('repo', 'de'), 'default-branch delete')
   t.equal(await offered('repo', 'access', 'alice/rocket', 'bob', 'r'), 'read')
   t.equal(await offered('repo', 'create', 'a/b', '--object-format', ''), 'sha1 sha256')
   t.equal(await offered('token', 'create', 'a', '--name', ''), '', 'a value that nobody else knows')
