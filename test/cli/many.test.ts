@@ -38,6 +38,18 @@ for (const database of databases) {
       'as `user list --json` prints it',
     )
 
+    const account = { issuer: 'https://id.example.org/', subject: '248' }
+    const linked = JSON.stringify({ name: 'linked', ...account })
+    t.match(await from(['user', 'create'], [linked]), { code: 0 })
+    t.match(
+      (await list('user', 'list')).find(({ name }: { name: string }) => name === 'linked'),
+      account,
+    )
+    t.match(await from(['user', 'create'], [linked.replace('linked', 'twin')]), {
+      code: 3,
+      stderr: /the account/,
+    })
+
     const users = (await store.users.list()).length
     const events = (await listEvents(store)).length
     const refused = async (lines: string[], code: number, stderr: RegExp) =>
@@ -51,6 +63,7 @@ for (const database of databases) {
       2,
       /unknown field "password" \(expected name, created_at/,
     )
+    await refused(['{"name":"new","subject":"x"}'], 2, /new: "issuer" and "subject" belong together/)
     await refused(['{"name":7}'], 2, /"name" is not a text/)
     await refused(['{"name":null}'], 2, /"name" is missing/)
     t.same([(await store.users.list()).length, (await listEvents(store)).length], [users, events])

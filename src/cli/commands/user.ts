@@ -37,12 +37,14 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
       withStore(
         async (store) => {
           if (name === undefined || from !== undefined) {
-            const objects = await readObjects(name, from, ['created_at', 'locked_at'])
-            const users = objects.map(({ name, locked_at: isLocked }) => ({
-              name,
-              ownExisting,
-              isLocked: isLocked !== undefined,
-            }))
+            const fields = ['created_at', 'locked_at', 'issuer', 'subject', 'signed_in_at'] as const
+            const objects = await readObjects(name, from, fields)
+            const users = objects.map(({ name, locked_at, issuer, subject }) => {
+              if ((issuer === undefined) !== (subject === undefined))
+                throw new UsageError(`${name}: "issuer" and "subject" belong together`)
+              const identity = issuer && subject ? { issuer, subject } : undefined
+              return { name, ownExisting, isLocked: locked_at !== undefined, identity }
+            })
             await store.users.createAll(users)
             say(`Created ${count(users.length, 'user')}.`)
             return

@@ -27,7 +27,7 @@ export function identityStore({ kysely }: Engine, audit: Audit, users: ReturnTyp
     async findOrCreate(identity: Identity, name: string, address: string): Promise<User> {
       const known = await find(identity)
       if (known) return known
-      return users.create(name, { signIn: { identity, address } }).catch(async (error: unknown) => {
+      return users.create(name, { identity, address }).catch(async (error: unknown) => {
         // Another sign-in of the same person may have created the user meanwhile.
         const created = error instanceof RuleViolation && (await find(identity))
         if (created) return created

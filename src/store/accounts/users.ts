@@ -30,8 +30,10 @@ export interface NewUser {
   /** Allows the name of an owner of existing repositories, to which the user then has write access. */
   ownExisting?: boolean
   isLocked?: boolean
-  /** The account that signs in for the first time, and from which address. Default: an administrator creates the user. */
-  signIn?: { identity: Identity; address: string }
+  /** The account with which the user signs in. */
+  identity?: Identity | undefined
+  /** Where that account signs in for the first time. Default: an administrator creates the user. */
+  address?: string
 }
 
 /** Returns functions that manage users: people and machines that own tokens. */
@@ -195,7 +197,7 @@ export function userStore({ kysely }: Engine, audit: Audit) {
 async function createUser(
   db: Kysely<Tables>,
   record: Recorder,
-  { name, passwordHash, ownExisting = false, isLocked = false, signIn }: NewUser,
+  { name, passwordHash, ownExisting = false, isLocked = false, identity, address }: NewUser,
 ): Promise<User> {
   if (!isOwnerName(name)) throw new RuleViolation(`"${name}" is not a valid user name: ${OWNER_NAME_RULE}`)
   const now = nowInSeconds()
@@ -207,19 +209,22 @@ async function createUser(
       password_hash: passwordHash ?? null,
       created_at: now,
       locked_at: isLocked ? now : null,
-      ...(signIn && linkTo(signIn.identity)),
+      ...(identity && linkTo(identity)),
     })
     .onConflict((conflict) => conflict.doNothing())
     .returningAll()
     .executeTakeFirst()
-  if (!user) throw new AlreadyExists(`there is already a user "${name}"`)
+  if (!user)
+    throw new AlreadyExists(
+      `there is already a user "${name}"${identity && address === undefined ? ' or one with the account' : ''}`,
+    )
   if (!ownExisting && (await ownsRepositories(db, name))) {
     throw new RuleViolation(
       `"${name}" already owns repositories, which the user could write to; allow this with --own-existing`,
     )
   }
-  const details = { password: passwordHash !== undefined, ...(signIn && { issuer: signIn.identity.issuer }) }
-  const by: Actor = signIn ? { kind: 'user', user, address: signIn.address } : ADMINISTRATOR
+  const details = { password: passwordHash !== undefined, ...(identity && { issuer: identity.issuer }) }
+  const by: Actor = address === undefined ? ADMINISTRATOR : { kind: 'user', user, address }
   await record({ by, action: 'user.created', user, details })
   if (isLocked) await record({ by: ADMINISTRATOR, action: 'user.locked', user, details: { sessions: 0 } })
   return user
