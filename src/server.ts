@@ -65,21 +65,9 @@ async function serve(): Promise<void> {
     throw startError('DATA_DIR', error)
   })
   const lookup = new CommitLookup()
-  const { host, port, budget, git, trustedProxies, publicUrl, metricsToken, stalledAfter, tokenMaxLifetime } =
-    config
-  const limits = { budget, git, stalledAfter, tokenMaxLifetime }
-  const parts = { store, lookup, spool, logger }
-  const { oidc, passwordSignIn } = config
+  const { host, port, git, oidc } = config
   if (oidc?.clientSecret === '') throw new ConfigError('OIDC_CLIENT_SECRET: not set, although OIDC_ISSUER is')
-  const app = await buildApp({
-    ...parts,
-    ...limits,
-    oidc,
-    passwordSignIn,
-    trustedProxies,
-    publicUrl,
-    metricsToken,
-  })
+  const app = await buildApp({ ...config, store, lookup, spool, logger })
 
   const removeLeftovers = () =>
     removeStaleQuarantines(join(config.dataDir, 'repositories'), git.timeout + ENDING).catch(
