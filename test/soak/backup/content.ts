@@ -18,10 +18,11 @@ export async function readContent(options: StoreOptions): Promise<Content> {
     for (const { name, key } of durableTables) {
       const order = sql.join(key.map((column) => sql.ref(column)))
       const where = name === 'audit_events' ? sql`where action not like 'backup.%'` : sql``
-      const found = await sql`select * from ${sql.table(name)} ${where} order by ${order}`.execute(
-        store.engine.kysely,
-      )
-      rows[name] = found.rows
+      const found = await sql<
+        Record<string, unknown>
+      >`select * from ${sql.table(name)} ${where} order by ${order}`.execute(store.engine.kysely)
+      // The last use of a token is written in the background, up to a second later.
+      rows[name] = found.rows.map(({ last_used_at: _, ...row }) => row)
     }
     const refs: Content['refs'] = {}
     for (const { id, path } of await store.repositories.list()) {
