@@ -8,4 +8,8 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error
   process.exit()
 })
+// The command is to end as usual where nobody reads what it says: `repo create --from repos 2>&1 | head -1`.
+process.stderr.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error
+})
 process.exitCode = await run(process.argv.slice(2), process.env)

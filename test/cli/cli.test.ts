@@ -410,5 +410,9 @@ t.test('as a process, through npm', async (t) => {
   })
   t.equal(await cut.ended, 0)
   t.equal(cut.stderr(), '', 'whatever reads the output may end before')
+  const script = 'npm run --silent cli -- repo create acme/b 2> >(true); echo "code $?"'
+  const unread = startProcess(t, 'bash', ['-c', script], { DATA_DIR: folder })
+  t.equal(await unread.ended, 0)
+  t.equal(unread.stdout(), `${join(folder, 'repositories/2.git')}\ncode 0\n`, 'the same for standard error')
   t.equal(usage.stdout(), '')
 })

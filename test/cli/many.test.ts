@@ -95,6 +95,21 @@ for (const database of databases) {
     t.match(await cli(['repo', 'create', 'user-1/d', '--public', '--private']), { code: 2 })
     t.match(await cli(['repo', 'create', 'user-1/d']), { code: 0, stderr: /^user-1\/d is public/ })
     t.equal(readdirSync(folder).length, 3)
+
+    const steps: string[] = []
+    const drafts = ['e', 'f'].map((name) => ({
+      repository: { owner: 'user-1', name, visibility: 'public', objectFormat: 'sha1' } as const,
+      async place(path: string) {
+        steps.push(path)
+      },
+    }))
+    const failing = store.repositories.createAll(drafts, async () => {
+      steps.push('sync')
+      throw new Error('disk full')
+    })
+    await t.rejects(failing, { message: 'disk full' })
+    t.equal(steps.indexOf('sync'), 2, 'one sync for all, after the last')
+    t.equal(await store.repositories.find('user-1', 'e'), undefined)
   })
 
   t.test(`who can reach what: ${database.name}`, async (t) => {

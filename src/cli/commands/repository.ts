@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { rm } from 'node:fs/promises'
+import { rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Argument, type Command, Option } from 'commander'
 import type { Config } from '../../config.ts'
@@ -14,7 +14,7 @@ import type { NewRepository, Repository } from '../../store/repositories/reposit
 import type { Store } from '../../store/store.ts'
 import { type Permission, VISIBILITIES, type Visibility } from '../../store/tables.ts'
 import { formatTime } from '../../store/time.ts'
-import { renameDurably } from '../../util/durable.ts'
+import { syncPath } from '../../util/durable.ts'
 import { callerPath, findRepository, splitFullName, UsageError } from '../parts/arguments.ts'
 import { print, printList, say } from '../parts/output.ts'
 import { fromOption, readObjects } from '../parts/read-objects.ts'
@@ -252,9 +252,10 @@ async function createRepositories(
 ): Promise<Repository[]> {
   await checkGit()
   // Created under another name and moved when their rows are stored, so that no row is without its repository on disk.
+  const folder = join(dataDir, 'repositories')
   const drafts = repositories.map((repository) => ({
     repository,
-    path: join(dataDir, 'repositories', `new-${randomBytes(8).toString('hex')}.git`),
+    path: join(folder, `new-${randomBytes(8).toString('hex')}.git`),
   }))
   const placed: string[] = []
   try {
@@ -263,10 +264,12 @@ async function createRepositories(
       drafts.map(({ repository, path: draft }) => ({
         repository,
         async place(path) {
+          await rename(draft, path)
           placed.push(path)
-          await renameDurably(draft, path)
         },
       })),
+      // Once for all: the database is locked meanwhile.
+      () => syncPath(folder),
     )
   } catch (error) {
     for (const path of placed) await rm(path, { recursive: true, force: true })

@@ -87,9 +87,11 @@ export class Push {
 
   /** Records what the push updated. Call it when git has ended, or could not be started. Never rejects. */
   async end(): Promise<void> {
+    // git did not run, or had nothing to update.
+    if (!this.#settle) return
     // A power cut must not undo what the event says. Who sends the report learns why this fails.
     await this.sync().catch(() => {})
-    await this.#settle?.(this.report.updated)
+    await this.#settle(this.report.updated)
   }
 }
 

@@ -116,14 +116,20 @@ export function repositoryStore({ kysely }: Engine, folder: string, audit: Audit
       return audit.transaction((db, record) => create(db, record, repository, place))
     },
 
-    /** Creates repositories: all or none. The caller removes the files that `place` has moved if this fails. */
+    /**
+     * Creates repositories: all or none. The caller removes the files that `place` has moved if this fails.
+     *
+     * @param sync puts the names of all moved files on disk before the rows are visible
+     */
     createAll(
       repositories: readonly { repository: NewRepository; place(path: string): Promise<void> }[],
+      sync: () => Promise<void>,
     ): Promise<Repository[]> {
       return audit.transaction(async (db, record) => {
         const created: Repository[] = []
         for (const { repository, place } of repositories)
           created.push(await create(db, record, repository, place))
+        await sync()
         return created
       })
     },

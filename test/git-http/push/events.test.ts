@@ -139,6 +139,7 @@ t.test('git does not get what the log could not tell', async (t) => {
   await push('HEAD:main', 'HEAD:one')
   const id = await tip()
   const refs = gitSync(path, 'for-each-ref')
+  gitSync(path, 'symbolic-ref', 'HEAD', 'refs/heads/none')
   const add = `${NONE} ${id} refs/heads/new`
   const refused: [string[], RegExp][] = [
     [[add, `${id} ${NONE} refs/heads/new`], /ng refs\/heads\/new a ref was pushed more than once/],
@@ -154,6 +155,7 @@ t.test('git does not get what the log could not tell', async (t) => {
       t.match(text, message)
       t.equal(text.includes('\x01'), capabilities.includes('side-band'))
       t.equal(details, undefined)
+      t.equal(gitSync(path, 'symbolic-ref', 'HEAD').trim(), 'refs/heads/none', 'nothing is done after it')
     }
   }
   const head = 'certificate version 0.1\npusher x\n\n'
