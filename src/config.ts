@@ -250,7 +250,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
   }
 }
 
-/** Returns a secret of the environment, or of its file without the final line break. */
+/** Returns a secret of the environment, or of its file without white space at its end. */
 function secretOf(name: string, environment: NodeJS.ProcessEnv): string | undefined {
   const file = environment[`${name}_FILE`]
   if (!file) return environment[name]
@@ -313,7 +313,7 @@ function databaseUrl(text: string, name: string): string | null {
   try {
     if (/^postgres(ql)?:\/\//i.test(text) && parse(text).host !== undefined) return text
   } catch (error) {
-    // Of the certificates that it names. The message contains the path.
+    // Of the certificates that it names. The message says what is wrong with which file.
     if (error instanceof Error && 'syscall' in error) throw new ConfigError(`${name}: ${error.message}`)
   }
   throw new ConfigError(

@@ -48,20 +48,21 @@ export function boundExpiry(
 }
 
 /**
- * Replaces a token by one that may do the same, for as long.
+ * Gives a token another secret, for as long as it was created for.
  *
- * @param overlap milliseconds for which the old one still works
- * @throws RuleViolation if there is no such token
+ * @param overlap milliseconds for which the old secret still works
+ * @returns the only copy of the secret, and when the two expire, in milliseconds since the epoch; null: never
+ * @throws RuleViolation if there is no such token, or it has expired
  */
 export async function rotateToken(
   tokens: Store['tokens'],
   id: string,
   overlap: number,
   maxLifetime: number | null,
-): Promise<{ secret: string; token: TokenInfo }> {
+): Promise<{ secret: string; expiresAt: number | null; oldExpiresAt: number }> {
   const secret = createToken()
   const now = Date.now()
-  const token = await tokens.rotate(id, {
+  const rotated = await tokens.rotate(id, {
     prefix: tokenPrefix(secret),
     hash: hashToken(secret),
     // One that was created when more was allowed does not pass it on.
@@ -71,5 +72,5 @@ export async function rotateToken(
     },
     oldExpiresAt: now + overlap,
   })
-  return { secret, token }
+  return { secret, ...rotated }
 }

@@ -6,7 +6,8 @@ process.umask(0o077)
 // What reads the output has seen enough: `user list | head -1`.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error
-  process.exit()
+  // As if SIGPIPE had ended it.
+  process.exit(141)
 })
 // The command is to end as usual where nobody reads what it says: `repo create --from repos 2>&1 | head -1`.
 process.stderr.on('error', (error: NodeJS.ErrnoException) => {

@@ -64,7 +64,13 @@ export function createMetrics(sources: MetricsSources): Metrics {
       labelNames,
       registers,
       async collect() {
-        for (const [labels, value] of await read()) this.set(labels, value)
+        this.reset()
+        try {
+          for (const [labels, value] of await read()) this.set(labels, value)
+        } catch {
+          // The other metrics say why.
+          if (labelNames.length === 0) this.set(Number.NaN)
+        }
       },
     })
   }
@@ -111,11 +117,8 @@ export function createMetrics(sources: MetricsSources): Metrics {
     'Time that the database took to answer while these metrics were read; NaN if it did not.',
     async () => {
       const start = performance.now()
-      const answered = await sources.pingDatabase().then(
-        () => true,
-        () => false,
-      )
-      return [[{}, answered ? (performance.now() - start) / 1000 : Number.NaN]]
+      await sources.pingDatabase()
+      return [[{}, (performance.now() - start) / 1000]]
     },
   )
 

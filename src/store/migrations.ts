@@ -140,7 +140,7 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
     )${clustered}`,
     'create index branch_rule_bypasses_by_user on branch_rule_bypasses (user_id)',
   ],
-  // Created `reportFunction`, which `migrate` writes anew after any migration.
+  // Created the first version of `reportFunction`. `migrate` writes the current one after any migration, so nothing is left to do.
   '006-limited-reports': () => [],
   '007-trusted-owners': ({ integer }) => [
     `alter table repositories add column trust_owner ${integer} not null default 0`,

@@ -408,7 +408,7 @@ t.test('as a process, through npm', async (t) => {
   const cut = startProcess(t, 'bash', ['-c', 'npm run --silent cli -- repo list | true; exit $PIPESTATUS'], {
     DATA_DIR: folder,
   })
-  t.equal(await cut.ended, 0)
+  t.equal(await cut.ended, 141)
   t.equal(cut.stderr(), '', 'whatever reads the output may end before')
   const script = 'npm run --silent cli -- repo create acme/b 2> >(true); echo "code $?"'
   const unread = startProcess(t, 'bash', ['-c', script], { DATA_DIR: folder })

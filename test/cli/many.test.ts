@@ -184,14 +184,32 @@ t.test('a token lives for TOKEN_MAX_LIFETIME at most, and can be rotated', async
     stderr: new RegExp(`^note: the token ${idOf('free')} "free" of alice lives longer`),
   })
 
-  const rotated = await cli(['token', 'rotate', idOf('short'), '--overlap', '2h'])
-  t.match(rotated, { code: 0, stdout: /^cst_/, stderr: new RegExp(`expires at ${day(90)}T.*works for 2h`) })
-  t.match(await cli(['token', 'rotate', idOf('free')], limit), { stderr: new RegExp(`at ${day(90)}T`) })
-  t.match(await cli(['token', 'rotate', 'none']), { code: 1, stderr: /no token none/ })
-  t.match(await cli(['token', 'rotate', idOf('free'), '--overlap', '0']), { code: 2 })
-  const after = await list('token', 'list')
-  const old = after.find(({ id }: { id: string }) => id === idOf('short'))
-  t.equal(Math.round((Date.parse(old.expires_at) - Date.now()) / 60_000), 120)
-  const event = (await listEvents(store)).find(({ details }) => details.replaces === idOf('short'))
-  t.match(event, { action: 'token.created', object: 'short', details: { expires_at: /^\d/ } })
+  const rotate = (id: string, ...args: string[]) => cli(['token', 'rotate', id, ...args], limit)
+  for (let count = 0; count < 2; count++) {
+    const rotated = await rotate(idOf('short'), '--overlap', '2h')
+    t.match(
+      rotated,
+      { code: 0, stdout: /^cst_/, stderr: new RegExp(`secret expires at ${day(90)}T`) },
+      'also again',
+    )
+  }
+  t.match(await rotate(idOf('free')), { stderr: new RegExp(`at ${day(90)}T`) })
+  t.match(await rotate('none'), { code: 1, stderr: /no token none/ })
+  t.match(await rotate(idOf('free'), '--overlap', '0'), { code: 2 })
+  const replaced = (await list('token', 'list')).filter(
+    ({ name }: { name: string }) => name === 'short (replaced)',
+  )
+  for (const { expires_at } of replaced)
+    t.equal(Math.round((Date.parse(expires_at) - Date.now()) / 60_000), 120, 'the old secret')
+  t.equal(replaced.length, 2)
+  const events = (await listEvents(store)).filter(({ action }) => action === 'token.rotated')
+  t.match(events[0], {
+    object: 'short',
+    details: { id: idOf('short'), expires_at: /^\d/, replaced: /^[\da-f]{16}$/ },
+  })
+  await store.engine.kysely
+    .updateTable('tokens')
+    .set({ expires_at: Date.now() - 1 })
+    .execute()
+  t.match(await rotate(idOf('short')), { code: 1, stderr: /has expired/ })
 })

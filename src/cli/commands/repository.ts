@@ -10,6 +10,7 @@ import { setDefaultBranch } from '../../git/history/default-branch.ts'
 import { isRefName, readRef, readRefs } from '../../git/history/refs-reader.ts'
 import { createBareRepository, inspectRepository } from '../../git/repository.ts'
 import { explainOwnerProblem, findOwnerProblem } from '../../git/repository-owner.ts'
+import { StoreUnavailable } from '../../store/engine.ts'
 import type { NewRepository, Repository } from '../../store/repositories/repositories.ts'
 import type { Store } from '../../store/store.ts'
 import { type Permission, VISIBILITIES, type Visibility } from '../../store/tables.ts'
@@ -272,7 +273,9 @@ async function createRepositories(
       () => syncPath(folder),
     )
   } catch (error) {
-    for (const path of placed) await rm(path, { recursive: true, force: true })
+    // The rows may have been stored all the same if the connection broke. Folders without a row are skipped.
+    if (!(error instanceof StoreUnavailable))
+      for (const path of placed) await rm(path, { recursive: true, force: true })
     throw error
   } finally {
     for (const { path } of drafts) await rm(path, { recursive: true, force: true })

@@ -92,14 +92,19 @@ export function addTokenCommands(program: Command, withStore: WithStore): void {
   token
     .command('rotate')
     .argument('<id>')
-    .description('create a token with the name, limits and lifetime of another one, and print it')
-    .option('--overlap <duration>', 'how long the old token still works, unless it expires before', '1d')
+    .description('give a token another secret, for as long as before, and print it')
+    .option('--overlap <duration>', 'how long the old secret still works, unless it expires before', '1d')
     .action((id: string, options: { overlap: string }) => {
       const overlap = durationOption(options.overlap, '--overlap')
       return withStore(async (store, { tokenMaxLifetime }) => {
-        const { secret, token } = await rotateToken(store.tokens, id, overlap, tokenMaxLifetime)
-        const expiry = token.expires_at === null ? 'never expires' : `expires at ${timeOf(token.expires_at)}`
-        say(`The new token ${token.id} ${expiry}. The old one works for ${options.overlap} at most.`)
+        const { secret, expiresAt, oldExpiresAt } = await rotateToken(
+          store.tokens,
+          id,
+          overlap,
+          tokenMaxLifetime,
+        )
+        const expiry = expiresAt === null ? 'never expires' : `expires at ${timeOf(expiresAt)}`
+        say(`The new secret ${expiry}. The old one works until ${timeOf(oldExpiresAt)}.`)
         print(secret)
       })
     })

@@ -64,31 +64,47 @@ export function tokenStore({ kysely, dialect }: Engine, audit: Audit, signInEver
     },
 
     /**
-     * Replaces a token by one that may do the same. The old one works until `oldExpiresAt`, if it does not expire before.
+     * Gives a token another secret and a new lifetime. The old secret works until `oldExpiresAt`, unless it expires before, as a token
+     * of its own, so that a token can be rotated again at any time.
      *
-     * @throws RuleViolation if there is no such token
+     * @returns when the two secrets expire, in milliseconds since the epoch; null: never
+     * @throws RuleViolation if there is no such token, or it has expired
      */
-    rotate(id: string, { prefix, hash, expiresAt, oldExpiresAt }: Rotation): Promise<TokenInfo> {
+    rotate(
+      id: string,
+      { prefix, hash, expiresAt, oldExpiresAt }: Rotation,
+    ): Promise<{ expiresAt: number | null; oldExpiresAt: number }> {
       return audit.transaction(async (db, record) => {
-        const old = await db.selectFrom('tokens').selectAll().where('id', '=', id).executeTakeFirst()
-        if (!old) throw new RuleViolation(`there is no token ${id}`)
+        const old = await db
+          .selectFrom('tokens')
+          .selectAll()
+          .where('id', '=', id)
+          .$if(!dialect.serialWrites, (query) => query.forUpdate())
+          .executeTakeFirst()
+        const user = old && (await findUser(db, old.user_id))
+        if (!user) throw new RuleViolation(`there is no token ${id}`)
+        if (old.expires_at !== null && old.expires_at <= Date.now())
+          throw new RuleViolation(`the token ${id} has expired; create another one`)
         const lifetime = old.expires_at === null ? null : old.expires_at - old.created_at * 1000
-        const token = {
-          userId: old.user_id,
-          name: old.name,
+        const fresh = {
           prefix,
           hash,
-          scopes: old.scopes.split(' ').filter(Boolean),
-          expiresAt: expiresAt(lifetime),
-          limits: readLimits(old),
+          created_at: nowInSeconds(),
+          expires_at: expiresAt(lifetime),
+          last_used_at: null,
         }
-        const created = await insertToken(db, record, token, ADMINISTRATOR, { replaces: id })
-        await db
-          .updateTable('tokens')
-          .set({ expires_at: Math.min(old.expires_at ?? oldExpiresAt, oldExpiresAt) })
-          .where('id', '=', id)
-          .execute()
-        return created
+        await db.updateTable('tokens').set(fresh).where('id', '=', id).execute()
+        const until = Math.min(old.expires_at ?? oldExpiresAt, oldExpiresAt)
+        const copy = { ...old, id: newTokenId(), name: `${old.name} (replaced)`, expires_at: until }
+        await db.insertInto('tokens').values(copy).execute()
+        const details = {
+          id,
+          expires_at: isoTime(fresh.expires_at),
+          replaced: copy.id,
+          replaced_expires_at: isoTime(until),
+        }
+        await record({ by: ADMINISTRATOR, action: 'token.rotated', token: old.name, user, details })
+        return { expiresAt: fresh.expires_at, oldExpiresAt: until }
       })
     },
 
@@ -161,17 +177,23 @@ type ShownRow = Pick<Selectable<Tables['tokens']>, (typeof shown)[number] | (typ
   user: string
 }
 
-/** @param origin is added to the details of the event */
+function newTokenId(): string {
+  return randomBytes(8).toString('hex')
+}
+
+function isoTime(milliseconds: number | null): string | null {
+  return milliseconds === null ? null : new Date(milliseconds).toISOString()
+}
+
 async function insertToken(
   db: Kysely<Tables>,
   record: Recorder,
   token: NewToken & { limits: TokenLimits },
   by: Actor,
-  origin: { replaces?: string } = {},
 ): Promise<TokenInfo> {
   const user = await findUser(db, token.userId)
   if (!user) throw new RuleViolation('the user was deleted in the meantime; nothing was changed')
-  const id = randomBytes(8).toString('hex')
+  const id = newTokenId()
   const reporter = await db
     .insertInto('reporters')
     .values({ user_name: user.name, token_id: id, token_name: token.name })
@@ -198,11 +220,10 @@ async function insertToken(
   const details = {
     id,
     scopes: token.scopes,
-    expires_at: token.expiresAt === null ? null : new Date(token.expiresAt).toISOString(),
+    expires_at: isoTime(token.expiresAt),
     ...(created.repositories && { repositories: created.repositories }),
     ...(created.contexts && { contexts: [...created.contexts] }),
     ...(!created.push && { push: false }),
-    ...origin,
   }
   await record({ by, action: 'token.created', token: created.name, user, details })
   return created

@@ -63,6 +63,13 @@ interface UserActions {
 interface TokenActions {
   'token.created': { id: string; scopes: string[]; expires_at: string | null; [limit: string]: Json }
   'token.revoked': { id: string }
+  /** `replaced`: the id of the old secret, as a token of its own. */
+  'token.rotated': {
+    id: string
+    expires_at: string | null
+    replaced: string
+    replaced_expires_at: string | null
+  }
 }
 
 /** Actions on a repository. The object is its name, OWNER/NAME. */
