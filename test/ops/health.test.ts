@@ -51,6 +51,8 @@ t.test('is healthy but not ready without its database', async (t) => {
 
   await execute(
     away.href,
+    // Otherwise the server may connect again before the database has its other name.
+    `alter database ${name} with allow_connections false`,
     `select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = '${name}'`,
     `alter database ${name} rename to ${name}_away`,
   )
@@ -61,7 +63,11 @@ t.test('is healthy but not ready without its database', async (t) => {
   t.notMatch(answer.body, /postgres|127\.0\.0\.1/i, 'reveals no internals')
   t.equal((await app.inject('/healthz')).statusCode, 200)
 
-  await execute(away.href, `alter database ${name}_away rename to ${name}`)
+  await execute(
+    away.href,
+    `alter database ${name}_away rename to ${name}`,
+    `alter database ${name} with allow_connections true`,
+  )
   await until(200, app)
 })
 
