@@ -1,13 +1,24 @@
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { parse } from 'pg-connection-string'
-import { parseCidr, type TrustedProxies } from './auth/address.ts'
+import type { TrustedProxies } from './auth/address.ts'
 import type { BudgetOptions } from './auth/budget.ts'
 import type { OidcOptions } from './auth/oidc.ts'
+import {
+  bearerToken,
+  ConfigError,
+  choice,
+  databaseUrl,
+  duration,
+  integer,
+  issuer,
+  origin,
+  proxies,
+  requiredClaim,
+  text,
+} from './config-values.ts'
 import type { GitLimits } from './git-http/serve.ts'
 import { MAX_CONTEXTS } from './store/store.ts'
 import { VISIBILITIES, type Visibility } from './store/tables.ts'
-import { parseDuration } from './util/duration.ts'
 
 /** The server's settings. */
 export interface Config {
@@ -46,12 +57,6 @@ export interface Config {
   warnings: string[]
 }
 
-/** A variable has an invalid value; the message names the variable. */
-export class ConfigError extends Error {
-  override name = 'ConfigError'
-}
-
-const MAX_DURATION = 3_650 * 86_400_000
 const NONE = { default: '', unset: 'none' }
 const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']
 
@@ -278,96 +283,4 @@ function readOidc(get: <Name extends keyof Values>(name: Name) => Values[Name]):
   )
   if (missing) throw new ConfigError(`${missing[0]}: not set, although OIDC_ISSUER is`)
   return { issuer: found, clientId, clientSecret, ...claims }
-}
-
-function text(value: string): string {
-  return value
-}
-
-/** Reads a whole number. */
-function integer(least: number, most = 999_999_999_999_999) {
-  return (text: string, name: string): number => {
-    const value = /^-?\d{1,15}$/.test(text) ? Number(text) : Number.NaN
-    if (value >= least && value <= most) return value
-    throw new ConfigError(`${name}: "${text}" is not a whole number from ${least} to ${most}`)
-  }
-}
-
-function choice<Value extends string>(values: readonly Value[]) {
-  return (text: string, name: string): Value => {
-    const found = values.find((value) => value === text)
-    if (found !== undefined) return found
-    throw new ConfigError(`${name}: "${text}" is unknown (expected ${values.join(', ')})`)
-  }
-}
-
-/** Reads what can follow `Bearer` in a header. The message does not show the secret. */
-function bearerToken(text: string, name: string): string {
-  if (/^[!-~]*$/.test(text)) return text
-  throw new ConfigError(`${name}: the value is not printable ASCII without spaces`)
-}
-
-/** Reads the URL of a PostgreSQL database; null where there is none. The message does not show the password. */
-function databaseUrl(text: string, name: string): string | null {
-  if (text === '') return null
-  try {
-    if (/^postgres(ql)?:\/\//i.test(text) && parse(text).host !== undefined) return text
-  } catch (error) {
-    // Of the certificates that it names. The message says what is wrong with which file.
-    if (error instanceof Error && 'syscall' in error) throw new ConfigError(`${name}: ${error.message}`)
-  }
-  throw new ConfigError(
-    `${name}: the value is not the URL of a PostgreSQL database (expected for example postgres://user:password@host:5432/database)`,
-  )
-}
-
-/** Reads a duration of at least a second and at most ten years. Returns milliseconds. */
-function duration(text: string, name: string): number {
-  const milliseconds = parseDuration(text)
-  if (milliseconds >= 1_000 && milliseconds <= MAX_DURATION) return milliseconds
-  throw new ConfigError(
-    `${name}: "${text}" is not a duration from 1s to 3650d (expected for example 90s, 30m, 1h or 2d)`,
-  )
-}
-
-/** Reads the URL of an OpenID Connect provider; null where there is none. Over plain http it must be on this machine. */
-function issuer(text: string, name: string): string | null {
-  if (text === '') return null
-  const url = URL.parse(text)
-  const isLoopback = /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(url?.hostname ?? '')
-  const isSafe = url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopback)
-  if (url && isSafe && !/[?#@]/.test(text)) return url.href
-  throw new ConfigError(`${name}: the value is not an https URL (http only on loopback) without a query`)
-}
-
-/** Reads `claim=value`; null where there is none. */
-function requiredClaim(text: string, name: string): OidcOptions['requiredClaim'] {
-  const [, claim = '', value = ''] = /^([^=]+)=(.+)$/.exec(text) ?? []
-  if (claim || text === '') return text === '' ? null : { name: claim, value }
-  throw new ConfigError(
-    `${name}: "${text}" is not a claim and its value (expected for example groups=ci-users)`,
-  )
-}
-
-/** Reads an origin; null where there is none. The message does not show the value, which may hold a password. */
-function origin(text: string, name: string): string | null {
-  if (text === '') return null
-  const url = URL.parse(text)
-  const isOrigin =
-    url && /^https?:$/.test(url.protocol) && `${url.origin}/` === url.href && !text.includes('@')
-  if (isOrigin) return url.origin
-  throw new ConfigError(
-    `${name}: the value is not an origin (expected for example https://status.example.org, without a path)`,
-  )
-}
-
-function proxies(text: string, name: string): TrustedProxies {
-  const entries = text.split(',').map((entry) => entry.trim())
-  return entries.filter(Boolean).map((entry) => {
-    try {
-      return parseCidr(entry)
-    } catch {
-      throw new ConfigError(`${name}: "${entry}" is not a CIDR (expected for example 10.0.0.0/8)`)
-    }
-  })
 }

@@ -1,12 +1,13 @@
 import './runtime.ts'
 import { join } from 'node:path'
 import { buildApp } from './app.ts'
-import { ConfigError, describeVariables, readConfig } from './config.ts'
+import { describeVariables, readConfig } from './config.ts'
+import { ConfigError } from './config-values.ts'
 import { RuleViolation } from './domain/rule-violation.ts'
 import { checkGit, GitTooOld } from './git/git-version.ts'
+import { removeLeftovers } from './git/leftovers.ts'
 import { CommitLookup } from './git/objects/commit-lookup.ts'
 import { explainOwnerProblem, findOwnerProblem } from './git/repository-owner.ts'
-import { removeStaleQuarantines } from './git/stale-quarantines.ts'
 import { openSpool } from './git-http/spool.ts'
 import { checkAccount, commandToClose } from './ops/data-directory.ts'
 import { createLogger } from './ops/logger.ts'
@@ -34,7 +35,7 @@ Administer it with: ${adminCommand} --help
 
 /** Milliseconds in which git has ended after its timeout. */
 const ENDING = 60_000
-/** Milliseconds between two searches for what killed pushes have left. */
+/** Milliseconds between two searches for what killed pushes and commands have left. */
 const LEFTOVERS_INTERVAL = 3_600_000
 
 // Files that the server and git create are for this account alone.
@@ -69,12 +70,12 @@ async function serve(): Promise<void> {
   if (oidc?.clientSecret === '') throw new ConfigError('OIDC_CLIENT_SECRET: not set, although OIDC_ISSUER is')
   const app = await buildApp({ ...config, store, lookup, spool, logger })
 
-  const removeLeftovers = () =>
-    removeStaleQuarantines(join(config.dataDir, 'repositories'), git.timeout + ENDING).catch(
-      (error: unknown) => logger.error({ err: error }, 'cannot remove what killed pushes have left'),
+  const cleanUp = () =>
+    removeLeftovers(join(config.dataDir, 'repositories'), git.timeout + ENDING).catch((error: unknown) =>
+      logger.error({ err: error }, 'cannot remove what killed pushes and commands have left'),
     )
-  void removeLeftovers()
-  setInterval(removeLeftovers, LEFTOVERS_INTERVAL).unref()
+  void cleanUp()
+  setInterval(cleanUp, LEFTOVERS_INTERVAL).unref()
 
   const force = new AbortController()
   let stopping: Promise<void> | undefined

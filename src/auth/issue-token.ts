@@ -5,6 +5,9 @@ import type { Actor } from '../store/audit/audit.ts'
 import type { Store } from '../store/store.ts'
 import { createToken, hashToken, tokenPrefix } from './token.ts'
 
+/** Milliseconds before a token expires from which people are warned. */
+export const EXPIRES_SOON = 7 * 86_400_000
+
 export interface TokenRequest {
   userId: number
   name: string
@@ -25,9 +28,6 @@ export async function issueToken(
   const token = await tokens.create({ ...request, prefix: tokenPrefix(secret), hash: hashToken(secret) }, by)
   return { secret, token }
 }
-
-/** Milliseconds before a token expires from which people are warned. */
-export const EXPIRES_SOON = 7 * 86_400_000
 
 /**
  * Returns when a new token expires: without a wish, as late as it may. Milliseconds since the epoch; null: never.

@@ -6,7 +6,6 @@ import { EXPIRES_SOON } from './issue-token.ts'
 const RESOLUTION = 60
 /** How long uses are collected before they are written together, in milliseconds. */
 const BATCH_DELAY = 1_000
-
 /** Milliseconds between two warnings about a token. */
 const WARN_EVERY = 86_400_000
 
@@ -25,7 +24,6 @@ export function trackTokenUse(tokens: Store['tokens'], log: TokenUseLog) {
   let uses = new Map<string, number>()
   let timer: NodeJS.Timeout | undefined
   let writing = Promise.resolve()
-
   const warned = new Set<string>()
   let warnedSince = 0
 
@@ -45,7 +43,7 @@ export function trackTokenUse(tokens: Store['tokens'], log: TokenUseLog) {
       token_name: name,
       expires_at: new Date(expiresAt).toISOString(),
     }
-    log.warn(details, 'a token in use expires soon: "commit-status-admin token rotate" replaces it')
+    log.warn(details, 'a token in use expires soon')
   }
 
   const flush = () => {

@@ -12,6 +12,11 @@ export const formatTime = boundedMemoize(
   (seconds: number): string => `${new Date(seconds * 1000).toISOString().slice(0, 19)}Z`,
 )
 
+/** Formats a time as `YYYY-MM-DDThh:mm:ss.sssZ`; null if there is none. @param milliseconds since the epoch */
+export function formatMilliseconds(milliseconds: number | null): string | null {
+  return milliseconds === null ? null : new Date(milliseconds).toISOString()
+}
+
 /** Returns a new UUIDv7 (RFC 9562). Ids sort by the millisecond in which they were created. */
 export function newId(): string {
   const time = Date.now().toString(16).padStart(12, '0')

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import { rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Argument, type Command, Option } from 'commander'
@@ -8,6 +7,7 @@ import { RuleViolation } from '../../domain/rule-violation.ts'
 import { checkGit } from '../../git/git-version.ts'
 import { setDefaultBranch } from '../../git/history/default-branch.ts'
 import { isRefName, readRef, readRefs } from '../../git/history/refs-reader.ts'
+import { draftPath } from '../../git/leftovers.ts'
 import { createBareRepository, inspectRepository } from '../../git/repository.ts'
 import { explainOwnerProblem, findOwnerProblem } from '../../git/repository-owner.ts'
 import { StoreUnavailable } from '../../store/engine.ts'
@@ -256,7 +256,7 @@ async function createRepositories(
   const folder = join(dataDir, 'repositories')
   const drafts = repositories.map((repository) => ({
     repository,
-    path: join(folder, `new-${randomBytes(8).toString('hex')}.git`),
+    path: draftPath(folder),
   }))
   const placed: string[] = []
   try {
@@ -287,7 +287,8 @@ async function describeCreated(store: Store, repositories: readonly Repository[]
   for (const { owner, name, visibility } of repositories) {
     const who = visibility === 'public' ? 'everyone' : 'its owner and users with access'
     say(`${owner}/${name} is ${visibility}: ${who} can see it.`)
-    if (!(await store.users.find(owner)))
-      say(`warning: there is no user "${owner}", so only users with access can write to ${owner}/${name}`)
   }
+  for (const owner of new Set(repositories.map(({ owner }) => owner)))
+    if (!(await store.users.find(owner)))
+      say(`warning: there is no user "${owner}", so only users with access can write to its repositories`)
 }

@@ -3,7 +3,7 @@ import { scopes } from '../../../generated/operations.ts'
 import { boundExpiry, EXPIRES_SOON, issueToken, rotateToken } from '../../auth/issue-token.ts'
 import { ADMINISTRATOR } from '../../store/audit/audit.ts'
 import type { Store } from '../../store/store.ts'
-import { formatTime } from '../../store/time.ts'
+import { formatMilliseconds, formatTime } from '../../store/time.ts'
 import { durationOption, findRepository, parseExpiry, UsageError } from '../parts/arguments.ts'
 import { count, print, printList, say } from '../parts/output.ts'
 import type { WithStore } from '../parts/with-store.ts'
@@ -44,7 +44,7 @@ export function addTokenCommands(program: Command, withStore: WithStore): void {
         }
         const { secret, token } = await issueToken(store.tokens, request, ADMINISTRATOR)
         if (token.expires_at !== expiresAt)
-          say(`The token expires at ${timeOf(token.expires_at)}, the latest that is allowed.`)
+          say(`The token expires at ${formatMilliseconds(token.expires_at)}, the latest that is allowed.`)
         print(secret)
       })
     })
@@ -74,13 +74,13 @@ export function addTokenCommands(program: Command, withStore: WithStore): void {
             prefix: row.prefix,
             scopes: row.scopes.split(' ').filter(Boolean),
             created_at: formatTime(row.created_at),
-            expires_at: timeOf(row.expires_at),
+            expires_at: formatMilliseconds(row.expires_at),
             last_used_at: row.last_used_at === null ? null : formatTime(row.last_used_at),
             // In the table an empty list would look like no limit.
             repositories: row.repositories?.length === 0 && !json ? 'none' : row.repositories,
             contexts: row.contexts,
             push: row.push,
-            ...(areDue && { works_until: timeOf(row.signInDue) }),
+            ...(areDue && { works_until: formatMilliseconds(row.signInDue) }),
           }))
         printList(rows, json, 'There are no tokens.')
         const soon = Date.now() + EXPIRES_SOON
@@ -103,8 +103,8 @@ export function addTokenCommands(program: Command, withStore: WithStore): void {
           overlap,
           tokenMaxLifetime,
         )
-        const expiry = expiresAt === null ? 'never expires' : `expires at ${timeOf(expiresAt)}`
-        say(`The new secret ${expiry}. The old one works until ${timeOf(oldExpiresAt)}.`)
+        const expiry = expiresAt === null ? 'never expires' : `expires at ${formatMilliseconds(expiresAt)}`
+        say(`The new secret ${expiry}. The old one works until ${formatMilliseconds(oldExpiresAt)}.`)
         print(secret)
       })
     })
@@ -122,10 +122,6 @@ export function addTokenCommands(program: Command, withStore: WithStore): void {
         say(`Revoked ${count(revoked, 'token')}.`)
       })
     })
-}
-
-function timeOf(expiresAt: number | null): string | null {
-  return expiresAt === null ? null : new Date(expiresAt).toISOString()
 }
 
 interface CreateOptions {

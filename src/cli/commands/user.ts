@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import { hashPassword } from '../../auth/password.ts'
 import { RuleViolation } from '../../domain/rule-violation.ts'
+import type { NewUser } from '../../store/accounts/users.ts'
 import { ADMINISTRATOR } from '../../store/audit/audit.ts'
 import { formatTime } from '../../store/time.ts'
 import { UsageError } from '../parts/arguments.ts'
@@ -11,6 +12,9 @@ import type { WithStore } from '../parts/with-store.ts'
 
 /** Maximum number of sessions to list. */
 const MAX_SESSIONS = 1_000
+
+/** A first user may come before the first start of the server. */
+const CREATE = { create: true }
 
 const FROM_STDIN = 'read the password from standard input; at a terminal, ask for it'
 
@@ -33,28 +37,19 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
       'allow the name of an existing owner, whose repositories the user can then write to',
     )
     .addOption(fromOption("all users or none, with the fields of 'user list'").conflicts('passwordStdin'))
-    .action((name: string | undefined, { from, passwordStdin, ownExisting = false }: CreateOptions) =>
-      withStore(
-        async (store) => {
-          if (name === undefined || from !== undefined) {
-            const fields = ['created_at', 'locked_at', 'issuer', 'subject', 'signed_in_at'] as const
-            const objects = await readObjects(name, from, fields)
-            const users = objects.map(({ name, locked_at, issuer, subject }) => {
-              if ((issuer === undefined) !== (subject === undefined))
-                throw new UsageError(`${name}: "issuer" and "subject" belong together`)
-              const identity = issuer && subject ? { issuer, subject } : undefined
-              return { name, ownExisting, isLocked: locked_at !== undefined, identity }
-            })
-            await store.users.createAll(users)
-            say(`Created ${count(users.length, 'user')}.`)
-            return
-          }
-          const passwordHash = passwordStdin ? await hashPassword(await readNewPassword(name)) : undefined
-          await store.users.create(name, { ownExisting, passwordHash })
-        },
-        { create: true },
-      ),
-    )
+    .action(async (name: string | undefined, { from, passwordStdin, ownExisting = false }: CreateOptions) => {
+      // Read before a database is created.
+      if (name === undefined || from !== undefined) {
+        const users = (await readUsers(name, from)).map((user) => ({ ...user, ownExisting }))
+        await withStore((store) => store.users.createAll(users), CREATE)
+        say(`Created ${count(users.length, 'user')}.`)
+        return
+      }
+      await withStore(async (store) => {
+        const passwordHash = passwordStdin ? await hashPassword(await readNewPassword(name)) : undefined
+        await store.users.create(name, { ownExisting, passwordHash })
+      }, CREATE)
+    })
 
   user
     .command('list')
@@ -185,4 +180,15 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
           say(`${options.transferTo} now owns ${count(moved, 'more repository', 'more repositories')}.`)
       }),
     )
+}
+
+/** Returns the users of `--from`. @throws UsageError */
+async function readUsers(name: string | undefined, from: string | undefined): Promise<NewUser[]> {
+  const fields = ['created_at', 'locked_at', 'issuer', 'subject', 'signed_in_at'] as const
+  return (await readObjects(name, from, fields)).map(({ name, locked_at, issuer, subject }) => {
+    if ((issuer === undefined) !== (subject === undefined))
+      throw new UsageError(`${name}: "issuer" and "subject" belong together`)
+    const identity = issuer && subject ? { issuer, subject } : undefined
+    return { name, isLocked: locked_at !== undefined, identity }
+  })
 }

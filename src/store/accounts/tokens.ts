@@ -10,10 +10,10 @@ import {
   storedLimits,
   type TokenLimits,
 } from '../access/token-limits.ts'
-import { type Actor, ADMINISTRATOR, type Audit, type Recorder } from '../audit/audit.ts'
+import { type Actor, ADMINISTRATOR, type Audit } from '../audit/audit.ts'
 import type { Engine } from '../engine.ts'
 import type { Tables } from '../tables.ts'
-import { nowInSeconds } from '../time.ts'
+import { formatMilliseconds, nowInSeconds } from '../time.ts'
 
 /** A token as shown to its owner. Its limits are those of `TokenLimits`. */
 export interface TokenInfo extends Pick<Selectable<Tables['tokens']>, (typeof shown)[number]> {
@@ -60,7 +60,44 @@ export function tokenStore({ kysely, dialect }: Engine, audit: Audit, signInEver
     async create(token: NewToken, by: Actor = ADMINISTRATOR): Promise<TokenInfo> {
       const limits = token.limits ?? NO_LIMITS
       checkPatterns('context pattern', limits.contexts ?? [])
-      return audit.transaction((db, record) => insertToken(db, record, { ...token, limits }, by))
+      return audit.transaction(async (db, record) => {
+        const user = await findUser(db, token.userId)
+        if (!user) throw new RuleViolation('the user was deleted in the meantime; nothing was changed')
+        const id = newTokenId()
+        const reporter = await db
+          .insertInto('reporters')
+          .values({ user_name: user.name, token_id: id, token_name: token.name })
+          .returning('id')
+          .executeTakeFirstOrThrow()
+        const row = await db
+          .insertInto('tokens')
+          .values({
+            id,
+            user_id: user.id,
+            name: token.name,
+            prefix: token.prefix,
+            hash: token.hash,
+            scopes: token.scopes.join(' '),
+            created_at: nowInSeconds(),
+            expires_at: token.expiresAt,
+            last_used_at: null,
+            ...storedLimits(limits),
+            reporter_id: reporter.id,
+          })
+          .returning([...shown, ...limitColumns])
+          .executeTakeFirstOrThrow()
+        const created = asShown({ ...row, user: user.name }, await repositoryNames(db, [row]))
+        const details = {
+          id,
+          scopes: token.scopes,
+          expires_at: formatMilliseconds(token.expiresAt),
+          ...(created.repositories && { repositories: created.repositories }),
+          ...(created.contexts && { contexts: [...created.contexts] }),
+          ...(!created.push && { push: false }),
+        }
+        await record({ by, action: 'token.created', token: created.name, user, details })
+        return created
+      })
     },
 
     /**
@@ -99,9 +136,9 @@ export function tokenStore({ kysely, dialect }: Engine, audit: Audit, signInEver
         await db.insertInto('tokens').values(copy).execute()
         const details = {
           id,
-          expires_at: isoTime(fresh.expires_at),
+          expires_at: formatMilliseconds(fresh.expires_at),
           replaced: copy.id,
-          replaced_expires_at: isoTime(until),
+          replaced_expires_at: formatMilliseconds(until),
         }
         await record({ by: ADMINISTRATOR, action: 'token.rotated', token: old.name, user, details })
         return { expiresAt: fresh.expires_at, oldExpiresAt: until }
@@ -179,54 +216,6 @@ type ShownRow = Pick<Selectable<Tables['tokens']>, (typeof shown)[number] | (typ
 
 function newTokenId(): string {
   return randomBytes(8).toString('hex')
-}
-
-function isoTime(milliseconds: number | null): string | null {
-  return milliseconds === null ? null : new Date(milliseconds).toISOString()
-}
-
-async function insertToken(
-  db: Kysely<Tables>,
-  record: Recorder,
-  token: NewToken & { limits: TokenLimits },
-  by: Actor,
-): Promise<TokenInfo> {
-  const user = await findUser(db, token.userId)
-  if (!user) throw new RuleViolation('the user was deleted in the meantime; nothing was changed')
-  const id = newTokenId()
-  const reporter = await db
-    .insertInto('reporters')
-    .values({ user_name: user.name, token_id: id, token_name: token.name })
-    .returning('id')
-    .executeTakeFirstOrThrow()
-  const row = await db
-    .insertInto('tokens')
-    .values({
-      id,
-      user_id: user.id,
-      name: token.name,
-      prefix: token.prefix,
-      hash: token.hash,
-      scopes: token.scopes.join(' '),
-      created_at: nowInSeconds(),
-      expires_at: token.expiresAt,
-      last_used_at: null,
-      ...storedLimits(token.limits),
-      reporter_id: reporter.id,
-    })
-    .returning([...shown, ...limitColumns])
-    .executeTakeFirstOrThrow()
-  const created = asShown({ ...row, user: user.name }, await repositoryNames(db, [row]))
-  const details = {
-    id,
-    scopes: token.scopes,
-    expires_at: isoTime(token.expiresAt),
-    ...(created.repositories && { repositories: created.repositories }),
-    ...(created.contexts && { contexts: [...created.contexts] }),
-    ...(!created.push && { push: false }),
-  }
-  await record({ by, action: 'token.created', token: created.name, user, details })
-  return created
 }
 
 /** Returns the names of the repositories to which tokens are limited, by id. Those that were deleted are missing. */

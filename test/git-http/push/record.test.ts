@@ -2,9 +2,10 @@ import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import Sqlite from 'better-sqlite3'
 import t, { type Test } from 'tap'
+import { draftPath } from '../../../src/git/leftovers.ts'
 import { createBareRepository } from '../../../src/git/repository.ts'
 import { PushRecorder } from '../../../src/git-http/push/record.ts'
 import type { Pusher } from '../../../src/store/audit/audit.ts'
@@ -155,12 +156,17 @@ t.test('a server that is killed in the middle of a push loses no event and leave
   const [quarantine = ''] = left()
   t.match(quarantine, /^objects\/tmp_objdir-incoming-[^/]+$/)
   utimesSync(join(path, quarantine), 1, 1)
+  const [old, young] = [draftPath(dirname(path)), draftPath(dirname(path))]
+  for (const draft of [old, young]) await createBareRepository(draft, 'sha1')
+  utimesSync(old, 1, 1)
   const updated = () => {
     if (isOpen() && !lock.inTransaction) lock.exec('begin immediate')
     return git(path, 'for-each-ref', 'refs/heads/settling') !== ''
   }
   t.ok(await kill('settling', updated))
   t.same(left(), [], 'removed by the next start')
+  t.notOk(existsSync(old), 'so is a repository that got no row')
+  t.ok(existsSync(young), 'unless a command may be creating it')
   const repository = (await store.repositories.find('owner', 'demo')) ?? assert.fail()
   await store.rules.set(repository, { branchPattern: 'x', required: ['x'], bypass: [] })
   stops.at('for-each-ref --format=%(refname) %(symref)')

@@ -1,24 +1,36 @@
+import { randomBytes } from 'node:crypto'
 import { lstat, readdir, rm } from 'node:fs/promises'
 import { uptime } from 'node:os'
 import { join } from 'node:path'
 import { emptyWhenMissing, isMissing } from '../util/missing.ts'
 
 const QUARANTINE = /^tmp_objdir-incoming-/
+const DRAFT = /^new-[0-9a-f]{16}\.git$/
+
+/** Returns a path for a repository that has no row yet. @param folder the server's own folder of repositories */
+export function draftPath(folder: string): string {
+  return join(folder, `new-${randomBytes(8).toString('hex')}.git`)
+}
 
 /**
- * Removes objects of pushes whose git was killed or lost power before it could accept or remove them. They are as large as
- * the push.
+ * Removes what processes have left that were killed or lost power: objects of pushes that git could neither accept nor
+ * remove, which are as large as the push, and repositories of `draftPath`.
  *
  * @param folder the server's own folder of repositories
- * @param longest milliseconds that a push may take. Another process may be receiving one; those from before the last start of
- * this machine are never in use
+ * @param longest milliseconds that a push or a command may take. Another process may be working on one; those from before
+ *   the last start of this machine are never in use
  * @throws the system's error
  */
-export async function removeStaleQuarantines(folder: string, longest: number): Promise<void> {
+export async function removeLeftovers(folder: string, longest: number): Promise<void> {
   const oldest = Date.now() - Math.min(uptime() * 1000, longest)
   for (const entry of await readdir(folder, { withFileTypes: true }).catch(emptyWhenMissing)) {
     if (!entry.isDirectory()) continue
-    const objects = join(folder, entry.name, 'objects')
+    const repository = join(folder, entry.name)
+    if (DRAFT.test(entry.name) && (await isOlder(repository, oldest))) {
+      await rm(repository, { recursive: true, force: true })
+      continue
+    }
+    const objects = join(repository, 'objects')
     for (const name of await readdir(objects).catch(emptyWhenMissing)) {
       const path = join(objects, name)
       if (QUARANTINE.test(name) && (await isOlder(path, oldest)))
