@@ -5,7 +5,7 @@ import { parseDuration } from './util/duration.ts'
 
 /** A variable has an invalid value; the message names the variable. */
 export class ConfigError extends Error {
-  override name = 'ConfigError'
+  override readonly name = 'ConfigError'
 }
 
 const MAX_DURATION = 3_650 * 86_400_000

@@ -76,7 +76,7 @@ export type ErrorCode = keyof typeof table
 
 /** An error to answer a request with, identified by its row in the table. */
 export class ServiceError extends Error {
-  override name = 'ServiceError'
+  override readonly name = 'ServiceError'
   readonly code: ErrorCode
 
   constructor(code: ErrorCode, message: string = table[code][1], options?: ErrorOptions) {
@@ -91,6 +91,6 @@ export function statusOf(code: ErrorCode): number {
 }
 
 /** Returns the default message of an error. */
-export function messageOf(code: ErrorCode): string {
+export function defaultMessage(code: ErrorCode): string {
   return table[code][1]
 }

@@ -8,8 +8,8 @@ import { runCli } from './helpers/cli.ts'
 import { databases, type TestDatabase } from './helpers/databases.ts'
 import { listEvents } from './helpers/events.ts'
 import { startInstance } from './helpers/instance.ts'
+import { openPageClient } from './helpers/page-client.ts'
 import { minimalEnvironment } from './helpers/process.ts'
-import { openVisitor } from './helpers/visitor.ts'
 
 const FIRST = 'a first passphrase'
 const SECOND = 'a second passphrase'
@@ -42,8 +42,8 @@ async function setUp(t: Test, database: TestDatabase) {
 for (const database of databases) {
   t.test(`a day of accounts, in two processes on ${database.name}`, async (t) => {
     const { store, a, b, admin, adminWithInput } = await setUp(t, database)
-    const isSignedIn = async (visitor: ReturnType<typeof openVisitor>) =>
-      (await visitor.get(ACCOUNT)).status === 200
+    const isSignedIn = async (client: ReturnType<typeof openPageClient>) =>
+      (await client.get(ACCOUNT)).status === 200
 
     adminWithInput(`${FIRST}\n`, 'user', 'create', 'alice', '--password-stdin')
     await admin('user', 'create', 'bob')
@@ -52,9 +52,9 @@ for (const database of databases) {
     await admin('repo', 'access', 'alice/rocket', 'bob', 'write')
 
     // The same browser at both processes, and a second one.
-    const laptop = openVisitor(a.url)
-    const laptopElsewhere = openVisitor(b.url)
-    const phone = openVisitor(b.url)
+    const laptop = openPageClient(a.url)
+    const laptopElsewhere = openPageClient(b.url)
+    const phone = openPageClient(b.url)
     t.equal((await laptop.signIn('alice', FIRST)).status, 303)
     t.equal((await phone.signIn('alice', FIRST)).status, 303)
     const stolen = laptop.cookieHeader()
@@ -68,8 +68,8 @@ for (const database of databases) {
     const sha = await git(checkout, ['rev-parse', 'HEAD'])
 
     for (let tries = 0; tries < LIMIT; tries++)
-      t.equal((await openVisitor(a.url).signIn('alice', 'a wrong passphrase')).status, 401)
-    t.equal((await openVisitor(b.url).signIn('alice', FIRST)).status, 429)
+      t.equal((await openPageClient(a.url).signIn('alice', 'a wrong passphrase')).status, 401)
+    t.equal((await openPageClient(b.url).signIn('alice', FIRST)).status, 429)
     await admin('blocked', 'lift', '127.0.0.1')
 
     await t.test('a new password ends other sessions at the next request, in both processes', async (t) => {
@@ -86,7 +86,7 @@ for (const database of databases) {
       for (const [name, value] of laptop.cookies) laptopElsewhere.cookies.set(name, value)
       t.equal(await isSignedIn(laptopElsewhere), true, 'with a new cookie, which works in both')
       for (const { url } of [a, b])
-        t.equal((await openVisitor(url).get(ACCOUNT, { headers: { cookie: stolen } })).status, 303)
+        t.equal((await openPageClient(url).get(ACCOUNT, { headers: { cookie: stolen } })).status, 303)
       t.equal((await a.read('alice/rocket', sha, token)).status, 200, 'the token still works')
     })
 
@@ -131,7 +131,7 @@ for (const database of databases) {
         await store.failures.lift('127.0.0.1')
       }
       const [right, wrong] = await Promise.all(
-        [SECOND, FIRST].map((password) => openVisitor(b.url).signIn('alice', password)),
+        [SECOND, FIRST].map((password) => openPageClient(b.url).signIn('alice', password)),
       )
       const withoutForm = (body = '') => body.replace(/name="csrf" value="[^"]+"/g, '')
       t.same([right?.status, withoutForm(right?.body)], [401, withoutForm(wrong?.body)], 'the same answer')

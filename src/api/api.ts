@@ -11,9 +11,9 @@ import { recheckAccess } from '../hooks/recheck-access.ts'
 import { headerValues } from '../http/header-values.ts'
 import type { Store } from '../store/store.ts'
 import {
+  type BoundOperation,
   bindOperations,
   declaredError,
-  type Operation,
   type OperationRequest,
   type PathParameters,
 } from './bind.ts'
@@ -48,7 +48,7 @@ export async function api(app: FastifyInstance, options: ApiOptions): Promise<vo
     return caller
   }
 
-  const declared: Readonly<Record<string, Operation>> = operations
+  const declared: Readonly<Record<string, BoundOperation>> = operations
   app.setErrorHandler<unknown, { Params: PathParameters }>(async (error, request, reply) => {
     reply.header('vary', 'Authorization')
     const current = await recheckAccess(error, () => authorize(request, { access: 'read', scopes: [] }))

@@ -9,7 +9,7 @@ import { decodeQuery, type QuerySchema, queryReader } from './query.ts'
 import { compileValidator, createAjv, type Schemas } from './validator.ts'
 
 /** An operation as written by the generator: everything needed to bind it to a route. */
-export interface Operation extends DeclaredAnswers {
+export interface BoundOperation extends DeclaredAnswers {
   readonly method: string
   readonly url: string
   readonly access: 'read' | 'write'
@@ -32,14 +32,14 @@ export interface PathParameters {
 export type OperationRequest = FastifyRequest<{ Params: PathParameters }>
 
 export interface Binding<Context> {
-  operations: Readonly<Record<string, Operation>>
+  operations: Readonly<Record<string, BoundOperation>>
   schemas: Schemas
   /** The handler of each operation, as returned by the generated `callsTo`. */
   calls: Readonly<Record<string, Call<Context>>>
   /** Names of the security schemes that `authorize` supports. */
   schemes: readonly string[]
   /** Authorizes the caller, before any of the body is read. */
-  authorize(request: OperationRequest, operation: Operation): Promise<Context>
+  authorize(request: OperationRequest, operation: BoundOperation): Promise<Context>
   /** How long a body may take to arrive, in milliseconds. */
   bodyTimeout: number
   /** Whether to validate every answer before it is serialized: the serializer would hide what does not fit. */
@@ -112,7 +112,7 @@ export function bindOperations<Context>(app: FastifyInstance, binding: Binding<C
 }
 
 /** Returns the error if the operation declares its status or any request can cause it; otherwise an internal error. */
-export function declaredError(operation: Operation | undefined, error: ServiceError): ServiceError {
+export function declaredError(operation: BoundOperation | undefined, error: ServiceError): ServiceError {
   const isDeclared = operation === undefined || statusOf(error.code) in operation.replies
   return isDeclared || COMMON_ERRORS.has(error.code)
     ? error

@@ -13,7 +13,7 @@ const parseShort = boundedMemoize(ADDRESSES, (text: string) =>
 )
 
 /** Parses an address. Returns null for text that is not an address. */
-function parse(text: string): ReturnType<typeof parseShort> {
+function parseAddress(text: string): ReturnType<typeof parseShort> {
   return text.length > MAX_LENGTH ? null : parseShort(text)
 }
 
@@ -30,7 +30,7 @@ export function parseCidr(text: string): Range {
 /** Returns whether the address belongs to a trusted proxy. */
 export function isTrusted(address: string, proxies: TrustedProxies): boolean {
   if (proxies.length === 0) return false
-  const parsed = parse(address)
+  const parsed = parseAddress(address)
   if (parsed === null) return false
   return proxies.some(([range, bits]) => parsed.kind() === range.kind() && parsed.match(range, bits))
 }
@@ -50,7 +50,7 @@ export function clientAddress(
   for (const entry of forwardedFor?.split(',').reverse() ?? []) {
     // Copy the text: V8 would keep the whole header in memory for as long as a substring of it is cached.
     const address = Buffer.from(entry.trim(), 'latin1').toString('latin1')
-    if (!isTrusted(client, proxies) || parse(address) === null) break
+    if (!isTrusted(client, proxies) || parseAddress(address) === null) break
     client = address
   }
   return client
@@ -61,7 +61,7 @@ export function clientAddress(
  * whole /64 networks. `::ffff:1.2.3.4` becomes `1.2.3.4`.
  */
 export const addressKey = boundedMemoize(ADDRESSES, (address: string): string => {
-  const parsed = parse(address)
+  const parsed = parseAddress(address)
   if (parsed === null) return UNKNOWN_ADDRESS
   if (!(parsed instanceof ipaddr.IPv6)) return parsed.toString()
   const network = new ipaddr.IPv6([...parsed.parts.slice(0, 4), 0, 0, 0, 0])

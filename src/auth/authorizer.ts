@@ -3,7 +3,7 @@ import type { Store } from '../store/store.ts'
 import { applyAccessPolicy, type Caller, type Requirement } from './access-policy.ts'
 import type { Budget } from './budget.ts'
 import type { Credential } from './credential.ts'
-import { type TokenUseLog, trackTokenUse } from './token-use.ts'
+import { createTokenUseTracker, type TokenUseLog } from './token-use.ts'
 
 /** A request's credential and where it comes from. */
 interface Attempt {
@@ -26,7 +26,7 @@ export interface Authorizer {
 }
 
 export function createAuthorizer(store: Store, budget: Budget, log: TokenUseLog): Authorizer {
-  const uses = trackTokenUse(store.tokens, log)
+  const uses = createTokenUseTracker(store.tokens, log)
 
   return {
     async authorize({ credential, address }, owner, name, requirement) {
@@ -37,7 +37,7 @@ export function createAuthorizer(store: Store, budget: Budget, log: TokenUseLog)
       }
       const now = Date.now()
       const anonymous = credential.kind === 'none'
-      const access = await store.access.look(
+      const access = await store.access.find(
         anonymous ? null : address,
         anonymous ? null : credential.hash,
         owner,

@@ -20,7 +20,12 @@ export const MAX_PASSWORD_BYTES = 1024
 /** Hashes a password for storage: `$argon2id$v=19$m=…,t=…,p=…$salt$hash`. */
 export async function hashPassword(password: string): Promise<string> {
   const salt = randomBytes(SALT_BYTES)
-  const hash = await run({ message: Buffer.from(password), nonce: salt, tagLength: HASH_BYTES, ...COST })
+  const hash = await deriveHash({
+    message: Buffer.from(password),
+    nonce: salt,
+    tagLength: HASH_BYTES,
+    ...COST,
+  })
   return format(salt, hash)
 }
 
@@ -33,7 +38,7 @@ async function verifyPassword(password: string, stored: string | null): Promise<
   const form = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([\w+/-]+)\$([\w+/-]+)$/
   const [, memory, passes, parallelism, salt = '', hash = ''] = form.exec(stored ?? DUMMY) ?? []
   const expected = Buffer.from(hash, 'base64')
-  const actual = await run({
+  const actual = await deriveHash({
     message: Buffer.from(password),
     nonce: Buffer.from(salt, 'base64'),
     tagLength: expected.length,
@@ -57,7 +62,7 @@ export async function authenticate(user: User | undefined, password: string): Pr
 /** Compared against when there is no stored hash. Random, so no known password matches it. */
 const DUMMY = format(randomBytes(SALT_BYTES), randomBytes(HASH_BYTES))
 
-function run(parameters: Argon2Parameters): Promise<Buffer> {
+function deriveHash(parameters: Argon2Parameters): Promise<Buffer> {
   return limited(() => derive('argon2id', parameters))
 }
 

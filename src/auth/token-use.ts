@@ -20,7 +20,7 @@ export interface TokenUseLog {
  * Records when tokens were last used, in the background: no request waits for the write. Once a day it warns of each token in use
  * that expires soon.
  */
-export function trackTokenUse(tokens: Store['tokens'], log: TokenUseLog) {
+export function createTokenUseTracker(tokens: Store['tokens'], log: TokenUseLog) {
   let uses = new Map<string, number>()
   let timer: NodeJS.Timeout | undefined
   let writing = Promise.resolve()

@@ -9,7 +9,7 @@ export type Schemas = Readonly<Record<string, JsonObject>>
 
 /** The contract contains something that the generator does not understand or the server cannot serve. */
 export class SpecError extends Error {
-  override name = 'SpecError'
+  override readonly name = 'SpecError'
 }
 
 /** Returns `value`. @throws SpecError unless it is a JSON object */

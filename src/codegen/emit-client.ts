@@ -1,5 +1,5 @@
 import { type JsonObject, list, type Schemas, SpecError } from './document.ts'
-import { inlined, propertiesOf, refName } from './keywords.ts'
+import { inlined, propertiesOf, schemaName } from './keywords.ts'
 import { type Operation, routeType, type Spec, typeName } from './spec.ts'
 
 /** Emits the client's view of each operation: types of its input and results; its method, path and limits as data. */
@@ -123,6 +123,6 @@ function defaultOf(id: string, name: string, fields: Record<string, JsonObject>)
 }
 
 function bodyName(schema: JsonObject): string {
-  const name = refName(schema)
+  const name = schemaName(schema)
   return name === null ? '' : ` (${name})`
 }

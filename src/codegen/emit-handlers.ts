@@ -1,5 +1,5 @@
 import type { JsonObject, Schemas } from './document.ts'
-import { propertiesOf, refName } from './keywords.ts'
+import { propertiesOf, schemaName } from './keywords.ts'
 import type { Reply } from './replies.ts'
 import { handlerHeaders } from './servable.ts'
 import { defaultOf } from './server-schema.ts'
@@ -113,7 +113,7 @@ function replyType(operation: Operation, reply: Reply): string {
 
 /** Returns openapi-typescript's type of a schema: that of the component it refers to, or `inline`. */
 function schemaType(schema: JsonObject, inline: string): string {
-  const name = refName(schema)
+  const name = schemaName(schema)
   return name === null ? inline : `components['schemas']['${name}']`
 }
 

@@ -30,11 +30,11 @@ function row(operation: Operation, schemas: Schemas) {
     anonymous: operation.anonymous,
     schemes: operation.schemes,
     scopes: operation.scopes,
-    params: objectOf(parameters.path, (schema) => property(schemas, schema, 'request')),
+    params: objectSchema(parameters.path, (schema) => property(schemas, schema, 'request')),
     query:
       parameters.query.length === 0
         ? null
-        : objectOf(parameters.query, (schema) => queryProperty(schemas, schema)),
+        : objectSchema(parameters.query, (schema) => queryProperty(schemas, schema)),
     body: body && serverSchema(schemas, body.schema, 'request'),
     bodyLimit: body?.limit ?? 0,
     replies: Object.fromEntries(replies.map(({ status, schema }) => [status, answer(schema)])),
@@ -45,7 +45,7 @@ function row(operation: Operation, schemas: Schemas) {
   }
 }
 
-function objectOf(parameters: readonly Parameter[], schemaOf: (schema: JsonObject) => JsonObject) {
+function objectSchema(parameters: readonly Parameter[], schemaOf: (schema: JsonObject) => JsonObject) {
   return {
     type: 'object',
     required: parameters.filter(({ required }) => required).map(({ name }) => name),
@@ -64,7 +64,7 @@ function queryProperty(schemas: Schemas, schema: JsonObject): JsonObject {
 
 function headersOf(headers: readonly Header[], schemas: Schemas) {
   return {
-    ...objectOf(headers, (schema) => serverSchema(schemas, schema, 'answer')),
+    ...objectSchema(headers, (schema) => serverSchema(schemas, schema, 'answer')),
     additionalProperties: false,
   }
 }

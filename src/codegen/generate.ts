@@ -43,14 +43,14 @@ export async function generate(options: GenerateOptions): Promise<Map<string, st
 export async function writeGenerated(options: GenerateOptions): Promise<void> {
   const files = await generate(options)
   for (const folder of [options.server, options.client]) await mkdir(folder, { recursive: true })
-  for (const path of await strays(options, files)) await rm(path, { recursive: true })
+  for (const path of await findObsolete(options, files)) await rm(path, { recursive: true })
   for (const [path, text] of files) await writeFile(path, text)
 }
 
 /** Returns the paths of generated files that are missing or out of date, and of other files in their folders. */
 export async function findDrift(options: GenerateOptions): Promise<string[]> {
   const files = await generate(options)
-  const drift = await strays(options, files)
+  const drift = await findObsolete(options, files)
   for (const [path, text] of files) {
     const current = await readFile(path, 'utf8').catch(() => null)
     if (current !== text) drift.push(path)
@@ -58,7 +58,7 @@ export async function findDrift(options: GenerateOptions): Promise<string[]> {
   return drift
 }
 
-async function strays(options: GenerateOptions, files: Map<string, string>): Promise<string[]> {
+async function findObsolete(options: GenerateOptions, files: Map<string, string>): Promise<string[]> {
   const found: string[] = []
   for (const folder of [options.server, options.client]) {
     for (const name of await readdir(folder).catch(() => [])) found.push(join(folder, name))

@@ -8,7 +8,7 @@ import {
   SpecError,
   text,
 } from './document.ts'
-import { checkPattern } from './patterns.ts'
+import { checkExpression } from './patterns.ts'
 
 const REF = '#/components/schemas/'
 
@@ -61,12 +61,12 @@ export function checkSchema(schema: JsonObject, where: string): void {
   if (schema.format !== undefined && !FORMATS.includes(text(schema.format, where))) {
     throw new SpecError(`${where}: the generator does not know the format "${schema.format}"`)
   }
-  if (schema.pattern !== undefined) checkPattern(text(schema.pattern, where), where)
+  if (schema.pattern !== undefined) checkExpression(text(schema.pattern, where), where)
   if (schema.not !== undefined) {
     const { pattern, ...others } = object(schema.not, where)
     if (Object.keys(others).length > 0)
       throw new SpecError(`${where}: "not" supports only the keyword pattern`)
-    checkPattern(text(pattern, `${where}: not`), where)
+    checkExpression(text(pattern, `${where}: not`), where)
   }
   if (schema.oneOf !== undefined) checkSchema(nullableOf(schema, where), where)
   for (const [name, property] of entries(schema.properties, where)) {
@@ -109,7 +109,7 @@ export function nullableOf(schema: JsonObject, where: string): JsonObject {
 }
 
 /** Returns the name of the component schema that `schema` refers to, or null if it is not a reference. */
-export function refName(schema: JsonObject): string | null {
+export function schemaName(schema: JsonObject): string | null {
   return typeof schema.$ref === 'string' ? schema.$ref.slice(REF.length) : null
 }
 
@@ -123,7 +123,7 @@ export function propertiesOf(schemas: Schemas, schema: JsonObject): [string, Jso
 
 /** Returns the schema with a reference to a component replaced by the component. */
 export function inlined(schemas: Schemas, schema: JsonObject): JsonObject {
-  const name = refName(schema)
+  const name = schemaName(schema)
   if (name === null) return schema
   const { $ref: _, ...beside } = schema
   return { ...inlined(schemas, object(schemas[name], name)), ...beside }

@@ -25,7 +25,7 @@ const MOST_REPEATS = 1000
  *
  * @throws SpecError naming the pattern and the first part that is not portable
  */
-export function checkPattern(pattern: string, where: string): void {
+export function checkExpression(pattern: string, where: string): void {
   const refuse = (part: string) =>
     new SpecError(
       `${where}: pattern ${pattern} is not portable at "${part}": ECMA-262 with and without "u", RE2, Java and ` +

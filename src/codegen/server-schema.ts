@@ -1,5 +1,5 @@
 import { type JsonObject, list, object, type Schemas, SpecError } from './document.ts'
-import { inlined, isNullable, nullableOf, propertiesOf, refName } from './keywords.ts'
+import { inlined, isNullable, nullableOf, propertiesOf, schemaName } from './keywords.ts'
 import type { Spec } from './spec.ts'
 
 /** Whether the schema describes what a client sends or what the server sends. */
@@ -17,7 +17,7 @@ export type Use = 'request' | 'answer'
  */
 export function serverSchema(schemas: Schemas, schema: JsonObject, use: Use): JsonObject {
   if (isNullable(schema)) return nullable(schemas, schema, use)
-  const name = refName(schema)
+  const name = schemaName(schema)
   if (name !== null) return { $ref: `${name}#` }
   const { default: _, maxLength, not, properties, items, ...result } = schema
   const maxBytes = schema['x-max-bytes']
@@ -84,7 +84,7 @@ export function emitSchemas({ schemas, operations }: Spec): string {
 function reachable(schemas: Schemas, roots: readonly ({ schema: JsonObject | null } | null)[]): Set<string> {
   const found = new Set<string>()
   const visit = (schema: JsonObject) => {
-    const name = refName(schema)
+    const name = schemaName(schema)
     if (name !== null && !found.has(name)) {
       found.add(name)
       visit(object(schemas[name], name))

@@ -14,17 +14,17 @@ export function describeDetails({
   details: Readonly<Record<string, Json>>
 }): string {
   const { updates, ...others } = details
-  const rest = Object.entries(others).map(([name, value]) => `${name}=${textOf(value)}`)
+  const rest = Object.entries(others).map(([name, value]) => `${name}=${formatValue(value)}`)
   if (action !== 'push' || !Array.isArray(updates)) return rest.join(' ')
   return [...updates.map(describeUpdate), ...rest].join(' ')
 }
 
 function describeUpdate(update: Json): string {
-  if (typeof update !== 'object' || update === null || Array.isArray(update)) return textOf(update)
+  if (typeof update !== 'object' || update === null || Array.isArray(update)) return formatValue(update)
   const { ref, old, new: next } = update
   return `${ref}:${shortId(String(old))}..${shortId(String(next))}`
 }
 
-function textOf(value: Json): string {
+function formatValue(value: Json): string {
   return typeof value === 'string' ? value : JSON.stringify(value)
 }

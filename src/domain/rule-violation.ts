@@ -1,9 +1,9 @@
 /** A request that breaks a rule. Nothing was changed. The message is meant for the user. */
 export class RuleViolation extends Error {
-  override name: string = 'RuleViolation'
+  override readonly name: string = 'RuleViolation'
 }
 
 /** What was to be created exists. */
 export class AlreadyExists extends RuleViolation {
-  override name = 'AlreadyExists'
+  override readonly name = 'AlreadyExists'
 }

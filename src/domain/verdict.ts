@@ -34,18 +34,22 @@ export async function verdictOf(
     if (pattern === undefined) return false
     const matches = patternMatcher(pattern)
     const matching = reported.filter(({ context }) => matches(context))
-    required.push({ pattern, state: stateOf(matching), contexts: matching.map(({ context }) => context) })
+    required.push({
+      pattern,
+      state: stateOfReported(matching),
+      contexts: matching.map(({ context }) => context),
+    })
     return true
   }
   if (reported.length * patterns.length > UNSLICED_COMPARISONS) await runInSlices(decideNext)
   else while (decideNext());
 
-  const state = stateOf(reported)
+  const state = stateOfReported(reported)
   const states = patterns.length === 0 ? [state] : required.map((pattern) => pattern.state)
   // Whatever has not been reported is as good as pending.
   return { verdict: combinedState(states.map((known) => known ?? 'pending')) ?? 'pending', state, required }
 }
 
-function stateOf(reported: readonly ReportedContext[]) {
+function stateOfReported(reported: readonly ReportedContext[]) {
   return combinedState(reported.map(({ state }) => state))
 }

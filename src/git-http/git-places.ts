@@ -8,7 +8,7 @@ import type { GitService } from './http-backend.ts'
 const WAITING = 1024
 const WAITING_PER_CLIENT = 128
 /** Milliseconds that git may wait for its client although others wait for the place. */
-const PATIENCE = 250
+const GRACE_PERIOD = 250
 
 /** A git process that waits until its client has read more. */
 interface Paused {
@@ -58,7 +58,7 @@ export class GitPlaces {
   pause(client: string, giveUp: () => void): () => void {
     const paused = { client, giveUp, since: performance.now() }
     this.#paused.add(paused)
-    this.#timer ??= setInterval(() => this.#review(), PATIENCE)
+    this.#timer ??= setInterval(() => this.#review(), GRACE_PERIOD)
     return () => {
       this.#paused.delete(paused)
       if (this.#paused.size > 0) return
@@ -70,7 +70,7 @@ export class GitPlaces {
   #review(): void {
     let needed = this.#queue.waiting
     for (const { client, since, giveUp } of this.#paused) {
-      if (needed === 0 || performance.now() - since < PATIENCE) return
+      if (needed === 0 || performance.now() - since < GRACE_PERIOD) return
       if (!this.#queue.needsSlotOf(client)) continue
       needed--
       giveUp()
@@ -86,7 +86,7 @@ export class GitPlaces {
  * @param places number of requests that git works on at a time
  * @param maxWait milliseconds that a request may wait for a place
  */
-export function divideGitPlaces(places: number, maxWait: number): Record<GitService, GitPlaces> {
+export function createGitPlaces(places: number, maxWait: number): Record<GitService, GitPlaces> {
   const pushes = Math.max(1, Math.floor(places / 4))
   const push = new GitPlaces(pushes, maxWait)
   const fetch = places === pushes ? push : new GitPlaces(places - pushes, maxWait)

@@ -9,7 +9,7 @@ import type { Pusher } from '../store/audit/audit.ts'
 import { QueueFull } from '../util/fair-queue.ts'
 import type { AddGauge } from '../util/gauge.ts'
 import { SharedBudget } from '../util/shared-budget.ts'
-import { divideGitPlaces } from './git-places.ts'
+import { createGitPlaces } from './git-places.ts'
 import { type BackendCall, startBackend } from './http-backend.ts'
 import { Push, type PushServices } from './push/push.ts'
 import { bodyLimit, type Pace, receive } from './receive.ts'
@@ -96,7 +96,7 @@ export interface GitServerOptions {
  */
 export function createGitServer(options: GitServerOptions): ServeGit {
   const { limits, spool, bodyTimeout, pushes, addGauge } = options
-  const places = divideGitPlaces(limits.maxChildren, limits.maxWait)
+  const places = createGitPlaces(limits.maxChildren, limits.maxWait)
   const pushDisk = new SharedBudget(spool.bytes)
   const answerDisk = new SharedBudget(spool.bytes, spool.bytes * ANSWERS_OF_CLIENT)
   const bodyMemory = new SharedBudget(limits.bodyMemory)
@@ -141,7 +141,7 @@ export function createGitServer(options: GitServerOptions): ServeGit {
     return body
   }
 
-  async function run(
+  async function runBackend(
     request: FastifyRequest,
     repository: RepositoryAccess,
     { pusher, client, ...call }: GitCall,
@@ -196,7 +196,7 @@ export function createGitServer(options: GitServerOptions): ServeGit {
   return async (request, reply, repository, call) => {
     const body = call.step === 'rpc' ? await receiveBody(request, reply, call) : null
     try {
-      return await run(request, repository, call, body)
+      return await runBackend(request, repository, call, body)
     } catch (error) {
       body?.destroy()
       if (error instanceof QueueFull) throw new ServiceError('git_busy', undefined, { cause: error })

@@ -137,7 +137,7 @@ export class SpooledBytes {
   /** Returns the oldest bytes. There must be some. @throws the system's error */
   async take(): Promise<Buffer> {
     const kept = this.#memory.shift()
-    if (kept) this.#releaseMemory(sizeOf(kept))
+    if (kept) this.#releaseMemory(memoryOf(kept))
     const chunk = kept ?? (await this.#read())
     this.#unread -= chunk.length
     return chunk
@@ -211,7 +211,7 @@ export class SpooledBytes {
 
   #takeMemory(chunks: readonly Buffer[]): boolean {
     const { memory, client } = this.#room
-    const size = chunks.reduce((sum, chunk) => sum + sizeOf(chunk), 0)
+    const size = chunks.reduce((sum, chunk) => sum + memoryOf(chunk), 0)
     if (memory === null || this.#closed || this.#inMemory + size > memory.bytes) return false
     if (!memory.budget.take(client, size)) return false
     this.#inMemory += size
@@ -230,6 +230,6 @@ export class SpooledBytes {
   }
 }
 
-function sizeOf(chunk: Buffer): number {
+function memoryOf(chunk: Buffer): number {
   return chunk.length + CHUNK_OVERHEAD
 }

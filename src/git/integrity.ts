@@ -39,12 +39,12 @@ export async function checkComplete(path: string, packs?: string): Promise<void>
     if (stats && stats.ctimeMs < Date.now() - INDEX_DELAY)
       lost.push(`${pack} has no index. Create it with: git index-pack ${shellQuote(pack)}`)
   }
-  if (lost.length > 0) throw damaged(path, lost.slice(0, MAX_FINDINGS).join('; '))
+  if (lost.length > 0) throw damagedRepository(path, lost.slice(0, MAX_FINDINGS).join('; '))
   try {
     await readGit(path, ['show-ref', '--quiet', '--head'], { timeout: REFS_TIMEOUT })
   } catch (error) {
     const areNone = error instanceof GitFailed && error.code === 1
-    if (!areNone && !(error instanceof GitTimeout)) throw damaged(path, error)
+    if (!areNone && !(error instanceof GitTimeout)) throw damagedRepository(path, error)
   }
   if (packs !== undefined && incomplete.length === 0) completeIn.set(path, packs)
 }
@@ -68,7 +68,7 @@ export async function findDamage(path: string, full: boolean): Promise<string[]>
   return lines.slice(0, MAX_FINDINGS).map((line) => line.replace(/^(?:error|fatal): /, ''))
 }
 
-function damaged(path: string, cause: unknown): RepositoryUnavailable {
+function damagedRepository(path: string, cause: unknown): RepositoryUnavailable {
   const reason = cause instanceof Error ? cause.message.replace(/^fatal: git show-ref: /, '') : cause
   return new RepositoryUnavailable(`the repository ${path} is damaged: ${reason}`, { cause })
 }

@@ -17,7 +17,7 @@ const WRITABLE_BY_OTHERS = 0o022
 
 /**
  * Returns why other accounts can write the configuration of a repository, by which they could let git run programs as the account
- * of this process. Looks at the git directory and its files of configuration: who owns them, and who may write them. Root is
+ * of this process. Asks of the git directory and its files of configuration who owns them, and who may write them. Root is
  * trusted.
  *
  * @param path absolute path of the git directory

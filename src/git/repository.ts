@@ -49,11 +49,11 @@ export async function createBareRepository(path: string, objectFormat: ObjectFor
  * @throws NotARepository if there is none, or its files cannot be opened
  */
 export async function inspectRepository(path: string): Promise<{ path: string; objectFormat: ObjectFormat }> {
-  let found: Repository
+  let found: OpenedRepository
   try {
     const real = await realpath(path)
-    found = await open(real).catch((error: unknown) =>
-      open(join(real, '.git')).catch(() => Promise.reject(error)),
+    found = await openGitDirectory(real).catch((error: unknown) =>
+      openGitDirectory(join(real, '.git')).catch(() => Promise.reject(error)),
     )
     await checkRepositoryFiles(found.path)
     await namesIn(join(found.path, 'refs'), true)
@@ -66,9 +66,9 @@ export async function inspectRepository(path: string): Promise<{ path: string; o
   return found
 }
 
-type Repository = { path: string; objectFormat: ObjectFormat }
+type OpenedRepository = { path: string; objectFormat: ObjectFormat }
 
-async function open(gitDirectory: string): Promise<Repository> {
+async function openGitDirectory(gitDirectory: string): Promise<OpenedRepository> {
   if ((await stat(gitDirectory)).isDirectory()) await namesIn(gitDirectory)
   const args = ['rev-parse', '--git-common-dir', '--show-object-format']
   const output = decodeLatin1(await readGit(gitDirectory, args))

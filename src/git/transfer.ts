@@ -38,16 +38,19 @@ const LEFTOVER = /^\.?tmp[-_]|\.(?:lock|keep)$/
 
 /** Lists the refs of a repository. @throws GitFailed, also if git ignores a ref that it cannot read */
 export async function listRefs(path: string): Promise<RefList> {
-  const { stdout, stderr } = await run(path, ['for-each-ref', '--format=%(objectname) %(refname) %(symref)'])
+  const { stdout, stderr } = await runUnlimited(path, [
+    'for-each-ref',
+    '--format=%(objectname) %(refname) %(symref)',
+  ])
   if (stderr) throw new GitFailed(stderr.trim().slice(-MAX_STDERR), null)
   const lines = stdout.split('\n').slice(0, -1)
   const refs = lines.filter((line) => line.endsWith(' ')).map((line) => line.slice(0, -1))
   const symbolic = new Map<string, string>()
   for (const [, name = '', target] of lines.map((line) => line.split(' ')))
     if (target) symbolic.set(name, target)
-  const head = await run(path, ['symbolic-ref', '--quiet', 'HEAD']).catch(() => null)
+  const head = await runUnlimited(path, ['symbolic-ref', '--quiet', 'HEAD']).catch(() => null)
   if (head) symbolic.set('HEAD', head.stdout.trim())
-  else refs.push(`${(await run(path, ['rev-parse', '--verify', 'HEAD'])).stdout.trim()} HEAD`)
+  else refs.push(`${(await runUnlimited(path, ['rev-parse', '--verify', 'HEAD'])).stdout.trim()} HEAD`)
   // Git lists no symbolic ref that dangles, and of a chain only its end.
   for await (const { path: file, isFolder } of walk(join(path, 'refs'))) {
     if (isFolder || file.endsWith('.lock')) continue
@@ -74,7 +77,7 @@ export async function unreachedCommits(
   ids: readonly string[],
 ): Promise<string[]> {
   const input = [...commits, ...ids.map((id) => `^${id}`)].join('\n')
-  const { stdout } = await run(path, ['rev-list', '--ignore-missing', '--stdin'], input)
+  const { stdout } = await runUnlimited(path, ['rev-list', '--ignore-missing', '--stdin'], input)
   return stdout.split('\n').slice(0, -1)
 }
 
@@ -88,8 +91,8 @@ export async function fetchObjects(from: string, to: string, ids: readonly strin
   if (ids.length === 0) return
   const input = ids.join('\n')
   const options = ['--no-tags', '--no-write-fetch-head', '--no-auto-maintenance', '--quiet', '--stdin']
-  await run(to, ['fetch', ...options, `--upload-pack=${UPLOAD_PACK}`, from], input)
-  await run(to, ['rev-list', '--objects', '--quiet', '--stdin'], input)
+  await runUnlimited(to, ['fetch', ...options, `--upload-pack=${UPLOAD_PACK}`, from], input)
+  await runUnlimited(to, ['rev-list', '--objects', '--quiet', '--stdin'], input)
 }
 
 /**
@@ -100,7 +103,7 @@ export async function addObjects(from: string, to: string, ids: readonly string[
   const packs = join(to, 'objects', 'pack')
   for (const name of await readdir(packs)) if (LEFTOVER.test(name)) await rm(join(packs, name))
   await fetchObjects(from, to, ids)
-  await run(to, ['repack', '--geometric=2', '-d', '-n', '--quiet'])
+  await runUnlimited(to, ['repack', '--geometric=2', '-d', '-n', '--quiet'])
   await syncPath(packs)
   const lines = [...ids].sort().map((id) => `${id} refs/tips/${id}\n`)
   await writeDurably(join(to, 'packed-refs'), lines.join(''))
@@ -112,12 +115,16 @@ export async function writeRefs(path: string, { refs, symbolic }: RefList): Prom
   const packed = refs.filter((line) => line !== head).map((line) => `${line}\n`)
   await writeFile(join(path, 'packed-refs'), packed.join(''), 'latin1')
   if (head) await writeFile(join(path, 'HEAD'), head.replace(' HEAD', '\n'))
-  for (const line of symbolic) await run(path, ['symbolic-ref', ...decodeLatin1(line).split(' ')])
+  for (const line of symbolic) await runUnlimited(path, ['symbolic-ref', ...decodeLatin1(line).split(' ')])
   await syncTree(path)
 }
 
 /** Runs git, which may take as long as it needs, and without a limit of memory: the objects are already stored. @throws GitFailed */
-function run(path: string, args: readonly string[], input = ''): Promise<{ stdout: string; stderr: string }> {
+function runUnlimited(
+  path: string,
+  args: readonly string[],
+  input = '',
+): Promise<{ stdout: string; stderr: string }> {
   return new Promise((resolve, reject) => {
     const env = { ...gitEnvironment(SETTINGS, '0'), GIT_ALLOW_PROTOCOL: 'file' }
     const child = execFile(

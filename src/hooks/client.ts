@@ -44,9 +44,9 @@ export function decorateClient(app: FastifyInstance, proxies: TrustedProxies): v
 }
 
 /** Returns who sent a request, for the log: names only. */
-export function whoSent({ caller, visitor }: FastifyRequest): { user?: string; token_name?: string } {
+export function whoSent({ caller, session }: FastifyRequest): { user?: string; token_name?: string } {
   if (caller) return { user: caller.userName, token_name: caller.name }
-  return visitor?.user ? { user: visitor.user.name } : {}
+  return session?.user ? { user: session.user.name } : {}
 }
 
 class Client {

@@ -6,7 +6,7 @@ import {
   type ServerResponse,
 } from 'node:http'
 import type { Socket } from 'node:net'
-import { type ErrorCode, messageOf, statusOf } from '../errors.ts'
+import { defaultMessage, type ErrorCode, statusOf } from '../errors.ts'
 import { headerValues } from './header-values.ts'
 import { joinSmallChunks } from './incoming.ts'
 import {
@@ -116,7 +116,7 @@ export function answerParserError(error: NodeJS.ErrnoException, socket: Socket):
   const send = () => {
     if (isClosing(socket) || !socket.writable) return
     const code = parserErrorCode(error)
-    const body = JSON.stringify({ error: messageOf(code) })
+    const body = JSON.stringify({ error: defaultMessage(code) })
     socket.write(
       `HTTP/1.1 ${statusOf(code)} ${code === 'headers_too_large' ? 'Request Header Fields Too Large' : 'Bad Request'}\r\n` +
         `Content-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\n` +
@@ -150,7 +150,7 @@ function findRequestError(request: IncomingMessage): ErrorCode | null {
 }
 
 function answer(response: ServerResponse, code: ErrorCode): void {
-  const body = JSON.stringify({ error: messageOf(code) })
+  const body = JSON.stringify({ error: defaultMessage(code) })
   response.writeHead(statusOf(code), {
     'content-type': 'application/json; charset=utf-8',
     'content-length': Buffer.byteLength(body),

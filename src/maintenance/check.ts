@@ -11,7 +11,7 @@ import { findOrphans, removeOrphans } from './orphans.ts'
 import { removeCommits, reportedCommits } from './prune.ts'
 
 /** Milliseconds; longer than the time between creating the folder of a repository and committing its row. */
-const SECOND_LOOK = 1_000
+const SECOND_READING = 1_000
 
 /** Receives the number of repositories checked so far, and their total. */
 type OnProgress = (done: number, total: number) => void
@@ -60,7 +60,7 @@ export async function checkAll(
   for (const [index, repository] of repositories.entries()) {
     const name = `${repository.owner}/${repository.name}`
     try {
-      if (!(await checkOwner(repository, name, result)) && repository.checksOwner) continue
+      if (!(await reportOwner(repository, name, result)) && repository.checksOwner) continue
       await inspectRepository(repository.path)
       await checkWritable(repository.path)
       await checkComplete(repository.path)
@@ -75,7 +75,7 @@ export async function checkAll(
     }
     onProgress(index + 1, repositories.length)
   }
-  for (const folder of await strayFolders(store)) {
+  for (const folder of await orphanedFolders(store)) {
     result.findings.push(
       `folder ${folder}: belongs to no repository; serve it with "repo import", or delete it if you do not need it`,
     )
@@ -84,7 +84,7 @@ export async function checkAll(
 }
 
 /** Returns whether no other account can write the configuration of a repository. */
-async function checkOwner(
+async function reportOwner(
   { managed, path, trust_owner }: Repository,
   name: string,
   { findings, trusted }: CheckResult,
@@ -96,12 +96,12 @@ async function checkOwner(
   return false
 }
 
-/** Returns folders that belong to no repository. Looks twice, because a new repository has its folder before its row. */
-async function strayFolders({ repositoryFolders }: Store): Promise<string[]> {
-  const found = await repositoryFolders.stray()
+/** Returns folders that belong to no repository. Reads twice, because a new repository has its folder before its row. */
+async function orphanedFolders({ repositoryFolders }: Store): Promise<string[]> {
+  const found = await repositoryFolders.orphaned()
   if (found.length === 0) return []
-  await setTimeout(SECOND_LOOK)
-  const again = await repositoryFolders.stray()
+  await setTimeout(SECOND_READING)
+  const again = await repositoryFolders.orphaned()
   return found.filter((folder) => again.includes(folder))
 }
 

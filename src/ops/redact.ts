@@ -18,11 +18,11 @@ const URL_PASSWORD = /(\/\/[^/:]*:).+/s
  * @param line JSON
  */
 export function redactLine(line: string): string {
-  return `${JSON.stringify(redact(parse(line)))}\n`
+  return `${JSON.stringify(redact(parseLine(line)))}\n`
 }
 
 /** Parses a line. Wraps a line that is not JSON, so that the log stays JSON. */
-function parse(line: string): Json {
+function parseLine(line: string): Json {
   try {
     // What JSON.parse returns is JSON.
     return JSON.parse(line) as Json

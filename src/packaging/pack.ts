@@ -41,23 +41,23 @@ function npm(...args: string[]): string {
 }
 
 /** What is read here of the project's manifest, which has Node.js as optional packages, and of the one that `build.ts` wrote. */
-interface Manifest {
+interface PackageManifest {
   name: string
   version: string
   dependencies: Record<string, string>
   optionalDependencies: Record<string, string>
 }
 
-function readManifest(from: string): Manifest {
-  return JSON.parse(readFileSync(join(from, 'package.json'), 'utf8')) as Manifest
+function readPackage(from: string): PackageManifest {
+  return JSON.parse(readFileSync(join(from, 'package.json'), 'utf8')) as PackageManifest
 }
 
 function writeManifest(manifest: object): void {
   writeFileSync(join(folder, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`)
 }
 
-const { optionalDependencies } = readManifest(root)
-const manifest = readManifest(folder)
+const { optionalDependencies } = readPackage(root)
+const manifest = readPackage(folder)
 
 for (const file of globSync(['commit-status-server-*', 'SHA256SUMS'], { cwd: dist })) rmSync(join(dist, file))
 copyFileSync(join(root, 'package-lock.json'), join(folder, 'package-lock.json'))

@@ -74,10 +74,10 @@ export interface DialectSql {
 
 /** A row refers to one that does not exist. Nothing was written. */
 export class ForeignKeyViolation extends Error {
-  override name = 'ForeignKeyViolation'
+  override readonly name = 'ForeignKeyViolation'
 }
 
 /** The database is unreachable, full or locked for too long; trying again later may help. */
 export class StoreUnavailable extends Error {
-  override name = 'StoreUnavailable'
+  override readonly name = 'StoreUnavailable'
 }

@@ -168,7 +168,7 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
 
 /** The database has a schema that this version cannot use. The message says why, and what to do. */
 export class UnknownSchema extends Error {
-  override name = 'UnknownSchema'
+  override readonly name = 'UnknownSchema'
 }
 
 /**

@@ -3,25 +3,25 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parse } from 'pg-connection-string'
 import { RuleViolation } from '../domain/rule-violation.ts'
-import { accessStore } from './access/access.ts'
-import { failureStore } from './access/failures.ts'
-import { repositoryListing } from './access/repository-listing.ts'
-import { identityStore } from './accounts/identities.ts'
-import { sessionStore } from './accounts/sessions.ts'
-import { tokenStore } from './accounts/tokens.ts'
-import { userStore } from './accounts/users.ts'
+import { createAccessStore } from './access/access.ts'
+import { createFailureStore } from './access/failures.ts'
+import { createRepositoryListing } from './access/repository-listing.ts'
+import { createIdentityStore } from './accounts/identities.ts'
+import { createSessionStore } from './accounts/sessions.ts'
+import { createTokenStore } from './accounts/tokens.ts'
+import { createUserStore } from './accounts/users.ts'
 import { ADMINISTRATOR, type AuditLine, createAudit } from './audit/audit.ts'
-import { auditLog } from './audit/audit-log.ts'
+import { createAuditLog } from './audit/audit-log.ts'
 import { type Engine, type PoolFigures, StoreUnavailable } from './engine.ts'
 import { appliedMigrations, migrate, UnknownSchema } from './migrations.ts'
 import { prepare } from './prepared.ts'
-import { collaboratorStore } from './repositories/collaborators.ts'
-import { repositoryFolders } from './repositories/folders.ts'
-import { pushStore } from './repositories/pushes.ts'
-import { repositoryStore } from './repositories/repositories.ts'
-import { ruleStore } from './repositories/rules.ts'
-import { checkMatrix, contextHistories } from './statuses/check-matrix.ts'
-import { statusStore } from './statuses/statuses.ts'
+import { createCollaboratorStore } from './repositories/collaborators.ts'
+import { createRepositoryFolders } from './repositories/folders.ts'
+import { createPushStore } from './repositories/pushes.ts'
+import { createRepositoryStore } from './repositories/repositories.ts'
+import { createRuleStore } from './repositories/rules.ts'
+import { contextHistories, createCheckMatrix } from './statuses/check-matrix.ts'
+import { createStatusStore } from './statuses/statuses.ts'
 
 export type Store = ReturnType<typeof createStore>
 
@@ -56,7 +56,7 @@ export const MAX_CONTEXTS = 1_000
 
 /** There is no database, and it should not be created. The message says where. */
 export class NoDatabase extends Error {
-  override name = 'NoDatabase'
+  override readonly name = 'NoDatabase'
 }
 
 /**
@@ -92,7 +92,7 @@ async function openAndMigrate(options: StoreOptions, place: string): Promise<Sto
       throw new NoDatabase(`${place} is empty: it is not a database of the server`)
     await migrate(engine, mayMigrate)
     const store = createStore(engine, folder, maxContexts, options)
-    if (!isBeside || !(await isBlank(engine))) return store
+    if (!isBeside || !(await isEmpty(engine))) return store
     if (create === true) throw databaseLost(place, folder)
     const event = { by: ADMINISTRATOR, action: 'audit.began', details: {} } as const
     if (create === 'migrate') await store.audit.transaction((_db, record) => record(event))
@@ -111,7 +111,7 @@ function databaseLost(place: string, folder: string): RuleViolation {
   )
 }
 
-async function isBlank({ kysely }: Engine): Promise<boolean> {
+async function isEmpty({ kysely }: Engine): Promise<boolean> {
   for (const table of ['users', 'repositories', 'audit_events'] as const)
     if (await kysely.selectFrom(table).select('id').limit(1).executeTakeFirst()) return false
   return true
@@ -152,28 +152,28 @@ export function createStore(
   const anyMigration = prepare<object>()(() =>
     engine.kysely.selectFrom('schema_migrations').select('name').limit(1),
   )
-  const repositoryRows = repositoryStore(engine, repositories, audit)
-  const users = userStore(engine, audit)
+  const repositoryRows = createRepositoryStore(engine, repositories, audit)
+  const users = createUserStore(engine, audit)
   return {
     /** For maintenance, which works on tables. */
     engine,
     users,
-    identities: identityStore(engine, audit, users),
+    identities: createIdentityStore(engine, audit, users),
     repositories: repositoryRows,
-    repositoryFolders: repositoryFolders(engine, repositories),
-    collaborators: collaboratorStore(engine, repositoryRows, audit),
-    tokens: tokenStore(engine, audit, signInEvery),
-    rules: ruleStore(engine, audit),
-    pushes: pushStore(engine, repositories, audit),
-    statuses: statusStore(engine, audit, Math.min(maxContexts, MAX_CONTEXTS)),
-    matrix: checkMatrix(engine),
+    repositoryFolders: createRepositoryFolders(engine, repositories),
+    collaborators: createCollaboratorStore(engine, repositoryRows, audit),
+    tokens: createTokenStore(engine, audit, signInEvery),
+    rules: createRuleStore(engine, audit),
+    pushes: createPushStore(engine, repositories, audit),
+    statuses: createStatusStore(engine, audit, Math.min(maxContexts, MAX_CONTEXTS)),
+    matrix: createCheckMatrix(engine),
     histories: contextHistories.bind(null, engine),
-    sessions: sessionStore(engine, audit),
-    failures: failureStore(engine, audit),
-    access: accessStore(engine, repositories, signInEvery),
+    sessions: createSessionStore(engine, audit),
+    failures: createFailureStore(engine, audit),
+    access: createAccessStore(engine, repositories, signInEvery),
     audit,
-    auditLog: auditLog(engine, audit),
-    listing: repositoryListing(engine, repositories),
+    auditLog: createAuditLog(engine, audit),
+    listing: createRepositoryListing(engine, repositories),
     migrate: () => migrate(engine),
     /** Checks that the database can be read and written. @throws StoreUnavailable otherwise */
     async ping(): Promise<void> {

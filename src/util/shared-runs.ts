@@ -17,6 +17,16 @@ interface Run<T> {
  *   a run that has begun        ──▶ creates the next one, because this one may not see what has changed since
  *   the last caller has aborted ──▶ aborts the run; later callers join none that is aborted
  * ```
+ *
+ * For example, refs are listed by A, pushed, and then asked for by B and C. B must see the push, which A's run may have
+ * missed, and C can share what B gets:
+ *
+ * ```
+ *   A joins   run 1 begins ────────────── ends: A
+ *   push         │
+ *   B joins      │  run 2 waits for run 1 ─────── begins ─── ends: B, C
+ *   C joins      │  run 2 has not begun
+ * ```
  */
 export class SharedRuns<T> {
   /** The latest run of each key. */

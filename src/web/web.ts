@@ -22,7 +22,7 @@ import { tokenPages } from './pages/tokens/page.ts'
 import type { SendErrorPage } from './parts/error-page.ts'
 import { createPageQueue } from './parts/page-queue.ts'
 import { setSecurityHeaders } from './parts/security-headers.ts'
-import type { SessionAuth, Visitor } from './session/session-auth.ts'
+import type { Session, SessionAuth } from './session/session-auth.ts'
 
 export interface WebOptions {
   store: Store
@@ -47,7 +47,7 @@ export interface WebOptions {
 declare module 'fastify' {
   interface FastifyRequest {
     /** Set on pages before any other hook runs. */
-    visitor: Visitor
+    session: Session
     /** Set on pages that receive a form. */
     form: URLSearchParams
   }
@@ -84,7 +84,7 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
     pages.addHook('onRequest', async (request, reply) => {
       reply.header('cache-control', 'no-store').header('vary', 'Cookie')
       await pageQueue.start(request)
-      request.visitor = await sessionAuth.identify(request, reply)
+      request.session = await sessionAuth.identify(request, reply)
     })
     pages.addHook('onSend', async (request, reply, payload) => limitUnsent(request, reply, payload))
     // Runs before Fastify checks the content type: an unparsable one would become an internal error.

@@ -1,6 +1,6 @@
 /**
  * The access rules in compact form: "Order of checks" in openapi.yaml for the API and git, and the same for pages, where
- * an anonymous visitor is asked to sign in. The way a credential is presented decides whether an interface recognizes it.
+ * an anonymous user is asked to sign in. The way a credential is presented decides whether an interface recognizes it.
  */
 export const CALLERS = [
   'anonymous',

@@ -2,8 +2,8 @@ import t from 'tap'
 import { createToken } from '../../src/auth/token.ts'
 import { postgresWithClock, sqliteWithClock } from '../helpers/clock.ts'
 import { postgres, sqlite } from '../helpers/databases.ts'
+import { createAccount, openPageClient, PASSWORD } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
-import { createAccount, openVisitor, PASSWORD } from '../helpers/visitor.ts'
 
 const LIMIT = 3
 /** Seconds. */
@@ -43,7 +43,7 @@ for (const { database, set } of [sqliteWithClock(t, sqlite), postgresWithClock(p
       const metrics = await server.call('GET', '/metrics', { token: METRICS_TOKEN })
       t.equal(metrics.status, 200)
       t.match(metrics.body, /^commit_status_blocked_addresses 0$/m)
-      t.equal((await openVisitor(url).signIn('alice', PASSWORD)).status, 303)
+      t.equal((await openPageClient(url).signIn('alice', PASSWORD)).status, 303)
       t.same(await store.failures.list({ limit: LIMIT, window: WINDOW }), [])
     }
     await block()

@@ -7,7 +7,7 @@ import { ADMINISTRATOR } from '../../src/store/audit/audit.ts'
 import { openEngine } from '../../src/store/store.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
 import { startInstance } from '../helpers/instance.ts'
-import { createAccount, csrfOf, openVisitor, PASSWORD } from '../helpers/visitor.ts'
+import { createAccount, csrfOf, openPageClient, PASSWORD } from '../helpers/page-client.ts'
 
 const LIMIT = 12
 const ATTEMPTS = 100
@@ -30,8 +30,8 @@ for (const database of databases) {
     const servers = [await startInstance(t, options, budget), await startInstance(t, options, budget)]
     const forms = await Promise.all(
       servers.map(async ({ url }) => {
-        const visitor = openVisitor(url)
-        return { visitor, csrf: csrfOf((await visitor.get('/login')).body) }
+        const client = openPageClient(url)
+        return { client, csrf: csrfOf((await client.get('/login')).body) }
       }),
     )
     const api = '/api/v1/repos/alice/rocket/commits/x/statuses'
@@ -40,9 +40,9 @@ for (const database of databases) {
     const attempts = [
       (url: string) => ask(url + api, `Bearer ${createToken()}`),
       (url: string) => ask(url + git, basic(createToken())),
-      async (_url: string, { visitor, csrf }: (typeof forms)[number]) => {
+      async (_url: string, { client, csrf }: (typeof forms)[number]) => {
         const form = { csrf, name: 'alice', password: 'wrong horse' }
-        const { status, headers } = await visitor.visit('POST', '/login', { form })
+        const { status, headers } = await client.send('POST', '/login', { form })
         return { status, retryAfter: headers.get('retry-after') }
       },
     ]
@@ -78,7 +78,7 @@ for (const database of databases) {
       // The repository does not exist: 404 means that the credential was accepted.
       t.equal((await ask(url + api, `Bearer ${token}`)).status, 404)
       t.equal((await ask(url + git, basic(token))).status, 404)
-      t.equal((await openVisitor(url).signIn('alice', PASSWORD)).status, 303)
+      t.equal((await openPageClient(url).signIn('alice', PASSWORD)).status, 303)
     }
   })
 }

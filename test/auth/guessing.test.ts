@@ -4,8 +4,8 @@ import { hashPassword } from '../../src/auth/password.ts'
 import { databases } from '../helpers/databases.ts'
 import { holdRequest, signInForm } from '../helpers/held-request.ts'
 import { startInstance } from '../helpers/instance.ts'
+import { createAccount, csrfOf, openPageClient, PASSWORD } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
-import { createAccount, csrfOf, openVisitor, PASSWORD } from '../helpers/visitor.ts'
 
 const LIMIT = 5
 const SIGN_INS = 60
@@ -25,9 +25,9 @@ for (const database of databases) {
       await startInstance(t, options, environment),
     ]
     const urlOf = (index: number) => servers[index % servers.length]?.url ?? ''
-    const visitor = openVisitor(urlOf(0))
-    const csrf = csrfOf((await visitor.get('/login')).body)
-    const browser = { cookie: visitor.cookieHeader(), csrf }
+    const client = openPageClient(urlOf(0))
+    const csrf = csrfOf((await client.get('/login')).body)
+    const browser = { cookie: client.cookieHeader(), csrf }
 
     /** Opens a sign-in. Every second one has sent half of its body. */
     async function openSignIn(index: number, name: string, password: string) {
@@ -85,11 +85,11 @@ t.test('a sign-in succeeds during a flood of attempts from other addresses', asy
     trustedProxies: [parseCidr('127.0.0.1')],
   })
   await store.users.create('alice', { passwordHash: await hashPassword(PASSWORD) })
-  const [attacker, alice] = [openVisitor(url), openVisitor(url)]
-  const submit = async (visitor: typeof alice, address: string, password: string, csrf: string) => {
+  const [attacker, alice] = [openPageClient(url), openPageClient(url)]
+  const submit = async (client: typeof alice, address: string, password: string, csrf: string) => {
     const headers = { 'x-forwarded-for': address }
     const form = { csrf, name: 'alice', password }
-    return (await visitor.visit('POST', '/login', { headers, form })).status
+    return (await client.send('POST', '/login', { headers, form })).status
   }
   const csrf = csrfOf((await attacker.get('/login')).body)
   const own = csrfOf((await alice.get('/login')).body)

@@ -73,9 +73,9 @@ t.test('finds every difference on disk, and --check names it and fails', async (
   const [changed, missing] = [join(client, 'schema.ts'), join(server, 'operations.ts')]
   await writeFile(changed, `${await readFile(changed, 'utf8')}\n`)
   await rm(missing)
-  const strays = [join(server, 'stray.ts'), join(client, 'stray.ts')]
-  for (const stray of strays) await writeFile(stray, '')
-  const drift = [...strays, missing, changed]
+  const findObsolete = [join(server, 'stray.ts'), join(client, 'stray.ts')]
+  for (const stray of findObsolete) await writeFile(stray, '')
+  const drift = [...findObsolete, missing, changed]
   t.same(
     (await findDrift(options)).sort(),
     [...drift].sort(),

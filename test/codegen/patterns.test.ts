@@ -1,5 +1,5 @@
 import t from 'tap'
-import { checkPattern } from '../../src/codegen/patterns.ts'
+import { checkExpression } from '../../src/codegen/patterns.ts'
 
 t.test('accepts patterns that all languages compile', async (t) => {
   for (const pattern of [
@@ -18,7 +18,7 @@ t.test('accepts patterns that all languages compile', async (t) => {
     'a{1000}',
     '(a{10}){100}(b{10}){100}',
   ])
-    t.doesNotThrow(() => checkPattern(pattern, 'x'), pattern)
+    t.doesNotThrow(() => checkExpression(pattern, 'x'), pattern)
 })
 
 t.test('rejects patterns that a language does not compile or interprets differently', async (t) => {
@@ -65,7 +65,7 @@ t.test('rejects patterns that a language does not compile or interprets differen
     ['\ud800', 'a lone surrogate'],
   ] as const)
     t.throws(
-      () => checkPattern(pattern, 'Context'),
+      () => checkExpression(pattern, 'Context'),
       { name: 'SpecError', message: /^Context: pattern / },
       why,
     )

@@ -105,7 +105,7 @@ t.test('the docs show every operation and every error', async (t) => {
   t.equal(await served.text(), readFileSync(contractFile, 'utf8'))
 
   const browser = await openBrowser(t)
-  const page = await (await browser.visitor()).newPage()
+  const page = await (await browser.openContext()).newPage()
   await page.goto(`${server.url.replace('127.0.0.1', HOST)}/docs`)
   for (const { id, path, replies } of contract.operations) {
     const block = page.locator('.opblock', { has: page.locator(`[data-path="${path}"]`) })

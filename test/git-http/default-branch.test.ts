@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { runCli } from '../helpers/cli.ts'
 import { importCommits } from '../helpers/git.ts'
+import { openPageClient } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
-import { openVisitor } from '../helpers/visitor.ts'
 import { basic, createCheckout, git, tryGit, workFolder } from './client.ts'
 
 const server = await startServer(t)
@@ -42,7 +42,7 @@ t.test('HEAD follows the first branch that is pushed, and only that', async (t) 
   const cloned = await tryGit(folder, ['clone', '--quiet', url, 'clone'])
   t.equal(cloned.stderr, '', 'a clone warns of nothing')
   t.equal(await git(join(folder, 'clone'), ['branch', '--show-current']), 'release/1')
-  t.match((await openVisitor(server.url).get('/owner/first')).body, /Commits of <bdi>release\/1</)
+  t.match((await openPageClient(server.url).get('/owner/first')).body, /Commits of <bdi>release\/1</)
 })
 
 t.test('of several branches, main and master come first', async (t) => {
@@ -68,7 +68,7 @@ t.test('an administrator sets the default branch', async (t) => {
   t.equal(head(), 'ref: refs/heads/trunk')
   t.equal((await push('HEAD:refs/heads/feature')).code, 0)
   t.equal(head(), 'ref: refs/heads/trunk', 'HEAD does not follow another branch')
-  const page = await openVisitor(server.url).get('/owner/chosen')
+  const page = await openPageClient(server.url).get('/owner/chosen')
   t.match(page.body, /default branch <strong><bdi>trunk<\/bdi><\/strong> does not exist/)
   t.match(page.body, /href="\/owner\/chosen\?ref=feature"/)
 

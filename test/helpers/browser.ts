@@ -62,7 +62,7 @@ export async function openBrowser(t: Pick<Test, 'teardown'>) {
   })
   return {
     /** Opens a browser context with its own cookies. It can reach `HOST` and 127.0.0.1 only. */
-    async visitor(options: BrowserContextOptions = {}): Promise<BrowserContext> {
+    async openContext(options: BrowserContextOptions = {}): Promise<BrowserContext> {
       return browser.newContext(options)
     },
   }

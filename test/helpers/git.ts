@@ -52,10 +52,10 @@ export function createCommits(repository: string, count: number, branch = 'main'
 export function importCommits(
   repository: string,
   count: number,
-  messageOf = (index: number, branch: string) => `Commit ${index} of ${branch}`,
+  defaultMessage = (index: number, branch: string) => `Commit ${index} of ${branch}`,
 ): string[] {
   const branch = `refs/import/${randomBytes(8).toString('hex')}`
-  const messages = Array.from({ length: count }, (_, index) => messageOf(index, branch))
+  const messages = Array.from({ length: count }, (_, index) => defaultMessage(index, branch))
   return addCommits(repository, branch, 1_700_000_000, messages)
 }
 

@@ -96,8 +96,8 @@ const report = {
 
 /** What requests read and write, by purpose. */
 export const requests: Record<string, (store: Store) => Promise<unknown>> = {
-  authorization: (store) => store.access.look('192.0.2.7', 'hash77', 'user500', 'repo'),
-  'authorization of a limited token': (store) => store.access.look('192.0.2.7', 'hash499', 'user499', 'repo'),
+  authorization: (store) => store.access.find('192.0.2.7', 'hash77', 'user500', 'repo'),
+  'authorization of a limited token': (store) => store.access.find('192.0.2.7', 'hash499', 'user499', 'repo'),
   'a first report': (store) => store.statuses.report({ ...report, sha: NEW_SHA }),
   'another report': (store) => store.statuses.report({ ...report, sha: SHA }),
   'whether a commit has statuses': (store) => store.statuses.any(500, SHA),

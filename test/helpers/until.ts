@@ -1,12 +1,12 @@
-/** Longest wait, and the pause between two looks, in milliseconds. */
-const PATIENCE = 15_000
+/** Longest wait, and the pause between two polls, in milliseconds. */
+const TIMEOUT = 15_000
 const PAUSE = 5
 
 /** Waits until `condition` is true, at most fifteen seconds. For what no event announces, such as the end of another process. */
 export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  const end = performance.now() + PATIENCE
+  const end = performance.now() + TIMEOUT
   while (!(await condition())) {
-    if (performance.now() > end) throw new Error(`waited for ${PATIENCE} ms in vain`)
+    if (performance.now() > end) throw new Error(`waited for ${TIMEOUT} ms in vain`)
     await new Promise((resolve) => setTimeout(resolve, PAUSE))
   }
 }

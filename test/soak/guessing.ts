@@ -6,9 +6,9 @@ import { createToken } from '../../src/auth/token.ts'
 import { databases } from '../helpers/databases.ts'
 import { type HeldRequest, holdRequest, signInForm } from '../helpers/held-request.ts'
 import { type Instance, startInstance } from '../helpers/instance.ts'
+import { csrfOf, openPageClient, PASSWORD } from '../helpers/page-client.ts'
 import { prepareDatabases } from '../helpers/prepare-databases.ts'
 import { startServer } from '../helpers/server.ts'
-import { csrfOf, openVisitor, PASSWORD } from '../helpers/visitor.ts'
 
 /**
  * Guesses at a password, a token and the token of the metrics, as an attacker would: thousands at once, in two processes
@@ -37,9 +37,9 @@ async function setUp(t: Test, database: (typeof databases)[number]) {
       METRICS_TOKEN,
     })
   const servers = [await start(), await start()]
-  const visitor = openVisitor(servers[0]?.url ?? '')
-  const csrf = csrfOf((await visitor.get('/login')).body)
-  const browser = { cookie: visitor.cookieHeader(), csrf }
+  const client = openPageClient(servers[0]?.url ?? '')
+  const csrf = csrfOf((await client.get('/login')).body)
+  const browser = { cookie: client.cookieHeader(), csrf }
 
   /** A sign-in of which nothing but the headers is sent, or half of the body too. */
   async function open(server: Instance, address: string, password: string, half = false): Promise<Attempt> {

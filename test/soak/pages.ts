@@ -14,7 +14,7 @@ import { fillLargeRepository } from '../helpers/large-repository.ts'
 import { longestStretch, measured } from '../helpers/loop-stretch.ts'
 
 /**
- * Measures reads of the API, and pages of a visitor, while 50 loops of another address ask for pages as fast as they
+ * Measures reads of the API, and pages of a user, while 50 loops of another address ask for pages as fast as they
  * can. The exit code is 1 when a request fails, when 1 % of the reads take longer than 20 ms and than three times
  * what they take in the same run without the loops (on a busy machine they are slow anyway), or when the server blocks its
  * event loop for 250 ms of processor time. Reads beside pages of the longest texts may take as long as two such pages.
@@ -24,7 +24,7 @@ const SECONDS = 6
 const MAX_P99 = 20
 const MAX_STRETCH = 250
 const LONGEST = 'a commit with the longest texts'
-const VISITOR = '127.0.0.2'
+const READER = '127.0.0.2'
 const REPOSITORIES = 200
 const CONTEXTS = 1_000
 const COMMITS = 30
@@ -79,7 +79,7 @@ interface Figures {
 
 /** Sends one request after the other, with a pause in milliseconds between, until the signal aborts. */
 async function ask(url: string, path: string, pause: number, signal: AbortSignal): Promise<Figures> {
-  const client = await KeepAliveClient.open(url, VISITOR)
+  const client = await KeepAliveClient.open(url, READER)
   const request = requestBytes('GET', path)
   const times: number[] = []
   while (!signal.aborted) {
@@ -118,8 +118,8 @@ async function measure(
 }
 
 /** Commits on the branch `main`. */
-function commit(path: string, count: number, messageOf?: (index: number) => string): string[] {
-  const commits = importCommits(path, count, messageOf)
+function commit(path: string, count: number, defaultMessage?: (index: number) => string): string[] {
+  const commits = importCommits(path, count, defaultMessage)
   git(path, 'update-ref', 'refs/heads/main', commits.at(-1) ?? '')
   return commits
 }

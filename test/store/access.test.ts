@@ -35,12 +35,12 @@ for (const database of databases) {
     t.ok(created.path.startsWith(options.dataDir))
 
     t.test('finds token and repository, and the owner may write', async (t) => {
-      t.match(await store.access.look(null, 'hash', 'ALICE', 'oNE'), { token, repository })
+      t.match(await store.access.find(null, 'hash', 'ALICE', 'oNE'), { token, repository })
     })
 
     t.test('finds a token without a repository, and a repository without a token', async (t) => {
-      t.match(await store.access.look(null, 'hash', 'alice', 'two'), { token, repository: null })
-      t.match(await store.access.look(null, 'other', 'bob', 'one'), { token: null, repository: null })
+      t.match(await store.access.find(null, 'hash', 'alice', 'two'), { token, repository: null })
+      t.match(await store.access.find(null, 'other', 'bob', 'one'), { token: null, repository: null })
     })
 
     t.test('a repository is missing for users who may not read it', async (t) => {
@@ -61,7 +61,7 @@ for (const database of databases) {
       const given: Record<string, string> = { acme: 'write', reader: 'read', writer: 'write' }
       for (const [caller, hash] of Object.entries(hashes)) {
         const permission = given[caller]
-        const seen = async (name: string) => (await store.access.look(null, hash, 'acme', name)).repository
+        const seen = async (name: string) => (await store.access.find(null, hash, 'acme', name)).repository
         t.equal((await seen('secret'))?.permission, permission, `${caller}, private`)
         t.equal((await seen('open'))?.permission, permission ?? null, `${caller}, public`)
         t.equal(await seen('missing'), null, caller)
@@ -70,8 +70,8 @@ for (const database of databases) {
 
     t.test('an invalid name is a missing repository', async (t) => {
       for (const name of ['', '.', 'one\0', 'one ', 'öne', '\u212Ane', "one'--", 'x'.repeat(10_000)]) {
-        t.match(await store.access.look(null, 'hash', 'alice', name), { token, repository: null }, name)
-        t.match(await store.access.look(null, 'hash', name, 'one'), { token, repository: null }, name)
+        t.match(await store.access.find(null, 'hash', 'alice', name), { token, repository: null }, name)
+        t.match(await store.access.find(null, 'hash', name, 'one'), { token, repository: null }, name)
       }
     })
   })

@@ -82,7 +82,7 @@ for (const database of databases) {
         t.ok(created.id > 1)
       }
       const folder = join(options.dataDir, 'repositories')
-      t.same(await store.repositoryFolders.stray(), [join(folder, left)])
+      t.same(await store.repositoryFolders.orphaned(), [join(folder, left)])
     })
 
     t.test('skips ids with any kind of file in their place', async (t) => {
@@ -112,7 +112,7 @@ for (const database of databases) {
 
     t.test('finds folders that belong to no repository', async (t) => {
       const { store, options } = await openTestStore(t, database)
-      t.same(await store.repositoryFolders.stray(), [], 'no folder yet')
+      t.same(await store.repositoryFolders.orphaned(), [], 'no folder yet')
       const folder = join(options.dataDir, 'repositories')
       const { path } = await store.repositories.create(one, async (path) => {
         mkdirSync(path, { recursive: true })
@@ -130,9 +130,9 @@ for (const database of databases) {
       for (const name of ['imported.git', 'group/deep.git']) {
         await store.repositories.create({ ...one, name: basename(name, '.git'), path: join(folder, name) })
       }
-      t.same(await store.repositoryFolders.stray(), [join(folder, '77.git'), join(folder, 'new-0123.git')])
+      t.same(await store.repositoryFolders.orphaned(), [join(folder, '77.git'), join(folder, 'new-0123.git')])
       await store.repositories.delete('acme', 'one')
-      t.same((await store.repositoryFolders.stray())[0], path)
+      t.same((await store.repositoryFolders.orphaned())[0], path)
     })
 
     t.test('lists repositories by the code points of owner and name', async (t) => {
@@ -167,7 +167,7 @@ for (const database of databases) {
         scopes: [],
         expiresAt: null,
       })
-      const look = async () => (await store.access.look(null, 'hash', 'acme', 'one')).repository
+      const look = async () => (await store.access.find(null, 'hash', 'acme', 'one')).repository
       t.equal(await look(), null, 'a private repository is like a missing one')
       await store.repositories.setVisibility('acme', 'ONE', 'public')
       for (const permission of ['read', 'write', 'read', null, null] as const) {

@@ -41,9 +41,9 @@ for (const database of databases) {
       await t.rejects(store.tokens.revoke(id, { kind: 'user', user: bob, address: '192.0.2.1' }), {
         name: 'RuleViolation',
       })
-      t.match(await store.access.look(null, 'hash', 'a', 'b'), { token: { id } })
+      t.match(await store.access.find(null, 'hash', 'a', 'b'), { token: { id } })
       await store.tokens.revoke(id, { kind: 'user', user: alice, address: '192.0.2.1' })
-      t.match(await store.access.look(null, 'hash', 'a', 'b'), { token: null })
+      t.match(await store.access.find(null, 'hash', 'a', 'b'), { token: null })
       await t.rejects(store.tokens.revoke(id), { name: 'RuleViolation', message: `there is no token ${id}` })
       t.same(await store.tokens.list(alice.id), [])
     })

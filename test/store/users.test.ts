@@ -87,12 +87,12 @@ for (const database of databases) {
       await store.tokens.create({ ...token, hash: 'hash' })
       await insertSession(store, 'session', user.id)
       await store.users.delete('ALICE')
-      t.match(await store.access.look(null, 'hash', 'acme', 'one'), { token: null })
+      t.match(await store.access.find(null, 'hash', 'acme', 'one'), { token: null })
       t.equal(await store.sessions.use('session', BROWSER), undefined)
       const again = await store.users.create('alice')
       t.ok(again.id > user.id)
       await store.tokens.create({ ...token, userId: again.id, hash: 'hash' })
-      t.match(await store.access.look(null, 'hash', 'acme', 'one'), {
+      t.match(await store.access.find(null, 'hash', 'acme', 'one'), {
         token: { userId: again.id },
         repository: null,
       })

@@ -1,8 +1,8 @@
 import t from 'tap'
 import { browserName } from '../../src/web/pages/account/browser-name.ts'
+import { createAccount, csrfOf, openPageClient, PASSWORD } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
 import { insertSession } from '../helpers/sessions.ts'
-import { createAccount, csrfOf, openVisitor, PASSWORD } from '../helpers/visitor.ts'
 
 const PAGE = '/settings/account'
 const NEW = 'a new passphrase'
@@ -10,10 +10,10 @@ const NEW = 'a new passphrase'
 t.test('a new password must follow the rules, and the form says what is wrong', async (t) => {
   const server = await startServer(t, { budget: { limit: 3, window: 300 } })
   await createAccount(server, 'Alice')
-  const visitor = openVisitor(server.url)
-  await visitor.signIn('alice')
+  const client = openPageClient(server.url)
+  await client.signIn('alice')
   const change = (form: Record<string, string>) =>
-    visitor.submit(PAGE, `${PAGE}/password`, { current: PASSWORD, password: NEW, again: NEW, ...form })
+    client.submit(PAGE, `${PAGE}/password`, { current: PASSWORD, password: NEW, again: NEW, ...form })
   const refused = async (password: string, message: string) => {
     const { status, body } = await change({ password, again: password, current: 'never compared' })
     t.same([status, body.includes(message)], [422, true], message)
@@ -31,33 +31,33 @@ t.test('a new password must follow the rules, and the form says what is wrong', 
   t.match(answer.body, '0 other sessions were')
   t.match(answer.body, 'You have no tokens.')
   t.equal(
-    (await visitor.visit('POST', `${PAGE}/sessions/end-others`, { form: { csrf: csrfOf(answer.body) } }))
+    (await client.send('POST', `${PAGE}/sessions/end-others`, { form: { csrf: csrfOf(answer.body) } }))
       .status,
     303,
     'the forms of the answer belong to the new cookie',
   )
-  t.equal((await openVisitor(server.url).signIn('alice')).status, 401, 'the old password no longer works')
+  t.equal((await openPageClient(server.url).signIn('alice')).status, 401, 'the old password no longer works')
   t.match(await server.store.failures.find('127.0.0.1'), { failures: 2 })
   await change({ current: 'wrong' })
   t.equal((await change({ current: NEW })).status, 429, 'the budget is spent')
 })
 
-t.test('forms need the token of the visitor', async (t) => {
+t.test('forms need the token of the user', async (t) => {
   const server = await startServer(t)
   const id = await createAccount(server, 'alice')
   await insertSession(server.store, 'f'.repeat(64), id)
-  const visitor = openVisitor(server.url)
-  await visitor.signIn('alice')
-  const other = openVisitor(server.url)
+  const client = openPageClient(server.url)
+  await client.signIn('alice')
+  const other = openPageClient(server.url)
   await other.get('/login')
   const foreign = csrfOf((await other.get('/login')).body)
   const actions = ['password', `sessions/${'f'.repeat(16)}/end`, 'sessions/end-others']
   for (const action of actions) {
     for (const form of [{}, { csrf: foreign }] as Record<string, string>[]) {
       const fields = { current: PASSWORD, password: NEW, again: NEW, ...form }
-      t.equal((await visitor.visit('POST', `${PAGE}/${action}`, { form: fields })).status, 403, action)
+      t.equal((await client.send('POST', `${PAGE}/${action}`, { form: fields })).status, 403, action)
     }
-    t.equal((await visitor.get(`${PAGE}/${action}`)).status, 405, `GET ${action}`)
+    t.equal((await client.get(`${PAGE}/${action}`)).status, 405, `GET ${action}`)
   }
   t.equal((await server.store.sessions.list(id, 10)).length, 2)
 })
@@ -65,19 +65,19 @@ t.test('forms need the token of the visitor', async (t) => {
 t.test('shows what browsers and names contain without running or hiding it', async (t) => {
   const server = await startServer(t)
   await createAccount(server, 'alice')
-  const visitor = openVisitor(server.url)
+  const client = openPageClient(server.url)
   const headers = { 'user-agent': `<script>\x85 ${'x'.repeat(4_000)}` }
-  const form = await visitor.get('/login')
-  await visitor.visit('POST', '/login', {
+  const form = await client.get('/login')
+  await client.send('POST', '/login', {
     headers,
     form: { csrf: csrfOf(form.body), name: 'alice', password: PASSWORD },
   })
-  await visitor.submit('/settings/tokens', '/settings/tokens', {
+  await client.submit('/settings/tokens', '/settings/tokens', {
     name: '<b>\u202eCI',
     scope: 'repo',
     expiry: 'none',
   })
-  const { body } = await visitor.get(PAGE)
+  const { body } = await client.get(PAGE)
   t.match(body, 'title="&lt;script&gt;[U+0085] x')
   t.match(body, '&lt;b&gt;[U+202E]CI')
   t.notMatch(body, /<script>[^<]|<b>|x{256}/)
@@ -93,17 +93,17 @@ t.test('older events are on further pages', async (t) => {
     for (let sessions = 1; sessions <= 150; sessions++)
       await record({ by: { kind: 'administrator' }, action: 'session.ended', user, details: { sessions } })
   })
-  const visitor = openVisitor(server.url)
-  await visitor.signIn('alice')
+  const client = openPageClient(server.url)
+  await client.signIn('alice')
   const shown = (body: string) => [...body.matchAll(/sessions=(\d+)/g)].map(([, number]) => Number(number))
-  const first = await visitor.get(PAGE)
+  const first = await client.get(PAGE)
   t.same([shown(first.body).length, shown(first.body)[0]], [99, 150], 'the sign-in and 99 others')
   const [, next = ''] = /href="(\/settings\/account\?before=[\d-]+)#events"/.exec(first.body) ?? []
-  const second = await visitor.get(next)
+  const second = await client.get(next)
   t.same([shown(second.body)[0], shown(second.body).at(-1)], [51, 1])
   t.notMatch(second.body, 'Older events')
-  t.equal((await visitor.get(`${PAGE}?before=x&before=y`)).status, 200)
-  const bob = openVisitor(server.url)
+  t.equal((await client.get(`${PAGE}?before=x&before=y`)).status, 200)
+  const bob = openPageClient(server.url)
   await bob.signIn('bob')
   t.notMatch((await bob.get(PAGE)).body, 'session.ended', "not another user's")
 })

@@ -12,8 +12,8 @@ import { tryGit } from '../git-http/client.ts'
 import { HOST, openBrowser } from '../helpers/browser.ts'
 import { temporaryFolder } from '../helpers/databases.ts'
 import { git, importCommits } from '../helpers/git.ts'
+import { createAccount, PASSWORD } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
-import { createAccount, PASSWORD } from '../helpers/visitor.ts'
 
 const AXE = readFileSync(fileURLToPath(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
 
@@ -24,7 +24,7 @@ await createAccount(server, 'alice')
 
 /** Opens a page. The test fails on console messages, script errors, dialogs and requests to other hosts. */
 async function openPage(t: Test, options: BrowserContextOptions = {}) {
-  const context = await browser.visitor(options)
+  const context = await browser.openContext(options)
   t.teardown(() => context.close())
   const page = await context.newPage()
   const complaints: string[] = []

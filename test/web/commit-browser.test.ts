@@ -32,7 +32,7 @@ async function createRepository(name: string, count: number) {
 
 /** Opens a page. The test fails on console messages and script errors. */
 async function openPage(t: Test, options: BrowserContextOptions = {}): Promise<Page> {
-  const context = await browser.visitor(options)
+  const context = await browser.openContext(options)
   t.teardown(() => context.close())
   const page = await context.newPage()
   const complaints: string[] = []
@@ -51,7 +51,7 @@ const LOOKS: Record<string, BrowserContextOptions> = {
   'no JavaScript': { javaScriptEnabled: false, viewport: { width: 390, height: 800 } },
 }
 
-t.test('the first screen answers the questions of a visitor', async (t) => {
+t.test('the first screen answers the questions of a user', async (t) => {
   const { path, commits, report, require, url } = await createRepository('first-screen', 12)
   const [tip = ''] = commits
   await require('main', 'ci/mac', 'launch/approval')
@@ -180,7 +180,7 @@ t.test('a page is brought up to date while checks are pending', async (t) => {
   }
   t.same([await next(), await next()], [200, 304])
 
-  // The visitor reads row 40, has focused its link, and has selected a part of row 41.
+  // The user reads row 40, has focused its link, and has selected a part of row 41.
   const read = page.locator('tr', { hasText: 'ci/job-40' })
   await read.scrollIntoViewIfNeeded()
   await read.locator('a').focus()
@@ -262,7 +262,7 @@ t.test('a page is brought up to date while checks are pending', async (t) => {
     }
   })
 
-  t.test('not when the visitor may not see it any more', async (t) => {
+  t.test('not when the user may not see it any more', async (t) => {
     const other = await openPage(t)
     await other.clock.install()
     await other.goto(`${url}/commits/${sha}`)

@@ -3,14 +3,14 @@ import { connect } from 'node:net'
 import { sql } from 'kysely'
 import t from 'tap'
 import { git, importCommits } from '../helpers/git.ts'
+import { createAccount, openPageClient } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
-import { createAccount, openVisitor } from '../helpers/visitor.ts'
 
 const server = await startServer(t, { stalledAfter: 3_600 })
 await createAccount(server, 'alice')
 await createAccount(server, 'eve')
-const anonymous = openVisitor(server.url)
-const alice = openVisitor(server.url)
+const anonymous = openPageClient(server.url)
+const alice = openPageClient(server.url)
 await alice.signIn('alice')
 let repositories = 0
 
@@ -100,7 +100,7 @@ t.test('short ids, branches and tags redirect to the full id', async (t) => {
   t.match(missing, { status: 404, body: '<p>The commit does not exist in this repository.</p>' })
 })
 
-t.test('visitors cannot supply revision syntax or options', async (t) => {
+t.test('users cannot supply revision syntax or options', async (t) => {
   const { commits, page } = await setUp()
   const { hostname, port } = new URL(server.url)
   // A raw connection, because clients normalize paths.
@@ -175,7 +175,7 @@ t.test('an ambiguous short id lists the commits that it may mean', async (t) => 
 
 t.test('names are resolved after the access check', async (t) => {
   const { commits } = await server.createRepository('alice/secret', { private: true })
-  const eve = openVisitor(server.url)
+  const eve = openPageClient(server.url)
   await eve.signIn('eve')
   for (const name of ['main', 'nope', commits[0]?.slice(0, 7), commits[0], '--help']) {
     for (const repository of ['secret', 'missing']) {
@@ -295,7 +295,7 @@ t.test('a page asks for its changes', async (t) => {
   t.notMatch(third.body, ' data-pending')
   t.equal((await alice.get(`/alice/${name}/live/${'f'.repeat(40)}`)).status, 404)
   t.equal((await alice.get(`/alice/${name}/live/main`)).status, 422)
-  t.equal((await openVisitor(server.url).get(live)).headers.get('set-cookie'), null)
+  t.equal((await openPageClient(server.url).get(live)).headers.get('set-cookie'), null)
 })
 
 t.test('a page says where a commit is, and since when a check fails', async (t) => {

@@ -12,9 +12,9 @@ import { isRunning } from '../git/sample-repository.ts'
 import { databases, sqlite, type TestDatabase, temporaryFolder } from '../helpers/databases.ts'
 import { replaceGit } from '../helpers/git.ts'
 import { fillCommit, openAnswer } from '../helpers/large-commit.ts'
+import { openPageClient } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
-import { openVisitor } from '../helpers/visitor.ts'
 
 const STATUSES = 1_000
 
@@ -31,12 +31,12 @@ async function setUp(t: Test, database: TestDatabase) {
     logger: createLogger('warn', destination),
     trustedProxies: [parseCidr('127.0.0.1')],
   })
-  return { server, lines, visitor: openVisitor(server.url) }
+  return { server, lines, client: openPageClient(server.url) }
 }
 
 for (const database of databases) {
   t.test(`a commit with ${STATUSES} long statuses, ${database.name}`, async (t) => {
-    const { server, lines, visitor } = await setUp(t, database)
+    const { server, lines, client } = await setUp(t, database)
     const { commits } = await server.createRepository('alice/rocket')
     const [sha = ''] = commits
     const { id } = await server.store.repositories.get('alice', 'rocket')
@@ -55,7 +55,7 @@ for (const database of databases) {
 
     t.test('is rendered completely', async (t) => {
       const page = `/alice/rocket/commits/${sha}`
-      const { status, headers, body } = await visitor.get(page)
+      const { status, headers, body } = await client.get(page)
       t.equal(status, 200)
       t.equal(headers.get('content-type'), 'text/html; charset=utf-8')
       t.same(
@@ -68,11 +68,11 @@ for (const database of databases) {
         body.slice(-400),
         /<\/table><\/div><\/details><\/div>[\s\S]{1,300}<\/noscript><\/main>\s*<\/body>\s*<\/html>\s*$/,
       )
-      const head = await visitor.visit('HEAD', page)
+      const head = await client.send('HEAD', page)
       t.same([head.status, head.body], [200, ''])
       await report(contexts.at(-1) ?? '', 'pending')
-      t.match(summary((await visitor.get(page)).body), /pending<\/span> 1 pending, 999 passed/)
-      t.match((await visitor.get('/alice/rocket')).body, `${STATUSES - 1} of ${STATUSES} passed`)
+      t.match(summary((await client.get(page)).body), /pending<\/span> 1 pending, 999 passed/)
+      t.match((await client.get('/alice/rocket')).body, `${STATUSES - 1} of ${STATUSES} passed`)
     })
 
     t.test('may be aborted', async (t) => {
@@ -81,7 +81,7 @@ for (const database of databases) {
       const [answer] = await once(left, 'response')
       await once(answer, 'data')
       left.destroy()
-      t.equal((await visitor.get('/alice/rocket')).status, 200)
+      t.equal((await client.get('/alice/rocket')).status, 200)
       t.same(
         lines.filter((line) => JSON.parse(line).level >= 50),
         [],
@@ -92,7 +92,7 @@ for (const database of databases) {
 }
 
 t.test('many concurrent page requests of one address do not block other addresses', async (t) => {
-  const { server, visitor } = await setUp(t, sqlite)
+  const { server, client } = await setUp(t, sqlite)
   await server.createRepository('alice/rocket')
   const { hostname, port } = new URL(server.url)
   const count = 300
@@ -105,7 +105,7 @@ t.test('many concurrent page requests of one address do not block other addresse
     })
     socket.write('GET /alice/rocket HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n')
   }
-  const page = await visitor.get('/alice/rocket', { headers: { 'x-forwarded-for': '192.0.2.2' } })
+  const page = await client.get('/alice/rocket', { headers: { 'x-forwarded-for': '192.0.2.2' } })
   t.equal(page.status, 200)
   const statuses = () => [...text.matchAll(/HTTP\/1\.1 (\d+) /g)].map(([, status]) => status)
   await until(() => statuses().length === count)
@@ -118,7 +118,7 @@ t.test('many concurrent page requests of one address do not block other addresse
 })
 
 t.test('large pages that nobody reads take a bounded amount of memory', async (t) => {
-  const { server, visitor } = await setUp(t, sqlite)
+  const { server, client } = await setUp(t, sqlite)
   const { commits } = await server.createRepository('alice/rocket')
   const [sha = ''] = commits
   const { id: repositoryId } = await server.store.repositories.get('alice', 'rocket')
@@ -128,7 +128,7 @@ t.test('large pages that nobody reads take a bounded amount of memory', async (t
   const other = await open('192.0.2.2')
   const unread: IncomingMessage[] = []
   for (let count = 0; count < 19; count++) unread.push(await open('192.0.2.1'))
-  const small = await visitor.get('/alice/rocket', { headers: { 'x-forwarded-for': '192.0.2.1' } })
+  const small = await client.get('/alice/rocket', { headers: { 'x-forwarded-for': '192.0.2.1' } })
   t.equal(small.status, 200)
   const ends = await Promise.allSettled([other, ...unread].map((answer) => text(answer)))
   const cut = ends.flatMap(({ status }, index) => (status === 'rejected' ? [index] : []))
@@ -140,7 +140,7 @@ t.test('large pages that nobody reads take a bounded amount of memory', async (t
   )
 })
 
-t.test('git is stopped when the waiting visitor disconnects', async (t) => {
+t.test('git is stopped when the waiting user disconnects', async (t) => {
   const { server, lines } = await setUp(t, sqlite)
   await server.createRepository('alice/rocket')
   const folder = temporaryFolder(t)

@@ -4,17 +4,17 @@ import { EncryptJWT, jwtDecrypt } from 'jose'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { freePort } from '../helpers/free-port.ts'
-import { callbackOf, PUBLIC_URL, signInWith, startWithProvider } from '../helpers/oidc-visit.ts'
+import { callbackOf, PUBLIC_URL, signInWith, startWithProvider } from '../helpers/oidc-sign-in.ts'
+import { openPageClient } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
-import { openVisitor } from '../helpers/visitor.ts'
 
 const { provider, server } = await startWithProvider(t, { budget: { limit: 10_000, window: 300 } })
-const open = () => openVisitor(server.url)
-type Visitor = ReturnType<typeof open>
+const open = () => openPageClient(server.url)
+type PageClient = ReturnType<typeof open>
 
-/** Checks that the visitor has no session. */
-async function hasNoSession(t: Test, visitor: Visitor, what: string) {
-  t.equal((await visitor.get('/settings/tokens')).status, 303, what)
+/** Checks that the user has no session. */
+async function hasNoSession(t: Test, client: PageClient, what: string) {
+  t.equal((await client.get('/settings/tokens')).status, 303, what)
 }
 
 /** Counts the requests to the token endpoint while `work` runs. */
@@ -50,15 +50,15 @@ t.test('an answer counts only with the state of an attempt in the same browser',
       const forged = new URLSearchParams(query)
       if (value === null) forged.delete(name)
       else forged.set(name, value)
-      const visitor = open()
-      visitor.cookies.set('sign-in', attacker.cookies.get('sign-in') ?? '')
-      t.equal((await visitor.get(`${path}?${forged}`)).status, 401, `${name}=${value}`)
-      await hasNoSession(t, visitor, 'no session')
+      const client = open()
+      client.cookies.set('sign-in', attacker.cookies.get('sign-in') ?? '')
+      t.equal((await client.get(`${path}?${forged}`)).status, 401, `${name}=${value}`)
+      await hasNoSession(t, client, 'no session')
     }
     for (const repeated of ['state=x', 'code=x', 'iss=x']) {
-      const visitor = open()
-      visitor.cookies.set('sign-in', attacker.cookies.get('sign-in') ?? '')
-      t.equal((await visitor.get(`${stolen}&${repeated}`)).status, 401, `another ${repeated}`)
+      const client = open()
+      client.cookies.set('sign-in', attacker.cookies.get('sign-in') ?? '')
+      t.equal((await client.get(`${stolen}&${repeated}`)).status, 401, `another ${repeated}`)
     }
   })
   t.equal(exchanged, 0, 'the provider is not asked')
@@ -67,10 +67,10 @@ t.test('an answer counts only with the state of an attempt in the same browser',
 })
 
 t.test('an answer works once', async (t) => {
-  const visitor = open()
-  const path = await callbackOf(visitor, provider, 'alice')
-  const attempt = visitor.cookies.get('sign-in') ?? ''
-  t.equal((await visitor.get(path)).status, 303)
+  const client = open()
+  const path = await callbackOf(client, provider, 'alice')
+  const attempt = client.cookies.get('sign-in') ?? ''
+  t.equal((await client.get(path)).status, 303)
   const thief = open()
   thief.cookies.set('sign-in', attempt)
   t.equal((await thief.get(path)).status, 401, 'with a stolen cookie too')
@@ -86,7 +86,7 @@ t.test('the cookie of an attempt is sealed and does not last', async (t) => {
   t.notMatch(decodeURIComponent(started.headers.getSetCookie()[0] ?? ''), /\/x|nonce|state/)
   const secure = await startServer(t, { publicUrl: 'https://status.test', oidc: provider.options })
   t.match(
-    (await openVisitor(secure.url).get('/login/oidc')).headers.getSetCookie()[0],
+    (await openPageClient(secure.url).get('/login/oidc')).headers.getSetCookie()[0],
     /^__Host-sign-in=[\w.-]+; Max-Age=600; Path=\/; HttpOnly; Secure; SameSite=Lax$/,
   )
 
@@ -95,18 +95,18 @@ t.test('the cookie of an attempt is sealed and does not last', async (t) => {
     ['1 minute', 303],
     ['-1 second', 401],
   ] as const) {
-    const visitor = open()
-    const path = await callbackOf(visitor, provider, 'alice')
-    const { payload } = await jwtDecrypt(visitor.cookies.get('sign-in') ?? '', key)
+    const client = open()
+    const path = await callbackOf(client, provider, 'alice')
+    const { payload } = await jwtDecrypt(client.cookies.get('sign-in') ?? '', key)
     t.ok(Math.abs((payload.exp ?? 0) - Date.now() / 1000 - 600) < 30, 'ten minutes')
     const header = { alg: 'dir', enc: 'A256GCM' }
     const sealed = new EncryptJWT(payload).setProtectedHeader(header).setExpirationTime(lifetime)
-    visitor.cookies.set('sign-in', await sealed.encrypt(key))
-    t.equal((await visitor.get(path)).status, status, lifetime)
+    client.cookies.set('sign-in', await sealed.encrypt(key))
+    t.equal((await client.get(path)).status, status, lifetime)
   }
-  const visitor = open()
-  const path = await callbackOf(visitor, provider, 'alice')
-  const sealed = visitor.cookies.get('sign-in') ?? ''
+  const client = open()
+  const path = await callbackOf(client, provider, 'alice')
+  const sealed = client.cookies.get('sign-in') ?? ''
   for (const forged of [
     sealed.slice(0, -1),
     `x${sealed}`,
@@ -114,8 +114,8 @@ t.test('the cookie of an attempt is sealed and does not last', async (t) => {
     '...',
     'x',
   ]) {
-    visitor.cookies.set('sign-in', forged)
-    t.equal((await visitor.get(path)).status, 401)
+    client.cookies.set('sign-in', forged)
+    t.equal((await client.get(path)).status, 401)
   }
 })
 
@@ -136,11 +136,11 @@ t.test('sign-in returns only to this site', async (t) => {
 })
 
 t.test('a page after a failed sign-in does not repeat the code', async (t) => {
-  const visitor = open()
-  const path = await callbackOf(visitor, provider, 'alice')
+  const client = open()
+  const path = await callbackOf(client, provider, 'alice')
   const code = new URLSearchParams(path.split('?')[1]).get('code') ?? ''
   t.ok(code.length > 20)
-  for (const answer of [await open().get(path), await visitor.get(path.replace('state=', 'state=x'))]) {
+  for (const answer of [await open().get(path), await client.get(path.replace('state=', 'state=x'))]) {
     t.equal(answer.status, 401)
     t.notMatch(answer.body, code)
   }
@@ -165,8 +165,8 @@ interface Forgery {
 
 /** Makes the provider answer with an ID token of our own. Returns the answer to the callback. */
 async function signInWithToken(t: Test, { header, claims, key = known, published = [known], sign }: Forgery) {
-  const visitor = open()
-  const started = await visitor.get('/login/oidc')
+  const client = open()
+  const started = await client.get('/login/oidc')
   const url = started.headers.get('location') ?? ''
   const nonce = new URL(url).searchParams.get('nonce')
   const path = (await provider.signIn(url, 'alice')).replace(PUBLIC_URL, '')
@@ -189,9 +189,9 @@ async function signInWithToken(t: Test, { header, claims, key = known, published
     if (request.url === '/jwks') return answer(response, { keys: published.map(({ jwk }) => jwk) })
     return false
   }
-  const done = await visitor.get(path)
+  const done = await client.get(path)
   provider.intercept = null
-  if (done.status !== 303) await hasNoSession(t, visitor, 'no session')
+  if (done.status !== 303) await hasNoSession(t, client, 'no session')
   return done.status
 }
 
@@ -251,13 +251,13 @@ t.test('only an ID token of the provider for this client and this attempt counts
 
 t.test('another nonce, or another verifier, gets no session', async (t) => {
   for (const name of ['nonce', 'code_challenge']) {
-    const visitor = open()
-    const url = new URL((await visitor.get('/login/oidc')).headers.get('location') ?? '')
+    const client = open()
+    const url = new URL((await client.get('/login/oidc')).headers.get('location') ?? '')
     t.equal(url.searchParams.get('code_challenge_method'), 'S256')
     url.searchParams.set(name, 'x'.repeat(43))
     const back = await provider.signIn(url.href, 'alice')
-    t.equal((await visitor.get(back.replace(PUBLIC_URL, ''))).status, name === 'nonce' ? 503 : 401, name)
-    await hasNoSession(t, visitor, name)
+    t.equal((await client.get(back.replace(PUBLIC_URL, ''))).status, name === 'nonce' ? 503 : 401, name)
+    await hasNoSession(t, client, name)
   }
 })
 
@@ -267,18 +267,18 @@ t.test('the budget of the address bounds what the provider is asked', async (t) 
     oidc: provider.options,
     budget: { limit: 5, window: 300 },
   })
-  const flood = async (how: (visitor: Visitor) => Promise<string>, count = 40) => {
-    const visitors = Array.from({ length: count }, () => openVisitor(limited.url))
-    const paths = await Promise.all(visitors.map(how))
-    const answers = await Promise.all(visitors.map((visitor, index) => visitor.get(paths[index] ?? '')))
+  const flood = async (how: (client: PageClient) => Promise<string>, count = 40) => {
+    const clients = Array.from({ length: count }, () => openPageClient(limited.url))
+    const paths = await Promise.all(clients.map(how))
+    const answers = await Promise.all(clients.map((client, index) => client.get(paths[index] ?? '')))
     return answers.map(({ status }) => status)
   }
   const withoutAttempt = await flood(async () => '/login/callback?code=x&state=y')
   t.notOk(withoutAttempt.includes(429), 'what another site can cause is not counted')
   let statuses: number[] = []
   const exchanged = await exchangesDuring(async () => {
-    statuses = await flood(async (visitor) => {
-      const started = await visitor.get('/login/oidc')
+    statuses = await flood(async (client) => {
+      const started = await client.get('/login/oidc')
       const state = new URL(started.headers.get('location') ?? '').searchParams.get('state')
       return `/login/callback?code=forged&state=${state}&iss=${encodeURIComponent(provider.issuer)}`
     })
@@ -286,7 +286,7 @@ t.test('the budget of the address bounds what the provider is asked', async (t) 
   t.equal(statuses.filter((status) => status === 401).length, 5)
   t.equal(statuses.filter((status) => status === 429).length, 35)
   t.ok(exchanged <= 5 + 8, `${exchanged} requests to the provider`)
-  const blocked = openVisitor(limited.url)
+  const blocked = openPageClient(limited.url)
   const path = await callbackOf(blocked, provider, 'alice')
   t.equal(await exchangesDuring(() => blocked.get(path)), 0)
   t.equal((await blocked.get(path)).status, 429)
@@ -302,7 +302,7 @@ t.test('refusals are bounded by the budget too', async (t) => {
   })
   const statuses = []
   for (let index = 0; index < 5; index++)
-    statuses.push((await signInWith(openVisitor(limited.url), provider, 'alice')).status)
+    statuses.push((await signInWith(openPageClient(limited.url), provider, 'alice')).status)
   t.same(statuses, [403, 403, 403, 429, 429])
 })
 
@@ -361,22 +361,22 @@ t.test('a provider that answers garbage: 503, and nothing of it in the log', asy
   for (const [what, path, respond] of garbage) {
     // One for each, because it logs one such line in five seconds.
     const { lines, logged } = await startLogged(t)
-    const visitor = openVisitor(logged.url)
-    const callback = await callbackOf(visitor, provider, 'garbled')
+    const client = openPageClient(logged.url)
+    const callback = await callbackOf(client, provider, 'garbled')
     provider.intercept = (request, response) => {
       if (request.url !== path) return false
       respond(response)
       return true
     }
-    const done = await visitor.get(callback)
+    const done = await client.get(callback)
     provider.intercept = null
     t.match([done.status, done.headers.get('retry-after')], [503, '2'], what)
     t.match(done.body, /The provider with which people sign in here does not answer/)
-    await hasNoSession(t, visitor, what)
+    await hasNoSession(t, client, what)
     t.notMatch(done.body, /secret-text/)
     t.equal(await logged.store.users.find('garbled'), undefined)
     t.equal(
-      (await signInWith(openVisitor(logged.url), provider, 'garbled')).status,
+      (await signInWith(openPageClient(logged.url), provider, 'garbled')).status,
       303,
       'then it answers well',
     )
@@ -402,7 +402,7 @@ t.test('metadata that are garbage: 503', async (t) => {
   for (const wrong of [...garbage, {}]) {
     const fresh = await startServer(t, { publicUrl: PUBLIC_URL, oidc: provider.options })
     provider.intercept = (_request, response) => answer(response, { ...metadata, ...wrong })
-    const { status } = await openVisitor(fresh.url).get('/login/oidc')
+    const { status } = await openPageClient(fresh.url).get('/login/oidc')
     provider.intercept = null
     t.equal(status, Object.keys(wrong).length > 0 ? 503 : 303, JSON.stringify(wrong))
   }
@@ -414,15 +414,15 @@ t.test('a provider that is away or slow: sign-in says so, and nothing else waits
   const { lines, logged } = await startLogged(t, away)
   const { commits } = await logged.createRepository('acme/repo')
   const token = await logged.createToken('acme')
-  const visitor = openVisitor(logged.url)
-  t.match((await visitor.get('/login')).body, 'Sign in with')
-  const refused = await visitor.get('/login/oidc')
+  const client = openPageClient(logged.url)
+  t.match((await client.get('/login')).body, 'Sign in with')
+  const refused = await client.get('/login/oidc')
   t.match([refused.status, refused.headers.get('retry-after')], [503, '2'])
   t.match(lines.join(''), /OpenID Connect provider: .*ECONNREFUSED/)
-  t.equal((await visitor.get('/login/signed-out')).headers.get('location'), '/')
+  t.equal((await client.get('/login/signed-out')).headers.get('location'), '/')
 
   const { options } = provider
-  const waiting = openVisitor((await startServer(t, { publicUrl: PUBLIC_URL, oidc: options })).url)
+  const waiting = openPageClient((await startServer(t, { publicUrl: PUBLIC_URL, oidc: options })).url)
   const callback = await callbackOf(waiting, provider, 'alice')
   const slow: ((request: IncomingMessage, response: ServerResponse) => boolean)[] = [
     () => true,
@@ -444,10 +444,10 @@ t.test('a provider that is away or slow: sign-in says so, and nothing else waits
   t.ok(longest < 1_000, `a report took ${Math.round(longest)} ms`)
   t.equal((await discovering).status, 303, 'the metadata are known')
   t.equal((await held).status, 503)
-  const spent = performance.now() - began
-  t.ok(spent > 9_000 && spent < 12_000, `${Math.round(spent)} ms`)
+  const formatElapsed = performance.now() - began
+  t.ok(formatElapsed > 9_000 && formatElapsed < 12_000, `${Math.round(formatElapsed)} ms`)
   provider.intercept = slow[1] ?? null
-  const fresh = openVisitor((await startServer(t, { publicUrl: PUBLIC_URL, oidc: options })).url)
+  const fresh = openPageClient((await startServer(t, { publicUrl: PUBLIC_URL, oidc: options })).url)
   const again = performance.now()
   const both = await Promise.all([fresh.get('/login/oidc'), fresh.get('/login/oidc')])
   provider.intercept = null

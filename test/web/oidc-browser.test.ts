@@ -43,7 +43,7 @@ async function startProxy(t: Test) {
 
 /** Opens a page. The test fails on console messages of our pages, such as violations of their policy. */
 async function openPage(t: Test, url: string, javaScriptEnabled: boolean): Promise<Page> {
-  const context = await browser.visitor({ javaScriptEnabled })
+  const context = await browser.openContext({ javaScriptEnabled })
   t.teardown(() => context.close())
   const page = await context.newPage()
   const complaints: string[] = []

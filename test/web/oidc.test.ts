@@ -5,10 +5,10 @@ import { databases, openTestStore, sqlite } from '../helpers/databases.ts'
 import { listEvents } from '../helpers/events.ts'
 import { freePort } from '../helpers/free-port.ts'
 import { startInstance } from '../helpers/instance.ts'
-import { PUBLIC_URL, signInWith, startWithProvider } from '../helpers/oidc-visit.ts'
+import { PUBLIC_URL, signInWith, startWithProvider } from '../helpers/oidc-sign-in.ts'
+import { createAccount, openPageClient, PASSWORD } from '../helpers/page-client.ts'
 import { startProcess } from '../helpers/process.ts'
 import { startServer } from '../helpers/server.ts'
-import { createAccount, openVisitor, PASSWORD } from '../helpers/visitor.ts'
 
 const DAY = 24 * 3600
 
@@ -16,19 +16,19 @@ for (const database of databases) {
   t.test(`sign-in with a provider on ${database.name}`, async (t) => {
     const { provider, server } = await startWithProvider(t, { database, signInEvery: 30 * DAY })
     const { store } = server
-    const open = () => openVisitor(server.url)
+    const open = () => openPageClient(server.url)
     const issuer = provider.options.issuer
 
     t.test('the first sign-in creates a user and returns to the page', async (t) => {
-      const visitor = open()
-      const page = await visitor.get('/login?next=/settings/tokens')
+      const client = open()
+      const page = await client.get('/login?next=/settings/tokens')
       t.match(page.body, `>Sign in with ${new URL(issuer).host}</a>`)
       t.match(page.body, 'href="/login/oidc?next=%2Fsettings%2Ftokens"')
       t.match(page.body, 'id="password"', 'beside the form')
-      const done = await signInWith(visitor, provider, 'alice', '/settings/tokens')
+      const done = await signInWith(client, provider, 'alice', '/settings/tokens')
       t.match([done.status, done.headers.get('location')], [303, '/settings/tokens'], done.body)
-      t.match((await visitor.get('/settings/tokens')).body, '<span class="who">alice</span>')
-      t.match((await visitor.get('/settings/account')).body, `as alice, with ${new URL(issuer).host}.`)
+      t.match((await client.get('/settings/tokens')).body, '<span class="who">alice</span>')
+      t.match((await client.get('/settings/account')).body, `as alice, with ${new URL(issuer).host}.`)
       t.match(await store.users.get('alice'), {
         password_hash: null,
         oidc_issuer: issuer,
@@ -45,9 +45,9 @@ for (const database of databases) {
 
     t.test('a name that changes at the provider changes nothing', async (t) => {
       provider.accounts.set('alice', { preferred_username: 'bob' })
-      const visitor = open()
-      t.equal((await signInWith(visitor, provider, 'alice')).status, 303)
-      t.match((await visitor.get('/settings/account')).body, 'as alice, with')
+      const client = open()
+      t.equal((await signInWith(client, provider, 'alice')).status, 303)
+      t.match((await client.get('/settings/account')).body, 'as alice, with')
       t.equal(await store.users.find('bob'), undefined)
     })
 
@@ -85,14 +85,14 @@ for (const database of databases) {
         const before = (await store.users.list()).length
         for (const [name, text] of refused) {
           provider.accounts.set("it's", { preferred_username: name })
-          const visitor = open()
-          const answer = await signInWith(visitor, provider, "it's")
+          const client = open()
+          const answer = await signInWith(client, provider, "it's")
           const shown = answer.body.replaceAll('&quot;', '"')
           t.equal(answer.status, 403, String(name).slice(0, 20))
           t.ok(shown.includes(text), shown)
           t.ok(shown.length < 4000)
           t.match(answer.body, 'user link NAME --subject &#39;it&#39;\\&#39;&#39;s&#39;')
-          t.equal((await visitor.get('/settings/tokens')).status, 303, 'no session')
+          t.equal((await client.get('/settings/tokens')).status, 303, 'no session')
         }
         t.equal((await store.users.list()).length, before)
         const refusals = (await listEvents(store)).filter(({ action }) => action === 'sign-in.refused')
@@ -110,26 +110,26 @@ for (const database of databases) {
       t.equal(await store.identities.link('dave', { issuer, subject: 'dave' }), 1)
       t.equal((await before.get('/settings/tokens')).status, 303, 'sessions ended')
       t.equal((await open().signIn('dave', PASSWORD)).status, 401, 'no password')
-      const visitor = open()
-      t.equal((await signInWith(visitor, provider, 'dave')).status, 303)
-      const account = await visitor.get('/settings/account')
+      const client = open()
+      t.equal((await signInWith(client, provider, 'dave')).status, 303)
+      const account = await client.get('/settings/account')
       t.notMatch(account.body, 'Change password')
       t.equal(await store.identities.link('dave', null), 1)
-      t.equal((await visitor.get('/settings/tokens')).status, 303, 'sessions ended')
+      t.equal((await client.get('/settings/tokens')).status, 303, 'sessions ended')
       t.equal((await signInWith(open(), provider, 'dave')).status, 403)
       t.equal((await open().signIn('dave', PASSWORD)).status, 303)
     })
 
     t.test('a locked user is out at once and cannot sign in', async (t) => {
-      const visitor = open()
-      await signInWith(visitor, provider, 'frank')
+      const client = open()
+      await signInWith(client, provider, 'frank')
       const token = await server.createToken('frank')
       t.equal(
         (await server.call('GET', `/api/v1/repos/a/b/commits/${'0'.repeat(40)}/statuses`, { token })).status,
         404,
       )
       await store.users.lock('frank')
-      t.equal((await visitor.get('/settings/tokens')).status, 303)
+      t.equal((await client.get('/settings/tokens')).status, 303)
       const answer = await signInWith(open(), provider, 'frank')
       t.match([answer.status, answer.body], [403, /Your user is locked/])
       t.notMatch(answer.body, 'user link')
@@ -140,20 +140,20 @@ for (const database of databases) {
     })
 
     t.test('a session ends after 12 hours, used or not', async (t) => {
-      const visitor = open()
-      await signInWith(visitor, provider, 'grace')
+      const client = open()
+      await signInWith(client, provider, 'grace')
       const user = await store.users.get('grace')
-      const age = (seconds: number) =>
+      const formatAge = (seconds: number) =>
         store.engine.kysely
           .updateTable('sessions')
           .set(({ ref }) => ({ ends_at: sql<number>`${ref('ends_at')} - ${seconds}` }))
           .where('user_id', '=', user.id)
           .execute()
-      await age(12 * 3600 - 60)
-      t.equal((await visitor.get('/settings/tokens')).status, 200)
+      await formatAge(12 * 3600 - 60)
+      t.equal((await client.get('/settings/tokens')).status, 200)
       t.equal((await store.sessions.list(user.id, 10)).length, 1)
-      await age(60)
-      t.equal((await visitor.get('/settings/tokens')).status, 303)
+      await formatAge(60)
+      t.equal((await client.get('/settings/tokens')).status, 303)
       t.same(await store.sessions.list(user.id, 10), [])
     })
 
@@ -177,15 +177,15 @@ for (const database of databases) {
       await signedIn(30 * DAY)
       t.match(await read(token), { status: 401, json: { error: /has not signed in for too long/ } })
       t.equal((await read(machine)).status, 200)
-      const visitor = open()
-      await signInWith(visitor, provider, 'heidi')
+      const client = open()
+      await signInWith(client, provider, 'heidi')
       t.equal((await read(token)).status, 200, 'works again at once')
       const day = new Date(Date.now() + 30 * DAY * 1000).toISOString().slice(0, 10)
-      const page = await visitor.get('/settings/tokens')
+      const page = await client.get('/settings/tokens')
       t.match(page.body, new RegExp(`They stop working at <time[^>]*><span>${day}`))
       t.notMatch(page.body, '>soon<')
       await signedIn(24 * DAY)
-      t.match((await visitor.get('/settings/tokens')).body, '>soon<')
+      t.match((await client.get('/settings/tokens')).body, '>soon<')
       await signedIn(31 * DAY)
       t.equal((await read(token)).status, 401)
       await store.identities.link('heidi', null)
@@ -193,12 +193,12 @@ for (const database of databases) {
     })
 
     t.test('sign-out ends the session here, then at the provider', async (t) => {
-      const visitor = open()
-      await signInWith(visitor, provider, 'ivan')
-      const out = await visitor.submit('/settings/tokens', '/logout')
+      const client = open()
+      await signInWith(client, provider, 'ivan')
+      const out = await client.submit('/settings/tokens', '/logout')
       t.match([out.status, out.headers.get('location')], [303, '/login/signed-out'])
-      t.equal((await visitor.get('/settings/tokens')).status, 303)
-      const page = await visitor.get('/login/signed-out')
+      t.equal((await client.get('/settings/tokens')).status, 303)
+      const page = await client.get('/login/signed-out')
       const [, target = ''] = /content="0; url=([^"]+)"/.exec(page.body) ?? []
       const url = new URL(target.replaceAll('&amp;', '&'))
       t.equal(url.origin, new URL(issuer).origin)
@@ -208,8 +208,8 @@ for (const database of databases) {
       })
       t.equal((await fetch(url)).status, 200)
       await createAccount(server, 'judy')
-      await visitor.signIn('judy')
-      const byPassword = await visitor.submit('/settings/tokens', '/logout')
+      await client.signIn('judy')
+      const byPassword = await client.submit('/settings/tokens', '/logout')
       t.equal(byPassword.headers.get('location'), '/', 'a session with a password has no part there')
     })
   })
@@ -224,7 +224,7 @@ t.test('claims come from the ID token or from the userinfo endpoint', async (t) 
       oidc: { ...provider.options, requiredClaim },
     })
     const asked = () => provider.requests.filter((path) => path === '/me').length
-    t.equal((await signInWith(openVisitor(server.url), provider, 'alice')).status, 303)
+    t.equal((await signInWith(openPageClient(server.url), provider, 'alice')).status, 303)
     t.equal(asked(), conformIdTokenClaims ? 1 : 0, 'only if the ID token lacks one')
 
     const groups: [groups: unknown, status: number][] = [
@@ -239,7 +239,7 @@ t.test('claims come from the ID token or from the userinfo endpoint', async (t) 
     ]
     for (const [claim, status] of groups) {
       provider.accounts.set('bob', { groups: claim })
-      const answer = await signInWith(openVisitor(strict.url), provider, 'bob')
+      const answer = await signInWith(openPageClient(strict.url), provider, 'bob')
       t.equal(answer.status, status, JSON.stringify(claim))
       if (status === 403) t.match(answer.body, 'You need groups=ci-users to sign in.')
     }
@@ -259,18 +259,18 @@ t.test('claims come from the ID token or from the userinfo endpoint', async (t) 
 t.test('sign-in with passwords can be removed', async (t) => {
   const { provider, server } = await startWithProvider(t, { passwordSignIn: false })
   await createAccount(server, 'alice')
-  const visitor = openVisitor(server.url)
-  t.notMatch((await visitor.get('/login')).body, '<form')
-  t.equal((await visitor.signIn('alice')).status, 405)
-  t.equal((await signInWith(visitor, provider, 'bob')).status, 303)
+  const client = openPageClient(server.url)
+  t.notMatch((await client.get('/login')).body, '<form')
+  t.equal((await client.signIn('alice')).status, 405)
+  t.equal((await signInWith(client, provider, 'bob')).status, 303)
 })
 
 t.test('without a provider there is nothing of it', async (t) => {
   const server = await startServer(t)
-  const visitor = openVisitor(server.url)
+  const client = openPageClient(server.url)
   for (const path of ['/login/oidc', '/login/callback', '/login/signed-out'])
-    t.equal((await visitor.get(path, { headers: { accept: 'text/html' } })).status, 404, path)
-  t.notMatch((await visitor.get('/login')).body, 'Sign in with')
+    t.equal((await client.get(path, { headers: { accept: 'text/html' } })).status, 404, path)
+  t.notMatch((await client.get('/login')).body, 'Sign in with')
 })
 
 /** Makes a process print each module that it loads. */
@@ -300,9 +300,9 @@ t.test('the process of a server', async (t) => {
 
   t.test('starts while the provider is away, and sign-in says so', async (t) => {
     const { url, log } = await startInstance(t, options, { ...settings, LOG_LEVEL: 'debug' })
-    const visitor = openVisitor(url)
-    t.match((await visitor.get('/login')).status, 200)
-    const answer = await visitor.get('/login/oidc?next=/x')
+    const client = openPageClient(url)
+    t.match((await client.get('/login')).status, 200)
+    const answer = await client.get('/login/oidc?next=/x')
     t.match([answer.status, answer.body], [503, /does not answer as it should/])
     t.notMatch(log.join('\n'), /from a file|next=/)
   })

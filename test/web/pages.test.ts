@@ -1,8 +1,8 @@
 import { rm } from 'node:fs/promises'
 import t, { type Test } from 'tap'
 import { postgres } from '../helpers/databases.ts'
+import { createAccount, csrfOf, openPageClient } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
-import { createAccount, csrfOf, openVisitor } from '../helpers/visitor.ts'
 
 const HTML = 'text/html; charset=utf-8'
 const JSON_TYPE = 'application/json; charset=utf-8'
@@ -12,13 +12,13 @@ async function setUp(t: Test) {
   await createAccount(server, 'alice')
   const { commits, path } = await server.createRepository('alice/rocket', { commits: 2 })
   await server.createRepository('bob/secret', { private: true })
-  const visitor = openVisitor(server.url)
-  await visitor.signIn('alice')
-  return { server, anonymous: openVisitor(server.url), visitor, commits, path }
+  const client = openPageClient(server.url)
+  await client.signIn('alice')
+  return { server, anonymous: openPageClient(server.url), client, commits, path }
 }
 
 t.test('an unknown path gets an error page when the client accepts HTML', async (t) => {
-  const { server, anonymous, visitor } = await setUp(t)
+  const { server, anonymous, client } = await setUp(t)
   const accept = 'text/html,application/xhtml+xml,*/*;q=0.8'
   const unknown = ['/nope', '/alice//', '//alice', '/docs/ui', '/assets/nope.css', '/api/v2']
   for (const path of [...unknown, '/Settings/tokens', '/LOGIN/x', '/alice/rocket/commits/', '/favicon.ico']) {
@@ -27,7 +27,7 @@ t.test('an unknown path gets an error page when the client accepts HTML', async 
     t.equal(json.headers.get('content-type'), JSON_TYPE, path)
     t.same(Object.keys(JSON.parse(json.body)), ['error'])
 
-    const page = await visitor.get(path, { headers: { accept } })
+    const page = await client.get(path, { headers: { accept } })
     t.equal(page.status, 404, path)
     if (path === '/api/v2')
       t.equal(page.headers.get('content-type'), JSON_TYPE, 'the API always answers JSON')
@@ -41,13 +41,13 @@ t.test('an unknown path gets an error page when the client accepts HTML', async 
   const broken = await startServer(t)
   await broken.store.close()
   const cookie = `session=${'x'.repeat(43)}`
-  const away = await openVisitor(broken.url).get('/nope', { headers: { accept, cookie } })
+  const away = await openPageClient(broken.url).get('/nope', { headers: { accept, cookie } })
   t.equal(away.status, 404, 'without the database the page lacks only the user name')
-  t.equal((await openVisitor(server.url).get('/nope', { headers: { accept, cookie } })).status, 404)
+  t.equal((await openPageClient(server.url).get('/nope', { headers: { accept, cookie } })).status, 404)
 })
 
 t.test('a wrong method is 405 with Allow', async (t) => {
-  const { visitor, anonymous } = await setUp(t)
+  const { client, anonymous } = await setUp(t)
   const allowed = {
     '/': 'GET, HEAD',
     '/login': 'GET, HEAD, POST',
@@ -63,18 +63,18 @@ t.test('a wrong method is 405 with Allow', async (t) => {
   }
   for (const [path, methods] of Object.entries(allowed)) {
     for (const method of ['PUT', 'DELETE', 'OPTIONS', path === '/logout' ? 'GET' : 'PATCH']) {
-      const { status, headers } = await (method === 'PUT' ? anonymous : visitor).visit(method, path)
+      const { status, headers } = await (method === 'PUT' ? anonymous : client).send(method, path)
       t.equal(status, 405, `${method} ${path}`)
       t.equal(headers.get('allow'), methods, path)
       t.equal(headers.get('content-type'), HTML, path)
     }
   }
-  const asset = await visitor.visit('POST', '/assets/style.css', { form: {} })
+  const asset = await client.send('POST', '/assets/style.css', { form: {} })
   t.equal(asset.headers.get('content-type'), JSON_TYPE)
 })
 
 t.test('HEAD is GET without the body', async (t) => {
-  const { visitor, commits } = await setUp(t)
+  const { client, commits } = await setUp(t)
   const paths = [
     '/',
     '/login',
@@ -87,7 +87,7 @@ t.test('HEAD is GET without the body', async (t) => {
     '/alice/rocket/checks',
   ]
   for (const path of [...paths, '/bob/secret', '/openapi.yaml', '/assets/style.css']) {
-    const [get, head] = [await visitor.get(path), await visitor.visit('HEAD', path)]
+    const [get, head] = [await client.get(path), await client.send('HEAD', path)]
     t.equal(head.status, get.status, path)
     t.equal(head.body, '')
     for (const name of ['content-type', 'content-length', 'cache-control', 'location', 'etag']) {
@@ -97,22 +97,22 @@ t.test('HEAD is GET without the body', async (t) => {
 })
 
 t.test('a form must have the right type and a limited length', async (t) => {
-  const { visitor } = await setUp(t)
-  const csrf = csrfOf((await visitor.get('/')).body)
+  const { client } = await setUp(t)
+  const csrf = csrfOf((await client.get('/')).body)
   for (const action of ['/login', '/logout', '/settings/tokens']) {
     for (const type of ['application/json', 'multipart/form-data; boundary=x', 'text/plain', ';;;']) {
-      const sent = await visitor.visit('POST', action, { headers: { 'content-type': type } })
+      const sent = await client.send('POST', action, { headers: { 'content-type': type } })
       t.equal(sent.status, 415, `${action} ${type}`)
       t.equal(sent.headers.get('content-type'), HTML)
     }
-    const large = await visitor.visit('POST', action, { form: { csrf, name: 'x'.repeat(64 * 1024) } })
+    const large = await client.send('POST', action, { form: { csrf, name: 'x'.repeat(64 * 1024) } })
     t.equal(large.status, 413, action)
   }
-  t.equal((await visitor.get('/settings/tokens')).status, 200)
+  t.equal((await client.get('/settings/tokens')).status, 200)
 })
 
-t.test('repositories that a visitor may not see look missing', async (t) => {
-  const { visitor, anonymous, commits } = await setUp(t)
+t.test('repositories that a user may not see look missing', async (t) => {
+  const { client, anonymous, commits } = await setUp(t)
   const sha = 'a'.repeat(40)
   for (const name of ['secret', 'missing', '.git', 'x.git', '%2F', '%00', `${'n'.repeat(101)}`]) {
     for (const rest of ['', `/commits/${sha}`, '/commits/short', `/commits/${'z'.repeat(40)}`]) {
@@ -120,12 +120,12 @@ t.test('repositories that a visitor may not see look missing', async (t) => {
       const asked = await anonymous.get(path)
       t.equal(asked.status, 303, path)
       t.equal(asked.headers.get('location'), `/login?next=${encodeURIComponent(path)}`)
-      const page = await visitor.get(path)
+      const page = await client.get(path)
       t.equal(page.status, 404, path)
       t.match(page.body, 'The repository does not exist, or you do not have access to it.')
     }
   }
-  t.equal((await visitor.get(`/alice/rocket/commits/${sha}`)).status, 404)
+  t.equal((await client.get(`/alice/rocket/commits/${sha}`)).status, 404)
   for (const wrong of [
     'abc',
     'z'.repeat(40),
@@ -134,15 +134,15 @@ t.test('repositories that a visitor may not see look missing', async (t) => {
     sha + sha.slice(16),
     sha.slice(1),
   ]) {
-    t.equal((await visitor.get(`/alice/rocket/commits/${wrong}`)).status, 422, wrong)
+    t.equal((await client.get(`/alice/rocket/commits/${wrong}`)).status, 422, wrong)
   }
   t.equal((await anonymous.get(`/ALICE/Rocket/commits/${commits[0]?.toUpperCase()}`)).status, 200)
 })
 
 t.test('pages are not cached, and assets are revalidated', async (t) => {
-  const { visitor, anonymous } = await setUp(t)
+  const { client, anonymous } = await setUp(t)
   for (const path of ['/', '/login', '/settings/tokens', '/alice/rocket', '/bob/secret', '/docs']) {
-    for (const who of [visitor, anonymous]) {
+    for (const who of [client, anonymous]) {
       const { headers } = await who.get(path)
       t.equal(headers.get('cache-control'), 'no-store', path)
       t.equal(headers.get('vary'), 'Cookie', path)
@@ -191,7 +191,7 @@ t.test('the list of repositories is paged', async (t) => {
 })
 
 t.test('a repository with missing files is 503 for its readers, and 404 once deleted', async (t) => {
-  const { server, visitor, anonymous, path, commits } = await setUp(t)
+  const { server, client, anonymous, path, commits } = await setUp(t)
   await rm(path, { recursive: true })
   for (const rest of ['', `/commits/${commits[0]}`]) {
     const { status, headers } = await anonymous.get(`/alice/rocket${rest}`)
@@ -199,16 +199,16 @@ t.test('a repository with missing files is 503 for its readers, and 404 once del
     t.equal(headers.get('retry-after'), '2')
   }
   await server.store.repositories.delete('alice', 'rocket')
-  t.equal((await visitor.get('/alice/rocket')).status, 404)
+  t.equal((await client.get('/alice/rocket')).status, 404)
 })
 
 t.test('tokens of other users look missing', async (t) => {
-  const { server, visitor } = await setUp(t)
+  const { server, client } = await setUp(t)
   await server.createToken('bob')
   const [{ id } = { id: '' }] = await server.store.tokens.list(await server.createUser('bob'))
   for (const wrong of [id, 'x', '%00']) {
-    t.equal((await visitor.get(`/settings/tokens/${wrong}/revoke`)).status, 404, wrong)
-    t.equal((await visitor.submit('/', `/settings/tokens/${wrong}/revoke`)).status, 404, wrong)
+    t.equal((await client.get(`/settings/tokens/${wrong}/revoke`)).status, 404, wrong)
+    t.equal((await client.submit('/', `/settings/tokens/${wrong}/revoke`)).status, 404, wrong)
   }
   t.equal((await server.store.tokens.list(await server.createUser('bob'))).length, 1)
 })
@@ -217,27 +217,27 @@ t.test('text that PostgreSQL cannot store is no server error', async (t) => {
   const server = await startServer(t, { database: postgres })
   await createAccount(server, 'alice')
   await server.createRepository('alice/rocket')
-  const visitor = openVisitor(server.url)
-  t.equal((await visitor.signIn('ali\0ce')).status, 401)
-  t.equal((await visitor.signIn('alice')).status, 303)
+  const client = openPageClient(server.url)
+  t.equal((await client.signIn('ali\0ce')).status, 401)
+  t.equal((await client.signIn('alice')).status, 303)
   const form = { name: 'a\0b', expiry: 'none' }
-  t.equal((await visitor.submit('/settings/tokens', '/settings/tokens', form)).status, 422)
-  t.equal((await visitor.get('/settings/tokens/%00/revoke')).status, 404)
-  t.equal((await visitor.get('/?after=a%00/b')).status, 200)
-  t.equal((await visitor.get('/a%00/b')).status, 404)
-  t.equal((await visitor.get('/alice/rocket/commits/%00')).status, 422)
+  t.equal((await client.submit('/settings/tokens', '/settings/tokens', form)).status, 422)
+  t.equal((await client.get('/settings/tokens/%00/revoke')).status, 404)
+  t.equal((await client.get('/?after=a%00/b')).status, 200)
+  t.equal((await client.get('/a%00/b')).status, 404)
+  t.equal((await client.get('/alice/rocket/commits/%00')).status, 422)
 })
 
 t.test('a limited token by the form, and who reported on the page of a commit', async (t) => {
-  const { server, visitor, anonymous, commits } = await setUp(t)
+  const { server, client, anonymous, commits } = await setUp(t)
   const [sha = ''] = commits
   const { store } = server
   const { id } = await store.repositories.get('alice', 'rocket')
   const form = { name: "alice's <CI>", scope: 'repo', expiry: 'none' }
   const submit = (fields: Record<string, string>) =>
-    visitor.submit('/settings/tokens', '/settings/tokens', { ...form, ...fields })
+    client.submit('/settings/tokens', '/settings/tokens', { ...form, ...fields })
 
-  const page = await visitor.get('/settings/tokens')
+  const page = await client.get('/settings/tokens')
   t.match(page.body, new RegExp(`name="repository" value="${id}" > alice/rocket<`))
   t.notMatch(page.body, 'bob/secret', 'only those that the user can write to')
   const secret = await store.repositories.get('bob', 'secret')
@@ -262,7 +262,7 @@ t.test('a limited token by the form, and who reported on the page of a commit', 
   t.equal((await report('other')).status, 403)
 
   const commit = `/alice/rocket/commits/${sha}`
-  t.match((await visitor.get(commit)).body, /by alice, token .*alice&#39;s &lt;CI&gt;/)
+  t.match((await client.get(commit)).body, /by alice, token .*alice&#39;s &lt;CI&gt;/)
   const seen = (await anonymous.get(commit)).body
   t.match(seen, /by alice</)
   t.notMatch(seen, '&lt;CI&gt;', 'names of tokens are for those who may write')

@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { postgres, sqlite, type TestDatabase } from '../helpers/databases.ts'
 import { git, importCommits } from '../helpers/git.ts'
+import { createAccount, openPageClient } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
-import { createAccount, openVisitor } from '../helpers/visitor.ts'
 
 async function setUp(t: Test, database: TestDatabase = sqlite) {
   const server = await startServer(t, { database })
@@ -23,9 +23,9 @@ async function setUp(t: Test, database: TestDatabase = sqlite) {
     }
     return { path, commits, set, report }
   }
-  const visitor = openVisitor(server.url)
-  await visitor.signIn('alice')
-  return { server, create, visitor, anonymous: openVisitor(server.url) }
+  const client = openPageClient(server.url)
+  await client.signIn('alice')
+  return { server, create, client, anonymous: openPageClient(server.url) }
 }
 
 /** Returns the text of each element of a list, without markup. */
@@ -43,7 +43,7 @@ function textOf(html: string): string {
 
 for (const database of [sqlite, postgres]) {
   t.test(`the start page shows the state of each default branch, ${database.name}`, async (t) => {
-    const { server, create, visitor, anonymous } = await setUp(t, database)
+    const { server, create, client, anonymous } = await setUp(t, database)
     const green = await create('green', 2)
     await green.report(green.commits[1], { 'ci/build': 'success' })
     const red = await create('red', 2)
@@ -70,7 +70,7 @@ for (const database of [sqlite, postgres]) {
     t.match(rows[5], /^no status alice \/ silent Subject 0 of silent/)
     t.notMatch(body, /hidden|secret/)
     t.match(
-      items((await visitor.get('/')).body, 'commit')[4],
+      items((await client.get('/')).body, 'commit')[4],
       /^failure alice \/ hidden private Failed: secret/,
     )
     t.equal((await fetch(`${server.url}/alice/gone`)).status, 503)
@@ -212,7 +212,7 @@ t.test('what was pushed and reported cannot disguise itself or make the page lar
 })
 
 t.test('a badge shows the state to everyone, and nothing of what is private', async (t) => {
-  const { create, visitor, anonymous, server } = await setUp(t)
+  const { create, client, anonymous, server } = await setUp(t)
   const { commits, set, report } = await create('rocket', 2)
   set('refs/heads/next', commits[0])
   const evil = '"><script>\u202Eevil & co\u0001\uFFFF'
@@ -239,7 +239,7 @@ t.test('a badge shows the state to everyone, and nothing of what is private', as
   const unchanged = await badge('', 'rocket', { headers: { 'if-none-match': etag } })
   t.same([unchanged.status, unchanged.body], [304, ''])
   t.equal(unchanged.headers.get('cross-origin-resource-policy'), 'cross-origin')
-  t.equal((await anonymous.visit('HEAD', '/alice/rocket/badge.svg')).headers.get('etag'), etag)
+  t.equal((await anonymous.send('HEAD', '/alice/rocket/badge.svg')).headers.get('etag'), etag)
 
   t.equal(message((await badge('?ref=main&context=ci/build')).body), 'ci/build: success')
   t.equal(message((await badge('?context=ci%2Fmac')).body), 'ci/mac: failure')
@@ -260,7 +260,7 @@ t.test('a badge shows the state to everyone, and nothing of what is private', as
     ...['hidden', 'empty', '%00', '.git', 'x'.repeat(101)].map((name): [string, string] => ['', name]),
     ['?ref=main&context=ci/build', 'hidden'],
   ]
-  const cookie = visitor.cookieHeader()
+  const cookie = client.cookieHeader()
   const authorization = `Bearer ${await server.createToken('alice')}`
   for (const [query, name] of others) {
     const answer = await badge(query, name, { headers: { cookie, authorization, 'if-none-match': '*' } })
@@ -269,12 +269,12 @@ t.test('a badge shows the state to everyone, and nothing of what is private', as
     t.same(same(answer.headers), same(unknown.headers))
   }
   t.equal((await anonymous.get('/assets/x/badge.svg')).status, 404)
-  t.equal((await anonymous.visit('POST', '/alice/rocket/badge.svg')).headers.get('allow'), 'GET, HEAD')
+  t.equal((await anonymous.send('POST', '/alice/rocket/badge.svg')).headers.get('allow'), 'GET, HEAD')
 
   const page = await anonymous.get('/alice/rocket?ref=next')
   t.match(
     textOf(page.body),
     `[![Commit status](${server.url}/alice/rocket/badge.svg?ref=next)](${server.url}/alice/rocket?ref=next)`,
   )
-  t.notMatch((await visitor.get('/alice/hidden')).body, 'badge.svg', 'no badge for a private repository')
+  t.notMatch((await client.get('/alice/hidden')).body, 'badge.svg', 'no badge for a private repository')
 })

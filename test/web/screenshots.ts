@@ -132,7 +132,7 @@ try {
   }
   let total = 0
   for (const colorScheme of ['light', 'dark'] as const) {
-    const context = await browser.visitor({ colorScheme, viewport: VIEWPORT, isMobile: phone })
+    const context = await browser.openContext({ colorScheme, viewport: VIEWPORT, isMobile: phone })
     const page = await context.newPage()
     const devtools = await context.newCDPSession(page)
     for (const [name, path] of Object.entries(pages)) {

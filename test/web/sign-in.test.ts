@@ -4,65 +4,65 @@ import { parseCidr } from '../../src/auth/address.ts'
 import { createToken } from '../../src/auth/token.ts'
 import { sqlite } from '../helpers/databases.ts'
 import { startInstance } from '../helpers/instance.ts'
+import { createAccount, csrfOf, openPageClient, PASSWORD } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
-import { createAccount, csrfOf, openVisitor, PASSWORD } from '../helpers/visitor.ts'
 
 async function setUp(t: Test, options: Parameters<typeof startServer>[1] = {}) {
   const server = await startServer(t, options)
   await createAccount(server, 'Alice')
-  return { server, visitor: openVisitor(server.url) }
+  return { server, client: openPageClient(server.url) }
 }
 
-t.test('a visitor signs in, continues to the requested page, and signs out', async (t) => {
-  const { visitor } = await setUp(t)
-  const asked = await visitor.get('/settings/tokens')
+t.test('a user signs in, continues to the requested page, and signs out', async (t) => {
+  const { client } = await setUp(t)
+  const asked = await client.get('/settings/tokens')
   t.equal(asked.status, 303)
   t.equal(asked.headers.get('location'), '/login?next=%2Fsettings%2Ftokens')
 
-  const form = await visitor.get('/login?next=%2Fsettings%2Ftokens')
+  const form = await client.get('/login?next=%2Fsettings%2Ftokens')
   t.match(form.body, 'name="next" value="/settings/tokens"')
-  const signedIn = await visitor.signIn('aLICE', PASSWORD, '/settings/tokens')
+  const signedIn = await client.signIn('aLICE', PASSWORD, '/settings/tokens')
   t.equal(signedIn.status, 303)
   t.equal(signedIn.headers.get('location'), '/settings/tokens')
-  const page = await visitor.get('/settings/tokens')
+  const page = await client.get('/settings/tokens')
   t.equal(page.status, 200)
   t.match(page.body, '<span class="who">Alice</span>', 'the name as it was created')
   t.equal(
-    (await visitor.get('/login?next=/docs')).headers.get('location'),
+    (await client.get('/login?next=/docs')).headers.get('location'),
     '/docs',
-    'a signed-in visitor is redirected',
+    'a signed-in user is redirected',
   )
 
-  const cookie = visitor.cookieHeader()
-  t.equal((await visitor.submit('/', '/logout')).headers.get('location'), '/')
-  t.equal(visitor.cookies.size, 0, 'the cookie is deleted')
-  t.equal((await visitor.get('/settings/tokens')).status, 303)
+  const cookie = client.cookieHeader()
+  t.equal((await client.submit('/', '/logout')).headers.get('location'), '/')
+  t.equal(client.cookies.size, 0, 'the cookie is deleted')
+  t.equal((await client.get('/settings/tokens')).status, 303)
   t.equal(
-    (await visitor.get('/settings/tokens', { headers: { cookie } })).status,
+    (await client.get('/settings/tokens', { headers: { cookie } })).status,
     303,
     'the old cookie is invalid',
   )
 })
 
 t.test('signing in starts a session with a new secret and ends the previous one', async (t) => {
-  const { visitor } = await setUp(t)
-  await visitor.get('/login')
-  const planted = visitor.cookieHeader()
-  await visitor.signIn('alice')
-  const first = visitor.cookieHeader()
+  const { client } = await setUp(t)
+  await client.get('/login')
+  const planted = client.cookieHeader()
+  await client.signIn('alice')
+  const first = client.cookieHeader()
   t.not(first, planted)
-  t.equal((await visitor.get('/settings/tokens', { headers: { cookie: planted } })).status, 303)
-  t.equal((await visitor.get('/settings/tokens', { headers: { cookie: first } })).status, 200)
+  t.equal((await client.get('/settings/tokens', { headers: { cookie: planted } })).status, 303)
+  t.equal((await client.get('/settings/tokens', { headers: { cookie: first } })).status, 200)
 
-  const csrf = csrfOf((await visitor.get('/')).body)
-  await visitor.visit('POST', '/login', { form: { csrf, name: 'alice', password: PASSWORD } })
-  t.not(visitor.cookieHeader(), first)
-  t.equal((await visitor.get('/settings/tokens', { headers: { cookie: first } })).status, 303)
-  t.equal((await visitor.get('/settings/tokens')).status, 200)
+  const csrf = csrfOf((await client.get('/')).body)
+  await client.send('POST', '/login', { form: { csrf, name: 'alice', password: PASSWORD } })
+  t.not(client.cookieHeader(), first)
+  t.equal((await client.get('/settings/tokens', { headers: { cookie: first } })).status, 303)
+  t.equal((await client.get('/settings/tokens')).status, 200)
 })
 
 t.test('every failed sign-in gets the same answer', async (t) => {
-  const { server, visitor } = await setUp(t)
+  const { server, client } = await setUp(t)
   await server.createUser('robot')
   const attempts = {
     'wrong password': ['alice', 'wrong horse'],
@@ -79,7 +79,7 @@ t.test('every failed sign-in gets the same answer', async (t) => {
   }
   const bodies = new Set<string>()
   for (const [what, [name = '', password = '']] of Object.entries(attempts)) {
-    const { status, headers, body } = await visitor.signIn(name, password)
+    const { status, headers, body } = await client.signIn(name, password)
     t.equal(status, 401, what)
     t.equal(headers.has('www-authenticate'), false, 'no browser dialog')
     t.equal(headers.get('cache-control'), 'no-store')
@@ -94,7 +94,7 @@ t.test('every failed sign-in gets the same answer', async (t) => {
 t.test(
   'a password is hashed for an unknown name too, so that it takes as long as a wrong password',
   async (t) => {
-    const { server, visitor } = await setUp(t, { budget: { limit: 1000, window: 300 } })
+    const { server, client } = await setUp(t, { budget: { limit: 1000, window: 300 } })
     await server.createUser('robot')
     let hashes = 0
     // Node reports each task that it hands to another thread.
@@ -106,14 +106,14 @@ t.test(
     t.teardown(() => hook.disable())
     const names = ['alice', 'robot', 'nobody']
     for (const [index, name] of names.entries()) {
-      t.equal((await visitor.signIn(name, 'wrong horse')).status, 401)
+      t.equal((await client.signIn(name, 'wrong horse')).status, 401)
       t.equal(hashes, index + 1, `one hash for ${name}`)
     }
   },
 )
 
-t.test('a form that was not issued to this visitor is refused, and not counted', async (t) => {
-  const { server, visitor } = await setUp(t, { budget: { limit: 1, window: 300 } })
+t.test('a form that was not issued to this user is refused, and not counted', async (t) => {
+  const { server, client } = await setUp(t, { budget: { limit: 1, window: 300 } })
   const { id } = await server.store.tokens.create({
     userId: (await server.store.users.find('alice'))?.id ?? 0,
     name: 'mine',
@@ -122,24 +122,24 @@ t.test('a form that was not issued to this visitor is refused, and not counted',
     scopes: [],
     expiresAt: null,
   })
-  const stranger = openVisitor(server.url)
+  const stranger = openPageClient(server.url)
   const foreign = csrfOf((await stranger.get('/login')).body)
-  await visitor.signIn('alice')
+  await client.signIn('alice')
   const forms = ['/login', '/logout', '/settings/tokens', `/settings/tokens/${id}/revoke`]
   for (const action of forms) {
     for (const csrf of [undefined, '', 'x', foreign]) {
       const form = { name: 'alice', password: PASSWORD, expiry: 'none', ...(csrf !== undefined && { csrf }) }
-      const { status, body } = await visitor.visit('POST', action, { form })
+      const { status, body } = await client.send('POST', action, { form })
       t.equal(status, 403, `${action} ${csrf}`)
       t.match(body, 'This form has expired')
     }
   }
-  const cookieless = openVisitor(server.url)
+  const cookieless = openPageClient(server.url)
   const csrf = csrfOf((await stranger.get('/login')).body)
-  const sent = await cookieless.visit('POST', '/login', { form: { csrf, name: 'alice', password: PASSWORD } })
+  const sent = await cookieless.send('POST', '/login', { form: { csrf, name: 'alice', password: PASSWORD } })
   t.equal(sent.status, 403, 'a form without its cookie')
 
-  t.equal((await visitor.get('/settings/tokens')).status, 200, 'still signed in')
+  t.equal((await client.get('/settings/tokens')).status, 200, 'still signed in')
   t.equal((await server.store.tokens.list(1)).length, 1, 'no token was created or revoked')
   t.equal(
     (await server.call('GET', '/api/v1/repos/a/b/commits/c/statuses', { token: createToken() })).status,
@@ -148,19 +148,19 @@ t.test('a form that was not issued to this visitor is refused, and not counted',
 })
 
 t.test('a spent budget is 429 before the form is read; sessions and the form still work', async (t) => {
-  const { server, visitor } = await setUp(t, { budget: { limit: 2, window: 300 } })
-  const signedIn = openVisitor(server.url)
+  const { server, client } = await setUp(t, { budget: { limit: 2, window: 300 } })
+  const signedIn = openPageClient(server.url)
   await signedIn.signIn('alice')
-  t.equal((await visitor.signIn('alice', 'wrong')).status, 401)
-  t.equal((await visitor.signIn('nobody')).status, 401)
+  t.equal((await client.signIn('alice', 'wrong')).status, 401)
+  t.equal((await client.signIn('nobody')).status, 401)
 
-  const blocked = await visitor.signIn('alice')
+  const blocked = await client.signIn('alice')
   t.equal(blocked.status, 429, 'the right password too')
   t.match(blocked.headers.get('retry-after'), /^[1-9]\d*$/)
   t.match(blocked.headers.get('content-type'), 'text/html')
-  const unread = await visitor.visit('POST', '/login', { headers: { 'content-type': 'text/plain' } })
+  const unread = await client.send('POST', '/login', { headers: { 'content-type': 'text/plain' } })
   t.equal(unread.status, 429, 'before its type is checked')
-  t.equal((await visitor.get('/login')).status, 200)
+  t.equal((await client.get('/login')).status, 200)
   t.equal((await signedIn.get('/settings/tokens')).status, 200)
   const token = await server.createToken('alice')
   t.equal((await server.call('GET', '/api/v1/repos/a/b/commits/c/statuses', { token })).status, 429)
@@ -187,7 +187,7 @@ t.test('the cookie is limited to this site, and to https where it is used', asyn
 })
 
 t.test('sessions expire', async (t) => {
-  const { server, visitor } = await setUp(t)
+  const { server, client } = await setUp(t)
   const DAY = 24 * 3_600_000
   let now = Date.now()
   t.capture(Date, 'now', () => now)
@@ -195,18 +195,18 @@ t.test('sessions expire', async (t) => {
     ['idle', 7, 0],
     ['absolute', 1, 30],
   ] as const) {
-    await visitor.signIn('alice')
+    await client.signIn('alice')
     for (let visit = 0; visit < visits; visit++) {
-      t.equal((await visitor.get('/settings/tokens')).status, 200, what)
+      t.equal((await client.get('/settings/tokens')).status, 200, what)
       now += days * DAY
     }
     now += (visits === 0 ? days : 0) * DAY
-    const { status, headers } = await visitor.get('/settings/tokens')
+    const { status, headers } = await client.get('/settings/tokens')
     t.equal(status, 303, what)
     t.match(headers.get('location'), /^\/login/)
 
-    const csrf = csrfOf((await visitor.get('/login')).body)
-    const sent = await visitor.visit('POST', '/settings/tokens', {
+    const csrf = csrfOf((await client.get('/login')).body)
+    const sent = await client.send('POST', '/settings/tokens', {
       form: { csrf, name: 'late', expiry: 'none' },
     })
     t.equal(sent.status, 303, 'a form of an expired session redirects to the sign-in')
@@ -216,35 +216,35 @@ t.test('sessions expire', async (t) => {
 })
 
 t.test('deleting a user ends the sessions', async (t) => {
-  const { server, visitor } = await setUp(t)
-  await visitor.signIn('alice')
+  const { server, client } = await setUp(t)
+  await client.signIn('alice')
   await server.store.users.delete('alice')
-  t.equal((await visitor.get('/settings/tokens')).status, 303)
+  t.equal((await client.get('/settings/tokens')).status, 303)
 })
 
 t.test('the API ignores sessions, and pages ignore tokens', async (t) => {
-  const { server, visitor } = await setUp(t)
+  const { server, client } = await setUp(t)
   const { commits } = await server.createRepository('alice/secret', { private: true })
   const [sha = ''] = commits
   const token = await server.createToken('alice')
-  await visitor.signIn('alice')
+  await client.signIn('alice')
   const path = `/api/v1/repos/alice/secret/commits/${sha}/statuses`
-  const cookie = visitor.cookieHeader()
+  const cookie = client.cookieHeader()
   t.equal((await server.call('GET', path, { token })).status, 200)
   t.equal((await server.call('GET', path, { headers: { cookie } })).status, 401)
   const report = { headers: { cookie }, body: { state: 'success' } }
   t.equal((await server.call('POST', `/api/v1/repos/alice/secret/statuses/${sha}`, report)).status, 401)
 
-  t.equal((await visitor.get('/alice/secret')).status, 200)
+  t.equal((await client.get('/alice/secret')).status, 200)
   const basic = Buffer.from(`alice:${token}`).toString('base64')
   for (const authorization of [`Bearer ${token}`, `token ${token}`, `Basic ${basic}`]) {
     for (const page of ['/alice/secret', '/settings/tokens']) {
-      const { status } = await openVisitor(server.url).get(page, { headers: { authorization } })
+      const { status } = await openPageClient(server.url).get(page, { headers: { authorization } })
       t.equal(status, 303, `${page} ${authorization.slice(0, 6)}`)
     }
   }
   for (const name of ['session', '__Host-session']) {
-    const { status } = await openVisitor(server.url).get('/alice/secret', {
+    const { status } = await openPageClient(server.url).get('/alice/secret', {
       headers: { cookie: `${name}=${token}` },
     })
     t.equal(status, 303, 'a token is no session cookie')
@@ -252,10 +252,10 @@ t.test('the API ignores sessions, and pages ignore tokens', async (t) => {
 })
 
 t.test('a forged host appears in no link and no redirect', async (t) => {
-  const { server, visitor } = await setUp(t)
+  const { server, client } = await setUp(t)
   await server.createRepository('alice/rocket')
-  await visitor.signIn('alice')
-  const headers = { host: 'evil.example', 'x-forwarded-host': 'evil.example', cookie: visitor.cookieHeader() }
+  await client.signIn('alice')
+  const headers = { host: 'evil.example', 'x-forwarded-host': 'evil.example', cookie: client.cookieHeader() }
   for (const url of ['/', '/docs', '/alice/rocket', '/settings/tokens', '/alice/none', '/none']) {
     const { body } = await server.app.inject({ url, headers: { ...headers, accept: 'text/html' } })
     t.notMatch(body, /(href|src|action)="[^"]*evil/, url)

@@ -1,8 +1,15 @@
 import t from 'tap'
 import { replaceHidden } from '../../src/util/hidden-characters.ts'
-import { age, cutText, inWords, shownLines, shownText, visibleText } from '../../src/web/parts/text.ts'
+import {
+  cutText,
+  durationInWords,
+  formatAge,
+  shownLines,
+  shownText,
+  visibleText,
+} from '../../src/web/parts/text.ts'
+import { createAccount, openPageClient, PASSWORD } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
-import { createAccount, openVisitor, PASSWORD } from '../helpers/visitor.ts'
 
 t.test('characters that could disguise text are shown', async (t) => {
   for (let code = 0; code <= 0x1f; code++)
@@ -49,26 +56,30 @@ t.test('ages are relative, with the exact time', async (t) => {
     [45 * 86_400]: '1 month',
     [800 * 86_400]: '2 years',
   }
-  for (const [seconds, expected] of Object.entries(words)) t.equal(inWords(Number(seconds)), expected)
+  for (const [seconds, expected] of Object.entries(words)) t.equal(durationInWords(Number(seconds)), expected)
   const time = '2026-01-02T03:04:05Z'
   const exact = '<time datetime="2026-01-02T03:04:05Z" title="2026-01-02 03:04:05 UTC" data-age>'
-  t.equal(String(age(time, Date.parse(time) + 180_000)), `${exact}3 minutes ago</time>`)
-  t.equal(String(age(time, Date.parse(time) - 180_000)), `${exact}just now</time>`, 'another clock is ahead')
-  t.equal(String(age(time, null)), `${exact}2026-01-02 03:04:05 UTC</time>`)
+  t.equal(String(formatAge(time, Date.parse(time) + 180_000)), `${exact}3 minutes ago</time>`)
+  t.equal(
+    String(formatAge(time, Date.parse(time) - 180_000)),
+    `${exact}just now</time>`,
+    'another clock is ahead',
+  )
+  t.equal(String(formatAge(time, null)), `${exact}2026-01-02 03:04:05 UTC</time>`)
 })
 
 t.test('"Sign in" returns to the page it was on', async (t) => {
   const server = await startServer(t)
   await createAccount(server, 'alice')
   await server.createRepository('alice/rocket')
-  const visitor = openVisitor(server.url)
+  const client = openPageClient(server.url)
   const linkOf = async (path: string) =>
-    /<a class="end" href="([^"]+)">Sign in</.exec((await visitor.get(path)).body)?.[1]
+    /<a class="end" href="([^"]+)">Sign in</.exec((await client.get(path)).body)?.[1]
   t.equal(await linkOf('/'), '/login')
   t.equal(await linkOf('/alice/rocket?ref=a%26b'), '/login?next=%2Falice%2Frocket%3Fref%3Da%2526b')
   t.equal(await linkOf('/login?next=/docs'), '/login?next=/docs', 'and keeps it on the sign-in page')
-  const form = await visitor.get('/login?next=%2Falice%2Frocket%3Fref%3Da%2526b')
+  const form = await client.get('/login?next=%2Falice%2Frocket%3Fref%3Da%2526b')
   t.match(form.body, 'name="next" value="/alice/rocket?ref=a%26b"')
-  const signedIn = await visitor.signIn('alice', PASSWORD, '/alice/rocket?ref=a%26b')
+  const signedIn = await client.signIn('alice', PASSWORD, '/alice/rocket?ref=a%26b')
   t.equal(signedIn.headers.get('location'), '/alice/rocket?ref=a%26b')
 })

@@ -9,7 +9,7 @@ import { durationOption, splitFullName } from '../parts/arguments.ts'
 import { count, jsonText, print, say } from '../parts/output.ts'
 import type { WithStore } from '../parts/with-store.ts'
 
-/** Milliseconds between two looks for new events. */
+/** Milliseconds between two polls for new events. */
 const POLL = 1_000
 
 interface ListOptions {
@@ -64,7 +64,7 @@ async function list(store: Store, filter: AuditFilter, { json }: ListOptions): P
   let separator = '['
   for await (const lines of store.auditLog.list(filter)) {
     for (const line of lines) {
-      if (!json) print(textOf(line))
+      if (!json) print(formatLine(line))
       else {
         print(`${separator}${jsonText(line)}`)
         separator = ','
@@ -77,13 +77,13 @@ async function list(store: Store, filter: AuditFilter, { json }: ListOptions): P
 /** Prints events until the process is interrupted. */
 async function follow(store: Store, filter: AuditFilter, { json }: ListOptions): Promise<void> {
   for await (const lines of store.auditLog.follow(filter, () => setTimeout(POLL)))
-    for (const line of lines) print(json ? jsonText(line) : textOf(line))
+    for (const line of lines) print(json ? jsonText(line) : formatLine(line))
 }
 
-function textOf(line: AuditLine): string {
+function formatLine(line: AuditLine): string {
   const { time, address, action, object } = line
   const details = [...concerned(line), describeDetails(line)].filter(Boolean).join(' ')
-  const fields = [time, actorOf(line), address ?? '-', action, object, ...(details ? [details] : [])]
+  const fields = [time, formatActor(line), address ?? '-', action, object, ...(details ? [details] : [])]
   return replaceHidden(fields.join('  '))
 }
 
@@ -92,7 +92,7 @@ function concerned({ actor, user, object, details }: AuditLine): string[] {
   return actor === 'user' || user === null || user === object || 'user' in details ? [] : [`user=${user}`]
 }
 
-function actorOf({ actor, user, token_name }: AuditLine): string {
+function formatActor({ actor, user, token_name }: AuditLine): string {
   if (actor !== 'user') return actor
   return token_name === null ? `${user}` : `${user} (token ${token_name})`
 }

@@ -8,7 +8,7 @@ const DATE_TIME = /^(\d{4}-\d{2}-\d{2})[Tt ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|z
 
 /** The command line is invalid: exit code 2. */
 export class UsageError extends Error {
-  override name = 'UsageError'
+  override readonly name = 'UsageError'
 }
 
 /** Returns the absolute path of an argument. npm runs scripts in the project's folder, and says where the caller was. */

@@ -70,7 +70,7 @@ export async function readRefs(
 /**
  * Finds a branch, or else a tag, of exactly this name.
  *
- * @param name anything a visitor may send: it is never taken for revision syntax, a pattern or an option
+ * @param name anything a user may send: it is never taken for revision syntax, a pattern or an option
  */
 export async function readRef(
   path: string,

@@ -8,7 +8,7 @@ const MAX_FOLDERS = 2_000
 
 /**
  * Returns the state of everything in which git looks for branches, tags and HEAD. git replaces the file of a ref by a rename,
- * which changes its folder, so that no file of a ref has to be looked at.
+ * which changes its folder, so that no file of a ref has to be read.
  *
  * @param path absolute path of the git directory
  */

@@ -63,7 +63,7 @@ export class RefLists {
    * or tag has that name itself.
    *
    * @param refs the answer of `list`
-   * @param name anything a visitor may send; other arguments and errors as `list`
+   * @param name anything a user may send; other arguments and errors as `list`
    */
   async find(repository: RepositoryFolder, refs: Refs, name: string, client: GitClient): Promise<Ref | null> {
     const named = (list: readonly Ref[], prefix: string) => list.find((ref) => prefix + ref.name === name)

@@ -11,7 +11,7 @@ import type { GitClient } from './cached-reads.ts'
 import { readDate } from './log-reader.ts'
 import { RecordParser } from './record-parser.ts'
 
-type Repository = LookupRepository & { objectFormat: ObjectFormat }
+type RevisionRepository = LookupRepository & { objectFormat: ObjectFormat }
 
 /** A commit for display. */
 export interface CommitDetails {
@@ -68,7 +68,7 @@ export class Revisions {
    * @param prefix a short id in lower case
    * @throws RepositoryUnavailable, QueueFull, or the signal's reason, as every method here
    */
-  async withPrefix(repository: Repository, prefix: string, client: GitClient): Promise<string[]> {
+  async withPrefix(repository: RevisionRepository, prefix: string, client: GitClient): Promise<string[]> {
     const text = await this.#run(repository, client, () =>
       readGit(repository.path, ['rev-parse', `--disambiguate=${prefix}`], {
         timeout: TIMEOUT,
@@ -81,7 +81,11 @@ export class Revisions {
   }
 
   /** Returns the content of a commit, or undefined if git does not have it. @param sha full id in lower case */
-  async describe(repository: Repository, sha: string, client: GitClient): Promise<CommitDetails | undefined> {
+  async describe(
+    repository: RevisionRepository,
+    sha: string,
+    client: GitClient,
+  ): Promise<CommitDetails | undefined> {
     const key = `${repository.id} ${sha}`
     const known = this.#commits.get(key)
     if (known) return known
@@ -96,7 +100,11 @@ export class Revisions {
     return this.#runs.join(key, read, client.signal)
   }
 
-  async #run<T>(repository: Repository, { address, signal }: GitClient, work: () => Promise<T>): Promise<T> {
+  async #run<T>(
+    repository: RevisionRepository,
+    { address, signal }: GitClient,
+    work: () => Promise<T>,
+  ): Promise<T> {
     const checked = () => checkOwner(repository).then(work)
     return this.#queue.run(address, checked, signal).catch((error: unknown) => {
       throw error instanceof GitFailed ? unavailable(repository.path, error) : error

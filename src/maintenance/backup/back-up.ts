@@ -80,7 +80,7 @@ export async function backUp(
     const refs = repositories.flatMap(({ content }) => content?.refs ?? []).length
     const problems = repositories.flatMap(({ name, problem }) => (problem ? `${name}: ${problem}` : []))
     const seconds = (Date.now() - began.getTime()) / 1000
-    const size = { repositories: repositories.length, refs, bytes: await sizeOf(folder), seconds }
+    const size = { repositories: repositories.length, refs, bytes: await folderSize(folder), seconds }
     await store.audit.transaction((_db, record) =>
       record({
         by: ADMINISTRATOR,
@@ -129,7 +129,7 @@ async function copyContent(
   }
 }
 
-async function sizeOf(folder: string): Promise<number> {
+async function folderSize(folder: string): Promise<number> {
   let bytes = 0
   for await (const { path, isFolder } of walk(folder)) if (!isFolder) bytes += (await stat(path)).size
   return bytes

@@ -33,7 +33,7 @@ export const VERSION = 1
 
 /** Parses the first line. @throws RuleViolation unless this version can restore the backup */
 export function readHeader(line: string): BackupHeader {
-  const { format, version, created_at, migrations } = parse<BackupHeader>(line)
+  const { format, version, created_at, migrations } = parseBackupLine<BackupHeader>(line)
   if (format !== FORMAT) throw new RuleViolation('it is not a backup of a commit status server')
   if (version !== VERSION || !migrations || !created_at)
     throw new RuleViolation(`the backup has the format version ${version}, but this server reads ${VERSION}`)
@@ -42,24 +42,24 @@ export function readHeader(line: string): BackupHeader {
 
 /** Parses rows of a table, or the last line of the backup. @throws RuleViolation for anything else */
 export function readPart(line: string): BackupRows | BackupEnd {
-  const { table, columns, rows, counts, last_ids, sha256 } = parse<BackupRows & BackupEnd>(line)
+  const { table, columns, rows, counts, last_ids, sha256 } = parseBackupLine<BackupRows & BackupEnd>(line)
   if (table !== undefined && columns && rows) return { table, columns, rows }
   if (sha256 !== undefined && counts && last_ids) return { counts, last_ids, sha256 }
-  throw damaged()
+  throw damagedBackup()
 }
 
 /** Returns the error for a backup whose content is not what was written. */
-export function damaged(cause?: unknown): RuleViolation {
+export function damagedBackup(cause?: unknown): RuleViolation {
   return new RuleViolation('the backup is damaged or incomplete', { cause })
 }
 
 /** Parses a line. Any field may be missing; the SHA-256 in the last line proves the types of those that are there. */
-function parse<Line>(line: string): Partial<Line> {
+function parseBackupLine<Line>(line: string): Partial<Line> {
   try {
     const value: unknown = JSON.parse(line)
     if (typeof value === 'object' && value !== null) return value as Partial<Line>
   } catch (error) {
-    throw damaged(error)
+    throw damagedBackup(error)
   }
-  throw damaged()
+  throw damagedBackup()
 }

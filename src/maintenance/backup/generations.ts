@@ -6,7 +6,7 @@ import { RuleViolation } from '../../domain/rule-violation.ts'
 import type { RefList } from '../../git/transfer.ts'
 import { version } from '../../runtime.ts'
 import { syncPath, writeDurably } from '../../util/durable.ts'
-import { damaged } from './format.ts'
+import { damagedBackup } from './format.ts'
 
 /**
  * What a backup in a folder of backups contains besides its database. Backups share the objects of repositories. The manifest is
@@ -90,7 +90,7 @@ export function writeManifest(
 export async function readManifest(folder: string, name: string): Promise<Manifest> {
   const file = join(folder, `${name}.manifest`)
   const [json = '', sha256] = (await readFile(file, 'utf8')).split('\n')
-  if (sha256 !== hash('sha256', json)) throw new RuleViolation(`${file}: ${damaged().message}`)
+  if (sha256 !== hash('sha256', json)) throw new RuleViolation(`${file}: ${damagedBackup().message}`)
   // The digest proves that `writeManifest` wrote it.
   const manifest = JSON.parse(json) as Manifest
   if (manifest.version === VERSION) return manifest

@@ -8,7 +8,7 @@ import {
   type BackupEnd,
   type BackupHeader,
   type BackupRows,
-  damaged,
+  damagedBackup,
   readHeader,
   readPart,
 } from './format.ts'
@@ -33,14 +33,14 @@ export async function readBackup(file: string, reader: BackupReader): Promise<Ba
   let end: BackupEnd | undefined
 
   async function take(line: string): Promise<void> {
-    if (end) throw damaged()
+    if (end) throw damagedBackup()
     if (first) {
       await reader.header?.(readHeader(line))
       first = false
     } else {
       const part = readPart(line)
       if ('sha256' in part) {
-        if (part.sha256 !== hash.digest('hex') || !isSame(part.counts, counts)) throw damaged()
+        if (part.sha256 !== hash.digest('hex') || !isSameCounts(part.counts, counts)) throw damagedBackup()
         end = part
         return
       }
@@ -52,9 +52,9 @@ export async function readBackup(file: string, reader: BackupReader): Promise<Ba
 
   try {
     await pipeline(createReadStream(file), createGunzip(), async (chunks) => {
-      for await (const line of linesOf(chunks)) await take(line)
+      for await (const line of splitLines(chunks)) await take(line)
     })
-    if (!end) throw damaged()
+    if (!end) throw damagedBackup()
     return end
   } catch (error) {
     throw withFile(file, error)
@@ -65,14 +65,14 @@ export async function readBackup(file: string, reader: BackupReader): Promise<Ba
 function withFile(file: string, error: unknown): unknown {
   if (error instanceof RuleViolation) return new RuleViolation(`${file}: ${error.message}`, { cause: error })
   if (!(error instanceof Error && 'code' in error)) return error
-  if (String(error.code).startsWith('Z_')) return withFile(file, damaged(error))
+  if (String(error.code).startsWith('Z_')) return withFile(file, damagedBackup(error))
   if (!('syscall' in error && (error.syscall === 'open' || error.syscall === 'read'))) return error
   const reason = 'errno' in error ? getSystemErrorMessage(Number(error.errno)) : error.message
   return new RuleViolation(`${file} cannot be read: ${reason}`, { cause: error })
 }
 
 /** Yields lines that end with LF. Other line separators are valid within JSON strings. */
-async function* linesOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<string> {
+async function* splitLines(chunks: AsyncIterable<Buffer>): AsyncGenerator<string> {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
   let rest = ''
   for await (const chunk of chunks) {
@@ -80,11 +80,11 @@ async function* linesOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<string> {
     rest = lines.pop() ?? ''
     yield* lines
   }
-  if (rest + decoder.decode() !== '') throw damaged()
+  if (rest + decoder.decode() !== '') throw damagedBackup()
 }
 
 /** Compares counts of rows. A table without rows is missing in `counted`. */
-function isSame(expected: Record<string, number>, counted: Record<string, number>): boolean {
+function isSameCounts(expected: Record<string, number>, counted: Record<string, number>): boolean {
   const names = new Set([...Object.keys(expected), ...Object.keys(counted)])
   return [...names].every((name) => (expected[name] ?? 0) === (counted[name] ?? 0))
 }

@@ -15,7 +15,7 @@ import { nowInSeconds } from '../../store/time.ts'
 import { createFolder, syncPath } from '../../util/durable.ts'
 import { emptyWhenMissing } from '../../util/missing.ts'
 import { lockFile } from './file-lock.ts'
-import { type BackupEnd, type BackupHeader, type BackupRows, damaged } from './format.ts'
+import { type BackupEnd, type BackupHeader, type BackupRows, damagedBackup } from './format.ts'
 import { databaseOf, listBackups, objectsOf, type RepositoryCopy, readManifest } from './generations.ts'
 import { checkMigrations, readBackup } from './read.ts'
 import { durableTables, type OnRows } from './tables.ts'
@@ -125,7 +125,7 @@ async function restoreInto(
   }
   let locked = 0
   const frame = await restoreBackup(engine, source.file, onRows, async (db, { created_at, sha256 }) => {
-    if (source.sha256 && sha256 !== source.sha256) throw damaged()
+    if (source.sha256 && sha256 !== source.sha256) throw damagedBackup()
     const moved = source.repositories.filter((copy) => copy.imported !== null && copy.content)
     for (const { id } of moved)
       await db.updateTable('repositories').set({ path: null }).where('id', '=', id).execute()
@@ -199,7 +199,7 @@ export async function restoreBackup(
     await checkEmpty(db)
     const done = new Map<string, number>()
     const rows = async (part: BackupRows) => {
-      if (!durableTables.some(({ name }) => name === part.table)) throw damaged()
+      if (!durableTables.some(({ name }) => name === part.table)) throw damagedBackup()
       await insertRows(db, part)
       const count = (done.get(part.table) ?? 0) + part.rows.length
       done.set(part.table, count)
@@ -226,7 +226,7 @@ async function checkEmpty(db: Kysely<Tables>): Promise<void> {
 }
 
 async function insertRows(db: Kysely<Tables>, { table, columns, rows }: BackupRows): Promise<void> {
-  if (rows.some((row) => row.length !== columns.length)) throw damaged()
+  if (rows.some((row) => row.length !== columns.length)) throw damagedBackup()
   const names = sql.join(columns.map((name) => sql.ref(name)))
   const values = sql.join(rows.map((row) => sql`(${sql.join(row)})`))
   await sql`insert into ${sql.table(table)} (${names}) values ${values}`.execute(db)

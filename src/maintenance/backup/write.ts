@@ -15,7 +15,7 @@ import { type DurableTable, durableTables, type OnRows } from './tables.ts'
 /** Rows of one query and one line. */
 const BATCH = 500
 
-type Row = Record<string, string | number | null>
+type BackupRow = Record<string, string | number | null>
 
 /**
  * Writes a snapshot of the durable tables to a file. Readers and writers are not blocked. The file appears once it is complete
@@ -31,7 +31,7 @@ export async function writeBackup(engine: Engine, file: string, onRows: OnRows):
     .setAccessMode('read only')
     .execute((db) =>
       pipeline(
-        Readable.from(linesOf(engine, db, onRows)),
+        Readable.from(dumpLines(engine, db, onRows)),
         createGzip(),
         createWriteStream(draft, { mode: 0o600, flush: true }),
       ),
@@ -39,7 +39,7 @@ export async function writeBackup(engine: Engine, file: string, onRows: OnRows):
   await renameDurably(draft, file)
 }
 
-async function* linesOf(engine: Engine, db: Kysely<Tables>, onRows: OnRows): AsyncGenerator<string> {
+async function* dumpLines(engine: Engine, db: Kysely<Tables>, onRows: OnRows): AsyncGenerator<string> {
   const hash = createHash('sha256')
   const line = (part: BackupHeader | BackupRows) => {
     const text = `${JSON.stringify(part)}\n`
@@ -70,10 +70,10 @@ async function* linesOf(engine: Engine, db: Kysely<Tables>, onRows: OnRows): Asy
 }
 
 /** Yields all rows of a table in batches, in key order. */
-async function* readBatches(db: Kysely<Tables>, { name, key }: DurableTable): AsyncGenerator<Row[]> {
+async function* readBatches(db: Kysely<Tables>, { name, key }: DurableTable): AsyncGenerator<BackupRow[]> {
   const columns = sql.join(key.map((column) => sql.ref(column)))
   for (let after = sql`true`; ; ) {
-    const { rows }: { rows: Row[] } = await sql<Row>`select * from ${sql.table(name)}
+    const { rows }: { rows: BackupRow[] } = await sql<BackupRow>`select * from ${sql.table(name)}
       where ${after} order by ${columns} limit ${BATCH}`.execute(db)
     const last = rows.at(-1)
     if (!last) return

@@ -141,16 +141,16 @@ export function repositoryKeys(owner: string, name: string): { owner: string; na
   return isPossible ? { owner: nameKey(owner), name: nameKey(name) } : { owner: '', name: '' }
 }
 
-type Row = NonNullable<ReturnType<typeof accessQuery>['row']>
+type AccessRow = NonNullable<ReturnType<typeof accessQuery>['row']>
 
 /**
  * Returns functions that read a caller's token, access and failure budget in one statement.
  *
  * @param signInEvery see `StoreOptions`
  */
-export function accessStore(engine: Engine, folder: string, signInEvery = 0) {
+export function createAccessStore(engine: Engine, folder: string, signInEvery = 0) {
   const query = accessQuery(engine)
-  const accessOf = memoizeByObject((row: Row): Access => {
+  const accessOf = memoizeByObject((row: AccessRow): Access => {
     return {
       failures: failuresOf(row),
       token: tokenOf(row, signInEvery),
@@ -164,7 +164,7 @@ export function accessStore(engine: Engine, folder: string, signInEvery = 0) {
      * @param hash of the token; null for an anonymous caller
      * @param owner as sent, like `name`; an invalid name counts as a missing repository
      */
-    async look(address: string | null, hash: string | null, owner: string, name: string): Promise<Access> {
+    async find(address: string | null, hash: string | null, owner: string, name: string): Promise<Access> {
       const keys = repositoryKeys(owner, name)
       const params = { address: address ?? '', hash: hash ?? '', userId: 0, ...keys }
       const [row] = await engine.read(query, params, {
@@ -179,15 +179,15 @@ export function accessStore(engine: Engine, folder: string, signInEvery = 0) {
 }
 
 /** A failure budget recovers as time passes: what it was is not remembered. */
-function hasNoFailures(rows: Row[]): boolean {
+function hasNoFailures(rows: AccessRow[]): boolean {
   return rows.every(({ failures }) => failures === null)
 }
 
-function failuresOf({ failures, ends_in }: Row): Access['failures'] {
+function failuresOf({ failures, ends_in }: AccessRow): Access['failures'] {
   return failures === null || ends_in === null ? null : { failures, endsIn: ends_in }
 }
 
-function tokenOf(row: Row, signInEvery: number): Access['token'] {
+function tokenOf(row: AccessRow, signInEvery: number): Access['token'] {
   const { token_id, token_name, user_id, user_name } = row
   if (token_id === null || token_name === null || user_id === null || user_name === null) return null
   return {
@@ -204,13 +204,13 @@ function tokenOf(row: Row, signInEvery: number): Access['token'] {
   }
 }
 
-function limitsOf({ repositories, contexts, push }: Row): TokenLimits {
+function limitsOf({ repositories, contexts, push }: AccessRow): TokenLimits {
   const isLimited = repositories !== null || contexts !== null || push === 0
   return isLimited ? readLimits({ repositories, contexts, push: push ?? 0 }) : NO_LIMITS
 }
 
 /** @param folder of the repositories that the server creates */
-export function repositoryOf(row: Row, folder: string): RepositoryAccess | null {
+export function repositoryOf(row: AccessRow, folder: string): RepositoryAccess | null {
   if (row.repository_id === null || row.object_format === null) return null
   const { repository_id: id, object_format: objectFormat, path, trust_owner, permission } = row
   return locate(folder, { id, objectFormat, path, trust_owner, permission })

@@ -44,8 +44,8 @@ const TRIM_INTERVAL = 100
  */
 export const RESERVATION_LIFETIME = 60_000
 /**
- * Milliseconds. Rows whose end is later than any window allows by more than this are removed. A smaller value would also remove rows
- * of statements that began later.
+ * Milliseconds. Rows whose end is later than any window allows by more than this are removed. `now` is when a statement
+ * began: one that then waited for locks meets rows of later statements, whose windows rightly end after `now` and a window.
  */
 const SET_BACK = 60_000
 
@@ -84,7 +84,7 @@ export function failureColumns(dialect: DialectSql) {
  * process can therefore take up room for longer than that, but only while other attempts still find room: without room
  * no attempt extends it.
  */
-export function failureStore(engine: Engine, audit: Audit) {
+export function createFailureStore(engine: Engine, audit: Audit) {
   const { kysely, dialect } = engine
   const now = sql<number>`${sql.raw(dialect.now)}`
   // Where a statement compares times that another one may have written while it waited for the row's lock.

@@ -4,7 +4,7 @@ import { locate } from '../repositories/folders.ts'
 import type { Visibility } from '../tables.ts'
 import { accessQuery, accessRules, type RepositoryAccess, repositoryKeys, repositoryOf } from './access.ts'
 
-/** A repository as shown to a user or an anonymous visitor. */
+/** A repository as shown to a user or an anonymous user. */
 export interface ListedRepository extends RepositoryAccess {
   owner: string
   name: string
@@ -13,13 +13,13 @@ export interface ListedRepository extends RepositoryAccess {
 
 const { mayRead, permission } = accessRules()
 
-type Row = Omit<ListedRepository, 'path' | 'managed' | 'checksOwner'> & {
+type ListingRow = Omit<ListedRepository, 'path' | 'managed' | 'checksOwner'> & {
   path: string | null
   trust_owner: number
 }
 
-/** Returns functions that find the repositories that a signed-in user or an anonymous visitor may read. */
-export function repositoryListing(engine: Engine, folder: string) {
+/** Returns functions that find the repositories that a signed-in user or an anonymous user may read. */
+export function createRepositoryListing(engine: Engine, folder: string) {
   const { kysely } = engine
   const query = accessQuery(engine)
   const visibleTo = (userId: number | null) =>
@@ -43,13 +43,13 @@ export function repositoryListing(engine: Engine, folder: string) {
       ])
       .where(mayRead)
 
-  const located = (row: Row): ListedRepository => locate(folder, row)
+  const located = (row: ListingRow): ListedRepository => locate(folder, row)
 
   return {
     /**
      * Returns a repository if the user may read it.
      *
-     * @param userId null for an anonymous visitor
+     * @param userId null for an anonymous user
      * @param owner as sent, like `name`; an invalid name counts as a missing repository
      */
     async find(userId: number | null, owner: string, name: string): Promise<ListedRepository | undefined> {

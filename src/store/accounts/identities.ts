@@ -3,12 +3,16 @@ import { RuleViolation } from '../../domain/rule-violation.ts'
 import { ADMINISTRATOR, type Audit } from '../audit/audit.ts'
 import type { Engine } from '../engine.ts'
 import type { Tables } from '../tables.ts'
-import { deleteSessions, getUser, type Identity, linkTo, type User, type userStore } from './users.ts'
+import { type createUserStore, deleteSessions, getUser, type Identity, linkTo, type User } from './users.ts'
 
 const UNLINKED = { oidc_issuer: null, oidc_subject: null, signed_in_at: null }
 
 /** Returns functions that connect users with their accounts at an OpenID Connect provider. */
-export function identityStore({ kysely }: Engine, audit: Audit, users: ReturnType<typeof userStore>) {
+export function createIdentityStore(
+  { kysely }: Engine,
+  audit: Audit,
+  users: ReturnType<typeof createUserStore>,
+) {
   const find = ({ issuer, subject }: Identity, db: Kysely<Tables> = kysely): Promise<User | undefined> =>
     db
       .selectFrom('users')

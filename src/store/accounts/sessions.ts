@@ -44,7 +44,7 @@ export function sessionId(hash: string): string {
 }
 
 /** Returns functions that manage sessions of browsers. Only a hash of the cookie is stored, which cannot be used to sign in. */
-export function sessionStore({ kysely }: Engine, audit: Audit) {
+export function createSessionStore({ kysely }: Engine, audit: Audit) {
   const id = sql<string>`substr(sessions.hash, 1, ${sql.lit(ID_LENGTH)})`
   const endsLater = (now: number) => sql<boolean>`(sessions.ends_at is null or sessions.ends_at > ${now})`
   const sessionsOf = (userId: number, now: number) =>

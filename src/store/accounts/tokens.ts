@@ -54,14 +54,14 @@ export interface Rotation extends Pick<NewToken, 'prefix' | 'hash'> {
 }
 
 /** Returns functions that manage personal access tokens. Only a hash of a token is stored. @param signInEvery see `StoreOptions` */
-export function tokenStore({ kysely, dialect }: Engine, audit: Audit, signInEvery: number) {
+export function createTokenStore({ kysely, dialect }: Engine, audit: Audit, signInEvery: number) {
   return {
     /** @throws RuleViolation if a pattern is invalid, or if there is no such user */
     async create(token: NewToken, by: Actor = ADMINISTRATOR): Promise<TokenInfo> {
       const limits = token.limits ?? NO_LIMITS
       checkPatterns('context pattern', limits.contexts ?? [])
       return audit.transaction(async (db, record) => {
-        const user = await findUser(db, token.userId)
+        const user = await findUserById(db, token.userId)
         if (!user) throw new RuleViolation('the user was deleted in the meantime; nothing was changed')
         const id = newTokenId()
         const reporter = await db
@@ -118,7 +118,7 @@ export function tokenStore({ kysely, dialect }: Engine, audit: Audit, signInEver
           .where('id', '=', id)
           .$if(!dialect.serialWrites, (query) => query.forUpdate())
           .executeTakeFirst()
-        const user = old && (await findUser(db, old.user_id))
+        const user = old && (await findUserById(db, old.user_id))
         if (!user) throw new RuleViolation(`there is no token ${id}`)
         if (old.expires_at !== null && old.expires_at <= Date.now())
           throw new RuleViolation(`the token ${id} has expired; create another one`)
@@ -174,7 +174,7 @@ export function tokenStore({ kysely, dialect }: Engine, audit: Audit, signInEver
         let query = db.deleteFrom('tokens').where('id', '=', id)
         if (by.kind === 'user') query = query.where('user_id', '=', by.user.id)
         const deleted = await query.returning(['name', 'user_id']).executeTakeFirst()
-        const user = deleted && (await findUser(db, deleted.user_id))
+        const user = deleted && (await findUserById(db, deleted.user_id))
         if (!user) throw new RuleViolation(`there is no token ${id}`)
         await record({ by, action: 'token.revoked', token: deleted.name, user, details: { id } })
       })
@@ -183,7 +183,7 @@ export function tokenStore({ kysely, dialect }: Engine, audit: Audit, signInEver
     /** Deletes all tokens of a user, as `revoke`. @returns how many @throws RuleViolation if there is no such user */
     revokeAll(userId: number): Promise<number> {
       return audit.transaction(async (db, record) => {
-        const user = await findUser(db, userId)
+        const user = await findUserById(db, userId)
         if (!user) throw new RuleViolation('the user was deleted in the meantime; nothing was changed')
         const deleted = await db
           .deleteFrom('tokens')
@@ -243,6 +243,6 @@ function asShown(row: ShownRow, names: ReadonlyMap<number, string>): TokenInfo {
   }
 }
 
-function findUser(db: Kysely<Tables>, id: number): Promise<{ id: number; name: string } | undefined> {
+function findUserById(db: Kysely<Tables>, id: number): Promise<{ id: number; name: string } | undefined> {
   return db.selectFrom('users').select(['id', 'name']).where('id', '=', id).executeTakeFirst()
 }

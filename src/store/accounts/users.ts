@@ -37,9 +37,9 @@ export interface NewUser {
 }
 
 /** Returns functions that manage users: people and machines that own tokens. */
-export function userStore({ kysely }: Engine, audit: Audit) {
+export function createUserStore({ kysely }: Engine, audit: Audit) {
   return {
-    find: (name: string) => findUser(kysely, name),
+    find: (name: string) => findByName(kysely, name),
     get: (name: string) => getUser(kysely, name),
 
     /**
@@ -231,13 +231,13 @@ async function createUser(
 }
 
 /** Returns a user by name. */
-function findUser(db: Kysely<Tables>, name: string): Promise<User | undefined> {
+function findByName(db: Kysely<Tables>, name: string): Promise<User | undefined> {
   return db.selectFrom('users').selectAll().where('name_key', '=', nameKey(name)).executeTakeFirst()
 }
 
 /** Returns a user. @throws RuleViolation if there is none of this name */
 export async function getUser(db: Kysely<Tables>, name: string): Promise<User> {
-  const user = await findUser(db, name)
+  const user = await findByName(db, name)
   if (!user) throw new RuleViolation(`there is no user "${name}"`)
   return user
 }

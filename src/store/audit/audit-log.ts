@@ -25,7 +25,7 @@ const SETTLED = 30_000
  * Returns functions that read the audit log. Events are ordered by time. They are never changed, and only `prune` removes
  * any. They have no foreign keys, so they outlive the users, tokens and repositories that they name.
  */
-export function auditLog({ kysely }: Engine, audit: Audit) {
+export function createAuditLog({ kysely }: Engine, audit: Audit) {
   const matching = ({ since, user, repository }: AuditFilter) => {
     let query = kysely.selectFrom('audit_events').selectAll()
     if (since !== undefined) query = query.where('time', '>=', since)
@@ -55,21 +55,27 @@ export function auditLog({ kysely }: Engine, audit: Audit) {
     /**
      * Yields the events, and then new ones as they are committed, without end.
      *
-     * An event can be committed after later ones. So each look reads again what is not older than `SETTLED` milliseconds at
-     * the previous look, and skips what was yielded.
+     * An event can be committed after later ones. So each poll reads again what was not older than `SETTLED` milliseconds at
+     * the previous one, and skips what was returned. For example:
      *
-     * @param wait called before each look for new events
+     * ```
+     *   poll at 60 s   reads 1 (of 20 s) and 3 (of 59 s), returns both; forgets 1, of before 30 s
+     *                  2 (of 58 s) is committed
+     *   poll at 61 s   reads from 30 s on: 2 and 3, returns 2; 3 was returned
+     * ```
+     *
+     * @param wait called before each further poll
      */
     async *follow(filter: AuditFilter, wait: () => Promise<void>): AsyncGenerator<AuditLine[]> {
-      /** The latest ids that were yielded, and their times. */
-      const yielded = new Map<number, number>()
+      /** The ids that were returned and that the next poll reads again, and their times. */
+      const returned = new Map<number, number>()
       for (let since = filter.since; ; await wait()) {
         const settled = Date.now() - SETTLED
         for await (const lines of list({ ...filter, since })) {
-          const found = lines.filter(({ id }) => !yielded.has(id))
-          for (const { id, time } of found) yielded.set(id, Date.parse(time))
+          const found = lines.filter(({ id }) => !returned.has(id))
+          for (const { id, time } of found) returned.set(id, Date.parse(time))
           if (found.length > 0) yield found
-          for (const [id, time] of yielded) if (time < settled) yielded.delete(id)
+          for (const [id, time] of returned) if (time < settled) returned.delete(id)
         }
         since = Math.max(settled, filter.since ?? 0)
       }

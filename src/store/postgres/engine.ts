@@ -45,7 +45,7 @@ export function openPostgres({ url, poolSize, statementTimeout }: PostgresOption
       .where('name', '=', (eb) => eb.selectFrom('schema_migrations').select(eb.fn.min('name').as('name'))),
   )
 
-  async function run<Params, Row>(
+  async function runOnSession<Params, Row>(
     use: 'read' | 'write',
     { name, sql, bind }: Prepared<Params, Row>,
     params: Params,
@@ -71,12 +71,12 @@ export function openPostgres({ url, poolSize, statementTimeout }: PostgresOption
   }
 
   function write<Params, Row>(query: Prepared<Params, Row>, params: Params): Promise<Row[]> {
-    return noticeDiskError(retry(() => run('write', query, params)))
+    return noticeDiskError(retry(() => runOnSession('write', query, params)))
   }
 
   async function read<Params, Row>(query: Prepared<Params, Row>, params: Params): Promise<Row[]> {
     try {
-      return await run('read', query, params)
+      return await runOnSession('read', query, params)
     } catch (error) {
       throw translateError(error)
     }
@@ -97,7 +97,7 @@ export function openPostgres({ url, poolSize, statementTimeout }: PostgresOption
     async probe() {
       // A full disk may still have room for the probe.
       if (diskError && performance.now() < diskError.until) throw diskError.error
-      await retry(() => run('write', touch, {}))
+      await retry(() => runOnSession('write', touch, {}))
     },
     async exclusively(work) {
       // Without a time limit: another process may be migrating, or there may be many rows to migrate.

@@ -22,7 +22,11 @@ interface AccessibleRepository extends Pick<RepositoryAccessEntry, 'permission' 
 }
 
 /** Returns functions that manage the access of users to repositories. */
-export function collaboratorStore({ kysely }: Engine, { get }: Pick<RepositoryStore, 'get'>, audit: Audit) {
+export function createCollaboratorStore(
+  { kysely }: Engine,
+  { get }: Pick<RepositoryStore, 'get'>,
+  audit: Audit,
+) {
   return {
     /** Sets a user's access. @param permission null to remove it */
     set(owner: string, name: string, userId: number, permission: Permission | null): Promise<void> {

@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { emptyWhenMissing } from '../../util/missing.ts'
 import type { Engine } from '../engine.ts'
 
-/** Returns functions that look at the server's own folder of repositories. */
-export function repositoryFolders({ kysely }: Engine, folder: string) {
+/** Returns functions that read the server's own folder of repositories. */
+export function createRepositoryFolders({ kysely }: Engine, folder: string) {
   return {
     /** Makes sure that the server can create repositories, where it has created one before. @throws the system's error */
     async check(): Promise<void> {
@@ -16,7 +16,7 @@ export function repositoryFolders({ kysely }: Engine, folder: string) {
      * Returns the folders in the server's own folder that belong to no repository, sorted, except hidden ones and
      * `lost+found`. The result may include a repository that is being created.
      */
-    async stray(): Promise<string[]> {
+    async orphaned(): Promise<string[]> {
       // Before reading the rows, so that a repository that is created meanwhile has its row.
       const entries = await readdir(folder, { withFileTypes: true }).catch(emptyWhenMissing)
       const names = entries.filter((entry) => entry.isDirectory()).map(({ name }) => name)

@@ -49,7 +49,7 @@ const BATCH = 100
  * Both happen in one transaction. Of several that find a push overdue, the one that removes its row records the event. The process
  * that has seen the end records it in any case: if the clock of the database jumps, another one may have settled the push too early.
  */
-export function pushStore(engine: Engine, repositories: string, audit: Audit) {
+export function createPushStore(engine: Engine, repositories: string, audit: Audit) {
   const { kysely, dialect } = engine
   const now = sql<number>`${sql.raw(dialect.now)}`
   const insert = prepare<{ repositoryId: number; pusher: string; commands: string }>()((p) =>

@@ -30,10 +30,10 @@ export interface NewRepository {
 /** Maximum number of repositories that a message names. */
 const MAX_LISTED = 10
 
-export type RepositoryStore = ReturnType<typeof repositoryStore>
+export type RepositoryStore = ReturnType<typeof createRepositoryStore>
 
 /** Returns functions that manage repositories. */
-export function repositoryStore({ kysely }: Engine, folder: string, audit: Audit) {
+export function createRepositoryStore({ kysely }: Engine, folder: string, audit: Audit) {
   const located = (row: Selectable<Tables['repositories']>): Repository => locate(folder, row)
 
   const find = async (

@@ -38,7 +38,7 @@ export interface Bypass {
  * Returns functions that manage the required checks of branches. All rules whose pattern matches a branch apply together,
  * so their order does not matter.
  */
-export function ruleStore(engine: Engine, audit: Audit) {
+export function createRuleStore(engine: Engine, audit: Audit) {
   const { kysely } = engine
   const ofRepository = prepare<{ repositoryId: number }>()((p) =>
     kysely

@@ -20,7 +20,7 @@ interface Folder extends Identity {
  * Checks that the files of an open database still exist under their names. After a file was deleted or replaced, SQLite
  * continues to write to the open file, whose content is lost when the process ends.
  *
- * Creating, deleting and renaming files changes the time of their folder. While it stays the same, they need no look.
+ * Creating, deleting and renaming files changes the time of their folder. While it stays the same, they need no check.
  */
 export class DatabaseFiles {
   readonly #file: string
@@ -45,7 +45,7 @@ export class DatabaseFiles {
   /** Checks the files. @throws StoreUnavailable if one of them was deleted or replaced */
   check(): void {
     const folder = this.#statFolder()
-    if (folder && this.#folder && isSame(folder, this.#folder) && folder.ctimeMs === this.#folder.ctimeMs)
+    if (folder && this.#folder && isSameFile(folder, this.#folder) && folder.ctimeMs === this.#folder.ctimeMs)
       return
     this.#checkAll()
     this.#folder = folder
@@ -96,7 +96,7 @@ export class DatabaseFiles {
       const opened = this.#opened.get(path)
       if (opened === undefined) {
         if (found) this.#opened.set(path, { dev: found.dev, ino: found.ino })
-      } else if (!isSame(opened, found)) {
+      } else if (!isSameFile(opened, found)) {
         return new StoreUnavailable(
           `SQLite: ${path} was ${found ? 'replaced' : 'deleted'} while the server had it open, so nothing more can be stored. ` +
             (path === this.#file
@@ -122,6 +122,6 @@ export class DatabaseFiles {
   }
 }
 
-function isSame(a: Identity, b: Identity | undefined): boolean {
+function isSameFile(a: Identity, b: Identity | undefined): boolean {
   return a.ino === b?.ino && a.dev === b.dev
 }

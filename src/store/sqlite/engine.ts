@@ -53,7 +53,7 @@ export async function openSqlite(file: string): Promise<Engine> {
   })
   const kysely = new Kysely<Tables>({
     dialect: new RetryingSqliteDialect(cold, () => {
-      turn.requireLook()
+      turn.requireValidation()
       files.check()
     }),
   })

@@ -11,27 +11,27 @@ import { commitTogether, type Outcome } from './transaction.ts'
  *   poll phase    requests arrive and call read()
  *       │
  *       ▼
- *   LOOK          has another connection committed since the last look? (PRAGMA data_version)
+ *   VALIDATE      has another connection committed since the last validation? (PRAGMA data_version)
  *       │         yes: clear the cache
  *       ▼
- *   READ          everything that waited for the look continues. Reads are answered from the cache or by a query, and
- *       │         need no other look in this turn: their callers arrived before it.
+ *   READ          everything that waited for the validation continues. Reads are answered from the cache or by a query, and
+ *       │         need no other validation in this turn: their callers arrived before it.
  *       ▼
  *   COMMIT        all writes that these requests made: one transaction, one sync to disk
  *       │
  *       ▼
  *   INVALIDATE    drop the cached rows that the writes changed, then fulfil their promises
  *
- * LOOK and COMMIT are two callbacks of setImmediate that are queued together. Between them Node runs all promise callbacks
+ * VALIDATE and COMMIT are two callbacks of setImmediate that are queued together. Between them Node runs all promise callbacks
  * and process.nextTick(), but no I/O, so no new request can begin there. A request that arrives later waits for the next
- * look: a token that was revoked before it was sent is never found in the cache.
+ * validation: a token that was revoked before it was sent is never found in the cache.
  *
  * The cache is never stale:
  * - Commits of other connections, in this process and in others, change `data_version`. Kysely's are among them, because
  *   Kysely has a connection of its own (see engine.ts). Its statements also end READ, so that the caller that made them
  *   sees their effect at once.
  * - Commits of this connection do not change it. They name the key that they invalidate, or nothing: then all is cleared.
- * - Rows that are read after the look may be newer than it. Then `data_version` has changed by the next look.
+ * - Rows that are read after the validation may be newer than it. Then `data_version` has changed by the next one.
  *
  * A read returns the same array as before while nothing has changed. Callers may cache by its identity.
  */
@@ -45,7 +45,7 @@ interface PendingWrite {
 }
 
 interface FileChecks {
-  /** Called with each look. When it throws, nothing is read. */
+  /** Called with each validation. When it throws, nothing is read. */
   beforeRead(): void
   /** Called after each commit. When it throws, the writes of this commit are not acknowledged. */
   afterCommit(): void
@@ -58,8 +58,8 @@ export class Turn {
   readonly #readVersion: () => unknown
   readonly #cache = new RowCache()
   #version: unknown
-  #look: Promise<void> | null = null
-  /** Between LOOK and COMMIT. */
+  #validation: Promise<void> | null = null
+  /** Between VALIDATE and COMMIT. */
   #isReading = false
   #writes: PendingWrite[] = []
   #committing: Promise<void> | null = null
@@ -81,7 +81,7 @@ export class Turn {
     params: Params,
     { key, variant = '', cacheable }: CacheOptions<Row>,
   ): Promise<Row[]> {
-    if (!this.#isReading) await this.#nextLook()
+    if (!this.#isReading) await this.#validate()
     const cached = this.#cache.get<Row>(key, variant)
     if (cached !== undefined) return cached
     return retryWhileBusy(() => {
@@ -104,7 +104,7 @@ export class Turn {
     invalidates?: string,
   ): Promise<Row[]> {
     const written = new Promise<unknown[]>((resolve, reject) => {
-      // For writes that no look precedes in this turn.
+      // For writes that no validation precedes in this turn.
       if (this.#writes.length === 0) setImmediate(() => this.#commit())
       this.#writes.push({ sql, values: bind(params), invalidates, resolve, reject })
     })
@@ -112,8 +112,8 @@ export class Turn {
     return written as Promise<Row[]>
   }
 
-  /** Makes the next read wait for another look. To be called when another connection of this process may have committed. */
-  requireLook(): void {
+  /** Makes the next read wait for another validation. To be called when another connection of this process may have committed. */
+  requireValidation(): void {
     this.#isReading = false
   }
 
@@ -125,10 +125,10 @@ export class Turn {
     }
   }
 
-  #nextLook(): Promise<void> {
-    this.#look ??= new Promise((resolve, reject) => {
+  #validate(): Promise<void> {
+    this.#validation ??= new Promise((resolve, reject) => {
       setImmediate(() => {
-        this.#look = null
+        this.#validation = null
         try {
           this.#checks.beforeRead()
         } catch (error) {
@@ -146,7 +146,7 @@ export class Turn {
         this.#commit()
       })
     })
-    return this.#look
+    return this.#validation
   }
 
   /** Returns a value that changes when another connection commits; undefined if it cannot be read. */

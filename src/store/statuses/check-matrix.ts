@@ -51,7 +51,7 @@ export async function contextHistories(
 }
 
 /** Returns a function that compares the statuses of commits. */
-export function checkMatrix(engine: Engine) {
+export function createCheckMatrix(engine: Engine) {
   const ofCommits = prepare<{ repositoryId: number; sha0: string; sha1: string; sha2: string }>()((p) =>
     engine.kysely
       .selectFrom('statuses')

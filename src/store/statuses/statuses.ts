@@ -40,7 +40,7 @@ type NewStatus = Pick<Selectable<Tables['statuses']>, StoredColumn>
  *
  * @param maxContexts contexts that a commit may have
  */
-export function statusStore(engine: Engine, audit: Audit, maxContexts: number) {
+export function createStatusStore(engine: Engine, audit: Audit, maxContexts: number) {
   const { kysely, dialect } = engine
   /**
    * Stores a report, unless the commit has `maxContexts` others. SQLite does not evaluate the second condition if the first

@@ -1,4 +1,4 @@
-// Brings a page up to date while somebody looks at it. Without this script, a reload does.
+// Brings a page up to date while somebody reads it. Without this script, a reload does.
 
 /** Milliseconds between requests: while checks are pending, otherwise, at most, and the factor of growth while nothing changes. */
 const PENDING = 5_000
@@ -18,7 +18,7 @@ let wait = shortest()
 let timer
 let asOf = new Date()
 
-/** Asks for the page after `wait`, unless nobody looks. */
+/** Asks for the page after `wait`, unless nobody reads it. */
 function schedule() {
   clearTimeout(timer)
   if (!document.hidden) timer = setTimeout(poll, wait)
@@ -80,7 +80,7 @@ function update(text) {
   status.textContent = live.dataset.summary
 }
 
-/** Runs a change of the page without moving what the visitor reads, has focused or has selected. */
+/** Runs a change of the page without moving what the user reads, has focused or has selected. */
 function keepPlace(change) {
   const focused = document.activeElement
   const selection = document.getSelection()
@@ -161,7 +161,7 @@ function isAlike(node, other) {
 }
 
 function copyAttributes(element, fresh) {
-  // The visitor folds and unfolds parts, and scripts show what works only with them.
+  // The user folds and unfolds parts, and scripts show what works only with them.
   const isKept = (name) => name === 'open' || name === 'hidden'
   for (const { name } of [...element.attributes]) {
     if (!isKept(name) && !fresh.hasAttribute(name)) element.removeAttribute(name)

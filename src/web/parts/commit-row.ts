@@ -6,7 +6,7 @@ import type { FailedContext, StatusSummary } from '../../store/statuses/status-s
 import { truncate } from '../../util/truncate.ts'
 import { type Html, html } from './html.ts'
 import { stateBadge } from './state-summary.ts'
-import { age, shownText, targetLink, visibleText } from './text.ts'
+import { formatAge, shownText, targetLink, visibleText } from './text.ts'
 import { verdictWords } from './verdicts.ts'
 
 /** A commit in a list, with a summary of its statuses. */
@@ -18,13 +18,13 @@ export interface SummarizedCommit {
 }
 
 /** Returns the combined state of a commit, or null if nothing has been reported. */
-export function stateOf({ counts }: StatusSummary): CombinedState | null {
+export function stateOfSummary({ counts }: StatusSummary): CombinedState | null {
   return combinedState(schemas.State.enum.filter((state) => counts[state] > 0))
 }
 
 /** Renders the verdict on a commit or, without rules, its combined state. */
 export function pill({ summary, verdict }: Pick<SummarizedCommit, 'summary' | 'verdict'>): Html {
-  return stateBadge(verdict?.verdict ?? stateOf(summary))
+  return stateBadge(verdict?.verdict ?? stateOfSummary(summary))
 }
 
 /** Renders what speaks against a commit: why it may not be pushed, and what failed. */
@@ -59,5 +59,5 @@ export function subjectOf({ subject }: Commit): Html {
 
 /** Renders who wrote a commit, and when. */
 export function authorship({ author, date }: Pick<Commit, 'author' | 'date'>): Html {
-  return html`${shownText(author)}${date ? html` · ${age(date)}` : ''}`
+  return html`${shownText(author)}${date ? html` · ${formatAge(date)}` : ''}`
 }

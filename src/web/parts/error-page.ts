@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { statusOf } from '../../errors.ts'
 import { applyErrorHeaders, asServiceError, sendError } from '../../hooks/error-replies.ts'
 import { WrongMethod } from '../../hooks/unknown-paths.ts'
-import type { SessionAuth, Visitor } from '../session/session-auth.ts'
+import type { Session, SessionAuth } from '../session/session-auth.ts'
 import { html } from './html.ts'
 import { sendPage } from './layout.ts'
 import { setSecurityHeaders } from './security-headers.ts'
@@ -24,7 +24,7 @@ export function createErrorPageSender(sessionAuth: SessionAuth): SendErrorPage {
     const error = asServiceError(cause)
     applyErrorHeaders(reply, error)
     setSecurityHeaders(request, reply)
-    const visitor = request.visitor ?? (await sessionAuth.identify(request, reply).catch(() => ANONYMOUS))
+    const session = request.session ?? (await sessionAuth.identify(request, reply).catch(() => ANONYMOUS))
     const status = statusOf(error.code)
     const title = STATUS_CODES[status] ?? 'Error'
     const content = html`<div class="notice">
@@ -33,11 +33,11 @@ export function createErrorPageSender(sessionAuth: SessionAuth): SendErrorPage {
   <p>${error.message}</p>
   <p><a href="/">All repositories</a></p>
 </div>`
-    return sendPage(reply, { title, visitor }, content)
+    return sendPage(reply, { title, session }, content)
   }
 }
 
-const ANONYMOUS: Visitor = { user: null, path: '/', csrfToken: () => '' }
+const ANONYMOUS: Session = { user: null, path: '/', csrfToken: () => '' }
 
 function wantsPage(error: unknown, request: FastifyRequest): boolean {
   if (error instanceof WrongMethod) return error.onPage

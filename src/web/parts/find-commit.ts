@@ -2,7 +2,7 @@ import type { Ref, Refs } from '../../git/history/refs.ts'
 import type { ListedRepository } from '../../store/access/repository-listing.ts'
 import { type Html, html } from './html.ts'
 import { refQuery } from './ref-chooser.ts'
-import { age, shownText } from './text.ts'
+import { formatAge, shownText } from './text.ts'
 
 /** Suggestions for the name of a ref that does not exist. */
 const SUGGESTIONS = 50
@@ -34,7 +34,7 @@ ${
         (
           ref,
         ) => html`<li class="ref"><a href="/${owner}/${name}${refQuery(refs, ref)}">${shownText(ref.name)}</a>
-  <span class="faint">${ref.kind === 'tag' ? 'tag · ' : ''}${ref.date ? age(ref.date) : ''}</span></li>`,
+  <span class="faint">${ref.kind === 'tag' ? 'tag · ' : ''}${ref.date ? formatAge(ref.date) : ''}</span></li>`,
       )}</ul>`
     : ''
 }`

@@ -24,12 +24,12 @@ export type FindRepository = (
 ) => Promise<ListedRepository | null>
 
 /**
- * Returns a function that finds the repository of a page. For a private or missing one it redirects an anonymous visitor to
- * the sign-in page and returns null; a signed-in visitor gets 404.
+ * Returns a function that finds the repository of a page. For a private or missing one it redirects an anonymous user to
+ * the sign-in page and returns null; a signed-in user gets 404.
  *
  * @param app gets an error handler that checks access again when a repository cannot be opened
  */
-export function repositoryFinder(
+export function createRepositoryFinder(
   app: FastifyInstance,
   { store, sendErrorPage }: { store: Store; sendErrorPage: SendErrorPage },
 ): FindRepository {
@@ -37,7 +37,7 @@ export function repositoryFinder(
     const { owner, repo } = request.params
     // The router also matches empty segments, and reserved words in any case.
     if (owner === '' || repo === '' || isReserved(owner)) throw new ServiceError('path_unknown')
-    const { user } = request.visitor
+    const { user } = request.session
     const found = await store.listing.find(user?.id ?? null, owner, repo)
     if (found) return found
     if (user) throw new ServiceError('repository_unknown')

@@ -1,12 +1,12 @@
 import type { FastifyReply } from 'fastify'
 import { etagOf, matchesEtag } from '../../http/etag.ts'
-import type { Visitor } from '../session/session-auth.ts'
+import type { Session } from '../session/session-auth.ts'
 import { type Html, html } from './html.ts'
 
 /** Options of the layout that all pages share. */
 export interface PageOptions {
   title: string
-  visitor: Visitor
+  session: Session
   /** Title of the browser's tab. Default: the title and the name of the site. */
   tab?: string
   /** Path of the tab's icon. */
@@ -52,7 +52,7 @@ export function sendHtml(reply: FastifyReply, content: Html): FastifyReply {
 
 /** Renders a page. Templates escape all values except other templates. */
 function renderPage(options: PageOptions, content: Html): Html {
-  const { visitor, tab, icon = ICON, head, wide } = options
+  const { session, tab, icon = ICON, head, wide } = options
   return html`<!doctype html>
 <html lang="en">
 <head>
@@ -71,7 +71,7 @@ ${head ?? ''}
   <nav aria-label="Site">
     <a class="brand" href="/"><img src="/assets/icon.svg" alt="" width="24" height="24">Commit Status</a>
     <a href="/docs">API docs</a>
-    ${visitor.user ? signedIn(visitor) : html`<a class="end" href="${signInPath(visitor)}">Sign in</a>`}
+    ${session.user ? accountLinks(session) : html`<a class="end" href="${signInPath(session)}">Sign in</a>`}
   </nav>
 </header>
 ${wide ? html`<div id="content" class="wide">${content}</div>` : html`<main id="content">${content}</main>`}
@@ -80,27 +80,27 @@ ${wide ? html`<div id="content" class="wide">${content}</div>` : html`<main id="
 `
 }
 
-/** Returns the path of the sign-in page that returns to the visitor's page. */
-function signInPath({ path }: Visitor): string {
+/** Returns the path of the sign-in page that returns to the user's page. */
+function signInPath({ path }: Session): string {
   if (path.startsWith('/login?')) return path
   // The query of the other paths is not for the history and the header Referer.
   if (path === '/' || /^\/login(?:\/|$)/.test(path)) return '/login'
   return `/login?next=${encodeURIComponent(path)}`
 }
 
-function signedIn(visitor: Visitor): Html {
+function accountLinks(session: Session): Html {
   return html`<a href="/settings/tokens">Tokens</a>
     <a href="/settings/account">Account</a>
     <form class="end" method="post" action="/logout">
-      ${csrfField(visitor)}
-      <span class="who">${visitor.user?.name}</span>
+      ${csrfField(session)}
+      <span class="who">${session.user?.name}</span>
       <button class="quiet" type="submit">Sign out</button>
     </form>`
 }
 
 /** Renders the hidden field that every form needs. */
-export function csrfField(visitor: Visitor): Html {
-  return html`<input type="hidden" name="csrf" value="${visitor.csrfToken()}">`
+export function csrfField(session: Session): Html {
+  return html`<input type="hidden" name="csrf" value="${session.csrfToken()}">`
 }
 
 /** Renders a time for people, with its machine-readable form as an attribute. @param iso ISO 8601, UTC */

@@ -6,7 +6,7 @@ import { visibleText } from './text.ts'
 /** Branches and tags to choose from. Further ones are found by the field of the page. */
 const CHOICES = 100
 
-/** Returns what a page shows unless the visitor asks for a ref; null if there is nothing. HEAD without a branch has no name. */
+/** Returns what a page shows unless the user asks for a ref; null if there is nothing. HEAD without a branch has no name. */
 export function headOf({ defaultBranch, head }: Refs): Ref | null {
   return head === null ? null : { kind: 'branch', name: defaultBranch ?? '', sha: head, date: null }
 }

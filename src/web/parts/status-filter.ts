@@ -3,7 +3,7 @@ import { type StatusState, statesOf } from '../../domain/states.ts'
 import { type Html, html } from './html.ts'
 import { firstOf, type Query } from './query.ts'
 
-/** What a check can be filtered by, in the order in which it matters to a visitor. */
+/** What a check can be filtered by, in the order in which it matters to a user. */
 const STATES = [
   ...statesOf('failure'),
   ...statesOf('pending'),
@@ -13,7 +13,7 @@ const STATES = [
 ] as const
 type FilterState = (typeof STATES)[number]
 
-/** Which checks a visitor wants to see. */
+/** Which checks a user wants to see. */
 export interface StatusFilter {
   /** Text that the context or the description contains, in upper or lower case; empty for all. */
   q: string

@@ -7,7 +7,7 @@ import { formatTime } from '../../store/time.ts'
 import { type Html, html } from './html.ts'
 import { stateBadge } from './state-summary.ts'
 import { type FilteredCheck, isFiltered, matches, type StatusFilter } from './status-filter.ts'
-import { age, cutText, shownText, spent, targetLink } from './text.ts'
+import { cutText, formatAge, formatElapsed, shownText, targetLink } from './text.ts'
 
 /** What is shown of the statuses of a commit. */
 export interface StatusList {
@@ -20,7 +20,7 @@ export interface StatusList {
   moreVerdicts: number
   /** Since when contexts fail. */
   since: ReadonlyMap<string, readonly Html[]>
-  /** Of the visitor. */
+  /** Of the user. */
   permission: Permission | null
   /** Seconds since the epoch. A pending status last reported before is stalled. */
   stalledBefore: number
@@ -32,7 +32,7 @@ export interface StatusList {
 
 type SectionId = 'failed' | 'pending' | 'passed'
 
-/** In the order in which they matter to a visitor. */
+/** In the order in which they matter to a user. */
 const SECTIONS: Record<SectionId, { title: string; states: readonly StatusState[] }> = {
   failed: { title: 'Failed', states: statesOf('failure') },
   pending: { title: 'Pending', states: statesOf('pending') },
@@ -131,14 +131,15 @@ function statusRow(
   { permission, required, since, stalledBefore, withAges }: StatusList,
 ): Html {
   const { id, state, context, description, pending_at, updated_at } = status
-  const took = COMBINED[state] === 'pending' || pending_at === null ? '' : spent(updated_at - pending_at)
+  const took =
+    COMBINED[state] === 'pending' || pending_at === null ? '' : formatElapsed(updated_at - pending_at)
   const now = withAges ? Date.now() : null
   return html`<tr id="s-${id}">
   <td>${stateBadge(state)}${isStalled(status, stalledBefore) ? html` <span class="badge stalled">stalled</span>` : ''}</td>
   <th scope="row">${targetLink(status.target_url, shownText(context))}${requiredMark(required.reported.get(context))}</th>
   <td>${description === null ? '' : cutText(description, DESCRIPTION)}${since.get(context) ?? ''}</td>
   <td data-column="Took">${took}</td>
-  <td data-column="Reported">${age(formatTime(updated_at), now)} ${reporter(status, permission)}</td>
+  <td data-column="Reported">${formatAge(formatTime(updated_at), now)} ${reporter(status, permission)}</td>
 </tr>
 `
 }
@@ -146,7 +147,7 @@ function statusRow(
 /**
  * Renders who reported a status last; nothing if it is not known.
  *
- * @param permission of the visitor: names of tokens are for those who may write
+ * @param permission of the user: names of tokens are for those who may write
  */
 function reporter(
   { reporter_user: user, reporter_token: token }: ReportedStatus,

@@ -19,7 +19,7 @@ export function shownLines(text: string): Html {
   return html`<div dir="auto" class="lines">${lines}</div>`
 }
 
-/** Renders text from outside, and only its beginning if it is long: the rest is shown when the visitor opens it. */
+/** Renders text from outside, and only its beginning if it is long: the rest is shown when the user opens it. */
 export function cutText(text: string, length: number): Html {
   const cut = truncate(text, length)
   if (cut === text) return shownText(text)
@@ -58,7 +58,7 @@ const UNITS = [
 const CLOCK_SKEW = 300
 
 /** Returns a duration in its largest unit, rounded down: `3 hours`. @param seconds negative counts as none */
-export function inWords(seconds: number): string {
+export function durationInWords(seconds: number): string {
   const [unit, length] = UNITS.find(([, length]) => seconds >= length) ?? ['second', 1]
   const count = Math.max(Math.floor(seconds / length), 0)
   return `${count} ${unit}${count === 1 ? '' : 's'}`
@@ -71,20 +71,20 @@ export function inWords(seconds: number): string {
  * @param iso ISO 8601, UTC
  * @param now milliseconds since the epoch; null: renders the exact time, for answers that must not change as time passes
  */
-export function age(iso: string, now: number | null = Date.now()): Html {
+export function formatAge(iso: string, now: number | null = Date.now()): Html {
   const exact = `${iso.slice(0, 10)} ${iso.slice(11, 19)} UTC`
   const seconds = now === null ? Number.NEGATIVE_INFINITY : (now - Date.parse(iso)) / 1000
   // Other clocks are a little ahead. A commit can have any date.
-  const text = seconds < -CLOCK_SKEW ? exact : inAge(seconds)
+  const text = seconds < -CLOCK_SKEW ? exact : ageInWords(seconds)
   return html`<time datetime="${iso}" title="${exact}" data-age>${text}</time>`
 }
 
-function inAge(seconds: number): string {
-  return seconds < 60 ? 'just now' : `${inWords(seconds)} ago`
+function ageInWords(seconds: number): string {
+  return seconds < 60 ? 'just now' : `${durationInWords(seconds)} ago`
 }
 
 /** Returns how long something took: `41 s`, `3 min 12 s`, `2 h 5 min`, `3 d 4 h`; empty for less than a second. */
-export function spent(seconds: number): string {
+export function formatElapsed(seconds: number): string {
   if (seconds < 60) return seconds < 1 ? '' : `${seconds} s`
   const [large, small, length, unit] = SPANS.find(([, , length]) => seconds >= length) ?? MINUTES
   const rest = Math.floor((seconds % length) / unit)

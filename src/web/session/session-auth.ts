@@ -10,20 +10,20 @@ import type { Store } from '../../store/store.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Pages request the route by themselves, at intervals. That does not extend the visitor's session. */
+    /** Pages request the route by themselves, at intervals. That does not extend the user's session. */
     polled?: boolean
   }
 }
 
-/** The visitor of a page. */
-export interface Visitor {
+/** A browser's session, as a page sees it: with a signed-in user, or without one. */
+export interface Session {
   /** null when not signed in. */
   user: SessionUser | null
   /** Path of the page, to which sign-in returns; `/` if the request was not a GET. */
   path: string
-  /** The session of a signed-in visitor: its hash, and the id under which it is listed. */
-  session?: { hash: string; id: string }
-  /** Returns a token for the forms of this page, bound to the visitor's cookie. */
+  /** Of a signed-in user: the hash under which the session is stored, and the id under which it is listed. */
+  stored?: { hash: string; id: string }
+  /** Returns a token for the forms of this page, bound to the user's cookie. */
   csrfToken(): string
 }
 
@@ -34,7 +34,7 @@ const csrf = Tokens()
 const MAX_USER_AGENT = 255
 
 /**
- * Authenticates visitors by session cookies. A cookie holds only a random secret. Before sign-in it binds forms to the
+ * Authenticates users by session cookies. A cookie holds only a random secret. Before sign-in it binds forms to the
  * browser; after sign-in its session is in the database, where signing out ends it.
  *
  * @param publicUrl the public origin; null for the origin of the request
@@ -75,16 +75,16 @@ export function createSessionAuth(
   }
 
   return {
-    /** Returns the visitor who sends the request. */
-    async identify(request: FastifyRequest, reply: FastifyReply): Promise<Visitor> {
+    /** Returns the user who sends the request. */
+    async identify(request: FastifyRequest, reply: FastifyReply): Promise<Session> {
       let secret = readSessionCookie(request)
       const extend = !request.routeOptions.config.polled && request.headers['x-live'] === undefined
       const user =
-        secret === undefined ? undefined : await sessions.use(hash(secret), clientOf(request), extend)
-      if (secret !== undefined && user) return signedIn(request, user, secret)
+        secret === undefined ? undefined : await sessions.use(hash(secret), sessionClient(request), extend)
+      if (secret !== undefined && user) return userSession(request, user, secret)
       return {
         user: null,
-        path: pathOf(request),
+        path: returnPath(request),
         csrfToken() {
           secret ??= issueCookie(request, reply)
           return csrf.create(secret)
@@ -92,7 +92,7 @@ export function createSessionAuth(
       }
     },
 
-    /** Checks that the form was issued to this visitor. @throws ServiceError `csrf_wrong` */
+    /** Checks that the form was issued to this user. @throws ServiceError `csrf_wrong` */
     checkForm(request: FastifyRequest, form: URLSearchParams): void {
       const secret = readSessionCookie(request)
       if (!secret || !csrf.verify(secret, form.get('csrf') ?? '')) throw new ServiceError('csrf_wrong')
@@ -114,13 +114,13 @@ export function createSessionAuth(
       const before = readSessionCookie(request)
       const secret = createSecret()
       const previous = before === undefined ? undefined : hash(before)
-      const started = await sessions.create(hash(secret), user, clientOf(request), previous, byProvider)
+      const started = await sessions.create(hash(secret), user, sessionClient(request), previous, byProvider)
       if (started) setCookie(request, reply, secret)
       return started
     },
 
     /**
-     * Sets the visitor's password, ends all other sessions of the user, and gives this one a new secret.
+     * Sets the user's password, ends all other sessions of the user, and gives this one a new secret.
      *
      * @param user as read when the current password was compared
      * @returns null, without a change, if the password was changed meanwhile
@@ -131,18 +131,18 @@ export function createSessionAuth(
       user: User,
       passwordHash: string,
     ): Promise<PasswordChange | null> {
-      const { session } = request.visitor
+      const { stored } = request.session
       const secret = createSecret()
-      const keep = session && { hash: session.hash, newHash: hash(secret) }
+      const keep = stored && { hash: stored.hash, newHash: hash(secret) }
       const changed = await users.setPassword(user, passwordHash, actorOf(request, user), keep)
       if (changed) {
         setCookie(request, reply, secret)
-        request.visitor = signedIn(request, user, secret)
+        request.session = userSession(request, user, secret)
       }
       return changed
     },
 
-    /** Ends the visitor's session and deletes the cookie. @returns whether the session was by a provider */
+    /** Ends the user's session and deletes the cookie. @returns whether the session was by a provider */
     async signOut(request: FastifyRequest, reply: FastifyReply): Promise<boolean> {
       const secret = readSessionCookie(request)
       setCookie(request, reply, '', { maxAge: 0 })
@@ -151,42 +151,41 @@ export function createSessionAuth(
   }
 }
 
-function signedIn(request: FastifyRequest, { id, name }: SessionUser, secret: string): Visitor {
+function userSession(request: FastifyRequest, { id, name }: SessionUser, secret: string): Session {
   const sent = hash(secret)
   return {
     user: { id, name },
-    path: pathOf(request),
-    session: { hash: sent, id: sessionId(sent) },
+    path: returnPath(request),
+    stored: { hash: sent, id: sessionId(sent) },
     csrfToken: () => csrf.create(secret),
   }
 }
 
 /** Returns the path to which sign-in returns. */
-function pathOf({ method, url }: FastifyRequest): string {
+function returnPath({ method, url }: FastifyRequest): string {
   return method === 'GET' || method === 'HEAD' ? url : '/'
 }
 
-/** Returns the signed-in visitor as the actor of an event. */
+/** Returns the signed-in user as the actor of an event. */
 export function actorOf(request: FastifyRequest, user: SessionUser): Actor {
   return { kind: 'user', user, address: request.client.address }
 }
 
-/** Returns a hook that sends visitors who are not signed in to the sign-in page. @param path to which it returns */
+/** Returns a hook that sends users who are not signed in to the sign-in page. @param path to which it returns */
 export function requireSignIn(path: string) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
-    if (!request.visitor.user) return reply.redirect(`/login?next=${encodeURIComponent(path)}`, 303)
+    if (!request.session.user) return reply.redirect(`/login?next=${encodeURIComponent(path)}`, 303)
   }
 }
 
-/** Returns the signed-in visitor of a page that requires one. */
+/** Returns the signed-in user of a page that requires one. */
 export function userOf(request: FastifyRequest): SessionUser {
-  const { user } = request.visitor
-  if (!user)
-    throw new ServiceError('internal', undefined, { cause: new Error('the visitor is not signed in') })
+  const { user } = request.session
+  if (!user) throw new ServiceError('internal', undefined, { cause: new Error('the user is not signed in') })
   return user
 }
 
-function clientOf({ client, headers }: FastifyRequest): SessionClient {
+function sessionClient({ client, headers }: FastifyRequest): SessionClient {
   const userAgent = headers['user-agent']?.slice(0, MAX_USER_AGENT) ?? null
   return { address: client.address, userAgent }
 }

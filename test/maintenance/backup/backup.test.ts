@@ -69,7 +69,7 @@ async function fill(store: Store): Promise<number> {
   )
   const description = 'line\u2028separator \u2029 \r\n "quoted" \\ 🚀 e\u0301 \ufeff'
   await report(store, id, { context: '🚀', description, target_url: 'https://example.org/' })
-  const { token: reporter } = await store.access.look(null, 'h1', 'alice', 'rocket')
+  const { token: reporter } = await store.access.find(null, 'h1', 'alice', 'rocket')
   await report(store, id, { context: LAST_CONTEXT, state: 'pending', description: '' })
   await report(store, id, { context: 'empty', description: '', reporterId: reporter?.reporterId })
   // Makes the highest id that was given out one of a deleted row.
@@ -88,7 +88,7 @@ async function contentOf(store: Store) {
     repositories.map(({ id }) => store.statuses.listWithReporters({ repositoryId: id, sha: SHA })),
   )
   const rules = await Promise.all(repositories.map(({ id }) => store.rules.list(id)))
-  const access = await store.access.look(null, 'h1', 'alice', 'rocket')
+  const access = await store.access.find(null, 'h1', 'alice', 'rocket')
   return {
     users: await Promise.all(users.map(({ name }) => store.users.find(name))),
     collaborators: await store.collaborators.list('alice', 'rocket'),
@@ -199,7 +199,7 @@ t.test('a backup of a version without reporters gives the tokens theirs', async 
   for (const database of databases) {
     const { store: restored } = await openTestStore(t, database)
     await restoreBackup(restored.engine, file, quiet)
-    const { token } = await restored.access.look(null, 'h2', 'alice', 'rocket')
+    const { token } = await restored.access.find(null, 'h2', 'alice', 'rocket')
     await report(restored, id, { context: 'empty', reporterId: token?.reporterId })
     const rows = await restored.statuses.listWithReporters({ repositoryId: id, sha: SHA })
     t.same(

@@ -10,7 +10,7 @@ import { openStore, type Store } from '../../../src/store/store.ts'
 import { createCommits, git } from '../../helpers/git.ts'
 import { startInstance } from '../../helpers/instance.ts'
 import { fillCommit } from '../../helpers/large-commit.ts'
-import { PASSWORD } from '../../helpers/visitor.ts'
+import { PASSWORD } from '../../helpers/page-client.ts'
 
 const COMMITS = 300
 const MEGABYTE_COMMITS = 50

@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises'
 import { signInForm } from '../../helpers/held-request.ts'
-import { csrfOf, openVisitor } from '../../helpers/visitor.ts'
+import { csrfOf, openPageClient } from '../../helpers/page-client.ts'
 import type { Loop } from './attack.ts'
 import { during } from './attackers.ts'
 import { type Figures, Tally } from './figures.ts'
@@ -16,7 +16,7 @@ const LIMIT = 4_000
 /** Guesses passwords from an address that is blocked, and from many that are not, while somebody else signs in. */
 export async function floodSignIn(fixture: Fixture): Promise<Figures[]> {
   const { url } = fixture
-  const guesser = openVisitor(url)
+  const guesser = openPageClient(url)
   const csrf = csrfOf((await guesser.get('/login')).body)
   const form = signInForm({ cookie: guesser.cookieHeader(), csrf }, 'alice', 'a wrong guess')
   const headers = { ...form.headers, 'content-length': String(form.body.length) }
@@ -40,7 +40,7 @@ export async function floodSignIn(fixture: Fixture): Promise<Figures[]> {
     },
   ]
   const signIn = async () => {
-    const { status } = await openVisitor(url).signIn('alice')
+    const { status } = await openPageClient(url).signIn('alice')
     return status === 303 ? null : `${status}`
   }
   const [alone, signIns] = [new Tally(), new Tally()]

@@ -46,14 +46,14 @@ export async function accountPages(
     const content = accountView({
       provider: isLinked ? oidc.name : null,
       hasPassword: passwordSignIn && !isLinked,
-      visitor: request.visitor,
+      session: request.session,
       sessions: sessions.slice(0, SESSIONS),
       moreSessions: sessions.length > SESSIONS,
       events: events.slice(0, EVENTS),
       older: last ? `${Date.parse(last.time)}-${last.id}` : null,
       ...result,
     })
-    return sendPage(reply, { title: 'Account', visitor: request.visitor }, content)
+    return sendPage(reply, { title: 'Account', session: request.session }, content)
   }
 
   app.get<{ Querystring: Query<'before'> }>('/settings/account', (request, reply) =>
@@ -67,16 +67,16 @@ export async function accountPages(
       const { address } = request.client
       // Other attempts may have spent the budget while the form was being received.
       await budget.check(address)
-      const visitor = userOf(request)
+      const signedIn = userOf(request)
       const current = request.form.get('current') ?? ''
       const password = request.form.get('password') ?? ''
-      const errors = await findErrors(request.form, password, visitor.name)
+      const errors = await findErrors(request.form, password, signedIn.name)
       if (errors) return send(request, reply.code(422), { errors })
-      const compare = async () => authenticate(await store.users.find(visitor.name), current)
-      const failed = () => ({ at: 'password', user: visitor }) as const
+      const compare = async () => authenticate(await store.users.find(signedIn.name), current)
+      const failed = () => ({ at: 'password', user: signedIn }) as const
       const user = await budget.attempt(address, compare, failed, connectionSignal(request.raw.socket))
       const changed =
-        user?.id === visitor.id
+        user?.id === signedIn.id
           ? await sessionAuth.setPassword(request, reply, user, await hashPassword(password))
           : null
       if (!changed) return send(request, reply.code(422), { errors: { current: WRONG } })
@@ -93,7 +93,7 @@ export async function accountPages(
 
   app.post('/settings/account/sessions/end-others', async (request, reply) => {
     const user = userOf(request)
-    await store.sessions.endAll(user, actorOf(request, user), request.visitor.session?.hash)
+    await store.sessions.endAll(user, actorOf(request, user), request.session.stored?.hash)
     return reply.redirect('/settings/account', 303)
   })
 }

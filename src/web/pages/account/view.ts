@@ -7,7 +7,7 @@ import { formatTime } from '../../../store/time.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { csrfField, time } from '../../parts/layout.ts'
 import { cutText, shownText, visibleText } from '../../parts/text.ts'
-import type { Visitor } from '../../session/session-auth.ts'
+import type { Session } from '../../session/session-auth.ts'
 import { browserName } from './browser-name.ts'
 
 /** What is wrong with the form for a new password, by field. */
@@ -15,7 +15,7 @@ export type PasswordErrors = Partial<Record<'current' | 'password' | 'again', st
 
 /** The content of `/settings/account`. */
 export interface AccountView {
-  visitor: Visitor
+  session: Session
   /** The provider with which the user signs in; null: not with one. */
   provider: string | null
   /** Whether the user signs in with a password. */
@@ -31,17 +31,17 @@ export interface AccountView {
 }
 
 export function accountView(view: AccountView): Html {
-  const { visitor, sessions, events, older, errors, changed } = view
+  const { session, sessions, events, older, errors, changed } = view
   return html`<h1>Account</h1>
-<p class="lead">You are signed in as ${visitor.user?.name}${view.provider === null ? '' : `, with ${view.provider}`}.</p>
+<p class="lead">You are signed in as ${session.user?.name}${view.provider === null ? '' : `, with ${view.provider}`}.</p>
 ${changed ? changedView(changed) : ''}
 <section aria-labelledby="sessions">
   <h2 id="sessions">Signed-in browsers</h2>
-  ${sessionTable(visitor, sessions)}
+  ${sessionTable(session, sessions)}
   ${view.moreSessions ? html`<p class="hint">You have more sessions than these. You can end all of them at once.</p>` : ''}
-  ${sessions.length > 1 ? endOthersForm(visitor) : ''}
+  ${sessions.length > 1 ? endOthersForm(session) : ''}
 </section>
-${view.hasPassword ? passwordForm(visitor, errors ?? {}) : ''}
+${view.hasPassword ? passwordForm(session, errors ?? {}) : ''}
 <section aria-labelledby="events">
   <h2 id="events">Security events</h2>
   ${events.length === 0 ? html`<p class="empty">There are no events.</p>` : eventTable(events)}
@@ -62,21 +62,21 @@ function tokensLeft(tokens: number): Html {
     ${tokens === 1 ? 'it, revoke it' : 'them, revoke them'} under <a href="/settings/tokens">Tokens</a>.`
 }
 
-function sessionTable(visitor: Visitor, sessions: SessionInfo[]): Html {
+function sessionTable(session: Session, sessions: SessionInfo[]): Html {
   return html`<div class="scroll" tabindex="0" role="group" aria-labelledby="sessions"><table>
   <thead><tr><th scope="col">Browser</th><th scope="col">Address</th><th scope="col">Signed in</th>
     <th scope="col">Last seen</th><th scope="col"><span class="sr">Actions</span></th></tr></thead>
-  <tbody>${sessions.map((session) => sessionRow(visitor, session))}</tbody>
+  <tbody>${sessions.map((row) => sessionRow(session, row))}</tbody>
 </table></div>`
 }
 
-function sessionRow(visitor: Visitor, { id, created_at, seen_at, address, user_agent }: SessionInfo): Html {
+function sessionRow(session: Session, { id, created_at, seen_at, address, user_agent }: SessionInfo): Html {
   const browser = browserName(user_agent)
   const action =
-    id === visitor.session?.id
+    id === session.stored?.id
       ? html`<span class="faint">this browser</span>`
       : html`<form method="post" action="/settings/account/sessions/${id}/end">
-      ${csrfField(visitor)}
+      ${csrfField(session)}
       <button class="quiet" type="submit">End<span class="sr"> session of ${browser}</span></button>
     </form>`
   return html`<tr>
@@ -88,19 +88,19 @@ function sessionRow(visitor: Visitor, { id, created_at, seen_at, address, user_a
 </tr>`
 }
 
-function endOthersForm(visitor: Visitor): Html {
+function endOthersForm(session: Session): Html {
   return html`<form method="post" action="/settings/account/sessions/end-others">
-  ${csrfField(visitor)}
+  ${csrfField(session)}
   <button type="submit">End all other sessions</button>
 </form>`
 }
 
-function passwordForm(visitor: Visitor, errors: PasswordErrors): Html {
+function passwordForm(session: Session, errors: PasswordErrors): Html {
   return html`<section class="card" aria-labelledby="password-title">
   <h2 id="password-title">Change password</h2>
   <form method="post" action="/settings/account/password">
-  ${csrfField(visitor)}
-  <input type="text" name="username" value="${visitor.user?.name}" autocomplete="username" hidden>
+  ${csrfField(session)}
+  <input type="text" name="username" value="${session.user?.name}" autocomplete="username" hidden>
   ${passwordField('current', 'Current password', 'current-password', errors)}
   ${passwordField('password', 'New password', 'new-password', errors, `At least ${MIN_PASSWORD_LENGTH} characters. Not your name, and not a common password.`)}
   ${passwordField('again', 'New password again', 'new-password', errors)}

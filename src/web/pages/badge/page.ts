@@ -7,7 +7,7 @@ import { applyErrorHeaders, asServiceError } from '../../../hooks/error-replies.
 import { etagOf, matchesEtag } from '../../../http/etag.ts'
 import type { Store } from '../../../store/store.ts'
 import { truncate } from '../../../util/truncate.ts'
-import { stateOf } from '../../parts/commit-row.ts'
+import { stateOfSummary } from '../../parts/commit-row.ts'
 import { gitClient, type RepositoryRoute } from '../../parts/find-repository.ts'
 import { html } from '../../parts/html.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
@@ -40,8 +40,8 @@ const NOTES = { 'no status': '#59636b', unknown: '#59636b', unavailable: '#59636
 /**
  * Registers `/{owner}/{repo}/badge.svg`: the state of a branch or tag (`ref`; by default HEAD), or of one context on it.
  *
- * Caches share it between visitors, so it shows only what anonymous visitors may see, and neither cookies nor tokens are
- * looked at. What they may not see and what does not exist get the same badge.
+ * Caches share it between users, so it shows only what anonymous users may see, and neither cookies nor tokens are
+ * read. What they may not see and what does not exist get the same badge.
  */
 export async function badge(app: FastifyInstance, { store, refs }: BadgeOptions): Promise<void> {
   app.setErrorHandler((cause, _request, reply) => {
@@ -65,7 +65,7 @@ export async function badge(app: FastifyInstance, { store, refs }: BadgeOptions)
     return setHeaders(reply).send(text)
   })
 
-  /** Returns the state to show; null if anonymous visitors may not see it or it does not exist. */
+  /** Returns the state to show; null if anonymous users may not see it or it does not exist. */
   async function find(request: FastifyRequest<Route>, context: string): Promise<Message | null> {
     const { owner, repo } = request.params
     const repository = await store.listing.find(null, owner, repo)
@@ -77,7 +77,7 @@ export async function badge(app: FastifyInstance, { store, refs }: BadgeOptions)
     if (!sha) return null
     if (context) return (await store.statuses.state(repository.id, sha, context)) ?? null
     const [summary] = await store.statuses.summaries([{ repositoryId: repository.id, sha }])
-    return (summary && stateOf(summary)) ?? 'no status'
+    return (summary && stateOfSummary(summary)) ?? 'no status'
   }
 }
 

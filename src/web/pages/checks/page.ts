@@ -6,7 +6,7 @@ import type { Store } from '../../../store/store.ts'
 import { nowInSeconds } from '../../../store/time.ts'
 import type { SendErrorPage } from '../../parts/error-page.ts'
 import { unknownNameView } from '../../parts/find-commit.ts'
-import { gitClient, type RepositoryRoute, repositoryFinder } from '../../parts/find-repository.ts'
+import { createRepositoryFinder, gitClient, type RepositoryRoute } from '../../parts/find-repository.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageQueue } from '../../parts/page-queue.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
@@ -33,7 +33,7 @@ interface Route extends RepositoryRoute {
 /** Registers `/{owner}/{repo}/checks`: the checks of the newest commits of a branch or tag (`ref`). */
 export async function checksPage(app: FastifyInstance, options: ChecksPageOptions): Promise<void> {
   const { store, commitLog, pageQueue } = options
-  const findRepository = repositoryFinder(app, options)
+  const findRepository = createRepositoryFinder(app, options)
 
   app.get<Route>('/:owner/:repo/checks', async (request, reply) => {
     const repository = await findRepository(request, reply)
@@ -45,7 +45,7 @@ export async function checksPage(app: FastifyInstance, options: ChecksPageOption
     if (asked !== '' && !found) {
       const title = `${visibleText(asked)} · ${repository.owner}/${repository.name}`
       const content = unknownNameView(repository, refs, asked)
-      return sendPage(reply.code(404), { title, visitor: request.visitor }, content)
+      return sendPage(reply.code(404), { title, session: request.session }, content)
     }
     const ref = found ?? headOf(refs)
     const from = ref && { first: ref.sha }
@@ -76,7 +76,7 @@ export async function checksPage(app: FastifyInstance, options: ChecksPageOption
         moreVerdicts: targets.length - verdicts.length,
       })
       const tab = summary && tabOf(title, summary, verdicts)
-      return sendPage(reply, { title, visitor: request.visitor, ...tab }, content)
+      return sendPage(reply, { title, session: request.session, ...tab }, content)
     })
   })
 }

@@ -12,7 +12,7 @@ import { type Html, html } from '../../parts/html.ts'
 import { refChooser, refName, refQuery } from '../../parts/ref-chooser.ts'
 import { type FilteredCheck, filterForm, matches, type StatusFilter } from '../../parts/status-filter.ts'
 import { isStalled } from '../../parts/status-sections.ts'
-import { age, shownText, targetLink, visibleText } from '../../parts/text.ts'
+import { formatAge, shownText, targetLink, visibleText } from '../../parts/text.ts'
 import { verdictLines } from '../../parts/verdicts.ts'
 
 /** The checks of the newest commits of a ref. */
@@ -95,7 +95,7 @@ function failingView(
     const commit = commits[first]
     const count = `${length} ${length === 1 ? 'commit' : 'commits'}${neverPassed ? ', never passed here' : ''}`
     return html`<li><span class="badge failure">failing</span> <strong>${shownText(column.context)}</strong> since
-      ${commit ? html`<a href="/${owner}/${name}/commits/${commit.sha}"><code>${shortId(commit.sha)}</code> ${shownText(truncate(commit.subject, SUBJECT))}</a>${commit.date ? html`, ${age(commit.date)}` : ''}` : ''}
+      ${commit ? html`<a href="/${owner}/${name}/commits/${commit.sha}"><code>${shortId(commit.sha)}</code> ${shownText(truncate(commit.subject, SUBJECT))}</a>${commit.date ? html`, ${formatAge(commit.date)}` : ''}` : ''}
       <span class="faint">(${count})</span></li>`
   }
   const more = failing.length - DESCRIBED

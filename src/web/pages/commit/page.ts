@@ -19,7 +19,7 @@ import type { Store } from '../../../store/store.ts'
 import { nowInSeconds } from '../../../store/time.ts'
 import type { SendErrorPage } from '../../parts/error-page.ts'
 import { unknownNameView } from '../../parts/find-commit.ts'
-import { gitClient, repositoryFinder } from '../../parts/find-repository.ts'
+import { createRepositoryFinder, gitClient } from '../../parts/find-repository.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { asOf, LIVE, sendHtml, sendPage } from '../../parts/layout.ts'
 import type { PageQueue } from '../../parts/page-queue.ts'
@@ -66,10 +66,10 @@ interface LiveRoute {
   Querystring: FilterQuery
 }
 
-/** Registers `/{owner}/{repo}/commits/{sha}` and the part of it that it polls, limited to what the visitor may see. */
+/** Registers `/{owner}/{repo}/commits/{sha}` and the part of it that it polls, limited to what the user may see. */
 export async function commitPages(app: FastifyInstance, options: CommitPagesOptions): Promise<void> {
   const { store, refs, revisions, pageQueue, publicUrl, stalledAfter } = options
-  const findRepository = repositoryFinder(app, options)
+  const findRepository = createRepositoryFinder(app, options)
 
   app.get<CommitRoute>('/:owner/:repo/commits/*', async (request, reply) => {
     const name = request.params['*']
@@ -82,7 +82,7 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     if (found === null) {
       const content = unknownNameView(repository, await refs.list(repository, client), name)
       const title = `${visibleText(name)} · ${repository.owner}/${repository.name}`
-      return sendPage(reply.code(422), { title, visitor: request.visitor }, content)
+      return sendPage(reply.code(422), { title, session: request.session }, content)
     }
     if (found.kind === 'commit') {
       const { sha } = found
@@ -134,8 +134,8 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
       statuses,
       origin: publicUrl ?? request.client.origin,
     })
-    const { visitor } = request
-    return sendPage(reply, { title: tab, tab, icon, visitor, head: LIVE }, html`${content}${asOf()}`)
+    const { session } = request
+    return sendPage(reply, { title: tab, tab, icon, session, head: LIVE }, html`${content}${asOf()}`)
   }
 
   async function sendCandidates(
@@ -151,7 +151,7 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     }
     const title = `${id} · ${repository.owner}/${repository.name}`
     const content = candidatesView(repository, id, described, more)
-    return sendPage(reply.code(300), { title, visitor: request.visitor }, content)
+    return sendPage(reply.code(300), { title, session: request.session }, content)
   }
 
   /** Checks that git has a commit or that it has statuses. @throws ServiceError `commit_unknown`; RepositoryUnavailable */

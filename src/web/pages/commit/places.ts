@@ -25,7 +25,7 @@ interface Sources {
 }
 
 /** Milliseconds to wait for the branches that contain a commit. git goes on, so a later visit shows them. */
-const PATIENCE = 500
+const TIME_LIMIT = 500
 
 /** Finds the places of a commit. Throws as `CachedReads.get`. @param failing whether checks have failed */
 export async function findPlaces(
@@ -37,7 +37,7 @@ export async function findPlaces(
   client: GitClient,
 ): Promise<Places> {
   const all = await refs.list(repository, client)
-  const late = new Promise<null>((resolve) => setTimeout(resolve, PATIENCE, null).unref())
+  const late = new Promise<null>((resolve) => setTimeout(resolve, TIME_LIMIT, null).unref())
   const found = await Promise.race([refs.containing(repository, all, sha, client).catch(() => null), late])
   const isDefault = ({ name }: Ref) => name === all.defaultBranch
   const branches = all.branches.filter(({ name, sha: tip }) => tip === sha || found?.has(name))

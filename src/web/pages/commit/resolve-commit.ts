@@ -22,7 +22,7 @@ interface Sources {
 }
 
 /**
- * Finds the commit that a visitor names: by its full id, else by a branch, else by a tag, else by at least 7 digits of its id.
+ * Finds the commit that a user names: by its full id, else by a branch, else by a tag, else by at least 7 digits of its id.
  * A full id is never a name, even if there is no such commit.
  *
  * @returns null if nothing has this name

@@ -51,7 +51,7 @@ export function commitView(view: CommitView): Html {
   ${details === undefined ? html`<span class="faint">no longer in git</span>` : ''}
   ${details === null ? html`<span class="faint">The repository’s files cannot be opened right now.</span>` : ''}
 </div>
-${details && messageOf(details) !== '' ? messageView(details) : ''}
+${details && fullMessage(details) !== '' ? messageView(details) : ''}
 ${liveRegion(repository, sha, statuses)}${total === 0 && repository.permission === 'write' ? howToReport(view) : ''}`
 }
 
@@ -144,13 +144,13 @@ export function sinceView(
 }
 
 /** Returns the part of the message that the heading does not show; all of it if the heading shows only a part of the subject. */
-function messageOf({ subject, body }: CommitDetails): string {
+function fullMessage({ subject, body }: CommitDetails): string {
   return truncate(subject, SUBJECT) === subject ? body : `${subject}\n\n${body}`.trim()
 }
 
 function messageView(details: CommitDetails): Html {
   return html`<details class="message"><summary>Message</summary>
-${shownLines(messageOf(details))}${details.isCut ? html`<p class="faint">The rest of this message is too long to be shown.</p>` : ''}</details>`
+${shownLines(fullMessage(details))}${details.isCut ? html`<p class="faint">The rest of this message is too long to be shown.</p>` : ''}</details>`
 }
 
 /** Renders how to report a status. */

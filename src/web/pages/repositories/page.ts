@@ -16,7 +16,7 @@ import { type Html, html } from '../../parts/html.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageQueue } from '../../parts/page-queue.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
-import type { Visitor } from '../../session/session-auth.ts'
+import type { Session } from '../../session/session-auth.ts'
 
 interface RepositoriesPageOptions {
   store: Store
@@ -28,13 +28,13 @@ interface RepositoriesPageOptions {
 /** Repositories per page. */
 const REPOSITORIES = 30
 /** Milliseconds that the page waits for git. What takes longer is ready when the page is reloaded. */
-const PATIENCE = 3_000
+const TIME_LIMIT = 3_000
 
 /** Why a row has no commit. */
 type Problem = 'empty' | 'unavailable' | 'slow'
-type Row = { repository: ListedRepository } & (SummarizedCommit | { problem: Problem })
+type RepositoryRow = { repository: ListedRepository } & (SummarizedCommit | { problem: Problem })
 
-/** Registers `/`: the repositories that the visitor may see, with the state of their default branches. */
+/** Registers `/`: the repositories that the user may see, with the state of their default branches. */
 export async function repositoriesPage(
   app: FastifyInstance,
   options: RepositoriesPageOptions,
@@ -44,32 +44,32 @@ export async function repositoriesPage(
   app.get<{ Querystring: Query<'after'> }>('/', async (request, reply) => {
     const [owner = '', name = ''] = firstOf(request.query.after).split('/')
     const after = isOwnerName(owner) && isName(name) ? { owner, name } : undefined
-    const { visitor } = request
-    const found = await store.listing.list(visitor.user?.id ?? null, REPOSITORIES + 1, after)
+    const { session } = request
+    const found = await store.listing.list(session.user?.id ?? null, REPOSITORIES + 1, after)
     const shown = found.slice(0, REPOSITORIES)
     const last = found.length > REPOSITORIES ? shown.at(-1) : undefined
     const commits = await headsOf(request, shown)
     return pageQueue.render(request, async () => {
-      const rows = await summarize(shown, commits)
+      const rows = await readSummary(shown, commits)
       const failing = rows.filter((row) => 'commit' in row && row.summary.failed.length > 0)
       const live = {
         summary: `Checks failed in ${failing.length} of ${rows.length} repositories.`,
         pending: false,
       }
-      return sendPage(reply, { title: 'Repositories', visitor, live }, repositoriesView(rows, visitor, last))
+      return sendPage(reply, { title: 'Repositories', session, live }, repositoriesView(rows, session, last))
     })
   })
 
   /** Returns the commits of HEAD, in the order of the repositories. */
   function headsOf(request: FastifyRequest, repositories: ListedRepository[]): Promise<(Commit | Problem)[]> {
-    const late = new Promise<'slow'>((resolve) => setTimeout(resolve, PATIENCE, 'slow').unref())
-    return Promise.all(repositories.map((repository) => headOf(request, repository, late)))
+    const late = new Promise<'slow'>((resolve) => setTimeout(resolve, TIME_LIMIT, 'slow').unref())
+    return Promise.all(repositories.map((repository) => readHead(request, repository, late)))
   }
 
-  async function summarize(
+  async function readSummary(
     repositories: (ListedRepository & { hasRules: boolean })[],
     found: readonly (Commit | Problem)[],
-  ): Promise<Row[]> {
+  ): Promise<RepositoryRow[]> {
     const commits = found.flatMap((commit, index) => {
       const repositoryId = repositories[index]?.id
       return typeof commit === 'string' || repositoryId === undefined
@@ -77,13 +77,13 @@ export async function repositoriesPage(
         : [{ repositoryId, sha: commit.sha }]
     })
     const summaries = (await store.statuses.summaries(commits)).values()
-    const rows: Row[] = []
+    const rows: RepositoryRow[] = []
     for (const [index, repository] of repositories.entries()) {
       const commit = found[index] ?? 'slow'
       if (typeof commit === 'string') rows.push({ repository, problem: commit })
       else {
         const summary = summaries.next().value ?? NO_STATUSES
-        const verdict = repository.hasRules ? await verdictOf(repository, commit.sha) : undefined
+        const verdict = repository.hasRules ? await readVerdict(repository, commit.sha) : undefined
         rows.push({ repository, commit, summary, verdict })
       }
     }
@@ -91,7 +91,10 @@ export async function repositoriesPage(
   }
 
   /** Returns the verdict for the default branch or, if that has no rules, for the first branch with rules. */
-  async function verdictOf({ id, path }: ListedRepository, sha: string): Promise<BranchVerdict | undefined> {
+  async function readVerdict(
+    { id, path }: ListedRepository,
+    sha: string,
+  ): Promise<BranchVerdict | undefined> {
     const rules = await store.rules.load(id)
     const [branch] = ruledBranches(rules, [await readDefaultBranch(path)])
     const reported = await store.statuses.states({ repositoryId: id, sha })
@@ -99,7 +102,7 @@ export async function repositoriesPage(
   }
 
   /** Returns the commit of HEAD, or why there is none. Stops waiting for git at `late`; git goes on. */
-  async function headOf(request: FastifyRequest, repository: ListedRepository, late: Promise<'slow'>) {
+  async function readHead(request: FastifyRequest, repository: ListedRepository, late: Promise<'slow'>) {
     const reading = heads.newest(repository, gitClient(request)).then(
       ([commit]) => commit ?? ('empty' as const),
       (error: unknown) => {
@@ -116,8 +119,8 @@ export async function repositoriesPage(
 }
 
 /** Renders the page. @param last the last repository of this page, if there are more */
-function repositoriesView(rows: Row[], visitor: Visitor, last?: ListedRepository): Html {
-  const empty = visitor.user
+function repositoriesView(rows: RepositoryRow[], session: Session, last?: ListedRepository): Html {
+  const empty = session.user
     ? html`<p class="empty">You do not have access to any repositories. An administrator creates one with
         <code>repo create OWNER/NAME</code>.</p>`
     : html`<p class="empty">There are no public repositories. <a href="/login">Sign in</a> to see yours.</p>`
@@ -132,7 +135,7 @@ const PROBLEMS: Record<Problem, Html | string> = {
   slow: 'Reading this repository takes long. Reload this page in a few seconds.',
 }
 
-function repositoryItem(row: Row): Html {
+function repositoryItem(row: RepositoryRow): Html {
   const { owner, name, visibility } = row.repository
   const found = 'commit' in row
   const badge = found

@@ -9,7 +9,7 @@ import { NO_STATUSES, type StatusSummary } from '../../../store/statuses/status-
 import type { Store } from '../../../store/store.ts'
 import type { SendErrorPage } from '../../parts/error-page.ts'
 import { unknownNameView } from '../../parts/find-commit.ts'
-import { gitClient, type RepositoryRoute, repositoryFinder } from '../../parts/find-repository.ts'
+import { createRepositoryFinder, gitClient, type RepositoryRoute } from '../../parts/find-repository.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageQueue } from '../../parts/page-queue.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
@@ -42,12 +42,12 @@ const BRANCHES = 30
 const EMPTY: History = { commits: [], after: null }
 
 /**
- * Registers `/{owner}/{repo}`: the commits of a branch or tag (`ref`), limited to what the visitor may see. `after` is
+ * Registers `/{owner}/{repo}`: the commits of a branch or tag (`ref`), limited to what the user may see. `after` is
  * `History.after` of the previous page, separated by commas.
  */
 export async function repositoryPage(app: FastifyInstance, options: RepositoryPageOptions): Promise<void> {
   const { store, lookup, commitLog, pageQueue } = options
-  const findRepository = repositoryFinder(app, options)
+  const findRepository = createRepositoryFinder(app, options)
 
   // Without the slash, and with any other query than one that finds a commit, it is the page of the repository.
   for (const path of ['/:owner/:repo/', '/:owner/:repo/commits'])
@@ -62,7 +62,7 @@ export async function repositoryPage(app: FastifyInstance, options: RepositoryPa
   app.get<Route>('/:owner/:repo', async (request, reply) => {
     const repository = await findRepository(request, reply)
     if (!repository) return reply
-    const { visitor } = request
+    const { session } = request
     const client = gitClient(request)
     const name = `${repository.owner}/${repository.name}`
     const refs = await options.refs.list(repository, client)
@@ -71,7 +71,7 @@ export async function repositoryPage(app: FastifyInstance, options: RepositoryPa
     if (askedRef && ref === null) {
       const title = `${visibleText(askedRef)} · ${name}`
       const content = unknownNameView(repository, refs, askedRef)
-      return sendPage(reply.code(404), { title, visitor }, content)
+      return sendPage(reply.code(404), { title, session }, content)
     }
 
     const after = await pageStart(repository, request.query.after)
@@ -117,7 +117,7 @@ export async function repositoryPage(app: FastifyInstance, options: RepositoryPa
       const title = askedRef && ref ? `${visibleText(ref.name)} · ${name}` : name
       return sendPage(
         reply,
-        { title, visitor, ...(tip && tabOf(title, summaryOf(tip.sha), verdicts)) },
+        { title, session, ...(tip && tabOf(title, summaryOf(tip.sha), verdicts)) },
         content,
       )
     })

@@ -12,14 +12,14 @@ import {
   objections,
   pill,
   type SummarizedCommit,
-  stateOf,
+  stateOfSummary,
   subjectOf,
 } from '../../parts/commit-row.ts'
 import { repositoryHead } from '../../parts/find-commit.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { refChooser, refQuery } from '../../parts/ref-chooser.ts'
 import { stateBadge } from '../../parts/state-summary.ts'
-import { age, copyButton, shownText } from '../../parts/text.ts'
+import { copyButton, formatAge, shownText } from '../../parts/text.ts'
 import { verdictLines, verdictWords } from '../../parts/verdicts.ts'
 
 export interface RepositoryPage {
@@ -91,7 +91,7 @@ function heading(repository: ListedRepository): Html {
 /** Renders the answer to "may it be pushed?" or, without rules, to "is it green?" for the ref of the page. */
 function tipView({ repository, refs, ref, tip, verdicts, moreVerdicts }: RepositoryPage): Html | string {
   if (!ref || !tip) return ''
-  const state = stateOf(tip.summary)
+  const state = stateOfSummary(tip.summary)
   const [verdict] = verdicts
   const name = html`<strong>${shownText(ref.name || 'HEAD')}</strong>`
   return html`<section class="tip ${verdict?.verdict ?? state ?? 'unreported'}" aria-label="State of ${ref.name || 'HEAD'}">
@@ -122,7 +122,7 @@ function refsView(page: RepositoryPage): Html {
     const current = ref?.kind === 'branch' && ref.name === branch.name
     return html`<li class="ref">${pill(branch)}
       <a href="${pathOf(repository)}${refQuery(refs, branch)}"${current ? html` aria-current="page"` : ''}>${shownText(branch.name)}</a>
-      <span class="faint">${branch.name === refs.defaultBranch ? 'default · ' : ''}${branch.date ? age(branch.date) : ''}</span>${branch.verdict && branch.verdict.reason !== null ? html`<span class="unmet">${verdictWords(branch.verdict)}</span>` : ''}</li>`
+      <span class="faint">${branch.name === refs.defaultBranch ? 'default · ' : ''}${branch.date ? formatAge(branch.date) : ''}</span>${branch.verdict && branch.verdict.reason !== null ? html`<span class="unmet">${verdictWords(branch.verdict)}</span>` : ''}</li>`
   }
   const [shown, folded] = [branches.slice(0, UNFOLDED), branches.slice(UNFOLDED)]
   const hidden = refs.branches.length - branches.length

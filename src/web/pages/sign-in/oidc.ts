@@ -74,7 +74,7 @@ export async function oidcSignIn(
         if (error instanceof SignInFailed) return null
         throw error
       })
-    const found = person && (await findUser(person, address))
+    const found = person && (await findOrCreateUser(person, address))
     if (found && 'id' in found && (await sessionAuth.signIn(request, reply, found, true)))
       return reply.redirect(next, 303)
     // Bounds the requests to the provider, and the events.
@@ -94,22 +94,25 @@ export async function oidcSignIn(
   }
   <p><a href="/login/signed-out">Sign out of ${oidc.name}</a> to use another account.</p>
 </div>`
-    return sendPage(reply.code(403), { title: 'You cannot sign in', visitor: request.visitor }, content)
+    return sendPage(reply.code(403), { title: 'You cannot sign in', session: request.session }, content)
   })
 
   // A page, because the policy for forms would stop a redirect of the form that signs out.
-  app.get('/login/signed-out', async ({ visitor }, reply) => {
-    const url = visitor.user ? null : await oidc.endSession(`${publicUrl}/`).catch(() => null)
+  app.get('/login/signed-out', async ({ session }, reply) => {
+    const url = session.user ? null : await oidc.endSession(`${publicUrl}/`).catch(() => null)
     if (url === null) return reply.redirect('/', 303)
     const head = html`<meta http-equiv="refresh" content="0; url=${url}">`
     const content = html`<div class="notice">
   <h1>Signed out</h1>
   <p><a href="${url}">Sign out of ${oidc.name} too</a></p>
 </div>`
-    return sendPage(reply, { title: 'Signed out', visitor, head }, content)
+    return sendPage(reply, { title: 'Signed out', session, head }, content)
   })
 
-  async function findUser({ subject, name, permitted }: Person, address: string): Promise<User | Refusal> {
+  async function findOrCreateUser(
+    { subject, name, permitted }: Person,
+    address: string,
+  ): Promise<User | Refusal> {
     const manager = `Ask for it where your account at ${oidc.name} is managed.`
     if (!permitted) return { reason: 'claim', message: `You need ${oidc.required} to sign in. ${manager}` }
     try {

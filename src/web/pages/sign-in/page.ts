@@ -24,7 +24,7 @@ export async function signIn(app: FastifyInstance, options: SignInOptions): Prom
   const { store, budget, sessionAuth, oidc, passwordSignIn } = options
   app.get<{ Querystring: Query<'next'> }>('/login', async (request, reply) => {
     const next = localPath(firstOf(request.query.next))
-    if (request.visitor.user) return reply.redirect(next, 303)
+    if (request.session.user) return reply.redirect(next, 303)
     return sendSignIn(request, reply, options, { next })
   })
 
@@ -61,20 +61,20 @@ export async function signIn(app: FastifyInstance, options: SignInOptions): Prom
   })
 }
 
-/** Sends the sign-in page. @param view the path to which it returns, and what the visitor entered and why that failed */
+/** Sends the sign-in page. @param view the path to which it returns, and what the user entered and why that failed */
 export function sendSignIn(
   request: FastifyRequest,
   reply: FastifyReply,
   { oidc, passwordSignIn }: Pick<SignInOptions, 'oidc' | 'passwordSignIn'>,
   { next, name = '', error }: { next: string; name?: string; error?: string },
 ): FastifyReply {
-  const { visitor } = request
+  const { session } = request
   // A link, because the policy for forms would stop the redirect to the provider.
   const link =
     oidc &&
     html`<p><a class="button" href="/login/oidc?next=${encodeURIComponent(next)}">Sign in with ${oidc.name}</a></p>`
   const form = () => html`<form method="post" action="/login">
-    ${csrfField(visitor)}
+    ${csrfField(session)}
     <input type="hidden" name="next" value="${next}">
     <label for="name">Name</label>
     <input id="name" name="name" value="${name}" autocomplete="username" autocapitalize="none" spellcheck="false"
@@ -92,7 +92,7 @@ export function sendSignIn(
   ${passwordSignIn ? form() : ''}
   <p class="hint">${accounts} CI jobs do not sign in; they use a token.</p>
 </div>`
-  return sendPage(reply, { title: 'Sign in', visitor }, content)
+  return sendPage(reply, { title: 'Sign in', session }, content)
 }
 
 const HERE = 'http://here.invalid'

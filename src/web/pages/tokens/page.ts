@@ -42,14 +42,14 @@ export async function tokenPages(
     const { id } = userOf(request)
     const [tokens, repositories] = [await store.tokens.list(id), await store.listing.writable(id, CHOICES)]
     const content = tokensView({
-      visitor: request.visitor,
+      session: request.session,
       tokens,
       repositories,
       maxLifetime: tokenMaxLifetime,
       now: Date.now(),
       ...view,
     })
-    return sendPage(reply, { title: 'Personal access tokens', visitor: request.visitor }, content)
+    return sendPage(reply, { title: 'Personal access tokens', session: request.session }, content)
   }
 
   app.get('/settings/tokens', (request, reply) => send(request, reply, { form: EMPTY_FORM }))
@@ -76,8 +76,8 @@ export async function tokenPages(
   })
 
   app.get<{ Params: { id: string } }>('/settings/tokens/:id/revoke', async (request, reply) => {
-    const content = revokeView(request.visitor, await tokenOf(request))
-    return sendPage(reply, { title: 'Revoke token', visitor: request.visitor }, content)
+    const content = revokeView(request.session, await tokenOf(request))
+    return sendPage(reply, { title: 'Revoke token', session: request.session }, content)
   })
 
   app.post<{ Params: { id: string } }>('/settings/tokens/:id/revoke', async (request, reply) => {

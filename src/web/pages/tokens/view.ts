@@ -7,12 +7,12 @@ import { ciLines } from '../../parts/ci-lines.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { csrfField, time } from '../../parts/layout.ts'
 import { copyButton, shownText } from '../../parts/text.ts'
-import type { Visitor } from '../../session/session-auth.ts'
+import type { Session } from '../../session/session-auth.ts'
 import { expiryDays, type TokenForm } from './form.ts'
 
 /** The content of `/settings/tokens`. */
 export interface TokensView {
-  visitor: Visitor
+  session: Session
   tokens: ListedToken[]
   /** To which a new token can be limited. */
   repositories: readonly ListedRepository[]
@@ -104,7 +104,7 @@ function expiry(expiresAt: number | null, now: number): Html {
     : moment
 }
 
-function newTokenForm({ visitor, repositories, form, maxLifetime, now }: TokensView): Html {
+function newTokenForm({ session, repositories, form, maxLifetime, now }: TokensView): Html {
   const { name, repoScope, push, repositories: chosen, contexts, expiry, date, errors } = form
   const choices = [
     ...expiryDays(maxLifetime).map((days) => [String(days), `in ${days} days`]),
@@ -118,7 +118,7 @@ function newTokenForm({ visitor, repositories, form, maxLifetime, now }: TokensV
   ]
   const shown = choices.some(([value]) => value === expiry) ? expiry : 'none'
   return html`<form method="post" action="/settings/tokens">
-  ${csrfField(visitor)}
+  ${csrfField(session)}
   <div class="field">
     <label for="name">Name</label>
     <input id="name" name="name" value="${name}" required maxlength="100" autocomplete="off"
@@ -180,12 +180,12 @@ function fieldError(field: string, message: string | undefined): Html | '' {
 }
 
 /** Renders the confirmation before a token is revoked. */
-export function revokeView(visitor: Visitor, token: TokenInfo): Html {
+export function revokeView(session: Session, token: TokenInfo): Html {
   return html`<div class="card narrow">
   <h1>Revoke “${shownText(token.name)}”?</h1>
   <p>The token <code>${token.prefix}…</code> stops working immediately in every job that uses it. This cannot be undone.</p>
   <form method="post" action="/settings/tokens/${token.id}/revoke">
-    ${csrfField(visitor)}
+    ${csrfField(session)}
     <div class="row"><button class="danger" type="submit">Revoke token</button><a href="/settings/tokens">Cancel</a></div>
   </form>
 </div>`

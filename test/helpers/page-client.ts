@@ -7,7 +7,7 @@ export interface PageAnswer {
   body: string
 }
 
-export interface VisitOptions {
+export interface PageRequest {
   headers?: Record<string, string>
   form?: Record<string, string>
 }
@@ -24,13 +24,13 @@ export async function createAccount(server: Pick<TestServer, 'store'>, name: str
 }
 
 /** Returns an HTTP client that keeps cookies and does not follow redirects. */
-export function openVisitor(url: string) {
+export function openPageClient(url: string) {
   const cookies = new Map<string, string>()
 
-  async function visit(
+  async function send(
     method: string,
     path: string,
-    { headers, form }: VisitOptions = {},
+    { headers, form }: PageRequest = {},
   ): Promise<PageAnswer> {
     const response = await fetch(url + path, {
       method,
@@ -54,16 +54,16 @@ export function openVisitor(url: string) {
     action: string,
     form: Record<string, string> = {},
   ): Promise<PageAnswer> {
-    const { body } = await visit('GET', page)
-    return visit('POST', action, { form: { csrf: csrfOf(body), ...form } })
+    const { body } = await send('GET', page)
+    return send('POST', action, { form: { csrf: csrfOf(body), ...form } })
   }
 
   return {
     cookies,
     cookieHeader,
-    visit,
+    send,
     submit,
-    get: (path: string, options?: VisitOptions) => visit('GET', path, options),
+    get: (path: string, options?: PageRequest) => send('GET', path, options),
     signIn: (name: string, password = PASSWORD, next = '/') =>
       submit('/login', '/login', { name, password, next }),
   }

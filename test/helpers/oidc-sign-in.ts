@@ -1,12 +1,12 @@
 import type { Test } from 'tap'
 import { startProvider, type TestProvider } from './oidc-provider.ts'
+import type { openPageClient, PageAnswer } from './page-client.ts'
 import { type ServerOptions, startServer } from './server.ts'
-import type { openVisitor, PageAnswer } from './visitor.ts'
 
 /** Origin of servers under test, as the provider knows it. */
 export const PUBLIC_URL = 'http://status.test'
 
-export type Visitor = ReturnType<typeof openVisitor>
+export type PageClient = ReturnType<typeof openPageClient>
 
 /** Starts a provider, and a server that signs people in with it. */
 export async function startWithProvider(
@@ -25,22 +25,22 @@ export async function startWithProvider(
 
 /** Goes to the provider and signs in there. Returns the path of the callback, with its query. */
 export async function callbackOf(
-  visitor: Visitor,
+  client: PageClient,
   provider: TestProvider,
   account: string,
   next = '/',
 ): Promise<string> {
-  const started = await visitor.get(`/login/oidc?next=${encodeURIComponent(next)}`)
+  const started = await client.get(`/login/oidc?next=${encodeURIComponent(next)}`)
   const callback = await provider.signIn(started.headers.get('location') ?? '', account)
   return callback.replace(PUBLIC_URL, '')
 }
 
 /** Goes to the provider and comes back. Returns the answer to the callback. */
 export async function signInWith(
-  visitor: Visitor,
+  client: PageClient,
   provider: TestProvider,
   account: string,
   next = '/',
 ): Promise<PageAnswer> {
-  return visitor.get(await callbackOf(visitor, provider, account, next))
+  return client.get(await callbackOf(client, provider, account, next))
 }
