@@ -1,11 +1,11 @@
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import openapiTypescript, { astToString } from 'openapi-typescript'
-import { emitClient } from './emit-client.ts'
-import { emitHandlers } from './emit-handlers.ts'
-import { emitOperations } from './emit-operations.ts'
-import { readSpec } from './read-spec.ts'
-import { emitSchemas } from './server-schema.ts'
+import { emitClient } from './emit/client.ts'
+import { emitHandlers } from './emit/handlers.ts'
+import { emitOperations } from './emit/operations.ts'
+import { emitSchemas } from './emit/server-schema.ts'
+import { readSpec } from './read/read-spec.ts'
 
 const HEADER = '// Written by `npm run generate` from openapi.yaml. Do not edit.\n\n'
 

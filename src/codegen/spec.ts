@@ -1,6 +1,4 @@
 import type { JsonObject, Schemas } from './document.ts'
-import type { Parameters } from './parameters.ts'
-import type { Reply } from './replies.ts'
 
 /** An operation of the contract. All references are resolved, except those to component schemas. */
 export interface Operation {
@@ -25,6 +23,45 @@ export interface Operation {
   replies: Reply[]
 }
 
+export interface Parameter {
+  name: string
+  required: boolean
+  schema: JsonObject
+}
+
+/** Parameters of an operation by location. */
+export interface Parameters {
+  path: Parameter[]
+  query: Parameter[]
+}
+
+export interface Reply {
+  status: number
+  /** null if there is no body. */
+  schema: JsonObject | null
+  headers: Header[]
+  links: Link[]
+}
+
+export interface Header {
+  name: string
+  required: boolean
+  schema: JsonObject
+}
+
+export interface Link {
+  name: string
+  operationId: string
+  parameters: string[]
+}
+
+/** The input of the emitters. */
+export interface Spec {
+  document: JsonObject
+  operations: Operation[]
+  schemas: Schemas
+}
+
 /** Returns the prefix of the names of an operation's types, such as `ReportStatus`. */
 export function typeName(operationId: string): string {
   return operationId.charAt(0).toUpperCase() + operationId.slice(1)
@@ -33,11 +70,4 @@ export function typeName(operationId: string): string {
 /** Returns openapi-typescript's type of the operation. */
 export function routeType({ path, method }: Operation): string {
   return `paths['${path}']['${method.toLowerCase()}']`
-}
-
-/** The input of the emitters. */
-export interface Spec {
-  document: JsonObject
-  operations: Operation[]
-  schemas: Schemas
 }

@@ -20,7 +20,8 @@ import { createRepositoryFolders } from './repositories/folders.ts'
 import { createPushStore } from './repositories/pushes.ts'
 import { createRepositoryStore } from './repositories/repositories.ts'
 import { createRuleStore } from './repositories/rules.ts'
-import { contextHistories, createCheckMatrix } from './statuses/check-matrix.ts'
+import { createCheckMatrix } from './statuses/check-matrix.ts'
+import { createStatusSummaries } from './statuses/status-summaries.ts'
 import { createStatusStore } from './statuses/statuses.ts'
 
 export type Store = ReturnType<typeof createStore>
@@ -166,8 +167,8 @@ export function createStore(
     rules: createRuleStore(engine, audit),
     pushes: createPushStore(engine, repositories, audit),
     statuses: createStatusStore(engine, audit, Math.min(maxContexts, MAX_CONTEXTS)),
+    summaries: createStatusSummaries(engine),
     matrix: createCheckMatrix(engine),
-    histories: contextHistories.bind(null, engine),
     sessions: createSessionStore(engine, audit),
     failures: createFailureStore(engine, audit),
     access: createAccessStore(engine, repositories, signInEvery),

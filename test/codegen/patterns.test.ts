@@ -1,5 +1,5 @@
 import t from 'tap'
-import { checkExpression } from '../../src/codegen/patterns.ts'
+import { checkExpression } from '../../src/codegen/lint/patterns.ts'
 
 t.test('accepts patterns that all languages compile', async (t) => {
   for (const pattern of [

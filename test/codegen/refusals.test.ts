@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { parse } from 'yaml'
 import { object } from '../../src/codegen/document.ts'
 import { generate } from '../../src/codegen/generate.ts'
-import { readDocument } from '../../src/codegen/read-spec.ts'
+import { readDocument } from '../../src/codegen/read/read-spec.ts'
 
 const parcels = readFileSync(join(import.meta.dirname, 'fixtures/parcels.yaml'), 'utf8')
 

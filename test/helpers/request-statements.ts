@@ -103,16 +103,17 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
   'whether a commit has statuses': (store) => store.statuses.any(500, SHA),
   'whether a new commit has statuses': (store) => store.statuses.any(500, 'f'.repeat(40)),
   'all statuses of a commit': (store) => store.statuses.list(500, SHA),
-  'counts of a commit': (store) => store.statuses.counts(500, SHA),
+  'counts of a commit': (store) => store.summaries.counts(500, SHA),
   'summaries of commits': (store) =>
-    store.statuses.summaries([
+    store.summaries.list([
       { repositoryId: 500, sha: SHA },
       { repositoryId: 501, sha: NEW_SHA },
     ]),
-  'checks of commits': (store) => store.matrix(500, [SHA, NEW_SHA]),
-  'states of a commit': (store) => store.statuses.states({ repositoryId: 500, sha: SHA }),
-  'the history of contexts': (store) => store.histories(500, [SHA, NEW_SHA], ['context 3', 'context 4']),
-  'the state of a context': (store) => store.statuses.state(500, SHA, 'context 3'),
+  'checks of commits': (store) => store.matrix.columns(500, [SHA, NEW_SHA]),
+  'states of a commit': (store) => store.summaries.states({ repositoryId: 500, sha: SHA }),
+  'the history of contexts': (store) =>
+    store.matrix.histories(500, [SHA, NEW_SHA], ['context 3', 'context 4']),
+  'the state of a context': (store) => store.summaries.state(500, SHA, 'context 3'),
   'the rules of a branch': (store) => store.rules.requiredPatterns(500, 'release-3'),
   'all statuses of a commit with their reporters': (store) =>
     store.statuses.listWithReporters({ repositoryId: 500, sha: SHA }),

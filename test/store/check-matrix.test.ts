@@ -28,7 +28,7 @@ for (const database of databases) {
         description: null,
         target_url: `https://ci.example.org/${position}`,
       })
-    const matrix = (shas: readonly string[]) => store.matrix(id, shas)
+    const matrix = (shas: readonly string[]) => store.matrix.columns(id, shas)
     t.same(await matrix([]), [])
     // The newest commit has position 0.
     await report(0, 'a fine', 'success')

@@ -132,7 +132,7 @@ t.test('PostgreSQL: outdated statistics do not make requests compare more rows',
 
   const { store, statements } = recording(engine)
   const commits = shas.map((sha) => ({ repositoryId: 500, sha }))
-  const read = () => store.statuses.summaries(commits)
+  const read = () => store.summaries.list(commits)
   // The first time it also records queries that are compiled, with placeholders.
   await read()
   statements.length = 0

@@ -105,7 +105,7 @@ for (const database of databases) {
       counts: { pending: 1, success: 1, failure: 5, error: 1 },
       failed: ['Z', 'a', 'b'].map((context) => ({ context, targetUrl: `https://ci.example.org/${context}` })),
     }
-    t.same(await store.statuses.summaries(commits), [
+    t.same(await store.summaries.list(commits), [
       { counts: { ...none, error: 1 }, failed: [{ context: 'only', targetUrl: null }] },
       { counts: none, failed: [] },
       all,
@@ -113,13 +113,13 @@ for (const database of databases) {
       { counts: none, failed: [] },
       all,
     ])
-    t.same(await store.statuses.summaries([]), [])
-    const states = await store.statuses.states({ repositoryId: id, sha: SHA })
+    t.same(await store.summaries.list([]), [])
+    const states = await store.summaries.states({ repositoryId: id, sha: SHA })
     t.equal(
       states.map(({ context, state }) => `${context} ${state}`).join(),
       'Z failure,a failure,b failure,c error,d pending,e success,z failure,\u00E4 failure',
     )
-    const histories = await store.histories(id, [few, SHA, silent], ['only', 'd', 'none'])
+    const histories = await store.matrix.histories(id, [few, SHA, silent], ['only', 'd', 'none'])
     t.same(
       [...histories].map(([context, cells]) => [context, Array.from(cells, (cell) => cell?.state)]).sort(),
       [
@@ -128,11 +128,11 @@ for (const database of databases) {
       ],
     )
     await report('only', { sha: few })
-    const [summary] = await store.statuses.summaries(commits.slice(0, 1))
+    const [summary] = await store.summaries.list(commits.slice(0, 1))
     t.same(summary, { counts: { ...none, success: 1 }, failed: [] }, 'a report takes effect at once')
-    t.equal(await store.statuses.state(id, few, 'only'), 'success')
+    t.equal(await store.summaries.state(id, few, 'only'), 'success')
     for (const context of ['none', '', 'a\0b'])
-      t.equal(await store.statuses.state(id, few, context), undefined)
+      t.equal(await store.summaries.state(id, few, context), undefined)
   })
 
   test('keeps the time of the last pending until the run has ended', async (t) => {
@@ -338,18 +338,18 @@ for (const database of databases) {
     const other = await createRepository(store, 'other')
     const sha = 'b'.repeat(40)
     const none = { pending: 0, success: 0, failure: 0, error: 0 }
-    t.same(await store.statuses.counts(id, SHA), none)
+    t.same(await store.summaries.counts(id, SHA), none)
     for (const context of ['1', '2', '3']) await report(context)
     await report('4', { state: 'error' })
     await report('1', { sha, state: 'pending' })
     await report('1', { repositoryId: other.id, state: 'failure' })
-    t.same(await store.statuses.counts(id, SHA), { ...none, success: 3, error: 1 })
-    t.same(await store.statuses.counts(id, sha), { ...none, pending: 1 })
+    t.same(await store.summaries.counts(id, SHA), { ...none, success: 3, error: 1 })
+    t.same(await store.summaries.counts(id, sha), { ...none, pending: 1 })
     await report('2', { state: 'pending' })
-    t.same(await store.statuses.counts(id, SHA), { ...none, success: 2, pending: 1, error: 1 })
+    t.same(await store.summaries.counts(id, SHA), { ...none, success: 2, pending: 1, error: 1 })
 
     await reportInProcess({ options, repositoryId: id, sha: SHA, contexts: ['5', '6'] })
-    const { success, ...others } = await store.statuses.counts(id, SHA)
+    const { success, ...others } = await store.summaries.counts(id, SHA)
     t.same([success, others], [4, { pending: 1, failure: 0, error: 1 }], 'also those of another process')
   })
 

@@ -27,62 +27,63 @@ const AT_ONCE = 3
 /** The order of columns. */
 const RANKS: readonly CombinedState[] = ['failure', 'pending', 'success']
 
-/**
- * Returns the statuses of a few contexts for each commit, in the order of the commits. Contexts without any are left out.
- *
- * @param contexts and `shas`: not empty
- */
-export async function contextHistories(
-  { kysely }: Engine,
-  repositoryId: number,
-  shas: readonly string[],
-  contexts: readonly string[],
-): Promise<Map<string, MatrixColumn['cells']>> {
-  const rows = await kysely
-    .selectFrom('statuses')
-    .select(['sha', 'context', 'state', 'target_url as targetUrl', 'updated_at as updatedAt'])
-    .where('repository_id', '=', repositoryId)
-    .where('sha', 'in', shas)
-    .where('context', 'in', contexts)
-    .execute()
-  const columns = Map.groupBy(rows, ({ context }) => context)
-  const cellOf = (column: typeof rows, sha: string) => column.find((row) => row.sha === sha)
-  return new Map([...columns].map(([context, column]) => [context, shas.map((sha) => cellOf(column, sha))]))
-}
-
-/** Returns a function that compares the statuses of commits. */
+/** Returns functions that compare the statuses of commits. */
 export function createCheckMatrix(engine: Engine) {
-  const ofCommits = prepare<{ repositoryId: number; sha0: string; sha1: string; sha2: string }>()((p) =>
+  const cells = () =>
     engine.kysely
       .selectFrom('statuses')
       .select(['sha', 'context', 'state', 'target_url as targetUrl', 'updated_at as updatedAt'])
-      .where('repository_id', '=', p.repositoryId)
-      .where('sha', 'in', [p.sha0, p.sha1, p.sha2]),
+  const ofCommits = prepare<{ repositoryId: number; sha0: string; sha1: string; sha2: string }>()((p) =>
+    cells().where('repository_id', '=', p.repositoryId).where('sha', 'in', [p.sha0, p.sha1, p.sha2]),
   )
 
-  /**
-   * Returns the statuses of commits by context: failing contexts first, then pending ones, then passed ones; each ordered by
-   * code points.
-   *
-   * @param shas the newest first; those after `MATRIX_COMMITS` are ignored
-   */
-  return async (repositoryId: number, shas: readonly string[]): Promise<MatrixColumn[]> => {
-    const commits = shas.slice(0, MATRIX_COMMITS)
-    const all = new Map<string, { context: string; cells: MatrixColumn['cells'] }>()
-    for (let from = 0; from < commits.length; from += AT_ONCE) {
-      // All commits together may have 30,000 statuses, so other requests are served in between.
-      await setImmediate()
-      const [sha0 = '', sha1 = '', sha2 = ''] = commits.slice(from, from + AT_ONCE)
-      for (const row of await engine.read(ofCommits, { repositoryId, sha0, sha1, sha2 })) {
-        const column = all.get(row.context) ?? { context: row.context, cells: [] }
-        column.cells[commits.indexOf(row.sha, from)] = row
-        all.set(row.context, column)
+  return {
+    /**
+     * Returns the statuses of commits by context: failing contexts first, then pending ones, then passed ones; each ordered
+     * by code points.
+     *
+     * @param shas the newest first; those after `MATRIX_COMMITS` are ignored
+     */
+    async columns(repositoryId: number, shas: readonly string[]): Promise<MatrixColumn[]> {
+      const commits = shas.slice(0, MATRIX_COMMITS)
+      const all = new Map<string, { context: string; cells: MatrixColumn['cells'] }>()
+      for (let from = 0; from < commits.length; from += AT_ONCE) {
+        // All commits together may have 30,000 statuses, so other requests are served in between.
+        await setImmediate()
+        const [sha0 = '', sha1 = '', sha2 = ''] = commits.slice(from, from + AT_ONCE)
+        for (const row of await engine.read(ofCommits, { repositoryId, sha0, sha1, sha2 })) {
+          const column = all.get(row.context) ?? { context: row.context, cells: [] }
+          column.cells[commits.indexOf(row.sha, from)] = row
+          all.set(row.context, column)
+        }
       }
-    }
-    const ranked = Map.groupBy(all.values(), rankOf)
-    return RANKS.flatMap((rank) =>
-      byCodePoints(ranked.get(rank) ?? []).map((column) => ({ ...column, failing: rank === 'failure' })),
-    )
+      const ranked = Map.groupBy(all.values(), rankOf)
+      return RANKS.flatMap((rank) =>
+        byCodePoints(ranked.get(rank) ?? []).map((column) => ({ ...column, failing: rank === 'failure' })),
+      )
+    },
+
+    /**
+     * Returns the statuses of a few contexts for each commit, in the order of the commits. Contexts without any are left out.
+     *
+     * @param contexts and `shas`: not empty
+     */
+    async histories(
+      repositoryId: number,
+      shas: readonly string[],
+      contexts: readonly string[],
+    ): Promise<Map<string, MatrixColumn['cells']>> {
+      const rows = await cells()
+        .where('repository_id', '=', repositoryId)
+        .where('sha', 'in', shas)
+        .where('context', 'in', contexts)
+        .execute()
+      const columns = Map.groupBy(rows, ({ context }) => context)
+      const cellOf = (column: typeof rows, sha: string) => column.find((row) => row.sha === sha)
+      return new Map(
+        [...columns].map(([context, column]) => [context, shas.map((sha) => cellOf(column, sha))]),
+      )
+    },
   }
 }
 

@@ -39,7 +39,7 @@ export function commitCacheKey({ repositoryId, sha }: CommitKey): string {
 }
 
 /** Returns functions that summarize the statuses of commits. */
-export function statusSummaries(engine: Engine) {
+export function createStatusSummaries(engine: Engine) {
   const { kysely } = engine
   const countsOf = () =>
     kysely
@@ -139,7 +139,7 @@ export function statusSummaries(engine: Engine) {
      * Returns the summaries of commits, in their order. Where each statement is a round trip, there is one for all commits.
      * Elsewhere there is one for each that is not cached, and a commit may have thousands of statuses.
      */
-    async summaries(commits: readonly CommitKey[]): Promise<StatusSummary[]> {
+    async list(commits: readonly CommitKey[]): Promise<StatusSummary[]> {
       if (commits.length === 0) return []
       if (engine.remote) {
         const asked = commits.map(({ repositoryId, sha }, n) => ({ n, repository_id: repositoryId, sha }))

@@ -16,7 +16,7 @@ import {
   type StoredColumn,
   storedColumns,
 } from './columns.ts'
-import { type CommitKey, commitCacheKey, statusSummaries } from './status-summaries.ts'
+import { type CommitKey, commitCacheKey } from './status-summaries.ts'
 
 /** A status with the names of the user and the token of its latest report; null if it is older than their record. */
 export interface ReportedStatus extends StatusRow {
@@ -126,8 +126,6 @@ export function createStatusStore(engine: Engine, audit: Audit, maxContexts: num
   )
 
   return {
-    ...statusSummaries(engine),
-
     /**
      * Stores a report. The latest committed one wins; it keeps the `id` and `created_at` of the first, and
      * `updated_at` never goes back, even if the clock does.

@@ -33,7 +33,7 @@ export function targetsOf(
 
 /** Reads the verdicts of commits. @param rules of the repository */
 export async function readVerdicts(
-  { statuses }: Pick<Store, 'statuses'>,
+  { summaries }: Pick<Store, 'summaries'>,
   repositoryId: number,
   rules: readonly AppliedRule[],
   questions: readonly Question[],
@@ -41,7 +41,7 @@ export async function readVerdicts(
   const asked = new Map(questions.map(({ sha, branch }) => [`${sha} ${branch}`, { sha, branch }]))
   const found = [...asked].map(async ([key, { sha, branch }]) => {
     if (branch === undefined) return [key, undefined] as const
-    return [key, await branchVerdict(rules, branch, await statuses.states({ repositoryId, sha }))] as const
+    return [key, await branchVerdict(rules, branch, await summaries.states({ repositoryId, sha }))] as const
   })
   const verdicts = new Map(await Promise.all(found))
   return (sha, branch) => verdicts.get(`${sha} ${branch}`)

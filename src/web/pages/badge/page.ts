@@ -75,8 +75,8 @@ export async function badge(app: FastifyInstance, { store, refs }: BadgeOptions)
     const asked = firstOf(request.query.ref)
     const sha = asked ? (await refs.find(repository, list, asked, client))?.sha : list.head
     if (!sha) return null
-    if (context) return (await store.statuses.state(repository.id, sha, context)) ?? null
-    const [summary] = await store.statuses.summaries([{ repositoryId: repository.id, sha }])
+    if (context) return (await store.summaries.state(repository.id, sha, context)) ?? null
+    const [summary] = await store.summaries.list([{ repositoryId: repository.id, sha }])
     return (summary && stateOfSummary(summary)) ?? 'no status'
   }
 }

@@ -55,10 +55,10 @@ export async function checksPage(app: FastifyInstance, options: ChecksPageOption
     const of = ref?.name ? ` of ${visibleText(ref.name)}` : ''
     const title = `Checks${of} · ${repository.owner}/${repository.name}`
     return pageQueue.render(request, async () => {
-      const columns = await store.matrix(repository.id, shas)
+      const columns = await store.matrix.columns(repository.id, shas)
       const [sha] = shas
       const tip = sha && { repositoryId: repository.id, sha }
-      const [summary] = tip ? await store.statuses.summaries([tip]) : []
+      const [summary] = tip ? await store.summaries.list([tip]) : []
       const rules = await store.rules.load(repository.id)
       const targets = targetsOf(rules, ref?.kind === 'branch' ? ref.name : null, refs)
       const asked = sha ? targets.slice(0, VERDICTS).map((branch) => ({ sha, branch })) : []

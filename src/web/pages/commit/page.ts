@@ -173,7 +173,7 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
 
   async function placesOf(repository: ListedRepository, sha: string, client: GitClient): Promise<Places> {
     const rules = await store.rules.load(repository.id)
-    const { failure } = combinedCounts(await store.statuses.counts(repository.id, sha))
+    const { failure } = combinedCounts(await store.summaries.counts(repository.id, sha))
     return findPlaces(options, repository, sha, rules, failure > 0, client)
   }
 
@@ -196,7 +196,7 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     const failed = statuses.filter(({ state }) => COMBINED[state] === 'failure').slice(0, SINCE)
     const since = new Map(failed.map(({ context }): [string, Html[]] => [context, []]))
     for (const { branch, shas } of failed.length > 0 ? (places?.histories ?? []) : [])
-      for (const [context, cells] of await store.histories(repository.id, shas, [...since.keys()]))
+      for (const [context, cells] of await store.matrix.histories(repository.id, shas, [...since.keys()]))
         since.get(context)?.push(sinceView(repository, branch, shas, failingSince(cells)))
     return {
       ...list,

@@ -76,7 +76,7 @@ export async function repositoriesPage(
         ? []
         : [{ repositoryId, sha: commit.sha }]
     })
-    const summaries = (await store.statuses.summaries(commits)).values()
+    const summaries = (await store.summaries.list(commits)).values()
     const rows: RepositoryRow[] = []
     for (const [index, repository] of repositories.entries()) {
       const commit = found[index] ?? 'slow'
@@ -97,7 +97,7 @@ export async function repositoriesPage(
   ): Promise<BranchVerdict | undefined> {
     const rules = await store.rules.load(id)
     const [branch] = ruledBranches(rules, [await readDefaultBranch(path)])
-    const reported = await store.statuses.states({ repositoryId: id, sha })
+    const reported = await store.summaries.states({ repositoryId: id, sha })
     return branch === undefined ? undefined : branchVerdict(rules, branch, reported)
   }
 

@@ -144,7 +144,7 @@ export async function repositoryPage(app: FastifyInstance, options: RepositoryPa
     shas: readonly string[],
   ): Promise<Map<string, StatusSummary>> {
     const commits = [...new Set(shas)].map((sha) => ({ repositoryId: id, sha }))
-    const summaries = await store.statuses.summaries(commits)
+    const summaries = await store.summaries.list(commits)
     return new Map(commits.map(({ sha }, index) => [sha, summaries[index] ?? NO_STATUSES]))
   }
 }

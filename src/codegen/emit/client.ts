@@ -1,6 +1,6 @@
-import { type JsonObject, list, type Schemas, SpecError } from './document.ts'
-import { inlined, propertiesOf, schemaName } from './keywords.ts'
-import { type Operation, routeType, type Spec, typeName } from './spec.ts'
+import { type JsonObject, list, type Schemas, SpecError } from '../document.ts'
+import { inlined, propertiesOf, schemaName } from '../schema.ts'
+import { type Operation, routeType, type Spec, typeName } from '../spec.ts'
 
 /** Emits the client's view of each operation: types of its input and results; its method, path and limits as data. */
 export function emitClient(spec: Spec): string {

@@ -1,4 +1,4 @@
-import { SpecError } from './document.ts'
+import { SpecError } from '../document.ts'
 
 /**
  * The syntax that ECMA-262 with and without the flag `u`, RE2, Java and Python all accept. Each expression matches one

@@ -1,9 +1,8 @@
-import type { JsonObject, Schemas } from './document.ts'
-import { propertiesOf, schemaName } from './keywords.ts'
-import type { Reply } from './replies.ts'
-import { handlerHeaders } from './servable.ts'
+import type { JsonObject, Schemas } from '../document.ts'
+import { handlerHeaders } from '../headers.ts'
+import { propertiesOf, schemaName } from '../schema.ts'
+import { type Operation, type Reply, routeType, type Spec, typeName } from '../spec.ts'
 import { defaultOf } from './server-schema.ts'
-import { type Operation, routeType, type Spec, typeName } from './spec.ts'
 
 /** Emits the interface that the server implements: one method for each operation, one reply type for each success. */
 export function emitHandlers(spec: Spec): string {

@@ -1,25 +1,6 @@
-import { entries, type JsonObject, object, refuseUnknown, resolve, SpecError, text } from './document.ts'
-import { checkSchema } from './keywords.ts'
-
-export interface Reply {
-  status: number
-  /** null if there is no body. */
-  schema: JsonObject | null
-  headers: Header[]
-  links: Link[]
-}
-
-export interface Header {
-  name: string
-  required: boolean
-  schema: JsonObject
-}
-
-interface Link {
-  name: string
-  operationId: string
-  parameters: string[]
-}
+import { entries, type JsonObject, object, refuseUnknown, resolve, SpecError, text } from '../document.ts'
+import { checkSchema } from '../lint/keywords.ts'
+import type { Header, Link, Reply } from '../spec.ts'
 
 const REPLY = ['description', 'headers', 'content', 'links']
 const HEADER = ['description', 'required', 'schema', 'example']

@@ -1,6 +1,6 @@
-import { type JsonObject, list, object, type Schemas, SpecError } from './document.ts'
-import { inlined, isNullable, nullableOf, propertiesOf, schemaName } from './keywords.ts'
-import type { Spec } from './spec.ts'
+import { type JsonObject, list, object, type Schemas, SpecError } from '../document.ts'
+import { inlined, isNullable, nullableOf, propertiesOf, schemaName } from '../schema.ts'
+import type { Spec } from '../spec.ts'
 
 /** Whether the schema describes what a client sends or what the server sends. */
 export type Use = 'request' | 'answer'

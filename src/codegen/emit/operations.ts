@@ -1,10 +1,8 @@
-import { type JsonObject, object, type Schemas } from './document.ts'
-import { inlined } from './keywords.ts'
-import type { Parameter } from './parameters.ts'
-import type { Header } from './replies.ts'
-import { handlerHeaders } from './servable.ts'
+import { type JsonObject, object, type Schemas } from '../document.ts'
+import { handlerHeaders } from '../headers.ts'
+import { inlined } from '../schema.ts'
+import type { Header, Operation, Parameter, Spec } from '../spec.ts'
 import { property, serverSchema } from './server-schema.ts'
-import type { Operation, Spec } from './spec.ts'
 
 /** Emits the scopes of tokens, and for each operation everything that the server needs to bind it to a route. */
 export function emitOperations({ operations, schemas }: Spec): string {

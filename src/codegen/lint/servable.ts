@@ -1,21 +1,10 @@
-import { list, object, type Schemas, SpecError } from './document.ts'
-import { inlined } from './keywords.ts'
-import type { Header, Reply } from './replies.ts'
-import type { Operation } from './spec.ts'
+import { list, object, type Schemas, SpecError } from '../document.ts'
+import { handlerHeaders, isServerHeader } from '../headers.ts'
+import { inlined } from '../schema.ts'
+import type { Operation, Reply } from '../spec.ts'
 
 /** Path parameters that name the repository, which authorization depends on. */
 const REPOSITORY = ['owner', 'repo']
-/** Headers that the server sets on every response. */
-const ON_EVERY_ANSWER = ['x-request-id', 'cache-control', 'vary', 'content-type', 'content-length', 'date']
-/** Headers that the server sets on responses with this status. */
-const BY_STATUS: Readonly<Record<number, string>> = {
-  200: 'etag',
-  304: 'etag',
-  401: 'www-authenticate',
-  429: 'retry-after',
-  503: 'retry-after',
-}
-
 /** An operation that may lack `x-access`. */
 export type Unchecked = Omit<Operation, 'access'> & { access: Operation['access'] | null }
 
@@ -97,18 +86,6 @@ function unservableBody({ status, schema }: Reply, schemas: Schemas): string[] {
   const isError =
     String(list(required)) === 'error' && Object.keys(object(properties ?? {}, 'properties')).length === 1
   return isError ? [] : ['its body must be an object with the single field error']
-}
-
-/** Returns the headers of a success that its handler sets, as opposed to the server. */
-export function handlerHeaders({ method }: Pick<Operation, 'method'>, reply: Reply | undefined): Header[] {
-  if (reply === undefined || reply.status >= 300) return []
-  return reply.headers.filter(({ name }) => !isServerHeader(method, reply.status, name))
-}
-
-function isServerHeader(method: string, status: number, name: string): boolean {
-  const lower = name.toLowerCase()
-  if (lower === 'etag' && method !== 'GET') return false
-  return ON_EVERY_ANSWER.includes(lower) || BY_STATUS[status] === lower
 }
 
 /** Checks all links. @throws SpecError for a link to an unknown operation or with a parameter that it does not have */

@@ -10,12 +10,12 @@ import {
   type Schemas,
   SpecError,
   text,
-} from './document.ts'
-import { checkSchema } from './keywords.ts'
+} from '../document.ts'
+import { checkSchema } from '../lint/keywords.ts'
+import { assertServable, checkLinks, type Unchecked } from '../lint/servable.ts'
+import type { Operation, Spec } from '../spec.ts'
 import { readParameters } from './parameters.ts'
 import { readContent, readReplies } from './replies.ts'
-import { assertServable, checkLinks, type Unchecked } from './servable.ts'
-import type { Operation, Spec } from './spec.ts'
 
 const METHODS = ['get', 'post', 'put', 'patch', 'delete']
 const PATH_ITEM = [...METHODS, 'parameters']
