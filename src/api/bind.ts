@@ -105,7 +105,8 @@ export function bindOperations<Context>(app: FastifyInstance, binding: Binding<C
         checkParams(params)
         checkBody?.(body)
         const query = readQuery?.(pairs)
-        return send(request, reply, await call({ params, query, body }, context))
+        // Not returned: a reply is a thenable, for which a promise waits.
+        send(request, reply, await call({ params, query, body }, context))
       },
     })
   }

@@ -3,7 +3,7 @@ import type { Writable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { ServiceError } from '../errors.ts'
 import { tooLarge } from '../http/body.ts'
-import { abortBody, BODY_ABORTED, isBodyAborted } from '../http/lingering-close.ts'
+import { abortBody, BODY_ABORTED, hasBody, isBodyAborted } from '../http/lingering-close.ts'
 import type { GitService } from './http-backend.ts'
 
 /** git's own limit for a fetch request in memory (default of `http.maxRequestBuffer`). */
@@ -52,7 +52,7 @@ export async function receive(
 ): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   const lose = () => reject(new ServiceError('malformed_request'))
-  if (isBodyAborted(request) || request.destroyed) lose()
+  if (isBodyAborted(request) || (request.destroyed && hasBody(request))) lose()
   request.once(BODY_ABORTED, lose).once('close', () => {
     if (!request.readableEnded) lose()
   })

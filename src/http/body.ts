@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { ServiceError } from '../errors.ts'
-import { abortBody, BODY_ABORTED, isBodyAborted } from './lingering-close.ts'
+import { abortBody, BODY_ABORTED, hasBody, isBodyAborted } from './lingering-close.ts'
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 const PARAMETER = /;\s*([^=;\s]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^;]*)/g
@@ -70,6 +70,8 @@ function readBytes(
   limit: number,
   timeout: number,
 ): Promise<Buffer> {
+  // Such a request has ended before it begins, without events.
+  if (!hasBody(request)) return Promise.resolve(Buffer.alloc(0))
   if (isBodyAborted(request) || request.destroyed)
     return Promise.reject(new ServiceError('malformed_request'))
   if (request.headers.expect !== undefined && request.httpVersion === '1.1') response.writeContinue()

@@ -52,6 +52,8 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
     // Node would start a timer with each answer and another one with the next request. `endStalled` knows idle connections.
     keepAliveTimeout: 0,
     connectionsCheckingInterval: 500,
+    // No events for bodies that do not exist: see `hasBody`.
+    optimizeEmptyRequests: true,
   })
   const serve = servePipelinedInTurn((request, response) => {
     if (isClosing(request.socket)) return

@@ -84,7 +84,9 @@ export async function startServer(
   const { store, options: storeOptions } = await openTestStore(t, database, { signInEvery })
   const lookup = new CommitLookup()
   const spool = await openSpool(storeOptions.dataDir, spoolBytes)
-  const app = await buildApp({ store, lookup, spool, verifyReplies: true, ...options })
+  // Other tests may keep the processors busy for longer than a server of its own would bear.
+  const maxEventLoopDelay = 60_000
+  const app = await buildApp({ store, lookup, spool, verifyReplies: true, maxEventLoopDelay, ...options })
   t.teardown(async () => {
     await app.close()
     await lookup.close()

@@ -1,17 +1,47 @@
 import { once } from 'node:events'
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import { connect } from 'node:net'
-import t from 'tap'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { connect, type Socket } from 'node:net'
+import { PassThrough } from 'node:stream'
+import { text } from 'node:stream/consumers'
+import t, { type Test } from 'tap'
+import { receive } from '../../src/git-http/receive.ts'
 import { readJsonBody } from '../../src/http/body.ts'
+import { createHttpServer, DEFAULT_TIMEOUTS } from '../../src/http/server.ts'
 
-t.test('reading the body of a disconnected client fails at once', async (t) => {
-  const received = Promise.withResolvers<{ request: IncomingMessage; response: ServerResponse }>()
-  const server = createServer((request, response) => received.resolve({ request, response }))
+async function connectTo(t: Test, server: Server): Promise<Socket> {
   t.teardown(() => server.close())
   await once(server.listen(0, '127.0.0.1'), 'listening')
   const address = server.address()
   if (typeof address !== 'object' || !address) throw new Error('the server does not listen on a port')
-  const client = connect(address.port, '127.0.0.1')
+  return connect(address.port, '127.0.0.1')
+}
+
+t.test('a request may have no body', { timeout: 10_000 }, async (t) => {
+  const pace = { bytes: 1, window: 60_000 }
+  const client = await connectTo(
+    t,
+    createHttpServer(async (request, response) => {
+      const read = readJsonBody(request, response, 100, 60_000)
+      const body = new PassThrough()
+      await receive(request, response, body, { bytes: 100, pace })
+      const error: unknown = await read.catch((error: unknown) => error)
+      response.end(`${error instanceof Error ? error.message : error} ${await text(body)}`)
+    }, DEFAULT_TIMEOUTS),
+  )
+  for (const headers of ['', 'Content-Length: 0\r\n', 'Transfer-Encoding: chunked\r\n']) {
+    client.write(
+      `POST / HTTP/1.1\r\nHost: test\r\n${headers}\r\n${headers.startsWith('T') ? '0\r\n\r\n' : ''}`,
+    )
+    const [answer] = await once(client, 'data')
+    t.match(String(answer), 'The body is empty', headers)
+  }
+  client.destroy()
+})
+
+t.test('reading the body of a disconnected client fails at once', async (t) => {
+  const received = Promise.withResolvers<{ request: IncomingMessage; response: ServerResponse }>()
+  const server = createServer((request, response) => received.resolve({ request, response }))
+  const client = await connectTo(t, server)
   client.write('POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 10\r\n\r\n{}')
   const { request, response } = await received.promise
   request.on('error', () => {})
