@@ -3,8 +3,10 @@ import { median, spreadOf } from './row.ts'
 import type { Side, SideRequest } from './side.ts'
 import { textTable } from './table.ts'
 
-/** Seconds of load before the first round. */
+/** Seconds of load before the first round of a process. */
 const WARM_UP = 3
+/** Rounds after which the servers are started again: two processes of one program differ by more than a few per cent. */
+const ROUNDS_OF_A_PROCESS = 3
 
 /** A request on two servers. */
 export interface Compared {
@@ -34,19 +36,25 @@ export async function compareSides(
     runs: sides.map((side) => ({
       scenario: {
         name: `${name} (${side.name})`,
-        server: side.server,
+        get server() {
+          return side.server
+        },
         requests: requestsOf(side),
         statuses: [status],
       },
       cpu: [] as number[],
     })),
   }))
-  for (const { runs } of pairs)
-    for (const { scenario } of runs) await measureOnce(scenario, { seconds: WARM_UP, ...rest })
-  for (let round = 0; round < rounds; round++)
+  for (let round = 0; round < rounds; round++) {
+    if (round % ROUNDS_OF_A_PROCESS === 0) {
+      if (round > 0) for (const side of sides) await side.restart()
+      for (const { runs } of pairs)
+        for (const { scenario } of runs) await measureOnce(scenario, { seconds: WARM_UP, ...rest })
+    }
     for (const { runs } of pairs)
       for (const { scenario, cpu } of round % 2 === 0 ? runs : runs.toReversed())
         cpu.push((await measureOnce(scenario, { seconds, ...rest })).cpu)
+  }
 
   return pairs.map(({ name, runs }) => {
     const [here = [], there = []] = runs.map(({ cpu }) => cpu)

@@ -15,7 +15,9 @@ import { serverSettings, startArgs } from './servers.ts'
 export interface Side {
   name: string
   folder: string
-  server: ServerProcess
+  readonly server: ServerProcess
+  /** Replaces the process of `server` by a new one with the same data. */
+  restart(): Promise<void>
   /** Address of the inspector, if it is used. */
   inspector: string
   token: string
@@ -94,9 +96,23 @@ export async function withSides<Result>(
     const env = { ...serverSettings({ dataDir }), GIT_MAX_CHILDREN: '32' }
     const inspector = `127.0.0.1:${await freePort()}`
     const inspect = inspected ? [`--inspect=${inspector}`, '--inspect-publish-uid=http'] : []
-    const server = await startProcess([...inspect, ...startArgs(folder)], env, folder)
-    opened.push(server.stop)
-    return { name, folder, server, inspector, ...(await fill(name, folder, env, server)) }
+    const start = () => startProcess([...inspect, ...startArgs(folder)], env, folder)
+    let server = await start()
+    opened.push(() => server.stop())
+    const data = await fill(name, folder, env, server)
+    return {
+      name,
+      folder,
+      inspector,
+      ...data,
+      get server() {
+        return server
+      },
+      async restart() {
+        await server.stop()
+        server = await start()
+      },
+    }
   }
   try {
     const sides = [await open('here', resolve(import.meta.dirname, '../..'))]
