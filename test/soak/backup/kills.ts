@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, readdirSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import type { Test } from 'tap'
@@ -168,7 +169,8 @@ async function run(
     inject,
   ]
   const [program = '', ...rest] = [...(isTimed ? [] : strace), process.execPath, cli, ...args]
-  const env = { ...minimalEnvironment(), ...environment }
+  // Most calls and most of the time would otherwise be those that compile the program.
+  const env = { ...minimalEnvironment(), NODE_COMPILE_CACHE: join(tmpdir(), 'soak-compiled'), ...environment }
   const child = spawn(program, rest, { env, stdio: 'ignore', detached: true })
   const exit = once(child, 'exit')
   if (isTimed) {
