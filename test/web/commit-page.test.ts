@@ -270,7 +270,7 @@ t.test('a pending check without a recent report is stalled', async (t) => {
 })
 
 t.test('a page asks for its changes', async (t) => {
-  const { name, commits, report } = await setUp()
+  const { name, path, commits, report } = await setUp()
   const [sha = ''] = commits
   const live = `/alice/${name}/live/${sha}`
   await report(sha, 'ci/mac', 'pending')
@@ -293,6 +293,12 @@ t.test('a page asks for its changes', async (t) => {
   const third = await ask(second.headers.get('etag'))
   t.equal(third.status, 200)
   t.notMatch(third.body, ' data-pending')
+  git(path, 'branch', 'topic', sha)
+  const fourth = await ask(third.headers.get('etag'))
+  t.equal(fourth.status, 200, 'a new branch is a change')
+  t.match(fourth.body, /<bdi>topic<\/bdi><\/a> newest commit/)
+  git(path, 'update-ref', 'refs/heads/topic', commits[1] ?? '')
+  t.match((await ask(fourth.headers.get('etag'))).body, /<bdi>topic<\/bdi><\/a> newer: /, 'it moves on')
   t.equal((await alice.get(`/alice/${name}/live/${'f'.repeat(40)}`)).status, 404)
   t.equal((await alice.get(`/alice/${name}/live/main`)).status, 422)
   t.equal((await openPageClient(server.url).get(live)).headers.get('set-cookie'), null)
@@ -394,20 +400,23 @@ t.test('required checks, and those that have not reported', async (t) => {
   t.match(await read(live), ' 4 passed<')
   await report(sha, 'docs', 'failure')
   const optional = await read(page(sha))
-  t.match(optional, `<title>✓ main: may be pushed · ${name}@`, 'an optional failure does not matter')
-  t.match(optional, /icon-success\.svg.*may be pushed.*Combined state: <span class="badge failure">failure/s)
+  t.match(optional, `<title>✓ main: meets the rules · ${name}@`, 'an optional failure does not matter')
+  t.match(
+    optional,
+    /icon-success\.svg.*meets the rules.*Combined state: <span class="badge failure">failure/s,
+  )
   const start = (await read('/')).split('<li').find((item) => item.includes(`<strong>${name}<`))
   t.match(start, /pending<\/span>.*<strong><bdi>main<\/bdi><\/strong>: <bdi>ci\/\* has not reported/s)
   git(path, 'branch', 'release/\u202ex', sha)
   const release = await read(`/alice/${name}?ref=${encodeURIComponent('release/\u202ex')}`)
-  t.match(release, /<title>✓ release\/\[U\+202E]x: may be pushed · /)
+  t.match(release, /<title>✓ release\/\[U\+202E]x: meets the rules · /)
   t.match(release, /class="tip success"/)
   t.notMatch(release, /class="verdicts".*<bdi>main<\/bdi><\/strong>:/, 'only the rules of its own')
   git(path, 'branch', 'feature/x', sha)
-  t.match(await read(`/alice/${name}?ref=feature/x`), /✓ main: may be pushed · feature\/x · alice/)
+  t.match(await read(`/alice/${name}?ref=feature/x`), /✓ main: meets the rules · feature\/x · alice/)
   t.match(
     await read(page(sha)),
-    /✓ main: may be.*<bdi>main<\/bdi><\/strong>: may be pushed.*<bdi>release\/\[U\+202E]x<\/bdi><\/strong>: may be/s,
+    /✓ main: meets the rules.*<bdi>main<\/bdi><\/strong>: meets the rules.*<bdi>release\/\[U\+202E]x<\/bdi><\/strong>: meets the rules/s,
     'a line for each branch that contains it',
   )
   await report(sha, 'docs', 'success')

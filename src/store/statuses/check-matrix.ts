@@ -1,4 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
+import { sql } from 'kysely'
 import { COMBINED, type CombinedState, type StatusState } from '../../domain/states.ts'
 import type { Engine } from '../engine.ts'
 import { prepare } from '../prepared.ts'
@@ -32,9 +33,23 @@ export function createCheckMatrix(engine: Engine) {
   const cells = () =>
     engine.kysely
       .selectFrom('statuses')
-      .select(['sha', 'context', 'state', 'target_url as targetUrl', 'updated_at as updatedAt'])
+      .select(['context', 'state', 'target_url as targetUrl', 'updated_at as updatedAt'])
   const ofCommits = prepare<{ repositoryId: number; sha0: string; sha1: string; sha2: string }>()((p) =>
-    cells().where('repository_id', '=', p.repositoryId).where('sha', 'in', [p.sha0, p.sha1, p.sha2]),
+    cells()
+      // Not the id: there may be 30,000 rows, and to receive their ids takes a fifth of the time.
+      .select(({ eb }) =>
+        eb
+          .case()
+          .when('sha', '=', p.sha0)
+          .then(sql.lit(0))
+          .when('sha', '=', p.sha1)
+          .then(sql.lit(1))
+          .else(sql.lit(2))
+          .end()
+          .as('position'),
+      )
+      .where('repository_id', '=', p.repositoryId)
+      .where('sha', 'in', [p.sha0, p.sha1, p.sha2]),
   )
 
   return {
@@ -53,7 +68,7 @@ export function createCheckMatrix(engine: Engine) {
         const [sha0 = '', sha1 = '', sha2 = ''] = commits.slice(from, from + AT_ONCE)
         for (const row of await engine.read(ofCommits, { repositoryId, sha0, sha1, sha2 })) {
           const column = all.get(row.context) ?? { context: row.context, cells: [] }
-          column.cells[commits.indexOf(row.sha, from)] = row
+          column.cells[from + row.position] = row
           all.set(row.context, column)
         }
       }
@@ -74,6 +89,7 @@ export function createCheckMatrix(engine: Engine) {
       contexts: readonly string[],
     ): Promise<Map<string, MatrixColumn['cells']>> {
       const rows = await cells()
+        .select('sha')
         .where('repository_id', '=', repositoryId)
         .where('sha', 'in', shas)
         .where('context', 'in', contexts)

@@ -22,6 +22,8 @@ export interface Summary {
   icon: string
 }
 
+/** Says that nothing is missing. A commit that is in the branch cannot be pushed to it, so the words are not about a push. */
+export const MET = 'meets the rules'
 /** Code points of a verdict in a title. */
 const TITLE = 80
 const SYMBOLS = { failure: '✗', pending: '●', success: '✓' } as const
@@ -54,7 +56,7 @@ export function summarize(reported: StatusCounts, missing: number): Summary {
 /** Returns the summary of a commit with a verdict, which comes first. Without one, the combined state is the verdict. */
 export function withVerdict(summary: Summary, verdict: BranchVerdict | undefined): Summary {
   if (!verdict) return summary
-  const words = visibleText(`${verdict.branch}: ${verdict.reason ?? 'may be pushed'}`)
+  const words = visibleText(`${verdict.branch}: ${verdict.reason ?? MET}`)
   return {
     state: verdict.verdict,
     text: `${words}. ${summary.text}`,

@@ -3,7 +3,7 @@ import { type BranchVerdict, branchVerdict, ruledBranches } from '../../domain/b
 import type { Refs } from '../../git/history/refs.ts'
 import type { Store } from '../../store/store.ts'
 import { type Html, html } from './html.ts'
-import { stateBadge } from './state-summary.ts'
+import { MET, stateBadge } from './state-summary.ts'
 import { shownText } from './text.ts'
 
 /** Verdicts that are spelled out on one page. */
@@ -47,14 +47,14 @@ export async function readVerdicts(
   return (sha, branch) => verdicts.get(`${sha} ${branch}`)
 }
 
-/** Renders whether a commit may be pushed to branches: a line for each. @param more branches that are left out */
+/** Renders whether a commit meets the rules of branches: a line for each. @param more branches that are left out */
 export function verdictLines(verdicts: readonly BranchVerdict[], more: number): Html {
-  return html`<ul class="verdicts" aria-label="May it be pushed?">${verdicts.map(
+  return html`<ul class="verdicts" aria-label="Rules of branches">${verdicts.map(
     (verdict) => html`<li>${stateBadge(verdict.verdict)} <span>${verdictWords(verdict)}</span></li>`,
   )}${more > 0 ? html`<li class="faint">${more} more branches have rules.</li>` : ''}</ul>`
 }
 
 /** Renders a verdict: `main: lint has not reported`. */
 export function verdictWords({ branch, reason }: BranchVerdict): Html {
-  return html`<strong>${shownText(branch)}</strong>: ${reason === null ? 'may be pushed' : shownText(reason)}`
+  return html`<strong>${shownText(branch)}</strong>: ${reason === null ? MET : shownText(reason)}`
 }

@@ -6,7 +6,6 @@ import { failingSince } from '../../../domain/failing-since.ts'
 import { requiredContexts } from '../../../domain/required-contexts.ts'
 import { COMBINED, combinedCounts } from '../../../domain/states.ts'
 import { ServiceError } from '../../../errors.ts'
-import type { GitClient } from '../../../git/history/cached-reads.ts'
 import type { CommitLog } from '../../../git/history/log.ts'
 import type { RefLists } from '../../../git/history/refs.ts'
 import type { Revisions } from '../../../git/history/revision.ts'
@@ -28,7 +27,7 @@ import { type FilterQuery, readFilter } from '../../parts/status-filter.ts'
 import { isStalled, type StatusList } from '../../parts/status-sections.ts'
 import { visibleText } from '../../parts/text.ts'
 import { VERDICTS } from '../../parts/verdicts.ts'
-import { findPlaces, type Places } from './places.ts'
+import { type BranchHistory, findPlaces, type Places, readHistories } from './places.ts'
 import { type Named, resolveCommit } from './resolve-commit.ts'
 import {
   type CommitView,
@@ -88,8 +87,10 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
       const { sha } = found
       await checkCommit(repository, sha)
       const details = await ifAvailable(request, () => revisions.describe(repository, sha, client))
-      const places = await ifAvailable(request, () => placesOf(repository, sha, client))
-      return pageQueue.render(request, () => sendCommit(request, reply, repository, { sha, details, places }))
+      const places = await ifAvailable(request, () => findPlaces(options, repository, sha, client))
+      const histories = await historiesOf(request, repository, sha, places)
+      const git = { details, places, histories }
+      return pageQueue.render(request, () => sendCommit(request, reply, repository, sha, git))
     }
     if (found.kind === 'ambiguous') return sendCandidates(request, reply, repository, found)
     const query = request.url.includes('?') ? request.url.slice(request.url.indexOf('?')) : ''
@@ -102,16 +103,18 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     if (!repository) return reply
     const sha = fullCommitId(repository.objectFormat, request.params.sha)
     await checkCommit(repository, sha)
+    const places = await ifAvailable(request, () => findPlaces(options, repository, sha, gitClient(request)))
     const isUnchanged = await pageQueue.render(request, async () => {
-      const etag = validatorOf(await listOf(request, repository, sha), await store.rules.load(repository.id))
+      const rules = await store.rules.load(repository.id)
+      const etag = validatorOf(await listOf(request, repository, sha), rules, places)
       reply.header('cache-control', 'private, no-cache').header('etag', etag)
       return matchesEtag(request.headers['if-none-match'], etag)
     })
     if (isUnchanged) return reply.code(304).send()
-    const places = await ifAvailable(request, () => placesOf(repository, sha, gitClient(request)))
+    const histories = await historiesOf(request, repository, sha, places)
     return pageQueue.render(request, async () => {
-      const statuses = { ...(await decide(request, repository, sha, places)), withAges: false }
-      return sendHtml(reply, liveRegion(repository, sha, statuses))
+      const statuses = { ...(await decide(request, repository, sha, { places, histories })), withAges: false }
+      return sendHtml(reply, liveRegion({ repository, sha, refs: linkedRefs(places), statuses }))
     })
   })
 
@@ -119,18 +122,17 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     request: FastifyRequest<CommitRoute>,
     reply: FastifyReply,
     repository: ListedRepository,
-    { sha, details, places }: Pick<CommitView, 'sha' | 'details'> & { places: Places | null },
+    sha: string,
+    { details, ...found }: Found & Pick<CommitView, 'details'>,
   ): Promise<FastifyReply> {
-    const statuses = await decide(request, repository, sha, places)
+    const statuses = await decide(request, repository, sha, found)
     const { short, icon } = summaryOf(statuses)
     const tab = tabTitle(repository.name, sha, short)
     const content = commitView({
       repository,
       sha,
       details,
-      refs: places
-        ? [...places.branches, ...places.tags].map((ref) => ({ ...ref, query: refQuery(places.all, ref) }))
-        : [],
+      refs: linkedRefs(found.places),
       statuses,
       origin: publicUrl ?? request.client.origin,
     })
@@ -171,10 +173,18 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     }
   }
 
-  async function placesOf(repository: ListedRepository, sha: string, client: GitClient): Promise<Places> {
-    const rules = await store.rules.load(repository.id)
+  /** Returns the histories that the page needs: none unless checks have failed. */
+  async function historiesOf(
+    request: FastifyRequest,
+    repository: ListedRepository,
+    sha: string,
+    places: Places | null,
+  ): Promise<BranchHistory[]> {
     const { failure } = combinedCounts(await store.summaries.counts(repository.id, sha))
-    return findPlaces(options, repository, sha, rules, failure > 0, client)
+    if (failure === 0 || places === null) return []
+    const rules = await store.rules.load(repository.id)
+    const read = () => readHistories(options, repository, sha, rules, places, gitClient(request))
+    return (await ifAvailable(request, read)) ?? []
   }
 
   /** Reads the statuses of a commit, and applies the rules of the repository. */
@@ -182,7 +192,7 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     request: FastifyRequest<{ Querystring: FilterQuery }>,
     repository: ListedRepository,
     sha: string,
-    places: Places | null,
+    { places, histories }: Found,
   ): Promise<StatusList> {
     const rules = await store.rules.load(repository.id)
     const list = await listOf(request, repository, sha)
@@ -195,7 +205,7 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     const contexts = statuses.map(({ context }) => context)
     const failed = statuses.filter(({ state }) => COMBINED[state] === 'failure').slice(0, SINCE)
     const since = new Map(failed.map(({ context }): [string, Html[]] => [context, []]))
-    for (const { branch, shas } of failed.length > 0 ? (places?.histories ?? []) : [])
+    for (const { branch, shas } of failed.length > 0 ? histories : [])
       for (const [context, cells] of await store.matrix.histories(repository.id, shas, [...since.keys()]))
         since.get(context)?.push(sinceView(repository, branch, shas, failingSince(cells)))
     return {
@@ -231,11 +241,27 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
 /** Statuses to which the rules have not been applied. */
 type Undecided = Omit<StatusList, 'required' | 'verdicts' | 'moreVerdicts' | 'since'>
 
+/** What git says about a commit. `places` is null if it cannot read the repository. */
+interface Found {
+  places: Places | null
+  histories: readonly BranchHistory[]
+}
+
+/** Returns the branches and tags of a commit, with their pages. */
+function linkedRefs(places: Places | null): CommitView['refs'] {
+  if (places === null) return []
+  return [...places.branches, ...places.tags].map((ref) => ({ ...ref, query: refQuery(places.all, ref) }))
+}
+
 /** Returns a validator of all that the live region shows. Unlike the region, it is not rendered. */
-function validatorOf(list: Undecided, rules: readonly AppliedRule[]): string {
+function validatorOf(list: Undecided, rules: readonly AppliedRule[], places: Places | null): string {
   const { filter, permission, stalledBefore, statuses } = list
   const stalled = statuses.map((status) => isStalled(status, stalledBefore))
   // Which contexts they require follows from the statuses.
   const required = rules.map(({ branchPattern, required }) => [branchPattern, required])
-  return etagOf(JSON.stringify([filter, permission, required, statuses, stalled]))
+  const { all, branches, tags } = places ?? { all: null, branches: [], tags: [] }
+  // Names of refs that are listed or compared with rules, and the number of the others.
+  const refs = [...branches, ...tags].slice(0, NAMES).map(({ name, sha }) => [name, sha])
+  const git = [refs, branches.length + tags.length, all?.defaultBranch]
+  return etagOf(JSON.stringify([filter, permission, required, statuses, stalled, git]))
 }

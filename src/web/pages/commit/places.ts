@@ -12,11 +12,6 @@ export interface Places {
   branches: Ref[]
   /** The tags that point to it. */
   tags: Ref[]
-  /**
-   * The ids of commits, the newest first: of the branch with rules to which it goes, or else of the default branch, unless that
-   * contains it; then of the commit itself (`branch` is null). Empty unless checks have failed.
-   */
-  histories: { branch: string | null; shas: string[] }[]
 }
 
 interface Sources {
@@ -27,13 +22,11 @@ interface Sources {
 /** Milliseconds to wait for the branches that contain a commit. git goes on, so a later visit shows them. */
 const TIME_LIMIT = 500
 
-/** Finds the places of a commit. Throws as `CachedReads.get`. @param failing whether checks have failed */
+/** Finds the places of a commit. Throws as `CachedReads.get`. */
 export async function findPlaces(
-  { refs, commitLog }: Sources,
+  { refs }: Sources,
   repository: ListedRepository,
   sha: string,
-  rules: readonly AppliedRule[],
-  failing: boolean,
   client: GitClient,
 ): Promise<Places> {
   const all = await refs.list(repository, client)
@@ -41,18 +34,37 @@ export async function findPlaces(
   const found = await Promise.race([refs.containing(repository, all, sha, client).catch(() => null), late])
   const isDefault = ({ name }: Ref) => name === all.defaultBranch
   const branches = all.branches.filter(({ name, sha: tip }) => tip === sha || found?.has(name))
-  const [target = all.defaultBranch] = ruledBranches(rules, [all.defaultBranch])
-  const base = all.branches.find(({ name }) => name === target)
-  const starts = base && !branches.includes(base) ? [{ branch: base.name, first: base.sha }] : []
-  const wanted = failing ? [...starts, { branch: null, first: sha }] : []
-  const histories = wanted.map(async ({ branch, first }) => {
-    const { commits } = await commitLog.history(repository, { first }, client)
-    return { branch, shas: commits.map((commit) => commit.sha) }
-  })
   return {
     all,
     branches: [...branches.filter(isDefault), ...branches.filter((ref) => !isDefault(ref))],
     tags: all.tags.filter(({ sha: tip }) => tip === sha),
-    histories: await Promise.all(histories),
   }
+}
+
+/** The ids of commits, the newest first. `branch` is null for the history of the commit itself. */
+export interface BranchHistory {
+  branch: string | null
+  shas: string[]
+}
+
+/**
+ * Reads the histories that say since when checks of a commit fail: of the branch with rules to which it goes, or else of the
+ * default branch, unless that contains it; then of the commit itself. Throws as `CachedReads.get`.
+ */
+export async function readHistories(
+  { commitLog }: Sources,
+  repository: ListedRepository,
+  sha: string,
+  rules: readonly AppliedRule[],
+  { all, branches }: Places,
+  client: GitClient,
+): Promise<BranchHistory[]> {
+  const [target = all.defaultBranch] = ruledBranches(rules, [all.defaultBranch])
+  const base = all.branches.find(({ name }) => name === target)
+  const starts = base && !branches.includes(base) ? [{ branch: base.name, first: base.sha }] : []
+  const histories = [...starts, { branch: null, first: sha }].map(async ({ branch, first }) => {
+    const { commits } = await commitLog.history(repository, { first }, client)
+    return { branch, shas: commits.map((commit) => commit.sha) }
+  })
+  return Promise.all(histories)
 }

@@ -47,20 +47,21 @@ export function commitView(view: CommitView): Html {
 <div class="byline">
   <span class="nowrap"><code id="sha" class="sha">${sha}</code> ${copyButton('sha', 'the commit id')}</span>
   ${details ? byline(repository, details) : ''}
-  ${refLinks(repository, sha, refs)}
   ${details === undefined ? html`<span class="faint">no longer in git</span>` : ''}
   ${details === null ? html`<span class="faint">The repository’s files cannot be opened right now.</span>` : ''}
 </div>
 ${details && fullMessage(details) !== '' ? messageView(details) : ''}
-${liveRegion(repository, sha, statuses)}${total === 0 && repository.permission === 'write' ? howToReport(view) : ''}`
+${liveRegion(view)}${total === 0 && repository.permission === 'write' ? howToReport(view) : ''}`
 }
 
-/** Renders the part of the page that changes when statuses are reported. The script of the page replaces it while checks are pending. */
-export function liveRegion(
-  { owner, name }: Pick<ListedRepository, 'owner' | 'name'>,
-  sha: string,
-  statuses: StatusList,
-): Html {
+/** Renders the part of the page that changes after reports and pushes. The script of the page replaces it. */
+export function liveRegion({
+  repository,
+  sha,
+  refs,
+  statuses,
+}: Omit<CommitView, 'details' | 'origin'>): Html {
+  const { owner, name } = repository
   const { counts, filter, required, verdicts, moreVerdicts } = statuses
   const summary = summaryOf(statuses)
   const combined = summarize(counts, required.missing.size)
@@ -68,6 +69,7 @@ export function liveRegion(
   const path = `/${owner}/${name}/live/${sha}${filterQuery(filter)}`
   return html`<div id="live" data-path="${path}" data-tab="${tabTitle(name, sha, summary.short)}" data-icon="${summary.icon}"
   data-summary="${summary.text}" ${isPending ? 'data-pending' : ''}>
+${refs.length > 0 ? html`<div class="byline">${refLinks(repository, sha, refs)}</div>` : ''}
 ${verdicts.length > 0 ? verdictLines(verdicts, moreVerdicts) : ''}
 <p class="${verdicts.length > 0 ? 'combined' : 'summary'}" id="summary">${verdicts.length > 0 ? 'Combined state: ' : ''}${stateBadge(combined.state)} ${combined.text}</p>
 ${totalOf(statuses) >= FILTERED_FROM || isFiltered(filter) ? filterForm(filter, checksOf(statuses)) : ''}
