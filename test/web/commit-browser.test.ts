@@ -304,6 +304,55 @@ t.test('the matrix can be read with the keyboard', async (t) => {
   t.equal(await page.evaluate('document.activeElement.href'), 'https://ci.example.org/ci%2Fjob-0')
 })
 
+t.test('screen readers read the verdict first, then what failed', async (t) => {
+  const { commits, report, require, url } = await createRepository('reading', 2)
+  const [sha = ''] = commits
+  await require('main', 'ci/mac', 'launch/approval')
+  await report(sha, 'ci/mac', 'failure', '2 of 414 tests failed')
+  for (let index = 0; index < 119; index++) await report(sha, `ci/shard-${index}`, 'success')
+  const page = await openPage(t, LOOKS.light)
+  const verdict = 'ci/mac reported failure, launch/approval has not reported'
+  const orders: Record<string, string[]> = {
+    '': [
+      'navigation Site',
+      'heading alice / reading',
+      verdict,
+      'navigation Branches',
+      'heading Commits of main',
+    ],
+    '/checks': [
+      'heading Checks of main',
+      verdict,
+      'list Failing checks',
+      'search Checks',
+      'rowheader ci/mac',
+    ],
+    [`/commits/${sha}`]: [
+      'heading Commit',
+      verdict,
+      'Combined state: failure',
+      'link branch main',
+      'search Checks',
+      'heading Failed 1',
+      'rowheader ci/mac',
+      '2 of 414 tests failed',
+      'heading Not reported 1',
+      'rowheader launch/approval',
+      'heading Passed 119',
+    ],
+  }
+  for (const [path, order] of Object.entries(orders)) {
+    await page.goto(url + path)
+    const read = (await page.locator('body').ariaSnapshot()).replace(/["\s]+/g, ' ')
+    let from = 0
+    for (const text of order) {
+      const found = read.indexOf(text, from)
+      t.ok(found >= 0, `${path}: ${text} follows`)
+      from = Math.max(found, from)
+    }
+  }
+})
+
 interface Violation {
   id: string
   nodes: { target: string[] }[]

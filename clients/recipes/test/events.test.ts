@@ -6,6 +6,8 @@ import { jobEnvironment, read, runSteps, systems } from './systems.ts'
 
 const cli = resolve(import.meta.dirname, '../../typescript/src/cli/main.ts')
 const first = await startService(t, { commits: Object.keys(systems).length + 3 })
+/** Cancels its own job, as a system does when a newer run supersedes it. */
+const SUPERSEDED = 'kill -TERM $PPID; sleep 30'
 t.jobs = 3
 t.setTimeout(120_000)
 
@@ -41,6 +43,15 @@ for (const [name, { steps, events }] of Object.entries(systems)) {
       await service.stored(),
       stored.map((status) => status.replace(' failure', ' success')),
       'a re-run',
+    )
+    await t.rejects(job(failing, name.startsWith('tekton') ? SUPERSEDED : `sh -c '${SUPERSEDED}'`))
+    const superseded = (await service.stored()).filter((status) => !status.endsWith(' success'))
+    t.strictSame(superseded, [failed.replace(' failure', ' error')], 'a superseded run')
+    await job(failing, 'true')
+    t.strictSame(
+      await service.stored(),
+      stored.map((status) => status.replace(' failure', ' success')),
+      'the run that supersedes it',
     )
   })
 }

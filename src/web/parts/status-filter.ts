@@ -75,7 +75,7 @@ export function filterForm({ q, state }: StatusFilter, checks: readonly Filtered
   return html`<form class="filter" role="search" aria-label="Checks">
   ${ref && html`<input type="hidden" name="ref" value="${ref}">`}
   <label class="sr" for="q">Context or description contains</label>
-  <input id="q" name="q" type="search" value="${q}" placeholder="Filter checks" maxlength="${2 * MAX_TEXT}" autocomplete="off">
+  <input id="q" name="q" type="search" value="${q}" placeholder="Name" maxlength="${2 * MAX_TEXT}" autocomplete="off">
   <label class="sr" for="state">State</label>
   <select id="state" name="state"><option value="">all states (${checks.length})</option>${STATES.map(option)}</select>
   <button class="quiet" type="submit">Filter</button>

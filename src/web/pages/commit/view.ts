@@ -69,9 +69,9 @@ export function liveRegion({
   const path = `/${owner}/${name}/live/${sha}${filterQuery(filter)}`
   return html`<div id="live" data-path="${path}" data-tab="${tabTitle(name, sha, summary.short)}" data-icon="${summary.icon}"
   data-summary="${summary.text}" ${isPending ? 'data-pending' : ''}>
-${refs.length > 0 ? html`<div class="byline">${refLinks(repository, sha, refs)}</div>` : ''}
 ${verdicts.length > 0 ? verdictLines(verdicts, moreVerdicts) : ''}
 <p class="${verdicts.length > 0 ? 'combined' : 'summary'}" id="summary">${verdicts.length > 0 ? 'Combined state: ' : ''}${stateBadge(combined.state)} ${combined.text}</p>
+${refs.length > 0 ? html`<div class="byline">${refLinks(repository, sha, refs)}</div>` : ''}
 ${totalOf(statuses) >= FILTERED_FROM || isFiltered(filter) ? filterForm(filter, checksOf(statuses)) : ''}
 ${totalOf(statuses) === 0 ? html`<p class="empty">No statuses have been reported for this commit.</p>` : ''}${statusSections(statuses)}</div>`
 }

@@ -147,7 +147,7 @@ function repositoryItem(row: RepositoryRow): Html {
     ${visibility === 'private' ? html`<span class="badge">private</span>` : ''}</span>
   ${
     found
-      ? html`<span class="faint">${objections(row)}${subjectOf(row.commit)} · ${authorship(row.commit)}</span>`
+      ? html`<span class="faint">${objections(row)}<a href="/${owner}/${name}/commits/${row.commit.sha}">${subjectOf(row.commit)}</a> · ${authorship(row.commit)}</span>`
       : html`<span class="faint">${PROBLEMS[row.problem]}</span>`
   }
 </li>`
