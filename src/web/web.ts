@@ -1,14 +1,10 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { Budget } from '../auth/budget.ts'
-import type { Oidc } from '../auth/oidc.ts'
 import { createGitQueue } from '../git/history/cached-reads.ts'
 import { CommitLog } from '../git/history/log.ts'
 import { RefLists } from '../git/history/refs.ts'
 import { Revisions } from '../git/history/revision.ts'
-import type { CommitLookup } from '../git/objects/commit-lookup.ts'
 import { createUnsentLimit } from '../hooks/unsent.ts'
 import { readForm } from '../http/body.ts'
-import type { Store } from '../store/store.ts'
 import { files } from './files.ts'
 import { accountPages } from './pages/account/page.ts'
 import { badge } from './pages/badge/page.ts'
@@ -19,30 +15,10 @@ import { repositoriesPage } from './pages/repositories/page.ts'
 import { repositoryPage } from './pages/repository/page.ts'
 import { signIn } from './pages/sign-in/page.ts'
 import { tokenPages } from './pages/tokens/page.ts'
-import type { SendErrorPage } from './parts/error-page.ts'
+import type { PageContext, WebOptions } from './parts/page-context.ts'
 import { createPageQueue } from './parts/page-queue.ts'
 import { setSecurityHeaders } from './parts/security-headers.ts'
-import type { Session, SessionAuth } from './session/session-auth.ts'
-
-export interface WebOptions {
-  store: Store
-  lookup: CommitLookup
-  budget: Budget
-  sessionAuth: SessionAuth
-  sendErrorPage: SendErrorPage
-  /** The public origin; null for the origin of the request. */
-  publicUrl: string | null
-  /** Milliseconds for which a new token may live; null: for ever. */
-  tokenMaxLifetime: number | null
-  /** The OpenID Connect provider; null: there is none. */
-  oidc: Oidc | null
-  /** Whether people can sign in with passwords. */
-  passwordSignIn: boolean
-  /** Seconds after which a pending check is stalled. */
-  stalledAfter: number
-  /** How long a form may take to arrive, in milliseconds. */
-  bodyTimeout: number
-}
+import type { Session } from './session/session-auth.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -62,7 +38,7 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
   const pageQueue = createPageQueue()
   const limitUnsent = createUnsentLimit()
   const gitQueue = createGitQueue()
-  const pageOptions = {
+  const pageContext: PageContext = {
     ...options,
     pageQueue,
     heads: new CommitLog(gitQueue, { count: 1 }),
@@ -76,7 +52,7 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
     done()
   })
   await app.register(files)
-  await app.register(badge, pageOptions)
+  await app.register(badge, pageContext)
   await app.register(async (pages) => {
     pages.addHook('onRoute', (route) => {
       route.config = { ...route.config, page: true }
@@ -93,16 +69,16 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
       request.form = await readForm(request.raw, reply.raw, FORM_LIMIT, options.bodyTimeout)
       sessionAuth.checkForm(request, request.form)
     })
-    await pages.register(signIn, pageOptions)
+    await pages.register(signIn, pageContext)
     const { oidc } = options
     if (oidc)
-      await pages.register((await import('./pages/sign-in/oidc.ts')).oidcSignIn, { ...pageOptions, oidc })
-    await pages.register(tokenPages, pageOptions)
-    await pages.register(accountPages, pageOptions)
+      await pages.register((await import('./pages/sign-in/oidc.ts')).oidcSignIn, { ...pageContext, oidc })
+    await pages.register(tokenPages, pageContext)
+    await pages.register(accountPages, pageContext)
     await pages.register(docs)
-    await pages.register(repositoriesPage, pageOptions)
-    await pages.register(repositoryPage, pageOptions)
-    await pages.register(commitPages, pageOptions)
-    await pages.register(checksPage, pageOptions)
+    await pages.register(repositoriesPage, pageContext)
+    await pages.register(repositoryPage, pageContext)
+    await pages.register(commitPages, pageContext)
+    await pages.register(checksPage, pageContext)
   })
 }

@@ -6,7 +6,7 @@ import type { FailedContext, StatusSummary } from '../../store/statuses/status-s
 import { truncate } from '../../util/truncate.ts'
 import { type Html, html } from './html.ts'
 import { stateBadge } from './state-summary.ts'
-import { formatAge, shownText, targetLink, visibleText } from './text.ts'
+import { enumerate, formatAge, shownText, targetLink, visibleText } from './text.ts'
 import { verdictWords } from './verdicts.ts'
 
 /** A commit in a list, with a summary of its statuses. */
@@ -38,9 +38,7 @@ const NAME_LENGTH = 40
 
 /** Renders the contexts that failed with links to their logs: three at most, then "and 4 more". */
 export function failedContexts({ counts, failed }: StatusSummary): Html {
-  const more = combinedCounts(counts).failure - failed.length
-  const names = failed.map((failed, index) => html`${index > 0 ? ', ' : ''}${contextName(failed)}`)
-  return html`${names}${more > 0 ? ` and ${more} more` : ''}`
+  return enumerate(failed.map(contextName), combinedCounts(counts).failure)
 }
 
 function contextName({ context, targetUrl }: FailedContext): Html {
@@ -53,7 +51,7 @@ function contextName({ context, targetUrl }: FailedContext): Html {
 }
 
 /** Renders the subject of a commit. */
-export function subjectOf({ subject }: Commit): Html {
+export function subjectOf({ subject }: Pick<Commit, 'subject'>): Html {
   return subject ? shownText(subject) : html`<em>no message</em>`
 }
 

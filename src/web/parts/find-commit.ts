@@ -1,8 +1,10 @@
+import type { FastifyReply } from 'fastify'
 import type { Ref, Refs } from '../../git/history/refs.ts'
 import type { ListedRepository } from '../../store/access/repository-listing.ts'
 import { type Html, html } from './html.ts'
+import { sendPage } from './layout.ts'
 import { refQuery } from './ref-chooser.ts'
-import { formatAge, shownText } from './text.ts'
+import { formatAge, shownText, visibleText } from './text.ts'
 
 /** Suggestions for the name of a ref that does not exist. */
 const SUGGESTIONS = 50
@@ -17,8 +19,19 @@ export function repositoryHead({ owner, name }: ListedRepository, query = ''): H
 </form></div>`
 }
 
-/** Renders the answer to a name that no commit, branch or tag has. */
-export function unknownNameView(repository: ListedRepository, refs: Refs, asked: string): Html {
+/** Sends the answer to a name that no commit, branch or tag has. */
+export function sendUnknownName(
+  reply: FastifyReply,
+  repository: ListedRepository,
+  refs: Refs,
+  asked: string,
+): FastifyReply {
+  const title = `${visibleText(asked)} · ${repository.owner}/${repository.name}`
+  const { session } = reply.request
+  return sendPage(reply, { title, session }, unknownNameView(repository, refs, asked))
+}
+
+function unknownNameView(repository: ListedRepository, refs: Refs, asked: string): Html {
   const { owner, name } = repository
   const text = asked.toLowerCase()
   const isLike = (ref: Ref) => ref.name.toLowerCase().includes(text) || isTypo(ref.name, asked)

@@ -5,8 +5,7 @@ import type { GitClient } from '../../git/history/cached-reads.ts'
 import { recheckAccess } from '../../hooks/recheck-access.ts'
 import { connectionSignal } from '../../http/connection-signal.ts'
 import type { ListedRepository } from '../../store/access/repository-listing.ts'
-import type { Store } from '../../store/store.ts'
-import type { SendErrorPage } from './error-page.ts'
+import type { PageContext } from './page-context.ts'
 
 export interface RepositoryRoute {
   Params: { owner: string; repo: string }
@@ -17,23 +16,17 @@ export function gitClient({ client, raw }: FastifyRequest): GitClient {
   return { address: client.address, signal: connectionSignal(raw.socket) }
 }
 
-/** Returns the repository of a page, or null after it has answered the request. */
-export type FindRepository = (
-  request: FastifyRequest<RepositoryRoute>,
-  reply: FastifyReply,
-) => Promise<ListedRepository | null>
-
 /**
- * Returns a function that finds the repository of a page. For a private or missing one it redirects an anonymous user to
- * the sign-in page and returns null; a signed-in user gets 404.
+ * Returns a function that finds the repository of a page. For a private or missing one it redirects an anonymous visitor to
+ * the sign-in page and returns null: the request is answered. A signed-in visitor gets 404.
  *
  * @param app gets an error handler that checks access again when a repository cannot be opened
  */
-export function createRepositoryFinder(
-  app: FastifyInstance,
-  { store, sendErrorPage }: { store: Store; sendErrorPage: SendErrorPage },
-): FindRepository {
-  const find: FindRepository = async (request, reply) => {
+export function createRepositoryFinder(app: FastifyInstance, { store, sendErrorPage }: PageContext) {
+  const find = async (
+    request: FastifyRequest<RepositoryRoute>,
+    reply: FastifyReply,
+  ): Promise<ListedRepository | null> => {
     const { owner, repo } = request.params
     // The router also matches empty segments, and reserved words in any case.
     if (owner === '' || repo === '' || isReserved(owner)) throw new ServiceError('path_unknown')

@@ -2,20 +2,15 @@ import type { FastifyRequest } from 'fastify'
 import { connectionSignal } from '../../http/connection-signal.ts'
 import { FairQueue } from '../../util/fair-queue.ts'
 
-/** The methods throw QueueFull, and ServiceError `malformed_request` if the client has disconnected. */
-export interface PageQueue {
-  /** Waits until a page may start. */
-  start(request: FastifyRequest): Promise<void>
-  /** Runs `render` when it is its turn: it reads what a page shows from the database, and renders it. */
-  render<T>(request: FastifyRequest, render: () => Promise<T>): Promise<T>
-}
+export type PageQueue = ReturnType<typeof createPageQueue>
 
 /**
  * Creates the queue of pages. In each turn of the event loop at most two of them start or are rendered, of different clients,
  * however many are requested, so that API requests wait for two pages at most. At most two are in memory together with what
- * was read for them. When too many requests wait, further ones are refused. A page that waits for git is not in the queue.
+ * was read for them. When too many requests wait, further ones are refused. A page that waits for git is not in the queue. Its
+ * methods throw QueueFull, and ServiceError `malformed_request` if the client has disconnected.
  */
-export function createPageQueue(): PageQueue {
+export function createPageQueue() {
   const queue = new FairQueue({
     slots: 2,
     slotsPerClient: 1,
@@ -26,10 +21,12 @@ export function createPageQueue(): PageQueue {
   const enter = (request: FastifyRequest) =>
     queue.enter(request.client.address, connectionSignal(request.raw.socket))
   return {
-    async start(request) {
+    /** Waits until a page may start. */
+    async start(request: FastifyRequest): Promise<void> {
       setImmediate(await enter(request))
     },
-    async render(request, render) {
+    /** Runs `render` when it is its turn: it reads what a page shows from the database, and renders it. */
+    async render<T>(request: FastifyRequest, render: () => Promise<T>): Promise<T> {
       const leave = await enter(request)
       try {
         return await render()

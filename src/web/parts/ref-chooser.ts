@@ -11,6 +11,11 @@ export function headOf({ defaultBranch, head }: Refs): Ref | null {
   return head === null ? null : { kind: 'branch', name: defaultBranch ?? '', sha: head, date: null }
 }
 
+/** Returns the name of a branch; null for a tag, for HEAD without a branch, and if there is nothing. */
+export function branchOf(ref: Ref | null): string | null {
+  return ref?.kind === 'branch' && ref.name !== '' ? ref.name : null
+}
+
 /**
  * Renders the choice of a branch or tag for a page.
  *

@@ -1,4 +1,3 @@
-import type { BranchVerdict } from '../../domain/branch-verdicts.ts'
 import type { RequiredContexts } from '../../domain/required-contexts.ts'
 import { COMBINED, type StatusCounts, type StatusState, statesOf } from '../../domain/states.ts'
 import type { ReportedStatus } from '../../store/statuses/statuses.ts'
@@ -7,17 +6,14 @@ import { formatTime } from '../../store/time.ts'
 import { type Html, html } from './html.ts'
 import { stateBadge } from './state-summary.ts'
 import { type FilteredCheck, isFiltered, matches, type StatusFilter } from './status-filter.ts'
-import { cutText, formatAge, formatElapsed, shownText, targetLink } from './text.ts'
+import { cutText, enumerate, formatAge, formatElapsed, shownText, targetLink } from './text.ts'
+import type { Verdicts } from './verdicts.ts'
 
 /** What is shown of the statuses of a commit. */
-export interface StatusList {
+export interface StatusList extends Verdicts {
   counts: StatusCounts
   filter: StatusFilter
   required: RequiredContexts
-  /** For the branches with rules that the commit belongs or may go to, the most important first. */
-  verdicts: readonly BranchVerdict[]
-  /** Branches whose verdicts are left out. */
-  moreVerdicts: number
   /** Since when contexts fail. */
   since: ReadonlyMap<string, readonly Html[]>
   /** Of the user. */
@@ -111,13 +107,9 @@ function missingView(missing: [pattern: string, branchPatterns: string[]][]): Ht
     )}</tbody></table></div>${more > 0 ? html`<p class="faint">${more} more are not listed.</p>` : ''}</section>`
 }
 
-/** Renders branch patterns: at most three, then "and 4 more". */
+/** Renders branch patterns: at most three. */
 function branchNames(branchPatterns: readonly string[]): Html {
-  const shown = branchPatterns
-    .slice(0, 3)
-    .map((name, index) => html`${index > 0 ? ', ' : ''}${shownText(name)}`)
-  const more = branchPatterns.length - shown.length
-  return html`${shown}${more > 0 ? ` and ${more} more` : ''}`
+  return enumerate(branchPatterns.slice(0, 3).map(shownText), branchPatterns.length)
 }
 
 /** Renders that branch rules require a context. */

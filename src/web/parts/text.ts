@@ -13,6 +13,12 @@ export function shownText(text: string): Html {
   return html`<bdi>${visibleText(text)}</bdi>`
 }
 
+/** Renders a list in a sentence: `a, b and 4 more`. @param total with those that are left out */
+export function enumerate(shown: readonly Html[], total = shown.length): Html {
+  const more = total - shown.length
+  return html`${shown.map((item, index) => html`${index > 0 ? ', ' : ''}${item}`)}${more > 0 ? ` and ${more} more` : ''}`
+}
+
 /** Renders text of several lines from outside, as `shownText`. Place it where whitespace is kept. */
 export function shownLines(text: string): Html {
   const lines = replaceHiddenInLines(text.replaceAll('\r\n', '\n'), symbolOf)

@@ -1,24 +1,14 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { Budget } from '../../../auth/budget.ts'
-import type { Oidc } from '../../../auth/oidc.ts'
 import { authenticate, hashPassword } from '../../../auth/password.ts'
 import { checkNewPassword } from '../../../auth/password-rules.ts'
 import { RuleViolation } from '../../../domain/rule-violation.ts'
 import { connectionSignal } from '../../../http/connection-signal.ts'
-import type { Store } from '../../../store/store.ts'
 import { sendPage } from '../../parts/layout.ts'
+import type { PageContext } from '../../parts/page-context.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
 import { sentence } from '../../parts/text.ts'
-import { actorOf, requireSignIn, type SessionAuth, userOf } from '../../session/session-auth.ts'
+import { actorOf, requireSignIn, userOf } from '../../session/session-auth.ts'
 import { type AccountView, accountView, type PasswordErrors } from './view.ts'
-
-interface AccountPagesOptions {
-  store: Store
-  budget: Budget
-  sessionAuth: SessionAuth
-  oidc: Oidc | null
-  passwordSignIn: boolean
-}
 
 /** Maximum number of sessions and of events on a page. */
 const SESSIONS = 100
@@ -28,7 +18,7 @@ const WRONG = 'This is not your current password.'
 /** Registers `/settings/account`: a signed-in user's password, sessions and security events. */
 export async function accountPages(
   app: FastifyInstance,
-  { store, budget, sessionAuth, oidc, passwordSignIn }: AccountPagesOptions,
+  { store, budget, sessionAuth, oidc, passwordSignIn }: PageContext,
 ): Promise<void> {
   app.addHook('onRequest', requireSignIn('/settings/account'))
 

@@ -1,28 +1,22 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { isReserved } from '../../../domain/names.ts'
-import { COMBINED, type CombinedState, type StatusState } from '../../../domain/states.ts'
+import type { StatusState } from '../../../domain/states.ts'
 import { ServiceError } from '../../../errors.ts'
-import type { RefLists } from '../../../git/history/refs.ts'
 import { applyErrorHeaders, asServiceError } from '../../../hooks/error-replies.ts'
 import { etagOf, matchesEtag } from '../../../http/etag.ts'
-import type { Store } from '../../../store/store.ts'
 import { truncate } from '../../../util/truncate.ts'
 import { stateOfSummary } from '../../parts/commit-row.ts'
 import { gitClient, type RepositoryRoute } from '../../parts/find-repository.ts'
 import { html } from '../../parts/html.ts'
+import type { PageContext } from '../../parts/page-context.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
 import { visibleText } from '../../parts/text.ts'
-
-interface BadgeOptions {
-  store: Store
-  refs: RefLists
-}
 
 interface Route extends RepositoryRoute {
   Querystring: Query<'ref' | 'context'>
 }
 
-type Message = StatusState | keyof typeof NOTES
+type Message = StatusState | 'no status' | 'unknown' | 'unavailable'
 
 /** Seconds for which caches may show a badge. */
 const MAX_AGE = 60
@@ -33,9 +27,15 @@ const LABEL_LENGTH = 40
 const POLICY = "default-src 'none'; frame-ancestors 'none'; sandbox"
 
 /** Colors on which white text is readable, on light and dark pages. */
-const COLORS: Record<CombinedState, string> = { success: '#1a7540', pending: '#8a5a00', failure: '#b3261e' }
-/** Messages that are no state, and their colors. */
-const NOTES = { 'no status': '#59636b', unknown: '#59636b', unavailable: '#59636b' } as const
+const COLORS: Record<Message, string> = {
+  success: '#1a7540',
+  pending: '#8a5a00',
+  failure: '#b3261e',
+  error: '#b3261e',
+  'no status': '#59636b',
+  unknown: '#59636b',
+  unavailable: '#59636b',
+}
 
 /**
  * Registers `/{owner}/{repo}/badge.svg`: the state of a branch or tag (`ref`; by default HEAD), or of one context on it.
@@ -43,7 +43,7 @@ const NOTES = { 'no status': '#59636b', unknown: '#59636b', unavailable: '#59636
  * Caches share it between users, so it shows only what anonymous users may see, and neither cookies nor tokens are
  * read. What they may not see and what does not exist get the same badge.
  */
-export async function badge(app: FastifyInstance, { store, refs }: BadgeOptions): Promise<void> {
+export async function badge(app: FastifyInstance, { store, refs }: PageContext): Promise<void> {
   app.setErrorHandler((cause, _request, reply) => {
     const error = asServiceError(cause)
     applyErrorHeaders(reply, error)
@@ -101,18 +101,10 @@ function badgeView(label: string, message: Message) {
   return html`<svg xmlns="http://www.w3.org/2000/svg" width="${left + right}" height="20" viewBox="0 0 ${left + right} 20" role="img" aria-label="${full}: ${message}">
 <title>${full}: ${message}</title>
 <clipPath id="r"><rect width="${left + right}" height="20" rx="4"/></clipPath>
-<g clip-path="url(#r)"><rect width="${left}" height="20" fill="#3b4345"/><rect x="${left}" width="${right}" height="20" fill="${colorOf(message)}"/></g>
+<g clip-path="url(#r)"><rect width="${left}" height="20" fill="#3b4345"/><rect x="${left}" width="${right}" height="20" fill="${COLORS[message]}"/></g>
 <g fill="#fff" font-family="Verdana,DejaVu Sans,Geneva,sans-serif" font-size="11">${text(shown, 6, left)}${text(message, left + 6, right)}</g>
 </svg>
 `
-}
-
-function colorOf(message: Message): string {
-  return isNote(message) ? NOTES[message] : COLORS[COMBINED[message]]
-}
-
-function isNote(message: Message): message is keyof typeof NOTES {
-  return message in NOTES
 }
 
 /** Returns the text with visible symbols for control characters, and without the characters that XML excludes. */

@@ -1,4 +1,3 @@
-import type { BranchVerdict } from '../../../domain/branch-verdicts.ts'
 import { shortId } from '../../../domain/commit-id.ts'
 import { failingSince } from '../../../domain/failing-since.ts'
 import type { Commit } from '../../../git/history/log.ts'
@@ -13,10 +12,10 @@ import { refChooser, refName, refQuery } from '../../parts/ref-chooser.ts'
 import { type FilteredCheck, filterForm, matches, type StatusFilter } from '../../parts/status-filter.ts'
 import { isStalled } from '../../parts/status-sections.ts'
 import { formatAge, shownText, targetLink, visibleText } from '../../parts/text.ts'
-import { verdictLines } from '../../parts/verdicts.ts'
+import { type Verdicts, verdictLines } from '../../parts/verdicts.ts'
 
-/** The checks of the newest commits of a ref. */
-export interface ChecksView {
+/** The checks of the newest commits of a ref, and the verdicts on the newest one. */
+export interface ChecksView extends Verdicts {
   repository: ListedRepository
   refs: Refs
   /** null if HEAD is a branch without commits. */
@@ -26,9 +25,6 @@ export interface ChecksView {
   filter: StatusFilter
   /** Seconds since the epoch. A pending status last reported before is stalled. */
   stalledBefore: number
-  /** On the newest commit, as on the page of a branch. */
-  verdicts: readonly BranchVerdict[]
-  moreVerdicts: number
 }
 
 /** Contexts that are shown at once. The filter finds the others. */
@@ -41,15 +37,16 @@ const SUBJECT = 72
 
 /** Renders the matrix of checks: a row for each context, a column for each commit. */
 export function checksView(view: ChecksView): Html {
-  const { repository, refs, ref, columns, filter, stalledBefore, verdicts, moreVerdicts } = view
+  const { repository, refs, ref, columns, filter, stalledBefore } = view
   const { owner, name } = repository
   const query = refQuery(refs, ref)
   const checks = columns.map((column) => checkOf(column, stalledBefore))
-  const matching = columns.filter((column) => matches(checkOf(column, stalledBefore), filter))
+  const shown = checks.map((check) => matches(check, filter))
+  const matching = columns.filter((_, index) => shown[index])
   return html`${repositoryHead(repository, query)}
 <div class="titled"><h1>Checks${ref?.name ? html` of ${shownText(ref.name)}` : ''}</h1>
 ${refs.branches.length + refs.tags.length > 0 ? html`<div>${refChooser(`/${owner}/${name}/checks`, refs, ref, false)}</div>` : ''}</div>
-${verdicts.length > 0 ? verdictLines(verdicts, moreVerdicts) : ''}
+${verdictLines(view)}
 ${columns.length === 0 ? html`<p class="empty">No statuses have been reported for the newest commits.</p>` : matrixView(view, checks, matching)}`
 }
 

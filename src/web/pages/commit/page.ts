@@ -1,32 +1,26 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { AppliedRule } from '../../../domain/branch-rules.ts'
-import { type BranchVerdict, branchVerdict, ruledBranches } from '../../../domain/branch-verdicts.ts'
+import { branchVerdict, ruledBranches } from '../../../domain/branch-verdicts.ts'
 import { fullCommitId } from '../../../domain/commit-id.ts'
 import { failingSince } from '../../../domain/failing-since.ts'
 import { requiredContexts } from '../../../domain/required-contexts.ts'
 import { COMBINED, combinedCounts } from '../../../domain/states.ts'
 import { ServiceError } from '../../../errors.ts'
-import type { CommitLog } from '../../../git/history/log.ts'
-import type { RefLists } from '../../../git/history/refs.ts'
-import type { Revisions } from '../../../git/history/revision.ts'
-import { type CommitLookup, commitExists } from '../../../git/objects/commit-lookup.ts'
+import { commitExists } from '../../../git/objects/commit-lookup.ts'
 import { RepositoryUnavailable } from '../../../git/repository.ts'
 import { etagOf, matchesEtag } from '../../../http/etag.ts'
 import type { ListedRepository } from '../../../store/access/repository-listing.ts'
 import { NO_STATUSES } from '../../../store/statuses/status-summaries.ts'
-import type { Store } from '../../../store/store.ts'
 import { nowInSeconds } from '../../../store/time.ts'
-import type { SendErrorPage } from '../../parts/error-page.ts'
-import { unknownNameView } from '../../parts/find-commit.ts'
+import { sendUnknownName } from '../../parts/find-commit.ts'
 import { createRepositoryFinder, gitClient } from '../../parts/find-repository.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { asOf, LIVE, sendHtml, sendPage } from '../../parts/layout.ts'
-import type { PageQueue } from '../../parts/page-queue.ts'
+import type { PageContext } from '../../parts/page-context.ts'
 import { refQuery } from '../../parts/ref-chooser.ts'
 import { type FilterQuery, readFilter } from '../../parts/status-filter.ts'
 import { isStalled, type StatusList } from '../../parts/status-sections.ts'
-import { visibleText } from '../../parts/text.ts'
-import { VERDICTS } from '../../parts/verdicts.ts'
+import { firstVerdicts, type Verdicts } from '../../parts/verdicts.ts'
 import { type BranchHistory, findPlaces, type Places, readHistories } from './places.ts'
 import { type Named, resolveCommit } from './resolve-commit.ts'
 import {
@@ -38,18 +32,6 @@ import {
   summaryOf,
   tabTitle,
 } from './view.ts'
-
-interface CommitPagesOptions {
-  store: Store
-  lookup: CommitLookup
-  refs: RefLists
-  commitLog: CommitLog
-  revisions: Revisions
-  pageQueue: PageQueue
-  sendErrorPage: SendErrorPage
-  publicUrl: string | null
-  stalledAfter: number
-}
 
 /** Names of branches that are compared with rules, and failing contexts whose history is shown. */
 const NAMES = 20
@@ -65,8 +47,8 @@ interface LiveRoute {
   Querystring: FilterQuery
 }
 
-/** Registers `/{owner}/{repo}/commits/{sha}` and the part of it that it polls, limited to what the user may see. */
-export async function commitPages(app: FastifyInstance, options: CommitPagesOptions): Promise<void> {
+/** Registers `/{owner}/{repo}/commits/{sha}` and the part of it that it polls, limited to what the session may see. */
+export async function commitPages(app: FastifyInstance, options: PageContext): Promise<void> {
   const { store, refs, revisions, pageQueue, publicUrl, stalledAfter } = options
   const findRepository = createRepositoryFinder(app, options)
 
@@ -77,12 +59,9 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     const repository = await findRepository(request, reply)
     if (!repository) return reply
     const client = gitClient(request)
-    const found = await resolveCommit({ refs, revisions, statuses: store.statuses }, repository, name, client)
-    if (found === null) {
-      const content = unknownNameView(repository, await refs.list(repository, client), name)
-      const title = `${visibleText(name)} · ${repository.owner}/${repository.name}`
-      return sendPage(reply.code(422), { title, session: request.session }, content)
-    }
+    const found = await resolveCommit(options, repository, name, client)
+    if (found === null)
+      return sendUnknownName(reply.code(422), repository, await refs.list(repository, client), name)
     if (found.kind === 'commit') {
       const { sha } = found
       await checkCommit(repository, sha)
@@ -199,9 +178,6 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     const { statuses } = list
     const names = places?.branches.slice(0, NAMES).map(({ name }) => name) ?? []
     const branches = ruledBranches(rules, [...names, places?.all.defaultBranch])
-    const verdicts: BranchVerdict[] = []
-    for (const branch of branches.slice(0, VERDICTS))
-      verdicts.push(await branchVerdict(rules, branch, statuses))
     const contexts = statuses.map(({ context }) => context)
     const failed = statuses.filter(({ state }) => COMBINED[state] === 'failure').slice(0, SINCE)
     const since = new Map(failed.map(({ context }): [string, Html[]] => [context, []]))
@@ -211,8 +187,7 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
     return {
       ...list,
       required: await requiredContexts(rules, contexts),
-      verdicts,
-      moreVerdicts: branches.length - verdicts.length,
+      ...(await firstVerdicts(branches, (branch) => branchVerdict(rules, branch, statuses))),
       since,
     }
   }
@@ -239,7 +214,7 @@ export async function commitPages(app: FastifyInstance, options: CommitPagesOpti
 }
 
 /** Statuses to which the rules have not been applied. */
-type Undecided = Omit<StatusList, 'required' | 'verdicts' | 'moreVerdicts' | 'since'>
+type Undecided = Omit<StatusList, 'required' | 'since' | keyof Verdicts>
 
 /** What git says about a commit. `places` is null if it cannot read the repository. */
 interface Found {

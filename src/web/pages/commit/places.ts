@@ -1,9 +1,9 @@
 import type { AppliedRule } from '../../../domain/branch-rules.ts'
 import { ruledBranches } from '../../../domain/branch-verdicts.ts'
 import type { GitClient } from '../../../git/history/cached-reads.ts'
-import type { CommitLog } from '../../../git/history/log.ts'
-import type { Ref, RefLists, Refs } from '../../../git/history/refs.ts'
+import type { Ref, Refs } from '../../../git/history/refs.ts'
 import type { ListedRepository } from '../../../store/access/repository-listing.ts'
+import type { PageContext } from '../../parts/page-context.ts'
 
 /** Where a commit is in its repository. */
 export interface Places {
@@ -14,17 +14,12 @@ export interface Places {
   tags: Ref[]
 }
 
-interface Sources {
-  refs: RefLists
-  commitLog: CommitLog
-}
-
 /** Milliseconds to wait for the branches that contain a commit. git goes on, so a later visit shows them. */
 const TIME_LIMIT = 500
 
 /** Finds the places of a commit. Throws as `CachedReads.get`. */
 export async function findPlaces(
-  { refs }: Sources,
+  { refs }: PageContext,
   repository: ListedRepository,
   sha: string,
   client: GitClient,
@@ -52,7 +47,7 @@ export interface BranchHistory {
  * default branch, unless that contains it; then of the commit itself. Throws as `CachedReads.get`.
  */
 export async function readHistories(
-  { commitLog }: Sources,
+  { commitLog }: PageContext,
   repository: ListedRepository,
   sha: string,
   rules: readonly AppliedRule[],

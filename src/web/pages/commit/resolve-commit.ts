@@ -1,9 +1,7 @@
 import { isFullId, isShortId } from '../../../domain/commit-id.ts'
 import type { GitClient } from '../../../git/history/cached-reads.ts'
-import type { RefLists } from '../../../git/history/refs.ts'
-import type { Revisions } from '../../../git/history/revision.ts'
 import type { ListedRepository } from '../../../store/access/repository-listing.ts'
-import type { Store } from '../../../store/store.ts'
+import type { PageContext } from '../../parts/page-context.ts'
 
 /** What the last part of a commit's path names. */
 export type Named =
@@ -15,12 +13,6 @@ export type Named =
 /** Commits that are listed for an ambiguous id. */
 const CANDIDATES = 20
 
-interface Sources {
-  refs: RefLists
-  revisions: Revisions
-  statuses: Store['statuses']
-}
-
 /**
  * Finds the commit that a user names: by its full id, else by a branch, else by a tag, else by at least 7 digits of its id.
  * A full id is never a name, even if there is no such commit.
@@ -29,7 +21,7 @@ interface Sources {
  * @throws RepositoryUnavailable
  */
 export async function resolveCommit(
-  { refs, revisions, statuses }: Sources,
+  { refs, revisions, store }: PageContext,
   repository: ListedRepository,
   text: string,
   client: GitClient,
@@ -44,7 +36,7 @@ export async function resolveCommit(
   if (isShortId(text, repository.objectFormat)) {
     const [inGit, reported] = await Promise.all([
       revisions.withPrefix(repository, id, client),
-      statuses.commitsWithPrefix(repository.id, id, CANDIDATES + 1),
+      store.statuses.commitsWithPrefix(repository.id, id, CANDIDATES + 1),
     ])
     const found = [...new Set([...inGit, ...reported])].sort()
     const [sha] = found

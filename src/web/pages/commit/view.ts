@@ -6,7 +6,7 @@ import type { CommitDetails } from '../../../git/history/revision.ts'
 import type { ListedRepository } from '../../../store/access/repository-listing.ts'
 import { truncate } from '../../../util/truncate.ts'
 import { reportCommand } from '../../parts/ci-lines.ts'
-import { authorship } from '../../parts/commit-row.ts'
+import { authorship, subjectOf } from '../../parts/commit-row.ts'
 import { repositoryHead } from '../../parts/find-commit.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { type Summary, stateBadge, summarize, withVerdict } from '../../parts/state-summary.ts'
@@ -62,14 +62,14 @@ export function liveRegion({
   statuses,
 }: Omit<CommitView, 'details' | 'origin'>): Html {
   const { owner, name } = repository
-  const { counts, filter, required, verdicts, moreVerdicts } = statuses
+  const { counts, filter, required, verdicts } = statuses
   const summary = summaryOf(statuses)
   const combined = summarize(counts, required.missing.size)
   const isPending = combinedCounts(counts).pending > 0 || required.missing.size > 0
   const path = `/${owner}/${name}/live/${sha}${filterQuery(filter)}`
   return html`<div id="live" data-path="${path}" data-tab="${tabTitle(name, sha, summary.short)}" data-icon="${summary.icon}"
   data-summary="${summary.text}" ${isPending ? 'data-pending' : ''}>
-${verdicts.length > 0 ? verdictLines(verdicts, moreVerdicts) : ''}
+${verdictLines(statuses)}
 <p class="${verdicts.length > 0 ? 'combined' : 'summary'}" id="summary">${verdicts.length > 0 ? 'Combined state: ' : ''}${stateBadge(combined.state)} ${combined.text}</p>
 ${refs.length > 0 ? html`<div class="byline">${refLinks(repository, sha, refs)}</div>` : ''}
 ${totalOf(statuses) >= FILTERED_FROM || isFiltered(filter) ? filterForm(filter, checksOf(statuses)) : ''}
@@ -91,8 +91,8 @@ export function tabTitle(repositoryName: string, sha: string, state: string): st
 }
 
 /** Renders the subject of a commit, or that it has none. */
-function subject({ subject }: Pick<CommitDetails, 'subject'>): Html {
-  return subject === '' ? html`<em>no message</em>` : shownText(truncate(subject, SUBJECT))
+function subject({ subject }: CommitDetails): Html {
+  return subjectOf({ subject: truncate(subject, SUBJECT) })
 }
 
 function byline(
@@ -163,17 +163,11 @@ function howToReport({ repository, sha, origin }: CommitView): Html {
 <div class="copy"><pre id="report" tabindex="0">${command}</pre>${copyButton('report', 'the command')}</div>`
 }
 
-/** A commit that a short id may mean. */
-export interface Candidate {
-  sha: string
-  details: CommitDetails | undefined | null
-}
-
 /** Renders the commits that an ambiguous short id may mean. */
 export function candidatesView(
   repository: ListedRepository,
   id: string,
-  candidates: Candidate[],
+  candidates: Pick<CommitView, 'sha' | 'details'>[],
   more: boolean,
 ): Html {
   const { owner, name } = repository

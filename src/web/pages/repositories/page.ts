@@ -1,29 +1,22 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { type BranchVerdict, branchVerdict, ruledBranches } from '../../../domain/branch-verdicts.ts'
+import type { BranchVerdict } from '../../../domain/branch-verdicts.ts'
 import { isName, isOwnerName } from '../../../domain/names.ts'
 import { ServiceError } from '../../../errors.ts'
 import { readDefaultBranch } from '../../../git/history/head.ts'
-import type { Commit, CommitLog } from '../../../git/history/log.ts'
+import type { Commit } from '../../../git/history/log.ts'
 import { RepositoryUnavailable } from '../../../git/repository.ts'
 import { GitTimeout } from '../../../git/run-git.ts'
 import type { ListedRepository } from '../../../store/access/repository-listing.ts'
 import { NO_STATUSES } from '../../../store/statuses/status-summaries.ts'
-import type { Store } from '../../../store/store.ts'
 import { QueueFull } from '../../../util/fair-queue.ts'
 import { authorship, objections, pill, type SummarizedCommit, subjectOf } from '../../parts/commit-row.ts'
 import { gitClient } from '../../parts/find-repository.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { sendPage } from '../../parts/layout.ts'
-import type { PageQueue } from '../../parts/page-queue.ts'
+import type { PageContext } from '../../parts/page-context.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
+import { verdictsOf } from '../../parts/verdicts.ts'
 import type { Session } from '../../session/session-auth.ts'
-
-interface RepositoriesPageOptions {
-  store: Store
-  /** Reads the commit of HEAD. */
-  heads: CommitLog
-  pageQueue: PageQueue
-}
 
 /** Repositories per page. */
 const REPOSITORIES = 30
@@ -34,11 +27,8 @@ const TIME_LIMIT = 3_000
 type Problem = 'empty' | 'unavailable' | 'slow'
 type RepositoryRow = { repository: ListedRepository } & (SummarizedCommit | { problem: Problem })
 
-/** Registers `/`: the repositories that the user may see, with the state of their default branches. */
-export async function repositoriesPage(
-  app: FastifyInstance,
-  options: RepositoriesPageOptions,
-): Promise<void> {
+/** Registers `/`: the repositories that the session may see, with the state of their default branches. */
+export async function repositoriesPage(app: FastifyInstance, options: PageContext): Promise<void> {
   const { store, heads, pageQueue } = options
 
   app.get<{ Querystring: Query<'after'> }>('/', async (request, reply) => {
@@ -95,10 +85,8 @@ export async function repositoriesPage(
     { id, path }: ListedRepository,
     sha: string,
   ): Promise<BranchVerdict | undefined> {
-    const rules = await store.rules.load(id)
-    const [branch] = ruledBranches(rules, [await readDefaultBranch(path)])
-    const reported = await store.summaries.states({ repositoryId: id, sha })
-    return branch === undefined ? undefined : branchVerdict(rules, branch, reported)
+    const defaultBranch = await readDefaultBranch(path)
+    return verdictsOf(store, id, await store.rules.load(id), { defaultBranch }).first(sha, defaultBranch)
   }
 
   /** Returns the commit of HEAD, or why there is none. Stops waiting for git at `late`; git goes on. */

@@ -1,33 +1,20 @@
 import type { FastifyInstance } from 'fastify'
 import { isReserved } from '../../../domain/names.ts'
 import { ServiceError } from '../../../errors.ts'
-import { type CommitLog, type History, MAX_STARTS } from '../../../git/history/log.ts'
-import type { Ref, RefLists, Refs } from '../../../git/history/refs.ts'
-import type { CommitLookup } from '../../../git/objects/commit-lookup.ts'
+import { type History, MAX_STARTS } from '../../../git/history/log.ts'
+import type { Ref, Refs } from '../../../git/history/refs.ts'
 import type { ListedRepository } from '../../../store/access/repository-listing.ts'
 import { NO_STATUSES, type StatusSummary } from '../../../store/statuses/status-summaries.ts'
-import type { Store } from '../../../store/store.ts'
-import type { SendErrorPage } from '../../parts/error-page.ts'
-import { unknownNameView } from '../../parts/find-commit.ts'
+import { sendUnknownName } from '../../parts/find-commit.ts'
 import { createRepositoryFinder, gitClient, type RepositoryRoute } from '../../parts/find-repository.ts'
 import { sendPage } from '../../parts/layout.ts'
-import type { PageQueue } from '../../parts/page-queue.ts'
+import type { PageContext } from '../../parts/page-context.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
-import { headOf } from '../../parts/ref-chooser.ts'
+import { branchOf, headOf } from '../../parts/ref-chooser.ts'
 import { tabOf } from '../../parts/state-summary.ts'
 import { visibleText } from '../../parts/text.ts'
-import { readVerdicts, targetsOf, VERDICTS } from '../../parts/verdicts.ts'
+import { verdictsOf } from '../../parts/verdicts.ts'
 import { repositoryView } from './view.ts'
-
-interface RepositoryPageOptions {
-  store: Store
-  lookup: CommitLookup
-  refs: RefLists
-  commitLog: CommitLog
-  pageQueue: PageQueue
-  sendErrorPage: SendErrorPage
-  publicUrl: string | null
-}
 
 interface Route extends RepositoryRoute {
   Querystring: Query<'ref' | 'after'>
@@ -45,7 +32,7 @@ const EMPTY: History = { commits: [], after: null }
  * Registers `/{owner}/{repo}`: the commits of a branch or tag (`ref`), limited to what the user may see. `after` is
  * `History.after` of the previous page, separated by commas.
  */
-export async function repositoryPage(app: FastifyInstance, options: RepositoryPageOptions): Promise<void> {
+export async function repositoryPage(app: FastifyInstance, options: PageContext): Promise<void> {
   const { store, lookup, commitLog, pageQueue } = options
   const findRepository = createRepositoryFinder(app, options)
 
@@ -68,11 +55,7 @@ export async function repositoryPage(app: FastifyInstance, options: RepositoryPa
     const refs = await options.refs.list(repository, client)
     const askedRef = firstOf(request.query.ref)
     const ref = askedRef ? await options.refs.find(repository, refs, askedRef, client) : headOf(refs)
-    if (askedRef && ref === null) {
-      const title = `${visibleText(askedRef)} · ${name}`
-      const content = unknownNameView(repository, refs, askedRef)
-      return sendPage(reply.code(404), { title, session }, content)
-    }
+    if (askedRef && ref === null) return sendUnknownName(reply.code(404), repository, refs, askedRef)
 
     const after = await pageStart(repository, request.query.after)
     const from = after ? { after } : ref && { first: ref.sha }
@@ -84,40 +67,37 @@ export async function repositoryPage(app: FastifyInstance, options: RepositoryPa
       const summaryOf = (sha: string) => summaries.get(sha) ?? NO_STATUSES
       const tip = ref && !after ? history.commits[0] : undefined
       const rules = await store.rules.load(repository.id)
-      const targets = targetsOf(rules, ref?.kind === 'branch' ? ref.name : null, refs)
-      const [target] = targets
-      const read = await readVerdicts(store, repository.id, rules, [
-        ...(tip ? targets.slice(0, VERDICTS).map((branch) => ({ sha: tip.sha, branch })) : []),
-        ...history.commits.map(({ sha }) => ({ sha, branch: target })),
-        ...branches.map(({ sha, name }) => ({ sha, branch: targetsOf(rules, name, refs)[0] })),
-      ])
-      const verdicts = targets.slice(0, VERDICTS).flatMap((branch) => (tip && read(tip.sha, branch)) ?? [])
+      const verdicts = verdictsOf(store, repository.id, rules, refs)
+      const shown = await verdicts.shown(tip?.sha, branchOf(ref))
       const content = repositoryView({
         repository,
         refs,
         ref,
         tip: tip && { commit: tip, summary: summaryOf(tip.sha) },
-        branches: branches.map((branch) => ({
-          ...branch,
-          summary: summaryOf(branch.sha),
-          verdict: read(branch.sha, targetsOf(rules, branch.name, refs)[0]),
-        })),
-        commits: history.commits.map((commit) => ({
-          commit,
-          summary: summaryOf(commit.sha),
-          verdict: read(commit.sha, target),
-        })),
+        branches: await Promise.all(
+          branches.map(async (branch) => ({
+            ...branch,
+            summary: summaryOf(branch.sha),
+            verdict: await verdicts.first(branch.sha, branch.name),
+          })),
+        ),
+        commits: await Promise.all(
+          history.commits.map(async (commit) => ({
+            commit,
+            summary: summaryOf(commit.sha),
+            verdict: await verdicts.first(commit.sha, branchOf(ref)),
+          })),
+        ),
         older: history.after,
         isFirstPage: after === null,
-        verdicts,
-        moreVerdicts: targets.length - verdicts.length,
+        ...shown,
         rules,
         origin: options.publicUrl ?? request.client.origin,
       })
       const title = askedRef && ref ? `${visibleText(ref.name)} · ${name}` : name
       return sendPage(
         reply,
-        { title, session, ...(tip && tabOf(title, summaryOf(tip.sha), verdicts)) },
+        { title, session, ...(tip && tabOf(title, summaryOf(tip.sha), shown.verdicts)) },
         content,
       )
     })

@@ -1,5 +1,4 @@
 import type { AppliedRule } from '../../../domain/branch-rules.ts'
-import type { BranchVerdict } from '../../../domain/branch-verdicts.ts'
 import { shortId } from '../../../domain/commit-id.ts'
 import { combinedCounts } from '../../../domain/states.ts'
 import type { Ref, Refs } from '../../../git/history/refs.ts'
@@ -19,20 +18,17 @@ import { repositoryHead } from '../../parts/find-commit.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { refChooser, refQuery } from '../../parts/ref-chooser.ts'
 import { stateBadge } from '../../parts/state-summary.ts'
-import { copyButton, formatAge, shownText } from '../../parts/text.ts'
-import { verdictLines, verdictWords } from '../../parts/verdicts.ts'
+import { copyButton, enumerate, formatAge, shownText } from '../../parts/text.ts'
+import { type Verdicts, verdictLines, verdictWords } from '../../parts/verdicts.ts'
 
-export interface RepositoryPage {
+/** What the page of a repository shows, and the verdicts on `tip`. */
+export interface RepositoryPage extends Verdicts {
   repository: ListedRepository
   refs: Refs
   /** null if there is nothing to show: HEAD is a branch without commits. */
   ref: Ref | null
   /** The newest commit of the ref, on the first page. */
   tip: SummarizedCommit | undefined
-  /** On the tip, for the branch or, if it has no rules, for those to which it may go. */
-  verdicts: readonly BranchVerdict[]
-  /** Branches whose verdicts are left out. */
-  moreVerdicts: number
   branches: (Ref & Pick<SummarizedCommit, 'summary' | 'verdict'>)[]
   commits: SummarizedCommit[]
   /** What the next page comes after; null on the last page. */
@@ -89,7 +85,8 @@ function heading(repository: ListedRepository): Html {
 }
 
 /** Renders the answer to "may it be pushed?" or, without rules, to "is it green?" for the ref of the page. */
-function tipView({ repository, refs, ref, tip, verdicts, moreVerdicts }: RepositoryPage): Html | string {
+function tipView(page: RepositoryPage): Html | string {
+  const { repository, refs, ref, tip, verdicts } = page
   if (!ref || !tip) return ''
   const state = stateOfSummary(tip.summary)
   const [verdict] = verdicts
@@ -97,7 +94,7 @@ function tipView({ repository, refs, ref, tip, verdicts, moreVerdicts }: Reposit
   return html`<section class="tip ${verdict?.verdict ?? state ?? 'unreported'}" aria-label="State of ${ref.name || 'HEAD'}">
   ${
     verdict
-      ? html`${verdictLines(verdicts, moreVerdicts)}
+      ? html`${verdictLines(page)}
   <p class="combined">Combined state of ${name}: ${stateBadge(state)} ${sentenceOf(tip.summary)}</p>`
       : html`<p>${stateBadge(state)} ${name}: ${sentenceOf(tip.summary)}</p>`
   }
@@ -164,7 +161,7 @@ function pager({ repository, refs, ref, older, isFirstPage }: RepositoryPage): H
 function rulesView(rules: readonly AppliedRule[]): Html | string {
   if (rules.length === 0) return ''
   const item = ({ branchPattern, required }: AppliedRule) => html`<div><dt>${shownText(branchPattern)}</dt>
-      <dd>${required.map((pattern, index) => html`${index > 0 ? ', ' : ''}${shownText(pattern)}`)}</dd></div>`
+      <dd>${enumerate(required.map(shownText))}</dd></div>`
   const [shown, folded] = [rules.slice(0, UNFOLDED), rules.slice(UNFOLDED)]
   return html`<h2 id="rules">Required checks</h2>
     <p class="hint">A push to these branches is accepted when these checks have passed.</p>

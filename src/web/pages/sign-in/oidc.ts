@@ -9,9 +9,10 @@ import { shellQuote } from '../../../util/shell-quote.ts'
 import { truncate } from '../../../util/truncate.ts'
 import { html } from '../../parts/html.ts'
 import { sendPage } from '../../parts/layout.ts'
+import type { PageContext } from '../../parts/page-context.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
 import { sentence, shownText } from '../../parts/text.ts'
-import { localPath, type SignInOptions, sendSignIn } from './page.ts'
+import { localPath, sendSignIn } from './page.ts'
 
 /** Why a person whom the provider knows cannot sign in. */
 interface Refusal {
@@ -31,10 +32,7 @@ const QUEUE = { slots: 32, slotsPerClient: 8, waiting: 1_024, waitingPerClient: 
 const FAILED = 'The sign-in was not completed, or took too long. Start again.'
 
 /** Registers what lies below `/login/`: the way to the provider, the way back, and the way out. */
-export async function oidcSignIn(
-  app: FastifyInstance,
-  options: SignInOptions & { oidc: Oidc; publicUrl: string | null },
-): Promise<void> {
+export async function oidcSignIn(app: FastifyInstance, options: PageContext & { oidc: Oidc }): Promise<void> {
   const { store, budget, sessionAuth, oidc } = options
   const publicUrl = options.publicUrl ?? ''
   const secure = publicUrl.startsWith('https:')

@@ -1,26 +1,15 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, RouteShorthandOptionsWithHandler } from 'fastify'
-import type { Budget } from '../../../auth/budget.ts'
-import type { Oidc } from '../../../auth/oidc.ts'
 import { authenticate } from '../../../auth/password.ts'
 import { isOwnerName } from '../../../domain/names.ts'
 import { connectionSignal } from '../../../http/connection-signal.ts'
 import type { User } from '../../../store/accounts/users.ts'
-import type { Store } from '../../../store/store.ts'
 import { html } from '../../parts/html.ts'
 import { csrfField, sendPage } from '../../parts/layout.ts'
+import type { PageContext } from '../../parts/page-context.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
-import type { SessionAuth } from '../../session/session-auth.ts'
-
-export interface SignInOptions {
-  store: Store
-  budget: Budget
-  sessionAuth: SessionAuth
-  oidc: Oidc | null
-  passwordSignIn: boolean
-}
 
 /** Registers `/login` and `/logout`. */
-export async function signIn(app: FastifyInstance, options: SignInOptions): Promise<void> {
+export async function signIn(app: FastifyInstance, options: PageContext): Promise<void> {
   const { store, budget, sessionAuth, oidc, passwordSignIn } = options
   app.get<{ Querystring: Query<'next'> }>('/login', async (request, reply) => {
     const next = localPath(firstOf(request.query.next))
@@ -65,7 +54,7 @@ export async function signIn(app: FastifyInstance, options: SignInOptions): Prom
 export function sendSignIn(
   request: FastifyRequest,
   reply: FastifyReply,
-  { oidc, passwordSignIn }: Pick<SignInOptions, 'oidc' | 'passwordSignIn'>,
+  { oidc, passwordSignIn }: Pick<PageContext, 'oidc' | 'passwordSignIn'>,
   { next, name = '', error }: { next: string; name?: string; error?: string },
 ): FastifyReply {
   const { session } = request

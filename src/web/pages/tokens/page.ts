@@ -3,24 +3,15 @@ import { scopes } from '../../../../generated/operations.ts'
 import { issueToken } from '../../../auth/issue-token.ts'
 import { RuleViolation } from '../../../domain/rule-violation.ts'
 import { ServiceError } from '../../../errors.ts'
-import type { CommitLog } from '../../../git/history/log.ts'
 import type { ListedRepository } from '../../../store/access/repository-listing.ts'
 import type { TokenLimits } from '../../../store/access/token-limits.ts'
 import type { TokenInfo } from '../../../store/accounts/tokens.ts'
-import type { Store } from '../../../store/store.ts'
 import { reportCommand } from '../../parts/ci-lines.ts'
 import { sendPage } from '../../parts/layout.ts'
+import type { PageContext } from '../../parts/page-context.ts'
 import { actorOf, requireSignIn, userOf } from '../../session/session-auth.ts'
 import { EMPTY_FORM, readTokenForm } from './form.ts'
 import { revokeView, type TokensView, tokensView } from './view.ts'
-
-interface TokenPagesOptions {
-  store: Store
-  commitLog: CommitLog
-  publicUrl: string | null
-  /** See `boundExpiry`. */
-  tokenMaxLifetime: number | null
-}
 
 /** Maximum number of repositories that the form offers. */
 const CHOICES = 500
@@ -30,7 +21,7 @@ const EXAMPLES = 10
 /** Registers `/settings/tokens`, where signed-in users list, create and revoke their tokens. */
 export async function tokenPages(
   app: FastifyInstance,
-  { store, commitLog, publicUrl, tokenMaxLifetime }: TokenPagesOptions,
+  { store, commitLog, publicUrl, tokenMaxLifetime }: PageContext,
 ): Promise<void> {
   app.addHook('onRequest', requireSignIn('/settings/tokens'))
 

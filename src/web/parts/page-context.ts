@@ -1,0 +1,41 @@
+import type { Budget } from '../../auth/budget.ts'
+import type { Oidc } from '../../auth/oidc.ts'
+import type { CommitLog } from '../../git/history/log.ts'
+import type { RefLists } from '../../git/history/refs.ts'
+import type { Revisions } from '../../git/history/revision.ts'
+import type { CommitLookup } from '../../git/objects/commit-lookup.ts'
+import type { Store } from '../../store/store.ts'
+import type { SessionAuth } from '../session/session-auth.ts'
+import type { SendErrorPage } from './error-page.ts'
+import type { PageQueue } from './page-queue.ts'
+
+/** What pages are given by the application. */
+export interface WebOptions {
+  store: Store
+  lookup: CommitLookup
+  budget: Budget
+  sessionAuth: SessionAuth
+  sendErrorPage: SendErrorPage
+  /** The public origin; null for the origin of the request. */
+  publicUrl: string | null
+  /** Milliseconds for which a new token may live; null: for ever. */
+  tokenMaxLifetime: number | null
+  /** The OpenID Connect provider; null: there is none. */
+  oidc: Oidc | null
+  /** Whether people can sign in with passwords. */
+  passwordSignIn: boolean
+  /** Seconds after which a pending check is stalled. */
+  stalledAfter: number
+  /** How long a form may take to arrive, in milliseconds. */
+  bodyTimeout: number
+}
+
+/** What all pages share. */
+export interface PageContext extends WebOptions {
+  pageQueue: PageQueue
+  /** Reads the commit of HEAD. */
+  heads: CommitLog
+  commitLog: CommitLog
+  refs: RefLists
+  revisions: Revisions
+}
