@@ -17,8 +17,8 @@ export function gitClient({ client, raw }: FastifyRequest): GitClient {
 }
 
 /**
- * Returns a function that finds the repository of a page. For a private or missing one it redirects an anonymous visitor to
- * the sign-in page and returns null: the request is answered. A signed-in visitor gets 404.
+ * Returns a function that finds the repository of a page. For a private or missing one it redirects an anonymous user to
+ * the sign-in page and returns null: the request is answered. A signed-in user gets 404.
  *
  * @param app gets an error handler that checks access again when a repository cannot be opened
  */
