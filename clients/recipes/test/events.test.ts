@@ -9,7 +9,7 @@ const first = await startService(t, { commits: Object.keys(systems).length + 3 }
 /** Cancels its own job, as a system does when a newer run supersedes it. */
 const SUPERSEDED = 'kill -TERM $PPID; sleep 30'
 t.jobs = 3
-t.setTimeout(120_000)
+t.setTimeout(300_000)
 
 for (const [name, { steps, events }] of Object.entries(systems)) {
   t.test(`${name}: no two events of a commit share a context`, { buffered: true }, async (t) => {
