@@ -1,4 +1,5 @@
-import { Duplex, pipeline, type Readable, type Writable } from 'node:stream'
+import type { FileHandle } from 'node:fs/promises'
+import { Duplex, pipeline, type Writable } from 'node:stream'
 import { gitEnvironment } from '../git/environment.ts'
 import { unavailable } from '../git/repository-health.ts'
 import { type GitEnd, startGit } from '../git/run-git.ts'
@@ -20,6 +21,8 @@ export interface BackendCall {
   step: 'refs' | 'rpc'
   /** The client's `Git-Protocol` header. */
   protocol: string | undefined
+  /** The whole request body; null if there is none. */
+  body: Buffer | FileHandle | null
   /** null unless this is the `rpc` of a push. */
   push: Push | null
 }
@@ -44,13 +47,12 @@ const LENGTH_DIGITS = 4
 const TAIL_LENGTH = 2000
 
 /**
- * Starts `git http-backend` (git-http-backend(1)) and its children, which end together; also if the server dies: their input
- * ends, and their output has no reader.
+ * Starts `git http-backend` (git-http-backend(1)) and its children, which end together; also soon after the server died, since
+ * their output has no reader. A push may be completed then.
  *
- * A push is stopped by closing its input, as if the client had disconnected. If all processes were signalled at once, the one that
- * receives objects might write to a folder that another one has just removed.
+ * A push is stopped by emptying the file that git reads, as if the client had disconnected. If all processes were signalled at
+ * once, the one that receives objects might write to a folder that another one has just removed.
  *
- * @param body a whole request; it is destroyed when git does not read it to its end
  * @param answer receives the body of git's answer; it is destroyed if the answer is incomplete. git waits while it is full
  * @param signal stops all processes and cuts off the answer
  * @param onEnd called once, when all processes have ended. The end of the answer waits for it
@@ -59,19 +61,18 @@ const TAIL_LENGTH = 2000
  */
 export function startBackend(
   call: BackendCall,
-  body: Readable | null,
   answer: Writable,
   signal: AbortSignal,
   onEnd: (end: GitEnd) => Promise<void>,
 ): Promise<void> {
-  const { path, push } = call
+  const { path, body, push } = call
   const { promise: begun, resolve, reject } = Promise.withResolvers<void>()
-  const gate = push?.gate ?? null
+  const input = Buffer.isBuffer(body) ? 'pipe' : (body?.fd ?? 'ignore')
   const { child, ended } = startGit(
     ['http-backend'],
     {
       env: backendEnvironment(call),
-      stdio: [body ? 'pipe' : 'ignore', 'pipe', 'pipe', ...(gate ? ['pipe' as const] : [])],
+      stdio: [input, 'pipe', 'pipe', ...(push?.decide ? ['pipe' as const] : [])],
       // Makes git the leader of a process group, so that a signal reaches all its children.
       detached: true,
     },
@@ -99,15 +100,13 @@ export function startBackend(
     answer.destroy(signal.reason)
     // Read to the end, which comes when the last process has closed it.
     stdout?.unpipe().resume()
-    body?.destroy()
-    if (push) killer = setTimeout(terminate, INPUT_GRACE)
-    else terminate()
+    push?.body.truncate().catch(() => {})
+    killer = setTimeout(terminate, push ? INPUT_GRACE : 0)
   }
   signal.addEventListener('abort', stop)
   ended.then(async (end) => {
     signal.removeEventListener('abort', stop)
     clearTimeout(killer)
-    body?.destroy()
     const isComplete = end.code === 0 || (end.code !== null && isUncut(tail.toString('latin1')))
     const reason = unavailable(path, refusal + end.reason)
     // No effect if git has begun.
@@ -147,10 +146,9 @@ export function startBackend(
     resolve()
   }
   stdout?.on('data', readHead)
-  // An error means that git has ended.
-  if (body && child.stdin) pipeline(body, child.stdin, () => {})
+  if (Buffer.isBuffer(body)) child.stdin?.end(body)
   const channel = child.stdio[HOOK_CHANNEL]
-  if (gate && channel instanceof Duplex) serveProcReceive(channel, (pushed) => gate.decide(pushed))
+  if (push?.decide && channel instanceof Duplex) serveProcReceive(channel, push.decide)
   return begun
 }
 
@@ -166,7 +164,7 @@ function isUncut(tail: string): boolean {
 function outputTo(answer: Writable, { path, service, push }: BackendCall): Writable {
   if (service === 'git-upload-pack') return answer
   const sync = push
-    ? syncBeforeReport(push.report, () => push.sync())
+    ? syncBeforeReport(push.report, push.sync)
     : syncBeforeEnd(async () => {
         // Otherwise the push that follows would fail.
         await removeStaleLocks(path)
@@ -182,7 +180,7 @@ function backendEnvironment({ path, service, step, protocol, push }: BackendCall
     'http.uploadpack': String(service === 'git-upload-pack'),
     'http.receivepack': String(service === 'git-receive-pack'),
     // A repository's own values can only add refs: git asks the hook about a ref when any value matches it.
-    ...(push?.gate && { 'core.hooksPath': HOOKS, 'receive.procReceiveRefs': 'refs' }),
+    ...(push?.decide && { 'core.hooksPath': HOOKS, 'receive.procReceiveRefs': 'refs' }),
   }
   const isRpc = step === 'rpc'
   return {

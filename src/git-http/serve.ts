@@ -3,6 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { ServiceError } from '../errors.ts'
 import { checkRepositoryFiles } from '../git/repository-health.ts'
 import { checkOwner } from '../git/repository-owner.ts'
+import type { GitEnd } from '../git/run-git.ts'
 import { connectionSignal } from '../http/connection-signal.ts'
 import type { RepositoryAccess } from '../store/access/access.ts'
 import type { Pusher } from '../store/audit/audit.ts'
@@ -11,10 +12,10 @@ import type { AddGauge } from '../util/gauge.ts'
 import { SharedBudget } from '../util/shared-budget.ts'
 import { createGitPlaces } from './git-places.ts'
 import { type BackendCall, startBackend } from './http-backend.ts'
-import { Push, type PushServices } from './push/push.ts'
-import { bodyLimit, type Pace, receive } from './receive.ts'
+import { beginPush, type Push, type PushServices } from './push/push.ts'
+import { type Body, bodyLimit, type Pace, receive } from './receive.ts'
 import type { Spool } from './spool.ts'
-import { SpooledStream } from './spooled-stream.ts'
+import { CHUNK_OVERHEAD, SpooledStream } from './spooled-stream.ts'
 
 export interface GitLimits {
   /** Largest push in bytes. */
@@ -52,14 +53,13 @@ export const DEFAULT_GIT_LIMITS: GitLimits = {
 }
 
 /** Returns git's answer to a request. */
-export type ServeGit = (
-  request: FastifyRequest,
-  reply: FastifyReply,
-  repository: RepositoryAccess,
-  call: GitCall,
-) => Promise<Readable | Buffer>
+export type ServeGit = (call: GitCall) => Promise<Readable | Buffer>
 
-export type GitCall = Pick<BackendCall, 'service' | 'step' | 'protocol'> & {
+/** A request of a caller who has access to the repository. */
+export interface GitCall extends Pick<BackendCall, 'service' | 'step' | 'protocol'> {
+  request: FastifyRequest
+  reply: FastifyReply
+  repository: RepositoryAccess
   /** Whose shares the request uses: its user, or its address if it has no credential. */
   client: string
   /** null unless it is a push. */
@@ -124,31 +124,30 @@ export function createGitServer(options: GitServerOptions): ServeGit {
     [{}, await spool.free()],
   ])
 
-  /** Returns the whole body of a request. */
-  async function receiveBody(
-    { raw }: FastifyRequest,
-    reply: FastifyReply,
-    { service, client, pusher }: GitCall,
-  ): Promise<SpooledStream> {
+  /** Receives the whole body of a request. */
+  async function receiveBody({ request, reply, service, client, pusher }: GitCall): Promise<Body> {
     const bytes = bodyLimit(service, limits.maxBytes)
-    const memory = pusher ? null : { bytes, budget: bodyMemory }
-    const disk = pusher ? { spool, budget: pushDisk } : null
-    const body = new SpooledStream({ client, memory, disk }, (cause) => {
-      throw new ServiceError(pusher ? 'no_room' : 'git_busy', undefined, { cause })
-    })
     const pace = pusher ? limits.pace : { bytes: Number.POSITIVE_INFINITY, window: bodyTimeout }
-    await receive(raw, reply.raw, body, { bytes, pace })
-    return body
+    const budget = pusher ? pushDisk : bodyMemory
+    let held = 0
+    const take = (length: number) => {
+      const size = pusher ? length : length + CHUNK_OVERHEAD
+      if (!budget.take(client, size, held)) throw new ServiceError(pusher ? 'no_room' : 'git_busy')
+      held += size
+    }
+    const release = () => budget.release(client, held)
+    try {
+      const file = pusher && (await spool.createFile())
+      return await receive(request.raw, reply.raw, file, { bytes, pace }, take, release)
+    } catch (cause) {
+      // The others are of the disk.
+      throw cause instanceof ServiceError ? cause : new ServiceError('no_room', undefined, { cause })
+    }
   }
 
-  async function runBackend(
-    request: FastifyRequest,
-    repository: RepositoryAccess,
-    { pusher, client, ...call }: GitCall,
-    body: SpooledStream | null,
-  ): Promise<Readable | Buffer> {
+  async function runBackend(call: GitCall, body: Body | null): Promise<Readable | Buffer> {
+    const { request, repository, service, step, protocol, client, pusher } = call
     const { path } = repository
-    const { service } = call
     const connection = connectionSignal(request.raw.socket)
     const place = places[service]
     const leave = await place.enter(client, connection)
@@ -158,9 +157,10 @@ export function createGitServer(options: GitServerOptions): ServeGit {
     const cause = new Error('git took too long')
     const timeout = new ServiceError('unavailable', undefined, { cause })
     const timer = setTimeout(() => stop.abort(timeout), limits.timeout)
-    const push = pusher && new Push(pushes, pusher, repository)
-    const end = async ({ stderr, code }: { stderr: string; code: number | null }) => {
+    let push: Push | null = null
+    const end = async ({ stderr, code }: Omit<GitEnd, 'reason'>) => {
       leave()
+      body?.close()
       clearTimeout(timer)
       connection.removeEventListener('abort', disconnect)
       const details = { reqId: request.id, service, path, code, stderr }
@@ -177,15 +177,15 @@ export function createGitServer(options: GitServerOptions): ServeGit {
     )
     let begun: Promise<void> | null = null
     try {
-      await checkOwner(repository)
-      await checkRepositoryFiles(path)
-      const refusal = body && (await push?.begin((offset) => body.peek(offset), stop.signal))
-      stop.signal.throwIfAborted()
-      if (refusal) {
-        body.destroy()
-        return refusal
+      await checkServable(repository)
+      const content = body?.content ?? null
+      if (pusher && content && !Buffer.isBuffer(content)) {
+        const pushed = await beginPush(pushes, pusher, repository, content, stop.signal)
+        if (Buffer.isBuffer(pushed)) return pushed
+        push = pushed
       }
-      begun = startBackend({ ...call, path, push }, body, answer, stop.signal, end)
+      stop.signal.throwIfAborted()
+      begun = startBackend({ path, service, step, protocol, body: content, push }, answer, stop.signal, end)
     } finally {
       if (begun === null) await end({ stderr: '', code: null })
     }
@@ -193,14 +193,20 @@ export function createGitServer(options: GitServerOptions): ServeGit {
     return answer
   }
 
-  return async (request, reply, repository, call) => {
-    const body = call.step === 'rpc' ? await receiveBody(request, reply, call) : null
+  return async (call) => {
+    const body = call.step === 'rpc' ? await receiveBody(call) : null
     try {
-      return await runBackend(request, repository, call, body)
+      return await runBackend(call, body)
     } catch (error) {
-      body?.destroy()
+      body?.close()
       if (error instanceof QueueFull) throw new ServiceError('git_busy', undefined, { cause: error })
       throw error
     }
   }
+}
+
+/** Makes sure that git can serve a repository. @throws RepositoryUnavailable */
+export async function checkServable(repository: RepositoryAccess): Promise<void> {
+  await checkOwner(repository)
+  await checkRepositoryFiles(repository.path)
 }

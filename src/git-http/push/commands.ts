@@ -1,3 +1,4 @@
+import type { FileHandle } from 'node:fs/promises'
 import { ServiceError } from '../../errors.ts'
 import type { RefUpdate } from '../../store/audit/audit.ts'
 import { PacketReader } from './pkt-line.ts'
@@ -11,6 +12,8 @@ export interface PushRequest {
 
 /** Maximum number of bytes before the pack. */
 const MAX_BYTES = 8 * 1024 * 1024
+/** Bytes that are read at once. */
+const CHUNK = 64 * 1024
 /** Maximum number of bytes of a line. A longer name would be no path of a file. */
 const MAX_LINE = 4096
 // git updates no other refs, and splits lines about them at spaces.
@@ -26,10 +29,10 @@ const REPORTS = ['report-status', 'report-status-v2']
  *
  * A push that asks for no report is refused: a ref that another push has moved back meanwhile does not tell that it was moved.
  *
- * @param peek returns bytes of the body from an offset on; none at its end
- * @throws ServiceError `malformed_request`, `body_too_large`
+ * @param body the body of the push
+ * @throws ServiceError `malformed_request`, `body_too_large`; the system's error
  */
-export async function readCommands(peek: (offset: number) => Promise<Buffer>): Promise<PushRequest> {
+export async function readCommands(body: FileHandle): Promise<PushRequest> {
   const commands: RefUpdate[] = []
   let capabilities: string | undefined
   let isComplete = false
@@ -48,10 +51,10 @@ export async function readCommands(peek: (offset: number) => Promise<Buffer>): P
   for (let offset = 0; !isComplete; ) {
     if (offset > MAX_BYTES)
       throw new ServiceError('body_too_large', `The commands of the push are larger than ${MAX_BYTES} bytes.`)
-    const chunk = await peek(offset)
-    if (chunk.length === 0) throw malformed('it ends before its commands do')
-    packets.read(chunk)
-    offset += chunk.length
+    const { buffer, bytesRead } = await body.read(Buffer.alloc(CHUNK), 0, CHUNK, offset)
+    if (bytesRead === 0) throw malformed('it ends before its commands do')
+    packets.read(buffer.subarray(0, bytesRead))
+    offset += bytesRead
   }
   const request = { commands, capabilities: capabilities ?? '' }
   if (commands.length > 0 && !REPORTS.some((name) => hasCapability(request, name)))

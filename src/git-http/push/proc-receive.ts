@@ -12,6 +12,9 @@ export interface PushedRefs {
   signal: AbortSignal
 }
 
+/** Decides which refs are not updated. Returns a reason for each of them. */
+export type Decide = (pushed: PushedRefs) => Promise<ReadonlyMap<string, string>>
+
 /** For `core.hooksPath`: a folder with the hook, which connects git to the channel. */
 export const HOOKS = join(import.meta.dirname, 'hooks')
 /** The file descriptor of the channel in git and the hook. */
@@ -29,13 +32,8 @@ export const HOOK_CHANNEL = 3
  * ```
  *
  * git itself updates the refs that fall through. It refuses a ref without an answer, so every failure here refuses the push.
- *
- * @param decide decides which refs are not updated. Returns a reason for each of them
  */
-export function serveProcReceive(
-  channel: Duplex,
-  decide: (pushed: PushedRefs) => Promise<ReadonlyMap<string, string>>,
-): void {
+export function serveProcReceive(channel: Duplex, decide: Decide): void {
   const closed = new AbortController()
   const lines: string[] = []
   let greeting: string | undefined

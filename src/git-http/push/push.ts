@@ -1,3 +1,4 @@
+import type { FileHandle } from 'node:fs/promises'
 import { rulesFor } from '../../domain/branch-rules.ts'
 import { followFirstBranch } from '../../git/history/default-branch.ts'
 import type { RepositoryAccess } from '../../store/access/access.ts'
@@ -5,8 +6,9 @@ import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
 import type { Store } from '../../store/store.ts'
 import { readCommands } from './commands.ts'
 import { syncFolders } from './folder-sync.ts'
-import { PushGate } from './gate.ts'
-import type { PushRecorder, SettlePush } from './record.ts'
+import { decide, findLimit } from './gate.ts'
+import type { Decide } from './proc-receive.ts'
+import type { PushRecorder } from './record.ts'
 import { type RefIds, readRefIds } from './ref-graph.ts'
 import { PushReport, reportRefusal } from './report.ts'
 
@@ -18,80 +20,78 @@ export interface PushServices {
   onError(error: unknown): void
 }
 
+/** A push on which git may work. */
+export interface Push {
+  /** Where git reads it. */
+  body: FileHandle
+  /** Decides which refs git updates; null: git updates all. */
+  decide: Decide | null
+  report: PushReport
+  /** Waits until what git has updated is on disk. Called before git's report is sent. @throws RepositoryUnavailable */
+  sync(): Promise<void>
+  /** Records what the push updated. Call it when git has ended, or could not be started. Never rejects. */
+  end(): Promise<void>
+}
+
 /** Maximum number of refs of one push. */
 export const MAX_REFS = 10_000
 const NO_OBJECT = /^0+$/
 
 /**
- * One push, from its commands to its record:
+ * Begins a push, and records that git may work on it from now on:
  *
  * ```
- *   begin ── commands read ── rules loaded ── stored ──▶ git runs ── gate (only with rules) ──▶ git updates refs
- *     │                                                                                             │
- *     └──▶ refused before git runs                            end: settled ◀── sync ◀── git's report┘
+ *   commands read ── rules loaded ── stored ──▶ git runs ── gate (only with rules) ──▶ git updates refs
+ *     │                                                                                  │
+ *     └──▶ refused before git runs                 end: settled ◀── sync ◀── git's report┘
  * ```
+ *
+ * @returns the push, whose `end` must be called; or an answer that refuses it
+ * @throws ServiceError, StoreUnavailable, RepositoryUnavailable, the errors of git, the reason of `signal`
  */
-export class Push {
-  /** Decides which refs git updates; null: git updates all. */
-  gate: PushGate | null = null
-  report = new PushReport([])
-  readonly #services: PushServices
-  readonly #pusher: Pusher
-  readonly #repository: RepositoryAccess
-  #settle: SettlePush | null = null
-  #synced: Promise<void> | null = null
+export async function beginPush(
+  { store, recorder, onError }: PushServices,
+  pusher: Pusher,
+  repository: RepositoryAccess,
+  body: FileHandle,
+  signal: AbortSignal,
+): Promise<Push | Buffer> {
+  const { path, managed } = repository
+  const request = await readCommands(body)
+  const { commands } = request
+  const before = await readRefIds(path, commands, signal)
+  const rules = await store.rules.load(pusher.repositoryId)
+  const gated = rules.length > 0 ? { store, pusher, path, rules, onError } : null
+  const reason = findReason(commands, before) ?? (gated && (await findLimit(gated, commands, signal)))
+  if (reason !== null) return reportRefusal(request, reason)
+  signal.throwIfAborted()
+  // Without commands, git has nothing to update.
+  const settle = commands.length > 0 && (await recorder.begin(pusher, repository, commands, before))
+  const report = new PushReport(commands)
+  let synced: Promise<void> | undefined
 
-  constructor(services: PushServices, pusher: Pusher, repository: RepositoryAccess) {
-    this.#services = services
-    this.#pusher = pusher
-    this.#repository = repository
-  }
-
-  /**
-   * Prepares the push, and records that git may work on it from now on.
-   *
-   * @param peek see `readCommands`
-   * @returns an answer that refuses the push; null: git may start, and `end` must be called
-   * @throws ServiceError, StoreUnavailable, RepositoryUnavailable, the errors of git, the reason of `signal`
-   */
-  async begin(peek: (offset: number) => Promise<Buffer>, signal: AbortSignal): Promise<Buffer | null> {
-    const { store, recorder, onError } = this.#services
-    const { path } = this.#repository
-    const request = await readCommands(peek)
-    const { commands } = request
-    const before = await readRefIds(path, commands, signal)
-    const rules = await store.rules.load(this.#pusher.repositoryId)
-    if (rules.length > 0) this.gate = new PushGate(store, this.#pusher, path, rules, onError)
-    const reason = findReason(commands, before) ?? (await this.gate?.limit(commands, signal)) ?? null
-    if (reason !== null) return reportRefusal(request, reason)
-    this.report = new PushReport(commands)
-    signal.throwIfAborted()
-    if (commands.length > 0)
-      this.#settle = await recorder.begin(this.#pusher, this.#repository, commands, before)
-    return null
-  }
-
-  /** Waits until what git has updated is on disk. Called before git's report is sent. @throws RepositoryUnavailable */
-  sync(): Promise<void> {
-    this.#synced ??= this.#syncOnce()
-    return this.#synced
-  }
-
-  async #syncOnce(): Promise<void> {
-    const { path, managed } = this.#repository
-    const mayMove = (branch: string) => rulesFor(this.gate?.rules ?? [], branch).length === 0
+  async function syncOnce(): Promise<void> {
+    const mayMove = (branch: string) => rulesFor(rules, branch).length === 0
     // HEAD of an imported repository belongs to its owner.
     if (managed) await followFirstBranch(path, mayMove)
     await syncFolders(path)
   }
 
-  /** Records what the push updated. Call it when git has ended, or could not be started. Never rejects. */
-  async end(): Promise<void> {
-    // git did not run, or had nothing to update.
-    if (!this.#settle) return
-    // A power cut must not undo what the event says. Who sends the report learns why this fails.
-    await this.sync().catch(() => {})
-    await this.#settle(this.report.updated)
+  const sync = () => {
+    synced ??= syncOnce()
+    return synced
+  }
+  return {
+    body,
+    decide: gated && ((pushed) => decide(gated, pushed)),
+    report,
+    sync,
+    async end() {
+      if (!settle) return
+      // A power cut must not undo what the event says. Who sends the report learns why this fails.
+      await sync().catch(() => {})
+      await settle(report.updated)
+    },
   }
 }
 
