@@ -18,35 +18,19 @@ interface Paused {
 }
 
 /** Places for git processes. In each share of the places one client holds at most half, but at least one. */
-export class GitPlaces {
-  readonly #queue: FairQueue
+export class GitPlaces extends FairQueue {
   /** In the order in which they were paused. */
   readonly #paused = new Set<Paused>()
   #timer: NodeJS.Timeout | undefined
 
   constructor(places: number, maxWait: number) {
-    this.#queue = new FairQueue({
+    super({
       slots: places,
       slotsPerClient: Math.max(1, Math.floor(places / 2)),
       waiting: WAITING,
       waitingPerClient: WAITING_PER_CLIENT,
       timeout: maxWait,
     })
-  }
-
-  /** Number of requests that hold a place. */
-  get taken(): number {
-    return this.#queue.taken
-  }
-
-  /** Number of requests that wait for one. */
-  get waiting(): number {
-    return this.#queue.waiting
-  }
-
-  /** Waits for a place: see `FairQueue.enter`. */
-  enter(client: string, signal: AbortSignal): Promise<() => void> {
-    return this.#queue.enter(client, signal)
   }
 
   /**
@@ -68,10 +52,10 @@ export class GitPlaces {
   }
 
   #review(): void {
-    let needed = this.#queue.waiting
+    let needed = this.waiting
     for (const { client, since, giveUp } of this.#paused) {
       if (needed === 0 || performance.now() - since < GRACE_PERIOD) return
-      if (!this.#queue.needsSlotOf(client)) continue
+      if (!this.needsSlotOf(client)) continue
       needed--
       giveUp()
     }

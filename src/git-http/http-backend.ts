@@ -1,13 +1,13 @@
 import type { FileHandle } from 'node:fs/promises'
 import { Duplex, pipeline, type Writable } from 'node:stream'
 import { gitEnvironment } from '../git/environment.ts'
+import { removeStaleLocks } from '../git/leftovers.ts'
 import { unavailable } from '../git/repository-health.ts'
 import { type GitEnd, startGit } from '../git/run-git.ts'
 import { syncFolders } from './push/folder-sync.ts'
 import { HOOK_CHANNEL, HOOKS, serveProcReceive } from './push/proc-receive.ts'
 import type { Push } from './push/push.ts'
 import { syncBeforeEnd, syncBeforeReport } from './push/report.ts'
-import { removeStaleLocks } from './push/stale-locks.ts'
 
 /** git's services over HTTP: fetch and push. */
 export type GitService = 'git-upload-pack' | 'git-receive-pack'

@@ -1,12 +1,11 @@
-import { execFile } from 'node:child_process'
-import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { join, relative } from 'node:path'
+import { readdir, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { syncPath, syncTree, writeDurably } from '../util/durable.ts'
 import { shellQuote } from '../util/shell-quote.ts'
-import { walk } from '../util/walk.ts'
 import { FIXED_SETTINGS, gitEnvironment } from './environment.ts'
-import { ANY_WORK_TREE, decodeLatin1, GitFailed } from './run-git.ts'
+import { symbolicFiles } from './history/head.ts'
+import { ANY_WORK_TREE, decodeLatin1, GitFailed, startGit } from './run-git.ts'
 
 /** The refs of a repository, hidden ones too. Names are decoded as Latin-1, because they may not be UTF-8. */
 export interface RefList {
@@ -32,17 +31,14 @@ const SETTINGS = {
   'fetch.unpackLimit': '1',
   'core.logAllRefUpdates': 'false',
 }
-const MAX_STDERR = 2_000
 /** What git leaves among the packs when it is killed. */
 const LEFTOVER = /^\.?tmp[-_]|\.(?:lock|keep)$/
 
 /** Lists the refs of a repository. @throws GitFailed, also if git ignores a ref that it cannot read */
 export async function listRefs(path: string): Promise<RefList> {
-  const { stdout, stderr } = await runUnlimited(path, [
-    'for-each-ref',
-    '--format=%(objectname) %(refname) %(symref)',
-  ])
-  if (stderr) throw new GitFailed(stderr.trim().slice(-MAX_STDERR), null)
+  const list = ['for-each-ref', '--format=%(objectname) %(refname) %(symref)']
+  const { stdout, stderr } = await runUnlimited(path, list)
+  if (stderr) throw new GitFailed(stderr, null)
   const lines = stdout.split('\n').slice(0, -1)
   const refs = lines.filter((line) => line.endsWith(' ')).map((line) => line.slice(0, -1))
   const symbolic = new Map<string, string>()
@@ -52,11 +48,7 @@ export async function listRefs(path: string): Promise<RefList> {
   if (head) symbolic.set('HEAD', head.stdout.trim())
   else refs.push(`${(await runUnlimited(path, ['rev-parse', '--verify', 'HEAD'])).stdout.trim()} HEAD`)
   // Git lists no symbolic ref that dangles, and of a chain only its end.
-  for await (const { path: file, isFolder } of walk(join(path, 'refs'))) {
-    if (isFolder || file.endsWith('.lock')) continue
-    const [, target] = /^ref: *(\S+)/.exec(await readFile(file, 'latin1').catch(() => '')) ?? []
-    if (target) symbolic.set(Buffer.from(relative(path, file)).toString('latin1'), target)
-  }
+  for await (const [name, target] of symbolicFiles(path)) symbolic.set(name, target)
   return { refs, symbolic: [...symbolic].map(([name, target]) => `${name} ${target}`).sort() }
 }
 
@@ -120,23 +112,19 @@ export async function writeRefs(path: string, { refs, symbolic }: RefList): Prom
 }
 
 /** Runs git, which may take as long as it needs, and without a limit of memory: the objects are already stored. @throws GitFailed */
-function runUnlimited(
+async function runUnlimited(
   path: string,
   args: readonly string[],
   input = '',
 ): Promise<{ stdout: string; stderr: string }> {
-  return new Promise((resolve, reject) => {
-    const env = { ...gitEnvironment(SETTINGS, '0'), GIT_ALLOW_PROTOCOL: 'file' }
-    const child = execFile(
-      'git',
-      [`--git-dir=${path}`, ANY_WORK_TREE, ...args],
-      { cwd: '/', env, encoding: 'latin1', maxBuffer: Number.POSITIVE_INFINITY },
-      (error, stdout, stderr) => {
-        if (!error) resolve({ stdout, stderr })
-        else reject(new GitFailed(stderr.trim().slice(-MAX_STDERR) || error.message, null))
-      },
-    )
-    // If git ends early, its exit code tells why.
-    child.stdin?.on('error', () => {}).end(input, 'latin1')
+  const env = { ...gitEnvironment(SETTINGS, '0'), GIT_ALLOW_PROTOCOL: 'file' }
+  const { child, ended } = startGit([`--git-dir=${path}`, ANY_WORK_TREE, ...args], { env, stdio: 'pipe' })
+  child.stdin?.end(input, 'latin1')
+  let stdout = ''
+  child.stdout?.setEncoding('latin1').on('data', (chunk: string) => {
+    stdout += chunk
   })
+  const { code, stderr, reason } = await ended
+  if (code !== 0) throw new GitFailed(reason, code)
+  return { stdout, stderr }
 }

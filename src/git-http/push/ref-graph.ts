@@ -1,10 +1,10 @@
-import { join, relative } from 'node:path'
+import { symbolicFiles } from '../../git/history/head.ts'
 import { GitFailed, readGit, runGit } from '../../git/run-git.ts'
-import { walk } from '../../util/walk.ts'
 
 /** Milliseconds. A push stops git earlier. */
 const TIMEOUT = 24 * 60 * 60 * 1000
 const NOT_AN_ANCESTOR = 1
+const MAX_DEPTH = 10
 /** Refs that git is asked for by name: how many, and the bytes of their names. */
 const MAX_PATTERNS = 100
 const MAX_LENGTH = 100_000
@@ -47,25 +47,17 @@ export async function readSymbolicRefs(path: string, signal: AbortSignal): Promi
     if (target !== '') symbolic.set(ref, target)
   }
   await eachRef(path, 'symref', [], take, signal)
-  for await (const { path: file, isFolder } of walk(join(path, 'refs'))) {
-    const ref = Buffer.from(relative(path, file)).toString('latin1')
-    // git lists no ref whose target does not exist. A push to either of them creates both. A reftable has no such files.
-    if (isFolder || ref.endsWith('.lock') || listed.has(ref)) continue
-    const target = await targetOf(path, ref, signal)
-    if (target !== null) symbolic.set(ref, target)
-  }
+  // A push to one that leads nowhere creates its target.
+  for await (const [ref, target] of symbolicFiles(path, (name) => listed.has(name))) symbolic.set(ref, target)
+  for (const ref of symbolic.keys()) symbolic.set(ref, lastOf(ref, symbolic))
   return symbolic
 }
 
-/** Returns the ref that a symbolic ref leads to; null if it is none, or not a ref at all. */
-async function targetOf(path: string, ref: string, signal: AbortSignal): Promise<string | null> {
-  const name = Buffer.from(ref, 'latin1').toString()
-  try {
-    return (await readGit(path, ['symbolic-ref', '--quiet', name], { timeout: TIMEOUT, signal })).trim()
-  } catch (error) {
-    if (error instanceof GitFailed && error.code !== null) return null
-    throw error
-  }
+/** Follows symbolic refs to the last one, which is none. git follows fewer. */
+function lastOf(ref: string, symbolic: ReadonlyMap<string, string>): string {
+  let last = ref
+  for (let depth = 0; depth < MAX_DEPTH; depth++) last = symbolic.get(last) ?? last
+  return last
 }
 
 /** Object ids by the names of refs, decoded as Latin-1. */

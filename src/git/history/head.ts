@@ -1,6 +1,7 @@
 import { constants } from 'node:fs'
 import { open, readlink } from 'node:fs/promises'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
+import { walk } from '../../util/walk.ts'
 import { type FilesState, filesState } from '../file-state.ts'
 import { decodeLatin1 } from '../run-git.ts'
 
@@ -44,14 +45,33 @@ export async function headPaths(path: string): Promise<string[]> {
     files.push(file)
     const target = await symbolicTarget(file)
     // git rejects such a name too. It could lead out of the repository.
-    name = target?.includes('..') ? undefined : target
+    name = target === undefined || target.includes('..') ? undefined : decodeLatin1(target)
   }
   return files
 }
 
-/** Returns the ref that a symbolic ref names; undefined for other files. Early versions of git used symbolic links. */
+/**
+ * Yields the files below `refs` that are symbolic refs: name, and the ref that it names, which need not exist. git lists none
+ * that leads nowhere, and of a chain only the end. A reftable has no such files. Names are decoded as Latin-1.
+ *
+ * @param path absolute path of the git directory
+ * @param isKnown returns whether a file need not be read
+ */
+export async function* symbolicFiles(
+  path: string,
+  isKnown: (name: string) => boolean = () => false,
+): AsyncGenerator<[name: string, target: string]> {
+  for await (const { path: file, isFolder } of walk(join(path, 'refs'))) {
+    const name = Buffer.from(relative(path, file)).toString('latin1')
+    if (isFolder || name.endsWith('.lock') || isKnown(name)) continue
+    const target = await symbolicTarget(file)
+    if (target !== undefined) yield [name, target]
+  }
+}
+
+/** Returns the ref that a symbolic ref names, decoded as Latin-1; undefined for other files. Early versions of git used symbolic links. */
 async function symbolicTarget(file: string): Promise<string | undefined> {
-  const link = await readlink(file).catch(() => '')
+  const link = await readlink(file, 'latin1').catch(() => '')
   if (link.startsWith('refs/')) return link
   return /^ref:[ \t]*(refs\/\S+)\s*$/.exec(await readStart(file))?.[1]
 }

@@ -2,8 +2,8 @@ import { isFullId, type ObjectFormat } from '../../domain/commit-id.ts'
 import type { RepositoryAccess } from '../../store/access/access.ts'
 import type { Store } from '../../store/store.ts'
 import { RepositoryUnavailable } from '../repository.ts'
-import { LookupQueue, type LookupRepository } from './lookup-queue.ts'
-import { ReaderPool } from './reader-pool.ts'
+import { LookupQueue } from './lookup-queue.ts'
+import { type LookupRepository, ReaderPool } from './reader-pool.ts'
 
 /** Limits of a commit lookup. Times are milliseconds. */
 export interface CommitLookupOptions {

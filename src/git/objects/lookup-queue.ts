@@ -7,17 +7,7 @@ import {
   unavailable,
 } from '../repository-health.ts'
 import type { Answer, Question } from './object-reader.ts'
-import type { ReaderPool } from './reader-pool.ts'
-
-/** A repository. */
-export interface LookupRepository {
-  /** Never used again for another repository. */
-  readonly id: number
-  /** Absolute path of its git directory. */
-  readonly path: string
-  /** See `RepositoryFolder`. */
-  readonly checksOwner?: boolean
-}
+import type { LookupRepository, ReaderPool } from './reader-pool.ts'
 
 interface Lookup extends Question {
   readonly askedAt: number

@@ -8,10 +8,13 @@ export interface PoolLimits {
   readonly timeout: number
 }
 
-/** A repository. Its `id` is never reused, so it is a safe key. */
-interface RepositoryPlace {
+/** A repository. */
+export interface LookupRepository {
+  /** Never used again for another repository. */
   readonly id: number
+  /** Absolute path of its git directory. */
   readonly path: string
+  /** See `RepositoryFolder`. */
   readonly checksOwner?: boolean
 }
 
@@ -56,7 +59,7 @@ export class ReaderPool {
    *
    * @throws the error of starting a process; then no question is answered or lost
    */
-  async ask(repository: RepositoryPlace, state: string, questions: readonly Question[]): Promise<void> {
+  async ask(repository: LookupRepository, state: string, questions: readonly Question[]): Promise<void> {
     const { id } = repository
     const entry = this.#serving.get(id)
     if (entry?.state === state) {
@@ -91,7 +94,7 @@ export class ReaderPool {
     await promise
   }
 
-  #start({ id, path }: RepositoryPlace, state: string): ObjectReader {
+  #start({ id, path }: LookupRepository, state: string): ObjectReader {
     const { maxAge, timeout } = this.#limits
     try {
       const reader = new ObjectReader(path, timeout, () => {

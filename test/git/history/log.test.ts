@@ -72,6 +72,10 @@ t.test('every change of the commit of HEAD takes effect at once', async (t) => {
     'HEAD as a link to another packed branch': () => linkHead(path, 'refs/heads/deep/er/branch'),
     'a branch that is not there': () => git(path, 'symbolic-ref', 'HEAD', 'refs/heads/none'),
     'a push to it': () => commit(path, [''], 'none'),
+    'HEAD on a branch whose name is not ASCII': () => git(path, 'symbolic-ref', 'HEAD', 'refs/heads/ü'),
+    'a first push to it': () => commit(path, [''], 'ü'),
+    'another push to it': () => commit(path, [''], 'ü'),
+    'HEAD on the one before': () => git(path, 'symbolic-ref', 'HEAD', 'refs/heads/none'),
     'a branch that is deleted': () => git(path, 'update-ref', '-d', 'refs/heads/none'),
   }
   for (const [name, change] of Object.entries(changes)) {

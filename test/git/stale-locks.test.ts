@@ -1,8 +1,8 @@
 import { existsSync, mkdirSync, utimesSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import t from 'tap'
-import { removeStaleLocks } from '../../../src/git-http/push/stale-locks.ts'
-import { createSample } from '../../git/sample-repository.ts'
+import { removeStaleLocks } from '../../src/git/leftovers.ts'
+import { createSample } from './sample-repository.ts'
 
 const LOCKS = ['HEAD.lock', 'packed-refs.lock', 'refs/heads/a/b.lock', 'reftable/tables.list.lock']
 
