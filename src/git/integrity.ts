@@ -63,7 +63,7 @@ export async function findDamage(path: string, full: boolean): Promise<string[]>
     if (printed.length < MAX_OUTPUT) printed += chunk
   }
   const args = ['--no-dangling', '--no-reflogs', '--no-progress', ...(full ? [] : ['--connectivity-only'])]
-  const failure = await runGit(path, ['fsck', ...args], { push, isFull: false }, WALK_TIMEOUT)
+  const failure = await runGit(path, ['fsck', ...args], { push }, WALK_TIMEOUT)
   const lines = `${printed}${failure?.message ?? ''}`.split('\n').filter((line) => !HARMLESS.test(line))
   return lines.slice(0, MAX_FINDINGS).map((line) => line.replace(/^(?:error|fatal): /, ''))
 }

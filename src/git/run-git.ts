@@ -6,7 +6,7 @@ import { RepositoryUnavailable } from './repository-health.ts'
 export interface GitOutput {
   push(chunk: Buffer): void
   /** Whether nothing more is wanted; then git is stopped. */
-  readonly isFull: boolean
+  readonly isFull?: boolean
 }
 
 /** git did not succeed. The message is the end of its standard error or, without one, says how git ended. */
@@ -82,27 +82,11 @@ export async function runGit(
   signal?: AbortSignal,
 ): Promise<GitFailed | undefined> {
   const deadline = AbortSignal.timeout(timeout)
-  const either = signal === undefined ? deadline : AbortSignal.any([deadline, signal])
-  const failure = await start(path, args, output, either)
-  signal?.throwIfAborted()
-  if (deadline.aborted) {
-    const command = args.find((arg) => !arg.startsWith('-'))
-    throw new GitTimeout(`git ${command} did not answer in time for ${path}`)
-  }
-  return failure
-}
-
-async function start(
-  path: string,
-  args: readonly string[],
-  output: GitOutput,
-  signal: AbortSignal,
-): Promise<GitFailed | undefined> {
   // git refuses to create a bare repository with a work tree.
   const workTree = args[0] === 'init' ? [] : [ANY_WORK_TREE]
   const { child, ended } = startGit([`--git-dir=${path}`, ...workTree, ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
-    signal,
+    signal: signal === undefined ? deadline : AbortSignal.any([deadline, signal]),
     killSignal: 'SIGKILL',
   })
   child.stdout?.on('data', (chunk: Buffer) => {
@@ -110,6 +94,11 @@ async function start(
     if (output.isFull) child.kill('SIGKILL')
   })
   const { code, reason } = await ended
+  signal?.throwIfAborted()
+  if (deadline.aborted) {
+    const command = args.find((arg) => !arg.startsWith('-'))
+    throw new GitTimeout(`git ${command} did not answer in time for ${path}`)
+  }
   return code === 0 || output.isFull ? undefined : new GitFailed(reason, code)
 }
 

@@ -98,18 +98,15 @@ async function eachRef(
   signal?: AbortSignal,
 ): Promise<void> {
   let rest = ''
-  const output = {
-    isFull: false,
-    push(chunk: Buffer) {
-      const lines = (rest + chunk.toString('latin1')).split('\n')
-      rest = lines.pop() ?? ''
-      for (const line of lines) {
-        const [ref = '', value = ''] = line.split(' ')
-        take(ref, value)
-      }
-    },
+  const push = (chunk: Buffer) => {
+    const lines = (rest + chunk.toString('latin1')).split('\n')
+    rest = lines.pop() ?? ''
+    for (const line of lines) {
+      const [ref = '', value = ''] = line.split(' ')
+      take(ref, value)
+    }
   }
   const args = ['for-each-ref', `--format=%(refname) %(${field})`, '--', ...patterns]
-  const failure = await runGit(path, args, output, TIMEOUT, signal)
+  const failure = await runGit(path, args, { push }, TIMEOUT, signal)
   if (failure) throw failure
 }

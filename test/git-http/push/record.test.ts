@@ -19,7 +19,7 @@ import { startInstance } from '../../helpers/instance.ts'
 import { startServer } from '../../helpers/server.ts'
 import { until } from '../../helpers/until.ts'
 import { basic } from '../client.ts'
-import { beginRpc, pushBody, spooledFiles, workersIn } from '../raw.ts'
+import { beginRpc, pushBody, spooledBytes, spooledFiles, workersIn } from '../raw.ts'
 
 const NONE = '0'.repeat(40)
 
@@ -171,6 +171,29 @@ t.test('a server that is killed in the middle of a push loses no event and leave
   await store.rules.set(repository, { branchPattern: 'x', required: ['x'], bypass: [] })
   stops.at('for-each-ref --format=%(refname) %(symref)')
   t.notOk(await kill('deciding', stops.isStopped))
+})
+
+t.test('git does not complete a push whose client has gone while git was still reading it', async (t) => {
+  const server = await startServer(t, { database: sqlite })
+  const { path, commits } = await server.createRepository('owner/demo')
+  const authorization = basic('x', await server.createToken('owner'))
+  const stops = stopGit(t)
+  stops.at('unpack-objects')
+  const { request, answer } = beginRpc(`${server.url}/owner/demo.git`, 'git-receive-pack', authorization)
+  request.end(pushBody([`${NONE} ${commits[0]} refs/heads/gone`], 'report-status'))
+  await until(stops.isStopped)
+  t.ok(spooledBytes() > 0)
+  request.destroy()
+  await t.rejects(answer)
+  await until(() => spooledBytes() === 0)
+  stops.at('')
+  await until(() => workersIn(path).length === 0)
+  t.equal(git(path, 'for-each-ref', 'refs/heads/gone'), '')
+  const files = readdirSync(path, { recursive: true, encoding: 'utf8' })
+  t.same(
+    files.filter((file) => /incoming|\.lock$/.test(file)),
+    [],
+  )
 })
 
 /** Lets git, also as a child of git, stop before a command. */
