@@ -70,10 +70,15 @@ async function serve(): Promise<void> {
   if (oidc?.clientSecret === '') throw new ConfigError('OIDC_CLIENT_SECRET: not set, although OIDC_ISSUER is')
   const app = await buildApp({ ...config, store, lookup, spool, logger })
 
-  const cleanUp = () =>
-    removeLeftovers(join(config.dataDir, 'repositories'), git.timeout + ENDING).catch((error: unknown) =>
-      logger.error({ err: error }, 'cannot remove what killed pushes and commands have left'),
-    )
+  const cleanUp = async () => {
+    try {
+      const imported = (await store.repositories.list()).filter(({ managed }) => !managed)
+      const paths = imported.map(({ path }) => path)
+      await removeLeftovers(join(config.dataDir, 'repositories'), paths, git.timeout + ENDING)
+    } catch (error) {
+      logger.error({ err: error }, 'cannot remove what killed pushes and commands have left')
+    }
+  }
   void cleanUp()
   setInterval(cleanUp, LEFTOVERS_INTERVAL).unref()
 

@@ -8,6 +8,8 @@ import { unavailable } from './repository-health.ts'
 
 const QUARANTINE = /^tmp_objdir-incoming-/
 const DRAFT = /^new-[0-9a-f]{16}\.git$/
+/** Milliseconds. */
+const FOREIGN_PUSH = 24 * 60 * 60 * 1000
 /** Milliseconds after which a lock is stale. git holds a lock on refs only while it writes. */
 const LONGEST_LOCK = 10 * 60 * 1000
 const LOCKS = [
@@ -24,54 +26,65 @@ export function draftPath(folder: string): string {
 }
 
 /**
- * Removes what processes have left that were killed or lost power: objects of pushes that git could neither accept nor
- * remove, which are as large as the push, and repositories of `draftPath`.
+ * Removes what killed processes have left: objects of pushes that git could neither accept nor remove, which are as large as the
+ * push, and repositories of `draftPath`.
  *
  * @param folder the server's own folder of repositories
- * @param longest milliseconds that a push or a command may take. Another process may be working on one
+ * @param imported absolute paths of other repositories, which may have other ways to push, without a limit of time
+ * @param longest milliseconds that a push or a command may take. Another process, also of another machine, may be working on one
  * @throws the system's error
  */
-export async function removeLeftovers(folder: string, longest: number): Promise<void> {
+export async function removeLeftovers(
+  folder: string,
+  imported: readonly string[],
+  longest: number,
+): Promise<void> {
   for (const entry of await readdir(folder, { withFileTypes: true }).catch(emptyWhenMissing)) {
     if (!entry.isDirectory()) continue
     const repository = join(folder, entry.name)
     if (DRAFT.test(entry.name)) await removeOlder(repository, longest)
-    const objects = join(repository, 'objects')
-    const names = await readdir(objects).catch(emptyWhenMissing)
-    for (const name of names.filter((name) => QUARANTINE.test(name)))
-      await removeOlder(join(objects, name), longest)
+    await removeQuarantines(repository, longest)
   }
+  // `check` reports one that cannot be read.
+  for (const repository of imported)
+    await removeQuarantines(repository, Math.max(longest, FOREIGN_PUSH)).catch(() => {})
+}
+
+async function removeQuarantines(repository: string, longest: number): Promise<void> {
+  const objects = join(repository, 'objects')
+  const names = await readdir(objects).catch(emptyWhenMissing)
+  for (const name of names.filter((name) => QUARANTINE.test(name)))
+    await removeOlder(join(objects, name), longest)
 }
 
 /**
  * Removes lock files on a repository's refs that a power cut or a killed git has left behind. git never removes them and
  * would refuse every push to such a branch.
  *
+ * A lock is stale if it is older than the last start of this machine or than ten minutes.
+ *
  * @param path absolute path of the git directory
  * @throws RepositoryUnavailable if files cannot be listed or a stale lock cannot be removed
  */
 export async function removeStaleLocks(path: string): Promise<void> {
+  const longest = Math.min(uptime() * 1000, LONGEST_LOCK)
   try {
-    for (const name of LOCKS) await removeOlder(join(path, name), LONGEST_LOCK)
+    for (const name of LOCKS) await removeOlder(join(path, name), longest)
     // A link may lead to any folder, whose locks are not git's.
     if (!(await lstat(join(path, 'refs'))).isDirectory()) return
     // The name of a ref cannot end in `.lock` (git-check-ref-format(1)).
     for await (const { path: file, isFolder } of walk(join(path, 'refs'))) {
-      if (!isFolder && file.endsWith('.lock')) await removeOlder(file, LONGEST_LOCK)
+      if (!isFolder && file.endsWith('.lock')) await removeOlder(file, longest)
     }
   } catch (error) {
     throw unavailable(path, error)
   }
 }
 
-/**
- * Removes a file, or a folder in which nothing was created, that is older than `longest` milliseconds, or than the last start of
- * this machine: then it is not in use.
- */
+/** Removes a file, or a folder in which nothing was created, that is older than so many milliseconds. */
 async function removeOlder(path: string, longest: number): Promise<void> {
-  const oldest = Date.now() - Math.min(uptime() * 1000, longest)
   try {
-    if ((await lstat(path)).mtimeMs < oldest) await rm(path, { recursive: true })
+    if ((await lstat(path)).mtimeMs < Date.now() - longest) await rm(path, { recursive: true })
   } catch (error) {
     if (!isMissing(error)) throw error
   }

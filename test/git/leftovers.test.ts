@@ -1,0 +1,45 @@
+import { existsSync, mkdirSync, readdirSync, utimesSync, writeFileSync } from 'node:fs'
+import { uptime } from 'node:os'
+import { dirname, join } from 'node:path'
+import t from 'tap'
+import { removeLeftovers, removeStaleLocks } from '../../src/git/leftovers.ts'
+import { temporaryFolder } from '../helpers/databases.ts'
+import { createSample } from './sample-repository.ts'
+
+const LOCKS = ['HEAD.lock', 'packed-refs.lock', 'refs/heads/a/b.lock', 'reftable/tables.list.lock']
+
+t.test('old locks of every way to store refs are removed, recent ones are kept', async (t) => {
+  const { path } = await createSample(t)
+  const files = LOCKS.map((name) => join(path, name))
+  for (const file of files) {
+    mkdirSync(dirname(file), { recursive: true })
+    writeFileSync(file, '')
+  }
+  await removeStaleLocks(path)
+  t.ok(files.every(existsSync), 'a recent lock may be held')
+  for (const file of files) utimesSync(file, 1, 1)
+  await removeStaleLocks(path)
+  t.same(files.filter(existsSync), [])
+})
+
+t.test(
+  'objects of killed pushes are removed once nobody, on any machine, can be receiving them',
+  async (t) => {
+    const folder = temporaryFolder(t)
+    const imported = join(temporaryFolder(t), 'imported')
+    const longest = (uptime() + 60) * 1000
+    const day = 86_400_000
+    const create = (repository: string, name: string, age: number) => {
+      const path = join(repository, 'objects', `tmp_objdir-incoming-${name}`)
+      mkdirSync(join(path, 'pack'), { recursive: true })
+      utimesSync(path, 0, (Date.now() - age) / 1000)
+    }
+    create(join(folder, '1.git'), 'old', longest + 60_000)
+    create(join(folder, '1.git'), 'young', longest - 30_000)
+    create(imported, 'old', Math.max(longest, day) + 60_000)
+    create(imported, 'young', day - 60_000)
+    await removeLeftovers(folder, [join(folder, 'gone'), imported], longest)
+    for (const repository of [join(folder, '1.git'), imported])
+      t.same(readdirSync(join(repository, 'objects')), ['tmp_objdir-incoming-young'])
+  },
+)
