@@ -1,197 +1,171 @@
 import type { Generated } from 'kysely'
 import type { StatusRow } from './statuses/columns.ts'
 
-/** The tables as Kysely sees them, the same in every dialect. `migrations.ts` creates them. */
-export interface Tables {
-  users: UsersTable
-  repositories: RepositoriesTable
-  collaborators: CollaboratorsTable
-  reporters: ReportersTable
-  tokens: TokensTable
-  statuses: StatusesTable
-  sessions: SessionsTable
-  auth_failures: AuthFailuresTable
-  audit_events: AuditEventsTable
-  branch_rules: BranchRulesTable
-  branch_rule_bypasses: BranchRuleBypassesTable
-  push_intents: PushIntentsTable
-  schema_migrations: MigrationsTable
-}
-
-interface UsersTable {
-  /** Never used again once deleted. */
-  id: Generated<number>
-  name: string
-  /** `name` in ASCII lower case, by which names are compared. */
-  name_key: string
-  /** null for a user who cannot sign in and only uses tokens. */
-  password_hash: string | null
-  /** Seconds since the epoch; null unless the user is locked: then tokens, sessions and password do not work. */
-  locked_at: number | null
-  /** The account at an OpenID Connect provider that signs in as the user; null unless there is one. */
-  oidc_issuer: string | null
-  oidc_subject: string | null
-  /** Seconds since the epoch: the last sign-in with that account, or when it was linked; null unless there is one. */
-  signed_in_at: number | null
-  /** Seconds since the epoch, as every `created_at`. */
-  created_at: number
-}
-
 export const VISIBILITIES = ['public', 'private'] as const
 export type Visibility = (typeof VISIBILITIES)[number]
 export type Permission = 'read' | 'write'
 
-interface RepositoriesTable {
-  /** Never used again once deleted. */
-  id: Generated<number>
-  owner: string
-  owner_key: string
-  name: string
-  name_key: string
-  visibility: Visibility
-  object_format: 'sha1' | 'sha256'
-  /** Absolute path of an imported repository; null if the server created it in its own folder, named by `id`. */
-  path: string | null
-  created_at: number
+/** The tables as Kysely sees them, the same in every dialect. `migrations.ts` creates them. */
+export interface Tables {
+  users: {
+    /** Never used again once deleted. */
+    id: Generated<number>
+    name: string
+    /** `name` in ASCII lower case, by which names are compared. */
+    name_key: string
+    /** null for a user who cannot sign in and only uses tokens. */
+    password_hash: string | null
+    /** Seconds since the epoch; null unless the user is locked: then tokens, sessions and password do not work. */
+    locked_at: number | null
+    /** The account at an OpenID Connect provider that signs in as the user; null unless there is one. */
+    oidc_issuer: string | null
+    oidc_subject: string | null
+    /** Seconds since the epoch: the last sign-in with that account, or when it was linked; null unless there is one. */
+    signed_in_at: number | null
+    /** Seconds since the epoch, as every `created_at`. */
+    created_at: number
+  }
+  repositories: {
+    /** Never used again once deleted. */
+    id: Generated<number>
+    owner: string
+    owner_key: string
+    name: string
+    name_key: string
+    visibility: Visibility
+    object_format: 'sha1' | 'sha256'
+    /** Absolute path of an imported repository; null if the server created it in its own folder, named by `id`. */
+    path: string | null
+    created_at: number
+    /**
+     * Whether an administrator trusts the accounts that can write the configuration of an imported repository: 0 or 1; 2 if it was
+     * imported before there was a rule about them.
+     */
+    trust_owner: Generated<number>
+  }
+  collaborators: {
+    repository_id: number
+    user_id: number
+    permission: Permission
+  }
+  /** Who reported: one row for each token. It keeps the names of users and tokens that are gone, and is never deleted. */
+  reporters: {
+    id: Generated<number>
+    user_name: string
+    token_id: string
+    token_name: string
+  }
+  tokens: {
+    id: string
+    user_id: number
+    name: string
+    /** The first characters of the token, by which its owner recognizes it. */
+    prefix: string
+    /** SHA-256 of the token in hex. */
+    hash: string
+    /** Scopes, separated by spaces. */
+    scopes: string
+    created_at: number
+    /** Milliseconds since the epoch; null if it does not expire. */
+    expires_at: number | null
+    /** Seconds since the epoch. */
+    last_used_at: number | null
+    /** Ids of the only repositories to which it gives access, each between spaces; null: all of its user's. */
+    repositories: string | null
+    /** Patterns of the only contexts that it may report, as a JSON array; null: all. */
+    contexts: string | null
+    /** Whether it may push: 0 or 1. */
+    push: Generated<number>
+    /** Stored with its reports. */
+    reporter_id: number | null
+  }
+  /** See `columns.ts`. `sha` is in lower case. */
+  statuses: StatusRow & {
+    repository_id: number
+    /** Who sent the latest report; null if it is older than this column. */
+    reporter_id: number | null
+    /** Time of the last `pending`, if the latest report is it or the one after it; else null. */
+    pending_at: number | null
+  }
+  sessions: {
+    /** SHA-256 of the session's cookie in hex. */
+    hash: string
+    user_id: number
+    created_at: number
+    /** Seconds since the epoch, with the resolution of `sessions.ts`. */
+    seen_at: number
+    /** The client's address and `User-Agent` at `seen_at`; null for a session of an earlier version. */
+    address: string | null
+    user_agent: string | null
+    /** When it ends at the latest, for a sign-in with an OpenID Connect provider; null: the usual time after `created_at`. */
+    ends_at: number | null
+  }
+  auth_failures: {
+    /** The address of a client in the form of `auth/address.ts`. */
+    address: string
+    /** Failures since the window began. The address is blocked once they reach the limit. */
+    failures: number
+    /** End of the window in milliseconds since the epoch, by the database's clock. */
+    ends_at: number
+    /** Reservations of attempts whose secret is being compared. They expire at `reserved_until`. */
+    reserved: Generated<number>
+    /** Milliseconds since the epoch, by the database's clock. */
+    reserved_until: Generated<number>
+  }
+  /** Has no foreign keys: events outlive what they name. */
+  audit_events: {
+    /** Never used again once deleted. */
+    id: Generated<number>
+    /** Milliseconds since the epoch. */
+    time: number
+    actor: 'administrator' | 'anonymous' | 'user'
+    /** The user who did it or, if nobody was signed in, whom it concerns. */
+    user_id: number | null
+    user_name: string | null
+    /** `user_name` in lower case, by which events are found. */
+    user_key: string | null
+    /** The token with which it was done. */
+    token_id: string | null
+    token_name: string | null
+    /** The client's address in the form of `auth/address.ts`. */
+    address: string | null
+    action: string
+    object: string
+    /** OWNER/NAME in lower case, by which events are found. */
+    repository_key: string | null
+    /** A JSON object. */
+    details: string
+  }
+  branch_rules: {
+    id: Generated<number>
+    repository_id: number
+    /** Matches names of branches without `refs/heads/`. At most one rule of a repository has it. */
+    branch_pattern: string
+    /** The patterns of required contexts: a JSON array of strings. */
+    required: string
+    created_at: number
+  }
+  /** Users who may push to the rule's branches without its checks. */
+  branch_rule_bypasses: {
+    rule_id: number
+    user_id: number
+  }
   /**
-   * Whether an administrator trusts the accounts that can write the configuration of an imported repository: 0 or 1; 2 if it was
-   * imported before there was a rule about them.
+   * Pushes on which git may be working. The row is removed together with the record of what the push updated. Has no foreign
+   * keys: the repository may be deleted meanwhile.
    */
-  trust_owner: Generated<number>
-}
-
-interface CollaboratorsTable {
-  repository_id: number
-  user_id: number
-  permission: Permission
-}
-
-/** Who reported: one row for each token. It keeps the names of users and tokens that are gone, and is never deleted. */
-interface ReportersTable {
-  id: Generated<number>
-  user_name: string
-  token_id: string
-  token_name: string
-}
-
-interface TokensTable {
-  id: string
-  user_id: number
-  name: string
-  /** The first characters of the token, by which its owner recognizes it. */
-  prefix: string
-  /** SHA-256 of the token in hex. */
-  hash: string
-  /** Scopes, separated by spaces. */
-  scopes: string
-  created_at: number
-  /** Milliseconds since the epoch; null if it does not expire. */
-  expires_at: number | null
-  /** Seconds since the epoch. */
-  last_used_at: number | null
-  /** Ids of the only repositories to which it gives access, each between spaces; null: all of its user's. */
-  repositories: string | null
-  /** Patterns of the only contexts that it may report, as a JSON array; null: all. */
-  contexts: string | null
-  /** Whether it may push: 0 or 1. */
-  push: Generated<number>
-  /** Stored with its reports. */
-  reporter_id: number | null
-}
-
-/** See `columns.ts`. `sha` is in lower case. */
-interface StatusesTable extends StatusRow {
-  repository_id: number
-  /** Who sent the latest report; null if it is older than this column. */
-  reporter_id: number | null
-  /** Time of the last `pending`, if the latest report is it or the one after it; else null. */
-  pending_at: number | null
-}
-
-interface SessionsTable {
-  /** SHA-256 of the session's cookie in hex. */
-  hash: string
-  user_id: number
-  created_at: number
-  /** Seconds since the epoch, with the resolution of `sessions.ts`. */
-  seen_at: number
-  /** The client's address and `User-Agent` at `seen_at`; null for a session of an earlier version. */
-  address: string | null
-  user_agent: string | null
-  /** When it ends at the latest, for a sign-in with an OpenID Connect provider; null: the usual time after `created_at`. */
-  ends_at: number | null
-}
-
-interface AuthFailuresTable {
-  /** The address of a client in the form of `auth/address.ts`. */
-  address: string
-  /** Failures since the window began. The address is blocked once they reach the limit. */
-  failures: number
-  /** End of the window in milliseconds since the epoch, by the database's clock. */
-  ends_at: number
-  /** Reservations of attempts whose secret is being compared. They expire at `reserved_until`. */
-  reserved: Generated<number>
-  /** Milliseconds since the epoch, by the database's clock. */
-  reserved_until: Generated<number>
-}
-
-/** Has no foreign keys: events outlive what they name. */
-interface AuditEventsTable {
-  /** Never used again once deleted. */
-  id: Generated<number>
-  /** Milliseconds since the epoch. */
-  time: number
-  actor: 'administrator' | 'anonymous' | 'user'
-  /** The user who did it or, if nobody was signed in, whom it concerns. */
-  user_id: number | null
-  user_name: string | null
-  /** `user_name` in lower case, by which events are found. */
-  user_key: string | null
-  /** The token with which it was done. */
-  token_id: string | null
-  token_name: string | null
-  /** The client's address in the form of `auth/address.ts`. */
-  address: string | null
-  action: string
-  object: string
-  /** OWNER/NAME in lower case, by which events are found. */
-  repository_key: string | null
-  /** A JSON object. */
-  details: string
-}
-
-interface BranchRulesTable {
-  id: Generated<number>
-  repository_id: number
-  /** Matches names of branches without `refs/heads/`. At most one rule of a repository has it. */
-  branch_pattern: string
-  /** The patterns of required contexts: a JSON array of strings. */
-  required: string
-  created_at: number
-}
-
-/** Users who may push to the rule's branches without its checks. */
-interface BranchRuleBypassesTable {
-  rule_id: number
-  user_id: number
-}
-
-/**
- * Pushes on which git may be working. The row is removed together with the record of what the push updated. Has no foreign
- * keys: the repository may be deleted meanwhile.
- */
-interface PushIntentsTable {
-  id: Generated<number>
-  repository_id: number
-  /** A `Pusher`, in JSON. */
-  pusher: string
-  /** All updates that the client asks for, in JSON. Names of refs are decoded as Latin-1. */
-  commands: string
-  /** Milliseconds since the epoch, by the database's clock. */
-  started_at: number
-}
-
-interface MigrationsTable {
-  name: string
-  applied_at: number
+  push_intents: {
+    id: Generated<number>
+    repository_id: number
+    /** A `Pusher`, in JSON. */
+    pusher: string
+    /** All updates that the client asks for, in JSON. Names of refs are decoded as Latin-1. */
+    commands: string
+    /** Milliseconds since the epoch, by the database's clock. */
+    started_at: number
+  }
+  schema_migrations: {
+    name: string
+    applied_at: number
+  }
 }

@@ -33,8 +33,6 @@ export function addAuditCommands(program: Command, withStore: WithStore): void {
     .option('--follow', 'keep printing new events until interrupted')
     .action((options: ListOptions) => {
       const filter = filterOf(options)
-      // `audit list | head` ends early.
-      process.stdout.on('error', () => process.exit(0))
       return withStore.reading((store) =>
         options.follow ? follow(store, filter, options) : list(store, filter, options),
       )

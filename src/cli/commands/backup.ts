@@ -11,8 +11,7 @@ import type { Settings, WithStore } from '../parts/with-store.ts'
 
 export function addBackupCommands(program: Command, withStore: WithStore, settings: Settings): void {
   program
-    .command('backup')
-    .argument('<folder>')
+    .command('backup <folder>')
     .description('back up the database and the repositories to a folder; the server may be running')
     .option('--keep <number>', 'how many backups to keep in the folder', '7')
     .option('--imported', 'also back up imported repositories')
@@ -39,8 +38,7 @@ Backups in one folder share objects. A backup that does not end leaves those bef
     )
 
   program
-    .command('restore')
-    .argument('<path>')
+    .command('restore <path>')
     .description('restore a folder of backups, or a single file, into an empty place')
     .option(
       '--time <time>',

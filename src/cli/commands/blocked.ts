@@ -26,8 +26,7 @@ export function addBlockedCommands(program: Command, withStore: WithStore): void
     )
 
   blocked
-    .command('lift')
-    .argument('<address>')
+    .command('lift <address>')
     .description('unblock an address: reset its failures to zero')
     .action((address: string) =>
       withStore(async (store) => {

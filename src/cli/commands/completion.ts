@@ -1,4 +1,5 @@
 import { Argument, type Command, type Option } from 'commander'
+import { shellQuote } from '../../util/shell-quote.ts'
 import { print } from '../parts/output.ts'
 
 const NAME = 'commit-status-admin'
@@ -86,5 +87,5 @@ function describeOption({ long, flags, description }: Option): string[] {
 
 /** Returns words with their meanings as the shells read them: `'word:meaning'`. */
 function quote(choices: string[][]): string {
-  return choices.map((choice) => `'${choice.join(':').replaceAll("'", "'\\''")}'`).join(' ')
+  return choices.map((choice) => shellQuote(choice.join(':'))).join(' ')
 }

@@ -52,8 +52,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
   const repo = program.command('repo').description('manage repositories')
 
   repo
-    .command('create')
-    .argument('[owner/name]')
+    .command('create [owner/name]')
     .description('create a bare repository and print its path')
     .addOption(PUBLIC)
     .addOption(PRIVATE)
@@ -78,9 +77,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
     )
 
   repo
-    .command('import')
-    .argument('<owner/name>')
-    .argument('<path>')
+    .command('import <owner/name> <path>')
     .description('serve an existing bare repository, or the .git of a checkout, where it is')
     .addOption(PUBLIC)
     .addOption(PRIVATE)
@@ -134,9 +131,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
     )
 
   repo
-    .command('default-branch')
-    .argument('<owner/name>')
-    .argument('<branch>')
+    .command('default-branch <owner/name> <branch>')
     .description('set the branch that clones check out and pages show first')
     .action((fullName: string, branch: string) =>
       withStore(async (store) => {
@@ -155,8 +150,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
     )
 
   repo
-    .command('delete')
-    .argument('<owner/name>')
+    .command('delete <owner/name>')
     .description('delete a repository and its statuses; the files of an imported one stay')
     .action((fullName: string) =>
       withStore(async (store) => {
@@ -167,8 +161,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
     )
 
   repo
-    .command('visibility')
-    .argument('<owner/name>')
+    .command('visibility <owner/name>')
     .addArgument(new Argument('<visibility>').choices(VISIBILITIES))
     .description('make a repository public, or visible only to users with access')
     .action((fullName: string, visibility: Visibility) =>
@@ -179,9 +172,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
     )
 
   repo
-    .command('access')
-    .argument('[owner/name]')
-    .argument('[user]')
+    .command('access [owner/name] [user]')
     .addArgument(new Argument('[permission]').choices(['read', 'write', 'none']))
     .description('list who has access to a repository and why; with a user, give or remove access')
     .option('--user <name>', 'list the repositories to which a user has access instead, and why')
@@ -254,10 +245,7 @@ async function createRepositories(
   await checkGit()
   // Created under another name and moved when their rows are stored, so that no row is without its repository on disk.
   const folder = join(dataDir, 'repositories')
-  const drafts = repositories.map((repository) => ({
-    repository,
-    path: draftPath(folder),
-  }))
+  const drafts = repositories.map((repository) => ({ repository, path: draftPath(folder) }))
   const placed: string[] = []
   try {
     for (const { repository, path } of drafts) await createBareRepository(path, repository.objectFormat)

@@ -7,9 +7,7 @@ export function addRuleCommands(program: Command, withStore: WithStore): void {
   const rule = program.command('rule').description('manage the required checks of branches')
 
   rule
-    .command('set')
-    .argument('<owner/name>')
-    .argument('<branch-pattern>')
+    .command('set <owner/name> <branch-pattern>')
     .description('require checks on branches; replaces the rule with the same pattern')
     .requiredOption(
       '--require <pattern...>',
@@ -25,8 +23,7 @@ export function addRuleCommands(program: Command, withStore: WithStore): void {
     )
 
   rule
-    .command('list')
-    .argument('[owner/name]')
+    .command('list [owner/name]')
     .description('list the rules of one repository, or of all')
     .option('--json', 'print one JSON array')
     .action((fullName: string | undefined, options: { json?: boolean }) =>
@@ -43,9 +40,7 @@ export function addRuleCommands(program: Command, withStore: WithStore): void {
     )
 
   rule
-    .command('remove')
-    .argument('<owner/name>')
-    .argument('<branch-pattern>')
+    .command('remove <owner/name> <branch-pattern>')
     .description('remove the rule with this pattern')
     .action((fullName: string, branchPattern: string) =>
       withStore(async (store) => {

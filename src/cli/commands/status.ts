@@ -11,8 +11,7 @@ export function addStatusCommands(program: Command, withStore: WithStore): void 
   const status = program.command('status').description('manage the statuses of commits')
 
   status
-    .command('list')
-    .argument('<owner/name>')
+    .command('list <owner/name>')
     .argument('<sha>', 'full commit id')
     .description('list the statuses of a commit and who reported them')
     .option('--json', 'print one JSON array')
@@ -36,8 +35,7 @@ export function addStatusCommands(program: Command, withStore: WithStore): void 
     )
 
   status
-    .command('delete')
-    .argument('<owner/name>')
+    .command('delete <owner/name>')
     .argument('<sha>', 'full commit id')
     .argument('<context>')
     .description('delete one status, for example of a check that was renamed')

@@ -12,8 +12,7 @@ export function addTokenCommands(program: Command, withStore: WithStore): void {
   const token = program.command('token').description('manage personal access tokens')
 
   token
-    .command('create')
-    .argument('<user>')
+    .command('create <user>')
     .description('create a token and print it; it cannot be shown again')
     .option('--name <name>', 'name shown in lists', 'command line')
     .option('--no-scopes', 'omit the scope "repo", which the API requires')
@@ -50,8 +49,7 @@ export function addTokenCommands(program: Command, withStore: WithStore): void {
     })
 
   token
-    .command('list')
-    .argument('[user]')
+    .command('list [user]')
     .description("list a user's tokens, or those of all users")
     .option('--unused <duration>', 'only those that were not used for so long, for example 90d')
     .option('--json', 'print one JSON array')
@@ -90,8 +88,7 @@ export function addTokenCommands(program: Command, withStore: WithStore): void {
     })
 
   token
-    .command('rotate')
-    .argument('<id>')
+    .command('rotate <id>')
     .description('give a token another secret, for as long as before, and print it')
     .option('--overlap <duration>', 'how long the old secret still works, unless it expires before', '1d')
     .action((id: string, options: { overlap: string }) => {
@@ -110,8 +107,7 @@ export function addTokenCommands(program: Command, withStore: WithStore): void {
     })
 
   token
-    .command('revoke')
-    .argument('[id]')
+    .command('revoke [id]')
     .description('revoke a token; it is refused from the next request on')
     .option('--user <name>', 'revoke all tokens of a user instead')
     .action((id: string | undefined, { user }: { user?: string }) => {

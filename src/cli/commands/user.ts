@@ -28,8 +28,7 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
   const user = program.command('user').description('manage users: people and machines that own tokens')
 
   user
-    .command('create')
-    .argument('[name]')
+    .command('create [name]')
     .description('create a user; without a password it can use tokens but not sign in')
     .option('--password-stdin', FROM_STDIN)
     .option(
@@ -76,8 +75,7 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
     )
 
   user
-    .command('password')
-    .argument('<name>')
+    .command('password <name>')
     .description("set a user's password, and end the user's sessions; tokens keep working")
     .option('--password-stdin', FROM_STDIN)
     .action((name: string, options: { passwordStdin?: boolean }) => {
@@ -97,8 +95,7 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
     })
 
   user
-    .command('lock')
-    .argument('<name>')
+    .command('lock <name>')
     .description("refuse a user's password and tokens from the next request on, and end the user's sessions")
     .action((name: string) =>
       withStore(async (store) => {
@@ -109,8 +106,7 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
     )
 
   user
-    .command('unlock')
-    .argument('<name>')
+    .command('unlock <name>')
     .description("accept a user's password and tokens again")
     .action((name: string) =>
       withStore(async (store) => {
@@ -121,8 +117,7 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
     )
 
   user
-    .command('link')
-    .argument('<name>')
+    .command('link <name>')
     .description('let a user sign in with an account of OIDC_ISSUER, no longer with a password')
     .requiredOption('--subject <subject>', 'the id that the provider gives the account, the claim "sub"')
     .action((name: string, { subject }: { subject: string }) =>
@@ -134,8 +129,7 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
     )
 
   user
-    .command('unlink')
-    .argument('<name>')
+    .command('unlink <name>')
     .description("remove a user's link; tokens then work without sign-ins, so lock a user who has left")
     .action((name: string) =>
       withStore(async (store) => {
@@ -145,8 +139,7 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
     )
 
   user
-    .command('sessions')
-    .argument('<name>')
+    .command('sessions <name>')
     .description("list a user's sessions: the browsers that are signed in")
     .option('--end', 'end all of them instead')
     .option('--json', 'print one JSON array')
@@ -169,8 +162,7 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
     )
 
   user
-    .command('delete')
-    .argument('<name>')
+    .command('delete <name>')
     .description("delete a user with the user's tokens, sessions and access; statuses stay")
     .option('--transfer-to <other>', "give the user's repositories to another user first")
     .action((name: string, options: { transferTo?: string }) =>

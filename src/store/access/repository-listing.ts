@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import { nameKey } from '../../domain/names.ts'
 import type { Engine } from '../engine.ts'
 import { locate } from '../repositories/folders.ts'
@@ -92,11 +93,8 @@ export function createRepositoryListing(engine: Engine, folder: string) {
         .limit(count)
       if (after) {
         const [owner, name] = [nameKey(after.owner), nameKey(after.name)]
-        query = query.where((eb) =>
-          eb.or([
-            eb('repositories.owner_key', '>', owner),
-            eb.and([eb('repositories.owner_key', '=', owner), eb('repositories.name_key', '>', name)]),
-          ]),
+        query = query.where(
+          sql<boolean>`(repositories.owner_key, repositories.name_key) > (${owner}, ${name})`,
         )
       }
       const rows = await query.execute()

@@ -46,14 +46,9 @@ export function sessionId(hash: string): string {
 /** Returns functions that manage sessions of browsers. Only a hash of the cookie is stored, which cannot be used to sign in. */
 export function createSessionStore({ kysely }: Engine, audit: Audit) {
   const id = sql<string>`substr(sessions.hash, 1, ${sql.lit(ID_LENGTH)})`
-  const endsLater = (now: number) => sql<boolean>`(sessions.ends_at is null or sessions.ends_at > ${now})`
-  const sessionsOf = (userId: number, now: number) =>
-    kysely
-      .selectFrom('sessions')
-      .where('user_id', '=', userId)
-      .where('seen_at', '>', now - IDLE)
-      .where('created_at', '>', now - ABSOLUTE)
-      .where(endsLater(now))
+  const hasEnded = (now: number) =>
+    sql<boolean>`(sessions.seen_at <= ${now - IDLE} or sessions.created_at <= ${now - ABSOLUTE}
+      or coalesce(sessions.ends_at <= ${now}, false))`
 
   /** Ends the sessions of a user to which `which` applies. @returns how many */
   const endWhere = (user: SessionUser, by: Actor, which: ReturnType<typeof sql<boolean>>): Promise<number> =>
@@ -97,16 +92,7 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
           .returning('id')
           .executeTakeFirst()
         if (!found) return false
-        await db
-          .deleteFrom('sessions')
-          .where((eb) =>
-            eb.or([
-              eb('seen_at', '<=', now - IDLE),
-              eb('created_at', '<=', now - ABSOLUTE),
-              eb('ends_at', '<=', now),
-            ]),
-          )
-          .execute()
+        await db.deleteFrom('sessions').where(hasEnded(now)).execute()
         const { user: before } = await deleteSession(db, replaces ?? '')
         if (before) {
           const by = { kind: 'user', user: before, address: client.address } as const
@@ -142,9 +128,7 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
         .innerJoin('users', 'users.id', 'sessions.user_id')
         .select(['users.id', 'users.name', 'sessions.seen_at'])
         .where('sessions.hash', '=', hash)
-        .where('sessions.seen_at', '>', now - IDLE)
-        .where('sessions.created_at', '>', now - ABSOLUTE)
-        .where(endsLater(now))
+        .where((eb) => eb.not(hasEnded(now)))
         .where('users.locked_at', 'is', null)
         .executeTakeFirst()
       if (extend && session && now - session.seen_at >= RESOLUTION) {
@@ -159,7 +143,10 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
 
     /** Returns up to `count` sessions of a user, the last used one first. */
     list(userId: number, count: number): Promise<SessionInfo[]> {
-      return sessionsOf(userId, nowInSeconds())
+      return kysely
+        .selectFrom('sessions')
+        .where('user_id', '=', userId)
+        .where((eb) => eb.not(hasEnded(nowInSeconds())))
         .select([id.as('id'), 'created_at', 'seen_at', 'address', 'user_agent'])
         .orderBy('seen_at', 'desc')
         .orderBy('hash')

@@ -61,8 +61,7 @@ export function createTokenStore({ kysely, dialect }: Engine, audit: Audit, sign
       const limits = token.limits ?? NO_LIMITS
       checkPatterns('context pattern', limits.contexts ?? [])
       return audit.transaction(async (db, record) => {
-        const user = await findUserById(db, token.userId)
-        if (!user) throw new RuleViolation('the user was deleted in the meantime; nothing was changed')
+        const user = await getUserById(db, token.userId)
         const id = newTokenId()
         const reporter = await db
           .insertInto('reporters')
@@ -183,13 +182,9 @@ export function createTokenStore({ kysely, dialect }: Engine, audit: Audit, sign
     /** Deletes all tokens of a user, as `revoke`. @returns how many @throws RuleViolation if there is no such user */
     revokeAll(userId: number): Promise<number> {
       return audit.transaction(async (db, record) => {
-        const user = await findUserById(db, userId)
-        if (!user) throw new RuleViolation('the user was deleted in the meantime; nothing was changed')
-        const deleted = await db
-          .deleteFrom('tokens')
-          .where('user_id', '=', userId)
-          .returning(['id', 'name'])
-          .execute()
+        const user = await getUserById(db, userId)
+        const query = db.deleteFrom('tokens').where('user_id', '=', userId).returning(['id', 'name'])
+        const deleted = await query.execute()
         for (const { id, name } of deleted)
           await record({ by: ADMINISTRATOR, action: 'token.revoked', token: name, user, details: { id } })
         return deleted.length
@@ -245,4 +240,11 @@ function asShown(row: ShownRow, names: ReadonlyMap<number, string>): TokenInfo {
 
 function findUserById(db: Kysely<Tables>, id: number): Promise<{ id: number; name: string } | undefined> {
   return db.selectFrom('users').select(['id', 'name']).where('id', '=', id).executeTakeFirst()
+}
+
+/** Returns a user who was found before. @throws RuleViolation if the user was deleted since then */
+async function getUserById(db: Kysely<Tables>, id: number): Promise<{ id: number; name: string }> {
+  const user = await findUserById(db, id)
+  if (!user) throw new RuleViolation('the user was deleted in the meantime; nothing was changed')
+  return user
 }

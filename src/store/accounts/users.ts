@@ -80,13 +80,22 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
       keep?: { hash: string; newHash: string },
     ): Promise<PasswordChange | null> {
       return audit.transaction(async (db, record) => {
-        if (keep && !(await hasSession(db, user.id, keep.hash))) return null
         const changed = await db
           .updateTable('users')
           .set({ password_hash: passwordHash })
           .where('id', '=', user.id)
           .where('password_hash', 'is not distinct from', user.password_hash)
-          .$if(keep !== undefined, (query) => query.where('locked_at', 'is', null))
+          .$if(keep !== undefined, (query) =>
+            query.where('locked_at', 'is', null).where(({ exists }) =>
+              exists(
+                db
+                  .selectFrom('sessions')
+                  .select('hash')
+                  .where('user_id', '=', user.id)
+                  .where('hash', '=', keep?.hash ?? ''),
+              ),
+            ),
+          )
           .returning('id')
           .executeTakeFirst()
         if (!changed) return null
@@ -119,14 +128,7 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
     lock(name: string): Promise<number | null> {
       return audit.transaction(async (db, record) => {
         const user = await getUser(db, name)
-        const locked = await db
-          .updateTable('users')
-          .set({ locked_at: nowInSeconds() })
-          .where('id', '=', user.id)
-          .where('locked_at', 'is', null)
-          .returning('id')
-          .executeTakeFirst()
-        if (!locked) return null
+        if (!(await setLockedAt(db, user.id, nowInSeconds()))) return null
         const sessions = await deleteSessions(db, user.id)
         await record({ by: ADMINISTRATOR, action: 'user.locked', user, details: { sessions } })
         return sessions
@@ -142,14 +144,7 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
     unlock(name: string): Promise<number | null> {
       return audit.transaction(async (db, record) => {
         const user = await getUser(db, name)
-        const unlocked = await db
-          .updateTable('users')
-          .set({ locked_at: null })
-          .where('id', '=', user.id)
-          .where('locked_at', 'is not', null)
-          .returning('id')
-          .executeTakeFirst()
-        if (!unlocked) return null
+        if (!(await setLockedAt(db, user.id, null))) return null
         await record({ by: ADMINISTRATOR, action: 'user.unlocked', user, details: {} })
         return countTokens(db, user.id)
       })
@@ -247,13 +242,15 @@ async function ownsRepositories(db: Kysely<Tables>, name: string): Promise<boole
   return (await owned.executeTakeFirst()) !== undefined
 }
 
-async function hasSession(db: Kysely<Tables>, userId: number, hash: string): Promise<boolean> {
-  const found = db
-    .selectFrom('sessions')
-    .select('hash')
-    .where('hash', '=', hash)
-    .where('user_id', '=', userId)
-  return (await found.executeTakeFirst()) !== undefined
+/** Locks a user, or unlocks one. @param at null to unlock @returns false if the user is already locked, or not locked */
+async function setLockedAt(db: Kysely<Tables>, userId: number, at: number | null): Promise<boolean> {
+  const changed = db
+    .updateTable('users')
+    .set({ locked_at: at })
+    .where('id', '=', userId)
+    .where('locked_at', at === null ? 'is not' : 'is', null)
+    .returning('id')
+  return (await changed.executeTakeFirst()) !== undefined
 }
 
 /** Returns the columns of a user who is linked to an account now. */

@@ -111,6 +111,11 @@ export class Connections {
     }
   }
 
+  /** The pool that Kysely uses. */
+  get queryPool(): PostgresPool {
+    return { options: {}, connect: () => this.connect('query'), end: () => this.end() }
+  }
+
   get figures(): PoolFigures {
     const { totalCount, idleCount, waitingCount } = this.#pool
     const queued = Object.values(this.#queues).reduce((sum, { waiting }) => sum + waiting, 0)
@@ -137,24 +142,6 @@ function queueFor(slots: number): FairQueue {
     waitingPerClient: MOST_WAITING,
     timeout: CONNECT_TIMEOUT,
   })
-}
-
-/** The pool that Kysely uses. */
-export class QueryPool implements PostgresPool {
-  readonly options = {}
-  readonly #connections: Connections
-
-  constructor(connections: Connections) {
-    this.#connections = connections
-  }
-
-  connect(): Promise<Session> {
-    return this.#connections.connect('query')
-  }
-
-  end(): Promise<void> {
-    return this.#connections.end()
-  }
 }
 
 /** A connection in use by one caller. Sends nothing more once the connection is lost. */

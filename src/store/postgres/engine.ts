@@ -2,7 +2,7 @@ import { Kysely, PostgresDialect, sql } from 'kysely'
 import type { DialectSql, Engine } from '../engine.ts'
 import { type Prepared, prepare } from '../prepared.ts'
 import type { Tables } from '../tables.ts'
-import { Connections, QueryPool } from './connections.ts'
+import { Connections } from './connections.ts'
 import { isDiskError, retry, translateError } from './driver-errors.ts'
 
 const dialect: DialectSql = {
@@ -36,7 +36,7 @@ export interface PostgresOptions {
 /** Returns an engine for a PostgreSQL database. Opens connections when they are first needed. */
 export function openPostgres({ url, poolSize, statementTimeout }: PostgresOptions): Engine {
   const connections = new Connections({ url, size: poolSize, timeout: statementTimeout ? TIMEOUT : 0 })
-  const kysely = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: new QueryPool(connections) }) })
+  const kysely = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: connections.queryPool }) })
   let diskError: { error: Error; until: number } | undefined
   const touch = prepare<object>()(() =>
     kysely
@@ -102,7 +102,7 @@ export function openPostgres({ url, poolSize, statementTimeout }: PostgresOption
     async exclusively(work) {
       // Without a time limit: another process may be migrating, or there may be many rows to migrate.
       const connection = new Connections({ url, size: 1, timeout: 0 })
-      const alone = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: new QueryPool(connection) }) })
+      const alone = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: connection.queryPool }) })
       try {
         await alone.transaction().execute(async (db) => {
           await sql`select pg_advisory_xact_lock(${MIGRATION_LOCK})`.execute(db)

@@ -40,19 +40,12 @@ export function createCollaboratorStore(
         if (!user) throw new RuleViolation('the user was deleted in the meantime; nothing was changed')
         const key = { repository_id: repository.id, user_id: user.id }
         const before = await db
-          .selectFrom('collaborators')
-          .select('permission')
+          .deleteFrom('collaborators')
           .where('repository_id', '=', key.repository_id)
           .where('user_id', '=', key.user_id)
+          .returning('permission')
           .executeTakeFirst()
-        if ((before?.permission ?? null) === permission) return
-        if (permission === null) {
-          await db
-            .deleteFrom('collaborators')
-            .where('repository_id', '=', key.repository_id)
-            .where('user_id', '=', key.user_id)
-            .execute()
-        } else {
+        if (permission !== null)
           await db
             .insertInto('collaborators')
             .values({ ...key, permission })
@@ -60,7 +53,7 @@ export function createCollaboratorStore(
               conflict.columns(['repository_id', 'user_id']).doUpdateSet({ permission }),
             )
             .execute()
-        }
+        if ((before?.permission ?? null) === permission) return
         await record({
           by: ADMINISTRATOR,
           action: 'repository.access',
@@ -104,30 +97,29 @@ export function createCollaboratorStore(
     async list(owner: string, name: string): Promise<RepositoryAccessEntry[]> {
       const repository = await get(owner, name)
       const everyone = { user: null, permission: 'read', reason: 'public', lockedAt: null } as const
-      const owners = await kysely
+      const users = await kysely
         .selectFrom('users')
-        .select(['name', 'locked_at'])
-        .where('name_key', '=', repository.owner_key)
-        .execute()
-      const collaborators = await kysely
-        .selectFrom('collaborators')
-        .innerJoin('users', 'users.id', 'collaborators.user_id')
-        .select(['users.name', 'users.locked_at', 'collaborators.permission'])
-        .where('collaborators.repository_id', '=', repository.id)
-        .where('users.name_key', '<>', repository.owner_key)
+        .leftJoin('collaborators', (join) =>
+          join
+            .onRef('collaborators.user_id', '=', 'users.id')
+            .on('collaborators.repository_id', '=', repository.id),
+        )
+        .select(['users.name', 'users.name_key', 'users.locked_at', 'collaborators.permission'])
+        .where(({ or, eb }) =>
+          or([eb('users.name_key', '=', repository.owner_key), eb('permission', 'is not', null)]),
+        )
+        .orderBy(({ eb }) => eb('users.name_key', '=', repository.owner_key), 'desc')
         .orderBy('users.name_key')
         .execute()
-      return [
-        ...owners.map(
-          ({ name, locked_at }) =>
-            ({ user: name, permission: 'write', reason: 'owner', lockedAt: locked_at }) as const,
-        ),
-        ...collaborators.map(
-          ({ name, locked_at, permission }) =>
-            ({ user: name, permission, reason: 'granted', lockedAt: locked_at }) as const,
-        ),
-        ...(repository.visibility === 'public' ? [everyone] : []),
-      ]
+      const entries = users.map(
+        ({ name, name_key, locked_at: lockedAt, permission }): RepositoryAccessEntry => {
+          // A permission of the owner changes nothing.
+          return permission === null || name_key === repository.owner_key
+            ? { user: name, permission: 'write', reason: 'owner', lockedAt }
+            : { user: name, permission, reason: 'granted', lockedAt }
+        },
+      )
+      return repository.visibility === 'public' ? [...entries, everyone] : entries
     },
   }
 }

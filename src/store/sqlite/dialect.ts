@@ -2,8 +2,6 @@ import {
   CompiledQuery,
   type DatabaseConnection,
   type Driver,
-  type QueryResult,
-  type SqliteDatabase,
   SqliteDialect,
   SqliteDriver,
   type TransactionSettings,
@@ -24,38 +22,38 @@ export class RetryingSqliteDialect extends SqliteDialect {
   }
 
   override createDriver(): Driver {
-    const connection = this.#connection
-    const database = {
-      prepare: (sql: string) => connection.prepare(sql),
-      close: () => connection.close(),
-    }
-    const work = { inTransaction: () => connection.raw.inTransaction, afterCommit: this.#afterCommit }
-    // better-sqlite3's statements have all methods that Kysely needs.
-    return new RetryingDriver(database, work)
+    return new RetryingDriver(this.#connection, this.#afterCommit)
   }
-}
-
-/** What the driver needs of the connection. */
-interface Work {
-  inTransaction(): boolean
-  afterCommit(): void
 }
 
 class RetryingDriver extends SqliteDriver {
-  readonly #work: Work
+  readonly #connection: Connection
+  readonly #afterCommit: () => void
 
-  constructor(database: SqliteDatabase, work: Work) {
-    super({ database })
-    this.#work = work
+  constructor(connection: Connection, afterCommit: () => void) {
+    // better-sqlite3's statements have all methods that Kysely needs.
+    super({
+      database: { prepare: (sql: string) => connection.prepare(sql), close: () => connection.close() },
+    })
+    this.#connection = connection
+    this.#afterCommit = afterCommit
   }
 
   override async acquireConnection(): Promise<DatabaseConnection> {
-    return new RetryingConnection(await super.acquireConnection(), this.#work)
+    const inner = await super.acquireConnection()
+    return {
+      executeQuery: async <Row>(query: CompiledQuery) => {
+        const result = await retryWhileBusy(() => inner.executeQuery<Row>(query))
+        if (!this.#connection.raw.inTransaction) this.#afterCommit()
+        return result
+      },
+      streamQuery: <Row>(query: CompiledQuery, chunkSize: number) => inner.streamQuery<Row>(query, chunkSize),
+    }
   }
 
   /** Does nothing if SQLite has rolled back by itself, for example on a full disk, so that the original error is thrown. */
   override async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
-    if (this.#work.inTransaction()) await super.rollbackTransaction(connection)
+    if (this.#connection.raw.inTransaction) await super.rollbackTransaction(connection)
   }
 
   /** Takes the write lock at the beginning, because a transaction that has read cannot wait for it. */
@@ -65,25 +63,5 @@ class RetryingDriver extends SqliteDriver {
   ): Promise<void> {
     const onlyReads = settings?.accessMode === 'read only'
     await connection.executeQuery(CompiledQuery.raw(onlyReads ? 'begin' : 'begin immediate'))
-  }
-}
-
-class RetryingConnection implements DatabaseConnection {
-  readonly #inner: DatabaseConnection
-  readonly #work: Work
-
-  constructor(inner: DatabaseConnection, work: Work) {
-    this.#inner = inner
-    this.#work = work
-  }
-
-  async executeQuery<Row>(query: CompiledQuery): Promise<QueryResult<Row>> {
-    const result = await retryWhileBusy(() => this.#inner.executeQuery<Row>(query))
-    if (!this.#work.inTransaction()) this.#work.afterCommit()
-    return result
-  }
-
-  streamQuery<Row>(query: CompiledQuery, chunkSize: number): AsyncIterableIterator<QueryResult<Row>> {
-    return this.#inner.streamQuery<Row>(query, chunkSize)
   }
 }
