@@ -79,8 +79,7 @@ export class SpooledStream extends Duplex {
 
   override _writev(writes: { chunk: Buffer }[], done: () => void): void {
     const chunks = writes.map(({ chunk }) => chunk)
-    const isNext = !this.#taking && this.#unread() === undefined
-    if (isNext && (this.#wanted || this.#takeMemory(chunks))) {
+    if (this.#unread() === undefined && (this.#wanted || this.#takeMemory(chunks))) {
       this.#give(chunks)
       done()
     } else {

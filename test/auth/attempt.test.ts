@@ -157,6 +157,16 @@ for (const database of databases) {
       t.match(await failures.find(A), { failures: 1 })
     })
 
+    t.test('an attempt whose reservation expired is blocked if others have filled the budget', async (t) => {
+      const { here, failures, query } = await setUp(t, database, 1)
+      const slow = hold(here)
+      await slow.begun
+      await query('update auth_failures set reserved_until = 0')
+      t.match(await failures.count(A, { limit: 1, window: 300 }), { failures: 1 })
+      slow.settle(null)
+      await t.rejects(slow.outcome, BLOCKED)
+    })
+
     t.test('an attempt cancelled while it waits is not compared', async (t) => {
       const { here, failures } = await setUp(t, database, 1)
       const first = hold(here)

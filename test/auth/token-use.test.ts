@@ -1,7 +1,9 @@
 import { Writable } from 'node:stream'
+import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
+import { createTokenUseTracker } from '../../src/auth/token-use.ts'
 import { createLogger } from '../../src/ops/logger.ts'
-import { sqlite } from '../helpers/databases.ts'
+import { openTestStore, sqlite } from '../helpers/databases.ts'
 import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
 
@@ -39,4 +41,22 @@ t.test('a token in use that expires within a week is logged once a day', async (
     ['alice', 'soon'],
     ['alice', 'soon'],
   ])
+})
+
+t.test('closing waits until the last uses are written', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const { id: userId } = await store.users.create('alice')
+  const token = { userId, name: '', prefix: '', scopes: [], expiresAt: null }
+  const { id } = await store.tokens.create({ ...token, hash: 'hash' })
+  const touch = async (uses: ReadonlyMap<string, number>) => {
+    // As long as a busy database may take.
+    await setTimeout(50)
+    await store.tokens.touch(uses)
+  }
+  const tracker = createTokenUseTracker({ ...store.tokens, touch }, createLogger('silent'))
+  const used = (await store.access.find(null, 'hash', 'a', 'b')).token
+  t.ok(used)
+  if (used) tracker.record(used, 1_700_000_000)
+  await tracker.close()
+  t.match(await store.tokens.list(userId), [{ id, last_used_at: 1_700_000_000 }])
 })

@@ -65,6 +65,22 @@ t.test('a stream passes on what was written, however little room there is', asyn
   }
 })
 
+t.test('what was read leaves room for others', async (t) => {
+  const spool = await openSpool(temporaryFolder(t), MB)
+  const memory = { bytes: 0, budget: new SharedBudget(0, 0) }
+  const disk = { spool, budget: new SharedBudget(MB, MB) }
+  const stream = new SpooledStream({ client: 'a', memory, disk }, () => () => {})
+  t.teardown(() => stream.destroy())
+  for (let written = 0; written < 5; written++) stream.write(Buffer.alloc(1_000))
+  await until(() => disk.budget.taken === 5_000)
+  for (let left = 5_000; left > 0; ) {
+    const chunk: Buffer | null = stream.read()
+    if (chunk === null) await once(stream, 'readable')
+    else left -= chunk.length
+  }
+  t.equal(disk.budget.taken, 0)
+})
+
 t.test('a stream that is destroyed at any moment leaves nothing', async (t) => {
   const spool = await openSpool(temporaryFolder(t), MB)
   const memory = { bytes: 100_000, budget: new SharedBudget(MB, MB) }

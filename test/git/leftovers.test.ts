@@ -1,4 +1,12 @@
-import { existsSync, mkdirSync, readdirSync, utimesSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { uptime } from 'node:os'
 import { dirname, join } from 'node:path'
 import t from 'tap'
@@ -20,6 +28,18 @@ t.test('old locks of every way to store refs are removed, recent ones are kept',
   for (const file of files) utimesSync(file, 1, 1)
   await removeStaleLocks(path)
   t.same(files.filter(existsSync), [])
+})
+
+t.test('locks of a folder to which refs is a link stay', async (t) => {
+  const { path } = await createSample(t)
+  const elsewhere = join(temporaryFolder(t), 'refs')
+  renameSync(join(path, 'refs'), elsewhere)
+  symlinkSync(elsewhere, join(path, 'refs'))
+  const lock = join(elsewhere, 'x.lock')
+  writeFileSync(lock, '')
+  utimesSync(lock, 1, 1)
+  await removeStaleLocks(path)
+  t.ok(existsSync(lock))
 })
 
 t.test(

@@ -57,6 +57,7 @@ for (const database of databases) {
       const passwordOf = async () => (await store.users.get('carol')).password_hash
       await store.sessions.create('ended', carol, BROWSER)
       await store.sessions.endAll(carol, ADMINISTRATOR)
+      await store.sessions.create('another', carol, BROWSER)
       t.equal(await change('ended'), null)
       await store.sessions.create('locked', carol, BROWSER)
       await store.users.lock('carol')

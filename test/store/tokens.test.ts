@@ -1,4 +1,5 @@
 import { test } from 'tap'
+import { openStore, type Store } from '../../src/store/store.ts'
 import { databases, openTestStore } from '../helpers/databases.ts'
 
 for (const database of databases) {
@@ -46,6 +47,42 @@ for (const database of databases) {
       t.match(await store.access.find(null, 'hash', 'a', 'b'), { token: null })
       await t.rejects(store.tokens.revoke(id), { name: 'RuleViolation', message: `there is no token ${id}` })
       t.same(await store.tokens.list(alice.id), [])
+    })
+
+    t.test('rotates a token, whose old secret works no longer than it would have', async (t) => {
+      const { store } = await openTestStore(t, database)
+      const { id: userId } = await store.users.create('alice')
+      const token = { userId, name: 'ci', prefix: '', scopes: [] }
+      const soon = Date.now() + 60_000
+      const { id } = await store.tokens.create({ ...token, hash: 'old', expiresAt: soon })
+      const rotation = { prefix: '', hash: 'new', expiresAt: () => null, oldExpiresAt: soon + 1 }
+      t.same(await store.tokens.rotate(id, rotation), { expiresAt: null, oldExpiresAt: soon })
+      for (const [hash, expiresAt] of [
+        ['old', soon],
+        ['new', null],
+      ] as const)
+        t.match(await store.access.find(null, hash, 'a', 'b'), { token: { expiresAt } }, hash)
+      const again = { ...rotation, hash: 'newer', oldExpiresAt: soon - 1 }
+      t.same(await store.tokens.rotate(id, again), { expiresAt: null, oldExpiresAt: soon - 1 })
+      await t.rejects(store.tokens.rotate('none', again), { name: 'RuleViolation' })
+    })
+
+    t.test('every secret of rotations at once works', async (t) => {
+      const { store, options } = await openTestStore(t, database)
+      const other = await openStore(options)
+      t.teardown(() => other.close())
+      const { id: userId } = await store.users.create('alice')
+      const token = { userId, name: 'ci', prefix: '', scopes: [], expiresAt: null }
+      const { id } = await store.tokens.create({ ...token, hash: '0' })
+      const oldExpiresAt = Date.now() + 60_000
+      const rotate = ({ tokens }: Store, hash: string) =>
+        tokens.rotate(id, { prefix: '', hash, expiresAt: () => null, oldExpiresAt })
+      // The other one has a connection.
+      await rotate(other, '1')
+      for (let round = 2; round < 10; round += 2)
+        await Promise.all([rotate(store, `${round}`), rotate(other, `${round + 1}`)])
+      for (let hash = 0; hash < 10; hash++)
+        t.not((await store.access.find(null, `${hash}`, 'a', 'b')).token, null)
     })
 
     t.test('records last uses, ignoring tokens that were revoked meanwhile', async (t) => {

@@ -47,6 +47,22 @@ t.test('a caller never joins a run that began before', async (t) => {
   t.equal(await latest, 3)
 })
 
+t.test('nobody joins a run that was given up before it began', async (t) => {
+  const { runs, started, work } = setUp()
+  const first = runs.join('a', work)
+  await turn()
+  const controller = new AbortController()
+  const givenUp = runs.join('a', work, controller.signal)
+  controller.abort(new Error('gone'))
+  await t.rejects(givenUp, { message: 'gone' })
+  const later = runs.join('a', work)
+  started[0]?.end(1)
+  t.equal(await first, 1)
+  await turn()
+  started[1]?.end(2)
+  t.equal(await later, 2)
+})
+
 t.test('a failed run fails for its callers only', async (t) => {
   const { runs, started, work } = setUp()
   const first = runs.join('a', async () => {

@@ -256,6 +256,27 @@ t.test('claims come from the ID token or from the userinfo endpoint', async (t) 
   }
 })
 
+t.test('a signed claim counts more than one of the userinfo endpoint', async (t) => {
+  const { provider } = await startWithProvider(t, {}, { conformIdTokenClaims: false })
+  const server = await startServer(t, {
+    publicUrl: PUBLIC_URL,
+    oidc: { ...provider.options, requiredClaim: { name: 'groups', value: 'staff' } },
+  })
+  // So the ID token lacks it.
+  provider.accounts.set('carol', { groups: undefined })
+  provider.intercept = (request, response) => {
+    if (request.url !== '/me') return false
+    response.setHeader('content-type', 'application/json')
+    response.end(JSON.stringify({ sub: 'carol', preferred_username: 'mallory', groups: ['staff'] }))
+    return true
+  }
+  t.equal((await signInWith(openPageClient(server.url), provider, 'carol')).status, 303)
+  t.same(
+    (await server.store.users.list()).map(({ name }) => name),
+    ['carol'],
+  )
+})
+
 t.test('sign-in with passwords can be removed', async (t) => {
   const { provider, server } = await startWithProvider(t, { passwordSignIn: false })
   await createAccount(server, 'alice')

@@ -271,12 +271,7 @@ export function createFailureStore(engine: Engine, audit: Audit) {
         .select(['address', 'ends_at', ...failureColumns(dialect)])
         .orderBy('ends_at', 'desc')
         .execute()
-      return rows.map((row) => ({
-        address: row.address,
-        failures: row.failures,
-        endsIn: row.ends_in,
-        endsAt: row.ends_at,
-      }))
+      return rows.map(({ ends_in: endsIn, ends_at: endsAt, ...row }) => ({ ...row, endsIn, endsAt }))
     },
 
     /** Returns how many addresses have `limit` failures in their window. */

@@ -102,6 +102,39 @@ for (const database of databases) {
   })
 }
 
+t.test('a server settles its own pushes, however long they take', async (t) => {
+  // The recorder searches for overdue pushes every tenth of a second instead of every ten.
+  const { setTimeout: wait } = globalThis
+  t.capture(globalThis, 'setTimeout', (work: () => void, delay: number) => wait(work, delay / 100))
+  const { store } = await openTestStore(t, sqlite)
+  const { path, id: repositoryId } = await store.repositories.create(
+    { owner: 'owner', name: 'demo', visibility: 'public', objectFormat: 'sha1' },
+    (place) => createBareRepository(place, 'sha1'),
+  )
+  const [first = '', second = '', third = ''] = createCommits(path, 3)
+  git(path, 'update-ref', 'refs/heads/main', third)
+  const user = { id: 1, name: 'ann' }
+  const by = { kind: 'user', user, address: '192.0.2.1' } as const
+  const pusher: Pusher = { by, repositoryId, repositoryName: 'owner/demo' }
+  const recorder = new PushRecorder(store.pushes, 50, (error) => t.error(error))
+  t.teardown(() => recorder.close())
+  const before = new Map([['refs/heads/main', third]])
+  const update = { ref: 'refs/heads/main', old: first, new: second }
+
+  const settleSlow = await recorder.begin(pusher, { path }, [update], before)
+  await new Promise((resolve) => wait(resolve, 500))
+  t.same(await listPushes(store), [], 'overdue, but not for its own server')
+  await settleSlow([update])
+  t.same(
+    (await listPushes(store)).map(({ details }) => details),
+    [{ updates: [update] }],
+  )
+
+  const settleRefused = await recorder.begin(pusher, { path }, [update], before)
+  await settleRefused(null)
+  t.equal((await listPushes(store)).length, 1, 'a ref that is as it was before was not moved')
+})
+
 t.test('a server that is killed in the middle of a push loses no event and leaves no file', async (t) => {
   const server = await startServer(t, { database: sqlite })
   const { store, options, dataDir } = server

@@ -26,3 +26,14 @@ t.test('HEAD follows a branch if none was chosen', async (t) => {
   await followFirstBranch(sample.path, () => true)
   t.equal(sample.git('symbolic-ref', 'HEAD'), 'refs/heads/other')
 })
+
+t.test('HEAD stays where another push has moved it meanwhile', async (t) => {
+  const sample = await createSample(t)
+  for (const name of ['master', 'other']) sample.git('update-ref', `refs/heads/${name}`, sample.commit())
+  let asked = 0
+  await followFirstBranch(sample.path, () => {
+    if (asked++ === 0) sample.git('symbolic-ref', 'HEAD', 'refs/heads/other')
+    return true
+  })
+  t.equal(sample.git('symbolic-ref', 'HEAD'), 'refs/heads/other')
+})

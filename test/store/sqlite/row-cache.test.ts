@@ -40,3 +40,10 @@ t.test('the parts of a key are forgotten together', async (t) => {
   cache.set('c', '4', rowsOf(1_200))
   t.equal(cache.get('c', '1'), undefined, 'a key that has grown too large is forgotten too')
 })
+
+t.test('rows that were read twice at once are the first ones, and count once', async (t) => {
+  const cache = new RowCache(10_000)
+  const first = rowsOf(1_200)
+  for (const rows of [first, rowsOf(1_200), rowsOf(1_200), rowsOf(1_200)]) cache.set('a', '', rows)
+  t.equal(cache.get('a'), first)
+})

@@ -1,0 +1,40 @@
+import t from 'tap'
+import { createBareRepository } from '../../../src/git/repository.ts'
+import { decide } from '../../../src/git-http/push/gate.ts'
+import { openTestStore, sqlite } from '../../helpers/databases.ts'
+import { listEvents } from '../../helpers/events.ts'
+import { createCommits, git } from '../../helpers/git.ts'
+
+t.test('a force push is refused by the rule of any name of its branch', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const user = await store.users.create('ann')
+  const repository = await store.repositories.create(
+    { owner: 'owner', name: 'demo', visibility: 'public', objectFormat: 'sha1' },
+    (place) => createBareRepository(place, 'sha1'),
+  )
+  const { id: repositoryId, path } = repository
+  const [old = ''] = createCommits(path, 1, 'main')
+  const [tip = ''] = createCommits(path, 1, 'unrelated')
+  git(path, 'symbolic-ref', 'refs/heads/trunk', 'refs/heads/main')
+  const rule = { required: ['ci'], bypass: [user] }
+  await store.rules.set(repository, { ...rule, branchPattern: 'main' })
+  await store.rules.set(repository, { ...rule, branchPattern: 'trunk', bypass: [] })
+  const passed = { context: 'ci', state: 'success', description: null, target_url: null } as const
+  await store.statuses.report({ repositoryId, sha: tip, ...passed })
+
+  const by = { kind: 'user', user, address: '192.0.2.1' } as const
+  const pusher = { by, repositoryId, repositoryName: 'owner/demo' }
+  const decideOn = async (ref: string) => {
+    const rules = await store.rules.load(repositoryId)
+    const push = { store, pusher, path, rules, onError: (error: unknown) => t.error(error) }
+    const { signal } = new AbortController()
+    return [...(await decide(push, { updates: [{ ref, old, new: tip }], atomic: false, signal }))]
+  }
+  const bypasses = async () => (await listEvents(store)).filter(({ action }) => action === 'rule.bypassed')
+  for (const ref of ['refs/heads/main', 'refs/heads/trunk'])
+    t.match(await decideOn(ref), [[ref, /by force/]], `${ref}: ann may bypass only the rule of main`)
+  t.same(await bypasses(), [], 'nothing was bypassed')
+  await store.rules.set(repository, { ...rule, branchPattern: 'trunk' })
+  t.same(await decideOn('refs/heads/main'), [])
+  t.equal((await bypasses()).length, 2)
+})

@@ -1,0 +1,38 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
+import t from 'tap'
+import { filesState } from '../../../src/git/file-state.ts'
+import { CachedReads, createGitQueue } from '../../../src/git/history/cached-reads.ts'
+import { temporaryFolder } from '../../helpers/databases.ts'
+
+/** Milliseconds after which a change is no longer too recent to be told from the next one. */
+const SETTLED = 2_100
+
+t.test('a value is not kept if its files changed while it was read', async (t) => {
+  const path = temporaryFolder(t)
+  const file = join(path, 'HEAD')
+  writeFileSync(file, 'before')
+  const reads = new CachedReads<{ text: string }>(createGitQueue(), 100, () => 1)
+  let isPushed = false
+  const get = () =>
+    reads.get(
+      { path },
+      'text',
+      { address: '192.0.2.1' },
+      {
+        state: () => filesState([file]),
+        async read() {
+          const text = readFileSync(file, 'utf8')
+          if (!isPushed) {
+            isPushed = true
+            writeFileSync(file, 'after')
+            await setTimeout(SETTLED)
+          }
+          return { text }
+        },
+      },
+    )
+  t.same(await get(), { text: 'before' })
+  t.same(await get(), { text: 'after' })
+})

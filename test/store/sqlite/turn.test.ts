@@ -1,0 +1,108 @@
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import type { Prepared } from '../../../src/store/prepared.ts'
+import { Connection } from '../../../src/store/sqlite/connection.ts'
+import { openSqlite } from '../../../src/store/sqlite/engine.ts'
+import { Turn } from '../../../src/store/sqlite/turn.ts'
+import { temporaryFolder } from '../../helpers/databases.ts'
+
+interface Row {
+  name: string
+  applied_at: number
+}
+
+const select: Prepared<Pick<Row, 'name'>, Pick<Row, 'applied_at'>> = {
+  name: 'select',
+  sql: 'select applied_at from schema_migrations where name = ?',
+  bind: ({ name }) => [name],
+}
+const insert: Prepared<Row, never> = {
+  name: 'insert',
+  sql: 'insert into schema_migrations (name, applied_at) values (?, ?)',
+  bind: ({ name, applied_at }) => [name, applied_at],
+}
+const update: Prepared<Row, never> = {
+  name: 'update',
+  sql: 'update schema_migrations set applied_at = ? where name = ?',
+  bind: ({ name, applied_at }) => [applied_at, name],
+}
+
+/** Creates a database with a table of two rows, which are cached by their names. */
+function createDatabase(t: Test) {
+  const file = join(temporaryFolder(t), 'test.db')
+  const connection = new Connection(file)
+  t.teardown(() => connection.close())
+  connection.raw.exec(
+    "create table schema_migrations (name primary key, applied_at); insert into schema_migrations values ('a', 1), ('b', 1)",
+  )
+  return { file, connection }
+}
+
+async function openBoth(t: Test) {
+  const { file } = createDatabase(t)
+  const [engine, other] = [await openSqlite(file), await openSqlite(file)]
+  t.teardown(() => Promise.all([engine.close(), other.close()]))
+  const read = (name: string) => engine.read(select, { name }, { key: name })
+  return { engine, other, read }
+}
+
+t.test('rows are the same array until another process commits', async (t) => {
+  const { other, read } = await openBoth(t)
+  const first = await read('a')
+  t.same(first, [{ applied_at: 1 }])
+  t.equal(await read('a'), first)
+  for (const applied_at of [2, 3]) {
+    await other.write(update, { name: 'a', applied_at }, 'a')
+    t.same(await read('a'), [{ applied_at }])
+  }
+})
+
+t.test('a commit of ours after one of another process hides nothing of that', async (t) => {
+  const { engine, other, read } = await openBoth(t)
+  await read('a')
+  await other.write(update, { name: 'a', applied_at: 2 }, 'a')
+  await engine.write(update, { name: 'b', applied_at: 2 }, 'b')
+  t.same(await read('a'), [{ applied_at: 2 }])
+})
+
+t.test('a commit through Kysely is seen in the same turn of the event loop', async (t) => {
+  const { engine, read } = await openBoth(t)
+  let turns = 0
+  await read('a')
+  setImmediate(() => turns++)
+  await engine.kysely.updateTable('schema_migrations').set({ applied_at: 2 }).execute()
+  t.equal(turns, 0, 'Kysely has not waited')
+  t.same(await read('a'), [{ applied_at: 2 }])
+})
+
+t.test('a commit that is not acknowledged invalidates all the same', async (t) => {
+  const { connection } = createDatabase(t)
+  const lost = new Error('the file is lost')
+  let isLost = true
+  const turn = new Turn(connection, {
+    beforeRead() {},
+    afterCommit() {
+      if (isLost) throw lost
+    },
+  })
+  const read = () => turn.read(select, { name: 'a' }, { key: 'a' })
+  t.same(await read(), [{ applied_at: 1 }])
+  await t.rejects(turn.write(update, { name: 'a', applied_at: 2 }, 'a'), lost)
+  isLost = false
+  t.same(await read(), [{ applied_at: 2 }])
+})
+
+t.test('a statement that fails leaves the others of its group alone', async (t) => {
+  const { engine, read } = await openBoth(t)
+  const written = await Promise.allSettled([
+    engine.write(insert, { name: 'c', applied_at: 1 }, 'c'),
+    engine.write(insert, { name: 'a', applied_at: 9 }, 'a'),
+    engine.write(update, { name: 'b', applied_at: 2 }, 'b'),
+  ])
+  t.same(
+    written.map(({ status }) => status),
+    ['fulfilled', 'rejected', 'fulfilled'],
+  )
+  const rows = await Promise.all(['a', 'b', 'c'].map(read))
+  t.same(rows.flat(), [{ applied_at: 1 }, { applied_at: 2 }, { applied_at: 1 }])
+})
