@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { isReserved } from '../../../domain/names.ts'
-import type { StatusState } from '../../../domain/states.ts'
+import { COMBINED, type CombinedState, type StatusState } from '../../../domain/states.ts'
 import { ServiceError } from '../../../errors.ts'
 import { applyErrorHeaders, asServiceError } from '../../../hooks/error-replies.ts'
 import { etagOf, matchesEtag } from '../../../http/etag.ts'
@@ -16,7 +16,9 @@ interface Route extends RepositoryRoute {
   Querystring: Query<'ref' | 'context'>
 }
 
-type Message = StatusState | 'no status' | 'unknown' | 'unavailable'
+/** Messages that are no state. */
+type Note = 'no status' | 'unknown' | 'unavailable'
+type Message = StatusState | Note
 
 /** Seconds for which caches may show a badge. */
 const MAX_AGE = 60
@@ -27,11 +29,10 @@ const LABEL_LENGTH = 40
 const POLICY = "default-src 'none'; frame-ancestors 'none'; sandbox"
 
 /** Colors on which white text is readable, on light and dark pages. */
-const COLORS: Record<Message, string> = {
+const COLORS: Record<CombinedState | Note, string> = {
   success: '#1a7540',
   pending: '#8a5a00',
   failure: '#b3261e',
-  error: '#b3261e',
   'no status': '#59636b',
   unknown: '#59636b',
   unavailable: '#59636b',
@@ -101,10 +102,18 @@ function badgeView(label: string, message: Message) {
   return html`<svg xmlns="http://www.w3.org/2000/svg" width="${left + right}" height="20" viewBox="0 0 ${left + right} 20" role="img" aria-label="${full}: ${message}">
 <title>${full}: ${message}</title>
 <clipPath id="r"><rect width="${left + right}" height="20" rx="4"/></clipPath>
-<g clip-path="url(#r)"><rect width="${left}" height="20" fill="#3b4345"/><rect x="${left}" width="${right}" height="20" fill="${COLORS[message]}"/></g>
+<g clip-path="url(#r)"><rect width="${left}" height="20" fill="#3b4345"/><rect x="${left}" width="${right}" height="20" fill="${colorOf(message)}"/></g>
 <g fill="#fff" font-family="Verdana,DejaVu Sans,Geneva,sans-serif" font-size="11">${text(shown, 6, left)}${text(message, left + 6, right)}</g>
 </svg>
 `
+}
+
+function colorOf(message: Message): string {
+  return COLORS[isState(message) ? COMBINED[message] : message]
+}
+
+function isState(message: Message): message is StatusState {
+  return message in COMBINED
 }
 
 /** Returns the text with visible symbols for control characters, and without the characters that XML excludes. */
