@@ -129,7 +129,7 @@ const variables = {
     default: 0,
     unset: 'the smaller of 8 GiB and a quarter of the free disk',
     meaning:
-      'bytes in DATA_DIR/spool for pushes that are received, and again as many for answers of git that are not read yet; also bounds the largest push',
+      'bytes in DATA_DIR/spool for pushes until git has ended, and again as many for answers of git that are not read yet; also bounds the largest push',
   },
   GIT_MAX_CHILDREN: {
     read: integer(1),

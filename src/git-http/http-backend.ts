@@ -100,7 +100,7 @@ export function startBackend(
     answer.destroy(signal.reason)
     // Read to the end, which comes when the last process has closed it.
     stdout?.unpipe().resume()
-    push?.body.truncate().catch(() => {})
+    if (body && !Buffer.isBuffer(body)) body.truncate().catch(() => {})
     killer = setTimeout(terminate, push ? INPUT_GRACE : 0)
   }
   signal.addEventListener('abort', stop)
@@ -147,7 +147,8 @@ export function startBackend(
   }
   stdout?.on('data', readHead)
   if (Buffer.isBuffer(body)) child.stdin?.end(body)
-  const channel = child.stdio[HOOK_CHANNEL]
+  // Without free file descriptors there are no streams.
+  const channel = stdout && child.stdio[HOOK_CHANNEL]
   if (push?.decide && channel instanceof Duplex) serveProcReceive(channel, push.decide)
   return begun
 }

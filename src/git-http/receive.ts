@@ -114,7 +114,7 @@ export async function receive(
   const timer = setInterval(() => setImmediate(cutSlow), pace.window)
   try {
     await promise
-    return { content: file ?? Buffer.concat(chunks), close: () => void sink.destroy() }
+    return { content: file ?? Buffer.concat(chunks.splice(0)), close: () => void sink.destroy() }
   } catch (error) {
     // What the client still sends is discarded with the answer.
     request.off('data', count).unpipe()

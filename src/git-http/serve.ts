@@ -113,7 +113,7 @@ export function createGitServer(options: GitServerOptions): ServeGit {
   )
   addGauge?.(
     'commit_status_spool_bytes',
-    'Bytes on disk of pushes that are received, and of answers of git that are not read yet.',
+    'Bytes on disk of pushes until git has ended, and of answers of git that are not read yet.',
     () => [
       [{ content: 'pushes' }, pushDisk.taken],
       [{ content: 'answers' }, answerDisk.taken],
@@ -140,8 +140,8 @@ export function createGitServer(options: GitServerOptions): ServeGit {
       const file = pusher && (await spool.createFile())
       return await receive(request.raw, reply.raw, file, { bytes, pace }, take, release)
     } catch (cause) {
-      // The others are of the disk.
-      throw cause instanceof ServiceError ? cause : new ServiceError('no_room', undefined, { cause })
+      const isOfDisk = cause instanceof Error && 'syscall' in cause
+      throw isOfDisk ? new ServiceError('no_room', undefined, { cause }) : cause
     }
   }
 
@@ -179,7 +179,9 @@ export function createGitServer(options: GitServerOptions): ServeGit {
     try {
       await checkServable(repository)
       const content = body?.content ?? null
-      if (pusher && content && !Buffer.isBuffer(content)) {
+      if (pusher) {
+        if (content === null || Buffer.isBuffer(content))
+          throw new Error('a push was not received into a file')
         const pushed = await beginPush(pushes, pusher, repository, content, stop.signal)
         if (Buffer.isBuffer(pushed)) return pushed
         push = pushed

@@ -12,7 +12,7 @@ const PROBE = 256 * 1024
 /** A push of one commit creates about ten files and folders. */
 const MIN_INODES = 100
 
-/** A folder of files without names, which are gone when the process ends, however it ends. */
+/** A folder of files without names, which are gone when the process and the git that reads them end, however they end. */
 export class Spool {
   /** Bytes that pushes may hold, and answers again as many. */
   readonly bytes: number
@@ -32,9 +32,14 @@ export class Spool {
   async createFile(): Promise<FileHandle> {
     const path = join(this.#folder, randomBytes(12).toString('hex'))
     const file = await open(path, 'wx+', 0o600)
-    // Another process that is starting may have removed it.
-    await rm(path, { force: true })
-    return file
+    try {
+      // Another process that is starting may have removed it.
+      await rm(path, { force: true })
+      return file
+    } catch (error) {
+      await file.close()
+      throw error
+    }
   }
 
   /** Makes sure that files can be created and written, and as many as a push creates. @throws the system's error */

@@ -60,6 +60,8 @@ export class SpooledStream extends Duplex {
   /** Files in the order in which they were written. */
   readonly #parts: Part[] = []
   #inMemory = 0
+  /** Bytes given to the reader after the last ones that are counted in `#inMemory`. */
+  #afterMemory = 0
   #onDisk = 0
   #held: Held | null = null
   #storing = false
@@ -95,6 +97,7 @@ export class SpooledStream extends Duplex {
 
   override _read(): void {
     this.#wanted = true
+    this.#releaseMemory()
     this.#serve()
   }
 
@@ -186,7 +189,10 @@ export class SpooledStream extends Duplex {
 
   #give(chunks: readonly Buffer[]): void {
     this.#wanted = false
-    for (const chunk of chunks) this.push(chunk)
+    for (const chunk of chunks) {
+      this.#afterMemory += chunk.length
+      this.push(chunk)
+    }
   }
 
   #goOn(done: () => void): void {
@@ -197,16 +203,22 @@ export class SpooledStream extends Duplex {
 
   /** Takes memory for chunks, which they keep until the reader has read all that is in memory. */
   #takeMemory(chunks: readonly Buffer[]): boolean {
+    this.#releaseMemory()
     const { client, memory } = this.#room
-    if (this.readableLength === 0) {
-      memory.budget.release(client, this.#inMemory)
-      this.#inMemory = 0
-    }
-    const size = chunks.reduce((sum, chunk) => sum + chunk.length + CHUNK_OVERHEAD, 0)
+    const length = chunks.reduce((sum, chunk) => sum + chunk.length, 0)
+    const size = length + chunks.length * CHUNK_OVERHEAD
     if (this.destroyed || this.#inMemory + size > memory.bytes || !memory.budget.take(client, size))
       return false
     this.#inMemory += size
+    // They are given next.
+    this.#afterMemory = -length
     return true
+  }
+
+  #releaseMemory(): void {
+    if (this.readableLength > this.#afterMemory || this.destroyed) return
+    this.#room.memory.budget.release(this.#room.client, this.#inMemory)
+    this.#inMemory = 0
   }
 
   #releaseDisk(length: number): void {

@@ -8,8 +8,8 @@ import { unavailable } from './repository-health.ts'
 
 const QUARANTINE = /^tmp_objdir-incoming-/
 const DRAFT = /^new-[0-9a-f]{16}\.git$/
-/** Milliseconds. */
-const FOREIGN_PUSH = 24 * 60 * 60 * 1000
+/** Milliseconds after which nobody works any more on what has no limit of time. */
+const UNLIMITED = 24 * 60 * 60 * 1000
 /** Milliseconds after which a lock is stale. git holds a lock on refs only while it writes. */
 const LONGEST_LOCK = 10 * 60 * 1000
 const LOCKS = [
@@ -31,23 +31,25 @@ export function draftPath(folder: string): string {
  *
  * @param folder the server's own folder of repositories
  * @param imported absolute paths of other repositories, which may have other ways to push, without a limit of time
- * @param longest milliseconds that a push or a command may take. Another process, also of another machine, may be working on one
- * @throws the system's error
+ * @param longest milliseconds that a push may take. Another process, also of another machine, may be working on one
+ * @throws the system's first error, after it has gone on with the other repositories
  */
 export async function removeLeftovers(
   folder: string,
   imported: readonly string[],
   longest: number,
 ): Promise<void> {
+  const errors: unknown[] = []
   for (const entry of await readdir(folder, { withFileTypes: true }).catch(emptyWhenMissing)) {
     if (!entry.isDirectory()) continue
     const repository = join(folder, entry.name)
-    if (DRAFT.test(entry.name)) await removeOlder(repository, longest)
-    await removeQuarantines(repository, longest)
+    if (DRAFT.test(entry.name)) await removeOlder(repository, Math.max(longest, UNLIMITED))
+    await removeQuarantines(repository, longest).catch((error: unknown) => errors.push(error))
   }
   // `check` reports one that cannot be read.
   for (const repository of imported)
-    await removeQuarantines(repository, Math.max(longest, FOREIGN_PUSH)).catch(() => {})
+    await removeQuarantines(repository, Math.max(longest, UNLIMITED)).catch(() => {})
+  if (errors.length > 0) throw errors[0]
 }
 
 async function removeQuarantines(repository: string, longest: number): Promise<void> {

@@ -45,7 +45,8 @@ export async function listRefs(path: string): Promise<RefList> {
   for (const [, name = '', target] of lines.map((line) => line.split(' ')))
     if (target) symbolic.set(name, target)
   const head = await runUnlimited(path, ['symbolic-ref', '--quiet', 'HEAD']).catch(() => null)
-  if (head) symbolic.set('HEAD', head.stdout.trim())
+  // Not trimmed: a byte of a name may be white space in another encoding.
+  if (head) symbolic.set('HEAD', head.stdout.replace(/\n$/, ''))
   else refs.push(`${(await runUnlimited(path, ['rev-parse', '--verify', 'HEAD'])).stdout.trim()} HEAD`)
   // Git lists no symbolic ref that dangles, and of a chain only its end.
   for await (const [name, target] of symbolicFiles(path)) symbolic.set(name, target)

@@ -81,6 +81,23 @@ t.test('what was read leaves room for others', async (t) => {
   t.equal(disk.budget.taken, 0)
 })
 
+t.test('what was read leaves memory for others, also while more is on disk', async (t) => {
+  const spool = await openSpool(temporaryFolder(t), MB)
+  const memory = { bytes: 2_000, budget: new SharedBudget(2_000, 2_000) }
+  const disk = { spool, budget: new SharedBudget(9 * MB, 9 * MB) }
+  const stream = new SpooledStream({ client: 'a', memory, disk }, () => () => {})
+  t.teardown(() => stream.destroy())
+  for (const length of [1_000, 5 * MB]) {
+    stream.write(Buffer.alloc(length))
+    await until(() => stream.writableLength === 0)
+  }
+  t.ok(memory.budget.taken > 0)
+  while (disk.budget.taken > 0 && memory.budget.taken > 0) {
+    if (stream.read() === null) await once(stream, 'readable')
+  }
+  t.same([memory.budget.taken, disk.budget.taken > 0], [0, true])
+})
+
 t.test('a stream that is destroyed at any moment leaves nothing', async (t) => {
   const spool = await openSpool(temporaryFolder(t), MB)
   const memory = { bytes: 100_000, budget: new SharedBudget(MB, MB) }

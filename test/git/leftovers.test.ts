@@ -58,7 +58,9 @@ t.test(
     create(join(folder, '1.git'), 'young', longest - 30_000)
     create(imported, 'old', Math.max(longest, day) + 60_000)
     create(imported, 'young', day - 60_000)
-    await removeLeftovers(folder, [join(folder, 'gone'), imported], longest)
+    mkdirSync(join(folder, '0.git.unreadable'))
+    writeFileSync(join(folder, '0.git.unreadable/objects'), '')
+    await t.rejects(removeLeftovers(folder, [join(folder, 'gone'), imported], longest), { code: 'ENOTDIR' })
     for (const repository of [join(folder, '1.git'), imported])
       t.same(readdirSync(join(repository, 'objects')), ['tmp_objdir-incoming-young'])
   },

@@ -44,8 +44,8 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
         say(`Created ${count(users.length, 'user')}.`)
         return
       }
+      const passwordHash = passwordStdin ? await hashPassword(await readNewPassword(name)) : undefined
       await withStore(async (store) => {
-        const passwordHash = passwordStdin ? await hashPassword(await readNewPassword(name)) : undefined
         await store.users.create(name, { ownExisting, passwordHash })
       }, CREATE)
     })

@@ -22,8 +22,6 @@ export interface PushServices {
 
 /** A push on which git may work. */
 export interface Push {
-  /** Where git reads it. */
-  body: FileHandle
   /** Decides which refs git updates; null: git updates all. */
   decide: Decide | null
   report: PushReport
@@ -66,7 +64,7 @@ export async function beginPush(
   if (reason !== null) return reportRefusal(request, reason)
   signal.throwIfAborted()
   // Without commands, git has nothing to update.
-  const settle = commands.length > 0 && (await recorder.begin(pusher, repository, commands, before))
+  const settle = commands.length > 0 ? await recorder.begin(pusher, repository, commands, before) : null
   const report = new PushReport(commands)
   let synced: Promise<void> | undefined
 
@@ -82,7 +80,6 @@ export async function beginPush(
     return synced
   }
   return {
-    body,
     decide: gated && ((pushed) => decide(gated, pushed)),
     report,
     sync,

@@ -10,7 +10,7 @@ const HEADS = 'refs/heads/'
 /** git follows at most five symbolic refs. */
 const MAX_DEPTH = 5
 /** Maximum number of bytes read of a symbolic ref. */
-const REF_LENGTH = 1024
+const REF_LENGTH = 8 * 1024
 
 /**
  * Returns the state of all files that determine the commit of `HEAD`. Reading it is much cheaper than a git process, which
@@ -73,7 +73,7 @@ export async function* symbolicFiles(
 async function symbolicTarget(file: string): Promise<string | undefined> {
   const link = await readlink(file, 'latin1').catch(() => '')
   if (link.startsWith('refs/')) return link
-  return /^ref:[ \t]*(refs\/\S+)\s*$/.exec(await readStart(file))?.[1]
+  return /^ref:[ \t]*(refs\/[!-~\x80-\xff]+)[ \t\r\n]*$/.exec(await readStart(file))?.[1]
 }
 
 /** Returns the beginning of a file, or an empty text if it cannot be read. Does not block on a pipe. */

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import type { FairQueue } from '../../util/fair-queue.ts'
 import { memoizeByObject } from '../../util/memoize.ts'
 import type { RepositoryFolder } from '../repository.ts'
@@ -20,6 +21,11 @@ export class RefLists {
   readonly #queue: FairQueue
   readonly #reads: CachedReads<Refs>
   readonly #containing: CachedReads<ReadonlySet<string>>
+  /** The latest answer about a commit, whatever has been pushed since. */
+  readonly #contained = new LRUCache<string, ReadonlySet<string>>({
+    maxSize: MAX_REFS,
+    sizeCalculation: ({ size }) => 10 + size,
+  })
   /** The same list is returned until a ref changes. */
   readonly #idOf = memoizeByObject((_refs: Refs) => randomUUID())
 
@@ -53,9 +59,17 @@ export class RefLists {
     const all = [...args, '--format=%(refname:lstrip=2)', 'refs/heads/']
     const timeout = this.#limits.timeout / 2
     return this.#containing.get(repository, `${this.#idOf(refs)} ${sha}`, client, {
-      read: async (signal) =>
-        new Set(decodeLatin1(await readGit(path, all, { timeout, signal })).split('\n')),
+      read: async (signal) => {
+        const names = new Set(decodeLatin1(await readGit(path, all, { timeout, signal })).split('\n'))
+        this.#contained.set(`${path} ${sha}`, names)
+        return names
+      },
     })
+  }
+
+  /** Returns what `containing` found before the latest pushes; undefined if it was not asked. */
+  contained({ path }: RepositoryFolder, sha: string): ReadonlySet<string> | undefined {
+    return this.#contained.get(`${path} ${sha}`)
   }
 
   /**

@@ -87,7 +87,7 @@ for (const from of databases) {
       git(path, 'update-ref', 'refs/hidden/keep', 'moved')
       git(path, 'config', 'transfer.hideRefs', 'refs/hidden')
       git(path, 'symbolic-ref', 'refs/heads/alias', 'refs/heads/main')
-      git(path, 'symbolic-ref', 'refs/heads/dangling', 'refs/heads/nowhere')
+      git(path, 'symbolic-ref', 'refs/heads/dangling', 'refs/heads/à-b')
       git(path, 'symbolic-ref', 'refs/heads/second', 'refs/heads/dangling')
     }
     const [sha = ''] = createCommits(rocket.path, 1, 'gone')
@@ -108,7 +108,7 @@ for (const from of databases) {
       createCommits(path, 2, 'moved')
       git(path, 'branch', '--quiet', '-D', 'deleted')
       createCommits(path, 1, 'deleted/inside')
-      git(path, 'symbolic-ref', 'HEAD', 'refs/heads/moved')
+      git(path, 'symbolic-ref', 'HEAD', 'refs/heads/voilà')
     }
     git(other.path, 'update-ref', '--no-deref', 'HEAD', git(other.path, 'rev-parse', 'main'))
     // Keeps the commit with a status only in the backup.

@@ -21,7 +21,7 @@ import { refQuery } from '../../parts/ref-chooser.ts'
 import { type FilterQuery, readFilter } from '../../parts/status-filter.ts'
 import { isStalled, type StatusList } from '../../parts/status-sections.ts'
 import { firstVerdicts, type Verdicts } from '../../parts/verdicts.ts'
-import { type BranchHistory, findPlaces, type Places, readHistories } from './places.ts'
+import { type BranchHistory, findBase, findPlaces, type Places, readHistories } from './places.ts'
 import { type Named, resolveCommit } from './resolve-commit.ts'
 import {
   type CommitView,
@@ -91,6 +91,7 @@ export async function commitPages(app: FastifyInstance, options: PageContext): P
     })
     if (isUnchanged) return reply.code(304).send()
     const histories = await historiesOf(request, repository, sha, places)
+    if (histories === null) reply.removeHeader('etag')
     return pageQueue.render(request, async () => {
       const statuses = { ...(await decide(request, repository, sha, { places, histories })), withAges: false }
       return sendHtml(reply, liveRegion({ repository, sha, refs: linkedRefs(places), statuses }))
@@ -152,18 +153,18 @@ export async function commitPages(app: FastifyInstance, options: PageContext): P
     }
   }
 
-  /** Returns the histories that the page needs: none unless checks have failed. */
+  /** Returns the histories that the page needs, none unless checks have failed; null if they cannot be read. */
   async function historiesOf(
     request: FastifyRequest,
     repository: ListedRepository,
     sha: string,
     places: Places | null,
-  ): Promise<BranchHistory[]> {
+  ): Promise<BranchHistory[] | null> {
     const { failure } = combinedCounts(await store.summaries.counts(repository.id, sha))
     if (failure === 0 || places === null) return []
     const rules = await store.rules.load(repository.id)
     const read = () => readHistories(options, repository, sha, rules, places, gitClient(request))
-    return (await ifAvailable(request, read)) ?? []
+    return ifAvailable(request, read)
   }
 
   /** Reads the statuses of a commit, and applies the rules of the repository. */
@@ -181,7 +182,7 @@ export async function commitPages(app: FastifyInstance, options: PageContext): P
     const contexts = statuses.map(({ context }) => context)
     const failed = statuses.filter(({ state }) => COMBINED[state] === 'failure').slice(0, SINCE)
     const since = new Map(failed.map(({ context }): [string, Html[]] => [context, []]))
-    for (const { branch, shas } of failed.length > 0 ? histories : [])
+    for (const { branch, shas } of failed.length > 0 ? (histories ?? []) : [])
       for (const [context, cells] of await store.matrix.histories(repository.id, shas, [...since.keys()]))
         since.get(context)?.push(sinceView(repository, branch, shas, failingSince(cells)))
     return {
@@ -216,10 +217,10 @@ export async function commitPages(app: FastifyInstance, options: PageContext): P
 /** Statuses to which the rules have not been applied. */
 type Undecided = Omit<StatusList, 'required' | 'since' | keyof Verdicts>
 
-/** What git says about a commit. `places` is null if it cannot read the repository. */
+/** What git says about a commit; null where it cannot read the repository. */
 interface Found {
   places: Places | null
-  histories: readonly BranchHistory[]
+  histories: readonly BranchHistory[] | null
 }
 
 /** Returns the branches and tags of a commit, with their pages. */
@@ -228,15 +229,20 @@ function linkedRefs(places: Places | null): CommitView['refs'] {
   return [...places.branches, ...places.tags].map((ref) => ({ ...ref, query: refQuery(places.all, ref) }))
 }
 
-/** Returns a validator of all that the live region shows. Unlike the region, it is not rendered. */
+/**
+ * Returns a validator of all that the live region shows, except statuses of other commits. Unlike the region, it is not
+ * rendered.
+ */
 function validatorOf(list: Undecided, rules: readonly AppliedRule[], places: Places | null): string {
   const { filter, permission, stalledBefore, statuses } = list
   const stalled = statuses.map((status) => isStalled(status, stalledBefore))
   // Which contexts they require follows from the statuses.
   const required = rules.map(({ branchPattern, required }) => [branchPattern, required])
-  const { all, branches, tags } = places ?? { all: null, branches: [], tags: [] }
-  // Names of refs that are listed or compared with rules, and the number of the others.
-  const refs = [...branches, ...tags].slice(0, NAMES).map(({ name, sha }) => [name, sha])
-  const git = [refs, branches.length + tags.length, all?.defaultBranch]
+  // Refs that are listed or compared with rules, and the number of the others.
+  const git = places && [
+    ...[places.branches, places.tags].map((refs) => [refs.length, refs.slice(0, NAMES)]),
+    places.all.defaultBranch,
+    findBase(rules, places)?.sha,
+  ]
   return etagOf(JSON.stringify([filter, permission, required, statuses, stalled, git]))
 }

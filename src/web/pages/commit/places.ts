@@ -27,8 +27,10 @@ export async function findPlaces(
   const all = await refs.list(repository, client)
   const late = new Promise<null>((resolve) => setTimeout(resolve, TIME_LIMIT, null).unref())
   const found = await Promise.race([refs.containing(repository, all, sha, client).catch(() => null), late])
+  // So branches do not vanish from an open page after each push, while git is asked again.
+  const names = found ?? refs.contained(repository, sha)
   const isDefault = ({ name }: Ref) => name === all.defaultBranch
-  const branches = all.branches.filter(({ name, sha: tip }) => tip === sha || found?.has(name))
+  const branches = all.branches.filter(({ name, sha: tip }) => tip === sha || names?.has(name))
   return {
     all,
     branches: [...branches.filter(isDefault), ...branches.filter((ref) => !isDefault(ref))],
@@ -42,9 +44,18 @@ export interface BranchHistory {
   shas: string[]
 }
 
+/** Returns the branch with rules to which a commit goes, or else the default branch; undefined if that contains the commit. */
+export function findBase(
+  rules: readonly AppliedRule[],
+  { all, branches }: Pick<Places, 'all' | 'branches'>,
+): Ref | undefined {
+  const [target = all.defaultBranch] = ruledBranches(rules, [all.defaultBranch])
+  return all.branches.find((branch) => branch.name === target && !branches.includes(branch))
+}
+
 /**
- * Reads the histories that say since when checks of a commit fail: of the branch with rules to which it goes, or else of the
- * default branch, unless that contains it; then of the commit itself. Throws as `CachedReads.get`.
+ * Reads the histories that say since when checks of a commit fail: of the branch of `findBase`, then of the commit itself.
+ * Throws as `CachedReads.get`.
  */
 export async function readHistories(
   { commitLog }: PageContext,
@@ -54,9 +65,8 @@ export async function readHistories(
   { all, branches }: Places,
   client: GitClient,
 ): Promise<BranchHistory[]> {
-  const [target = all.defaultBranch] = ruledBranches(rules, [all.defaultBranch])
-  const base = all.branches.find(({ name }) => name === target)
-  const starts = base && !branches.includes(base) ? [{ branch: base.name, first: base.sha }] : []
+  const base = findBase(rules, { all, branches })
+  const starts = base ? [{ branch: base.name, first: base.sha }] : []
   const histories = [...starts, { branch: null, first: sha }].map(async ({ branch, first }) => {
     const { commits } = await commitLog.history(repository, { first }, client)
     return { branch, shas: commits.map((commit) => commit.sha) }
