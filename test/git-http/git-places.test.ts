@@ -1,3 +1,8 @@
+import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
+import { readdirSync } from 'node:fs'
+import { Agent, get } from 'node:http'
+import { text } from 'node:stream/consumers'
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { startInstance } from '../helpers/instance.ts'
@@ -21,6 +26,30 @@ t.test('thirty clones of one client at once all succeed', async (t) => {
     [],
   )
   t.ok(watched().most <= 6, 'one address holds at most half of the places for fetches')
+})
+
+t.test('without free file descriptors git is unavailable, and the server goes on', async (t) => {
+  const { server } = await startGitServer(t)
+  const { url, child } = await startInstance(t, server.options)
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  t.teardown(() => agent.destroy())
+  const ask = async (path: string): Promise<number> => {
+    const [answer] = await once(get(`${url}${path}`, { agent }), 'response')
+    await text(answer)
+    return answer.statusCode
+  }
+  const refs = '/owner/demo.git/info/refs?service=git-upload-pack'
+  t.equal(await ask(refs), 200)
+  const limitFiles = (count: number | string) =>
+    execFileSync('prlimit', [`--pid=${child.pid}`, `--nofile=${count}:`])
+  const open = readdirSync(`/proc/${child.pid}/fd`).length
+  // Each has a few more for what comes before the pipes to git.
+  for (let more = 0; more < 12; more++) {
+    limitFiles(open + more)
+    t.ok([200, 503].includes(await ask(refs)), `${more} more`)
+  }
+  limitFiles(1_024)
+  t.equal(await ask(refs), 200)
 })
 
 t.test('a request holds no place before all of it has arrived', async (t) => {
