@@ -162,7 +162,7 @@ t.test('a server that is killed in the middle of a push loses no event and leave
     await until(() => isNow(child.pid))
     child.kill('SIGKILL')
     await once(child, 'exit')
-    if (crash) for (const worker of workersIn(path)) process.kill(worker, 'SIGKILL')
+    if (crash) workersIn(path).forEach(endProcess)
     await answer.catch(() => {})
     stops.at('')
     await until(() => workersIn(path).length === 0)
@@ -248,5 +248,13 @@ GIT_EXEC_PATH=$(dirname "$0") PATH='${real}:${programs}' exec git "$@"`,
       writeFileSync(command, line)
     },
     isStopped: () => existsSync(stopped),
+  }
+}
+
+function endProcess(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {
+    // It has ended by itself since it was listed.
   }
 }
