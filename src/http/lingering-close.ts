@@ -49,7 +49,7 @@ export function responsesWithLingeringClose(timeout: number): typeof ServerRespo
       reasonOrHeaders?: string | AnswerHeaders,
       headers?: AnswerHeaders,
     ): this {
-      if (hasBody(this.req) && !this.req.readableEnded) answerBeforeBody(this.req, this, timeout)
+      if (hasBody(this.req) && !isRead(this.req)) answerBeforeBody(this.req, this, timeout)
       return typeof reasonOrHeaders === 'string'
         ? super.writeHead(status, reasonOrHeaders, headers)
         : super.writeHead(status, reasonOrHeaders ?? headers)
@@ -62,6 +62,11 @@ type AnswerHeaders = OutgoingHttpHeaders | OutgoingHttpHeader[]
 /** Returns whether the request announces a body. */
 export function hasBody({ headers }: IncomingMessage): boolean {
   return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined
+}
+
+/** Returns whether all of the body has arrived and was read. */
+function isRead({ complete, readableLength }: IncomingMessage): boolean {
+  return complete && readableLength === 0
 }
 
 /** Prepares an answer that is sent before the end of the request's body. Call it before the head is written. */

@@ -8,14 +8,8 @@ import {
 import type { Socket } from 'node:net'
 import { defaultMessage, type ErrorCode, statusOf } from '../errors.ts'
 import { headerValues } from './header-values.ts'
-import { joinSmallChunks } from './incoming.ts'
-import {
-  abortBody,
-  hasBody,
-  isClosing,
-  lingeringClose,
-  responsesWithLingeringClose,
-} from './lingering-close.ts'
+import { CompactRequest } from './incoming.ts'
+import { abortBody, isClosing, lingeringClose, responsesWithLingeringClose } from './lingering-close.ts'
 import { lastResponseOf, servePipelinedInTurn } from './pipelining.ts'
 
 /** Milliseconds that a client has for each step before the server gives up. */
@@ -43,6 +37,7 @@ const MAX_HEADER_BYTES = 16 * 1024
  */
 export function createHttpServer(handle: RequestListener, timeouts: Timeouts): Server {
   const server = createServer({
+    IncomingMessage: CompactRequest,
     ServerResponse: responsesWithLingeringClose(timeouts.body),
     maxHeaderSize: MAX_HEADER_BYTES,
     requireHostHeader: false,
@@ -73,7 +68,6 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
   const listener: RequestListener = (request, response) => {
     const { socket } = request
     if (socket.timeout !== timeouts.write) socket.setTimeout(timeouts.write)
-    if (hasBody(request)) joinSmallChunks(request)
     serve(request, response)
   }
   server.setTimeout(timeouts.write, (socket: Socket) => endStalled(socket, timeouts))
