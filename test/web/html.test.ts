@@ -11,3 +11,20 @@ t.test('values are escaped, templates are not', async (t) => {
   )
   t.equal(html`${undefined}${''}${[]}`.toString(), '')
 })
+
+t.test('rows are rendered when they are written, each time', async (t) => {
+  let rendered = 0
+  const rows = html`${[1, 2].map((row) => () => html`<li>${row}, ${++rendered}</li>`)}`
+  t.equal(rendered, 0)
+  t.equal(rows.toString(), '<li>1, 1</li><li>2, 2</li>')
+  t.equal(rows.toString(), '<li>1, 3</li><li>2, 4</li>')
+})
+
+t.test('a large page is complete, whatever its characters', async (t) => {
+  for (const character of ['x', 'é', '…', '😀', '&']) {
+    const text = character.repeat(50_001)
+    const items = [text, ...Array.from({ length: 20_000 }, () => character)]
+    const expected = `<p>${items.join('').replaceAll('&', '&amp;')}</p>`
+    t.ok(html`<p>${items}</p>`.toBuffer().equals(Buffer.from(expected)), character)
+  }
+})

@@ -1,4 +1,5 @@
-import { replaceHidden, replaceHiddenInLines } from '../../util/hidden-characters.ts'
+import { characterReplacer } from '../../util/character-replacer.ts'
+import { HIDDEN_IN_LINES, replaceHidden } from '../../util/hidden-characters.ts'
 
 type Cell = string | boolean | readonly string[] | null
 
@@ -40,12 +41,14 @@ function cellOf(value: Cell | undefined): string {
   return replaceHidden([value ?? []].flat().join(' ')) || '-'
 }
 
+const escapeHidden = characterReplacer(
+  HIDDEN_IN_LINES,
+  (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+)
+
 /** Returns JSON in which hidden characters are escaped. */
 export function jsonText(value: unknown, indent?: number): string {
-  return replaceHiddenInLines(
-    JSON.stringify(value, null, indent),
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  )
+  return escapeHidden(JSON.stringify(value, null, indent))
 }
 
 /** Returns a number with its noun: `1 session`, `2 sessions`. */

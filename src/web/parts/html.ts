@@ -1,38 +1,62 @@
-const SPECIAL = /[&<>"']/g
-const ENTITIES: Readonly<Record<string, string>> = {
-  '&': '&amp;',
-  '<': '&lt;',
-  '>': '&gt;',
-  '"': '&quot;',
-  "'": '&#39;',
-}
+import { characterReplacer } from '../../util/character-replacer.ts'
+
+const ENTITIES = new Map([
+  ['&', '&amp;'],
+  ['<', '&lt;'],
+  ['>', '&gt;'],
+  ['"', '&quot;'],
+  ["'", '&#39;'],
+])
+const escapeText = characterReplacer(/[&<>"']/, (character) => ENTITIES.get(character) ?? '')
+
+/** UTF-16 code units that are encoded at once. One string of a large page would take most of the time. */
+const CHUNK = 16 * 1024
+
+type Write = (piece: string) => void
 
 /** HTML in which all text is escaped. */
 export class Html {
-  readonly #text: string
+  readonly write: (write: Write) => void
 
-  /** @param text escaped */
-  constructor(text: string) {
-    this.#text = text
+  /** @param write calls its argument with one escaped piece after the other */
+  constructor(write: (write: Write) => void) {
+    this.write = write
   }
 
   toString(): string {
-    return this.#text
+    return this.toBuffer().toString()
+  }
+
+  toBuffer(): Buffer {
+    const chunks: Buffer[] = []
+    let text = ''
+    this.write((piece) => {
+      text += piece
+      if (text.length < CHUNK) return
+      chunks.push(Buffer.from(text))
+      text = ''
+    })
+    return Buffer.concat([...chunks, Buffer.from(text)])
   }
 }
 
-/** Null and undefined are left out. */
-type Value = Html | string | number | null | undefined | readonly Value[]
+/** Null and undefined are left out. A function is called when its turn comes, so that rows are not in memory together. */
+type Value = Html | string | number | null | undefined | readonly Value[] | (() => Html)
 
 /** Returns the HTML of a template. Escapes all values except other templates. */
 export function html(strings: TemplateStringsArray, ...values: Value[]): Html {
-  let text = strings[0] ?? ''
-  for (let index = 0; index < values.length; index++) text += render(values[index]) + strings[index + 1]
-  return new Html(text)
+  return new Html((write) => {
+    for (let index = 0; index < strings.length; index++) {
+      write(strings[index] ?? '')
+      writeValue(values[index], write)
+    }
+  })
 }
 
-function render(value: Value): string {
-  if (typeof value === 'string') return value.replace(SPECIAL, (character) => ENTITIES[character] ?? '')
-  if (Array.isArray(value)) return value.map(render).join('')
-  return value?.toString() ?? ''
+function writeValue(value: Value, write: Write): void {
+  if (typeof value === 'string') write(escapeText(value))
+  else if (value instanceof Html) value.write(write)
+  else if (typeof value === 'function') value().write(write)
+  else if (typeof value === 'number') write(value.toString())
+  else if (value) for (const item of value) writeValue(item, write)
 }

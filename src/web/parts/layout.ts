@@ -47,7 +47,7 @@ function titleOf({ title }: PageOptions): string {
 
 /** Sends HTML as bytes, so that it is in memory only once while it is sent. */
 export function sendHtml(reply: FastifyReply, content: Html): FastifyReply {
-  return reply.type('text/html; charset=utf-8').send(Buffer.from(content.toString()))
+  return reply.type('text/html; charset=utf-8').send(content.toBuffer())
 }
 
 /** Renders a page. Templates escape all values except other templates. */

@@ -43,8 +43,7 @@ const MISSING = 100
 
 /** Renders the statuses of a commit: failed ones first, then pending ones, then required ones that have not reported, then passed. */
 export function statusSections(list: StatusList): Html {
-  const shown = list.statuses.map((status) => matches(checkOf(status, list), list.filter))
-  const matching = list.statuses.filter((_, index) => shown[index])
+  const matching = list.statuses.filter((status) => matches(checkOf(status, list), list.filter))
   const missing = [...list.required.missing].filter(([pattern]) => matches(unreported(pattern), list.filter))
   if (matching.length === 0 && missing.length === 0)
     return isFiltered(list.filter) ? html`<p class="empty">No check matches the filter.</p>` : html``
@@ -75,7 +74,7 @@ function sectionView(id: SectionId, matching: readonly ReportedStatus[], list: S
   const statuses = matching.filter(({ state }) => states.includes(state))
   if (statuses.length === 0) return ''
   const heading = html`<h2 id="${id}-heading">${title} <span class="count">${statuses.length}</span></h2>`
-  const table = html`${tableStart(id)}${statuses.map((status) => statusRow(status, list))}</tbody></table></div>`
+  const table = html`${tableStart(id)}${statuses.map((status) => () => statusRow(status, list))}</tbody></table></div>`
   if (id !== 'passed')
     return html`<section class="section" id="${id}" aria-labelledby="${id}-heading">${heading}${table}</section>`
   const open = statuses.length <= FOLDED_ABOVE || isFiltered(list.filter)

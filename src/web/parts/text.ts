@@ -1,12 +1,11 @@
-import { isHttpUrl } from '../../domain/http-url.ts'
-import { replaceHidden, replaceHiddenInLines } from '../../util/hidden-characters.ts'
+import { characterReplacer } from '../../util/character-replacer.ts'
+import { HIDDEN, HIDDEN_IN_LINES } from '../../util/hidden-characters.ts'
 import { truncate } from '../../util/truncate.ts'
 import { type Html, html } from './html.ts'
 
 /** Returns text in which control and formatting characters are replaced by visible symbols, for titles and attributes. */
-export function visibleText(text: string): string {
-  return replaceHidden(text, symbolOf)
-}
+export const visibleText = characterReplacer(HIDDEN, symbolOf)
+const visibleLines = characterReplacer(HIDDEN_IN_LINES, symbolOf)
 
 /** Renders text from outside. Its direction does not affect the text around it, and no character of it is invisible. */
 export function shownText(text: string): Html {
@@ -21,8 +20,7 @@ export function enumerate(shown: readonly Html[], total = shown.length): Html {
 
 /** Renders text of several lines from outside, as `shownText`. Place it where whitespace is kept. */
 export function shownLines(text: string): Html {
-  const lines = replaceHiddenInLines(text.replaceAll('\r\n', '\n'), symbolOf)
-  return html`<div dir="auto" class="lines">${lines}</div>`
+  return html`<div dir="auto" class="lines">${visibleLines(text.replaceAll('\r\n', '\n'))}</div>`
 }
 
 /** Renders text from outside, and only its beginning if it is long: the rest is shown when the user opens it. */
@@ -34,19 +32,9 @@ export function cutText(text: string, length: number): Html {
   <span class="more">Show all</span></summary>${shownText(text.slice(start.length))}</details>`
 }
 
-/** By character. There are less than a hundred, and a page can contain a million of them. */
-const symbols = new Map<string, string>()
-
 /** Returns a picture of a control character, or the number of any other character: `␀`, `[U+202E]`. */
 function symbolOf(character: string): string {
-  const known = symbols.get(character)
-  if (known !== undefined) return known
-  const symbol = createSymbol(character.charCodeAt(0))
-  symbols.set(character, symbol)
-  return symbol
-}
-
-function createSymbol(code: number): string {
+  const code = character.charCodeAt(0)
   if (code < 0x20) return String.fromCharCode(0x2400 + code)
   if (code === 0x7f) return '\u2421'
   return `[U+${code.toString(16).toUpperCase().padStart(4, '0')}]`
@@ -115,8 +103,12 @@ export function copyButton(id: string, what: string): Html {
   return html`<button type="button" class="quiet" data-copy="${id}" aria-label="Copy ${what}" hidden>Copy</button>`
 }
 
+const HTTP = new Set(['http:', 'https:'])
+
 /** Renders a link. Checks the URL again, so that only http(s) URLs become links whatever the database holds. */
 export function targetLink(target: string | null, content: Html): Html {
-  const href = target !== null && isHttpUrl(target) ? URL.parse(target)?.href : undefined
-  return href ? html`<a href="${href}" rel="noopener noreferrer nofollow">${content}</a>` : content
+  const url = target === null ? null : URL.parse(target)
+  return url && HTTP.has(url.protocol)
+    ? html`<a href="${url.href}" rel="noopener noreferrer nofollow">${content}</a>`
+    : content
 }
