@@ -55,7 +55,7 @@ for (const database of databases) {
         ['a fine', false, ['success', 'failure']],
       ],
     )
-    t.match(columns[0]?.cells[2], { targetUrl: 'https://ci.example.org/2', updatedAt: Number })
+    t.match(columns[0]?.cells[2], { target_url: 'https://ci.example.org/2', updated_at: Number })
 
     for (let index = 0; index < 60; index++) await report(5, `e ${String(index).padStart(2, '0')}`, 'success')
     await report(5, 'z', 'failure')

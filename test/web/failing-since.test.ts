@@ -5,7 +5,7 @@ t.test('a check is failing since the oldest failure after it last passed', async
   const cellsOf = (states: string) =>
     Array.from(states, (letter) => {
       const state = ({ f: 'failure', e: 'error', s: 'success', p: 'pending' } as const)[letter]
-      return state && { state, targetUrl: null, updatedAt: 0 }
+      return state && { state, target_url: null, updated_at: 0 }
     })
   const expected: Record<string, [first: number, length: number, neverPassed: boolean]> = {
     fs: [0, 1, false],

@@ -10,9 +10,9 @@ export const MATRIX_COMMITS = 30
 /** The status of one context of one commit. */
 export interface MatrixCell {
   state: StatusState
-  targetUrl: string | null
+  target_url: string | null
   /** Seconds since the epoch. */
-  updatedAt: number
+  updated_at: number
 }
 
 /** A context, and its status for each commit, in the order of the commits. */
@@ -31,9 +31,7 @@ const RANKS: readonly CombinedState[] = ['failure', 'pending', 'success']
 /** Returns functions that compare the statuses of commits. */
 export function createCheckMatrix(engine: Engine) {
   const cells = () =>
-    engine.kysely
-      .selectFrom('statuses')
-      .select(['context', 'state', 'target_url as targetUrl', 'updated_at as updatedAt'])
+    engine.kysely.selectFrom('statuses').select(['context', 'state', 'target_url', 'updated_at'])
   const ofCommits = prepare<{ repositoryId: number; sha0: string; sha1: string; sha2: string }>()((p) =>
     cells()
       // Not the id: there may be 30,000 rows, and to receive their ids takes a fifth of the time.

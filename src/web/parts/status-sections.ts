@@ -57,12 +57,8 @@ export function checksOf(list: StatusList): FilteredCheck[] {
   return [...reported, ...[...list.required.missing.keys()].map(unreported)]
 }
 
-function checkOf(
-  status: ReportedStatus,
-  { stalledBefore }: Pick<StatusList, 'stalledBefore'>,
-): FilteredCheck {
-  const { context, description, state } = status
-  return { context, description, state, stalled: isStalled(status, stalledBefore) }
+function checkOf(status: ReportedStatus, { stalledBefore }: StatusList): FilteredCheck {
+  return { ...status, stalled: isStalled(status, stalledBefore) }
 }
 
 function unreported(context: string): FilteredCheck {

@@ -52,9 +52,7 @@ ${columns.length === 0 ? html`<p class="empty">No statuses have been reported fo
 
 /** Returns a context as it is on the newest commit. */
 function checkOf({ context, cells: [newest] }: MatrixColumn, stalledBefore: number): FilteredCheck {
-  const stalled =
-    newest !== undefined && isStalled({ state: newest.state, updated_at: newest.updatedAt }, stalledBefore)
-  return { context, state: newest?.state ?? null, stalled }
+  return { context, state: newest?.state ?? null, stalled: !!newest && isStalled(newest, stalledBefore) }
 }
 
 function matrixView(
@@ -77,7 +75,7 @@ ${
     : html`<div class="matrix" tabindex="0" role="group" aria-label="Checks by commit" aria-describedby="legend"><table>
 <thead><tr><th scope="col">Check</th>${commits.map(head)}</tr></thead>
 <tbody>
-${matching.slice(0, SHOWN).map((column) => checkRow(column, commits))}</tbody></table></div>`
+${matching.slice(0, SHOWN).map((column) => () => checkRow(column, commits))}</tbody></table></div>`
 }`
 }
 
@@ -108,7 +106,7 @@ function checkRow({ context, cells }: MatrixColumn, commits: readonly Commit[]):
 /** Renders a status as an icon. Screen readers read its state. */
 function cellView(sha: string, cell: MatrixCell | undefined): Html {
   if (cell === undefined) return html`<td><span class="sr">no status</span></td>`
-  const time = formatTime(cell.updatedAt).replace('T', ' ').replace('Z', ' UTC')
+  const time = formatTime(cell.updated_at).replace('T', ' ').replace('Z', ' UTC')
   const content = html`<span class="cell" title="${shortId(sha)}: ${cell.state}, ${time}"><span class="sr">${cell.state}</span></span>`
-  return html`<td class="${cell.state}">${targetLink(cell.targetUrl, content)}</td>`
+  return html`<td class="${cell.state}">${targetLink(cell.target_url, content)}</td>`
 }

@@ -37,13 +37,8 @@ import {
 const NAMES = 20
 const SINCE = 10
 
-interface CommitRoute {
-  Params: { owner: string; repo: string; '*': string }
-  Querystring: FilterQuery
-}
-
-interface LiveRoute {
-  Params: { owner: string; repo: string; sha: string }
+interface Route<Name extends string> {
+  Params: Record<'owner' | 'repo' | Name, string>
   Querystring: FilterQuery
 }
 
@@ -52,7 +47,7 @@ export async function commitPages(app: FastifyInstance, options: PageContext): P
   const { store, refs, revisions, pageQueue, publicUrl, stalledAfter } = options
   const findRepository = createRepositoryFinder(app, options)
 
-  app.get<CommitRoute>('/:owner/:repo/commits/*', async (request, reply) => {
+  app.get<Route<'*'>>('/:owner/:repo/commits/*', async (request, reply) => {
     const name = request.params['*']
     // An empty segment is an unknown path, as everywhere.
     if (name.split('/').includes('')) throw new ServiceError('path_unknown')
@@ -76,7 +71,7 @@ export async function commitPages(app: FastifyInstance, options: PageContext): P
     return reply.redirect(`/${repository.owner}/${repository.name}/commits/${found.sha}${query}`, 303)
   })
 
-  app.get<LiveRoute>('/:owner/:repo/live/:sha', { config: { polled: true } }, async (request, reply) => {
+  app.get<Route<'sha'>>('/:owner/:repo/live/:sha', { config: { polled: true } }, async (request, reply) => {
     if (request.params.sha === '') throw new ServiceError('path_unknown')
     const repository = await findRepository(request, reply)
     if (!repository) return reply
@@ -99,7 +94,7 @@ export async function commitPages(app: FastifyInstance, options: PageContext): P
   })
 
   async function sendCommit(
-    request: FastifyRequest<CommitRoute>,
+    request: FastifyRequest<Route<'*'>>,
     reply: FastifyReply,
     repository: ListedRepository,
     sha: string,
@@ -121,7 +116,7 @@ export async function commitPages(app: FastifyInstance, options: PageContext): P
   }
 
   async function sendCandidates(
-    request: FastifyRequest<CommitRoute>,
+    request: FastifyRequest<Route<'*'>>,
     reply: FastifyReply,
     repository: ListedRepository,
     { id, candidates, more }: Extract<Named, { kind: 'ambiguous' }>,
