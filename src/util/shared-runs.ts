@@ -5,7 +5,7 @@ interface Run<T> {
   readonly result: Promise<T>
   readonly abort: AbortController
   callers: number
-  begun: boolean
+  state: 'waiting' | 'begun' | 'ended'
 }
 
 /**
@@ -35,7 +35,7 @@ export class SharedRuns<T> {
   /** Returns the result of a run that begins after this call. @param signal stops waiting and rejects with its reason */
   join(key: string, work: Work<T>, signal?: AbortSignal): Promise<T> {
     const latest = this.#runs.get(key)
-    const isOpen = latest && !latest.begun && !latest.abort.signal.aborted
+    const isOpen = latest?.state === 'waiting' && !latest.abort.signal.aborted
     return wait(isOpen ? latest : this.#create(key, work, latest), signal)
   }
 
@@ -45,14 +45,15 @@ export class SharedRuns<T> {
       await previous?.result.catch(() => {})
       try {
         abort.signal.throwIfAborted()
-        run.begun = true
+        run.state = 'begun'
         return await work(abort.signal)
       } finally {
+        run.state = 'ended'
         if (this.#runs.get(key) === run) this.#runs.delete(key)
       }
     }
     // In a microtask of its own, because `result` uses `run`.
-    const run: Run<T> = { result: Promise.resolve().then(result), abort, callers: 0, begun: false }
+    const run: Run<T> = { result: Promise.resolve().then(result), abort, callers: 0, state: 'waiting' }
     this.#runs.set(key, run)
     return run
   }
@@ -69,6 +70,6 @@ async function wait<T>(run: Run<T>, signal: AbortSignal | undefined): Promise<T>
   } finally {
     signal?.removeEventListener('abort', leave)
     run.callers--
-    if (run.callers === 0) run.abort.abort(signal?.reason)
+    if (run.callers === 0 && run.state !== 'ended') run.abort.abort(signal?.reason)
   }
 }

@@ -25,8 +25,11 @@ export async function findPlaces(
   client: GitClient,
 ): Promise<Places> {
   const all = await refs.list(repository, client)
-  const late = new Promise<null>((resolve) => setTimeout(resolve, TIME_LIMIT, null).unref())
-  const found = await Promise.race([refs.containing(repository, all, sha, client).catch(() => null), late])
+  const late = Promise.withResolvers<null>()
+  const timer = setTimeout(late.resolve, TIME_LIMIT, null)
+  const asked = refs.containing(repository, all, sha, client).catch(() => null)
+  const found = await Promise.race([asked, late.promise])
+  clearTimeout(timer)
   // So branches do not vanish from an open page after each push, while git is asked again.
   const names = found ?? refs.contained(repository, sha)
   const isDefault = ({ name }: Ref) => name === all.defaultBranch
