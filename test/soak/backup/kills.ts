@@ -30,8 +30,6 @@ const CALLS: [name: string, last: number][] = [
   ['rmdir', 2],
   ['execve', 4],
 ]
-/** Milliseconds that a command takes at least. */
-const LONGEST = 2_500
 const KEEP = 3
 
 const quiet = () => {}
@@ -59,16 +57,22 @@ export async function killAll(t: Test, kills: number, random: Random): Promise<v
   }
 
   let killed = 0
+  /** Milliseconds that the latest command took that was not killed. */
+  let longest = 2_500
+  const run = async (environment: Record<string, string>, ...args: string[]) => {
+    const began = performance.now()
+    const end = await start(random, longest, environment, ...args)
+    ended[`${args[0]} ${end}`] = (ended[`${args[0]} ${end}`] ?? 0) + 1
+    if (end === 0) longest = performance.now() - began
+    else killed++
+    return end
+  }
   for (let round = 0; killed < kills; round++) {
     await rm(place, { recursive: true, force: true })
     change(paths, random)
     const content = await readContent({ dataDir })
     if (round % 10 === 0) await succeed(dataDir, backups)
-    else {
-      const end = await run(random, { DATA_DIR: dataDir }, 'backup', backups, '--keep', String(KEEP))
-      ended[`backup ${end}`] = (ended[`backup ${end}`] ?? 0) + 1
-      if (end !== 0) killed++
-    }
+    else await run({ DATA_DIR: dataDir }, 'backup', backups, '--keep', String(KEEP))
     const listed = await listBackups(backups)
     const [former = '', newest = ''] = ['', ...listed].slice(-2)
     if (!contents.has(newest)) {
@@ -82,9 +86,7 @@ export async function killAll(t: Test, kills: number, random: Random): Promise<v
     for (const name of listed.slice(0, -1)) if (!contents.has(name)) t.fail(`${name} was not there before`)
     if (round >= 30 && listed.length < KEEP) t.fail(`only ${listed.join(', ')} are left`)
 
-    const end = await run(random, { DATA_DIR: place }, 'restore', backups)
-    ended[`restore ${end}`] = (ended[`restore ${end}`] ?? 0) + 1
-    if (end !== 0) killed++
+    const end = await run({ DATA_DIR: place }, 'restore', backups)
     const isRestored = existsSync(databaseFile(place))
     if (end === 0 && !isRestored) t.fail('a restore that ended well has restored nothing')
     const restored = isRestored ? await readContent({ dataDir: place }) : await restoreInto(newest)
@@ -147,14 +149,20 @@ async function succeed(dataDir: string, backups: string): Promise<void> {
   await store.close()
 }
 
-/** Runs a command that is killed on its way, unless it ends before. @returns its exit code, or the signal */
-async function run(
+/**
+ * Runs a command that is killed on its way, unless it ends before.
+ *
+ * @param longest milliseconds within which it is killed, unless that is at a system call
+ * @returns its exit code, or the signal
+ */
+async function start(
   random: Random,
+  longest: number,
   environment: Record<string, string>,
   ...args: string[]
 ): Promise<number | string> {
   const [call, last] = random.pick(CALLS)
-  const isTimed = random.onceIn(3)
+  const isTimed = random.onceIn(2)
   const inject = `inject=${call}:signal=KILL:when=${random.below(last) + 1}`
   const strace = [
     'strace',
@@ -174,7 +182,7 @@ async function run(
   const child = spawn(program, rest, { env, stdio: 'ignore', detached: true })
   const exit = once(child, 'exit')
   if (isTimed) {
-    await Promise.race([exit, setTimeout(random.below(LONGEST))])
+    await Promise.race([exit, setTimeout(random.below(longest))])
     try {
       process.kill(-(child.pid ?? 0), 'SIGKILL')
     } catch {
