@@ -8,7 +8,7 @@ import { verdictOf } from '../domain/verdict.ts'
 import { ServiceError } from '../errors.ts'
 import { type CommitLookup, commitExists } from '../git/objects/commit-lookup.ts'
 import type { RepositoryAccess } from '../store/access/access.ts'
-import { fieldsOf, type StatusRow } from '../store/statuses/columns.ts'
+import type { StatusRow } from '../store/statuses/columns.ts'
 import type { Store } from '../store/store.ts'
 import { formatTime } from '../store/time.ts'
 
@@ -38,9 +38,10 @@ export function createHandlers(store: Store, lookup: CommitLookup, onReported: O
       if (token?.limits.contexts) checkContext(token.limits.contexts, body.context)
       if (!(await commitExists(statuses, lookup, repository, sha))) throw new ServiceError('commit_unknown')
       const row = await statuses.report({
+        // First, since a body may have other fields, with any names.
+        ...body,
         repositoryId: repository.id,
         sha,
-        ...fieldsOf(body),
         reporterId: token?.reporterId ?? null,
       })
       if (!row) throw new ServiceError('repository_unknown')

@@ -83,7 +83,7 @@ const accepted: Case[] = [
   })),
   {
     what: 'unknown fields are ignored',
-    body: '{"state":"success","id":7,"sha":"x","__proto__":{"state":1},"constructor":{"prototype":1},"creator":null}',
+    body: '{"state":"success","id":7,"sha":"x","repositoryId":9,"reporterId":9,"__proto__":{"state":1},"constructor":{"prototype":1},"creator":null}',
     expect: { state },
   },
   {

@@ -64,16 +64,17 @@ type Status = components['schemas']['Status']
 export type StatusRow = {
   [Name in AnsweredColumn]: Columns[Name]['type'] extends 'integer' ? number : Status[Name]
 }
-/** What a report says; null where it says nothing. */
-export type ReportedFields = Pick<StatusRow, ReportedColumn>
-type ReportBody = components['schemas']['StatusReport'] & { context: string }
+type StoredFields = Pick<StatusRow, ReportedColumn>
+type RequiredField = 'context' | 'state'
+/** What a report says. A field that may be null may also be missing. */
+export type ReportedFields = Pick<StoredFields, RequiredField> & Partial<Omit<StoredFields, RequiredField>>
 
-/** Returns what a report says. @param body as the contract's operation takes it */
-export function fieldsOf(body: ReportBody): ReportedFields {
+/** Returns what is stored of a report: null where it says nothing. */
+export function fieldsOf(report: ReportedFields): StoredFields {
   const fields: Partial<Record<ReportedColumn, string | null>> = {}
-  for (const name of reportedColumns) fields[name] = body[name] ?? null
-  // The contract requires what cannot be null.
-  return fields as ReportedFields
+  for (const name of reportedColumns) fields[name] = report[name] ?? null
+  // The type of the report requires what cannot be null.
+  return fields as StoredFields
 }
 
 /** Returns the start of the run of a reported check, in SQL. @param reported the value of a column in the report */

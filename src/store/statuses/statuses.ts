@@ -9,6 +9,7 @@ import { newId, nowInSeconds } from '../time.ts'
 import {
   answeredColumns,
   decidedColumns,
+  fieldsOf,
   type ReportedFields,
   replacements,
   reportedStart,
@@ -26,7 +27,7 @@ export interface ReportedStatus extends StatusRow {
   pending_at: number | null
 }
 
-export interface Report extends ReportedFields {
+export type Report = ReportedFields & {
   repositoryId: number
   sha: string
   /** The `reporter_id` of the token that sent it. */
@@ -134,7 +135,8 @@ export function createStatusStore(engine: Engine, audit: Audit, maxContexts: num
      * @throws ServiceError `field_invalid` for a new context of a commit that has as many as it may; StoreUnavailable
      */
     async report(report: Report): Promise<StatusRow | undefined> {
-      const { repositoryId, reporterId = null, ...fields } = report
+      const { repositoryId, reporterId = null } = report
+      const fields = { sha: report.sha, ...fieldsOf(report) }
       const now = nowInSeconds()
       const status: NewStatus = {
         ...fields,

@@ -139,9 +139,8 @@ function neverThrows(code: string): Edit {
 /** Changes the value of a report that the handler passes to the store. */
 function ofReport(field: string, change: (text: string) => string): Edit {
   return node('src/api', (fields) => {
-    if (!ts.isCallExpression(fields) || fields.expression.getText() !== 'fieldsOf') return undefined
-    const text = fields.getText()
-    return `{ ...${text}, ${field}: ${change(`${text}.${field}`)} }`
+    if (!ts.isSpreadAssignment(fields) || fields.expression.getText() !== 'body') return undefined
+    return `...body, ${field}: ${change(`body.${field}`)}`
   })
 }
 
