@@ -48,6 +48,7 @@ const OPERATION: Edits = {
         - { name: limit, in: query, schema: { type: integer, minimum: 1, maximum: 3, default: 2 } }
         - { name: at, in: query, required: true, schema: { type: string, format: date-time } }
         - { name: note, in: query, schema: { type: string, x-max-bytes: 40 } }
+        - { name: place, in: query, schema: { type: string, maxLength: 11, pattern: '^[0-9]{1,8}_[a-z]{2}$', x-rule: must be a place } }
         - { name: after, in: query, schema: { $ref: '#/components/schemas/State' } }
         - { name: hide, in: query, schema: { type: array, maxItems: 2, items: { $ref: '#/components/schemas/State' } } }
       responses:

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { formats } from './formats.ts'
 import { entries, isObject, type Json, type JsonObject, list, object, points, typesOf } from './json.ts'
-import { bound, character, rulesOf, valid } from './values.ts'
+import { bound, character, codePoint, isOfCharacters, rulesOf, valid } from './values.ts'
 
 /** The rule that no URL can break, since it cannot contain a lone surrogate. */
 export const ILL_FORMED = 'a lone surrogate'
@@ -98,9 +98,9 @@ function wrongStrings(schema: JsonObject): [string, fc.Arbitrary<Json>][] {
   return wrong
 }
 
-/** Returns strings of `length` code points that break no other rule. */
+/** Returns strings of `length` code points that break no other rule, unless the pattern has places for characters. */
 function ofLength(schema: JsonObject, length: number): fc.Arbitrary<string> {
-  const units = character.filter(rulesOf(schema).fits)
+  const units = isOfCharacters(schema) ? character.filter(rulesOf(schema).fits) : codePoint
   return fc.array(units, { minLength: length, maxLength: length }).map((parts) => parts.join(''))
 }
 

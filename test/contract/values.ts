@@ -64,14 +64,13 @@ function strings(schema: JsonObject): fc.Arbitrary<string> {
   const minLength = bound(schema.minLength, 0)
   const maxLength = bound(schema.maxLength, bound(schema['x-max-bytes'], 300))
   const maxBytes = bound(schema['x-max-bytes'], Number.POSITIVE_INFINITY)
-  const ofClass = pattern === null || /^\^\[[^\]]*\][*+]?\$$/.test(pattern.source)
-  const drawn = ofClass
+  const drawn = isOfCharacters(schema)
     ? withLength(minLength, maxLength, (length) => {
         const units = character.filter(fits)
         const texts = fc.array(units, { minLength: length, maxLength: length }).map((parts) => parts.join(''))
         return texts.map((text) => startOf(text, maxBytes))
       })
-    : fc.stringMatching(pattern).filter(fits)
+    : fc.stringMatching(pattern ?? /^/).filter(fits)
   return drawn.filter(
     (value) => Buffer.byteLength(value) <= maxBytes && inLength(value, minLength, maxLength),
   )
@@ -88,6 +87,11 @@ export function rulesOf(schema: JsonObject): { pattern: RegExp | null; fits(valu
     !(excluded?.test(value) ?? false) &&
     !(schema['x-well-formed'] === true && /\p{Cs}/u.test(value))
   return { pattern, fits }
+}
+
+/** Returns whether the pattern of a schema, if it has one, allows or excludes each character wherever it stands. */
+export function isOfCharacters({ pattern }: JsonObject): boolean {
+  return typeof pattern !== 'string' || /^\^\[[^\]]*\][*+]?\$$/.test(pattern)
 }
 
 /** Draws lengths that are short, long, and exactly at each limit. */
