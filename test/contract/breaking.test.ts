@@ -245,8 +245,8 @@ t.test('finds every kind of breaking change', async (t) => {
 
 t.test('finds nothing in compatible changes', async (t) => {
   const document = structuredClone(unresolved)
-  set(field(document, 'StatusReport'), 'environment', { type: 'string', maxLength: 50 })
-  set(field(document, 'Status'), 'environment', { oneOf: [{ type: 'string' }, { type: 'null' }] })
+  set(field(document, 'StatusReport'), 'new_field', { type: 'string', maxLength: 50 })
+  set(field(document, 'Status'), 'new_field', { oneOf: [{ type: 'string' }, { type: 'null' }] })
   set(at(field(document, 'StatusReport'), 'description'), 'maxLength', 4096)
   set(schema(document, 'Status'), 'additionalProperties', false)
   list(operation(document, 'listStatuses').parameters).push({
