@@ -137,10 +137,16 @@ const STORED_FIELD: Edits = {
 }
 const STATE: Edits = {
   'openapi.yaml': [
-    ['[pending, success, failure, error]', '[pending, success, failure, error, skipped, aborted]'],
+    ['[pending, success, failure, error', '[pending, success, failure, error, waived, aborted'],
   ],
   'src/domain/states.ts': [
-    ["  error: 'failure',", "  error: 'failure',\n  skipped: 'success',\n  aborted: 'failure',"],
+    ["  error: 'failure',", "  error: 'failure',\n  waived: 'success',\n  aborted: 'failure',"],
+  ],
+  'clients/typescript/src/decide-wait.ts': [
+    ["  error: 'failure',", "  error: 'failure',\n  waived: 'success',\n  aborted: 'failure',"],
+  ],
+  'clients/shell/commit-status': [
+    ['success | failure | error)', 'success | failure | error | waived | aborted)'],
   ],
 }
 
@@ -196,11 +202,18 @@ t.test('a change of the contract requires the edits that the README names, and i
   })
 
   await t.test('a state', async (t) => {
-    t.match(await report({ state: 'skipped', context: 'x'.repeat(256) }), [201, { state: 'skipped' }])
+    t.match(await report({ state: 'waived', context: 'x'.repeat(256) }), [201, { state: 'waived' }])
     const { body } = await client.listStatuses({ ...place, sha })
-    t.match(body, { state: 'success', statuses: [{ state: 'skipped' }] })
+    t.match(body, { state: 'success', statuses: [{ state: 'waived' }] })
+    const { decideWait } = await import(join(copy, 'clients/typescript/src/decide-wait.ts'))
+    const rules = { require: ['*'], only: false, settle: 0, stalled: undefined }
+    t.match(
+      decideWait(body.statuses, rules, Date.now(), true),
+      { outcome: 'success' },
+      'a wait counts it too',
+    )
     const metrics = await fetch(`${server.url}/metrics`, { headers: { authorization: 'Bearer metrics' } })
-    t.match(await metrics.text(), 'commit_status_reports_total{state="skipped"} 1')
+    t.match(await metrics.text(), 'commit_status_reports_total{state="waived"} 1')
 
     t.match(await report({ state: 'aborted', context: 'ci/mac' }), [201, { state: 'aborted' }])
     t.match(await client.listStatuses({ ...place, sha }), { body: { state: 'failure' } })
@@ -211,7 +224,7 @@ t.test('a change of the contract requires the edits that the README names, and i
     const read = async (url: string, headers = {}) => (await fetch(url, { headers })).text()
     const page = await read(`${server.url}/${commit}`)
     t.match(page, '1 failed, 1 passed')
-    t.match(page, /id="failed".*badge failure">aborted<.*ci\/mac.*id="passed".*badge success">skipped</s)
+    t.match(page, /id="failed".*badge failure">aborted<.*ci\/mac.*id="passed".*badge success">waived</s)
     const filtered = await read(`${server.url}/${commit}?state=aborted`)
     t.match(filtered, /<option value="aborted" selected>/)
     t.match(filtered, 'maxlength="512"', 'the filter takes a whole context')
@@ -226,7 +239,7 @@ t.test('a change of the contract requires the edits that the README names, and i
     t.match(await read(pages), /Failed: .*ci\/mac.*1 of 2 passed/s)
     const checks = await read(`${pages}/checks`)
     t.match(checks, /failing<\/span> <strong>.*ci\/mac/s)
-    t.match(checks, /<td class="aborted">[^\n]*aborted<.*<td class="skipped">[^\n]*skipped</s)
+    t.match(checks, /<td class="failure aborted">[^\n]*aborted<.*<td class="success waived">[^\n]*waived</s)
   })
 
   await t.test('a paged list', async (t) => {
@@ -237,9 +250,9 @@ t.test('a change of the contract requires the edits that the README names, and i
     }
     const first = { states: ['pending', 'success'], next: 'success' }
     t.same(await page({}), [200, first, '6', '<?after=success>; rel="next"'])
-    const last = { states: ['error', 'skipped', 'aborted'], next: null }
+    const last = { states: ['error', 'waived', 'aborted'], next: null }
     t.same(await page({ after: 'failure', limit: 3 }), [200, last, '6', null])
-    const rest = { states: ['failure', 'skipped', 'aborted'], next: null }
+    const rest = { states: ['failure', 'waived', 'aborted'], next: null }
     t.same(await page({ hide: ['pending', 'error'], after: 'success', limit: 3 }), [200, rest, '4', null])
     t.same((await page({ limit: 4 })).slice(0, 2), [422, { error: 'limit must be <= 3; got 4' }])
     const { headers } = await client.listStates({ ...place, at })

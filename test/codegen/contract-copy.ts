@@ -21,6 +21,7 @@ export async function copyWith(t: Test, edits: Edits): Promise<string> {
     'src',
     'generated',
     'clients/typescript/src',
+    'clients/shell/commit-status',
     'package.json',
     'tsconfig.json',
   ]) {

@@ -3,6 +3,16 @@ import { matchesPattern } from './pattern.ts'
 
 type Status = components['schemas']['Status']
 
+type CombinedState = NonNullable<components['schemas']['CommitStatuses']['state']>
+
+/** What each state counts as. One that a later version of the contract adds is missing, and counts as `pending`. */
+const COMBINED: Readonly<Record<Status['state'], CombinedState>> = {
+  success: 'success',
+  pending: 'pending',
+  failure: 'failure',
+  error: 'failure',
+}
+
 /** What a wait is waiting for. Times are in milliseconds. */
 export interface WaitRules {
   /** Context patterns, each of which must match at least one reported context. */
@@ -66,11 +76,10 @@ export function decideWait(
     changesIn,
   })
 
-  const failed = counted.filter(({ state }) => state === 'failure' || state === 'error')
+  const failed = counted.filter(({ state }) => COMBINED[state] === 'failure')
   if (failed.length > 0) return decide('failure', failed)
 
-  // `pending`, and any state that a later version of the contract adds.
-  const pending = counted.filter(({ state }) => state !== 'success')
+  const pending = counted.filter(({ state }) => COMBINED[state] !== 'success')
   if (counted.length > 0 && pending.length === 0 && missing.length === 0) {
     const unasked = counted.filter(({ context }) => !require.includes(context))
     const unsettled = Math.max(0, ...unasked.map((status) => settle - age(status)))

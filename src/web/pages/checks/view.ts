@@ -1,5 +1,6 @@
 import { shortId } from '../../../domain/commit-id.ts'
 import { failingSince } from '../../../domain/failing-since.ts'
+import { COMBINED } from '../../../domain/states.ts'
 import type { Commit } from '../../../git/history/log.ts'
 import type { Ref, Refs } from '../../../git/history/refs.ts'
 import type { ListedRepository } from '../../../store/access/repository-listing.ts'
@@ -108,5 +109,6 @@ function cellView(sha: string, cell: MatrixCell | undefined): Html {
   if (cell === undefined) return html`<td><span class="sr">no status</span></td>`
   const time = formatTime(cell.updated_at).replace('T', ' ').replace('Z', ' UTC')
   const content = html`<span class="cell" title="${shortId(sha)}: ${cell.state}, ${time}"><span class="sr">${cell.state}</span></span>`
-  return html`<td class="${cell.state}">${targetLink(cell.target_url, content)}</td>`
+  const combined = COMBINED[cell.state]
+  return html`<td class="${combined === cell.state ? combined : `${combined} ${cell.state}`}">${targetLink(cell.target_url, content)}</td>`
 }
