@@ -16,10 +16,7 @@ const key = { onReplace: 'key', isReported: false } as const
 const reported = { type: 'text', isReported: true, isAnswered: true } as const
 const time = { type: 'integer', isReported: false, isAnswered: true } as const
 
-/**
- * What a report stores. The statements that write and read statuses, the rows and the answers follow from this table. Another
- * field of a report needs its schemas in openapi.yaml, an entry here, and a migration that adds the column.
- */
+/** What a report stores. The statements that write and read statuses, the rows and the answers follow from this table. */
 const columns = {
   repository_id: { ...key, type: 'integer', isAnswered: false },
   sha: { ...key, type: 'text', isAnswered: true },
@@ -65,9 +62,8 @@ export type StatusRow = {
   [Name in AnsweredColumn]: Columns[Name]['type'] extends 'integer' ? number : Status[Name]
 }
 type StoredFields = Pick<StatusRow, ReportedColumn>
-type RequiredField = 'context' | 'state'
 /** What a report says. A field that may be null may also be missing. */
-export type ReportedFields = Pick<StoredFields, RequiredField> & Partial<Omit<StoredFields, RequiredField>>
+export type ReportedFields = Partial<StoredFields> & Pick<StoredFields, 'context' | 'state'>
 
 /** Returns what is stored of a report: null where it says nothing. */
 export function fieldsOf(report: ReportedFields): StoredFields {

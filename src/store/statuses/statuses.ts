@@ -135,16 +135,15 @@ export function createStatusStore(engine: Engine, audit: Audit, maxContexts: num
      * @throws ServiceError `field_invalid` for a new context of a commit that has as many as it may; StoreUnavailable
      */
     async report(report: Report): Promise<StatusRow | undefined> {
-      const { repositoryId, reporterId = null } = report
       const fields = { sha: report.sha, ...fieldsOf(report) }
       const now = nowInSeconds()
       const status: NewStatus = {
         ...fields,
-        repository_id: repositoryId,
+        repository_id: report.repositoryId,
         id: newId(),
         created_at: now,
         updated_at: now,
-        reporter_id: reporterId,
+        reporter_id: report.reporterId ?? null,
       }
       const rows = await engine.write(write, status, commitCacheKey(report)).catch((error: unknown) => {
         // One deleted meanwhile leaves nothing behind.
