@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { ServiceError } from '../errors.ts'
+import { boundedMemoize } from '../util/memoize.ts'
 import { abortBody, BODY_ABORTED, hasBody, isBodyAborted } from './lingering-close.ts'
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
@@ -104,14 +105,15 @@ function readBytes(
   })
 }
 
-function isJsonInUtf8(contentType: string): boolean {
+/** Clients send few different values of `Content-Type`. */
+const isJsonInUtf8 = boundedMemoize(100, (contentType: string): boolean => {
   const [type = ''] = contentType.split(';', 1)
   if (type.trim().toLowerCase() !== 'application/json') return false
   for (const [, name = '', value = ''] of contentType.matchAll(PARAMETER)) {
     if (name.toLowerCase() === 'charset' && !/^"?utf-8"?$/i.test(value.trim())) return false
   }
   return true
-}
+})
 
 /** Returns the error for a body larger than `limit` bytes. */
 export function tooLarge(limit: number): ServiceError {
