@@ -75,12 +75,12 @@ function readBytes(
   if (!hasBody(request)) return Promise.resolve(Buffer.alloc(0))
   if (isBodyAborted(request) || request.destroyed)
     return Promise.reject(new ServiceError('malformed_request'))
+  if (request.headers.expect !== undefined && request.httpVersion === '1.1') response.writeContinue()
   // Most bodies have arrived before their caller is authorized.
   if (request.complete) {
     const bytes: Buffer = request.read() ?? Buffer.alloc(0)
     return bytes.length > limit ? Promise.reject(tooLarge(limit)) : Promise.resolve(bytes)
   }
-  if (request.headers.expect !== undefined && request.httpVersion === '1.1') response.writeContinue()
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     let length = 0

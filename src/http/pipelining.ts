@@ -45,7 +45,10 @@ export function servePipelinedInTurn(start: RequestListener): RequestListener {
       socket.destroy()
       return
     }
-    socket.pause()
+    // Node's parser resumes the connection at the end of each request.
+    process.nextTick(() => {
+      if (pipeline.waiting > 0) socket.pause()
+    })
     earlier.once('finish', () => {
       pipeline.waiting--
       if (pipeline.waiting === 0) socket.resume()

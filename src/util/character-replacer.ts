@@ -1,8 +1,8 @@
 import { boundedMemoize } from './memoize.ts'
 
 /**
- * Returns a function that replaces single characters of a text. Where most of a long text is replaced, `String.replace` takes
- * three times as long: it prepares a match and calls a function for each character.
+ * Returns a function that replaces single characters of a text. Where most of a long text is replaced by a few characters each,
+ * `String.replace` takes longer: it prepares a match and calls a function for each character.
  *
  * @param pattern matches one UTF-16 code unit; not global
  */

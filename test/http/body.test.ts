@@ -1,10 +1,12 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
+import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { receive } from '../../src/git-http/receive.ts'
 import { readJsonBody } from '../../src/http/body.ts'
 import { createHttpServer, DEFAULT_TIMEOUTS } from '../../src/http/server.ts'
+import { until } from '../helpers/until.ts'
 
 async function connectTo(t: Test, server: Server): Promise<Socket> {
   t.teardown(() => server.close())
@@ -34,6 +36,20 @@ t.test('a request may have no body', { timeout: 10_000 }, async (t) => {
     t.match(String(answer), 'The body is empty', headers)
   }
   client.destroy()
+})
+
+t.test('a client that waits for "100 Continue" gets it, also if it has sent the body', async (t) => {
+  const client = await connectTo(
+    t,
+    createHttpServer(async (request, response) => {
+      await until(() => request.complete)
+      response.end(JSON.stringify(await readJsonBody(request, response, 100, 60_000)))
+    }, DEFAULT_TIMEOUTS),
+  )
+  const post = (header: string) => `POST / HTTP/1.1\r\nHost: test\r\n${header}Content-Length: 3\r\n\r\n"x"`
+  client.write(post('Expect: 100-continue\r\n') + post('Connection: close\r\n'))
+  const statuses = (await text(client)).match(/(?<=HTTP\/1\.1 )\d+/g)
+  t.same(statuses, ['100', '200', '200'])
 })
 
 t.test('reading the body of a disconnected client fails at once', async (t) => {

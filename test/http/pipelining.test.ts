@@ -70,6 +70,30 @@ t.test('a connection has at most one answer in memory', async (t) => {
   t.equal(sockets[0]?.bytesRead, bytesRead, 'nothing more is read')
 })
 
+t.test('nothing more is read while requests wait, and all are answered', async (t) => {
+  let release = () => {}
+  const first = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  const { sockets, url } = await serve(t, async (request, response) => {
+    await first
+    response.end(`<${request.url}>`)
+  })
+  const socket = await dial(t, url)
+  const numbers = Array.from({ length: 600 }, (_, number) => number)
+  socket.write(numbers.map((number) => getBytes(`/${number}`, `X: ${'x'.repeat(1_500)}`)).join(''))
+  await until(() => (sockets[0]?.bytesRead ?? 0) > 0)
+  await setTimeout(100)
+  t.ok((sockets[0]?.bytesRead ?? 0) <= 64 * 1024, 'what one read brings')
+  release()
+  let received = ''
+  for await (const chunk of socket.setEncoding('latin1')) {
+    received += chunk
+    if (received.endsWith('</599>')) break
+  }
+  t.equal(received.match(/<\/\d+>/g)?.length, 600)
+})
+
 t.test('a connection on which too many requests wait is closed', async (t) => {
   const { handle, handled } = counting()
   const { server, sockets, url } = await serve(t, handle)

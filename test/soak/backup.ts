@@ -115,7 +115,7 @@ function gc(random: Random): string {
       random.pick([
         `git --git-dir=${path} gc --quiet --prune=now`,
         `git --git-dir=${path} pack-refs --all`,
-        `git --git-dir=${path} symbolic-ref refs/heads/alias refs/heads/topic-1; git --git-dir=${path} update-ref refs/hidden/x HEAD`,
+        `git --git-dir=${path} symbolic-ref refs/heads/alias refs/heads/topic-1; git --git-dir=${path} update-ref refs/hidden/x HEAD 2>/dev/null || true`,
         'true',
       ]),
     )

@@ -18,7 +18,7 @@ type Write = (piece: string) => void
 export class Html {
   readonly write: (write: Write) => void
 
-  /** @param write calls its argument with one escaped piece after the other */
+  /** @param write calls its argument with one escaped piece after the other. No piece ends within a character */
   constructor(write: (write: Write) => void) {
     this.write = write
   }
