@@ -1,7 +1,7 @@
 import { CommanderError } from 'commander'
 import { AlreadyExists } from '../domain/rule-violation.ts'
 import { NoDatabase } from '../store/store.ts'
-import { replaceHiddenInLines } from '../util/hidden-characters.ts'
+import { replaceHiddenInLines } from '../util/replace-characters.ts'
 import { UsageError } from './parts/arguments.ts'
 import { createProgram } from './program.ts'
 

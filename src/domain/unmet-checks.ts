@@ -1,4 +1,4 @@
-import { replaceHidden } from '../util/hidden-characters.ts'
+import { replaceHidden } from '../util/replace-characters.ts'
 import { truncate } from '../util/truncate.ts'
 import { COMBINED, type CombinedState } from './states.ts'
 import { type ReportedContext, verdictOf } from './verdict.ts'

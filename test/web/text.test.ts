@@ -1,5 +1,5 @@
 import t from 'tap'
-import { replaceHidden } from '../../src/util/hidden-characters.ts'
+import { replaceHidden } from '../../src/util/replace-characters.ts'
 import {
   cutText,
   durationInWords,

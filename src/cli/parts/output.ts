@@ -1,5 +1,4 @@
-import { characterReplacer } from '../../util/character-replacer.ts'
-import { HIDDEN_IN_LINES, replaceHidden } from '../../util/hidden-characters.ts'
+import { characterReplacer, HIDDEN_IN_LINES, replaceHidden } from '../../util/replace-characters.ts'
 
 type Cell = string | boolean | readonly string[] | null
 

@@ -2,11 +2,11 @@ import { STATUS_CODES } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { statusOf } from '../../errors.ts'
 import { applyErrorHeaders, asServiceError, sendError } from '../../hooks/error-replies.ts'
+import { setSecurityHeaders } from '../../hooks/security-headers.ts'
 import { WrongMethod } from '../../hooks/unknown-paths.ts'
 import type { Session, SessionAuth } from '../session/session-auth.ts'
 import { html } from './html.ts'
 import { sendPage } from './layout.ts'
-import { setSecurityHeaders } from './security-headers.ts'
 
 export type SendErrorPage = (
   error: unknown,

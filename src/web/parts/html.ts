@@ -1,4 +1,4 @@
-import { characterReplacer } from '../../util/character-replacer.ts'
+import { characterReplacer } from '../../util/replace-characters.ts'
 
 const ENTITIES = new Map([
   ['&', '&amp;'],

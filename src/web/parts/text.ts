@@ -1,5 +1,4 @@
-import { characterReplacer } from '../../util/character-replacer.ts'
-import { HIDDEN, HIDDEN_IN_LINES } from '../../util/hidden-characters.ts'
+import { characterReplacer, HIDDEN, HIDDEN_IN_LINES } from '../../util/replace-characters.ts'
 import { truncate } from '../../util/truncate.ts'
 import { type Html, html } from './html.ts'
 
