@@ -20,6 +20,8 @@ export interface GitOptions {
   env?: Record<string, string>
   /** Makes the client the leader of a process group, so that it can be killed with all its children. */
   detached?: boolean
+  /** Leaves the processors to the server, like a client on another machine. */
+  isRemote?: boolean
   /** Standard input. */
   input?: string | Uint8Array
 }
@@ -34,7 +36,8 @@ export function spawnGit(folder: string, args: readonly string[], options: GitOp
     ...(credential && { 'credential.helper': helper }),
     ...options.config,
   })
-  return spawn('git', args, {
+  const [program = '', ...all] = [...(options.isRemote ? ['nice', '-n', '19'] : []), 'git', ...args]
+  return spawn(program, all, {
     cwd: folder,
     detached: options.detached ?? false,
     stdio: [options.input === undefined ? 'ignore' : 'pipe', 'pipe', 'pipe'],

@@ -19,13 +19,15 @@ const MEGABYTE_CONTEXTS = 110
 /** More than the system takes of an answer that nobody reads. */
 const LARGE_FILE = 32 * 1024 * 1024
 const SMALL_FILE = 1024 * 1024
+/** As many as attack at once. */
+const WRITERS = 16
 
 /** A server in a process of its own, with users, repositories and commits. */
 export interface Fixture {
   url: string
   pid: number
-  /** Of `alice`, who means well, and of `mallory`, who does not. Both have a repository to which they may push. */
-  tokens: { alice: string; mallory: string }
+  /** Of `alice`, who means well and may push to `alice/demo`, and of some who do not and may push to `mallory/own`. */
+  tokens: { alice: string; writers: string[] }
   /** A commit with few statuses, one with as many and as large ones as a commit may have, and some with answers of 1 MB. */
   commits: { small: string; large: string; megabyte: string[] }
   /** The repository with the large file: where it is, and the newest commit of its branch. */
@@ -39,10 +41,16 @@ export async function createFixture(): Promise<Fixture> {
   const folder = mkdtempSync(join(tmpdir(), 'soak-abuse-'))
   const dataDir = join(folder, 'data')
   const store = await openStore({ dataDir })
-  const tokens = { alice: await createUser(store, 'alice'), mallory: await createUser(store, 'mallory') }
+  const tokens = { alice: (await createUser(store, 'alice')).token, writers: [] as string[] }
+  await createUser(store, 'mallory')
   const demo = await createRepository(store, folder, 'alice/demo', SMALL_FILE)
   const large = await createRepository(store, folder, 'alice/large', LARGE_FILE)
   await createRepository(store, folder, 'mallory/own', 0)
+  for (let writer = 0; writer < WRITERS; writer++) {
+    const { id, token } = await createUser(store, `writer-${writer}`)
+    await store.collaborators.set('mallory', 'own', id, 'write')
+    tokens.writers.push(token)
+  }
   const newest = demo.commits.slice(-30)
   for (const sha of newest) {
     for (let check = 0; check < 5; check++) {
@@ -79,10 +87,10 @@ export async function createFixture(): Promise<Fixture> {
   }
 }
 
-async function createUser(store: Store, name: string): Promise<string> {
+async function createUser(store: Store, name: string): Promise<{ id: number; token: string }> {
   const { id } = await store.users.create(name, { passwordHash: await hashPassword(PASSWORD) })
   const request = { userId: id, name: 'soak', scopes: ['repo'], expiresAt: null }
-  return (await issueToken(store.tokens, request, ADMINISTRATOR)).secret
+  return { id, token: (await issueToken(store.tokens, request, ADMINISTRATOR)).secret }
 }
 
 /** A public repository with commits, the last of which adds a file of random bytes. Returns the ids of the others. */
@@ -100,5 +108,6 @@ async function createRepository(store: Store, folder: string, fullName: string, 
   git(checkout, 'add', 'file')
   git(checkout, 'commit', '--quiet', '--message', 'Add a file')
   git(checkout, 'push', '--quiet', path, 'HEAD:main')
+  git(path, 'repack', '-a', '-d', '--quiet')
   return { id, path, commits }
 }
