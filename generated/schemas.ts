@@ -36,7 +36,13 @@ export const schemas = {
       "success",
       "failure",
       "error"
-    ]
+    ],
+    "x-counts-as": {
+      "pending": "pending",
+      "success": "success",
+      "failure": "failure",
+      "error": "failure"
+    }
   },
   "Context": {
     "$id": "Context",

@@ -38,6 +38,7 @@ export function createAjv(schemas: Schemas): Ajv2020 {
     errors: false,
   })
   ajv.addKeyword({ keyword: 'x-rule', schemaType: 'string' })
+  ajv.addKeyword({ keyword: 'x-counts-as', schemaType: 'object' })
   for (const schema of Object.values(schemas)) ajv.addSchema(schema)
   return ajv
 }

@@ -28,11 +28,14 @@ export function shedLoad(app: FastifyInstance, maxDelay: number, onShed: () => v
   let overloaded = false
   const delay = monitorEventLoopDelay({ resolution: RESOLUTION })
   delay.enable()
+  let began = performance.now()
   const timer = setInterval(() => {
+    const now = performance.now()
     // Without a sample the event loop was blocked for the whole interval.
-    const lags = delay.count === 0 || delay.mean / 1e6 - RESOLUTION > maxDelay
+    const lags = (delay.count === 0 ? now - began : delay.mean / 1e6 - RESOLUTION) > maxDelay
     overloaded = lags && lagged
     lagged = lags
+    began = now
     delay.reset()
   }, INTERVAL).unref()
   app.addHook('onClose', () => {

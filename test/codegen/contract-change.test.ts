@@ -138,12 +138,7 @@ const STORED_FIELD: Edits = {
 const STATE: Edits = {
   'openapi.yaml': [
     ['[pending, success, failure, error', '[pending, success, failure, error, waived, aborted'],
-  ],
-  'src/domain/states.ts': [
-    ["  error: 'failure',", "  error: 'failure',\n  waived: 'success',\n  aborted: 'failure',"],
-  ],
-  'clients/typescript/src/decide-wait.ts': [
-    ["  error: 'failure',", "  error: 'failure',\n  waived: 'success',\n  aborted: 'failure',"],
+    ['error: failure }', 'error: failure, waived: success, aborted: failure }'],
   ],
   'clients/shell/commit-status': [
     ['success | failure | error)', 'success | failure | error | waived | aborted)'],

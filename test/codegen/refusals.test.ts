@@ -63,6 +63,12 @@ const rejected: [what: string, find: string, replacement: string, names: RegExp]
     "type: [integer, 'null']\n        to",
     /oneOf: \[SCHEMA/,
   ],
+  [
+    'values that count as nothing',
+    'enum: [letter, box]',
+    'enum: [letter, box]\n      x-counts-as: { letter: mail }',
+    /Kind: x-counts-as must name each value/,
+  ],
   ['null in an enum', 'enum: [letter, box]', 'enum: [letter, box, null]', /oneOf: \[SCHEMA/],
   [
     'a keyword beside a reference',

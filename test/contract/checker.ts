@@ -53,6 +53,7 @@ export function contractAjv(): Ajv2020 {
     validate: (wanted: boolean, value: string) => !wanted || !/\p{Cs}/u.test(value),
   })
   ajv.addKeyword({ keyword: 'x-rule', schemaType: 'string' })
+  ajv.addKeyword({ keyword: 'x-counts-as', schemaType: 'object' })
   return ajv
 }
 

@@ -1,17 +1,11 @@
+import { countsAs } from './generated/operations.ts'
 import type { components } from './generated/schema.ts'
 import { matchesPattern } from './pattern.ts'
 
 type Status = components['schemas']['Status']
 
-type CombinedState = NonNullable<components['schemas']['CommitStatuses']['state']>
-
-/** What each state counts as. One that a later version of the contract adds is missing, and counts as `pending`. */
-const COMBINED: Readonly<Record<Status['state'], CombinedState>> = {
-  success: 'success',
-  pending: 'pending',
-  failure: 'failure',
-  error: 'failure',
-}
+/** One that a later version of the contract adds is missing, and counts as `pending`. */
+const COMBINED = countsAs.State
 
 /** What a wait is waiting for. Times are in milliseconds. */
 export interface WaitRules {

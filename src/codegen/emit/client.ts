@@ -59,6 +59,9 @@ export interface OperationInput {
   body?: Readonly<Record<string, unknown>>
 }
 
+/** What values of enums count as where several are combined. */
+export const countsAs = ${JSON.stringify(countsAs(spec.schemas), null, 2)} as const
+
 export const operations = ${JSON.stringify(rows, null, 2)} as const satisfies Record<string, Operation>
 
 /** Returns one method for each operation. \`call\` sends the request and returns the result. */
@@ -69,6 +72,14 @@ export function createOperations<Options>(
 ${bindings.join('')}  }
 }
 `
+}
+
+function countsAs(schemas: Schemas): JsonObject {
+  const found = Object.entries(schemas).flatMap(([name, schema]) => {
+    const values = schema['x-counts-as']
+    return values === undefined ? [] : [[name, values]]
+  })
+  return Object.fromEntries(found)
 }
 
 function operationTypes(operation: Operation): string {

@@ -33,6 +33,8 @@ const SCHEMA_KEYWORDS = [
   'x-well-formed',
   // The rule in words, for error messages.
   'x-rule',
+  // What each value of an enum counts as where several are combined.
+  'x-counts-as',
 ]
 const FORMATS = ['uuid', 'date-time', 'http-url']
 
@@ -57,6 +59,11 @@ export function checkSchema(schema: JsonObject, where: string): void {
     if (Object.keys(others).length > 0)
       throw new SpecError(`${where}: "not" supports only the keyword pattern`)
     checkExpression(text(pattern, `${where}: not`), where)
+  }
+  if (schema['x-counts-as'] !== undefined) {
+    const counting = entries(schema['x-counts-as'], where).map(([value]) => value)
+    if (String(counting) !== String(list(schema.enum)))
+      throw new SpecError(`${where}: x-counts-as must name each value of the enum, in its order`)
   }
   if (schema.oneOf !== undefined) checkSchema(nullableOf(schema, where), where)
   for (const [name, property] of entries(schema.properties, where)) {

@@ -95,6 +95,16 @@ export interface OperationInput {
   body?: Readonly<Record<string, unknown>>
 }
 
+/** What values of enums count as where several are combined. */
+export const countsAs = {
+  "State": {
+    "pending": "pending",
+    "success": "success",
+    "failure": "failure",
+    "error": "failure"
+  }
+} as const
+
 export const operations = {
   "reportStatus": {
     "method": "POST",
