@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream'
+import { setImmediate } from 'node:timers/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { ServiceError } from '../errors.ts'
 import { checkRepositoryFiles } from '../git/repository-health.ts'
@@ -9,6 +10,7 @@ import type { RepositoryAccess } from '../store/access/access.ts'
 import type { Pusher } from '../store/audit/audit.ts'
 import { QueueFull } from '../util/fair-queue.ts'
 import type { AddGauge } from '../util/gauge.ts'
+import { limitConcurrency } from '../util/limit-concurrency.ts'
 import { SharedBudget } from '../util/shared-budget.ts'
 import { createGitPlaces } from './git-places.ts'
 import { type BackendCall, startBackend } from './http-backend.ts'
@@ -51,6 +53,9 @@ export const DEFAULT_GIT_LIMITS: GitLimits = {
   answerMemory: { each: 1024 ** 2, all: 64 * 1024 ** 2 },
   pace: { bytes: 30 * 1024, window: 30_000 },
 }
+
+/** Starting a process stops the event loop for milliseconds, so one is started in each turn of it, and others are answered between. */
+const inTurn = limitConcurrency(1)
 
 /** Returns git's answer to a request. */
 export type ServeGit = (call: GitCall) => Promise<Readable | Buffer>
@@ -186,6 +191,7 @@ export function createGitServer(options: GitServerOptions): ServeGit {
         if (Buffer.isBuffer(pushed)) return pushed
         push = pushed
       }
+      await inTurn(() => setImmediate())
       stop.signal.throwIfAborted()
       begun = startBackend({ path, service, step, protocol, body: content, push }, answer, stop.signal, end)
     } finally {

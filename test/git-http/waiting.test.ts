@@ -1,3 +1,4 @@
+import { channel } from 'node:diagnostics_channel'
 import { connect } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
@@ -23,6 +24,31 @@ t.test('the number of waiting requests is bounded, and disconnected clients leav
   await clone()
   t.same(workersIn(path), [], 'git does not run for disconnected clients')
 })
+
+t.test(
+  'one git is started in each turn of the event loop, so that others are answered between',
+  async (t) => {
+    const { refs } = await startGitServer(t, { maxChildren: 16 })
+    let turn = 0
+    const count = () => {
+      turn++
+      counting = setImmediate(count)
+    }
+    let counting = setImmediate(count)
+    const turns: number[] = []
+    const started = () => turns.push(turn)
+    const processes = channel('child_process')
+    processes.subscribe(started)
+    t.teardown(() => {
+      processes.unsubscribe(started)
+      clearImmediate(counting)
+    })
+    const lists = Array.from({ length: 40 }, (_, index) => refs(`127.0.0.${index + 2}`))
+    for (const { answer } of lists) t.equal((await answer).status, 200)
+    t.ok(turns.length >= lists.length)
+    t.equal(new Set(turns).size, turns.length)
+  },
+)
 
 t.test('a request that waits too long gets 503', async (t) => {
   const { begin, hold } = await startGitServer(t, { maxChildren: 1, maxWait: 200 })
