@@ -2,9 +2,10 @@ import { createHash, createHmac, createSign, generateKeyPairSync } from 'node:cr
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
+import { parseCidr } from '../../src/auth/address.ts'
 import { freePort } from '../helpers/free-port.ts'
 import { callbackOf, PUBLIC_URL, signInWith, startWithProvider } from '../helpers/oidc-sign-in.ts'
-import { openPageClient } from '../helpers/page-client.ts'
+import { createAccount, openPageClient } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
 
 const { provider, server } = await startWithProvider(t, { budget: { limit: 10_000, window: 300 } })
@@ -467,8 +468,21 @@ t.test('a provider that is away or slow: sign-in says so, and nothing else waits
   t.equal((await client.get('/login/signed-out')).headers.get('location'), '/')
 
   const { options } = provider
-  const waiting = openPageClient((await startServer(t, { publicUrl: PUBLIC_URL, oidc: options })).url)
+  const trustedProxies = [parseCidr('127.0.0.1')]
+  const beside = await startServer(t, { publicUrl: PUBLIC_URL, oidc: options, trustedProxies })
+  await createAccount(beside, 'bob')
+  const waiting = openPageClient(beside.url)
   const callback = await callbackOf(waiting, provider, 'alice')
+  /** With the one above as many as wait for passwords at a time, each from an address of its own. */
+  const strangers = await Promise.all(
+    Array.from({ length: 63 }, async (_, index) => {
+      const stranger = openPageClient(beside.url)
+      const started = await stranger.get('/login/oidc')
+      const state = new URL(started.headers.get('location') ?? '').searchParams.get('state')
+      const path = `/login/callback?code=forged&state=${state}&iss=${encodeURIComponent(provider.issuer)}`
+      return () => stranger.get(path, { headers: { 'x-forwarded-for': `192.0.2.${index}` } })
+    }),
+  )
   const slow: ((request: IncomingMessage, response: ServerResponse) => boolean)[] = [
     () => true,
     (_request, response) => {
@@ -479,6 +493,7 @@ t.test('a provider that is away or slow: sign-in says so, and nothing else waits
   const began = performance.now()
   provider.intercept = slow[0] ?? null
   const held = waiting.get(callback)
+  const attacks = strangers.map((attack) => attack())
   const discovering = open().get('/login/oidc')
   let longest = 0
   for (let index = 0; index < 20; index++) {
@@ -487,6 +502,9 @@ t.test('a provider that is away or slow: sign-in says so, and nothing else waits
     longest = Math.max(longest, performance.now() - sent)
   }
   t.ok(longest < 1_000, `a report took ${Math.round(longest)} ms`)
+  t.equal((await openPageClient(beside.url).signIn('bob')).status, 303, 'a password is compared meanwhile')
+  t.ok(performance.now() - began < 8_000)
+  for (const attack of attacks) t.equal((await attack).status, 503)
   t.equal((await discovering).status, 303, 'the metadata are known')
   t.equal((await held).status, 503)
   const formatElapsed = performance.now() - began

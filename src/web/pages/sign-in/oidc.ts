@@ -18,7 +18,7 @@ const FAILED = 'The sign-in was not completed, or took too long. Start again.'
 
 /** Registers what lies below `/login/`: the way to the provider, the way back, and the way out. */
 export async function oidcSignIn(app: FastifyInstance, options: PageContext & { oidc: Oidc }): Promise<void> {
-  const { store, budget, sessionAuth, publicUrl, oidc } = options
+  const { store, providerBudget, sessionAuth, publicUrl, oidc } = options
   // The only trace of an attempt, so that nobody can fill a table, and an answer counts only in the browser that asked.
   const cookie = sessionAuth.createCookie('sign-in')
 
@@ -60,7 +60,7 @@ export async function oidcSignIn(app: FastifyInstance, options: PageContext & { 
     }
     // Bounds what the provider is asked, and the events.
     const signal = connectionSignal(request.raw.socket)
-    if (await budget.attempt(client.address, signIn, () => ({ at: 'sign-in' }), signal))
+    if (await providerBudget.attempt(client.address, signIn, () => ({ at: 'sign-in' }), signal))
       return reply.redirect(next, 303)
     if (!refusal) return fail()
     const { reason, message, subject } = refusal
