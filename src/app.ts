@@ -110,13 +110,15 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
         pingDatabase: () => store.ping(),
       })
     : undefined
-  const budget = createBudget(store.failures, limits, {
-    failed: () => metrics?.authenticationFailed(),
-    blocked(address) {
-      app.log.warn({ address }, 'blocked: too many failed authentication attempts')
-      metrics?.addressBlocked()
-    },
-  })
+  const limitFailures = () =>
+    createBudget(store.failures, limits, {
+      failed: () => metrics?.authenticationFailed(),
+      blocked(address) {
+        app.log.warn({ address }, 'blocked: too many failed authentication attempts')
+        metrics?.addressBlocked()
+      },
+    })
+  const budget = limitFailures()
   const authorizer = createAuthorizer(store, budget, app.log)
   app.addHook('onClose', () => authorizer.close())
 
@@ -169,6 +171,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     store,
     lookup,
     budget,
+    providerBudget: limitFailures(),
     sessionAuth,
     sendErrorPage,
     publicUrl,

@@ -60,9 +60,9 @@ export function duration(text: string, name: string): number {
   )
 }
 
-/** Reads the URL of an OpenID Connect provider; null where there is none. Over plain http it must be on this machine. */
-export function issuer(text: string, name: string): string | null {
-  if (text === '') return null
+/** Reads the URL of an OpenID Connect provider; empty where there is none. Over plain http it must be on this machine. */
+export function issuer(text: string, name: string): string {
+  if (text === '') return text
   const url = URL.parse(text)
   const isLoopback = /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(url?.hostname ?? '')
   const isSafe = url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopback)

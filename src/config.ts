@@ -218,10 +218,15 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
     return variable.read(text || String(variable.default), name)
   }
   const maxContexts = get('MAX_CONTEXTS')
-  const oidc = readOidc(get)
-  const passwordSignIn = get('PASSWORD_SIGN_IN') === 'on'
-  if (!passwordSignIn && !oidc)
-    throw new ConfigError('PASSWORD_SIGN_IN: the value is not possible without OIDC_ISSUER')
+  const oidc = {
+    issuer: get('OIDC_ISSUER'),
+    clientId: get('OIDC_CLIENT_ID'),
+    clientSecret: get('OIDC_CLIENT_SECRET'),
+    nameClaim: get('OIDC_NAME_CLAIM'),
+    requiredClaim: get('OIDC_REQUIRED_CLAIM'),
+  }
+  for (const name of ['PUBLIC_URL', 'OIDC_CLIENT_ID'] as const)
+    if (oidc.issuer && !get(name)) throw new ConfigError(`${name}: not set, although OIDC_ISSUER is`)
   return {
     host: get('HOST'),
     port: get('PORT'),
@@ -242,9 +247,9 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
     metricsToken: get('METRICS_TOKEN') || null,
     tokenMaxLifetime: get('TOKEN_MAX_LIFETIME'),
     defaultVisibility: get('DEFAULT_VISIBILITY'),
-    oidc,
-    passwordSignIn,
-    signInEvery: oidc ? get('OIDC_SIGN_IN_EVERY') / 1000 : 0,
+    oidc: oidc.issuer ? oidc : null,
+    passwordSignIn: get('PASSWORD_SIGN_IN') === 'on',
+    signInEvery: oidc.issuer ? get('OIDC_SIGN_IN_EVERY') / 1000 : 0,
     logLevel: get('LOG_LEVEL'),
     warnings:
       maxContexts > MAX_CONTEXTS
@@ -267,20 +272,4 @@ function secretOf(name: string, environment: NodeJS.ProcessEnv): string | undefi
     throw new ConfigError(`${name}_FILE: ${error instanceof Error ? error.message : error}`)
   }
   throw new ConfigError(`${name}_FILE: ${file} is empty`)
-}
-
-/** Returns the settings of the provider; null if there is none. */
-function readOidc(get: <Name extends keyof Values>(name: Name) => Values[Name]): OidcOptions | null {
-  const [found, clientId, clientSecret] = [
-    get('OIDC_ISSUER'),
-    get('OIDC_CLIENT_ID'),
-    get('OIDC_CLIENT_SECRET'),
-  ]
-  const claims = { nameClaim: get('OIDC_NAME_CLAIM'), requiredClaim: get('OIDC_REQUIRED_CLAIM') }
-  if (found === null) return null
-  const missing = Object.entries({ PUBLIC_URL: get('PUBLIC_URL'), OIDC_CLIENT_ID: clientId }).find(
-    ([, value]) => !value,
-  )
-  if (missing) throw new ConfigError(`${missing[0]}: not set, although OIDC_ISSUER is`)
-  return { issuer: found, clientId, clientSecret, ...claims }
 }

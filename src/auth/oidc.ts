@@ -1,5 +1,4 @@
-import { scryptSync } from 'node:crypto'
-import { EncryptJWT, jwtDecrypt } from 'jose'
+import { createHash } from 'node:crypto'
 import * as client from 'openid-client'
 import { ServiceError } from '../errors.ts'
 
@@ -14,39 +13,11 @@ export interface OidcOptions {
   requiredClaim: { name: string; value: string } | null
 }
 
-/** A sign-in that has begun in a browser. Binds the provider's answer to it. */
-interface Attempt {
-  state: string
-  nonce: string
-  verifier: string
-  /** Path to which sign-in returns. */
-  next: string
-}
-
-/** A person whom the provider has authenticated. */
-export interface Person {
-  subject: string
-  /** Empty if the name claim is missing. */
-  name: string
-  /** Whether the person has the required claim. */
-  permitted: boolean
-}
-
-/** What the browser brought proves nothing: cancelled, forged, replayed or too old. */
-export class SignInFailed extends Error {}
-
 export type Oidc = ReturnType<typeof createOidc>
 
 /** Milliseconds that the provider may take for all requests of one sign-in, and largest answer in bytes. */
 const TIMEOUT = 10_000
 const MAX_ANSWER = 1024 * 1024
-/** Milliseconds for which the provider's metadata are used, and after which it is asked again when it did not answer. */
-const METADATA_LIFETIME = 600_000
-const METADATA_RETRY = 3_000
-/** Seconds that people may take at the provider. */
-export const ATTEMPT_LIFETIME = 600
-/** OAuth errors of the token endpoint that are about the code. All others are about the server's settings, or the provider. */
-const CODE_ERRORS = ['invalid_grant', 'invalid_request']
 
 /**
  * Creates a client of an OpenID Connect provider: authorization code flow with PKCE, state and nonce. All methods throw
@@ -60,38 +31,24 @@ export function createOidc(options: OidcOptions, redirectUri: string) {
   const authentication = client.ClientSecretBasic(clientSecret)
   const extensions = server.protocol === 'http:' ? [client.allowInsecureRequests] : []
   const needed = [nameClaim, ...(requiredClaim ? [requiredClaim.name] : [])]
-  // The same in all instances. Slow to derive, in case people chose the secret.
-  const key = scryptSync(clientSecret, 'OpenID Connect sign-in', 32)
 
-  let known: { metadata: Promise<client.ServerMetadata>; until: number } | undefined
-  /** Returns the provider's metadata. Callers share one request. */
-  function discover(): Promise<client.ServerMetadata> {
-    if (known && performance.now() < known.until) return known.metadata
-    const more = { execute: extensions, [client.customFetch]: boundedFetch() }
-    const metadata = client
-      .discovery(server, clientId, undefined, authentication, more)
-      .then((configuration) => {
-        const found = configuration.serverMetadata()
-        if (!found.token_endpoint || !Array.isArray(found.scopes_supported ?? []))
-          throw new Error('the metadata are incomplete')
-        // Throws if the endpoint is missing or wrong.
-        client.buildAuthorizationUrl(configuration, {})
-        return found
-      })
-      .catch(rethrow)
-    const current = { metadata, until: performance.now() + METADATA_LIFETIME }
-    metadata.catch(() => {
-      current.until = performance.now() + METADATA_RETRY
-    })
-    known = current
-    return metadata
-  }
+  let discovered: Promise<client.Configuration> | undefined
 
-  /** Returns a configuration for one sign-in. It has no cache of keys, so that keys can be rotated at any time. */
-  function configure(metadata: client.ServerMetadata): client.Configuration {
-    const configuration = new client.Configuration(metadata, clientId, undefined, authentication)
-    for (const extend of [client.enableNonRepudiationChecks, ...extensions]) extend(configuration)
-    return configuration
+  /** Runs a step of a sign-in with a configuration of its own: without cached keys, so that they can be rotated at any time. */
+  async function ask<T>(step: (configuration: client.Configuration) => T | Promise<T>): Promise<T> {
+    try {
+      const more = { execute: extensions, [client.customFetch]: boundedFetch() }
+      discovered ??= client.discovery(server, clientId, undefined, authentication, more)
+      const metadata = (await discovered).serverMetadata()
+      if (!metadata.token_endpoint) throw new Error('there is no token endpoint')
+      const configuration = new client.Configuration(metadata, clientId, undefined, authentication)
+      for (const extend of [client.enableNonRepudiationChecks, ...extensions]) extend(configuration)
+      return await step(configuration)
+    } catch (error) {
+      // The metadata are read again, in case they have changed.
+      discovered = undefined
+      throw unavailable(error)
+    }
   }
 
   return {
@@ -99,97 +56,89 @@ export function createOidc(options: OidcOptions, redirectUri: string) {
     /** The provider in words. */
     name: server.host,
     required: `${requiredClaim?.name}=${requiredClaim?.value}`,
+    stateOf,
 
-    /** Returns where the browser goes to sign in, and the attempt, sealed, which it keeps for some minutes. */
-    async start(next: string): Promise<{ url: string; sealed: string }> {
-      const metadata = await discover()
-      const verifier = client.randomPKCECodeVerifier()
-      const attempt = { state: client.randomState(), nonce: client.randomNonce(), verifier, next }
-      const { href: url } = client.buildAuthorizationUrl(configure(metadata), {
-        redirect_uri: redirectUri,
-        // Some providers release a claim only for the scope of its name.
-        scope: [
-          'openid',
-          'profile',
-          ...needed.filter((name) => metadata.scopes_supported?.includes(name)),
-        ].join(' '),
-        state: attempt.state,
-        nonce: attempt.nonce,
-        code_challenge: await client.calculatePKCECodeChallenge(verifier),
-        code_challenge_method: 'S256',
-      })
-      const sealed = new EncryptJWT(attempt).setProtectedHeader({ alg: 'dir', enc: 'A256GCM' })
-      return { url, sealed: await sealed.setExpirationTime(`${ATTEMPT_LIFETIME}s`).encrypt(key) }
-    },
-
-    /** Returns the attempt that a browser kept; null if it is none, or too old. */
-    async resume(sealed: string): Promise<Attempt | null> {
-      // Only `start` seals with this key.
-      return jwtDecrypt<Attempt>(sealed, key).then(
-        ({ payload }) => payload,
-        () => null,
-      )
-    },
+    /** Returns where the browser goes to sign in, and a secret, which it keeps for `finish`. */
+    start: () =>
+      ask(async (configuration) => {
+        const secret = client.randomPKCECodeVerifier()
+        const scopes = configuration.serverMetadata().scopes_supported
+        const { href: url } = client.buildAuthorizationUrl(configuration, {
+          redirect_uri: redirectUri,
+          // Some providers release a claim only for the scope of its name.
+          scope: ['openid', 'profile', ...needed.filter((name) => scopes?.includes(name))].join(' '),
+          state: stateOf(secret),
+          nonce: nonceOf(secret),
+          code_challenge: await client.calculatePKCECodeChallenge(secret),
+          code_challenge_method: 'S256',
+        })
+        return { url, secret }
+      }),
 
     /**
-     * Returns the person whom the provider sent back.
+     * Returns the person whom the provider sent back: an empty name if the claim is missing, and whether the required claim is met;
+     * null if the browser's answer is wrong.
      *
-     * @param query of the request to `redirectUri`
-     * @throws SignInFailed if the browser's answer is wrong
+     * @param query of the request to `redirectUri`, with its `?`
      */
-    async finish(query: string, { state, nonce, verifier }: Attempt): Promise<Person> {
-      const bounded = boundedFetch()
-      const configuration = configure(await discover())
-      let asked = false
-      configuration[client.customFetch] = (url, request) => {
-        asked = true
-        return bounded(url, request)
-      }
-      const checks = {
-        expectedState: state,
-        expectedNonce: nonce,
-        pkceCodeVerifier: verifier,
-        idTokenExpected: true,
-      }
-      try {
-        const answer = new URL(`${redirectUri}?${query}`)
-        const tokens = await client.authorizationCodeGrant(configuration, answer, checks)
-        let claims = tokens.claims()
-        // Some providers have an issuer for each tenant. A subject counts only together with its issuer.
-        if (!claims || new URL(claims.iss).href !== issuer) throw new Error('the ID token has another issuer')
-        const { sub } = claims
-        if (!/^[ -~]{1,255}$/.test(sub)) throw new Error('the subject is not 1 to 255 ASCII characters')
-        const isComplete = needed.every((name) => Object.hasOwn(claims ?? {}, name))
-        if (!isComplete && configuration.serverMetadata().userinfo_endpoint)
-          claims = { ...(await client.fetchUserInfo(configuration, tokens.access_token, sub)), ...claims }
-        const { [nameClaim]: name, [requiredClaim?.name ?? '']: required } = claims
-        const permitted = [required].flat().some((value) => String(value) === requiredClaim?.value)
-        return {
-          subject: sub,
-          name: typeof name === 'string' ? name : '',
-          permitted: !requiredClaim || permitted,
+    finish: (query: string, secret: string) =>
+      ask(async (configuration) => {
+        let asked = false
+        configuration[client.customFetch] = boundedFetch(() => {
+          asked = true
+        })
+        const checks = {
+          expectedState: stateOf(secret),
+          expectedNonce: nonceOf(secret),
+          pkceCodeVerifier: secret,
         }
-      } catch (error) {
-        const isWrong = error instanceof client.ResponseBodyError && CODE_ERRORS.includes(error.error)
-        // Before the provider is asked, only the browser can be wrong.
-        if (isWrong || !asked) throw new SignInFailed()
-        return rethrow(error)
-      }
-    },
+        const answer = new URL(redirectUri + query)
+        const tokens = await client
+          .authorizationCodeGrant(configuration, answer, checks)
+          .catch((error: unknown) => {
+            // Other errors of the token endpoint are about the server's settings, or the provider.
+            const isRefused = error instanceof client.ResponseBodyError && error.error === 'invalid_grant'
+            // Before the provider is asked, only the browser can be wrong.
+            if (isRefused || !asked) return null
+            throw error
+          })
+        if (!tokens) return null
+        const signed = { sub: '', ...tokens.claims() }
+        if (!/^[ -~]{1,255}$/.test(signed.sub))
+          throw new Error('the subject is not 1 to 255 ASCII characters')
+        const isComplete = needed.every((name) => name in signed)
+        const more =
+          !isComplete && configuration.serverMetadata().userinfo_endpoint
+            ? await client.fetchUserInfo(configuration, tokens.access_token, signed.sub)
+            : {}
+        const claims: Record<string, unknown> = { ...more, ...signed }
+        const name = claims[nameClaim]
+        const required = requiredClaim && [claims[requiredClaim.name]].flat()
+        return {
+          subject: signed.sub,
+          name: typeof name === 'string' ? name : '',
+          permitted: required?.some((value) => String(value) === requiredClaim?.value) ?? true,
+        }
+      }),
 
     /** Returns where the browser goes to sign out at the provider; null if it has no such page. @param returnTo registered URL */
-    async endSession(returnTo: string): Promise<string | null> {
-      const metadata = await discover()
-      if (!metadata.end_session_endpoint) return null
-      return client.buildEndSessionUrl(configure(metadata), { post_logout_redirect_uri: returnTo }).href
-    },
+    endSession: (returnTo: string) =>
+      ask((own) => {
+        if (!own.serverMetadata().end_session_endpoint) return null
+        return client.buildEndSessionUrl(own, { post_logout_redirect_uri: returnTo }).href
+      }),
   }
 }
 
+/** Return what binds an answer, and its ID token, to the browser that keeps the secret. They do not reveal it. */
+const stateOf = (secret: string) => createHash('sha256').update(`state ${secret}`).digest('base64url')
+const nonceOf = (secret: string) => createHash('sha256').update(`nonce ${secret}`).digest('base64url')
+
 /** Returns a fetch whose requests end together after `TIMEOUT`, and whose answers are at most `MAX_ANSWER` long. */
-function boundedFetch(): client.CustomFetch {
+function boundedFetch(onRequest = () => {}): client.CustomFetch {
   const signal = AbortSignal.timeout(TIMEOUT)
   return async (url, { body, ...request }) => {
+    onRequest()
     const response = await fetch(url, { ...request, ...(body !== undefined && { body }), signal })
     const stream: AsyncIterable<Uint8Array> | null = response.body
     const chunks: Uint8Array[] = []
@@ -203,16 +152,14 @@ function boundedFetch(): client.CustomFetch {
   }
 }
 
-/**
- * @throws ServiceError `provider_unavailable`. The library's errors hold claims and tokens, and those of `JSON.parse` quote what
- * they read, so only fixed texts and codes are logged.
- */
-function rethrow(error: unknown): never {
-  const texts: string[] = []
-  for (let cause = error; cause instanceof Error && !(cause instanceof SyntaxError); cause = cause.cause) {
-    const code = cause instanceof client.ResponseBodyError ? cause.error : 'code' in cause ? cause.code : ''
-    texts.push(`${cause.message} ${/^\w{1,40}$/.exec(String(code))?.[0] ?? ''}`.trim())
+/** Returns the error to answer with. The library's errors hold claims and tokens, so only their codes are logged. */
+function unavailable(error: unknown): ServiceError {
+  const codes: string[] = []
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    const code =
+      cause instanceof client.ResponseBodyError ? cause.error : 'code' in cause ? cause.code : cause.name
+    codes.push(/^\w{1,40}$/.exec(String(code))?.[0] ?? '')
   }
-  const reason = new Error(`OpenID Connect provider: ${texts.join(': ')}`)
-  throw new ServiceError('provider_unavailable', undefined, { cause: reason })
+  const reason = new Error(`OpenID Connect provider: ${codes.join(' ')}`)
+  return new ServiceError('provider_unavailable', undefined, { cause: reason })
 }

@@ -6,7 +6,6 @@ import { RuleViolation } from '../domain/rule-violation.ts'
 import { createAccessStore } from './access/access.ts'
 import { createFailureStore } from './access/failures.ts'
 import { createRepositoryListing } from './access/repository-listing.ts'
-import { createIdentityStore } from './accounts/identities.ts'
 import { createSessionStore } from './accounts/sessions.ts'
 import { createTokenStore } from './accounts/tokens.ts'
 import { createUserStore } from './accounts/users.ts'
@@ -154,12 +153,10 @@ export function createStore(
     engine.kysely.selectFrom('schema_migrations').select('name').limit(1),
   )
   const repositoryRows = createRepositoryStore(engine, repositories, audit)
-  const users = createUserStore(engine, audit)
   return {
     /** For maintenance, which works on tables. */
     engine,
-    users,
-    identities: createIdentityStore(engine, audit, users),
+    users: createUserStore(engine, audit),
     repositories: repositoryRows,
     repositoryFolders: createRepositoryFolders(engine, repositories),
     collaborators: createCollaboratorStore(engine, repositoryRows, audit),

@@ -146,17 +146,17 @@ for (const database of databases) {
     t.test('no session starts with a link that was changed meanwhile', async (t) => {
       const account = { issuer: 'https://id.example.org/', subject: 'x' }
       const before = await store.users.create('linked', { passwordHash: 'hash' })
-      await store.identities.link('linked', account)
+      await store.users.link('linked', account)
       t.equal(
         await store.sessions.create('l1', before, BROWSER),
         false,
         'with a password, which no longer works',
       )
       const linked = await store.users.get('linked')
-      t.equal(await store.sessions.create('l2', linked, BROWSER, undefined, true), true)
-      await store.identities.link('linked', null)
+      t.equal(await store.sessions.create('l2', linked, BROWSER), true)
+      await store.users.link('linked', null)
       t.equal(await store.sessions.use('l2', BROWSER), undefined)
-      t.equal(await store.sessions.create('l3', linked, BROWSER, undefined, true), false)
+      t.equal(await store.sessions.create('l3', linked, BROWSER), false)
     })
   })
 }

@@ -107,6 +107,22 @@ for (const database of databases) {
       })
     }
 
+    t.test('a sign-in that was cancelled has the focus again, with the error', async (t) => {
+      const page = await openPage(t, proxy.url, true)
+      await page.goto(`${proxy.url}/login?next=/settings/account`)
+      t.equal(await page.locator(':focus').getAttribute('id'), 'name')
+      await page.click('text=Sign in with')
+      await page.click('text=Cancel')
+      await page.waitForURL(`${proxy.url}/login/callback?**`)
+      const focused = page.locator(':focus')
+      t.equal(await focused.textContent(), `Sign in with ${new URL(provider.issuer).host}`)
+      const described = await focused.getAttribute('aria-describedby')
+      t.match(await page.locator(`[id="${described}"][role=alert]`).textContent(), /was not completed/)
+      await page.keyboard.press('Enter')
+      await signInThere(page, 'dora')
+      await page.waitForURL(`${proxy.url}/settings/account`)
+    })
+
     t.test('a name that exists', async (t) => {
       await store.users.create('carol')
       const page = await openPage(t, proxy.url, true)
@@ -116,11 +132,11 @@ for (const database of databases) {
       t.equal(await page.textContent('h1'), 'You cannot sign in')
       t.match(await page.textContent('main'), /There is already a user "carol"\./)
       t.equal(await page.textContent('pre'), "user link NAME --subject 'carol'")
-      await store.identities.link('carol', { issuer: `${provider.issuer}/`, subject: 'carol' })
+      await store.users.link('carol', { issuer: `${provider.issuer}/`, subject: 'carol' })
       await page.goto(`${proxy.url}/login?next=/settings/account`)
       await page.click('text=Sign in with')
       await page.waitForURL(`${proxy.url}/settings/account`)
-      t.match(await page.textContent('.lead'), 'You are signed in as carol, with 127.0.0.1')
+      t.equal(await page.textContent('.who'), 'carol')
     })
   })
 }

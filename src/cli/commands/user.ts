@@ -59,15 +59,11 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
         const users = await store.users.list()
         const areLinked = oidc !== null || users.some(({ oidc_subject }) => oidc_subject !== null)
         const rows = users.map(
-          ({ name, created_at, locked_at, oidc_issuer, oidc_subject, signed_in_at }) => ({
+          ({ name, created_at, locked_at, oidc_issuer: issuer, oidc_subject: subject }) => ({
             name,
             created_at: formatTime(created_at),
             locked_at: locked_at === null ? null : formatTime(locked_at),
-            ...(areLinked && {
-              issuer: oidc_issuer,
-              subject: oidc_subject,
-              signed_in_at: signed_in_at === null ? null : formatTime(signed_in_at),
-            }),
+            ...(areLinked && { issuer, subject }),
           }),
         )
         printList(rows, options.json, 'There are no users.')
@@ -123,8 +119,8 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
     .action((name: string, { subject }: { subject: string }) =>
       withStore(async (store, { oidc }) => {
         if (!oidc) throw new RuleViolation('OIDC_ISSUER is not set, so there is no account to link')
-        const sessions = await store.identities.link(name, { issuer: oidc.issuer, subject })
-        say(sessions === null ? 'They are linked already.' : `Ended ${count(sessions, 'session')}.`)
+        const sessions = await store.users.link(name, { issuer: oidc.issuer, subject })
+        say(`Ended ${count(sessions, 'session')}.`)
       }),
     )
 
@@ -133,8 +129,7 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
     .description("remove a user's link; tokens then work without sign-ins, so lock a user who has left")
     .action((name: string) =>
       withStore(async (store) => {
-        const sessions = await store.identities.link(name, null)
-        say(sessions === null ? 'The user is not linked.' : `Ended ${count(sessions, 'session')}.`)
+        say(`Ended ${count(await store.users.link(name, null), 'session')}.`)
       }),
     )
 
@@ -176,11 +171,11 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
 
 /** Returns the users of `--from`. @throws UsageError */
 async function readUsers(name: string | undefined, from: string | undefined): Promise<NewUser[]> {
-  const fields = ['created_at', 'locked_at', 'issuer', 'subject', 'signed_in_at'] as const
+  const fields = ['created_at', 'locked_at', 'issuer', 'subject'] as const
   return (await readObjects(name, from, fields)).map(({ name, locked_at, issuer, subject }) => {
     if ((issuer === undefined) !== (subject === undefined))
       throw new UsageError(`${name}: "issuer" and "subject" belong together`)
-    const identity = issuer && subject ? { issuer, subject } : undefined
+    const identity = issuer && subject ? { issuer, subject } : null
     return { name, isLocked: locked_at !== undefined, identity }
   })
 }

@@ -143,11 +143,7 @@ export function repositoryKeys(owner: string, name: string): { owner: string; na
 
 type AccessRow = NonNullable<ReturnType<typeof accessQuery>['row']>
 
-/**
- * Returns functions that read a caller's token, access and failure budget in one statement.
- *
- * @param signInEvery see `StoreOptions`
- */
+/** Returns functions that read a caller's token, access and failure budget in one statement. @param signInEvery see `StoreOptions` */
 export function createAccessStore(engine: Engine, folder: string, signInEvery = 0) {
   const query = accessQuery(engine)
   const accessOf = memoizeByObject((row: AccessRow): Access => {

@@ -8,8 +8,8 @@ import type { User } from './users.ts'
 /** Seconds after which a session ends: without a request, and at the latest. */
 const IDLE = 7 * 24 * 3600
 const ABSOLUTE = 30 * 24 * 3600
-/** Seconds after which a session by an OpenID Connect provider ends, so that who has left there is out the next day. */
-const BY_PROVIDER = 12 * 3600
+/** Seconds after which a session of a user with an OpenID Connect account ends, so that who has left is out the next day. */
+const LINKED = 12 * 3600
 /** Minimum number of seconds between updates of `seen_at`. */
 const RESOLUTION = 300
 /** Length of a session's id: the first digits of its hash, 64 bits. */
@@ -69,22 +69,16 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
      *
      * @param user as read when the password was compared, or the provider's account found
      * @param replaces hash of the session that the browser had before, which ends
-     * @param byProvider whether the user signed in with an OpenID Connect provider
      * @returns false, without a session, if the password or the link was changed or the user locked or deleted meanwhile
      */
-    create(
-      hash: string,
-      user: User,
-      client: SessionClient,
-      replaces?: string,
-      byProvider = false,
-    ): Promise<boolean> {
+    create(hash: string, user: User, client: SessionClient, replaces?: string): Promise<boolean> {
       const now = nowInSeconds()
+      const isLinked = user.oidc_subject !== null
       return audit.transaction(async (db, record) => {
         // An update, because it locks the row on PostgreSQL: what ends sessions of the user comes before or after.
         const found = await db
           .updateTable('users')
-          .set(byProvider ? { signed_in_at: now } : { password_hash: user.password_hash })
+          .set({ signed_in_at: isLinked ? now : null })
           .where('id', '=', user.id)
           .where('password_hash', 'is not distinct from', user.password_hash)
           .where('oidc_subject', 'is not distinct from', user.oidc_subject)
@@ -93,7 +87,7 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
           .executeTakeFirst()
         if (!found) return false
         await db.deleteFrom('sessions').where(hasEnded(now)).execute()
-        const { user: before } = await deleteSession(db, replaces ?? '')
+        const before = await deleteSession(db, replaces ?? '')
         if (before) {
           const by = { kind: 'user', user: before, address: client.address } as const
           await record({ by, action: 'session.ended', user: before, details: { sessions: 1 } })
@@ -107,11 +101,11 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
             seen_at: now,
             address: client.address,
             user_agent: client.userAgent,
-            ends_at: byProvider ? now + BY_PROVIDER : null,
+            ends_at: isLinked ? now + LINKED : null,
           })
           .execute()
         const by = { kind: 'user', user, address: client.address } as const
-        await record({ by, action: 'sign-in', user, details: byProvider ? { issuer: user.oidc_issuer } : {} })
+        await record({ by, action: 'sign-in', user, details: isLinked ? { issuer: user.oidc_issuer } : {} })
         return true
       })
     },
@@ -154,12 +148,12 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
         .execute()
     },
 
-    /** Ends the session that its own browser signs out of. @returns whether it was by a provider */
+    /** Ends the session that its own browser signs out of. @returns whether its user signs in with a provider */
     signOut(hash: string, address: string): Promise<boolean> {
       return audit.transaction(async (db, record) => {
-        const { user, byProvider } = await deleteSession(db, hash)
+        const user = await deleteSession(db, hash)
         if (user) await record({ by: { kind: 'user', user, address }, action: 'sign-out', user, details: {} })
-        return byProvider
+        return Boolean(user?.oidc_subject)
       })
     },
 
@@ -172,17 +166,17 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
   }
 }
 
-/** Deletes a session. @returns its user, undefined if there is no such session, and whether it was by a provider */
+/** Deletes a session. @returns its user; undefined if there is no such session */
 async function deleteSession(
   db: Kysely<Tables>,
   hash: string,
-): Promise<{ user?: SessionUser | undefined; byProvider: boolean }> {
+): Promise<(SessionUser & Pick<User, 'oidc_subject'>) | undefined> {
   const deleted = await db
     .deleteFrom('sessions')
     .where('hash', '=', hash)
-    .returning(['user_id', 'ends_at'])
+    .returning('user_id')
     .executeTakeFirst()
-  if (!deleted) return { byProvider: false }
-  const user = db.selectFrom('users').select(['id', 'name']).where('id', '=', deleted.user_id)
-  return { user: await user.executeTakeFirst(), byProvider: deleted.ends_at !== null }
+  if (!deleted) return undefined
+  const user = db.selectFrom('users').select(['id', 'name', 'oidc_subject']).where('id', '=', deleted.user_id)
+  return user.executeTakeFirst()
 }

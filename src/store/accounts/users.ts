@@ -11,7 +11,6 @@ export type User = Selectable<Tables['users']>
 
 /** An account at an OpenID Connect provider. */
 export interface Identity {
-  /** In the form of `config.ts`. */
   issuer: string
   subject: string
 }
@@ -31,7 +30,7 @@ export interface NewUser {
   ownExisting?: boolean
   isLocked?: boolean
   /** The account with which the user signs in. */
-  identity?: Identity | undefined
+  identity?: Identity | null
   /** Where that account signs in for the first time. Default: an administrator creates the user. */
   address?: string
 }
@@ -41,6 +40,48 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
   return {
     find: (name: string) => findByName(kysely, name),
     get: (name: string) => getUser(kysely, name),
+
+    /**
+     * Returns the user of an account, who may be locked, or creates one.
+     *
+     * @param name of a new user
+     * @throws RuleViolation as `create`: nobody gets a user, or the rights of a name, by having that name elsewhere
+     */
+    async findOrCreate(identity: Identity, name: string, address: string): Promise<User> {
+      const find = () => findLinked(kysely, identity)
+      const create = () =>
+        audit.transaction((db, record) => createUser(db, record, { name, identity, address }))
+      // Another sign-in of the same person may create the user meanwhile.
+      return (
+        (await find()) ?? create().catch(async (error: unknown) => (await find()) ?? Promise.reject(error))
+      )
+    },
+
+    /**
+     * Links a user to an account, which is then the only way to sign in. Ends the user's sessions.
+     *
+     * @param identity null removes the link, and with it the limit of the user's tokens
+     * @returns how many sessions
+     * @throws RuleViolation if there is no such user, it is linked already or not linked, or the account is another user's
+     */
+    link(name: string, identity: Identity | null): Promise<number> {
+      return audit.transaction(async (db, record) => {
+        const user = await getUser(db, name)
+        if ((identity === null) === (user.oidc_issuer === null))
+          throw new RuleViolation(
+            `"${name}" is ${identity ? 'linked already; unlink it first' : 'not linked'}`,
+          )
+        const holder = identity && (await findLinked(db, identity))
+        if (holder)
+          throw new RuleViolation(`the account is linked to the user "${holder.name}"; unlink that one first`)
+        await db.updateTable('users').set(linkTo(identity)).where('id', '=', user.id).execute()
+        const sessions = await deleteSessions(db, user.id)
+        const details = { issuer: identity?.issuer ?? user.oidc_issuer, sessions }
+        const action = identity ? 'user.linked' : 'user.unlinked'
+        await record({ by: ADMINISTRATOR, action, user, details })
+        return sessions
+      })
+    },
 
     /**
      * Creates a user.
@@ -192,7 +233,7 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
 async function createUser(
   db: Kysely<Tables>,
   record: Recorder,
-  { name, passwordHash, ownExisting = false, isLocked = false, identity, address }: NewUser,
+  { name, passwordHash, ownExisting = false, isLocked = false, identity = null, address }: NewUser,
 ): Promise<User> {
   if (!isOwnerName(name)) throw new RuleViolation(`"${name}" is not a valid user name: ${OWNER_NAME_RULE}`)
   const now = nowInSeconds()
@@ -204,7 +245,7 @@ async function createUser(
       password_hash: passwordHash ?? null,
       created_at: now,
       locked_at: isLocked ? now : null,
-      ...(identity && linkTo(identity)),
+      ...linkTo(identity),
     })
     .onConflict((conflict) => conflict.doNothing())
     .returningAll()
@@ -230,8 +271,14 @@ function findByName(db: Kysely<Tables>, name: string): Promise<User | undefined>
   return db.selectFrom('users').selectAll().where('name_key', '=', nameKey(name)).executeTakeFirst()
 }
 
+/** Returns the user of an account. */
+function findLinked(db: Kysely<Tables>, { issuer, subject }: Identity): Promise<User | undefined> {
+  const users = db.selectFrom('users').selectAll().where('oidc_issuer', '=', issuer)
+  return users.where('oidc_subject', '=', subject).executeTakeFirst()
+}
+
 /** Returns a user. @throws RuleViolation if there is none of this name */
-export async function getUser(db: Kysely<Tables>, name: string): Promise<User> {
+async function getUser(db: Kysely<Tables>, name: string): Promise<User> {
   const user = await findByName(db, name)
   if (!user) throw new RuleViolation(`there is no user "${name}"`)
   return user
@@ -253,13 +300,14 @@ async function setLockedAt(db: Kysely<Tables>, userId: number, at: number | null
   return (await changed.executeTakeFirst()) !== undefined
 }
 
-/** Returns the columns of a user who is linked to an account now. */
-export function linkTo({ issuer, subject }: Identity) {
-  return { oidc_issuer: issuer, oidc_subject: subject, signed_in_at: nowInSeconds() }
+/** Returns the columns of a user who is linked to an account now, or to none. */
+function linkTo(identity: Identity | null) {
+  const { issuer = null, subject = null } = identity ?? {}
+  return { oidc_issuer: issuer, oidc_subject: subject, signed_in_at: identity && nowInSeconds() }
 }
 
 /** Ends the sessions of a user. @returns how many */
-export async function deleteSessions(db: Kysely<Tables>, userId: number): Promise<number> {
+async function deleteSessions(db: Kysely<Tables>, userId: number): Promise<number> {
   const { numDeletedRows } = await db
     .deleteFrom('sessions')
     .where('user_id', '=', userId)

@@ -14,6 +14,8 @@ export interface WebOptions {
   store: Store
   lookup: CommitLookup
   budget: Budget
+  /** The same budget, but attempts that wait for the provider delay no others. */
+  providerBudget: Budget
   sessionAuth: SessionAuth
   sendErrorPage: SendErrorPage
   /** The public origin; null for the origin of the request. */

@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto'
 import Tokens from '@fastify/csrf'
-import { parseCookie, type SetCookie, stringifySetCookie } from 'cookie'
+import { parseCookie, stringifySetCookie } from 'cookie'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { ServiceError } from '../../errors.ts'
 import { type SessionClient, type SessionUser, sessionId } from '../../store/accounts/sessions.ts'
@@ -44,37 +44,40 @@ export function createSessionAuth(
   publicUrl: string | null,
 ) {
   const isSecure = (request: FastifyRequest) => publicUrl?.startsWith('https:') ?? request.client.secure
-  // With this prefix browsers reject cookies set by other subdomains or over plain http. It requires https.
-  const cookieName = (request: FastifyRequest) => (isSecure(request) ? '__Host-session' : 'session')
-  const setCookie = (
-    request: FastifyRequest,
-    reply: FastifyReply,
-    value: string,
-    more?: Partial<SetCookie>,
-  ) =>
-    reply.header(
-      'set-cookie',
-      stringifySetCookie({
-        name: cookieName(request),
-        value,
-        path: '/',
-        httpOnly: true,
-        sameSite: 'lax',
-        secure: isSecure(request),
-        ...more,
-      }),
-    )
+  const createCookie = (ownName: string) => {
+    // With this prefix browsers reject cookies set by other subdomains or over plain http. It requires https.
+    const nameFor = (request: FastifyRequest) => (isSecure(request) ? `__Host-${ownName}` : ownName)
+    return {
+      read: (request: FastifyRequest) => parseCookie(request.headers.cookie ?? '')[nameFor(request)],
+      set(request: FastifyRequest, reply: FastifyReply, value: string, maxAge?: number): void {
+        const cookie = stringifySetCookie({
+          name: nameFor(request),
+          value,
+          path: '/',
+          httpOnly: true,
+          sameSite: 'lax',
+          secure: isSecure(request),
+          ...(maxAge !== undefined && { maxAge }),
+        })
+        reply.header('set-cookie', cookie)
+      },
+    }
+  }
+  const cookie = createCookie('session')
   const readSessionCookie = (request: FastifyRequest) => {
-    const cookie = parseCookie(request.headers.cookie ?? '')[cookieName(request)]
-    return cookie && /^[\w-]{43}$/.test(cookie) ? cookie : undefined
+    const secret = cookie.read(request)
+    return secret && /^[\w-]{43}$/.test(secret) ? secret : undefined
   }
   const issueCookie = (request: FastifyRequest, reply: FastifyReply) => {
     const secret = createSecret()
-    setCookie(request, reply, secret)
+    cookie.set(request, reply, secret)
     return secret
   }
 
   return {
+    /** Returns functions that read and set another cookie. `maxAge`: in seconds; 0 deletes it. */
+    createCookie,
+
     /** Returns the user who sends the request. */
     async identify(request: FastifyRequest, reply: FastifyReply): Promise<Session> {
       let secret = readSessionCookie(request)
@@ -102,20 +105,14 @@ export function createSessionAuth(
      * Starts a session with a new secret, against session fixation, and ends the browser's previous one.
      *
      * @param user as read when the password was compared, or the provider's account found
-     * @param byProvider whether the user signed in with an OpenID Connect provider
      * @returns false, without a session, if the password or the link was changed or the user locked meanwhile
      */
-    async signIn(
-      request: FastifyRequest,
-      reply: FastifyReply,
-      user: User,
-      byProvider = false,
-    ): Promise<boolean> {
+    async signIn(request: FastifyRequest, reply: FastifyReply, user: User): Promise<boolean> {
       const before = readSessionCookie(request)
       const secret = createSecret()
       const previous = before === undefined ? undefined : hash(before)
-      const started = await sessions.create(hash(secret), user, sessionClient(request), previous, byProvider)
-      if (started) setCookie(request, reply, secret)
+      const started = await sessions.create(hash(secret), user, sessionClient(request), previous)
+      if (started) cookie.set(request, reply, secret)
       return started
     },
 
@@ -136,16 +133,16 @@ export function createSessionAuth(
       const keep = stored && { hash: stored.hash, newHash: hash(secret) }
       const changed = await users.setPassword(user, passwordHash, actorOf(request, user), keep)
       if (changed) {
-        setCookie(request, reply, secret)
+        cookie.set(request, reply, secret)
         request.session = userSession(request, user, secret)
       }
       return changed
     },
 
-    /** Ends the user's session and deletes the cookie. @returns whether the session was by a provider */
+    /** Ends the user's session and deletes the cookie. @returns whether the user signs in with a provider */
     async signOut(request: FastifyRequest, reply: FastifyReply): Promise<boolean> {
       const secret = readSessionCookie(request)
-      setCookie(request, reply, '', { maxAge: 0 })
+      cookie.set(request, reply, '', 0)
       return secret !== undefined && sessions.signOut(hash(secret), request.client.address)
     },
   }

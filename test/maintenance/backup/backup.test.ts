@@ -32,7 +32,7 @@ function report(store: Store, repositoryId: number, fields: object = {}) {
 async function fill(store: Store): Promise<number> {
   const alice = await store.users.create('Alice', { passwordHash: 'hash' })
   const bob = await store.users.create('bob')
-  await store.identities.link('bob', { issuer: 'https://id.example.org/', subject: 'b' })
+  await store.users.link('bob', { issuer: 'https://id.example.org/', subject: 'b' })
   const gone = await store.users.create('gone')
   await store.users.delete(gone.name)
   const create = (name: string) =>

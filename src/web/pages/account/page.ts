@@ -32,9 +32,8 @@ export async function accountPages(
     const sessions = await store.sessions.list(user.id, SESSIONS + 1)
     const events = await store.auditLog.latest(user, EVENTS + 1, before)
     const last = events.length > EVENTS ? events[EVENTS - 1] : undefined
-    const isLinked = oidc !== null && (await store.users.get(user.name)).oidc_subject !== null
+    const isLinked = oidc && (await store.users.get(user.name)).oidc_subject !== null
     const content = accountView({
-      provider: isLinked ? oidc.name : null,
       hasPassword: passwordSignIn && !isLinked,
       session: request.session,
       sessions: sessions.slice(0, SESSIONS),

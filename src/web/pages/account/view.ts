@@ -16,8 +16,6 @@ export type PasswordErrors = Partial<Record<'current' | 'password' | 'again', st
 /** The content of `/settings/account`. */
 export interface AccountView {
   session: Session
-  /** The provider with which the user signs in; null: not with one. */
-  provider: string | null
   /** Whether the user signs in with a password. */
   hasPassword: boolean
   sessions: SessionInfo[]
@@ -33,7 +31,7 @@ export interface AccountView {
 export function accountView(view: AccountView): Html {
   const { session, sessions, events, older, errors, changed } = view
   return html`<h1>Account</h1>
-<p class="lead">You are signed in as ${session.user?.name}${view.provider === null ? '' : `, with ${view.provider}`}.</p>
+<p class="lead">You are signed in as ${session.user?.name}.</p>
 ${changed ? changedView(changed) : ''}
 <section aria-labelledby="sessions">
   <h2 id="sessions">Signed-in browsers</h2>

@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest, RouteShorthandOptionsWithHandler } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { authenticate } from '../../../auth/password.ts'
 import { isOwnerName } from '../../../domain/names.ts'
 import { connectionSignal } from '../../../http/connection-signal.ts'
@@ -17,60 +17,63 @@ export async function signIn(app: FastifyInstance, options: PageContext): Promis
     return sendSignIn(request, reply, options, { next })
   })
 
-  const withPassword: RouteShorthandOptionsWithHandler = {
-    // A sign-in is a credential: when the budget is spent, it is refused before its body is read.
-    onRequest: (request) => budget.check(request.client.address),
-    async handler(request, reply) {
-      const { address } = request.client
-      // Other attempts may have spent the budget while the form was being received.
-      await budget.check(address)
-      const name = request.form.get('name') ?? ''
-      const password = request.form.get('password') ?? ''
-      const next = localPath(request.form.get('next'))
-      let named: User | undefined
-      const compare = async () => {
-        named = isOwnerName(name) ? await store.users.find(name) : undefined
-        // A linked user who has left the provider must not come back with a password.
-        return authenticate(oidc && named?.oidc_subject ? undefined : named, password)
-      }
-      const failed = () => ({ at: 'sign-in', user: named }) as const
-      const user = await budget.attempt(address, compare, failed, connectionSignal(request.raw.socket))
-      if (user === null || !(await sessionAuth.signIn(request, reply, user))) {
-        reply.code(401)
-        return sendSignIn(request, reply, options, { next, name, error: 'Wrong name or password.' })
-      }
-      return reply.redirect(next, 303)
-    },
-  }
-  if (passwordSignIn) app.post('/login', withPassword)
+  if (passwordSignIn)
+    app.post('/login', {
+      // A sign-in is a credential: when the budget is spent, it is refused before its body is read.
+      onRequest: (request) => budget.check(request.client.address),
+      async handler(request, reply) {
+        const { address } = request.client
+        // Other attempts may have spent the budget while the form was being received.
+        await budget.check(address)
+        const name = request.form.get('name') ?? ''
+        const password = request.form.get('password') ?? ''
+        const next = localPath(request.form.get('next'))
+        let named: User | undefined
+        const compare = async () => {
+          named = isOwnerName(name) ? await store.users.find(name) : undefined
+          // A linked user who has left the provider must not come back with a password.
+          return authenticate(oidc && named?.oidc_subject ? undefined : named, password)
+        }
+        const failed = () => ({ at: 'sign-in', user: named }) as const
+        const user = await budget.attempt(address, compare, failed, connectionSignal(request.raw.socket))
+        if (user === null || !(await sessionAuth.signIn(request, reply, user))) {
+          reply.code(401)
+          return sendSignIn(request, reply, options, { next, name, error: 'Wrong name or password.' })
+        }
+        return reply.redirect(next, 303)
+      },
+    })
 
   app.post('/logout', async (request, reply) => {
-    const byProvider = await sessionAuth.signOut(request, reply)
-    return reply.redirect(oidc && byProvider ? '/login/signed-out' : '/', 303)
+    const isLinked = await sessionAuth.signOut(request, reply)
+    return reply.redirect(oidc && isLinked ? '/login/signed-out' : '/', 303)
   })
 }
 
-/** Sends the sign-in page. @param view the path to which it returns, and what the user entered and why that failed */
+/** Sends the sign-in page. @param view where it returns to, and why a sign-in failed; the name, if it was with a password */
 export function sendSignIn(
   request: FastifyRequest,
   reply: FastifyReply,
   { oidc, passwordSignIn }: Pick<PageContext, 'oidc' | 'passwordSignIn'>,
-  { next, name = '', error }: { next: string; name?: string; error?: string },
+  { next, name, error }: { next: string; name?: string; error?: string },
 ): FastifyReply {
   const { session } = request
+  const described = error ? html`aria-describedby="sign-in-error"` : null
+  // What failed has the focus again, and screen readers announce the error with it.
+  const [ofLink, ofForm] = name === undefined ? [described, null] : [null, described]
   // A link, because the policy for forms would stop the redirect to the provider.
   const link =
     oidc &&
-    html`<p><a class="button" href="/login/oidc?next=${encodeURIComponent(next)}">Sign in with ${oidc.name}</a></p>`
+    html`<p><a class="button" href="/login/oidc?next=${encodeURIComponent(next)}" ${ofLink && html`${ofLink} autofocus`}>Sign in with ${oidc.name}</a></p>`
   const form = () => html`<form method="post" action="/login">
     ${csrfField(session)}
     <input type="hidden" name="next" value="${next}">
     <label for="name">Name</label>
     <input id="name" name="name" value="${name}" autocomplete="username" autocapitalize="none" spellcheck="false"
-      required maxlength="100" ${error ? html`aria-describedby="sign-in-error"` : html`autofocus`}>
+      required maxlength="100" ${error ? ofForm : html`autofocus`}>
     <label for="password">Password</label>
     <input id="password" name="password" type="password" autocomplete="current-password" required
-      ${error ? html`aria-describedby="sign-in-error" autofocus` : ''}>
+      ${ofForm && html`${ofForm} autofocus`}>
     <button type="submit">Sign in</button>
   </form>`
   const accounts = oidc ? 'Your first sign-in creates your account.' : 'An administrator creates accounts.'
