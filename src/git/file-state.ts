@@ -1,17 +1,10 @@
 import type { BigIntStats } from 'node:fs'
 import { lstat, stat } from 'node:fs/promises'
 
-/** The state of a file at one moment. */
-interface FileState {
-  /** Changes when the file, or a symbolic link at its path, is written or replaced. Empty if nothing is there. */
-  stamp: string
-  /** Time of the latest change in nanoseconds since 1970; 0 if nothing is there. */
-  changedAt: bigint
-}
-
 /** The state of several files and folders at one moment. */
 export interface FilesState {
   readonly paths: readonly string[]
+  /** Changes when a file, or a symbolic link at its path, is written, replaced, created or removed. */
   readonly stamps: string
   /** False if something changed shortly before: the next change may get the same timestamp. */
   readonly settled: boolean
@@ -32,12 +25,11 @@ export function isSettled(changedAt: bigint, now = Date.now()): boolean {
 
 /** Returns the state of files. One that cannot be read has the state of a missing one. */
 export async function filesState(paths: readonly string[]): Promise<FilesState> {
-  const none = { stamp: '', changedAt: 0n }
-  const states = await Promise.all(paths.map((path) => fileState(path).catch(() => none)))
+  const found = await Promise.all(paths.map(statsOf))
   return {
     paths,
-    stamps: states.map(({ stamp }) => stamp).join(','),
-    settled: states.every(({ changedAt }) => isSettled(changedAt)),
+    stamps: found.map((stats) => stats.map(stampOf).join(' ')).join(),
+    settled: found.flat().every(({ ctimeNs }) => isSettled(ctimeNs)),
   }
 }
 
@@ -47,29 +39,19 @@ export async function isCurrent({ paths, stamps, settled }: FilesState): Promise
 }
 
 /**
- * Returns the state of a file. A symbolic link counts as well as its target: git accepts a HEAD that is a link to a ref, and
+ * Returns what is at a path: nothing, a file, or a symbolic link and its target. git accepts a HEAD that is a link to a ref, and
  * that ref need not have a file.
- *
- * @throws the system's error, unless the file does not exist
  */
-async function fileState(path: string): Promise<FileState> {
-  const entry = await unlessMissing(lstat(path, { bigint: true }))
-  const target = entry?.isSymbolicLink() ? await statIfExists(path) : null
-  const found = [entry, target].filter((stats) => stats !== null)
-  return {
-    stamp: found.map(stampOf).join(' '),
-    changedAt: found.reduce((latest, { ctimeNs }) => (ctimeNs > latest ? ctimeNs : latest), 0n),
-  }
+async function statsOf(path: string): Promise<BigIntStats[]> {
+  const entry = await lstat(path, { bigint: true }).catch(() => null)
+  const target = entry?.isSymbolicLink() ? await statIfExists(path).catch(() => null) : null
+  return [entry, target].filter((stats) => stats !== null)
 }
 
 /** Returns null if the file does not exist. Follows symbolic links. @throws the system's error */
-export function statIfExists(path: string): Promise<BigIntStats | null> {
-  return unlessMissing(stat(path, { bigint: true }))
-}
-
-async function unlessMissing(stats: Promise<BigIntStats>): Promise<BigIntStats | null> {
+export async function statIfExists(path: string): Promise<BigIntStats | null> {
   try {
-    return await stats
+    return await stat(path, { bigint: true })
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? error.code : undefined
     if (code === 'ENOENT' || code === 'ENOTDIR') return null

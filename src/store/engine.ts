@@ -1,4 +1,4 @@
-import type { Kysely } from 'kysely'
+import type { Kysely, RawBuilder } from 'kysely'
 import type { Prepared } from './prepared.ts'
 import type { Tables } from './tables.ts'
 
@@ -70,6 +70,8 @@ export interface DialectSql {
   now: string
   /** The same at the moment of its evaluation, which may come after a wait for a lock. */
   clock: string
+  /** Follows a text: whether it is one of a JSON array. Searches an index for each of them. */
+  isOneOf(texts: string): RawBuilder<boolean>
 }
 
 /** A row refers to one that does not exist. Nothing was written. */

@@ -153,6 +153,7 @@ export function createStore(
     engine.kysely.selectFrom('schema_migrations').select('name').limit(1),
   )
   const repositoryRows = createRepositoryStore(engine, repositories, audit)
+  const summaries = createStatusSummaries(engine)
   return {
     /** For maintenance, which works on tables. */
     engine,
@@ -164,8 +165,8 @@ export function createStore(
     rules: createRuleStore(engine, audit),
     pushes: createPushStore(engine, repositories, audit),
     statuses: createStatusStore(engine, audit, Math.min(maxContexts, MAX_CONTEXTS)),
-    summaries: createStatusSummaries(engine),
-    matrix: createCheckMatrix(engine),
+    summaries,
+    matrix: createCheckMatrix(engine, summaries),
     sessions: createSessionStore(engine, audit),
     failures: createFailureStore(engine, audit),
     access: createAccessStore(engine, repositories, signInEvery),

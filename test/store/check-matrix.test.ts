@@ -55,7 +55,9 @@ for (const database of databases) {
         ['a fine', false, ['success', 'failure']],
       ],
     )
-    t.match(columns[0]?.cells[2], { target_url: 'https://ci.example.org/2', updated_at: Number })
+    const broken = (await store.matrix.histories(id, shas, ['b broken'])).get('b broken') ?? []
+    t.match(broken[2], { state: 'error', target_url: 'https://ci.example.org/2', updated_at: Number })
+    t.same(await store.matrix.histories(id, shas, []), new Map())
 
     for (let index = 0; index < 60; index++) await report(5, `e ${String(index).padStart(2, '0')}`, 'success')
     await report(5, 'z', 'failure')
@@ -78,6 +80,13 @@ for (const database of databases) {
       reported.map(({ context, position, state }) => report(position, context, state ?? 'error')),
     )
     const large = await matrix([shaOf(40), shaOf(41), shaOf(42)])
+    // More than one statement reads.
+    const older = Array.from({ length: 30 }, (_, index) => shaOf(42 - index))
+    const histories = await store.matrix.histories(id, older, contexts)
+    for (const { context, cells } of large) {
+      const found = Array.from(histories.get(context) ?? [], (cell) => cell?.state)
+      t.same(found, [...Array.from([2, 1, 0], (index) => cells[index]?.state), ...Array(27)])
+    }
     const rankOf = (context: string) => {
       const completed = reported.find((cell) => cell.context === context && cell.state !== 'pending')
       return completed === undefined ? 1 : completed.state === 'success' ? 2 : 0

@@ -68,15 +68,15 @@ export class CachedReads<Value extends object> {
    *
    * @throws RepositoryUnavailable if the repository's files cannot be opened; QueueFull; the signal's reason
    */
-  get(
+  async get(
     repository: RepositoryFolder,
     key: string,
     { address, signal }: GitClient,
     reading: Reading<Value>,
   ): Promise<Value> {
+    const known = this.#entries.get(key)
+    if (known && (known.state === undefined || (await isCurrent(known.state)))) return openEntry(known)
     const find = async (signal: AbortSignal) => {
-      const known = this.#entries.get(key)
-      if (known && (known.state === undefined || (await isCurrent(known.state)))) return openEntry(known)
       const read = () => checkOwner(repository).then(() => this.#read(key, reading, signal))
       return openEntry(await this.#queue.run(address, read, signal))
     }

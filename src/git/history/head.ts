@@ -1,5 +1,5 @@
 import { constants } from 'node:fs'
-import { open, readlink } from 'node:fs/promises'
+import { open, readdir, readlink } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import { walk } from '../../util/walk.ts'
 import { type FilesState, filesState } from '../file-state.ts'
@@ -9,6 +9,8 @@ const HEADS = 'refs/heads/'
 
 /** git follows at most five symbolic refs. */
 const MAX_DEPTH = 5
+/** Maximum number of folders below `refs`. Changes in further ones are noticed when a list expires. */
+const MAX_FOLDERS = 2_000
 /** Maximum number of bytes read of a symbolic ref. */
 const REF_LENGTH = 8 * 1024
 
@@ -24,6 +26,26 @@ export async function readHeadState(path: string): Promise<FilesState> {
   // git replaces each of these files by a rename, so no change depends on timestamps. But `HEAD` may name another ref by now.
   const settled = (await headPaths(path)).join() === paths.join()
   return { ...state, settled }
+}
+
+/**
+ * Returns the state of everything in which git looks for branches, tags and HEAD. git replaces the file of a ref by a rename,
+ * which changes its folder, so that no file of a ref has to be read.
+ *
+ * @param path absolute path of the git directory
+ */
+export async function readRefsState(path: string): Promise<FilesState> {
+  const folders: string[] = []
+  for (const name of ['heads', 'tags']) await addFolders(join(path, 'refs', name), folders)
+  return filesState([...(await headPaths(path)), ...folders])
+}
+
+async function addFolders(folder: string, folders: string[]): Promise<void> {
+  if (folders.length >= MAX_FOLDERS) return
+  folders.push(folder)
+  // A folder that was removed is noticed by its parent. One that cannot be read is reported by git.
+  const entries = await readdir(folder, { withFileTypes: true }).catch(() => [])
+  for (const entry of entries) if (entry.isDirectory()) await addFolders(join(folder, entry.name), folders)
 }
 
 /** Returns the name of the branch that `HEAD` names; null if it names none. @param path absolute path of the git directory */

@@ -6,8 +6,8 @@ import type { RepositoryFolder } from '../repository.ts'
 import { checkOwner } from '../repository-owner.ts'
 import { decodeLatin1, readGit } from '../run-git.ts'
 import { CachedReads, createGitQueue, type GitClient } from './cached-reads.ts'
+import { readRefsState } from './head.ts'
 import { type Ref, type Refs, readRef, readRefs } from './refs-reader.ts'
-import { readRefsState } from './refs-state.ts'
 
 export type { Ref, Refs }
 
@@ -20,7 +20,7 @@ export class RefLists {
   readonly #limits: typeof LIMITS
   readonly #queue: FairQueue
   readonly #reads: CachedReads<Refs>
-  readonly #containing: CachedReads<ReadonlySet<string>>
+  readonly #containing: CachedReads<readonly Ref[]>
   /** The latest answer about a commit, whatever has been pushed since. */
   readonly #contained = new LRUCache<string, ReadonlySet<string>>({
     maxSize: MAX_REFS,
@@ -35,7 +35,7 @@ export class RefLists {
     this.#limits = { ...LIMITS, ...limits }
     this.#reads = new CachedReads(queue, MAX_REFS, ({ branches, tags }) => branches.length + tags.length)
     // It takes git seconds where there are many branches, and pages do without. So nothing else waits for it.
-    this.#containing = new CachedReads(createGitQueue(1), MAX_REFS, ({ size }) => size)
+    this.#containing = new CachedReads(createGitQueue(1), MAX_REFS, ({ length }) => length)
   }
 
   /** Returns the branches and tags, the newest first, and HEAD. A push takes effect at once. Throws as `CachedReads.get`. */
@@ -48,7 +48,7 @@ export class RefLists {
   }
 
   /**
-   * Returns the names of the branches that contain a commit. Throws as `CachedReads.get`.
+   * Returns the branches that contain a commit. Throws as `CachedReads.get`.
    *
    * @param refs the answer of `list`
    * @param sha full id of a commit in the repository
@@ -62,14 +62,15 @@ export class RefLists {
       read: async (signal) => {
         const names = new Set(decodeLatin1(await readGit(path, all, { timeout, signal })).split('\n'))
         this.#contained.set(`${path} ${sha}`, names)
-        return names
+        return this.contained(repository, refs, sha)
       },
     })
   }
 
-  /** Returns what `containing` found before the latest pushes; undefined if it was not asked. */
-  contained({ path }: RepositoryFolder, sha: string): ReadonlySet<string> | undefined {
-    return this.#contained.get(`${path} ${sha}`)
+  /** Returns the branches whose tip is a commit, and what `containing` found before the latest pushes. */
+  contained({ path }: RepositoryFolder, { branches }: Refs, sha: string): readonly Ref[] {
+    const names = this.#contained.get(`${path} ${sha}`)
+    return branches.filter(({ name, sha: tip }) => tip === sha || names?.has(name))
   }
 
   /**

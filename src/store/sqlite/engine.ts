@@ -22,6 +22,7 @@ const dialect: DialectSql = {
   greatest: 'max',
   now: NOW,
   clock: NOW,
+  isOneOf: (texts) => sql`in (select value from json_each(${texts}) as asked)`,
 }
 
 /** Maximum number of findings of an integrity check. */

@@ -3,71 +3,86 @@ import { sql } from 'kysely'
 import { COMBINED, type CombinedState, type StatusState } from '../../domain/states.ts'
 import type { Engine } from '../engine.ts'
 import { prepare } from '../prepared.ts'
+import type { StatusSummaries } from './status-summaries.ts'
 
 /** Maximum number of commits in a matrix. */
 export const MATRIX_COMMITS = 30
 
-/** The status of one context of one commit. */
-export interface MatrixCell {
+/** A context, and its state for each commit, in the order of the commits. */
+export interface MatrixColumn {
+  context: string
+  /** Whether its newest completed status is a failure or an error. */
+  failing: boolean
+  cells: ({ state: StatusState } | undefined)[]
+}
+
+/** The status of one context of one commit, as a table shows it. */
+export interface LinkedCell {
   state: StatusState
   target_url: string | null
   /** Seconds since the epoch. */
   updated_at: number
 }
 
-/** A context, and its status for each commit, in the order of the commits. */
-export interface MatrixColumn {
-  context: string
-  /** Whether its newest completed status is a failure or an error. */
-  failing: boolean
-  cells: (MatrixCell | undefined)[]
-}
-
-/** Commits of one statement: few, since on SQLite it blocks the event loop. */
-const AT_ONCE = 3
+/** Commits, and statuses of some contexts, that are read at once: few, since on SQLite that blocks the event loop. */
+const COMMITS_AT_ONCE = 3
+const STATUSES_AT_ONCE = 3_000
 /** The order of columns. */
 const RANKS: readonly CombinedState[] = ['failure', 'pending', 'success']
 
 /** Returns functions that compare the statuses of commits. */
-export function createCheckMatrix(engine: Engine) {
-  const cells = () =>
-    engine.kysely.selectFrom('statuses').select(['context', 'state', 'target_url', 'updated_at'])
-  const ofCommits = prepare<{ repositoryId: number; sha0: string; sha1: string; sha2: string }>()((p) =>
-    cells()
-      // Not the id: there may be 30,000 rows, and to receive their ids takes a fifth of the time.
-      .select(({ eb }) =>
-        eb
-          .case()
-          .when('sha', '=', p.sha0)
-          .then(sql.lit(0))
-          .when('sha', '=', p.sha1)
-          .then(sql.lit(1))
-          .else(sql.lit(2))
-          .end()
-          .as('position'),
-      )
+export function createCheckMatrix(
+  { dialect, kysely, read, remote }: Engine,
+  { states }: Pick<StatusSummaries, 'states'>,
+) {
+  const ofCommits = (p: { repositoryId: number; shas: string }) =>
+    kysely
+      .selectFrom('statuses')
+      .select('sha')
       .where('repository_id', '=', p.repositoryId)
-      .where('sha', 'in', [p.sha0, p.sha1, p.sha2]),
+      .where(sql<boolean>`sha ${dialect.isOneOf(p.shas)}`)
+  const listed = <Item>(column: string) => sql<Item[]>`json_agg(${sql.ref(column)})`
+  /** In the dialect of PostgreSQL, where to receive 30,000 rows takes most of the time of a page. */
+  const aggregated = prepare<{ repositoryId: number; shas: string }>()((p) =>
+    ofCommits(p)
+      .select([listed<string>('context').as('contexts'), listed<StatusState>('state').as('states')])
+      .groupBy('sha'),
   )
+  const ofContexts = prepare<{ repositoryId: number; shas: string; contexts: string }>()((p) =>
+    ofCommits(p)
+      .select(['context', 'state', 'target_url', 'updated_at'])
+      .where(sql<boolean>`context ${dialect.isOneOf(p.contexts)}`),
+  )
+
+  /** Returns a function that reads the states of one of the commits. Where each statement is a round trip, there is one for all. */
+  async function readerOf(repositoryId: number, shas: readonly string[]) {
+    if (!remote) return (sha: string) => states({ repositoryId, sha })
+    const rows = await read(aggregated, { repositoryId, shas: JSON.stringify(shas) })
+    const found = new Map(rows.map((row) => [row.sha, row]))
+    return (sha: string) => {
+      const { contexts = [], states = [] } = found.get(sha) ?? {}
+      return states.map((state, index) => ({ context: contexts[index] ?? '', state }))
+    }
+  }
 
   return {
     /**
-     * Returns the statuses of commits by context: failing contexts first, then pending ones, then passed ones; each ordered
+     * Returns the states of commits by context: failing contexts first, then pending ones, then passed ones; each ordered
      * by code points.
      *
      * @param shas the newest first; those after `MATRIX_COMMITS` are ignored
      */
     async columns(repositoryId: number, shas: readonly string[]): Promise<MatrixColumn[]> {
-      const commits = shas.slice(0, MATRIX_COMMITS)
       const all = new Map<string, { context: string; cells: MatrixColumn['cells'] }>()
-      for (let from = 0; from < commits.length; from += AT_ONCE) {
+      const commits = shas.slice(0, MATRIX_COMMITS)
+      const readStates = await readerOf(repositoryId, commits)
+      for (const [index, sha] of commits.entries()) {
         // All commits together may have 30,000 statuses, so other requests are served in between.
-        await setImmediate()
-        const [sha0 = '', sha1 = '', sha2 = ''] = commits.slice(from, from + AT_ONCE)
-        for (const row of await engine.read(ofCommits, { repositoryId, sha0, sha1, sha2 })) {
-          const column = all.get(row.context) ?? { context: row.context, cells: [] }
-          column.cells[from + row.position] = row
-          all.set(row.context, column)
+        if (index % COMMITS_AT_ONCE === 0) await setImmediate()
+        for (const { context, state } of await readStates(sha)) {
+          const column = all.get(context) ?? { context, cells: [] }
+          column.cells[index] = { state }
+          all.set(context, column)
         }
       }
       const ranked = Map.groupBy(all.values(), rankOf)
@@ -77,26 +92,30 @@ export function createCheckMatrix(engine: Engine) {
     },
 
     /**
-     * Returns the statuses of a few contexts for each commit, in the order of the commits. Contexts without any are left out.
+     * Returns the statuses of contexts for each commit, in the order of the commits. Contexts without any are left out.
      *
-     * @param contexts and `shas`: not empty
+     * @param contexts few: a page of them
      */
     async histories(
       repositoryId: number,
       shas: readonly string[],
       contexts: readonly string[],
-    ): Promise<Map<string, MatrixColumn['cells']>> {
-      const rows = await cells()
-        .select('sha')
-        .where('repository_id', '=', repositoryId)
-        .where('sha', 'in', shas)
-        .where('context', 'in', contexts)
-        .execute()
-      const columns = Map.groupBy(rows, ({ context }) => context)
-      const cellOf = (column: typeof rows, sha: string) => column.find((row) => row.sha === sha)
-      return new Map(
-        [...columns].map(([context, column]) => [context, shas.map((sha) => cellOf(column, sha))]),
-      )
+    ): Promise<Map<string, (LinkedCell | undefined)[]>> {
+      const columns = new Map<string, (LinkedCell | undefined)[]>()
+      const positions = new Map(shas.map((sha, position) => [sha, position]))
+      const atOnce = Math.max(1, Math.floor(STATUSES_AT_ONCE / contexts.length))
+      const listed = JSON.stringify(contexts)
+      for (let from = 0; from < shas.length; from += atOnce) {
+        await setImmediate()
+        const commits = JSON.stringify(shas.slice(from, from + atOnce))
+        const asked = { repositoryId, shas: commits, contexts: listed }
+        for (const row of await read(ofContexts, asked)) {
+          const cells = columns.get(row.context) ?? Array<undefined>(shas.length)
+          cells[positions.get(row.sha) ?? 0] = row
+          columns.set(row.context, cells)
+        }
+      }
+      return columns
     },
   }
 }

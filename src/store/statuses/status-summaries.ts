@@ -38,6 +38,8 @@ export function commitCacheKey({ repositoryId, sha }: CommitKey): string {
   return `statuses ${repositoryId} ${sha}`
 }
 
+export type StatusSummaries = ReturnType<typeof createStatusSummaries>
+
 /** Returns functions that summarize the statuses of commits. */
 export function createStatusSummaries(engine: Engine) {
   const { kysely } = engine
@@ -74,7 +76,7 @@ export function createStatusSummaries(engine: Engine) {
   const states = prepare<CommitKey>()((p) =>
     kysely
       .selectFrom('statuses')
-      .select(['context', 'state'])
+      .select(['context', 'state', 'updated_at'])
       .where('repository_id', '=', p.repositoryId)
       .where('sha', '=', p.sha)
       .orderBy('context'),
@@ -151,7 +153,7 @@ export function createStatusSummaries(engine: Engine) {
       return summaries
     },
 
-    /** Returns the states of all contexts of a commit, ordered by their code points. */
+    /** Returns the states of all contexts of a commit and the times of their reports, ordered by the code points of the contexts. */
     states: (commit: CommitKey) =>
       engine.read(states, commit, { key: commitCacheKey(commit), variant: 'states' }),
   }

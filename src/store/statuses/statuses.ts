@@ -169,8 +169,9 @@ export function createStatusStore(engine: Engine, audit: Audit, maxContexts: num
       return engine.read(ofCommit, commit, { key: commitCacheKey(commit) })
     },
 
-    /** Returns all statuses of a commit with their reporters, ordered by the code points of `context`. */
-    listWithReporters: (commit: CommitKey): Promise<ReportedStatus[]> => engine.read(withReporters, commit),
+    /** Returns all statuses of a commit with their reporters, as `list`. */
+    listWithReporters: (commit: CommitKey): Promise<ReportedStatus[]> =>
+      engine.read(withReporters, commit, { key: commitCacheKey(commit), variant: 'reporters' }),
 
     /**
      * Returns the ids of commits with statuses that begin with `prefix`, in ascending order.

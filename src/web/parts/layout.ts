@@ -33,12 +33,14 @@ export function sendPage(reply: FastifyReply, options: PageOptions, content: Htm
   data-summary="${live.summary}" ${live.pending ? 'data-pending' : ''}>${content}</div>`
   if (headers['x-live'] === undefined)
     return sendHtml(reply, renderPage({ ...options, head: LIVE }, html`${region}${asOf()}`))
+  const body = region.toBuffer()
   // Ages change all the time, and the script computes them.
-  const etag = etagOf(region.toString().replace(/ data-age>[^<]*/g, ''))
+  const etag = etagOf(body.toString('latin1').replace(/ data-age>[^<]*/g, ''))
   reply.header('etag', etag)
-  return matchesEtag(headers['if-none-match'], etag) ? reply.code(304).send() : sendHtml(reply, region)
+  return matchesEtag(headers['if-none-match'], etag) ? reply.code(304).send() : reply.type(HTML).send(body)
 }
 
+const HTML = 'text/html; charset=utf-8'
 const ICON = '/assets/icon.svg'
 
 function titleOf({ title }: PageOptions): string {
@@ -47,7 +49,7 @@ function titleOf({ title }: PageOptions): string {
 
 /** Sends HTML as bytes, so that it is in memory only once while it is sent. */
 export function sendHtml(reply: FastifyReply, content: Html): FastifyReply {
-  return reply.type('text/html; charset=utf-8').send(content.toBuffer())
+  return reply.type(HTML).send(content.toBuffer())
 }
 
 /** Renders a page. Templates escape all values except other templates. */

@@ -102,14 +102,10 @@ function badgeView(label: string, message: Message) {
   return html`<svg xmlns="http://www.w3.org/2000/svg" width="${left + right}" height="20" viewBox="0 0 ${left + right} 20" role="img" aria-label="${full}: ${message}">
 <title>${full}: ${message}</title>
 <clipPath id="r"><rect width="${left + right}" height="20" rx="4"/></clipPath>
-<g clip-path="url(#r)"><rect width="${left}" height="20" fill="#3b4345"/><rect x="${left}" width="${right}" height="20" fill="${colorOf(message)}"/></g>
+<g clip-path="url(#r)"><rect width="${left}" height="20" fill="#3b4345"/><rect x="${left}" width="${right}" height="20" fill="${COLORS[isState(message) ? COMBINED[message] : message]}"/></g>
 <g fill="#fff" font-family="Verdana,DejaVu Sans,Geneva,sans-serif" font-size="11">${text(shown, 6, left)}${text(message, left + 6, right)}</g>
 </svg>
 `
-}
-
-function colorOf(message: Message): string {
-  return COLORS[isState(message) ? COMBINED[message] : message]
 }
 
 function isState(message: Message): message is StatusState {

@@ -8,7 +8,8 @@ import type { PageContext } from '../../parts/page-context.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
 import { branchOf, headOf } from '../../parts/ref-chooser.ts'
 import { tabOf } from '../../parts/state-summary.ts'
-import { type FilterQuery, readFilter } from '../../parts/status-filter.ts'
+import { type FilteredCheck, type FilterQuery, matches, readFilter } from '../../parts/status-filter.ts'
+import { isStalled } from '../../parts/status-sections.ts'
 import { visibleText } from '../../parts/text.ts'
 import { verdictsOf } from '../../parts/verdicts.ts'
 import { checksView } from './view.ts'
@@ -16,6 +17,9 @@ import { checksView } from './view.ts'
 interface Route extends RepositoryRoute {
   Querystring: Query<'ref'> & FilterQuery
 }
+
+/** Contexts that are shown at once. The filter finds the others. */
+const SHOWN = 200
 
 /** Registers `/{owner}/{repo}/checks`: the checks of the newest commits of a branch or tag (`ref`). */
 export async function checksPage(app: FastifyInstance, options: PageContext): Promise<void> {
@@ -37,8 +41,19 @@ export async function checksPage(app: FastifyInstance, options: PageContext): Pr
     const title = `Checks${of} · ${repository.owner}/${repository.name}`
     return pageQueue.render(request, async () => {
       const columns = await store.matrix.columns(repository.id, shas)
+      const stalledBefore = nowInSeconds() - options.stalledAfter
       const [sha] = shas
-      const tip = sha && { repositoryId: repository.id, sha }
+      const tip = sha === undefined ? undefined : { repositoryId: repository.id, sha }
+      const newest = tip ? await store.summaries.states(tip) : []
+      const late = newest.filter((status) => isStalled(status, stalledBefore))
+      const stalled = new Set(late.map(({ context }) => context))
+      const checks = columns.map(({ context, cells: [cell] }): FilteredCheck => {
+        return { context, state: cell?.state ?? null, stalled: stalled.has(context) }
+      })
+      const filter = readFilter(request.query)
+      const matching = checks.filter((check) => matches(check, filter)).map(({ context }) => context)
+      const contexts = matching.slice(0, SHOWN)
+      const histories = await store.matrix.histories(repository.id, shas, contexts)
       const [summary] = tip ? await store.summaries.list([tip]) : []
       const rules = await store.rules.load(repository.id)
       const shown = await verdictsOf(store, repository.id, rules, refs).shown(sha, branchOf(ref))
@@ -48,8 +63,10 @@ export async function checksPage(app: FastifyInstance, options: PageContext): Pr
         ref,
         commits,
         columns,
-        filter: readFilter(request.query),
-        stalledBefore: nowInSeconds() - options.stalledAfter,
+        checks,
+        filter,
+        shown: new Map(contexts.map((context) => [context, histories.get(context) ?? []])),
+        more: matching.length - contexts.length,
         ...shown,
       })
       const tab = summary && tabOf(title, summary, shown.verdicts)

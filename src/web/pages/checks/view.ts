@@ -4,14 +4,13 @@ import { COMBINED } from '../../../domain/states.ts'
 import type { Commit } from '../../../git/history/log.ts'
 import type { Ref, Refs } from '../../../git/history/refs.ts'
 import type { ListedRepository } from '../../../store/access/repository-listing.ts'
-import type { MatrixCell, MatrixColumn } from '../../../store/statuses/check-matrix.ts'
+import type { LinkedCell, MatrixColumn } from '../../../store/statuses/check-matrix.ts'
 import { formatTime } from '../../../store/time.ts'
 import { truncate } from '../../../util/truncate.ts'
 import { repositoryHead } from '../../parts/find-commit.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { refChooser, refName, refQuery } from '../../parts/ref-chooser.ts'
-import { type FilteredCheck, filterForm, matches, type StatusFilter } from '../../parts/status-filter.ts'
-import { isStalled } from '../../parts/status-sections.ts'
+import { type FilteredCheck, filterForm, type StatusFilter } from '../../parts/status-filter.ts'
 import { formatAge, shownText, targetLink, visibleText } from '../../parts/text.ts'
 import { type Verdicts, verdictLines } from '../../parts/verdicts.ts'
 
@@ -23,13 +22,14 @@ export interface ChecksView extends Verdicts {
   ref: Ref | null
   commits: readonly Commit[]
   columns: readonly MatrixColumn[]
+  /** The contexts as they are on the newest commit. */
+  checks: readonly FilteredCheck[]
   filter: StatusFilter
-  /** Seconds since the epoch. A pending status last reported before is stalled. */
-  stalledBefore: number
+  /** The contexts that are shown, with their statuses for each commit. */
+  shown: ReadonlyMap<string, readonly (LinkedCell | undefined)[]>
+  /** Contexts that match the filter and are not shown. */
+  more: number
 }
-
-/** Contexts that are shown at once. The filter finds the others. */
-const SHOWN = 200
 
 /** Failing contexts that are described above the matrix. */
 const DESCRIBED = 5
@@ -38,45 +38,49 @@ const SUBJECT = 72
 
 /** Renders the matrix of checks: a row for each context, a column for each commit. */
 export function checksView(view: ChecksView): Html {
-  const { repository, refs, ref, columns, filter, stalledBefore } = view
+  const { repository, refs, ref, columns } = view
   const { owner, name } = repository
   const query = refQuery(refs, ref)
-  const checks = columns.map((column) => checkOf(column, stalledBefore))
-  const shown = checks.map((check) => matches(check, filter))
-  const matching = columns.filter((_, index) => shown[index])
   return html`${repositoryHead(repository, query)}
 <div class="titled"><h1>Checks${ref?.name ? html` of ${shownText(ref.name)}` : ''}</h1>
 ${refs.branches.length + refs.tags.length > 0 ? html`<div>${refChooser(`/${owner}/${name}/checks`, refs, ref, false)}</div>` : ''}</div>
 ${verdictLines(view)}
-${columns.length === 0 ? html`<p class="empty">No statuses have been reported for the newest commits.</p>` : matrixView(view, checks, matching)}`
+${columns.length === 0 ? html`<p class="empty">No statuses have been reported for the newest commits.</p>` : matrixView(view)}`
 }
 
-/** Returns a context as it is on the newest commit. */
-function checkOf({ context, cells: [newest] }: MatrixColumn, stalledBefore: number): FilteredCheck {
-  return { context, state: newest?.state ?? null, stalled: !!newest && isStalled(newest, stalledBefore) }
-}
-
-function matrixView(
-  { repository, refs, ref, commits, columns, filter }: ChecksView,
-  checks: readonly FilteredCheck[],
-  matching: readonly MatrixColumn[],
-): Html {
+function matrixView({
+  repository,
+  refs,
+  ref,
+  commits,
+  columns,
+  checks,
+  filter,
+  shown,
+  more,
+}: ChecksView): Html {
   const { owner, name } = repository
   const failing = columns.filter((column) => column.failing)
-  const more = matching.length - SHOWN
   const head = ({ sha, subject, author, date }: Commit) =>
     html`<th scope="col"><a href="/${owner}/${name}/commits/${sha}" title="${visibleText(`${subject} · ${author} · ${date}`)}"><span class="commit-head"><code>${shortId(sha)}</code> ${shownText(truncate(subject, SUBJECT))}</span></a></th>`
+  const row = (context: string, cells: readonly (LinkedCell | undefined)[]) =>
+    html`<tr><th scope="row">${shownText(context)}</th>${commits.map(({ sha }, index) => cellView(sha, cells[index]))}</tr>
+`
   return html`${failing.length > 0 ? failingView(repository, commits, failing) : html`<p class="lead">No check is failing.</p>`}
 ${filterForm(filter, checks, ref ? refName(refs, ref) : '')}
 <p class="faint" id="legend">The newest commit is on the left, and failing checks are first. The states of the filter are those on the newest
-  commit.${more > 0 ? ` ${SHOWN} checks are shown; ${more.toLocaleString('en')} more are left out.` : ''}</p>
+  commit.${more > 0 ? ` ${shown.size} checks are shown; ${more.toLocaleString('en')} more are left out.` : ''}</p>
 ${
-  matching.length === 0
+  shown.size === 0
     ? html`<p class="empty">No check matches the filter.</p>`
     : html`<div class="matrix" tabindex="0" role="group" aria-label="Checks by commit" aria-describedby="legend"><table>
 <thead><tr><th scope="col">Check</th>${commits.map(head)}</tr></thead>
 <tbody>
-${matching.slice(0, SHOWN).map((column) => () => checkRow(column, commits))}</tbody></table></div>`
+${[...shown].map(
+  ([context, cells]) =>
+    () =>
+      row(context, cells),
+)}</tbody></table></div>`
 }`
 }
 
@@ -99,13 +103,8 @@ function failingView(
   ${more > 0 ? html`<li class="faint">and ${more} more in the first rows</li>` : ''}</ul>`
 }
 
-function checkRow({ context, cells }: MatrixColumn, commits: readonly Commit[]): Html {
-  return html`<tr><th scope="row">${shownText(context)}</th>${commits.map(({ sha }, index) => cellView(sha, cells[index]))}</tr>
-`
-}
-
 /** Renders a status as an icon. Screen readers read its state. */
-function cellView(sha: string, cell: MatrixCell | undefined): Html {
+function cellView(sha: string, cell: LinkedCell | undefined): Html {
   if (cell === undefined) return html`<td><span class="sr">no status</span></td>`
   const time = formatTime(cell.updated_at).replace('T', ' ').replace('Z', ' UTC')
   const content = html`<span class="cell" title="${shortId(sha)}: ${cell.state}, ${time}"><span class="sr">${cell.state}</span></span>`

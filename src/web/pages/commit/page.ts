@@ -11,7 +11,9 @@ import { RepositoryUnavailable } from '../../../git/repository.ts'
 import { etagOf, matchesEtag } from '../../../http/etag.ts'
 import type { ListedRepository } from '../../../store/access/repository-listing.ts'
 import { NO_STATUSES } from '../../../store/statuses/status-summaries.ts'
+import type { ReportedStatus } from '../../../store/statuses/statuses.ts'
 import { nowInSeconds } from '../../../store/time.ts'
+import { memoizeByObject } from '../../../util/memoize.ts'
 import { sendUnknownName } from '../../parts/find-commit.ts'
 import { createRepositoryFinder, gitClient } from '../../parts/find-repository.ts'
 import { type Html, html } from '../../parts/html.ts'
@@ -59,12 +61,11 @@ export async function commitPages(app: FastifyInstance, options: PageContext): P
       return sendUnknownName(reply.code(422), repository, await refs.list(repository, client), name)
     if (found.kind === 'commit') {
       const { sha } = found
-      await checkCommit(repository, sha)
+      const shown = await find(request, repository, sha)
       const details = await ifAvailable(request, () => revisions.describe(repository, sha, client))
-      const places = await ifAvailable(request, () => findPlaces(options, repository, sha, client))
-      const histories = await historiesOf(request, repository, sha, places)
-      const git = { details, places, histories }
-      return pageQueue.render(request, () => sendCommit(request, reply, repository, sha, git))
+      return pageQueue.render(request, () =>
+        sendCommit(request, reply, repository, sha, { details, ...shown }),
+      )
     }
     if (found.kind === 'ambiguous') return sendCandidates(request, reply, repository, found)
     const query = request.url.includes('?') ? request.url.slice(request.url.indexOf('?')) : ''
@@ -76,20 +77,17 @@ export async function commitPages(app: FastifyInstance, options: PageContext): P
     const repository = await findRepository(request, reply)
     if (!repository) return reply
     const sha = fullCommitId(repository.objectFormat, request.params.sha)
-    await checkCommit(repository, sha)
-    const places = await ifAvailable(request, () => findPlaces(options, repository, sha, gitClient(request)))
-    const isUnchanged = await pageQueue.render(request, async () => {
-      const rules = await store.rules.load(repository.id)
-      const etag = validatorOf(await listOf(request, repository, sha), rules, places)
-      reply.header('cache-control', 'private, no-cache').header('etag', etag)
-      return matchesEtag(request.headers['if-none-match'], etag)
-    })
-    if (isUnchanged) return reply.code(304).send()
-    const histories = await historiesOf(request, repository, sha, places)
-    if (histories === null) reply.removeHeader('etag')
+    const found = await find(request, repository, sha)
     return pageQueue.render(request, async () => {
-      const statuses = { ...(await decide(request, repository, sha, { places, histories })), withAges: false }
-      return sendHtml(reply, liveRegion({ repository, sha, refs: linkedRefs(places), statuses }))
+      const list = await listOf(request, repository, sha)
+      reply.header('cache-control', 'private, no-cache')
+      if (found.histories !== null) {
+        const etag = validatorOf(list, found)
+        reply.header('etag', etag)
+        if (matchesEtag(request.headers['if-none-match'], etag)) return reply.code(304).send()
+      }
+      const statuses = { ...(await decide(repository, list, found)), withAges: false }
+      return sendHtml(reply, liveRegion({ repository, sha, refs: linkedRefs(found.places), statuses }))
     })
   })
 
@@ -100,7 +98,7 @@ export async function commitPages(app: FastifyInstance, options: PageContext): P
     sha: string,
     { details, ...found }: Found & Pick<CommitView, 'details'>,
   ): Promise<FastifyReply> {
-    const statuses = await decide(request, repository, sha, found)
+    const statuses = await decide(repository, await listOf(request, repository, sha), found)
     const { short, icon } = summaryOf(statuses)
     const tab = tabTitle(repository.name, sha, short)
     const content = commitView({
@@ -131,12 +129,6 @@ export async function commitPages(app: FastifyInstance, options: PageContext): P
     return sendPage(reply.code(300), { title, session: request.session }, content)
   }
 
-  /** Checks that git has a commit or that it has statuses. @throws ServiceError `commit_unknown`; RepositoryUnavailable */
-  async function checkCommit(repository: ListedRepository, sha: string): Promise<void> {
-    if (!(await commitExists(store.statuses, options.lookup, repository, sha)))
-      throw new ServiceError('commit_unknown', 'The commit does not exist in this repository.')
-  }
-
   /** Returns what git says; null if it cannot read the repository. The statuses are shown nonetheless. */
   async function ifAvailable<T>(request: FastifyRequest, read: () => Promise<T>): Promise<T | null> {
     try {
@@ -148,29 +140,25 @@ export async function commitPages(app: FastifyInstance, options: PageContext): P
     }
   }
 
-  /** Returns the histories that the page needs, none unless checks have failed; null if they cannot be read. */
-  async function historiesOf(
-    request: FastifyRequest,
-    repository: ListedRepository,
-    sha: string,
-    places: Places | null,
-  ): Promise<BranchHistory[] | null> {
-    const { failure } = combinedCounts(await store.summaries.counts(repository.id, sha))
-    if (failure === 0 || places === null) return []
+  /** Finds what the statuses of a commit are shown with. @throws ServiceError `commit_unknown`; RepositoryUnavailable */
+  async function find(request: FastifyRequest, repository: ListedRepository, sha: string): Promise<Found> {
+    if (!(await commitExists(store.statuses, options.lookup, repository, sha)))
+      throw new ServiceError('commit_unknown', 'The commit does not exist in this repository.')
+    const client = gitClient(request)
+    const places = await ifAvailable(request, () => findPlaces(options, repository, sha, client))
     const rules = await store.rules.load(repository.id)
-    const read = () => readHistories(options, repository, sha, rules, places, gitClient(request))
-    return ifAvailable(request, read)
+    const { failure } = combinedCounts(await store.summaries.counts(repository.id, sha))
+    if (failure === 0 || places === null) return { rules, places, histories: [] }
+    const read = () => readHistories(options, repository, sha, rules, places, client)
+    return { rules, places, histories: await ifAvailable(request, read) }
   }
 
-  /** Reads the statuses of a commit, and applies the rules of the repository. */
+  /** Applies the rules of the repository to the statuses of a commit. */
   async function decide(
-    request: FastifyRequest<{ Querystring: FilterQuery }>,
     repository: ListedRepository,
-    sha: string,
-    { places, histories }: Found,
+    list: Undecided,
+    { rules, places, histories }: Found,
   ): Promise<StatusList> {
-    const rules = await store.rules.load(repository.id)
-    const list = await listOf(request, repository, sha)
     const { statuses } = list
     const names = places?.branches.slice(0, NAMES).map(({ name }) => name) ?? []
     const branches = ruledBranches(rules, [...names, places?.all.defaultBranch])
@@ -212,9 +200,11 @@ export async function commitPages(app: FastifyInstance, options: PageContext): P
 /** Statuses to which the rules have not been applied. */
 type Undecided = Omit<StatusList, 'required' | 'since' | keyof Verdicts>
 
-/** What git says about a commit; null where it cannot read the repository. */
+/** What the statuses of a commit are shown with; null where git cannot read the repository. */
 interface Found {
+  rules: readonly AppliedRule[]
   places: Places | null
+  /** None unless checks have failed. */
   histories: readonly BranchHistory[] | null
 }
 
@@ -228,9 +218,9 @@ function linkedRefs(places: Places | null): CommitView['refs'] {
  * Returns a validator of all that the live region shows, except statuses of other commits. Unlike the region, it is not
  * rendered.
  */
-function validatorOf(list: Undecided, rules: readonly AppliedRule[], places: Places | null): string {
+function validatorOf(list: Undecided, { rules, places, histories }: Found): string {
   const { filter, permission, stalledBefore, statuses } = list
-  const stalled = statuses.map((status) => isStalled(status, stalledBefore))
+  const stalled = statuses.filter((status) => isStalled(status, stalledBefore)).map(({ id }) => id)
   // Which contexts they require follows from the statuses.
   const required = rules.map(({ branchPattern, required }) => [branchPattern, required])
   // Refs that are listed or compared with rules, and the number of the others.
@@ -239,5 +229,9 @@ function validatorOf(list: Undecided, rules: readonly AppliedRule[], places: Pla
     places.all.defaultBranch,
     findBase(rules, places)?.sha,
   ]
-  return etagOf(JSON.stringify([filter, permission, required, statuses, stalled, git]))
+  const parts = [filter, permission, required, digestOf(statuses), stalled, git, histories?.length]
+  return etagOf(JSON.stringify(parts))
 }
+
+/** The same statuses are listed until one of them is reported. */
+const digestOf = memoizeByObject((statuses: readonly ReportedStatus[]) => etagOf(JSON.stringify(statuses)))

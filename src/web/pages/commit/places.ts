@@ -31,9 +31,8 @@ export async function findPlaces(
   const found = await Promise.race([asked, late.promise])
   clearTimeout(timer)
   // So branches do not vanish from an open page after each push, while git is asked again.
-  const names = found ?? refs.contained(repository, sha)
+  const branches = found ?? refs.contained(repository, all, sha)
   const isDefault = ({ name }: Ref) => name === all.defaultBranch
-  const branches = all.branches.filter(({ name, sha: tip }) => tip === sha || names?.has(name))
   return {
     all,
     branches: [...branches.filter(isDefault), ...branches.filter((ref) => !isDefault(ref))],
@@ -53,7 +52,8 @@ export function findBase(
   { all, branches }: Pick<Places, 'all' | 'branches'>,
 ): Ref | undefined {
   const [target = all.defaultBranch] = ruledBranches(rules, [all.defaultBranch])
-  return all.branches.find((branch) => branch.name === target && !branches.includes(branch))
+  const isTarget = ({ name }: Ref) => name === target
+  return branches.some(isTarget) ? undefined : all.branches.find(isTarget)
 }
 
 /**
