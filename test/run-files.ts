@@ -8,18 +8,13 @@ const [, , ...files] = process.argv
 /** What takes longest begins first and alone, so that nothing runs alone at the end. */
 const SLOWEST = [
   'test/docs/docs.test.ts',
-  'clients/recipes/test/recipes.test.ts',
   'test/web/browser.test.ts',
-  'test/contract/server.test.ts',
   'test/git-http/push/gate.test.ts',
+  'test/contract/server.test.ts',
   'test/packaging/install.test.ts',
-  'test/store/statuses.test.ts',
-  'test/cli/cli.test.ts',
-  'test/web/commit-browser.test.ts',
-  'test/web/load.test.ts',
 ]
 /** Files in one process: to start one takes longer than most files, but the last ones should end at the same time. */
-const MOST = 12
+const MOST = 8
 /** MiB of new objects, as in the server: most of what a test creates is garbage when they are full. */
 const NEW_OBJECTS = 16
 
