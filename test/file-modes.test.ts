@@ -7,22 +7,19 @@ import { inspectRepository } from '../src/git/repository.ts'
 import { openStore, type StoreOptions } from '../src/store/store.ts'
 import { basic, commit, createCheckout, git } from './git-http/client.ts'
 import { runCli } from './helpers/cli.ts'
-import { databases, sqlite, temporaryFolder } from './helpers/databases.ts'
+import { sqlite, temporaryFolder } from './helpers/databases.ts'
 import { startInstance } from './helpers/instance.ts'
 import { startProcess } from './helpers/process.ts'
 
 // The usual umask of a shell, which lets everybody read. The processes under test inherit it.
-process.umask(0o022)
+const before = process.umask(0o022)
+t.teardown(() => process.umask(before))
 
 /** Returns the octal mode of everything in a folder. */
 function modesIn(folder: string): Record<string, string> {
   const names = readdirSync(folder, { recursive: true, encoding: 'utf8' }).sort()
   const modeOf = (name: string) => [name, (lstatSync(join(folder, name)).mode & 0o7777).toString(8)]
   return Object.fromEntries(['.', ...names].map(modeOf))
-}
-
-function environmentOf({ dataDir, databaseUrl }: StoreOptions): Record<string, string> {
-  return { DATA_DIR: dataDir, ...(databaseUrl && { DATABASE_URL: databaseUrl }) }
 }
 
 /** Starts a server process, opens its database, and creates a token of the user `owner`. */
@@ -37,62 +34,56 @@ async function start(t: Test, options: StoreOptions) {
   return { ...instance, store, token, credential: { authorization: basic('x', token) } }
 }
 
-for (const database of databases) {
-  t.test(`${database.name}: files created by the server and the CLI are private`, async (t) => {
-    const given = await database.create(t)
-    const dataDir = join(realpathSync(given.dataDir), 'new', 'data')
-    const options = { ...given, dataDir }
-    const { url, report, log, token, credential } = await start(t, options)
-    const cli = async (...args: string[]) => {
-      const command = startProcess(t, process.execPath, ['src/cli/main.ts', ...args], environmentOf(options))
-      t.equal(await command.ended, 0, args.join(' '))
-      t.notMatch(command.stderr(), 'warning')
-    }
-    await cli('repo', 'create', 'owner/repo')
-    const checkout = await createCheckout(t, `${url}/owner/repo.git`)
-    await git(checkout, ['push', '--quiet', 'origin', 'HEAD:main'], credential)
-    const sha = await git(checkout, ['rev-parse', 'HEAD'])
-    t.equal((await report('owner/repo', sha, { state: 'success' }, token)).status, 201)
-    await cli('backup', join(dataDir, 'backups'))
+t.test('files created by the server and the CLI are private', async (t) => {
+  const given = await sqlite.create(t)
+  const dataDir = join(realpathSync(given.dataDir), 'new', 'data')
+  const options = { ...given, dataDir }
+  const { url, report, log, token, credential } = await start(t, options)
+  const cli = async (...args: string[]) => {
+    const command = startProcess(t, process.execPath, ['src/cli/main.ts', ...args], { DATA_DIR: dataDir })
+    t.equal(await command.ended, 0, args.join(' '))
+    t.notMatch(command.stderr(), 'warning')
+  }
+  await cli('repo', 'create', 'owner/repo')
+  const checkout = await createCheckout(t, `${url}/owner/repo.git`)
+  await git(checkout, ['push', '--quiet', 'origin', 'HEAD:main'], credential)
+  const sha = await git(checkout, ['rev-parse', 'HEAD'])
+  t.equal((await report('owner/repo', sha, { state: 'success' }, token)).status, 201)
+  await cli('backup', join(dataDir, 'backups'))
 
-    const modes = modesIn(join(dataDir, '..'))
-    const found = Object.keys(modes)
-    const copied = ['backups/lock', 'backups/repositories/1.sha1.git/packed-refs']
-    for (const name of ['repositories/1.git/refs/heads/main', ...copied])
-      t.ok(found.includes(join('data', name)), name)
-    t.equal(found.includes('data/commit-status.db-shm'), database.name === 'SQLite')
-    t.same(
-      found.filter((name) => !/^[4-7]00$/.test(modes[name] ?? '')),
-      [],
-    )
-    t.notMatch(log.join('\n'), 'chmod')
-  })
-
-  t.test(
-    `${database.name}: files open to others cause a warning at each start, with the command that fixes it`,
-    async (t) => {
-      const given = await database.create(t)
-      const dataDir = realpathSync(given.dataDir)
-      const options = { ...given, dataDir }
-      const cli = (...args: string[]) => runCli(args, environmentOf(options))
-      t.match(await cli('repo', 'create', 'a/b'), { code: 0, stderr: /^a\/b is public/ })
-      execFileSync('chmod', ['-R', 'go+rX', dataDir])
-
-      const fix = `chmod go-rwx -- '${dataDir}'`
-      const { stderr, code } = await cli('repo', 'list')
-      t.equal(code, 0)
-      t.match(stderr, new RegExp(`^warning: .* ${fix}\n$`))
-      const { log } = await startInstance(t, options, { LOG_LEVEL: 'warn' })
-      const [warning, ...others] = log.map((line) => JSON.parse(line))
-      t.match(warning, { level: 40, command: fix, msg: fix })
-      t.same(others, [])
-
-      execFileSync('sh', ['-c', warning.command])
-      t.equal((await cli('repo', 'list')).stderr, '', 'no warning once fixed')
-      t.equal(statSync(dataDir).mode & 0o777, 0o700)
-    },
+  const modes = modesIn(join(dataDir, '..'))
+  const found = Object.keys(modes)
+  const copied = ['commit-status.db-shm', 'backups/lock', 'backups/repositories/1.sha1.git/packed-refs']
+  for (const name of ['repositories/1.git/refs/heads/main', ...copied])
+    t.ok(found.includes(join('data', name)), name)
+  t.same(
+    found.filter((name) => !/^[4-7]00$/.test(modes[name] ?? '')),
+    [],
   )
-}
+  t.notMatch(log.join('\n'), 'chmod')
+})
+
+t.test('files open to others cause a warning at each start, with the command that fixes it', async (t) => {
+  const given = await sqlite.create(t)
+  const dataDir = realpathSync(given.dataDir)
+  const options = { ...given, dataDir }
+  const cli = (...args: string[]) => runCli(args, { DATA_DIR: dataDir })
+  t.match(await cli('repo', 'create', 'a/b'), { code: 0, stderr: /^a\/b is public/ })
+  execFileSync('chmod', ['-R', 'go+rX', dataDir])
+
+  const fix = `chmod go-rwx -- '${dataDir}'`
+  const { stderr, code } = await cli('repo', 'list')
+  t.equal(code, 0)
+  t.match(stderr, new RegExp(`^warning: .* ${fix}\n$`))
+  const { log } = await startInstance(t, options, { LOG_LEVEL: 'warn' })
+  const [warning, ...others] = log.map((line) => JSON.parse(line))
+  t.match(warning, { level: 40, command: fix, msg: fix })
+  t.same(others, [])
+
+  execFileSync('sh', ['-c', warning.command])
+  t.equal((await cli('repo', 'list')).stderr, '', 'no warning once fixed')
+  t.equal(statSync(dataDir).mode & 0o777, 0o700)
+})
 
 t.test('what is pushed to an imported repository has the modes of its core.sharedRepository', async (t) => {
   const { url, store, credential } = await start(t, await sqlite.create(t))

@@ -1,8 +1,39 @@
+import { registerHooks } from 'node:module'
 import { pathToFileURL } from 'node:url'
+import type { Test } from 'tap'
 
 /**
- * Runs the test files given as arguments one after the other in this process. To start one takes longer than most tests.
- * They are imported at once: tap ends when it has run all tests that it knows of.
+ * Runs the test files given as arguments one after the other in this process, since to start one takes longer than most
+ * tests. The `t` that a file imports is a test of its own: its teardowns and its `jobs` are those of the file.
  */
-const imports = process.argv.slice(2).map((file) => `import ${JSON.stringify(pathToFileURL(file).href)}`)
-await import(`data:text/javascript,${encodeURIComponent(imports.join('\n'))}`)
+export const files = new Map<string, Test>()
+
+// Tap names its root test, and folders of tests, after the arguments.
+const paths = process.argv.splice(2)
+const { default: t } = await import('tap')
+
+registerHooks({
+  resolve: (specifier, context, next) =>
+    specifier === 'tap' && files.has(context.parentURL ?? '')
+      ? { url: moduleOf(context.parentURL ?? ''), format: 'module', shortCircuit: true }
+      : next(specifier, context),
+})
+
+/** Returns the URL of a module that exports what test files import from tap. */
+function moduleOf(file: string): string {
+  const code = `import { files } from ${JSON.stringify(import.meta.url)}
+const t = files.get(${JSON.stringify(file)})
+export default t
+export const test = t.test.bind(t)`
+  return `data:text/javascript,${encodeURIComponent(code)}`
+}
+
+for (const file of paths) {
+  t.test(file, async (test) => {
+    // The limit is that of a file, and its time begins now.
+    t.setTimeout(Number(process.env.TAP_TIMEOUT) * 1000)
+    const url = pathToFileURL(file).href
+    files.set(url, test)
+    await import(url)
+  })
+}

@@ -10,7 +10,7 @@ import { failuresOf } from './helpers/tap-failures.ts'
  * `N passed, N failed, N skipped`, counted from tap's output. A run without a passed test fails.
  */
 const root = resolve(import.meta.dirname, '..')
-/** Seconds that a process with tests may take, on a machine that is several times as slow as two quiet cores. */
+/** Seconds that a file of tests may take, on a machine that is several times as slow as two quiet cores. */
 const TIME_LIMIT = 600
 const [, , ...named] = process.argv
 const all = ['test/**/*.test.ts', 'clients/*/test/**/*.test.ts']

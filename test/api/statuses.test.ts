@@ -2,33 +2,19 @@ import { existsSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { databases, sqlite, type TestDatabase } from '../helpers/databases.ts'
 import { git } from '../helpers/git.ts'
 import { startServer } from '../helpers/server.ts'
 
 const STATES = ['pending', 'success', 'failure', 'error'] as const
 
-async function setUp(t: Test, database: TestDatabase, commits = 1) {
-  const server = await startServer(t, { database })
+async function setUp(t: Test, commits = 1) {
+  const server = await startServer(t)
   const repository = await server.createRepository('acme/rocket', { commits })
   const [sha = ''] = repository.commits
   const token = await server.createToken('acme')
   const report = (body: object, id = sha) => server.report('acme/rocket', id, body, token)
   const read = async (id = sha) => (await server.read('acme/rocket', id)).json
   return { server, ...repository, sha, token, report, read }
-}
-
-/** Stops the process's clock. Returns a function that sets it. */
-function stopClock(t: Test): (moment: string) => void {
-  const real = Date.now
-  let now = real()
-  Date.now = () => now
-  t.teardown(() => {
-    Date.now = real
-  })
-  return (moment) => {
-    now = Date.parse(moment)
-  }
 }
 
 /** The rules of `state` in `CommitStatuses` of openapi.yaml, one per line. */
@@ -39,161 +25,49 @@ function combinedStateRule(states: readonly string[]): string | null {
   return null
 }
 
-for (const database of databases) {
-  const test = (name: string, work: (t: Test) => Promise<void>) => t.test(`${database.name}: ${name}`, work)
+t.test('statuses belong to one commit of one repository', async (t) => {
+  const { server, path, commits, report, read, token } = await setUp(t, 2)
+  const [first = '', second = ''] = commits
+  const copy = { owner: 'acme', name: 'copy', visibility: 'public', objectFormat: 'sha1', path } as const
+  await server.store.repositories.create(copy)
+  await report({ state: 'failure' }, first)
+  t.match(await read(second), { state: null, statuses: [] })
+  t.match((await server.read('acme/copy', first)).json, { state: null, statuses: [] })
+  const other = await server.report('ACME/Copy', first, { state: 'success' }, token)
+  t.equal(other.status, 201, 'names are case-insensitive')
+  t.match(await read(first), { state: 'failure' })
+})
 
-  test('a report replaces the one before it, for every pair of states', async (t) => {
-    const { report, read } = await setUp(t, database)
-    for (const before of STATES) {
-      for (const after of STATES) {
-        const context = `${before} → ${after}`
-        const first = await report({
-          state: before,
-          context,
-          description: 'first',
-          target_url: 'https://e.org/1',
-        })
-        t.equal(first.status, 201, `none → ${before}: a status record is created`)
-        t.equal(first.json.state, before)
-        const second = await report({ state: after, context })
-        t.equal(second.status, 201, context)
-        t.match(
-          second.json,
-          { state: after, description: null, target_url: null, id: first.json.id },
-          `${context}: the earlier report is replaced, not merged`,
-        )
-        const rows = (await read()).statuses?.filter((status) => status.context === context)
-        t.same(rows, [second.json], `${context}: only the latest remains`)
-      }
-    }
-  })
+t.test('deleting a repository also deletes its statuses', async (t) => {
+  const { server, path, sha, report, token } = await setUp(t)
+  await report({ state: 'failure' })
+  await server.store.repositories.delete('acme', 'rocket')
+  t.equal((await server.read('acme/rocket', sha, token)).status, 404)
+  await rm(path, { recursive: true })
+  const again = await server.createRepository('acme/rocket', { commits: 0 })
+  t.not(again.path, path, 'ids are never reused')
+  t.notOk(existsSync(path))
+  t.equal(
+    (await server.read('acme/rocket', sha, token)).status,
+    404,
+    'a new repository of the same name starts empty',
+  )
+})
 
-  test('a replacing report keeps id and created_at, and updated_at never goes back', async (t) => {
-    const { report } = await setUp(t, database)
-    const setClock = stopClock(t)
-    const at = async (moment: string, state = 'success') => {
-      setClock(moment)
-      return (await report({ state })).json
-    }
-    const first = await at('2030-01-01T12:00:00.999Z')
-    t.match(
-      first,
-      { created_at: '2030-01-01T12:00:00Z', updated_at: '2030-01-01T12:00:00Z' },
-      'truncated, not rounded',
-    )
-    const { id } = first
-    const created_at = first.created_at
-    t.match(await at('2030-01-01T12:00:07Z', 'error'), {
-      id,
-      created_at,
-      updated_at: '2030-01-01T12:00:07Z',
-    })
-    t.match(await at('2030-01-01T12:00:07Z', 'error'), {
-      id,
-      created_at,
-      updated_at: '2030-01-01T12:00:07Z',
-    })
-    t.match(
-      await at('2030-01-01T12:01:00Z', 'error'),
-      { updated_at: '2030-01-01T12:01:00Z' },
-      'an identical report counts as a report',
-    )
-    t.match(
-      await at('2029-12-31T00:00:00Z', 'pending'),
-      { id, created_at, state: 'pending', updated_at: '2030-01-01T12:01:00Z' },
-      'updated_at stays when the clock goes back, and the report counts',
-    )
-  })
-
-  test('contexts are ordered by code points', async (t) => {
-    const { report, read } = await setUp(t, database)
-    const contexts = [
-      '\u{1F680}',
-      '\uffee',
-      'z',
-      'é',
-      'a',
-      'Z',
-      'A',
-      'a b',
-      'a/b',
-      'a-b',
-      'e\u0301',
-      '~',
-      ' ',
-      '10',
-      '9',
-    ]
-    for (const context of contexts) t.equal((await report({ state: 'success', context })).status, 201)
-    const found = (await read()).statuses?.map(({ context }) => context)
-    const points = (text: string) => [...text].map((char) => char.codePointAt(0) ?? 0)
-    const expected = contexts.toSorted((left, right) => {
-      const [ours, theirs] = [points(left), points(right)]
-      const place = ours.findIndex((point, index) => point !== theirs[index])
-      return place === -1 ? -1 : (ours[place] ?? 0) - (theirs[place] ?? -1)
-    })
-    t.same(found, expected)
-  })
-
-  test('one response holds every context of the commit', async (t) => {
-    const { report, read, sha } = await setUp(t, database)
-    const many = 600
-    for (let done = 0; done < many; done += 60) {
-      const answers = await Promise.all(
-        Array.from({ length: 60 }, (_, index) => report({ state: 'success', context: `ci/${done + index}` })),
-      )
-      t.ok(answers.every(({ status }) => status === 201))
-    }
-    const { state, statuses } = await read()
-    t.equal(statuses?.length, many)
-    t.equal(state, 'success')
-    t.ok(statuses?.every((status) => status.sha === sha))
-  })
-
-  test('statuses belong to one commit of one repository', async (t) => {
-    const { server, path, commits, report, read, token } = await setUp(t, database, 2)
-    const [first = '', second = ''] = commits
-    const copy = { owner: 'acme', name: 'copy', visibility: 'public', objectFormat: 'sha1', path } as const
-    await server.store.repositories.create(copy)
-    await report({ state: 'failure' }, first)
-    t.match(await read(second), { state: null, statuses: [] })
-    t.match((await server.read('acme/copy', first)).json, { state: null, statuses: [] })
-    const other = await server.report('ACME/Copy', first, { state: 'success' }, token)
-    t.equal(other.status, 201, 'names are case-insensitive')
-    t.match(await read(first), { state: 'failure' })
-  })
-
-  test('deleting a repository also deletes its statuses', async (t) => {
-    const { server, path, sha, report, token } = await setUp(t, database)
-    await report({ state: 'failure' })
-    await server.store.repositories.delete('acme', 'rocket')
-    t.equal((await server.read('acme/rocket', sha, token)).status, 404)
-    await rm(path, { recursive: true })
-    const again = await server.createRepository('acme/rocket', { commits: 0 })
-    t.not(again.path, path, 'ids are never reused')
-    t.notOk(existsSync(path))
-    t.equal(
-      (await server.read('acme/rocket', sha, token)).status,
-      404,
-      'a new repository of the same name starts empty',
-    )
-  })
-
-  test('deleting a user keeps the statuses that the user reported', async (t) => {
-    const { server, sha } = await setUp(t, database)
-    const token = await server.createToken('guest')
-    const guest = await server.createUser('guest')
-    await server.store.collaborators.set('acme', 'rocket', guest, 'write')
-    t.equal((await server.report('acme/rocket', sha, { state: 'success' }, token)).status, 201)
-    await server.store.users.delete('guest')
-    t.equal(
-      (await server.report('acme/rocket', sha, { state: 'error' }, token)).status,
-      401,
-      'tokens stop working at once',
-    )
-    t.match((await server.read('acme/rocket', sha)).json, { state: 'success' })
-  })
-}
+t.test('deleting a user keeps the statuses that the user reported', async (t) => {
+  const { server, sha } = await setUp(t)
+  const token = await server.createToken('guest')
+  const guest = await server.createUser('guest')
+  await server.store.collaborators.set('acme', 'rocket', guest, 'write')
+  t.equal((await server.report('acme/rocket', sha, { state: 'success' }, token)).status, 201)
+  await server.store.users.delete('guest')
+  t.equal(
+    (await server.report('acme/rocket', sha, { state: 'error' }, token)).status,
+    401,
+    'tokens stop working at once',
+  )
+  t.match((await server.read('acme/rocket', sha)).json, { state: 'success' })
+})
 
 t.test('combined state of every combination of up to three statuses', async (t) => {
   const lists: (typeof STATES)[number][][] = [[]]
@@ -224,7 +98,7 @@ t.test('combined state of every combination of up to three statuses', async (t) 
 })
 
 t.test('only commits of the repository have statuses', async (t) => {
-  const { server, path, sha, report, token } = await setUp(t, sqlite)
+  const { server, path, sha, report, token } = await setUp(t)
   const tree = git(path, 'rev-parse', `${sha}^{tree}`)
   const blob = git(path, 'hash-object', '-w', join(path, 'HEAD'))
   git(path, 'tag', '--annotate', '--message', 'v1', 'v1', sha)
@@ -258,7 +132,7 @@ t.test('only commits of the repository have statuses', async (t) => {
 })
 
 t.test('a new commit is known at once, and a reported one survives a gc', async (t) => {
-  const { server, path, sha, report, read } = await setUp(t, sqlite)
+  const { server, path, sha, report, read } = await setUp(t)
   const tree = git(path, 'rev-parse', `${sha}^{tree}`)
   for (let index = 0; index < 5; index++) {
     const id = git(path, 'commit-tree', '-p', sha, '-m', `${index}`, tree)

@@ -7,6 +7,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
@@ -72,6 +73,7 @@ for (const kind of [sqlite, postgres]) {
       const { dataDir, databaseUrl } = await kind.create(t)
       mkdirSync(join(dataDir, 'repositories', '1.git'), { recursive: true })
       const file = join(dataDir, 'commit-status.db')
+      rmSync(file, { force: true })
       const environment = { DATA_DIR: dataDir, DATABASE_URL: databaseUrl ?? undefined, SUDO_USER: 'alice' }
       const lost =
         /: \S+ has no users and no repositories, but \S+ has repositories of an earlier .* "restore" .* "migrate"\n$/

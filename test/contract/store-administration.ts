@@ -1,7 +1,6 @@
 import { createToken, hashToken, tokenPrefix } from '../../src/auth/token.ts'
-import { createBareRepository } from '../../src/git/repository.ts'
 import type { Store } from '../../src/store/store.ts'
-import { importCommits } from '../helpers/git.ts'
+import { copyBareRepository, importCommits } from '../helpers/git.ts'
 import type { Administration, Repository } from './fixture.ts'
 
 /** Administers an instance through a store on its database. */
@@ -34,7 +33,7 @@ export function storeAdministration(store: Store): Administration {
       const [owner = '', name = ''] = fullName.split('/')
       const { path } = await store.repositories.create(
         { owner, name, visibility: hidden ? 'private' : 'public', objectFormat },
-        (place) => createBareRepository(place, objectFormat),
+        (place) => copyBareRepository(place, objectFormat),
       )
       return { owner, name, path, commits: importCommits(path, commits) }
     },

@@ -1,21 +1,25 @@
 import { randomBytes } from 'node:crypto'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Client } from 'pg'
 import type { Test } from 'tap'
-import { openStore, type Store, type StoreOptions } from '../../src/store/store.ts'
+import { databaseFile, openStore, type Store, type StoreOptions } from '../../src/store/store.ts'
 
 /** A kind of database that the server supports. */
 export interface TestDatabase {
   name: 'SQLite' | 'PostgreSQL'
-  /** Returns the options that open an empty database, with or without the schema. The teardown gives it back. */
+  /** Returns the options that open a database with the schema and without rows. The teardown gives it back. */
   create(t: Test): Promise<StoreOptions>
 }
 
 export const sqlite: TestDatabase = {
   name: 'SQLite',
-  create: async (t) => ({ dataDir: temporaryFolder(t) }),
+  async create(t) {
+    const dataDir = temporaryFolder(t)
+    copyFileSync(await sqliteTemplate(), databaseFile(dataDir))
+    return { dataDir }
+  },
 }
 
 export const postgres: TestDatabase = {
@@ -40,6 +44,21 @@ export async function openTestStore(
   const store = await openStore(options)
   t.teardown(() => store.close())
   return { store, options }
+}
+
+let template: Promise<string> | undefined
+
+/** Returns the path of a SQLite database with the schema. To copy it takes less than to migrate an empty one. */
+function sqliteTemplate(): Promise<string> {
+  template ??= createSqliteTemplate()
+  return template
+}
+
+async function createSqliteTemplate(): Promise<string> {
+  // The end of the run removes it.
+  const dataDir = mkdtempSync(join(tmpdir(), 'template-'))
+  await (await openStore({ dataDir })).close()
+  return databaseFile(dataDir)
 }
 
 /** Creates a folder. The teardown removes it. */

@@ -1,11 +1,17 @@
 import { type ExecFileSyncOptionsWithStringEncoding, execFileSync } from 'node:child_process'
-import { randomBytes } from 'node:crypto'
-import { writeFileSync } from 'node:fs'
-import { delimiter, join } from 'node:path'
+import { createHash, randomBytes } from 'node:crypto'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { delimiter, dirname, join } from 'node:path'
+import { deflateSync } from 'node:zlib'
 import type { Test } from 'tap'
+import type { ObjectFormat } from '../../src/domain/commit-id.ts'
+import { createBareRepository } from '../../src/git/repository.ts'
 
 /** Bytes: the ids of a large repository. */
 const MAX_OUTPUT = 64 * 1024 * 1024
+/** Author and committer of commits. */
+const PERSON = 'Test <test@example.org>'
 const ENVIRONMENT = {
   PATH: process.env.PATH,
   HOME: '/nonexistent',
@@ -59,14 +65,62 @@ export function importCommits(
   return addCommits(repository, branch, 1_700_000_000, messages)
 }
 
-/** Writes a root commit and its descendants, a second apart, in one process, since many tests begin with commits. */
+/** Fewer objects are files of their own, as git leaves those of a small push. */
+const PACKED = 100
+
+/** Writes a root commit and its descendants, a second apart. Few of them without git, which would take longer to start. */
 function addCommits(repository: string, ref: string, time: number, messages: readonly string[]): string[] {
+  if (messages.length >= PACKED) return importPack(repository, ref, time, messages)
+  const isSha256 = readFileSync(join(repository, 'config'), 'utf8').includes('sha256')
+  const write = (kind: string, text: string) =>
+    writeObject(join(repository, 'objects'), isSha256 ? 'sha256' : 'sha1', kind, text)
+  const tree = write('tree', '')
+  const ids: string[] = []
+  for (const [index, message] of messages.entries()) {
+    const person = `${PERSON} ${time + index} +0000`
+    const parent = index === 0 ? '' : `parent ${ids.at(-1)}\n`
+    ids.push(write('commit', `tree ${tree}\n${parent}author ${person}\ncommitter ${person}\n\n${message}`))
+  }
+  const file = join(repository, ref)
+  mkdirSync(dirname(file), { recursive: true })
+  writeFileSync(file, `${ids.at(-1)}\n`)
+  return ids
+}
+
+/** Writes an object as a file of its own, unless it is there, and returns its id. */
+function writeObject(objects: string, algorithm: string, kind: string, text: string): string {
+  const object = Buffer.from(`${kind} ${Buffer.byteLength(text)}\0${text}`)
+  const id = createHash(algorithm).update(object).digest('hex')
+  const file = join(objects, id.slice(0, 2), id.slice(2))
+  if (existsSync(file)) return id
+  mkdirSync(dirname(file), { recursive: true })
+  writeFileSync(file, deflateSync(object), { mode: 0o444 })
+  return id
+}
+
+function importPack(repository: string, ref: string, time: number, messages: readonly string[]): string[] {
   const commits = messages.map(
     (message, index) =>
-      `commit ${ref}\nmark :${index + 1}\ncommitter Test <test@example.org> ${time + index} +0000\n` +
+      `commit ${ref}\nmark :${index + 1}\ncommitter ${PERSON} ${time + index} +0000\n` +
       `data ${Buffer.byteLength(message)}\n${message}\nget-mark :${index + 1}\n`,
   )
   return gitWith(repository, commits.join(''), 'fast-import', '--quiet', '--force').split('\n')
+}
+
+const templates = new Map<ObjectFormat, Promise<string>>()
+
+/** Creates an empty bare repository as the server does, by copying one. To start git takes longer than most tests. */
+export async function copyBareRepository(place: string, objectFormat: ObjectFormat): Promise<void> {
+  const template = templates.get(objectFormat) ?? createTemplate(objectFormat)
+  templates.set(objectFormat, template)
+  cpSync(await template, place, { recursive: true })
+}
+
+async function createTemplate(objectFormat: ObjectFormat): Promise<string> {
+  // The end of the run removes it.
+  const place = join(mkdtempSync(join(tmpdir(), 'template-')), 'empty.git')
+  await createBareRepository(place, objectFormat)
+  return place
 }
 
 /**

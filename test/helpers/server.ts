@@ -5,13 +5,12 @@ import { type AppOptions, buildApp } from '../../src/app.ts'
 import { createToken, hashToken, tokenPrefix } from '../../src/auth/token.ts'
 import type { ObjectFormat } from '../../src/domain/commit-id.ts'
 import { CommitLookup } from '../../src/git/objects/commit-lookup.ts'
-import { createBareRepository } from '../../src/git/repository.ts'
 import { openSpool } from '../../src/git-http/spool.ts'
 import { NO_LIMITS, type TokenLimits } from '../../src/store/access/token-limits.ts'
 import type { Store, StoreOptions } from '../../src/store/store.ts'
 import { type Answer, checkAnswer } from './contract.ts'
 import { openTestStore, sqlite, type TestDatabase } from './databases.ts'
-import { createCommits } from './git.ts'
+import { copyBareRepository, createCommits } from './git.ts'
 
 /** A server on a free port with its own database and repositories, and the operations that tests need. */
 export interface TestServer {
@@ -158,7 +157,7 @@ function testServer(parts: Pick<TestServer, 'url' | 'dataDir' | 'store' | 'app' 
       const objectFormat = options.objectFormat ?? 'sha1'
       const { path } = await store.repositories.create(
         { owner, name, visibility: options.private ? 'private' : 'public', objectFormat },
-        (place) => createBareRepository(place, objectFormat),
+        (place) => copyBareRepository(place, objectFormat),
       )
       return { path, commits: options.commits === 0 ? [] : createCommits(path, options.commits ?? 1) }
     },

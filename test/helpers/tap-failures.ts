@@ -3,9 +3,10 @@ const LOCATION = /^ *(at|source|stack|command|args|jobId|tapCaught|compare|error
 
 /**
  * Returns each failure in TAP output: file and line, names of the tests around it, the assertion, and what was found. A test
- * that fails only because of those within it is no failure of its own.
+ * that fails only because of those within it is no failure of its own. The outermost tests are processes, and those in
+ * them files.
  *
- * @param seconds the time limit of a process, for the message about one that exceeded it
+ * @param seconds the time limit of a file, for the message about one that exceeded it
  */
 export function failuresOf(tap: string, seconds: number): string[] {
   const failures: string[] = []
@@ -24,8 +25,8 @@ export function failuresOf(tap: string, seconds: number): string[] {
     const own = open[depth]
     if (own?.name === name && failures.length > own.before) continue
     const diagnostics = diagnosticsAt(lines, index + 1, depth * 4 + 2)
-    const path = open.slice(1, depth).map((test) => test.name)
-    failures.push(describe([...path, name], open[0]?.name ?? '', diagnostics, seconds))
+    const path = open.slice(2, depth).map((test) => test.name)
+    failures.push(describe([...path, name], (open[1] ?? open[0])?.name ?? '', diagnostics, seconds))
   }
   return failures
 }
@@ -37,16 +38,15 @@ function diagnosticsAt(lines: readonly string[], start: number, indentation: num
   return lines.slice(start + 1, end).map((line) => line.slice(indentation))
 }
 
-function describe(path: string[], files: string, diagnostics: string[], seconds: number): string {
+function describe(path: string[], begun: string, diagnostics: string[], seconds: number): string {
   const diagnostic = (key: string) =>
     diagnostics.find((line) => line.trimStart().startsWith(`${key}: `))?.split(': ')[1]
   const [file, line, code] = [diagnostic('fileName'), diagnostic('lineNumber'), diagnostic('exitCode')]
-  if (path.length === 1 && path[0] === 'timeout!')
-    return `${diagnostic('expired')}: not ended after ${seconds} s`
+  if (path.length === 1 && path[0] === 'timeout!') return `${begun}: not ended after ${seconds} s`
   if (path.at(-1) === 'timeout!')
-    return `${files}: still running after ${seconds} s: ${path.slice(0, -1).join(' › ')}`
+    return `${begun}: still running after ${seconds} s: ${path.slice(0, -1).join(' › ')}`
   if (file === undefined || file.endsWith('run-files.ts'))
-    return `${path.join(' › ')}: ended with ${code ?? diagnostic('signal')} and no failed test; see its error above`
+    return `${begun}: ended with ${code ?? diagnostic('signal')} and no failed test; see its error above`
   let isShown = true
   const shown = diagnostics.filter((text) => {
     if (/^\w+:/.test(text)) isShown = !LOCATION.test(text)

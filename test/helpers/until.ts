@@ -1,6 +1,6 @@
 /** Longest wait, and the pause between two polls, in milliseconds. */
 const TIMEOUT = 15_000
-const PAUSE = 5
+const PAUSE = 20
 
 /** Waits until `condition` is true, at most fifteen seconds. For what no event announces, such as the end of another process. */
 export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {

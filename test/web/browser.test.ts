@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import type { BrowserContextOptions, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
@@ -14,8 +13,7 @@ import { temporaryFolder } from '../helpers/databases.ts'
 import { git, importCommits } from '../helpers/git.ts'
 import { createAccount, PASSWORD } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
-
-const AXE = readFileSync(fileURLToPath(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
+import { checkLooks } from './looks.ts'
 
 const server = await startServer(t, { budget: { limit: 1000, window: 300 } })
 const browser = await openBrowser(t)
@@ -316,12 +314,6 @@ t.test('the content security policy forbids inline scripts', async (t) => {
   }
 })
 
-const LOOKS: Record<string, BrowserContextOptions> = {
-  light: { colorScheme: 'light', viewport: { width: 1200, height: 800 } },
-  dark: { colorScheme: 'dark', viewport: { width: 1200, height: 800 } },
-  phone: { colorScheme: 'light', viewport: { width: 320, height: 640 }, isMobile: true, hasTouch: true },
-}
-
 t.test('every page fits its window and is accessible', async (t) => {
   const { commits } = await server.createRepository('alice/looks', { commits: 2 })
   const [reported = '', silent = ''] = commits
@@ -335,80 +327,59 @@ t.test('every page fits its window and is accessible', async (t) => {
   const limits = { repositories: [1], contexts: ['ci/*', 'x'.repeat(40)], push: false }
   const used = await server.createToken('newcomer', { name: 'CI', expiresAt: Date.now() + 1e9, limits })
   await server.read('alice/looks', reported, used)
-  for (const [look, options] of Object.entries(LOOKS)) {
-    t.test(look, async (t) => {
-      const { page } = await openPage(t, { ...options, bypassCSP: true })
-      const check = async (what: string) => {
-        // What was waited for can be there before the stylesheet is.
-        await page.waitForLoadState()
-        const [content = 0, window = 0] = await page.evaluate<number[]>(
-          '[document.scrollingElement.scrollWidth, document.scrollingElement.clientWidth]',
-        )
-        t.ok(content <= window, `${what}: ${content} px in a window of ${window} px`)
-        const cut = await page.evaluate<number>(
-          "[...document.querySelectorAll('.scroll')].filter((table) => table.scrollWidth > table.clientWidth).length",
-        )
-        t.equal(cut, 0, `${what}: no column is out of sight`)
-        // Roles, names and colors are the same as in a wide window.
-        if (look === 'phone') return
-        await page.evaluate(AXE)
-        // Only colors differ from the light look.
-        const rules = look === 'dark' ? "{ runOnly: ['color-contrast', 'link-in-text-block'] }" : '{}'
-        const { violations } = await page.evaluate<{ violations: Violation[] }>(`axe.run(${rules})`)
-        t.same(
-          violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target).join(' ')}`),
-          [],
-          what,
-        )
-      }
-      const visit = async (path: string) => {
-        await page.goto(url + path)
-        await check(path)
-      }
-      for (const path of ['/', '/login', '/alice/looks', '/nope']) await visit(path)
-      await page.goto(`${url}/docs`)
-      await page.waitForSelector('#docs .opblock')
-      await check('docs')
-      await page.locator('#docs .opblock-summary-control').first().click()
-      await page.waitForSelector('#docs .responses-table')
-      await check('docs of an operation')
-      await page.goto(`${url}/login`)
-      await page.fill('#name', 'newcomer')
-      await page.fill('#password', 'wrong horse')
-      await page.click('main button[type=submit]')
-      await page.waitForSelector('[role=alert]')
-      await check('failed sign-in')
-      await page.fill('#password', PASSWORD)
-      await page.click('main button[type=submit]')
-      await visit('/settings/tokens')
-      await page.fill('#name', ' ')
-      await page.selectOption('#expiry', 'date')
-      await page.click('text=Create token')
-      await page.waitForSelector('#date-error')
-      await check('a form with errors')
-      await page.fill('#name', 'x'.repeat(100))
-      await page.selectOption('#expiry', 'none')
-      await page.click('text=Create token')
-      await page.waitForSelector('#secret')
-      await check('a new token')
-      await page.click('tbody a')
-      await page.waitForSelector('button.danger')
-      await check('revoke?')
-      await page.click('button.danger')
-      await page.waitForURL(`${url}/settings/tokens`)
-      for (const path of [
-        '/',
-        '/alice/looks',
-        '/alice/looks?ref=none',
-        '/alice/nothing',
-        `/alice/looks/commits/${reported}`,
-        `/alice/looks/commits/${silent}`,
-        '/alice/looks/commits/short',
-        '/alice/missing',
-      ])
-        await visit(path)
-    })
+  const { page } = await openPage(t, {
+    bypassCSP: true,
+    viewport: { width: 320, height: 640 },
+    isMobile: true,
+    hasTouch: true,
+  })
+  const check = (what: string) => checkLooks(t, page, what)
+  const visit = async (path: string) => {
+    await page.goto(url + path)
+    await check(path)
   }
+  for (const path of ['/', '/login', '/alice/looks', '/nope']) await visit(path)
+  await page.goto(`${url}/docs`)
+  await page.waitForSelector('#docs .opblock')
+  await check('docs')
+  await page.locator('#docs .opblock-summary-control').first().click()
+  await page.waitForSelector('#docs .responses-table')
+  await check('docs of an operation')
+  await page.goto(`${url}/login`)
+  await page.fill('#name', 'newcomer')
+  await page.fill('#password', 'wrong horse')
+  await page.click('main button[type=submit]')
+  await page.waitForSelector('[role=alert]')
+  await check('failed sign-in')
+  await page.fill('#password', PASSWORD)
+  await page.click('main button[type=submit]')
+  await visit('/settings/tokens')
+  await page.fill('#name', ' ')
+  await page.selectOption('#expiry', 'date')
+  await page.click('text=Create token')
+  await page.waitForSelector('#date-error')
+  await check('a form with errors')
+  await page.fill('#name', 'x'.repeat(100))
+  await page.selectOption('#expiry', 'none')
+  await page.click('text=Create token')
+  await page.waitForSelector('#secret')
+  await check('a new token')
+  await page.click('tbody a')
+  await page.waitForSelector('button.danger')
+  await check('revoke?')
+  await page.click('button.danger')
+  await page.waitForURL(`${url}/settings/tokens`)
+  for (const path of [
+    '/',
+    '/alice/looks',
+    '/alice/looks?ref=none',
+    '/alice/nothing',
+    `/alice/looks/commits/${reported}`,
+    `/alice/looks/commits/${silent}`,
+    '/alice/looks/commits/short',
+    '/alice/missing',
+  ])
+    await visit(path)
 })
 
 t.test(
@@ -533,8 +504,3 @@ t.test('the API docs show the first operation on the first screen, and readable 
     )
   }
 })
-
-interface Violation {
-  id: string
-  nodes: { target: string[] }[]
-}

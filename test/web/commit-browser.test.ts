@@ -1,14 +1,11 @@
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
 import type { BrowserContextOptions, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { HOST, openBrowser } from '../helpers/browser.ts'
 import { createCommits, git } from '../helpers/git.ts'
 import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
-
-const AXE = readFileSync(fileURLToPath(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
+import { checkLooks } from './looks.ts'
 
 const server = await startServer(t)
 const browser = await openBrowser(t)
@@ -44,11 +41,11 @@ async function openPage(t: Test, options: BrowserContextOptions = {}): Promise<P
   return page
 }
 
+const DESKTOP = { viewport: { width: 1280, height: 860 } }
+/** Pages are used in these; `checkLooks` shows each in others too. */
 const LOOKS: Record<string, BrowserContextOptions> = {
-  light: { colorScheme: 'light', viewport: { width: 1280, height: 860 } },
-  dark: { colorScheme: 'dark', viewport: { width: 1280, height: 860 } },
-  phone: { viewport: { width: 390, height: 800 }, isMobile: true, hasTouch: true },
-  'no JavaScript': { javaScriptEnabled: false, viewport: { width: 390, height: 800 } },
+  phone: { viewport: { width: 390, height: 800 }, isMobile: true, hasTouch: true, bypassCSP: true },
+  'no JavaScript': { ...DESKTOP, javaScriptEnabled: false },
 }
 
 t.test('the first screen answers the questions of a user', async (t) => {
@@ -65,7 +62,7 @@ t.test('the first screen answers the questions of a user', async (t) => {
 
   for (const [look, options] of Object.entries(LOOKS)) {
     t.test(look, async (t) => {
-      const page = await openPage(t, { ...options, bypassCSP: true })
+      const page = await openPage(t, options)
       const height = options.viewport?.height ?? 0
       const isOnFirstScreen = async (text: string) => {
         const box = await page.getByText(text).first().boundingBox()
@@ -73,23 +70,7 @@ t.test('the first screen answers the questions of a user', async (t) => {
       }
       const check = async (path: string) => {
         await page.goto(url + path)
-        const [content = 0, window = 0] =
-          options.javaScriptEnabled === false
-            ? []
-            : await page.evaluate<number[]>(
-                '[document.scrollingElement.scrollWidth, document.scrollingElement.clientWidth]',
-              )
-        t.ok(content <= window, `${path}: ${content} px in a window of ${window} px`)
-        if (look !== 'light' && look !== 'dark') return
-        await page.evaluate(AXE)
-        // Only colors differ from the light look.
-        const rules = look === 'dark' ? "{ runOnly: ['color-contrast', 'link-in-text-block'] }" : '{}'
-        const { violations } = await page.evaluate<{ violations: Violation[] }>(`axe.run(${rules})`)
-        t.same(
-          violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target).join(' ')}`),
-          [],
-          path,
-        )
+        if (options.javaScriptEnabled !== false) await checkLooks(t, page, path)
       }
 
       await check(`/commits/${tip}`)
@@ -164,7 +145,7 @@ t.test('a page is brought up to date while checks are pending', async (t) => {
   const { commits, report, url } = await createRepository('live', 1)
   const [sha = ''] = commits
   for (let index = 0; index < 60; index++) await report(sha, `ci/job-${index}`, 'pending', 'waits')
-  const page = await openPage(t, LOOKS.light)
+  const page = await openPage(t, DESKTOP)
   const answers: number[] = []
   page.on('response', (response) => {
     if (response.url().includes('/live/')) answers.push(response.status())
@@ -290,7 +271,7 @@ t.test('a page is brought up to date while checks are pending', async (t) => {
 t.test('the matrix can be read with the keyboard', async (t) => {
   const { commits, report, url } = await createRepository('keys', 2)
   for (let index = 0; index < 40; index++) await report(commits[0] ?? '', `ci/job-${index}`, 'success')
-  const page = await openPage(t, LOOKS.light)
+  const page = await openPage(t, DESKTOP)
   await page.goto(`${url}/checks`)
   for (let presses = 0; presses < 20; presses++) {
     await page.keyboard.press('Tab')
@@ -310,7 +291,7 @@ t.test('screen readers read the verdict first, then what failed', async (t) => {
   await require('main', 'ci/mac', 'launch/approval')
   await report(sha, 'ci/mac', 'failure', '2 of 414 tests failed')
   for (let index = 0; index < 119; index++) await report(sha, `ci/shard-${index}`, 'success')
-  const page = await openPage(t, LOOKS.light)
+  const page = await openPage(t, DESKTOP)
   const verdict = 'ci/mac reported failure, launch/approval has not reported'
   const orders: Record<string, string[]> = {
     '': [
@@ -352,8 +333,3 @@ t.test('screen readers read the verdict first, then what failed', async (t) => {
     }
   }
 })
-
-interface Violation {
-  id: string
-  nodes: { target: string[] }[]
-}

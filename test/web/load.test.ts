@@ -9,7 +9,7 @@ import t, { type Test } from 'tap'
 import { parseCidr } from '../../src/auth/address.ts'
 import { createLogger } from '../../src/ops/logger.ts'
 import { isRunning } from '../git/sample-repository.ts'
-import { databases, sqlite, type TestDatabase, temporaryFolder } from '../helpers/databases.ts'
+import { temporaryFolder } from '../helpers/databases.ts'
 import { replaceGit } from '../helpers/git.ts'
 import { fillCommit, openAnswer } from '../helpers/large-commit.ts'
 import { openPageClient } from '../helpers/page-client.ts'
@@ -18,7 +18,7 @@ import { until } from '../helpers/until.ts'
 
 const STATUSES = 1_000
 
-async function setUp(t: Test, database: TestDatabase) {
+async function setUp(t: Test) {
   const lines: string[] = []
   const destination = new Writable({
     write(chunk, _encoding, done) {
@@ -27,72 +27,69 @@ async function setUp(t: Test, database: TestDatabase) {
     },
   })
   const server = await startServer(t, {
-    database,
     logger: createLogger('warn', destination),
     trustedProxies: [parseCidr('127.0.0.1')],
   })
   return { server, lines, client: openPageClient(server.url) }
 }
 
-for (const database of databases) {
-  t.test(`a commit with ${STATUSES} long statuses, ${database.name}`, async (t) => {
-    const { server, lines, client } = await setUp(t, database)
-    const { commits } = await server.createRepository('alice/rocket')
-    const [sha = ''] = commits
-    const { id } = await server.store.repositories.get('alice', 'rocket')
-    const contexts = Array.from({ length: STATUSES }, (_, index) => `check ${String(index).padStart(4, '0')}`)
-    const report = (context: string, state: 'success' | 'pending') =>
-      server.store.statuses.report({
-        repositoryId: id,
-        sha,
-        context,
-        state,
-        description: '<&>'.repeat(300),
-        target_url: `https://ci.example.org/?${'&'.repeat(1_000)}`,
-      })
-    for (let at = 0; at < STATUSES; at += 100)
-      await Promise.all(contexts.slice(at, at + 100).map((context) => report(context, 'success')))
-
-    t.test('is rendered completely', async (t) => {
-      const page = `/alice/rocket/commits/${sha}`
-      const { status, headers, body } = await client.get(page)
-      t.equal(status, 200)
-      t.equal(headers.get('content-type'), 'text/html; charset=utf-8')
-      t.same(
-        [...body.matchAll(/<bdi>(check \d+)</g)].map(([, context]) => context),
-        contexts,
-      )
-      const summary = (text: string) => /<p class="summary"[^>]*>(.*?)<\/p>/.exec(text)?.[1]
-      t.match(summary(body), /success<\/span> 1000 passed/)
-      t.match(
-        body.slice(-400),
-        /<\/table><\/div><\/details><\/div>[\s\S]{1,300}<\/noscript><\/main>\s*<\/body>\s*<\/html>\s*$/,
-      )
-      const head = await client.send('HEAD', page)
-      t.same([head.status, head.body], [200, ''])
-      await report(contexts.at(-1) ?? '', 'pending')
-      t.match(summary((await client.get(page)).body), /pending<\/span> 1 pending, 999 passed/)
-      t.match((await client.get('/alice/rocket')).body, `${STATUSES - 1} of ${STATUSES} passed`)
+t.test(`a commit with ${STATUSES} long statuses`, async (t) => {
+  const { server, lines, client } = await setUp(t)
+  const { commits } = await server.createRepository('alice/rocket')
+  const [sha = ''] = commits
+  const { id } = await server.store.repositories.get('alice', 'rocket')
+  const contexts = Array.from({ length: STATUSES }, (_, index) => `check ${String(index).padStart(4, '0')}`)
+  const report = (context: string, state: 'success' | 'pending') =>
+    server.store.statuses.report({
+      repositoryId: id,
+      sha,
+      context,
+      state,
+      description: '<&>'.repeat(300),
+      target_url: `https://ci.example.org/?${'&'.repeat(1_000)}`,
     })
+  for (let at = 0; at < STATUSES; at += 100)
+    await Promise.all(contexts.slice(at, at + 100).map((context) => report(context, 'success')))
 
-    t.test('may be aborted', async (t) => {
-      const left = request(`${server.url}/alice/rocket/commits/${sha}`, { agent: false })
-      left.end()
-      const [answer] = await once(left, 'response')
-      await once(answer, 'data')
-      left.destroy()
-      t.equal((await client.get('/alice/rocket')).status, 200)
-      t.same(
-        lines.filter((line) => JSON.parse(line).level >= 50),
-        [],
-        'logs no error',
-      )
-    })
+  t.test('is rendered completely', async (t) => {
+    const page = `/alice/rocket/commits/${sha}`
+    const { status, headers, body } = await client.get(page)
+    t.equal(status, 200)
+    t.equal(headers.get('content-type'), 'text/html; charset=utf-8')
+    t.same(
+      [...body.matchAll(/<bdi>(check \d+)</g)].map(([, context]) => context),
+      contexts,
+    )
+    const summary = (text: string) => /<p class="summary"[^>]*>(.*?)<\/p>/.exec(text)?.[1]
+    t.match(summary(body), /success<\/span> 1000 passed/)
+    t.match(
+      body.slice(-400),
+      /<\/table><\/div><\/details><\/div>[\s\S]{1,300}<\/noscript><\/main>\s*<\/body>\s*<\/html>\s*$/,
+    )
+    const head = await client.send('HEAD', page)
+    t.same([head.status, head.body], [200, ''])
+    await report(contexts.at(-1) ?? '', 'pending')
+    t.match(summary((await client.get(page)).body), /pending<\/span> 1 pending, 999 passed/)
+    t.match((await client.get('/alice/rocket')).body, `${STATUSES - 1} of ${STATUSES} passed`)
   })
-}
+
+  t.test('may be aborted', async (t) => {
+    const left = request(`${server.url}/alice/rocket/commits/${sha}`, { agent: false })
+    left.end()
+    const [answer] = await once(left, 'response')
+    await once(answer, 'data')
+    left.destroy()
+    t.equal((await client.get('/alice/rocket')).status, 200)
+    t.same(
+      lines.filter((line) => JSON.parse(line).level >= 50),
+      [],
+      'logs no error',
+    )
+  })
+})
 
 t.test('many concurrent page requests of one address do not block other addresses', async (t) => {
-  const { server, client } = await setUp(t, sqlite)
+  const { server, client } = await setUp(t)
   await server.createRepository('alice/rocket')
   const { hostname, port } = new URL(server.url)
   const count = 300
@@ -118,7 +115,7 @@ t.test('many concurrent page requests of one address do not block other addresse
 })
 
 t.test('large pages that nobody reads take a bounded amount of memory', async (t) => {
-  const { server, client } = await setUp(t, sqlite)
+  const { server, client } = await setUp(t)
   const { commits } = await server.createRepository('alice/rocket')
   const [sha = ''] = commits
   const { id: repositoryId } = await server.store.repositories.get('alice', 'rocket')
@@ -141,7 +138,7 @@ t.test('large pages that nobody reads take a bounded amount of memory', async (t
 })
 
 t.test('git is stopped when the waiting user disconnects', async (t) => {
-  const { server, lines } = await setUp(t, sqlite)
+  const { server, lines } = await setUp(t)
   await server.createRepository('alice/rocket')
   const folder = temporaryFolder(t)
   const pid = join(folder, 'pid')

@@ -1,7 +1,6 @@
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import t, { type Test } from 'tap'
-import { databases, type TestDatabase } from '../../helpers/databases.ts'
+import t from 'tap'
 import { git as gitSync } from '../../helpers/git.ts'
 import { startServer } from '../../helpers/server.ts'
 import { until } from '../../helpers/until.ts'
@@ -10,171 +9,157 @@ import { backendsOf } from '../raw.ts'
 
 const UNREPORTED = /! \[remote rejected\] \S+ -> main \(ci\/test has not reported\)/
 
-/** Starts a server for the tests of a database. Repositories and checkouts stay until all tests have ended. */
-async function startGate(database: TestDatabase) {
-  const server = await startServer(t, { database })
-  const { store } = server
-  const authorization = basic('x', await server.createToken('owner'))
-  const [owner] = await store.users.list()
-  if (!owner) throw new Error('there is no user')
+const server = await startServer(t)
+const { store } = server
+const authorization = basic('x', await server.createToken('owner'))
+const [owner] = await store.users.list()
+if (!owner) throw new Error('there is no user')
 
-  /** Creates a repository that requires `ci/test` on `main`, and a checkout with one commit. */
-  async function setUp(name: string, objectFormat: 'sha1' | 'sha256' = 'sha1', path?: string) {
-    if (path === undefined) await server.createRepository(`owner/${name}`, { objectFormat, commits: 0 })
-    else await store.repositories.create({ owner: 'owner', name, visibility: 'public', objectFormat, path })
-    const repository = await store.repositories.get('owner', name)
-    const checkout = await createCheckout(t, `${server.url}/owner/${name}.git`, objectFormat)
-    const require = (branchPattern: string, ...required: string[]) =>
-      store.rules.set(repository, { branchPattern, required, bypass: [] })
-    await require('main', 'ci/test')
-    const head = () => git(checkout, ['rev-parse', 'HEAD'])
-    return {
-      repository,
-      checkout,
-      require,
-      head,
-      commit: () => commit(checkout),
-      push: (...args: string[]) => tryGit(checkout, ['push', 'origin', ...args], { authorization }),
-      report: async (
-        state: 'success' | 'failure' | 'pending' | 'error',
-        context = 'ci/test',
-        sha?: string,
-      ) => {
-        await store.statuses.report({
-          repositoryId: repository.id,
-          sha: sha ?? (await head()),
-          context,
-          state,
-          description: null,
-          target_url: null,
-        })
-      },
-      tip: (branch: string) =>
-        gitSync(repository.path, 'for-each-ref', '--format=%(objectname)', `refs/heads/${branch}`),
-    }
+/** Creates a repository that requires `ci/test` on `main`, and a checkout with one commit. */
+async function setUp(name: string, objectFormat: 'sha1' | 'sha256' = 'sha1', path?: string) {
+  if (path === undefined) await server.createRepository(`owner/${name}`, { objectFormat, commits: 0 })
+  else await store.repositories.create({ owner: 'owner', name, visibility: 'public', objectFormat, path })
+  const repository = await store.repositories.get('owner', name)
+  const checkout = await createCheckout(t, `${server.url}/owner/${name}.git`, objectFormat)
+  const require = (branchPattern: string, ...required: string[]) =>
+    store.rules.set(repository, { branchPattern, required, bypass: [] })
+  await require('main', 'ci/test')
+  const head = () => git(checkout, ['rev-parse', 'HEAD'])
+  return {
+    repository,
+    checkout,
+    require,
+    head,
+    commit: () => commit(checkout),
+    push: (...args: string[]) => tryGit(checkout, ['push', 'origin', ...args], { authorization }),
+    report: async (state: 'success' | 'failure' | 'pending' | 'error', context = 'ci/test', sha?: string) => {
+      await store.statuses.report({
+        repositoryId: repository.id,
+        sha: sha ?? (await head()),
+        context,
+        state,
+        description: null,
+        target_url: null,
+      })
+    },
+    tip: (branch: string) =>
+      gitSync(repository.path, 'for-each-ref', '--format=%(objectname)', `refs/heads/${branch}`),
   }
-  return { server, store, authorization, owner, setUp }
 }
 
-for (const database of databases) {
-  const { server, store, authorization, owner, setUp } = await startGate(database)
-  const test = (name: string, work: (t: Test) => Promise<void>) => t.test(`${database.name}: ${name}`, work)
-
-  test('two branches: pushed elsewhere, reported, then pushed to main', async (t) => {
-    for (const objectFormat of database.name === 'SQLite'
-      ? (['sha1', 'sha256'] as const)
-      : ['sha1' as const]) {
-      const { push, report, tip, commit, head, require } = await setUp(`flow-${objectFormat}`, objectFormat)
-      t.match((await push('HEAD:main')).stderr, UNREPORTED, 'also the first push of the branch')
-      t.equal(tip('main'), '')
-      t.equal((await push('HEAD:topic')).code, 0)
-      await report('pending')
-      t.match((await push('HEAD:main')).stderr, /\(ci\/test is pending\)/)
-      await report('success')
-      t.equal((await push('HEAD:main')).code, 0)
-      t.equal(tip('main'), await head())
-      const next = await commit()
-      await report('success', 'ci/other')
-      t.match((await push('HEAD:main')).stderr, UNREPORTED)
-      await require('ma*', 'lint', 'ci/*', 'docs', 'deploy')
-      await report('failure', 'ci/test')
-      await report('error', 'ci/\u001b[31m\u202e')
-      t.match(
-        (await push('HEAD:main')).stderr,
-        /\(ci\/\S+ reported error, ci\/test reported failure, lint has not reported, and 2 more\)/,
-      )
-      for (const context of ['lint', 'docs', 'deploy']) await report('success', context)
-      t.match(
-        (await push('HEAD:main')).stderr,
-        /\(ci\/\ufffd\[31m\ufffd reported error, ci\/test reported failure\)/,
-      )
-      for (const context of ['ci/test', 'ci/\u001b[31m\u202e']) await report('success', context)
-      t.equal((await push('HEAD:main')).code, 0)
-      t.equal(tip('main'), next)
-    }
-  })
-
-  test('other refs are decided on their own, unless the push is atomic', async (t) => {
-    const { push, tip, head } = await setUp('refs')
-    const names = [
-      'refs/heads/mainx',
-      'refs/heads/x/main',
-      'refs/heads/Main',
-      'refs/tags/main',
-      'refs/notes/main',
-    ]
-    const atomic = await push('--atomic', 'HEAD:main', ...names.map((name) => `HEAD:${name}`))
-    t.match(atomic.stderr, UNREPORTED)
-    t.equal(tip('mainx'), '')
-    t.match(atomic.stderr, /mainx \(the push is atomic, and another ref was refused\)/)
-    const mixed = await push('HEAD:main', ...names.map((name) => `HEAD:${name}`))
-    t.match(mixed.stderr, UNREPORTED)
-    t.not(mixed.code, 0)
+t.test('two branches: pushed elsewhere, reported, then pushed to main', async (t) => {
+  for (const objectFormat of ['sha1', 'sha256'] as const) {
+    const { push, report, tip, commit, head, require } = await setUp(`flow-${objectFormat}`, objectFormat)
+    t.match((await push('HEAD:main')).stderr, UNREPORTED, 'also the first push of the branch')
     t.equal(tip('main'), '')
-    for (const name of names)
-      t.match(
-        mixed.stderr,
-        new RegExp(`\\* \\[new \\w+\\] +HEAD -> ${name.replace(/refs\/(heads|tags)\//, '')}\n`),
-      )
-    t.equal(tip('mainx'), await head())
-    t.equal((await push('--atomic', ':mainx', 'HEAD:one', 'HEAD:two')).code, 0)
-    t.equal(tip('one'), await head())
-  })
-
-  test('a branch with rules is neither deleted nor pushed to by force', async (t) => {
-    const { push, report, tip, checkout, head, repository } = await setUp('force')
+    t.equal((await push('HEAD:topic')).code, 0)
+    await report('pending')
+    t.match((await push('HEAD:main')).stderr, /\(ci\/test is pending\)/)
     await report('success')
-    const first = await head()
-    await push('HEAD:main')
+    t.equal((await push('HEAD:main')).code, 0)
+    t.equal(tip('main'), await head())
+    const next = await commit()
+    await report('success', 'ci/other')
+    t.match((await push('HEAD:main')).stderr, UNREPORTED)
+    await require('ma*', 'lint', 'ci/*', 'docs', 'deploy')
+    await report('failure', 'ci/test')
+    await report('error', 'ci/\u001b[31m\u202e')
     t.match(
-      (await push(':main')).stderr,
-      /\[remote rejected\] main \(a branch with required checks cannot be deleted\)/,
+      (await push('HEAD:main')).stderr,
+      /\(ci\/\S+ reported error, ci\/test reported failure, lint has not reported, and 2 more\)/,
     )
-    await git(checkout, ['checkout', '--quiet', '--orphan', 'other'])
-    await commit(checkout)
-    await report('success')
-    const forced = /\(a branch with required checks cannot be pushed to by force\)/
-    t.match((await push('--force', 'HEAD:main')).stderr, forced)
-    t.equal(tip('main'), first)
-
-    await store.rules.set(repository, {
-      branchPattern: 'main',
-      required: ['ci/test', 'e2e'],
-      bypass: [owner],
-    })
-    await store.rules.set(repository, { branchPattern: 'm*', required: ['ci/test'], bypass: [] })
-    t.match((await push('--force', 'HEAD:main')).stderr, forced, 'each rule must name the user')
-    await store.rules.set(repository, { branchPattern: 'm*', required: ['ci/test'], bypass: [owner] })
-    t.equal((await push('--force', 'HEAD:main')).code, 0)
-    const second = await head()
-    t.equal(tip('main'), second)
-    await report('success', 'e2e', await commit(checkout))
-    await report('success')
-    t.equal((await push('HEAD:main')).code, 0, 'nothing to bypass')
-    // git itself refuses to delete the branch of HEAD.
-    gitSync(repository.path, 'symbolic-ref', 'HEAD', 'refs/heads/topic')
-    t.equal((await push(':main')).code, 0)
-    const events = []
-    for await (const lines of store.auditLog.list({ repository: 'owner/force' })) events.push(...lines)
+    for (const context of ['lint', 'docs', 'deploy']) await report('success', context)
     t.match(
-      events.filter(({ action }) => action === 'rule.bypassed'),
-      [
-        {
-          actor: 'user',
-          user: 'owner',
-          token_name: 'test',
-          address: '127.0.0.1',
-          object: 'owner/force',
-          details: { ref: 'refs/heads/main', old: first, new: second, reason: /by force/ },
-        },
-        { details: { new: '0'.repeat(40), reason: /deleted/ } },
-      ],
+      (await push('HEAD:main')).stderr,
+      /\(ci\/\ufffd\[31m\ufffd reported error, ci\/test reported failure\)/,
     )
+    for (const context of ['ci/test', 'ci/\u001b[31m\u202e']) await report('success', context)
+    t.equal((await push('HEAD:main')).code, 0)
+    t.equal(tip('main'), next)
+  }
+})
+
+t.test('other refs are decided on their own, unless the push is atomic', async (t) => {
+  const { push, tip, head } = await setUp('refs')
+  const names = [
+    'refs/heads/mainx',
+    'refs/heads/x/main',
+    'refs/heads/Main',
+    'refs/tags/main',
+    'refs/notes/main',
+  ]
+  const atomic = await push('--atomic', 'HEAD:main', ...names.map((name) => `HEAD:${name}`))
+  t.match(atomic.stderr, UNREPORTED)
+  t.equal(tip('mainx'), '')
+  t.match(atomic.stderr, /mainx \(the push is atomic, and another ref was refused\)/)
+  const mixed = await push('HEAD:main', ...names.map((name) => `HEAD:${name}`))
+  t.match(mixed.stderr, UNREPORTED)
+  t.not(mixed.code, 0)
+  t.equal(tip('main'), '')
+  for (const name of names)
+    t.match(
+      mixed.stderr,
+      new RegExp(`\\* \\[new \\w+\\] +HEAD -> ${name.replace(/refs\/(heads|tags)\//, '')}\n`),
+    )
+  t.equal(tip('mainx'), await head())
+  t.equal((await push('--atomic', ':mainx', 'HEAD:one', 'HEAD:two')).code, 0)
+  t.equal(tip('one'), await head())
+})
+
+t.test('a branch with rules is neither deleted nor pushed to by force', async (t) => {
+  const { push, report, tip, checkout, head, repository } = await setUp('force')
+  await report('success')
+  const first = await head()
+  await push('HEAD:main')
+  t.match(
+    (await push(':main')).stderr,
+    /\[remote rejected\] main \(a branch with required checks cannot be deleted\)/,
+  )
+  await git(checkout, ['checkout', '--quiet', '--orphan', 'other'])
+  await commit(checkout)
+  await report('success')
+  const forced = /\(a branch with required checks cannot be pushed to by force\)/
+  t.match((await push('--force', 'HEAD:main')).stderr, forced)
+  t.equal(tip('main'), first)
+
+  await store.rules.set(repository, {
+    branchPattern: 'main',
+    required: ['ci/test', 'e2e'],
+    bypass: [owner],
   })
+  await store.rules.set(repository, { branchPattern: 'm*', required: ['ci/test'], bypass: [] })
+  t.match((await push('--force', 'HEAD:main')).stderr, forced, 'each rule must name the user')
+  await store.rules.set(repository, { branchPattern: 'm*', required: ['ci/test'], bypass: [owner] })
+  t.equal((await push('--force', 'HEAD:main')).code, 0)
+  const second = await head()
+  t.equal(tip('main'), second)
+  await report('success', 'e2e', await commit(checkout))
+  await report('success')
+  t.equal((await push('HEAD:main')).code, 0, 'nothing to bypass')
+  // git itself refuses to delete the branch of HEAD.
+  gitSync(repository.path, 'symbolic-ref', 'HEAD', 'refs/heads/topic')
+  t.equal((await push(':main')).code, 0)
+  const events = []
+  for await (const lines of store.auditLog.list({ repository: 'owner/force' })) events.push(...lines)
+  t.match(
+    events.filter(({ action }) => action === 'rule.bypassed'),
+    [
+      {
+        actor: 'user',
+        user: 'owner',
+        token_name: 'test',
+        address: '127.0.0.1',
+        object: 'owner/force',
+        details: { ref: 'refs/heads/main', old: first, new: second, reason: /by force/ },
+      },
+      { details: { new: '0'.repeat(40), reason: /deleted/ } },
+    ],
+  )
+})
 
-  if (database.name === 'PostgreSQL') continue
-
-  test('HEAD follows the first pushed branch only while no rule matches the branch that it names', async (t) => {
+t.test(
+  'HEAD follows the first pushed branch only while no rule matches the branch that it names',
+  async (t) => {
     const { push, tip, repository, head, report } = await setUp('follows')
     const headOf = () => gitSync(repository.path, 'symbolic-ref', 'HEAD')
     t.equal(headOf(), 'refs/heads/main')
@@ -194,9 +179,12 @@ for (const database of databases) {
     t.equal((await push('HEAD:main')).code, 0)
     t.equal(headOf(), 'refs/heads/main')
     t.equal(tip('main'), await head())
-  })
+  },
+)
 
-  test('a push that updates a branch with rules has at most fifty refs, unless its user may bypass them', async (t) => {
+t.test(
+  'a push that updates a branch with rules has at most fifty refs, unless its user may bypass them',
+  async (t) => {
     const { push, report, tip, repository, commit } = await setUp('many')
     await report('success')
     const tags = (count: number, name: string) =>
@@ -214,184 +202,184 @@ for (const database of databases) {
     t.match((await push('HEAD:refs/aliases/main', ...tags(50, 'c'))).stderr, /51 refs in one push/)
     await store.rules.set(repository, { branchPattern: 'main', required: ['ci/test'], bypass: [owner] })
     t.equal((await push('HEAD:main', ...tags(50, 'd'))).code, 0, 'a mirror')
-  })
+  },
+)
 
-  test('rules and reports count that come while git works', async (t) => {
-    const { push, report, tip, repository, commit } = await setUp('meanwhile')
-    await report('success')
-    await push('HEAD:main', 'HEAD:other')
-    await commit()
-    await report('success')
-    const { load } = store.rules
-    t.teardown(() => {
-      store.rules.load = load
+t.test('rules and reports count that come while git works', async (t) => {
+  const { push, report, tip, repository, commit } = await setUp('meanwhile')
+  await report('success')
+  await push('HEAD:main', 'HEAD:other')
+  await commit()
+  await report('success')
+  const { load } = store.rules
+  t.teardown(() => {
+    store.rules.load = load
+  })
+  const whileGitWorks = (work: () => Promise<void>) => {
+    let calls = 0
+    store.rules.load = async (id) => {
+      if (++calls === 2) await work()
+      return load(id)
+    }
+  }
+  whileGitWorks(() => report('failure'))
+  t.match((await push('HEAD:main')).stderr, /ci\/test reported failure/)
+  await report('success')
+  whileGitWorks(() => store.rules.set(repository, { branchPattern: 'oth*', required: ['e2e'], bypass: [] }))
+  const { stderr } = await push('HEAD:main', 'HEAD:other', '+HEAD~1:refs/heads/others')
+  t.match(stderr, /other \(e2e has not reported\)/)
+  t.not(tip('other'), tip('main'))
+})
+
+t.test('symbolic refs lead to the rules of their branches', async (t) => {
+  const { push, report, commit, tip, repository, head } = await setUp('symbolic')
+  await report('success')
+  await push('HEAD:main', 'HEAD:plain')
+  const first = await head()
+  gitSync(repository.path, 'symbolic-ref', 'refs/heads/trunk', 'refs/heads/main')
+  gitSync(repository.path, 'symbolic-ref', 'refs/aliases/main', 'refs/heads/trunk')
+  await commit()
+  for (const alias of ['refs/heads/trunk', 'refs/aliases/main']) {
+    t.match((await push(`HEAD:${alias}`)).stderr, /\(ci\/test has not reported\)/, alias)
+    t.match((await push(`:${alias}`)).stderr, /cannot be deleted/, alias)
+  }
+  t.equal(tip('main'), first)
+  gitSync(repository.path, 'symbolic-ref', 'refs/heads/main', 'refs/heads/plain')
+  t.match((await push('HEAD:plain')).stderr, /\(ci\/test has not reported\)/, 'main shows what plain is')
+})
+
+t.test('symbolic refs whose branches do not exist lead to the rules too', async (t) => {
+  const { push, tip, repository } = await setUp('dangling')
+  const link = (ref: string, target: string) => gitSync(repository.path, 'symbolic-ref', ref, target)
+  link('refs/heads/trunk', 'refs/heads/main')
+  link('refs/aliases/main', 'refs/heads/trunk')
+  for (const alias of ['refs/heads/trunk', 'refs/aliases/main'])
+    t.match((await push(`HEAD:${alias}`)).stderr, /\(ci\/test has not reported\)/, alias)
+  link('refs/heads/main', 'refs/heads/plain')
+  t.match((await push('HEAD:plain')).stderr, /\(ci\/test has not reported\)/, 'main shows what plain is')
+  t.equal(tip('main'), '')
+  t.equal((await push('HEAD:other')).code, 0)
+})
+
+t.test('concurrent pushes and reports', async (t) => {
+  const { push, report, commit, tip, head, checkout } = await setUp('concurrent')
+  await report('success')
+  await push('HEAD:main')
+  const base = await head()
+  const candidates: string[] = []
+  for (let index = 0; index < 4; index++) {
+    await git(checkout, ['checkout', '--quiet', '-b', `candidate-${index}`, base])
+    candidates.push(await commit())
+    if (index % 2 === 0) await report('success')
+  }
+  const results = await Promise.all(
+    candidates.map((sha, index) => push(`${sha}:main`, `${sha}:refs/heads/topic-${index}`)),
+  )
+  t.equal(results.filter(({ stderr }) => UNREPORTED.test(stderr)).length, 2)
+  t.equal(results.filter(({ code }) => code === 0).length, 1, 'git compares the tip')
+  t.ok([candidates[0], candidates[2]].includes(tip('main')))
+  for (const [index, sha] of candidates.entries()) t.equal(tip(`topic-${index}`), sha)
+})
+
+t.test('no hook of an imported repository runs', async (t) => {
+  const folder = workFolder(t)
+  const path = join(folder, 'imported.git')
+  gitSync(folder, 'init', '--quiet', '--bare', path)
+  const proof = join(folder, 'proof')
+  for (const name of ['proc-receive', 'pre-receive', 'update', 'post-receive', 'reference-transaction'])
+    writeFileSync(join(path, 'hooks', name), `#!/bin/sh\necho ${name} >> ${proof}\n`, { mode: 0o755 })
+  for (const value of ['refs/tags', '!refs/heads/main'])
+    gitSync(path, 'config', '--add', 'receive.procReceiveRefs', value)
+  const { push, report, tip, head, require } = await setUp('imported', 'sha1', path)
+  t.match((await push('-o', 'ci.skip', 'HEAD:main')).stderr, /does not support push options/)
+  gitSync(path, 'config', 'receive.advertisePushOptions', 'true')
+  const options = ['-o', '--bypass', '-o', 'refs/heads/main', '-o', 'version=1']
+  t.match((await push(...options, 'HEAD:main', 'HEAD:topic')).stderr, UNREPORTED)
+  t.equal(tip('topic'), await head())
+  await report('success')
+  t.equal((await push(...options, 'HEAD:main', 'HEAD:refs/tags/v1')).code, 0)
+  t.equal(tip('main'), await head())
+  t.notOk(existsSync(proof))
+  await require('*', 'never')
+  t.not((await push('HEAD:other')).code, 0)
+})
+
+t.test('a ref name that git would not create is not taken for another one', async (t) => {
+  const { head, report, tip, push, commit } = await setUp('names')
+  await report('success')
+  const first = await head()
+  await push('HEAD:main', 'HEAD:topic')
+  const next = await commit()
+  await push('HEAD:topic')
+  t.equal(tip('topic'), next)
+  const zero = '0'.repeat(40)
+  const send = async (...commands: string[]) => {
+    const packets = commands.map((text, index) => {
+      const line = index === 0 ? `${text}\0report-status` : text
+      return (line.length + 4).toString(16).padStart(4, '0') + line
     })
-    const whileGitWorks = (work: () => Promise<void>) => {
-      let calls = 0
-      store.rules.load = async (id) => {
-        if (++calls === 2) await work()
-        return load(id)
-      }
-    }
-    whileGitWorks(() => report('failure'))
-    t.match((await push('HEAD:main')).stderr, /ci\/test reported failure/)
-    await report('success')
-    whileGitWorks(() => store.rules.set(repository, { branchPattern: 'oth*', required: ['e2e'], bypass: [] }))
-    const { stderr } = await push('HEAD:main', 'HEAD:other', '+HEAD~1:refs/heads/others')
-    t.match(stderr, /other \(e2e has not reported\)/)
-    t.not(tip('other'), tip('main'))
-  })
-
-  test('symbolic refs lead to the rules of their branches', async (t) => {
-    const { push, report, commit, tip, repository, head } = await setUp('symbolic')
-    await report('success')
-    await push('HEAD:main', 'HEAD:plain')
-    const first = await head()
-    gitSync(repository.path, 'symbolic-ref', 'refs/heads/trunk', 'refs/heads/main')
-    gitSync(repository.path, 'symbolic-ref', 'refs/aliases/main', 'refs/heads/trunk')
-    await commit()
-    for (const alias of ['refs/heads/trunk', 'refs/aliases/main']) {
-      t.match((await push(`HEAD:${alias}`)).stderr, /\(ci\/test has not reported\)/, alias)
-      t.match((await push(`:${alias}`)).stderr, /cannot be deleted/, alias)
-    }
-    t.equal(tip('main'), first)
-    gitSync(repository.path, 'symbolic-ref', 'refs/heads/main', 'refs/heads/plain')
-    t.match((await push('HEAD:plain')).stderr, /\(ci\/test has not reported\)/, 'main shows what plain is')
-  })
-
-  test('symbolic refs whose branches do not exist lead to the rules too', async (t) => {
-    const { push, tip, repository } = await setUp('dangling')
-    const link = (ref: string, target: string) => gitSync(repository.path, 'symbolic-ref', ref, target)
-    link('refs/heads/trunk', 'refs/heads/main')
-    link('refs/aliases/main', 'refs/heads/trunk')
-    for (const alias of ['refs/heads/trunk', 'refs/aliases/main'])
-      t.match((await push(`HEAD:${alias}`)).stderr, /\(ci\/test has not reported\)/, alias)
-    link('refs/heads/main', 'refs/heads/plain')
-    t.match((await push('HEAD:plain')).stderr, /\(ci\/test has not reported\)/, 'main shows what plain is')
-    t.equal(tip('main'), '')
-    t.equal((await push('HEAD:other')).code, 0)
-  })
-
-  test('concurrent pushes and reports', async (t) => {
-    const { push, report, commit, tip, head, checkout } = await setUp('concurrent')
-    await report('success')
-    await push('HEAD:main')
-    const base = await head()
-    const candidates: string[] = []
-    for (let index = 0; index < 4; index++) {
-      await git(checkout, ['checkout', '--quiet', '-b', `candidate-${index}`, base])
-      candidates.push(await commit())
-      if (index % 2 === 0) await report('success')
-    }
-    const results = await Promise.all(
-      candidates.map((sha, index) => push(`${sha}:main`, `${sha}:refs/heads/topic-${index}`)),
-    )
-    t.equal(results.filter(({ stderr }) => UNREPORTED.test(stderr)).length, 2)
-    t.equal(results.filter(({ code }) => code === 0).length, 1, 'git compares the tip')
-    t.ok([candidates[0], candidates[2]].includes(tip('main')))
-    for (const [index, sha] of candidates.entries()) t.equal(tip(`topic-${index}`), sha)
-  })
-
-  test('no hook of an imported repository runs', async (t) => {
-    const folder = workFolder(t)
-    const path = join(folder, 'imported.git')
-    gitSync(folder, 'init', '--quiet', '--bare', path)
-    const proof = join(folder, 'proof')
-    for (const name of ['proc-receive', 'pre-receive', 'update', 'post-receive', 'reference-transaction'])
-      writeFileSync(join(path, 'hooks', name), `#!/bin/sh\necho ${name} >> ${proof}\n`, { mode: 0o755 })
-    for (const value of ['refs/tags', '!refs/heads/main'])
-      gitSync(path, 'config', '--add', 'receive.procReceiveRefs', value)
-    const { push, report, tip, head, require } = await setUp('imported', 'sha1', path)
-    t.match((await push('-o', 'ci.skip', 'HEAD:main')).stderr, /does not support push options/)
-    gitSync(path, 'config', 'receive.advertisePushOptions', 'true')
-    const options = ['-o', '--bypass', '-o', 'refs/heads/main', '-o', 'version=1']
-    t.match((await push(...options, 'HEAD:main', 'HEAD:topic')).stderr, UNREPORTED)
-    t.equal(tip('topic'), await head())
-    await report('success')
-    t.equal((await push(...options, 'HEAD:main', 'HEAD:refs/tags/v1')).code, 0)
-    t.equal(tip('main'), await head())
-    t.notOk(existsSync(proof))
-    await require('*', 'never')
-    t.not((await push('HEAD:other')).code, 0)
-  })
-
-  test('a ref name that git would not create is not taken for another one', async (t) => {
-    const { head, report, tip, push, commit } = await setUp('names')
-    await report('success')
-    const first = await head()
-    await push('HEAD:main', 'HEAD:topic')
-    const next = await commit()
-    await push('HEAD:topic')
-    t.equal(tip('topic'), next)
-    const zero = '0'.repeat(40)
-    const send = async (...commands: string[]) => {
-      const packets = commands.map((text, index) => {
-        const line = index === 0 ? `${text}\0report-status` : text
-        return (line.length + 4).toString(16).padStart(4, '0') + line
-      })
-      // An empty pack: all objects are there.
-      const pack = Buffer.from('5041434b0000000200000000029d08823bd8a8eab510ad6ac75c823cfd3ed31e', 'hex')
-      const answer = await fetch(`${server.url}/owner/names.git/git-receive-pack`, {
-        method: 'POST',
-        headers: { authorization, 'content-type': 'application/x-git-receive-pack-request' },
-        body: Buffer.concat([Buffer.from(`${packets.join('')}0000`), pack]),
-      })
-      return answer.text()
-    }
-    const main = `${first} ${next} refs/heads/main`
-    t.match(await send(main), /ng refs\/heads\/main ci\/test has not reported/, 'the request is understood')
-    for (const other of [
-      `${zero} ${next} refs/heads/main x`,
-      `${zero} ${next} refs/heads/main\tx`,
-      `${first} ${next} refs/heads/../heads/main`,
-      `${first} ${next} HEAD`,
-      main,
-      `${first} ${first} refs/heads/main`,
-      `${first} ${next} refs/heads//main`,
-    ]) {
-      for (const commands of [[other], [other, main], [main, other]]) await send(...commands)
-      t.equal(tip('main'), first, other)
-    }
-    const many = Array.from({ length: 10_001 }, (_, index) => `${zero} ${next} refs/heads/b${index}`)
-    t.match(await send(...many), /ng refs\/heads\/b10000 10001 refs in one push; at most 10000 are allowed/)
-    t.equal(tip('b10000'), '')
-  })
-
-  test('git and its hook end with the client', async (t) => {
-    const { push, report, tip, checkout } = await setUp('gone')
-    await report('success')
-    const asked = Promise.withResolvers<void>()
-    const { list } = store.statuses
-    t.teardown(() => {
-      store.statuses.list = list
+    // An empty pack: all objects are there.
+    const pack = Buffer.from('5041434b0000000200000000029d08823bd8a8eab510ad6ac75c823cfd3ed31e', 'hex')
+    const answer = await fetch(`${server.url}/owner/names.git/git-receive-pack`, {
+      method: 'POST',
+      headers: { authorization, 'content-type': 'application/x-git-receive-pack-request' },
+      body: Buffer.concat([Buffer.from(`${packets.join('')}0000`), pack]),
     })
-    store.statuses.list = () => {
-      asked.resolve()
-      return new Promise(() => {})
-    }
-    const client = spawnGit(checkout, ['push', 'origin', 'HEAD:main'], { authorization, detached: true })
-    await asked.promise
-    t.not(backendsOf().length, 0)
-    process.kill(-(client.pid ?? 0), 'SIGKILL')
-    await until(() => backendsOf().length === 0)
-    t.equal(tip('main'), '')
-    store.statuses.list = list
-    t.equal((await push('HEAD:main')).code, 0)
-  })
+    return answer.text()
+  }
+  const main = `${first} ${next} refs/heads/main`
+  t.match(await send(main), /ng refs\/heads\/main ci\/test has not reported/, 'the request is understood')
+  for (const other of [
+    `${zero} ${next} refs/heads/main x`,
+    `${zero} ${next} refs/heads/main\tx`,
+    `${first} ${next} refs/heads/../heads/main`,
+    `${first} ${next} HEAD`,
+    main,
+    `${first} ${first} refs/heads/main`,
+    `${first} ${next} refs/heads//main`,
+  ]) {
+    for (const commands of [[other], [other, main], [main, other]]) await send(...commands)
+    t.equal(tip('main'), first, other)
+  }
+  const many = Array.from({ length: 10_001 }, (_, index) => `${zero} ${next} refs/heads/b${index}`)
+  t.match(await send(...many), /ng refs\/heads\/b10000 10001 refs in one push; at most 10000 are allowed/)
+  t.equal(tip('b10000'), '')
+})
 
-  test('a failure refuses the push', async (t) => {
-    const { push, report, tip } = await setUp('failure')
-    await report('success')
-    const { list } = store.statuses
-    store.statuses.list = async () => {
-      throw new Error('no database')
-    }
-    t.match(
-      (await push('HEAD:main', 'HEAD:topic')).stderr,
-      /\(the server cannot check the rules of its branches now; push again later\)/,
-    )
+t.test('git and its hook end with the client', async (t) => {
+  const { push, report, tip, checkout } = await setUp('gone')
+  await report('success')
+  const asked = Promise.withResolvers<void>()
+  const { list } = store.statuses
+  t.teardown(() => {
     store.statuses.list = list
-    t.equal(tip('main') + tip('topic'), '')
-    t.equal((await push('HEAD:main')).code, 0)
   })
-}
+  store.statuses.list = () => {
+    asked.resolve()
+    return new Promise(() => {})
+  }
+  const client = spawnGit(checkout, ['push', 'origin', 'HEAD:main'], { authorization, detached: true })
+  await asked.promise
+  t.not(backendsOf().length, 0)
+  process.kill(-(client.pid ?? 0), 'SIGKILL')
+  await until(() => backendsOf().length === 0)
+  t.equal(tip('main'), '')
+  store.statuses.list = list
+  t.equal((await push('HEAD:main')).code, 0)
+})
+
+t.test('a failure refuses the push', async (t) => {
+  const { push, report, tip } = await setUp('failure')
+  await report('success')
+  const { list } = store.statuses
+  store.statuses.list = async () => {
+    throw new Error('no database')
+  }
+  t.match(
+    (await push('HEAD:main', 'HEAD:topic')).stderr,
+    /\(the server cannot check the rules of its branches now; push again later\)/,
+  )
+  store.statuses.list = list
+  t.equal(tip('main') + tip('topic'), '')
+  t.equal((await push('HEAD:main')).code, 0)
+})

@@ -1,0 +1,56 @@
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import type { Page } from 'playwright-core'
+import type { Test } from 'tap'
+
+const AXE = readFileSync(fileURLToPath(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
+const COLORS = ['color-contrast', 'link-in-text-block']
+const WIDE = { width: 1280, height: 860 }
+
+/**
+ * Checks that the page that is shown fits its window and a wide one, and that it is accessible in light and dark colors. To
+ * change the window takes less than to load the page in each. The page must bypass its content security policy.
+ */
+export async function checkLooks(t: Test, page: Page, what: string): Promise<void> {
+  // What was waited for can be there before the stylesheet is.
+  await page.waitForLoadState()
+  await checkWidth(t, page, what)
+  const own = page.viewportSize() ?? WIDE
+  await page.setViewportSize(WIDE)
+  await checkWidth(t, page, what)
+  await page.evaluate(AXE)
+  await checkAccess(t, page, `${what}, light`, {})
+  await page.emulateMedia({ colorScheme: 'dark' })
+  // Scripts follow in the next frame, and colors may change slowly.
+  await page.evaluate(`new Promise(requestAnimationFrame).then(() =>
+    Promise.allSettled(document.getAnimations().map(({ finished }) => finished)))`)
+  // Only colors differ from the light look.
+  await checkAccess(t, page, `${what}, dark`, { runOnly: COLORS })
+  await page.emulateMedia({ colorScheme: 'light' })
+  await page.setViewportSize(own)
+}
+
+async function checkWidth(t: Test, page: Page, what: string): Promise<void> {
+  const [content = 0, window = 0, cut] = await page.evaluate<number[]>(
+    `[document.scrollingElement.scrollWidth, document.scrollingElement.clientWidth,
+      [...document.querySelectorAll('.scroll')].filter((table) => table.scrollWidth > table.clientWidth).length]`,
+  )
+  t.equal(window, page.viewportSize()?.width, `${what}: the width of the window is that of the page`)
+  t.ok(content <= window, `${what}: ${content} px in a window of ${window} px`)
+  t.equal(cut, 0, `${what}: no column is out of sight`)
+}
+
+async function checkAccess(t: Test, page: Page, what: string, options: object): Promise<void> {
+  const all = JSON.stringify({ ...options, resultTypes: ['violations'] })
+  const { violations } = await page.evaluate<{ violations: Violation[] }>(`axe.run(${all})`)
+  t.same(
+    violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target).join(' ')}`),
+    [],
+    what,
+  )
+}
+
+interface Violation {
+  id: string
+  nodes: { target: string[] }[]
+}
