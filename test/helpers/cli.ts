@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { run } from '../../src/cli/run.ts'
 
 export interface Outcome {
@@ -6,22 +7,24 @@ export interface Outcome {
   stderr: string
 }
 
-/** Runs the administrator's command line in this process and returns its exit code and output. */
-export async function runCli(args: string[], environment: NodeJS.ProcessEnv): Promise<Outcome> {
-  const { stdout, stderr } = process
-  const printed = { stdout: '', stderr: '' }
-  const originals = { stdout: stdout.write, stderr: stderr.write }
-  const capture = (name: 'stdout' | 'stderr') => (text: string | Uint8Array) => {
-    printed[name] += text
+/** What the command that writes has printed. Anything else, such as tap's report of a test before, is written as usual. */
+const outputs = new AsyncLocalStorage<{ stdout: string; stderr: string }>()
+for (const name of ['stdout', 'stderr'] as const) {
+  const stream = process[name]
+  const write = stream.write.bind(stream)
+  type Done = (error?: Error | null) => void
+  stream.write = (chunk: string | Uint8Array, encoding?: BufferEncoding | Done, done?: Done) => {
+    const printed = outputs.getStore()
+    if (!printed)
+      return typeof encoding === 'string' ? write(chunk, encoding, done) : write(chunk, encoding ?? done)
+    printed[name] += chunk
     return true
   }
-  stdout.write = capture('stdout')
-  stderr.write = capture('stderr')
-  try {
-    const code = await run(args, environment)
-    return { code, ...printed }
-  } finally {
-    stdout.write = originals.stdout
-    stderr.write = originals.stderr
-  }
+}
+
+/** Runs the administrator's command line in this process and returns its exit code and output. */
+export async function runCli(args: string[], environment: NodeJS.ProcessEnv): Promise<Outcome> {
+  const printed = { stdout: '', stderr: '' }
+  const code = await outputs.run(printed, () => run(args, environment))
+  return { code, ...printed }
 }

@@ -35,15 +35,14 @@ async function askTwice(): Promise<string> {
   }
 }
 
-function ask(terminal: Interface, prompt: string): Promise<string> {
+async function ask(terminal: Interface, prompt: string): Promise<string> {
   process.stderr.write(prompt)
-  return new Promise((resolve, reject) => {
+  const answer = await new Promise<string>((resolve, reject) => {
     const cancel = () => reject(new RuleViolation('no password was entered'))
     terminal.once('SIGINT', cancel)
     terminal.once('close', cancel)
-    terminal.question('', (answer) => {
-      process.stderr.write('\n')
-      resolve(answer)
-    })
+    terminal.question('', resolve)
   })
+  process.stderr.write('\n')
+  return answer
 }
