@@ -28,7 +28,6 @@ import { answerUnknownPaths } from './hooks/unknown-paths.ts'
 import { answerParserError, createHttpServer, DEFAULT_TIMEOUTS, type Timeouts } from './http/server.ts'
 import { health } from './ops/health.ts'
 import { measureRequests } from './ops/measure.ts'
-import { createMetrics } from './ops/metrics.ts'
 import { metricsPage } from './ops/metrics-page.ts'
 import { shedLoad } from './ops/overload.ts'
 import { logRequests } from './ops/request-log.ts'
@@ -102,7 +101,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
 
   const limits = options.budget ?? DEFAULT_BUDGET
   const metrics = options.metricsToken
-    ? createMetrics({
+    ? (await import('./ops/metrics.ts')).createMetrics({
         blockedAddresses: () => store.failures.countBlocked(limits),
         lookupProcesses: () => lookup.size,
         latestBackup: () => store.auditLog.latestBackup(),
