@@ -74,13 +74,22 @@ export class CachedReads<Value extends object> {
     { address, signal }: GitClient,
     reading: Reading<Value>,
   ): Promise<Value> {
-    const known = this.#entries.get(key)
-    if (known && (known.state === undefined || (await isCurrent(known.state)))) return openEntry(known)
+    const known = await this.#current(key)
+    if (known) return openEntry(known)
     const find = async (signal: AbortSignal) => {
+      // What this run has waited for may have read the value.
+      const found = await this.#current(key)
+      if (found) return openEntry(found)
       const read = () => checkOwner(repository).then(() => this.#read(key, reading, signal))
       return openEntry(await this.#queue.run(address, read, signal))
     }
     return this.#runs.join(key, find, signal)
+  }
+
+  /** Returns the cached value; undefined if there is none, or if files have changed since. */
+  async #current(key: string): Promise<Entry<Value> | undefined> {
+    const known = this.#entries.get(key)
+    return known && (known.state === undefined || (await isCurrent(known.state))) ? known : undefined
   }
 
   async #read(key: string, reading: Reading<Value>, signal: AbortSignal): Promise<Entry<Value>> {

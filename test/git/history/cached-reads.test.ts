@@ -36,3 +36,24 @@ t.test('a value is not kept if its files changed while it was read', async (t) =
   t.same(await get(), { text: 'before' })
   t.same(await get(), { text: 'after' })
 })
+
+t.test('who asks while a value is read gets that value, without another read', async (t) => {
+  const path = temporaryFolder(t)
+  const reads = new CachedReads<{ text: string }>(createGitQueue(), 100, () => 1)
+  const begun = Promise.withResolvers<void>()
+  const end = Promise.withResolvers<void>()
+  let count = 0
+  const read = async () => {
+    count++
+    begun.resolve()
+    await end.promise
+    return { text: 'x' }
+  }
+  const get = () => reads.get({ path }, 'text', { address: '192.0.2.1' }, { read })
+  const first = get()
+  await begun.promise
+  const others = [get(), get()]
+  end.resolve()
+  t.same(await Promise.all([first, ...others]), Array(3).fill({ text: 'x' }))
+  t.equal(count, 1)
+})
