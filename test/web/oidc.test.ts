@@ -151,6 +151,21 @@ for (const database of databases) {
       )
     })
 
+    t.test('a link that is removed during a sign-in is no lock', async (t) => {
+      const { users } = store
+      const { findOrCreate } = users
+      t.teardown(() => Object.assign(users, { findOrCreate }))
+      users.findOrCreate = async (identity, name, address) => {
+        const user = await findOrCreate(identity, name, address)
+        await users.link(user.name, null)
+        return user
+      }
+      const client = open()
+      const answer = await signInWith(client, provider, 'nina')
+      t.match([answer.status, answer.body], [401, /Start again/])
+      t.equal((await client.get('/settings/tokens')).status, 303, 'no session')
+    })
+
     t.test('a session ends after 12 hours, used or not', async (t) => {
       const client = open()
       await signInWith(client, provider, 'grace')

@@ -48,9 +48,10 @@ export async function oidcSignIn(app: FastifyInstance, options: PageContext & { 
         const user = permitted && (await store.users.findOrCreate(identity, name, client.address))
         if (user && (await sessionAuth.signIn(request, reply, user))) return user
         const missing = `You need ${oidc.required} to sign in. Ask for it where your account at ${oidc.name} is managed.`
-        refusal = user
-          ? { reason: 'locked', message: 'Your user is locked. Ask an administrator to unlock it.' }
-          : { reason: 'claim', message: missing }
+        if (!user) refusal = { reason: 'claim', message: missing }
+        // Otherwise something was changed meanwhile, and the next attempt says what.
+        else if (user.locked_at !== null)
+          refusal = { reason: 'locked', message: 'Your user is locked. Ask an administrator to unlock it.' }
       } catch (error) {
         if (!(error instanceof RuleViolation)) throw error
         const message = name === '' ? `${oidc.name} does not tell your name.` : sentence(error.message)
