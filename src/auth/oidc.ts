@@ -35,15 +35,18 @@ export function createOidc(options: OidcOptions, redirectUri: string) {
   let discovered: Promise<client.Configuration> | undefined
 
   /** Runs a step of a sign-in with a configuration of its own: without cached keys, so that they can be rotated at any time. */
-  async function ask<T>(step: (configuration: client.Configuration) => T | Promise<T>): Promise<T> {
+  async function ask<T>(
+    step: (configuration: client.Configuration, fetch: client.CustomFetch) => T | Promise<T>,
+  ): Promise<T> {
     try {
-      const more = { execute: extensions, [client.customFetch]: boundedFetch() }
+      const bounded = boundedFetch()
+      const more = { execute: extensions, [client.customFetch]: bounded }
       discovered ??= client.discovery(server, clientId, undefined, authentication, more)
       const metadata = (await discovered).serverMetadata()
       if (!metadata.token_endpoint) throw new Error('there is no token endpoint')
       const configuration = new client.Configuration(metadata, clientId, undefined, authentication)
       for (const extend of [client.enableNonRepudiationChecks, ...extensions]) extend(configuration)
-      return await step(configuration)
+      return await step(configuration, bounded)
     } catch (error) {
       // The metadata are read again, in case they have changed.
       discovered = undefined
@@ -82,11 +85,12 @@ export function createOidc(options: OidcOptions, redirectUri: string) {
      * @param query of the request to `redirectUri`, with its `?`
      */
     finish: (query: string, secret: string) =>
-      ask(async (configuration) => {
+      ask(async (configuration, fetch) => {
         let asked = false
-        configuration[client.customFetch] = boundedFetch(() => {
+        configuration[client.customFetch] = (url, request) => {
           asked = true
-        })
+          return fetch(url, request)
+        }
         const checks = {
           expectedState: stateOf(secret),
           expectedNonce: nonceOf(secret),
@@ -135,10 +139,9 @@ const stateOf = (secret: string) => createHash('sha256').update(`state ${secret}
 const nonceOf = (secret: string) => createHash('sha256').update(`nonce ${secret}`).digest('base64url')
 
 /** Returns a fetch whose requests end together after `TIMEOUT`, and whose answers are at most `MAX_ANSWER` long. */
-function boundedFetch(onRequest = () => {}): client.CustomFetch {
+function boundedFetch(): client.CustomFetch {
   const signal = AbortSignal.timeout(TIMEOUT)
   return async (url, { body, ...request }) => {
-    onRequest()
     const response = await fetch(url, { ...request, ...(body !== undefined && { body }), signal })
     const stream: AsyncIterable<Uint8Array> | null = response.body
     const chunks: Uint8Array[] = []

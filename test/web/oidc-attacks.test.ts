@@ -454,6 +454,24 @@ t.test('metadata that are garbage: 503', async (t) => {
   t.equal(asked() - before, 2)
 })
 
+t.test('the requests of a sign-in have one deadline', async (t) => {
+  const client = open()
+  const path = await callbackOf(client, provider, 'alice')
+  const fresh = openPageClient((await startServer(t, { publicUrl: PUBLIC_URL, oidc: provider.options })).url)
+  fresh.cookies.set('sign-in', client.cookies.get('sign-in') ?? '')
+  const metadata = await (await fetch(`${provider.issuer}/.well-known/openid-configuration`)).json()
+  provider.intercept = (request, response) => {
+    if (request.url !== '/token') setTimeout(() => answer(response, metadata), 4_000)
+    return true
+  }
+  const began = performance.now()
+  t.equal((await fresh.get(path)).status, 503)
+  const elapsed = performance.now() - began
+  t.ok(elapsed > 9_000 && elapsed < 12_000, `${Math.round(elapsed)} ms`)
+  provider.intercept = null
+  provider.server.closeAllConnections()
+})
+
 t.test('a provider that is away or slow: sign-in says so, and nothing else waits', async (t) => {
   const port = await freePort()
   const away = { ...provider.options, issuer: `http://127.0.0.1:${port}/` }
