@@ -70,6 +70,8 @@ export interface AppOptions {
 const DEFAULT_BUDGET: BudgetOptions = { limit: 30, window: 300 }
 const STALLED_AFTER = 3_600
 const MAX_EVENT_LOOP_DELAY = 1_000
+/** Of one address, with an OpenID Connect provider that may be slow. */
+const SIGN_INS_AT_ONCE = 8
 
 /** Builds the app without listening. The caller closes the store and the lookup. */
 export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
@@ -109,15 +111,14 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
         pingDatabase: () => store.ping(),
       })
     : undefined
-  const limitFailures = () =>
-    createBudget(store.failures, limits, {
-      failed: () => metrics?.authenticationFailed(),
-      blocked(address) {
-        app.log.warn({ address }, 'blocked: too many failed authentication attempts')
-        metrics?.addressBlocked()
-      },
-    })
-  const budget = limitFailures()
+  const events = {
+    failed: () => metrics?.authenticationFailed(),
+    blocked(address: string) {
+      app.log.warn({ address }, 'blocked: too many failed authentication attempts')
+      metrics?.addressBlocked()
+    },
+  }
+  const budget = createBudget(store.failures, limits, events)
   const authorizer = createAuthorizer(store, budget, app.log)
   app.addHook('onClose', () => authorizer.close())
 
@@ -170,7 +171,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     store,
     lookup,
     budget,
-    providerBudget: limitFailures(),
+    providerBudget: createBudget(store.failures, limits, events, SIGN_INS_AT_ONCE),
     sessionAuth,
     sendErrorPage,
     publicUrl,

@@ -69,21 +69,22 @@ export interface BudgetEvents {
 }
 
 /**
- * An address has at most one attempt in progress in each process: it holds a reservation, or waits for another process to
- * release one. Attempts of different addresses run concurrently, so an attempt waits for at most one comparison per other
- * address. The timeout is in milliseconds.
+ * An attempt in progress holds a reservation, or waits for another process to release one. Attempts of different addresses run
+ * concurrently, so with one at once an attempt waits for at most one comparison per other address. The timeout is in milliseconds.
  */
-const QUEUE = { slots: 64, slotsPerClient: 1, waiting: 2_048, waitingPerClient: 2_048, timeout: 20_000 }
+const QUEUE = { slots: 64, waiting: 2_048, waitingPerClient: 2_048, timeout: 20_000 }
 /** How long an attempt waits for reservations of other processes, and how often it retries, in milliseconds. */
 const RESERVATION_WAIT = 5_000
 const RESERVATION_RETRY = 50
 
+/** @param atOnce attempts of one address in progress in this process; more than one for attempts that only wait */
 export function createBudget(
   failures: Store['failures'],
   limits: BudgetOptions,
   events: BudgetEvents,
+  atOnce = 1,
 ): Budget {
-  const queue = new FairQueue(QUEUE)
+  const queue = new FairQueue({ ...QUEUE, slotsPerClient: atOnce })
   /** Reads in progress by address. Concurrent attempts can share one, since only a reservation admits an attempt. */
   const reads = new Map<string, Promise<Failures | null>>()
 

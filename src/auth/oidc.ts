@@ -13,11 +13,17 @@ export interface OidcOptions {
   requiredClaim: { name: string; value: string } | null
 }
 
+/** What providers answer to a code that they did not issue. */
+const REFUSALS = ['invalid_grant', 'invalid_request']
+
 export type Oidc = ReturnType<typeof createOidc>
 
 /** Milliseconds that the provider may take for all requests of one sign-in, and largest answer in bytes. */
 const TIMEOUT = 10_000
 const MAX_ANSWER = 1024 * 1024
+/** Milliseconds for which the provider's metadata are used, and until they are read again where something has failed. */
+const LIFETIME = 600_000
+const RETRY = 3_000
 
 /**
  * Creates a client of an OpenID Connect provider: authorization code flow with PKCE, state and nonce. All methods throw
@@ -33,6 +39,8 @@ export function createOidc(options: OidcOptions, redirectUri: string) {
   const needed = [nameClaim, ...(requiredClaim ? [requiredClaim.name] : [])]
 
   let discovered: Promise<client.Configuration> | undefined
+  let discoveredAt = 0
+  let expiresAt = 0
 
   /** Runs a step of a sign-in with a configuration of its own: without cached keys, so that they can be rotated at any time. */
   async function ask<T>(
@@ -41,15 +49,19 @@ export function createOidc(options: OidcOptions, redirectUri: string) {
     try {
       const bounded = boundedFetch()
       const more = { execute: extensions, [client.customFetch]: bounded }
-      discovered ??= client.discovery(server, clientId, undefined, authentication, more)
+      if (!discovered || performance.now() >= expiresAt) {
+        discoveredAt = performance.now()
+        expiresAt = discoveredAt + LIFETIME
+        discovered = client.discovery(server, clientId, undefined, authentication, more)
+      }
       const metadata = (await discovered).serverMetadata()
       if (!metadata.token_endpoint) throw new Error('there is no token endpoint')
       const configuration = new client.Configuration(metadata, clientId, undefined, authentication)
       for (const extend of [client.enableNonRepudiationChecks, ...extensions]) extend(configuration)
       return await step(configuration, bounded)
     } catch (error) {
-      // The metadata are read again, in case they have changed.
-      discovered = undefined
+      // They may have changed. Strangers can cause errors, but no request of the provider for each of them.
+      expiresAt = Math.min(expiresAt, discoveredAt + RETRY)
       throw unavailable(error)
     }
   }
@@ -101,7 +113,7 @@ export function createOidc(options: OidcOptions, redirectUri: string) {
           .authorizationCodeGrant(configuration, answer, checks)
           .catch((error: unknown) => {
             // Other errors of the token endpoint are about the server's settings, or the provider.
-            const isRefused = error instanceof client.ResponseBodyError && error.error === 'invalid_grant'
+            const isRefused = error instanceof client.ResponseBodyError && REFUSALS.includes(error.error)
             // Before the provider is asked, only the browser can be wrong.
             if (isRefused || !asked) return null
             throw error

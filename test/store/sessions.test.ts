@@ -153,7 +153,12 @@ for (const database of databases) {
         'with a password, which no longer works',
       )
       const linked = await store.users.get('linked')
-      t.equal(await store.sessions.create('l2', linked, BROWSER), true)
+      await store.engine.kysely.updateTable('users').set({ signed_in_at: 1 }).execute()
+      const signedInAt = async () => (await store.users.get('linked')).signed_in_at
+      t.equal(await store.sessions.create('l2', { ...linked, signed_in_at: 1 }, BROWSER), true)
+      t.equal(await signedInAt(), 1, 'a password says nothing about the account of a provider')
+      t.equal(await store.sessions.create('l2b', linked, BROWSER, undefined, true), true)
+      t.ok(Number(await signedInAt()) > 1)
       await store.users.link('linked', null)
       t.equal(await store.sessions.use('l2', BROWSER), undefined)
       t.equal(await store.sessions.create('l3', linked, BROWSER), false)

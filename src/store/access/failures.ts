@@ -39,8 +39,8 @@ const MAX_ROWS = 100_000
 /** Number of new addresses between two trims, because counting rows for each is too slow. */
 const TRIM_INTERVAL = 100
 /**
- * Milliseconds until a reservation expires because its process has crashed. Finding a user, comparing a password and
- * writing the outcome takes a few seconds at worst.
+ * Milliseconds until a reservation expires because its process has crashed. Finding a user, comparing a password or
+ * asking an OpenID Connect provider, and writing the outcome takes less than 20 seconds at worst.
  */
 export const RESERVATION_LIFETIME = 60_000
 /**

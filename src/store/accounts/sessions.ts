@@ -69,16 +69,22 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
      *
      * @param user as read when the password was compared, or the provider's account found
      * @param replaces hash of the session that the browser had before, which ends
+     * @param byProvider whether the user signed in with the account to which it is linked
      * @returns false, without a session, if the password or the link was changed or the user locked or deleted meanwhile
      */
-    create(hash: string, user: User, client: SessionClient, replaces?: string): Promise<boolean> {
+    create(
+      hash: string,
+      user: User,
+      client: SessionClient,
+      replaces?: string,
+      byProvider = false,
+    ): Promise<boolean> {
       const now = nowInSeconds()
-      const isLinked = user.oidc_subject !== null
       return audit.transaction(async (db, record) => {
         // An update, because it locks the row on PostgreSQL: what ends sessions of the user comes before or after.
         const found = await db
           .updateTable('users')
-          .set({ signed_in_at: isLinked ? now : null })
+          .set({ signed_in_at: byProvider ? now : user.signed_in_at })
           .where('id', '=', user.id)
           .where('password_hash', 'is not distinct from', user.password_hash)
           .where('oidc_subject', 'is not distinct from', user.oidc_subject)
@@ -101,11 +107,11 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
             seen_at: now,
             address: client.address,
             user_agent: client.userAgent,
-            ends_at: isLinked ? now + LINKED : null,
+            ends_at: byProvider ? now + LINKED : null,
           })
           .execute()
         const by = { kind: 'user', user, address: client.address } as const
-        await record({ by, action: 'sign-in', user, details: isLinked ? { issuer: user.oidc_issuer } : {} })
+        await record({ by, action: 'sign-in', user, details: byProvider ? { issuer: user.oidc_issuer } : {} })
         return true
       })
     },

@@ -105,13 +105,19 @@ export function createSessionAuth(
      * Starts a session with a new secret, against session fixation, and ends the browser's previous one.
      *
      * @param user as read when the password was compared, or the provider's account found
+     * @param byProvider whether the user signed in with an OpenID Connect provider
      * @returns false, without a session, if the password or the link was changed or the user locked meanwhile
      */
-    async signIn(request: FastifyRequest, reply: FastifyReply, user: User): Promise<boolean> {
+    async signIn(
+      request: FastifyRequest,
+      reply: FastifyReply,
+      user: User,
+      byProvider = false,
+    ): Promise<boolean> {
       const before = readSessionCookie(request)
       const secret = createSecret()
       const previous = before === undefined ? undefined : hash(before)
-      const started = await sessions.create(hash(secret), user, sessionClient(request), previous)
+      const started = await sessions.create(hash(secret), user, sessionClient(request), previous, byProvider)
       if (started) cookie.set(request, reply, secret)
       return started
     },

@@ -1,4 +1,3 @@
-import { setImmediate } from 'node:timers/promises'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { AppliedRule } from '../../../domain/branch-rules.ts'
 import { branchVerdict, ruledBranches } from '../../../domain/branch-verdicts.ts'
@@ -62,10 +61,11 @@ export async function commitPages(app: FastifyInstance, options: PageContext): P
       return sendUnknownName(reply.code(422), repository, await refs.list(repository, client), name)
     if (found.kind === 'commit') {
       const { sha } = found
-      const shown = await find(request, repository, sha)
+      const place = await find(request, repository, sha)
       const details = await ifAvailable(request, () => revisions.describe(repository, sha, client))
+      const histories = await historiesOf(request, repository, sha, place)
       return pageQueue.render(request, () =>
-        sendCommit(request, reply, repository, sha, { details, ...shown }),
+        sendCommit(request, reply, repository, sha, { details, ...place, histories }),
       )
     }
     if (found.kind === 'ambiguous') return sendCandidates(request, reply, repository, found)
@@ -78,19 +78,19 @@ export async function commitPages(app: FastifyInstance, options: PageContext): P
     const repository = await findRepository(request, reply)
     if (!repository) return reply
     const sha = fullCommitId(repository.objectFormat, request.params.sha)
-    const found = await find(request, repository, sha)
+    const place = await find(request, repository, sha)
+    const isUnchanged = await pageQueue.render(request, async () => {
+      const etag = validatorOf(await listOf(request, repository, sha), place)
+      reply.header('cache-control', 'private, no-cache').header('etag', etag)
+      return matchesEtag(request.headers['if-none-match'], etag)
+    })
+    if (isUnchanged) return reply.code(304).send()
+    const histories = await historiesOf(request, repository, sha, place)
+    if (histories === null) reply.removeHeader('etag')
     return pageQueue.render(request, async () => {
       const list = await listOf(request, repository, sha)
-      reply.header('cache-control', 'private, no-cache')
-      if (found.histories !== null) {
-        const etag = validatorOf(list, found)
-        reply.header('etag', etag)
-        if (matchesEtag(request.headers['if-none-match'], etag)) return reply.code(304).send()
-        // Long texts take as long to compare as to render.
-        await setImmediate()
-      }
-      const statuses = { ...(await decide(repository, list, found)), withAges: false }
-      return sendHtml(reply, liveRegion({ repository, sha, refs: linkedRefs(found.places), statuses }))
+      const statuses = { ...(await decide(repository, list, { ...place, histories })), withAges: false }
+      return sendHtml(reply, liveRegion({ repository, sha, refs: linkedRefs(place.places), statuses }))
     })
   })
 
@@ -143,17 +143,26 @@ export async function commitPages(app: FastifyInstance, options: PageContext): P
     }
   }
 
-  /** Finds what the statuses of a commit are shown with. @throws ServiceError `commit_unknown`; RepositoryUnavailable */
-  async function find(request: FastifyRequest, repository: ListedRepository, sha: string): Promise<Found> {
+  /** Finds where a commit is. @throws ServiceError `commit_unknown`; RepositoryUnavailable */
+  async function find(request: FastifyRequest, repository: ListedRepository, sha: string): Promise<Place> {
     if (!(await commitExists(store.statuses, options.lookup, repository, sha)))
       throw new ServiceError('commit_unknown', 'The commit does not exist in this repository.')
     const client = gitClient(request)
     const places = await ifAvailable(request, () => findPlaces(options, repository, sha, client))
-    const rules = await store.rules.load(repository.id)
+    return { places, rules: await store.rules.load(repository.id) }
+  }
+
+  /** Returns the histories that the page needs, none unless checks have failed; null if they cannot be read. */
+  async function historiesOf(
+    request: FastifyRequest,
+    repository: ListedRepository,
+    sha: string,
+    { rules, places }: Place,
+  ): Promise<Found['histories']> {
     const { failure } = combinedCounts(await store.summaries.counts(repository.id, sha))
-    if (failure === 0 || places === null) return { rules, places, histories: [] }
-    const read = () => readHistories(options, repository, sha, rules, places, client)
-    return { rules, places, histories: await ifAvailable(request, read) }
+    if (failure === 0 || places === null) return []
+    const read = () => readHistories(options, repository, sha, rules, places, gitClient(request))
+    return ifAvailable(request, read)
   }
 
   /** Applies the rules of the repository to the statuses of a commit. */
@@ -203,11 +212,15 @@ export async function commitPages(app: FastifyInstance, options: PageContext): P
 /** Statuses to which the rules have not been applied. */
 type Undecided = Omit<StatusList, 'required' | 'since' | keyof Verdicts>
 
-/** What the statuses of a commit are shown with; null where git cannot read the repository. */
-interface Found {
+/** Where a commit is, null where git cannot read the repository, and the rules there. */
+interface Place {
   rules: readonly AppliedRule[]
   places: Places | null
-  /** None unless checks have failed. */
+}
+
+/** What the statuses of a commit are shown with. */
+interface Found extends Place {
+  /** None unless checks have failed; null where git cannot read the repository. */
   histories: readonly BranchHistory[] | null
 }
 
@@ -221,18 +234,21 @@ function linkedRefs(places: Places | null): CommitView['refs'] {
  * Returns a validator of all that the live region shows, except statuses of other commits. Unlike the region, it is not
  * rendered.
  */
-function validatorOf(list: Undecided, { rules, places, histories }: Found): string {
+function validatorOf(list: Undecided, { rules, places }: Place): string {
   const { filter, permission, stalledBefore, statuses } = list
   const stalled = statuses.filter((status) => isStalled(status, stalledBefore)).map(({ id }) => id)
   // Which contexts they require follows from the statuses.
   const required = rules.map(({ branchPattern, required }) => [branchPattern, required])
   // Refs that are listed or compared with rules, and the number of the others.
   const git = places && [
-    ...[places.branches, places.tags].map((refs) => [refs.length, refs.slice(0, NAMES)]),
+    ...[places.branches, places.tags].map((refs) => [
+      refs.length,
+      refs.slice(0, NAMES).map((ref) => [ref, refQuery(places.all, ref)]),
+    ]),
     places.all.defaultBranch,
     findBase(rules, places)?.sha,
   ]
-  const parts = [filter, permission, required, digestOf(statuses), stalled, git, histories?.length]
+  const parts = [filter, permission, required, digestOf(statuses), stalled, git]
   return etagOf(JSON.stringify(parts))
 }
 

@@ -3,6 +3,7 @@ import type { Oidc } from '../../../auth/oidc.ts'
 import { RuleViolation } from '../../../domain/rule-violation.ts'
 import { connectionSignal } from '../../../http/connection-signal.ts'
 import { shellQuote } from '../../../util/shell-quote.ts'
+import { truncate } from '../../../util/truncate.ts'
 import { html } from '../../parts/html.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
@@ -14,6 +15,8 @@ import { localPath, sendSignIn } from './page.ts'
 const LIFETIME = 600
 /** Longest path in the cookie of a sign-in, of which browsers keep 4,096 bytes. */
 const MAX_NEXT = 1_200
+/** Code points of a reason, which contains the name that the provider gives. */
+const MAX_MESSAGE = 300
 const FAILED = 'The sign-in was not completed, or took too long. Start again.'
 
 /** Registers what lies below `/login/`: the way to the provider, the way back, and the way out. */
@@ -46,7 +49,7 @@ export async function oidcSignIn(app: FastifyInstance, options: PageContext & { 
       try {
         const identity = { issuer: oidc.issuer, subject }
         const user = permitted && (await store.users.findOrCreate(identity, name, client.address))
-        if (user && (await sessionAuth.signIn(request, reply, user))) return user
+        if (user && (await sessionAuth.signIn(request, reply, user, true))) return user
         const missing = `You need ${oidc.required} to sign in. Ask for it where your account at ${oidc.name} is managed.`
         if (!user) refusal = { reason: 'claim', message: missing }
         // Otherwise something was changed meanwhile, and the next attempt says what.
@@ -54,7 +57,10 @@ export async function oidcSignIn(app: FastifyInstance, options: PageContext & { 
           refusal = { reason: 'locked', message: 'Your user is locked. Ask an administrator to unlock it.' }
       } catch (error) {
         if (!(error instanceof RuleViolation)) throw error
-        const message = name === '' ? `${oidc.name} does not tell your name.` : sentence(error.message)
+        const message =
+          name === ''
+            ? `${oidc.name} does not tell your name.`
+            : sentence(truncate(error.message, MAX_MESSAGE))
         refusal = { reason: 'name', message, subject }
       }
       return null
