@@ -13,7 +13,7 @@ const SLOWEST = [
   'test/contract/server.test.ts',
   'test/packaging/install.test.ts',
 ]
-/** Files in one process: to start one takes longer than most files, but the last ones should end at the same time. */
+/** Files in one process: starting one takes longer than most files, but the last ones should end at the same time. */
 const MOST = 8
 /** MiB of new objects, as in the server: most of what a test creates is garbage when they are full. */
 const NEW_OBJECTS = 16

@@ -54,7 +54,7 @@ export const DEFAULT_GIT_LIMITS: GitLimits = {
   pace: { bytes: 30 * 1024, window: 30_000 },
 }
 
-/** Starting a process stops the event loop for milliseconds, so one is started in each turn of it, and others are answered between. */
+/** Starting a process stops the event loop for milliseconds, so each turn of it starts one, and other requests are answered in between. */
 const inTurn = limitConcurrency(1)
 
 /** Returns git's answer to a request. */

@@ -48,7 +48,7 @@ export async function openTestStore(
 
 let template: Promise<string> | undefined
 
-/** Returns the path of a SQLite database with the schema. To copy it takes less than to migrate an empty one. */
+/** Returns the path of a SQLite database with the schema. Copying it takes less time than migrating an empty one. */
 function sqliteTemplate(): Promise<string> {
   template ??= createSqliteTemplate()
   return template

@@ -109,7 +109,7 @@ function importPack(repository: string, ref: string, time: number, messages: rea
 
 const templates = new Map<ObjectFormat, Promise<string>>()
 
-/** Creates an empty bare repository as the server does, by copying one. To start git takes longer than most tests. */
+/** Creates an empty bare repository as the server does, by copying one. Starting git takes longer than most tests. */
 export async function copyBareRepository(place: string, objectFormat: ObjectFormat): Promise<void> {
   const template = templates.get(objectFormat) ?? createTemplate(objectFormat)
   templates.set(objectFormat, template)

@@ -299,6 +299,13 @@ t.test('a page asks for its changes', async (t) => {
   t.match(fourth.body, /<bdi>topic<\/bdi><\/a> newest commit/)
   git(path, 'update-ref', 'refs/heads/topic', commits[1] ?? '')
   t.match((await ask(fourth.headers.get('etag'))).body, /<bdi>topic<\/bdi><\/a> newer: /, 'it moves on')
+  const newer = `/alice/${name}/live/${commits[1]}`
+  git(path, 'tag', 'v1', commits[1] ?? '')
+  const tagged = await alice.get(newer)
+  t.match(tagged.body, '?ref=v1"')
+  git(path, 'branch', 'v1', sha)
+  const headers = { 'if-none-match': tagged.headers.get('etag') ?? '' }
+  t.match((await alice.get(newer, { headers })).body, '?ref=refs/tags/v1"', 'the name is also a branch')
   t.equal((await alice.get(`/alice/${name}/live/${'f'.repeat(40)}`)).status, 404)
   t.equal((await alice.get(`/alice/${name}/live/main`)).status, 422)
   t.equal((await openPageClient(server.url).get(live)).headers.get('set-cookie'), null)

@@ -8,8 +8,8 @@ const COLORS = ['color-contrast', 'link-in-text-block']
 const WIDE = { width: 1280, height: 860 }
 
 /**
- * Checks that the page that is shown fits its window and a wide one, and that it is accessible in light and dark colors. To
- * change the window takes less than to load the page in each. The page must bypass its content security policy.
+ * Checks that the page that is shown fits its window and a wide one, and that it is accessible in light and dark colors. Changing
+ * the window takes less time than loading the page in each. The page must bypass its content security policy.
  */
 export async function checkLooks(t: Test, page: Page, what: string): Promise<void> {
   // What was waited for can be there before the stylesheet is.

@@ -512,9 +512,11 @@ t.test('a provider that is away or slow: sign-in says so, and nothing else waits
   await createAccount(beside, 'bob')
   const waiting = openPageClient(beside.url)
   const callback = await callbackOf(waiting, provider, 'alice')
-  /** With the one above as many as wait for passwords at a time, each from an address of its own. */
+  const colleague = openPageClient(beside.url)
+  const theirs = await callbackOf(colleague, provider, 'grace')
+  /** With the two above as many as wait for passwords at a time, each from an address of its own. */
   const strangers = await Promise.all(
-    Array.from({ length: 63 }, async (_, index) => {
+    Array.from({ length: 62 }, async (_, index) => {
       const stranger = openPageClient(beside.url)
       const started = await stranger.get('/login/oidc')
       const state = new URL(started.headers.get('location') ?? '').searchParams.get('state')
@@ -532,6 +534,7 @@ t.test('a provider that is away or slow: sign-in says so, and nothing else waits
   const began = performance.now()
   provider.intercept = slow[0] ?? null
   const held = waiting.get(callback)
+  const alongside = colleague.get(theirs)
   const attacks = strangers.map((attack) => attack())
   const discovering = open().get('/login/oidc')
   let longest = 0
@@ -546,6 +549,7 @@ t.test('a provider that is away or slow: sign-in says so, and nothing else waits
   for (const attack of attacks) t.equal((await attack).status, 503)
   t.equal((await discovering).status, 303, 'the metadata are known')
   t.equal((await held).status, 503)
+  t.equal((await alongside).status, 503, 'sign-ins of one address wait side by side')
   const elapsed = performance.now() - began
   t.ok(elapsed > 9_000 && elapsed < 12_000, `${Math.round(elapsed)} ms`)
   provider.intercept = slow[1] ?? null

@@ -140,11 +140,7 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
           .returning('id')
           .executeTakeFirst()
         if (!changed) return null
-        const { numDeletedRows } = await db
-          .deleteFrom('sessions')
-          .where('user_id', '=', user.id)
-          .where('hash', '<>', keep?.hash ?? '')
-          .executeTakeFirstOrThrow()
+        const sessions = await deleteSessions(db, user.id, keep?.hash)
         if (keep) {
           await db
             .updateTable('sessions')
@@ -153,7 +149,7 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
             .where('hash', '=', keep.hash)
             .execute()
         }
-        const details = { sessions: Number(numDeletedRows), tokens: await countTokens(db, user.id) }
+        const details = { sessions, tokens: await countTokens(db, user.id) }
         await record({ by, action: 'password.set', user, details })
         return details
       })
@@ -306,11 +302,12 @@ function linkTo(identity: Identity | null) {
   return { oidc_issuer: issuer, oidc_subject: subject, signed_in_at: identity && nowInSeconds() }
 }
 
-/** Ends the sessions of a user. @returns how many */
-async function deleteSessions(db: Kysely<Tables>, userId: number): Promise<number> {
+/** Ends the sessions of a user. @param kept hash of one that continues @returns how many */
+async function deleteSessions(db: Kysely<Tables>, userId: number, kept = ''): Promise<number> {
   const { numDeletedRows } = await db
     .deleteFrom('sessions')
     .where('user_id', '=', userId)
+    .where('hash', '<>', kept)
     .executeTakeFirstOrThrow()
   return Number(numDeletedRows)
 }

@@ -48,26 +48,19 @@ ${verdictLines(view)}
 ${columns.length === 0 ? html`<p class="empty">No statuses have been reported for the newest commits.</p>` : matrixView(view)}`
 }
 
-function matrixView({
-  repository,
-  refs,
-  ref,
-  commits,
-  columns,
-  checks,
-  filter,
-  shown,
-  more,
-}: ChecksView): Html {
+function matrixView(view: ChecksView): Html {
+  const { repository, refs, ref, commits, columns, shown, more } = view
   const { owner, name } = repository
   const failing = columns.filter((column) => column.failing)
   const head = ({ sha, subject, author, date }: Commit) =>
     html`<th scope="col"><a href="/${owner}/${name}/commits/${sha}" title="${visibleText(`${subject} · ${author} · ${date}`)}"><span class="commit-head"><code>${shortId(sha)}</code> ${shownText(truncate(subject, SUBJECT))}</span></a></th>`
-  const row = (context: string, cells: readonly (LinkedCell | undefined)[]) =>
-    html`<tr><th scope="row">${shownText(context)}</th>${commits.map(({ sha }, index) => cellView(sha, cells[index]))}</tr>
+  const row =
+    ([context, cells]: [string, readonly (LinkedCell | undefined)[]]) =>
+    () =>
+      html`<tr><th scope="row">${shownText(context)}</th>${commits.map(({ sha }, index) => cellView(sha, cells[index]))}</tr>
 `
   return html`${failing.length > 0 ? failingView(repository, commits, failing) : html`<p class="lead">No check is failing.</p>`}
-${filterForm(filter, checks, ref ? refName(refs, ref) : '')}
+${filterForm(view.filter, view.checks, ref ? refName(refs, ref) : '')}
 <p class="faint" id="legend">The newest commit is on the left, and failing checks are first. The states of the filter are those on the newest
   commit.${more > 0 ? ` ${shown.size} checks are shown; ${more.toLocaleString('en')} more are left out.` : ''}</p>
 ${
@@ -76,11 +69,7 @@ ${
     : html`<div class="matrix" tabindex="0" role="group" aria-label="Checks by commit" aria-describedby="legend"><table>
 <thead><tr><th scope="col">Check</th>${commits.map(head)}</tr></thead>
 <tbody>
-${[...shown].map(
-  ([context, cells]) =>
-    () =>
-      row(context, cells),
-)}</tbody></table></div>`
+${[...shown].map(row)}</tbody></table></div>`
 }`
 }
 
