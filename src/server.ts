@@ -20,8 +20,10 @@ import { openStore, type Store } from './store/store.ts'
 
 /** Returns the usage text with all variables. */
 function usage(): string {
-  const rows = describeVariables().map(({ name, default: value, meaning }) => {
-    return `  ${name.padEnd(21)}${meaning}\n${' '.repeat(23)}(default: ${value})`
+  const variables = describeVariables()
+  const width = Math.max(...variables.map(({ name }) => name.length)) + 2
+  const rows = variables.map(({ name, default: value, meaning }) => {
+    return `  ${name.padEnd(width)}${meaning}\n${' '.repeat(width + 2)}(default: ${value})`
   })
   return `Usage: commit-status-server [--help | --version [--json]]
 

@@ -79,6 +79,7 @@ t.test('the server takes no arguments', async (t) => {
   const file = resolve('src/bin/commit-status-server.ts')
   const wrong = startProcess(t, process.execPath, [file, 'user', 'list'])
   t.equal(await wrong.ended, 2)
+  for (const { name } of describeVariables()) t.match(wrong.stderr(), `\n  ${name} `, 'a column of its own')
   const usage =
     /^Usage: commit-status-server[\s\S]*\n {2}PORT +port to listen on[^\n]*\n +\(default: 3000\)\n[\s\S]*\nAdminister it/m
   t.match(wrong.stderr(), /^unknown argument "user" \(expected none, --help or --version\)\n/)
