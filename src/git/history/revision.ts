@@ -1,17 +1,13 @@
 import { LRUCache } from 'lru-cache'
-import type { ObjectFormat } from '../../domain/commit-id.ts'
 import type { FairQueue } from '../../util/fair-queue.ts'
 import { SharedRuns } from '../../util/shared-runs.ts'
-import type { CommitLookup } from '../objects/commit-lookup.ts'
-import type { LookupRepository } from '../objects/reader-pool.ts'
+import type { CommitLookup, LookupRepository } from '../objects/commit-lookup.ts'
 import { unavailable } from '../repository-health.ts'
 import { checkOwner } from '../repository-owner.ts'
 import { GitFailed, readGit, runGit } from '../run-git.ts'
 import type { GitClient } from './cached-reads.ts'
 import { readDate } from './log-reader.ts'
 import { RecordParser } from './record-parser.ts'
-
-type RevisionRepository = LookupRepository & { objectFormat: ObjectFormat }
 
 /** A commit for display. */
 export interface CommitDetails {
@@ -68,7 +64,7 @@ export class Revisions {
    * @param prefix a short id in lower case
    * @throws RepositoryUnavailable, QueueFull, or the signal's reason, as every method here
    */
-  async withPrefix(repository: RevisionRepository, prefix: string, client: GitClient): Promise<string[]> {
+  async withPrefix(repository: LookupRepository, prefix: string, client: GitClient): Promise<string[]> {
     const text = await this.#run(repository, client, () =>
       readGit(repository.path, ['rev-parse', `--disambiguate=${prefix}`], {
         timeout: TIMEOUT,
@@ -82,7 +78,7 @@ export class Revisions {
 
   /** Returns the content of a commit, or undefined if git does not have it. @param sha full id in lower case */
   async describe(
-    repository: RevisionRepository,
+    repository: LookupRepository,
     sha: string,
     client: GitClient,
   ): Promise<CommitDetails | undefined> {
@@ -101,7 +97,7 @@ export class Revisions {
   }
 
   async #run<T>(
-    repository: RevisionRepository,
+    repository: LookupRepository,
     { address, signal }: GitClient,
     work: () => Promise<T>,
   ): Promise<T> {

@@ -1,9 +1,11 @@
+import { LRUCache } from 'lru-cache'
 import { isFullId, type ObjectFormat } from '../../domain/commit-id.ts'
 import type { RepositoryAccess } from '../../store/access/access.ts'
 import type { Store } from '../../store/store.ts'
-import { RepositoryUnavailable } from '../repository.ts'
+import { limitConcurrency } from '../../util/limit-concurrency.ts'
+import { type RepositoryFolder, RepositoryUnavailable } from '../repository.ts'
 import { LookupQueue } from './lookup-queue.ts'
-import { type LookupRepository, ReaderPool } from './reader-pool.ts'
+import { ObjectReader } from './object-reader.ts'
 
 /** Limits of a commit lookup. Times are milliseconds. */
 export interface CommitLookupOptions {
@@ -15,27 +17,56 @@ export interface CommitLookupOptions {
   timeout?: number
 }
 
-/** Checks which commits local repositories hold, with at most one long-lived git process for each. It starts when first needed. */
+/** A repository. Its id is never used again for another one. */
+export interface LookupRepository extends RepositoryFolder {
+  readonly id: number
+  readonly objectFormat: ObjectFormat
+}
+
+/**
+ * Checks which commits local repositories hold, with one long-lived git process for each repository in use.
+ *
+ * At most `maxProcesses` exist, including those that are ending. If another one is needed, the least recently used one is ended:
+ * it still answers its questions, and then the next one starts. So every repository gets its turn.
+ */
 export class CommitLookup {
-  readonly #pool: ReaderPool
+  /** By the id of the repository. git keeps packs open and finds objects in them even after a garbage collection, so it is renewed. */
+  readonly #readers: LRUCache<number, ObjectReader>
   /** Queues of repositories that have a process or a pending lookup. */
   readonly #queues = new Map<number, LookupQueue>()
+  readonly #processes = new Set<Promise<void>>()
+  readonly #createReader: (path: string, packs: string) => ObjectReader
   readonly #sweep: NodeJS.Timeout
   #closed: Promise<void> | undefined
-  #whenIdle: (() => void) | undefined
 
   constructor({ maxProcesses = 64, maxAge = 60_000, timeout = 10_000 }: CommitLookupOptions = {}) {
-    this.#pool = new ReaderPool({ maxProcesses, maxAge, timeout }, (id) => this.#forget(id))
+    this.#readers = new LRUCache({
+      max: maxProcesses,
+      ttl: maxAge,
+      ttlAutopurge: true,
+      dispose: (reader) => reader.end(),
+    })
+    const inTurn = limitConcurrency(maxProcesses)
+    const slots = (run: () => Promise<void>) =>
+      inTurn(() => {
+        const process = run().finally(() => this.#processes.delete(process))
+        this.#processes.add(process)
+        return process
+      })
+    this.#createReader = (path, packs) => new ObjectReader(path, packs, slots, timeout)
     // One timer for all lookups, because a timer for each would cost more than the lookup.
     this.#sweep = setInterval(() => {
       const deadline = performance.now() - timeout
-      for (const queue of this.#queues.values()) queue.expire(deadline)
+      for (const [id, queue] of this.#queues) {
+        queue.expire(deadline)
+        if (queue.isIdle && !this.#readers.has(id)) this.#queues.delete(id)
+      }
     }, timeout / 4).unref()
   }
 
   /** Number of git processes, including those that are ending; at most `maxProcesses`. */
   get size(): number {
-    return this.#pool.size
+    return this.#processes.size
   }
 
   /**
@@ -48,12 +79,12 @@ export class CommitLookup {
    * @throws RepositoryUnavailable if the repository's files cannot be opened, if objects were lost (`checkComplete`), if git
    *   does not answer within `timeout` or ends twice before it answers, or after `close`
    */
-  has(repository: LookupRepository & { objectFormat: ObjectFormat }, sha: string): Promise<boolean> {
+  has(repository: LookupRepository, sha: string): Promise<boolean> {
     if (this.#closed !== undefined) return Promise.reject(new RepositoryUnavailable('the lookup is closed'))
     if (!isFullId(sha, repository.objectFormat)) return Promise.resolve(false)
     let queue = this.#queues.get(repository.id)
     if (queue === undefined) {
-      queue = new LookupQueue(repository, this.#pool, () => this.#forget(repository.id))
+      queue = new LookupQueue(repository, this.#readers, this.#createReader)
       this.#queues.set(repository.id, queue)
     }
     return queue.ask(sha)
@@ -66,23 +97,10 @@ export class CommitLookup {
   }
 
   async #close(): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>()
-    this.#whenIdle = resolve
-    this.#reportIdle()
-    await promise
+    await Promise.allSettled([...this.#queues.values()].flatMap(({ pending }) => pending))
     clearInterval(this.#sweep)
-    await this.#pool.close()
-  }
-
-  #forget(id: number): void {
-    if (this.#queues.get(id)?.idle && !this.#pool.serves(id)) this.#queues.delete(id)
-    this.#reportIdle()
-  }
-
-  #reportIdle(): void {
-    if (this.#whenIdle === undefined) return
-    for (const queue of this.#queues.values()) if (!queue.idle) return
-    this.#whenIdle()
+    this.#readers.clear()
+    await Promise.all(this.#processes)
   }
 }
 

@@ -1,162 +1,149 @@
+import { setImmediate } from 'node:timers/promises'
+import type { LRUCache } from 'lru-cache'
+import { SharedRuns } from '../../util/shared-runs.ts'
 import { checkComplete } from '../integrity.ts'
-import {
-  checkRepositoryFiles,
-  packState,
-  packsOf,
-  type RepositoryUnavailable,
-  unavailable,
-} from '../repository-health.ts'
-import type { Answer, Question } from './object-reader.ts'
-import type { LookupRepository, ReaderPool } from './reader-pool.ts'
+import { checkRepositoryFiles, packState, packsOf, unavailable } from '../repository-health.ts'
+import { checkOwner } from '../repository-owner.ts'
+import type { LookupRepository } from './commit-lookup.ts'
+import type { ObjectReader } from './object-reader.ts'
 
-interface Lookup extends Question {
+interface Lookup {
+  readonly sha: string
   readonly askedAt: number
+  readonly promise: Promise<boolean>
   readonly resolve: (found: boolean) => void
   readonly reject: (error: Error) => void
-  repeated: boolean
 }
 
 /**
  * The pending lookups of one repository.
  *
  * Lookups of one turn of the event loop are batched: one write to git, after one `stat` that detects packs added or removed
- * since the process started. Lookups that arrive meanwhile form the next batch, so under load a batch grows and the cost
- * of each lookup falls.
+ * since the process started. Lookups that arrive before git has answered form the next batch, so under load a batch grows
+ * and the cost of each lookup falls.
  */
 export class LookupQueue {
   readonly #repository: LookupRepository
-  readonly #pool: ReaderPool
-  readonly #onIdle: () => void
+  readonly #readers: LRUCache<number, ObjectReader>
+  readonly #createReader: (path: string, packs: string) => ObjectReader
   /** Lookups without a result, in order of arrival. */
   readonly #open = new Set<Lookup>()
   /** The next batch. */
   #batch: Lookup[] = []
-  #sending = false
-  /** Lookups that git has answered with `missing`, until the repository's files are checked. */
-  #missing: Lookup[] = []
-  #checking = false
+  #isSending = false
+  readonly #checks = new SharedRuns<void>()
   /** State in which the repository's files were last checked. */
   #checkedState: string | undefined
 
-  /** @param onIdle called when the last pending lookup has its result */
-  constructor(repository: LookupRepository, pool: ReaderPool, onIdle: () => void) {
+  /** @param readers the process that serves each repository, by its id */
+  constructor(
+    repository: LookupRepository,
+    readers: LRUCache<number, ObjectReader>,
+    createReader: (path: string, packs: string) => ObjectReader,
+  ) {
     this.#repository = repository
-    this.#pool = pool
-    this.#onIdle = onIdle
+    this.#readers = readers
+    this.#createReader = createReader
   }
 
-  /** Whether no lookup is pending. */
-  get idle(): boolean {
-    return this.#open.size === 0 && !this.#sending && !this.#checking
+  /** The pending lookups. */
+  get pending(): Promise<boolean>[] {
+    return [...this.#open].map(({ promise }) => promise)
+  }
+
+  /** Whether no lookup is pending, and git is not asked. */
+  get isIdle(): boolean {
+    return this.#open.size === 0 && !this.#isSending
   }
 
   /** Returns whether `sha`, a full id of the repository's format, is a commit. Rejects with RepositoryUnavailable. */
   ask(sha: string): Promise<boolean> {
-    return new Promise((resolve, reject) => {
-      const lookup: Lookup = {
-        sha,
-        askedAt: performance.now(),
-        resolve,
-        reject,
-        repeated: false,
-        answered: (answer) => this.#answer(lookup, answer),
-        lost: (reason) => this.#lose(lookup, reason),
-      }
-      this.#open.add(lookup)
-      this.#add(lookup)
-    })
+    const lookup = { sha, askedAt: performance.now(), ...Promise.withResolvers<boolean>() }
+    this.#open.add(lookup)
+    this.#batch.push(lookup)
+    if (!this.#isSending) void this.#send()
+    return lookup.promise
   }
 
   /** Rejects lookups that began before `deadline` (`performance.now`) and kills the process that did not answer. */
   expire(deadline: number): void {
-    let expired = 0
-    for (const lookup of this.#open) {
-      if (lookup.askedAt > deadline) break
-      this.#fail(lookup, 'git did not answer in time')
-      expired += 1
-    }
-    if (expired > 0) this.#pool.killBusy(this.#repository.id)
-  }
-
-  /** Handles git's answer. `missing` counts only if the repository's files can be opened. */
-  #answer(lookup: Lookup, answer: Answer): void {
-    if (answer !== 'missing') {
-      this.#settle(lookup, answer === 'commit')
-      return
-    }
-    this.#missing.push(lookup)
-    if (this.#checking) return
-    this.#checking = true
-    queueMicrotask(() => void this.#checkMissing())
-  }
-
-  /** Adds a lookup that git did not answer to the next batch, once if it may be the reason. */
-  #lose(lookup: Lookup, reason: string | undefined): void {
-    if (reason !== undefined && lookup.repeated) this.#fail(lookup, reason)
-    lookup.repeated ||= reason !== undefined
-    if (this.#open.has(lookup)) this.#add(lookup)
-  }
-
-  #fail(lookup: Lookup, reason: unknown): void {
-    this.#settle(lookup, unavailable(this.#repository.path, reason))
-  }
-
-  #add(lookup: Lookup): void {
-    this.#batch.push(lookup)
-    if (this.#sending) return
-    this.#sending = true
-    setImmediate(() => void this.#send())
+    const expired = [...this.#open].filter(({ askedAt }) => askedAt <= deadline)
+    if (expired.length === 0) return
+    this.#readers.peek(this.#repository.id)?.kill()
+    this.#fail(expired, 'git did not answer in time')
   }
 
   async #send(): Promise<void> {
-    // Lookups that arrive from here on wait for the next batch, whose `stat` comes after them.
-    const batch = this.#batch
-    this.#batch = []
-    try {
-      await this.#pool.ask(this.#repository, await this.#state(), batch)
-    } catch (error) {
-      this.#pool.end(this.#repository.id)
-      for (const lookup of batch) this.#fail(lookup, error)
+    this.#isSending = true
+    while (this.#batch.length > 0) {
+      await setImmediate()
+      // Lookups that arrive from here on wait for the next batch, whose `stat` comes after them.
+      const batch = this.#batch
+      this.#batch = []
+      await this.#answer(batch).catch((error: unknown) => this.#fail(batch, error))
     }
-    this.#sending = this.#batch.length > 0
-    if (this.#sending) setImmediate(() => void this.#send())
-    this.#reportIdle()
+    this.#isSending = false
   }
 
-  async #state(): Promise<string> {
-    const { path } = this.#repository
-    const state = await packState(path)
-    if (state === '') await checkRepositoryFiles(path)
-    return state
-  }
-
-  async #checkMissing(): Promise<void> {
-    while (this.#missing.length > 0) {
-      const batch = this.#missing
-      this.#missing = []
-      try {
-        const { path } = this.#repository
-        this.#checkedState = await checkRepositoryFiles(path, this.#checkedState)
-        await checkComplete(path, packsOf(this.#checkedState))
-        for (const lookup of batch) this.#settle(lookup, false)
-      } catch (error) {
-        this.#checkedState = undefined
-        this.#pool.end(this.#repository.id)
-        for (const lookup of batch) this.#fail(lookup, error)
+  /** Asks git, which is started once more if it ends before it has answered. */
+  async #answer(batch: readonly Lookup[]): Promise<void> {
+    const { id, path } = this.#repository
+    let lookups = batch
+    let isRepeated = false
+    while (lookups.length > 0) {
+      const packs = await packState(path)
+      if (packs === '') await checkRepositoryFiles(path)
+      let reader = this.#readers.get(id)
+      if (reader?.packs !== packs || reader.ended !== undefined) {
+        await checkOwner(this.#repository)
+        reader = this.#createReader(path, packs)
+        this.#readers.set(id, reader)
+      }
+      const answers = await reader.ask(lookups.map(({ sha }) => sha))
+      const answered = lookups.slice(0, answers.length)
+      for (const [index, lookup] of answered.entries())
+        if (answers[index] !== 'missing') this.#settle(lookup, answers[index] === 'commit')
+      const missing = answered.filter((_, index) => answers[index] === 'missing')
+      if (missing.length > 0) void this.#settleMissing(missing)
+      const [first, ...others] = lookups.slice(answers.length)
+      if (first === undefined) return
+      // In a partial clone git fails on an object that was omitted by the filter.
+      if (reader.ended?.includes(`could not fetch ${first.sha} from promisor remote`)) {
+        this.#settle(first, false)
+        lookups = others
+      } else if (isRepeated) throw new Error(reader.ended)
+      else {
+        isRepeated = true
+        lookups = [first, ...others].filter((lookup) => this.#open.has(lookup))
       }
     }
-    this.#checking = false
-    this.#reportIdle()
   }
 
-  #settle(lookup: Lookup, outcome: boolean | RepositoryUnavailable): void {
-    if (!this.#open.delete(lookup)) return
-    if (typeof outcome === 'boolean') lookup.resolve(outcome)
-    else lookup.reject(outcome)
-    this.#reportIdle()
+  /** git's `missing` counts only if the repository's files can be opened, and none was lost. */
+  async #settleMissing(lookups: readonly Lookup[]): Promise<void> {
+    const { path } = this.#repository
+    const check = async () => {
+      this.#checkedState = await checkRepositoryFiles(path, this.#checkedState)
+      await checkComplete(path, packsOf(this.#checkedState))
+    }
+    try {
+      await this.#checks.join('', check)
+      for (const lookup of lookups) this.#settle(lookup, false)
+    } catch (error) {
+      this.#checkedState = undefined
+      this.#fail(lookups, error)
+    }
   }
 
-  #reportIdle(): void {
-    if (this.idle) this.#onIdle()
+  /** Rejects lookups, and ends the process, whose state may no longer be that of the repository. */
+  #fail(lookups: readonly Lookup[], error: unknown): void {
+    this.#readers.delete(this.#repository.id)
+    for (const lookup of lookups)
+      if (this.#open.delete(lookup)) lookup.reject(unavailable(this.#repository.path, error))
+  }
+
+  #settle(lookup: Lookup, found: boolean): void {
+    this.#open.delete(lookup)
+    lookup.resolve(found)
   }
 }

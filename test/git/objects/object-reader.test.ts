@@ -111,11 +111,15 @@ t.test('without git the repository is unavailable', async (t) => {
   t.teardown(() => {
     process.env.PATH = before
   })
-  const lookup = open(t)
+  const lookup = open(t, { maxProcesses: 1 })
   await t.rejects(lookup.has(sample, commit), { name: 'RepositoryUnavailable', message: /ENOENT/ })
   t.equal(lookup.size, 0)
   process.env.PATH = before
-  t.equal(await lookup.has(sample, commit), true, 'available again when git can be run')
+  t.equal(
+    await lookup.has(sample, commit),
+    true,
+    'available again when git can be run: the failed start took no slot',
+  )
 })
 
 t.test('a hanging git is killed, and the repository is unavailable until git answers again', async (t) => {

@@ -3,7 +3,6 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { CommitLookup, type CommitLookupOptions } from '../../../src/git/objects/commit-lookup.ts'
-import { ReaderPool } from '../../../src/git/objects/reader-pool.ts'
 import { minimalEnvironment } from '../../helpers/process.ts'
 import { until } from '../../helpers/until.ts'
 import { createSample, isRunning, readersOf, type SampleRepository } from '../sample-repository.ts'
@@ -67,17 +66,6 @@ t.test('a hanging repository does not block the others, even with one process', 
   const other = lookup.has(b.sample, b.commit).catch(() => lookup.has(b.sample, b.commit))
   t.equal(await other, true)
   await hanging
-})
-
-t.test('a process that cannot be started takes no slot', async (t) => {
-  const pool = new ReaderPool({ maxProcesses: 1, maxAge: 1000, timeout: 1000 }, () => {})
-  for (let attempt = 0; attempt < 2; attempt += 1) {
-    await t.rejects(pool.ask({ id: 1, path: 'not a path\0' }, 'state', []), {
-      code: 'ERR_INVALID_ARG_VALUE',
-    })
-    t.equal(pool.size, 0)
-  }
-  await pool.close()
 })
 
 t.test('closing completes pending lookups, ends the processes and refuses new lookups', async (t) => {
