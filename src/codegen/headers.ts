@@ -1,4 +1,4 @@
-import type { Header, Operation, Reply } from './spec.ts'
+import type { Header, Reply } from './spec.ts'
 
 /** Headers that the server sets on every response. */
 const ON_EVERY_ANSWER = ['x-request-id', 'cache-control', 'vary', 'content-type', 'content-length', 'date']
@@ -12,8 +12,8 @@ const BY_STATUS: Readonly<Record<number, string>> = {
 }
 
 /** Returns the headers of a success that its handler sets, as opposed to the server. */
-export function handlerHeaders({ method }: Pick<Operation, 'method'>, reply: Reply | undefined): Header[] {
-  if (reply === undefined || reply.status >= 300) return []
+export function handlerHeaders(method: string, reply: Reply): Header[] {
+  if (reply.status >= 300) return []
   return reply.headers.filter(({ name }) => !isServerHeader(method, reply.status, name))
 }
 

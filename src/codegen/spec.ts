@@ -40,19 +40,12 @@ export interface Reply {
   /** null if there is no body. */
   schema: JsonObject | null
   headers: Header[]
-  links: Link[]
 }
 
 export interface Header {
   name: string
   required: boolean
   schema: JsonObject
-}
-
-export interface Link {
-  name: string
-  operationId: string
-  parameters: string[]
 }
 
 /** The input of the emitters. */

@@ -101,7 +101,7 @@ function replyType(operation: Operation, reply: Reply): string {
   const { status, schema } = reply
   const response = `${routeType(operation)}['responses'][${status}]`
   const body = schema ? schemaType(schema, `${response}['content']['application/json']`) : 'null'
-  const headers = handlerHeaders(operation, reply)
+  const headers = handlerHeaders(operation.method, reply)
   if (headers.length === 0) return `Reply<${status}, ${body}>`
   // openapi-typescript loses `required` of a header that is a reference.
   const pick = (required: boolean) =>

@@ -19,7 +19,7 @@ export function emitOperations({ operations, schemas }: Spec): string {
 function row(operation: Operation, schemas: Schemas) {
   const { method, path, parameters, body, replies } = operation
   const answer = (schema: JsonObject | null) => schema && serverSchema(schemas, schema, 'answer')
-  const headers = replies.map((reply) => [reply.status, handlerHeaders(operation, reply)] as const)
+  const headers = replies.map((reply) => [reply.status, handlerHeaders(method, reply)] as const)
   return {
     method,
     path,

@@ -1,10 +1,10 @@
-import { entries, type JsonObject, object, refuseUnknown, resolve, SpecError, text } from '../document.ts'
+import { entries, type JsonObject, object, refuseUnknown, resolve, SpecError } from '../document.ts'
 import { checkSchema } from '../lint/keywords.ts'
-import type { Header, Link, Reply } from '../spec.ts'
+import type { Header, Reply } from '../spec.ts'
 
+/** Links are for people. */
 const REPLY = ['description', 'headers', 'content', 'links']
 const HEADER = ['description', 'required', 'schema', 'example']
-const LINK = ['operationId', 'description', 'parameters']
 const MEDIA = ['schema', 'example', 'examples']
 const JSON_TYPE = 'application/json'
 
@@ -20,9 +20,6 @@ export function readReplies(document: JsonObject, responses: JsonObject, where: 
       schema: readContent(reply, here),
       headers: entries(reply.headers, `${here}: headers`).map(([name, header]) =>
         readHeader(name, resolve(document, header), `${here}: header ${name}`),
-      ),
-      links: entries(reply.links, `${here}: links`).map(([name, link]) =>
-        readLink(name, resolve(document, link), `${here}: link ${name}`),
       ),
     }
   })
@@ -45,10 +42,4 @@ function readHeader(name: string, header: JsonObject, where: string): Header {
   const schema = object(header.schema, where)
   checkSchema(schema, where)
   return { name, required: header.required === true, schema }
-}
-
-function readLink(name: string, link: JsonObject, where: string): Link {
-  refuseUnknown(link, LINK, where)
-  const parameters = entries(link.parameters, where).map(([parameter]) => parameter)
-  return { name, operationId: text(link.operationId, `${where}: operationId`), parameters }
 }
