@@ -65,9 +65,6 @@ const LARGEST_BLOCK = '256m'
  *   environment, which it needs for a repository of another account.
  * - git fetches no missing objects of a partial clone. `GIT_NO_LAZY_FETCH` came with git 2.45 (and 2.39.4 and its sister
  *   releases); the empty list of allowed transports stops older versions.
- *
- * @param config settings of this call; they override the fixed ones
- * @param largestBlock bytes with a unit
  */
 export function gitEnvironment(
   config: Readonly<Record<string, string>> = {},

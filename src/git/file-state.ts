@@ -13,14 +13,9 @@ export interface FilesState {
 /** Milliseconds. Longer than the resolution of timestamps on any file system. */
 const TIMESTAMP_RESOLUTION = 2_000
 
-/**
- * Returns whether a change lies so far back that a later one gets another timestamp.
- *
- * @param changedAt nanoseconds since 1970
- * @param now milliseconds since 1970, before the file was read
- */
-export function isSettled(changedAt: bigint, now = Date.now()): boolean {
-  return changedAt < BigInt(now - TIMESTAMP_RESOLUTION) * 1_000_000n
+/** Returns whether a change, in nanoseconds since 1970, lies so far back that a later one gets another timestamp. */
+export function isSettled(changedAt: bigint): boolean {
+  return changedAt < BigInt(Date.now() - TIMESTAMP_RESOLUTION) * 1_000_000n
 }
 
 /** Returns the state of files. One that cannot be read has the state of a missing one. */

@@ -8,11 +8,7 @@ export const OLDEST_GIT = { major: 2, minor: 36 }
 /** git is too old to sync to disk what it acknowledges. */
 export class GitTooOld extends RepositoryUnavailable {}
 
-/**
- * Checks that git can be run and is not too old.
- *
- * @throws RepositoryUnavailable if git is missing or does not answer; GitTooOld
- */
+/** Checks git. @throws RepositoryUnavailable if it is missing or does not answer; GitTooOld */
 export async function checkGit(): Promise<void> {
   const output = await readGit('/', ['version'], { timeout: TIMEOUT }).catch((error: unknown) => {
     throw new RepositoryUnavailable('git cannot be run', { cause: error })

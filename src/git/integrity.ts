@@ -23,9 +23,7 @@ const completeIn = new Map<string, string>()
  * Makes sure that what git does not find was not lost: every pack has its index, without which git ignores it, and every ref
  * leads to an object. Does not check what that object refers to.
  *
- * @param path absolute path of the git directory
  * @param packs their state; if it is that of an earlier call, nothing is checked again
- * @throws RepositoryUnavailable that says what is damaged
  */
 export async function checkComplete(path: string, packs?: string): Promise<void> {
   if (packs !== undefined && completeIn.get(path) === packs) return
@@ -50,12 +48,10 @@ export async function checkComplete(path: string, packs?: string): Promise<void>
 }
 
 /**
- * Walks from all refs through all commits and trees, and makes sure that each object that they name exists.
+ * Walks from all refs through all commits and trees of a repository for which `checkComplete` has succeeded. Returns a line for
+ * each of the first 20 objects that are missing or cannot be read.
  *
- * @param path absolute path of the git directory, for which `checkComplete` has succeeded
  * @param full whether to read every object, which finds changed bytes
- * @returns a line for each of the first 20 objects that are missing or cannot be read
- * @throws GitTimeout
  */
 export async function findDamage(path: string, full: boolean): Promise<string[]> {
   let printed = ''

@@ -27,12 +27,11 @@ export function draftPath(folder: string): string {
 
 /**
  * Removes what killed processes have left: objects of pushes that git could neither accept nor remove, which are as large as the
- * push, and repositories of `draftPath`.
+ * push, and repositories of `draftPath`. Throws the first error after it has gone on with the other repositories.
  *
  * @param folder the server's own folder of repositories
  * @param imported absolute paths of other repositories, which may have other ways to push, without a limit of time
  * @param longest milliseconds that a push may take. Another process, also of another machine, may be working on one
- * @throws the system's first error, after it has gone on with the other repositories
  */
 export async function removeLeftovers(
   folder: string,
@@ -64,9 +63,6 @@ async function removeQuarantines(repository: string, longest: number): Promise<v
  * would refuse every push to such a branch.
  *
  * A lock is stale if it is older than the last start of this machine or than ten minutes.
- *
- * @param path absolute path of the git directory
- * @throws RepositoryUnavailable if files cannot be listed or a stale lock cannot be removed
  */
 export async function removeStaleLocks(path: string): Promise<void> {
   const longest = Math.min(uptime() * 1000, LONGEST_LOCK)

@@ -20,10 +20,8 @@ const PACK_FILE = /^(?:pack-[0-9a-f]+\.(?:idx|pack)|multi-pack-index)$/
  * Checks `HEAD`, `objects`, `objects/pack`, the folders of loose objects and the pack files. It does not check each loose
  * object, because there may be thousands, nor alternates, which git itself treats as optional.
  *
- * @param path absolute path of the git directory
  * @param known result of an earlier call; if it is unchanged, the files below `objects` are not checked again
  * @returns the state of the repository; it changes when a pack or folder is added or removed
- * @throws RepositoryUnavailable with the system's reason
  */
 export async function checkRepositoryFiles(path: string, known?: string): Promise<string> {
   const objects = join(path, 'objects')
@@ -48,11 +46,7 @@ export function packsOf(state: string): string {
   return state.slice(state.indexOf(' ') + 1)
 }
 
-/**
- * Makes sure that a push could write to the repository.
- *
- * @throws RepositoryUnavailable with the system's reason
- */
+/** Makes sure that a push could write to the repository. */
 export async function checkWritable(path: string): Promise<void> {
   try {
     for (const name of ['', 'objects', 'refs']) await access(join(path, name), W_OK | X_OK)
@@ -65,8 +59,6 @@ export async function checkWritable(path: string): Promise<void> {
 /**
  * Returns the state of the repository's packs with one `stat`. It changes when a pack is added or removed, and is empty if
  * there is no folder for packs, which git allows.
- *
- * @throws the system's error for any other reason
  */
 export async function packState(path: string): Promise<string> {
   try {
@@ -89,11 +81,7 @@ async function checkFiles(objects: string): Promise<void> {
   ])
 }
 
-/**
- * Returns the names in a folder of a repository.
- *
- * @throws Error if one of them is a pipe, from which git would read until its timeout; the system's error
- */
+/** Returns the names in a folder of a repository. @throws if one is a pipe, from which git would read until its timeout */
 export async function namesIn(folder: string, recursive = false): Promise<string[]> {
   const entries = await readdir(folder, { withFileTypes: true, recursive })
   const pipe = entries.find((entry) => entry.isFIFO())

@@ -4,6 +4,14 @@ import { shellQuote } from '../util/shell-quote.ts'
 import { statIfExists } from './file-state.ts'
 import { unavailable } from './repository-health.ts'
 
+/** The location of a repository. */
+export interface RepositoryFolder {
+  /** Its git directory: absolute, without symbolic links. */
+  path: string
+  /** Whether it was imported without trust in its owner. Then `checkOwner` is called before git starts. */
+  checksOwner?: boolean
+}
+
 /** Accounts besides that of this process that can write a repository's configuration. */
 export interface OwnerProblem {
   /** Which accounts, and what they can write. */
@@ -18,12 +26,7 @@ const WRITABLE_BY_OTHERS = 0o022
 /**
  * Returns why other accounts can write the configuration of a repository, by which they could let git run programs as the account
  * of this process. Asks of the git directory and its files of configuration who owns them, and who may write them. Root is
- * trusted.
- *
- * @param path absolute path of the git directory
- * @param self id of the account that this process runs as
- * @returns null if no other account can
- * @throws RepositoryUnavailable
+ * trusted. Returns null if no other account can.
  */
 export async function findOwnerProblem(
   path: string,
@@ -51,12 +54,9 @@ export async function findOwnerProblem(
 
 /**
  * Makes sure that another account has not put a repository of its own in the place of one whose owner is not trusted, which it can
- * where it may rename a folder above it. Call it before git starts.
- *
- * @throws RepositoryUnavailable
+ * where it may rename a folder above it. Call it before git starts. @throws RepositoryUnavailable
  */
-export async function checkOwner(repository: { path: string; checksOwner?: boolean }): Promise<void> {
-  const { path, checksOwner = false } = repository
+export async function checkOwner({ path, checksOwner = false }: RepositoryFolder): Promise<void> {
   const problem = checksOwner ? await findOwnerProblem(path) : null
   if (problem) throw unavailable(path, `${problem.reason}; run "check" for what to do`)
 }

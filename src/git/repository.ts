@@ -7,12 +7,10 @@ import { decodeLatin1, readGit } from './run-git.ts'
 
 export { RepositoryUnavailable }
 
-/** The location of a repository. */
-export interface RepositoryFolder {
-  /** Its git directory: absolute, without symbolic links. */
+/** The absolute path of a git directory, without symbolic links, and its object format. */
+interface OpenedRepository {
   path: string
-  /** Whether it was imported without trust in its owner. Then `checkOwner` is called before git starts. */
-  checksOwner?: boolean
+  objectFormat: ObjectFormat
 }
 
 /** No repository can be opened at a path; the message names the path and the reason. */
@@ -22,10 +20,7 @@ export class NotARepository extends Error {
 
 /**
  * Creates an empty bare repository with HEAD at `main`, without git's template files, and missing parent folders. Syncs the
- * repository to disk, because git syncs neither `HEAD` nor `config`.
- *
- * @param path absolute path of the folder to create
- * @throws GitFailed or the system's error, `EEXIST` if `path` exists; then no files are left behind
+ * repository to disk, because git syncs neither `HEAD` nor `config`. Leaves no files behind if it throws.
  */
 export async function createBareRepository(path: string, objectFormat: ObjectFormat): Promise<void> {
   await createFolder(dirname(path))
@@ -44,29 +39,24 @@ export async function createBareRepository(path: string, objectFormat: ObjectFor
  * Finds the repository at `path`: a bare repository, the `.git` of a checkout, or the root of a checkout. Does not search
  * parent folders. For a linked worktree or a submodule, finds the git directory that holds its objects.
  *
- * @param path absolute, or relative to the working directory of this process
- * @returns the absolute path of its git directory, without symbolic links, and its object format
  * @throws NotARepository if there is none, or its files cannot be opened
  */
-export async function inspectRepository(path: string): Promise<{ path: string; objectFormat: ObjectFormat }> {
-  let found: OpenedRepository
+export async function inspectRepository(path: string): Promise<OpenedRepository> {
   try {
     const real = await realpath(path)
-    found = await openGitDirectory(real).catch((error: unknown) =>
+    const found = await openGitDirectory(real).catch((error: unknown) =>
       openGitDirectory(join(real, '.git')).catch(() => Promise.reject(error)),
     )
     await checkRepositoryFiles(found.path)
     await namesIn(join(found.path, 'refs'), true)
+    return found
   } catch (error) {
     const reason = (error instanceof Error ? error.message : String(error)).replace(/^fatal: /, '')
     throw new NotARepository(`${path} is not a git repository that can be opened: ${reason}`, {
       cause: error,
     })
   }
-  return found
 }
-
-type OpenedRepository = { path: string; objectFormat: ObjectFormat }
 
 async function openGitDirectory(gitDirectory: string): Promise<OpenedRepository> {
   if ((await stat(gitDirectory)).isDirectory()) await namesIn(gitDirectory)

@@ -33,10 +33,7 @@ const MAX_OUTPUT = 16 * 1024 * 1024
 
 /**
  * Returns what git prints, for commands that print little. It is decoded as Latin-1, because names of refs may not be UTF-8.
- *
- * @param path absolute path of the git directory
- * @param timeout and `signal` as `runGit`
- * @throws GitFailed, GitTimeout
+ * Throws as `runGit`, and GitFailed.
  */
 export async function readGit(
   path: string,
@@ -66,13 +63,10 @@ export function decodeLatin1(output: string): string {
 }
 
 /**
- * Runs git and passes its output on.
+ * Runs git and passes its output on. The timeout, in milliseconds, and the signal kill it.
  *
- * @param path absolute path of the git directory
- * @param timeout milliseconds after which git is killed
- * @param signal kills git and rejects with its reason
  * @returns what went wrong; undefined if git succeeded or was stopped because the output is full
- * @throws GitTimeout
+ * @throws GitTimeout; the signal's reason
  */
 export async function runGit(
   path: string,
@@ -117,7 +111,6 @@ export interface GitEnd {
  *
  * @param memory KiB for each process, if it is limited. A shell sets the limit, because Node has no option for it
  * @returns the process; and a promise for its end, when its last child has closed standard error too
- * @throws the error of `spawn` for an invalid argument or lack of memory
  */
 export function startGit(
   args: readonly string[],

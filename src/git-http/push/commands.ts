@@ -29,7 +29,6 @@ const REPORTS = ['report-status', 'report-status-v2']
  *
  * A push that asks for no report is refused: a ref that another push has moved back meanwhile does not tell that it was moved.
  *
- * @param body the body of the push
  * @throws ServiceError `malformed_request`, `body_too_large`; the system's error
  */
 export async function readCommands(body: FileHandle): Promise<PushRequest> {

@@ -29,7 +29,6 @@ const inTurn = limitConcurrency(2)
  * disk always refers to data on disk, and a loose object or ref is not lost before the pack that replaces it is on disk.
  * While git is running, that order depends on the file system: ext4, XFS, Btrfs and ZFS keep it.
  *
- * @param path absolute path of the git directory
  * @throws RepositoryUnavailable if a folder cannot be synced
  */
 export async function syncFolders(path: string): Promise<void> {

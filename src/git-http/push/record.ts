@@ -1,5 +1,4 @@
-import type { RepositoryFolder } from '../../git/repository.ts'
-import { checkOwner } from '../../git/repository-owner.ts'
+import { checkOwner, type RepositoryFolder } from '../../git/repository-owner.ts'
 import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
 import type { PushOutcome } from '../../store/repositories/pushes.ts'
 import type { Store } from '../../store/store.ts'

@@ -12,8 +12,6 @@ const MAX_LENGTH = 100_000
 /**
  * Returns whether `old` is an ancestor of `id` or the same commit.
  *
- * @param path absolute path of the git directory
- * @param signal stops git
  * @throws GitFailed, for example if one of them is not a commit
  */
 export async function isAncestor(
@@ -35,8 +33,6 @@ export async function isAncestor(
  * Returns the refs that point to another ref, with the last ref that each of them leads to, which need not exist. Names are
  * decoded as Latin-1, because they may not be UTF-8.
  *
- * @param path absolute path of the git directory
- * @param signal stops git
  * @throws GitFailed; the system's error
  */
 export async function readSymbolicRefs(path: string, signal: AbortSignal): Promise<Map<string, string>> {
@@ -66,8 +62,6 @@ export type RefIds = ReadonlyMap<string, string>
 /**
  * Returns the object ids of refs by name, without those that do not exist. Names are decoded as Latin-1.
  *
- * @param path absolute path of the git directory
- * @param signal stops git
  * @throws GitFailed, GitTimeout
  */
 export async function readRefIds(

@@ -2,8 +2,7 @@ import { LRUCache } from 'lru-cache'
 import { FairQueue } from '../../util/fair-queue.ts'
 import { SharedRuns } from '../../util/shared-runs.ts'
 import { type FilesState, isCurrent } from '../file-state.ts'
-import type { RepositoryFolder } from '../repository.ts'
-import { checkOwner } from '../repository-owner.ts'
+import { checkOwner, type RepositoryFolder } from '../repository-owner.ts'
 import { GitTimeout } from '../run-git.ts'
 
 /** On whose behalf git is asked. */
@@ -41,6 +40,16 @@ export function createGitQueue(slots = 4): FairQueue {
   })
 }
 
+/** Runs work on a repository in a slot of the client. @throws RepositoryUnavailable, QueueFull, the signal's reason */
+export function runInSlot<T>(
+  queue: FairQueue,
+  repository: RepositoryFolder,
+  { address, signal }: GitClient,
+  work: () => Promise<T>,
+): Promise<T> {
+  return queue.run(address, () => checkOwner(repository).then(work), signal)
+}
+
 /** Reads values from repositories. They are cached until the repository changes; each is read once for all who ask for it. */
 export class CachedReads<Value extends object> {
   readonly #queue: FairQueue
@@ -48,9 +57,7 @@ export class CachedReads<Value extends object> {
   readonly #entries: LRUCache<string, Entry<Value>>
 
   /**
-   * @param queue slots for git processes
    * @param maxSize maximum size of all cached values together; the least recently used ones are dropped
-   * @param sizeOf returns the size of a value
    */
   constructor(queue: FairQueue, maxSize: number, sizeOf: (value: Value) => number) {
     this.#queue = queue
@@ -63,15 +70,11 @@ export class CachedReads<Value extends object> {
     })
   }
 
-  /**
-   * Returns the cached value, or reads it.
-   *
-   * @throws RepositoryUnavailable if the repository's files cannot be opened; QueueFull; the signal's reason
-   */
+  /** Returns the cached value, or reads it. Throws as `runInSlot`. */
   async get(
     repository: RepositoryFolder,
     key: string,
-    { address, signal }: GitClient,
+    client: GitClient,
     reading: Reading<Value>,
   ): Promise<Value> {
     const known = await this.#current(key)
@@ -80,10 +83,15 @@ export class CachedReads<Value extends object> {
       // What this run has waited for may have read the value.
       const found = await this.#current(key)
       if (found) return openEntry(found)
-      const read = () => checkOwner(repository).then(() => this.#read(key, reading, signal))
-      return openEntry(await this.#queue.run(address, read, signal))
+      const read = () => this.#read(key, reading, signal)
+      return openEntry(await runInSlot(this.#queue, repository, { ...client, signal }, read))
     }
-    return this.#runs.join(key, find, signal)
+    return this.#runs.join(key, find, client.signal)
+  }
+
+  /** Returns whether a value was cached, which may have changed since. */
+  has(key: string): boolean {
+    return this.#entries.has(key)
   }
 
   /** Returns the cached value; undefined if there is none, or if files have changed since. */

@@ -25,9 +25,8 @@ class HeadLocked extends Error {
  * If several branches were pushed at once, it is `main`, else `master`, else the one with the newest commit. Call it before
  * the repository's folders are synced.
  *
- * @param path absolute path of the git directory of a repository that the server created
+ * @param path of a repository that the server created
  * @param mayMove returns whether HEAD may leave the branch that it names
- * @throws RepositoryUnavailable
  */
 export async function followFirstBranch(path: string, mayMove: (from: string) => boolean): Promise<void> {
   // The usual case costs two calls of `stat` and no process.
@@ -53,10 +52,7 @@ export async function followFirstBranch(path: string, mayMove: (from: string) =>
 /**
  * Sets the branch that HEAD names. It is on disk when this returns.
  *
- * @param path absolute path of the git directory
- * @param branch a valid name
  * @param keep HEAD does not follow the first branch that is pushed, although this one does not exist yet
- * @throws HeadLocked; the system's error
  */
 export async function setDefaultBranch(path: string, branch: string, keep: boolean): Promise<void> {
   if (keep) {

@@ -17,8 +17,6 @@ const REF_LENGTH = 8 * 1024
 /**
  * Returns the state of all files that determine the commit of `HEAD`. Reading it is much cheaper than a git process, which
  * takes milliseconds to start.
- *
- * @param path absolute path of the git directory
  */
 export async function readHeadState(path: string): Promise<FilesState> {
   const paths = await headPaths(path)
@@ -31,8 +29,6 @@ export async function readHeadState(path: string): Promise<FilesState> {
 /**
  * Returns the state of everything in which git looks for branches, tags and HEAD. git replaces the file of a ref by a rename,
  * which changes its folder, so that no file of a ref has to be read.
- *
- * @param path absolute path of the git directory
  */
 export async function readRefsState(path: string): Promise<FilesState> {
   const folders: string[] = []
@@ -48,17 +44,13 @@ async function addFolders(folder: string, folders: string[]): Promise<void> {
   for (const entry of entries) if (entry.isDirectory()) await addFolders(join(folder, entry.name), folders)
 }
 
-/** Returns the name of the branch that `HEAD` names; null if it names none. @param path absolute path of the git directory */
+/** Returns the name of the branch that `HEAD` names; null if it names none. */
 export async function readDefaultBranch(path: string): Promise<string | null> {
   const target = await symbolicTarget(join(path, 'HEAD'))
   return target?.startsWith(HEADS) ? decodeLatin1(target.slice(HEADS.length)) : null
 }
 
-/**
- * Resolves `HEAD` to a ref and returns all files in which git looks for that ref, which is the last of them.
- *
- * @param path absolute path of the git directory
- */
+/** Resolves `HEAD` to a ref and returns all files in which git looks for that ref, which is the last of them. */
 export async function headPaths(path: string): Promise<string[]> {
   const files = [join(path, 'packed-refs'), join(path, 'reftable', 'tables.list')]
   let name: string | undefined = 'HEAD'
@@ -76,7 +68,6 @@ export async function headPaths(path: string): Promise<string[]> {
  * Yields the files below `refs` that are symbolic refs: name, and the ref that it names, which need not exist. git lists none
  * that leads nowhere, and of a chain only the end. A reftable has no such files. Names are decoded as Latin-1.
  *
- * @param path absolute path of the git directory
  * @param isKnown returns whether a file need not be read
  */
 export async function* symbolicFiles(

@@ -16,10 +16,10 @@ export interface Commit {
 }
 
 /** Limits of one list. */
-export interface LogLimits {
-  /** Number of commits. */
+export interface ListLimits {
+  /** Number of commits or refs. */
   count: number
-  /** Milliseconds that git may take. */
+  /** Milliseconds that one git process may take. */
   timeout: number
 }
 
@@ -36,15 +36,12 @@ const LIMITS = {
 /**
  * Reads commits in the order of `git log`: newest first, a commit never before its children unless clocks were wrong.
  *
- * @param path absolute path of the git directory
  * @param starts full ids of the commits to start from, or `HEAD`. Returns an empty list if HEAD is a branch without commits
- * @param signal kills git and rejects with its reason
- * @throws RepositoryUnavailable if the repository's files cannot be opened; GitTimeout
  */
 export async function readLog(
   path: string,
   starts: 'HEAD' | readonly string[],
-  limits: LogLimits,
+  limits: ListLimits,
   signal?: AbortSignal,
 ): Promise<Commit[]> {
   const parser = new RecordParser(LIMITS)
@@ -71,7 +68,7 @@ function toCommit([sha = '', parents = '', author = '', date = '', subject = '']
   }
 }
 
-/** Returns a date in UTC, or null if git printed none. @param text ISO 8601 */
+/** Returns an ISO 8601 date in UTC, or null if git printed none. */
 export function readDate(text: string): string | null {
   const moment = Date.parse(text)
   return Number.isNaN(moment) ? null : new Date(moment).toISOString()

@@ -1,12 +1,12 @@
 import type { FairQueue } from '../../util/fair-queue.ts'
-import type { RepositoryFolder } from '../repository.ts'
+import type { RepositoryFolder } from '../repository-owner.ts'
 import { CachedReads, type GitClient } from './cached-reads.ts'
 import { readHeadState } from './head.ts'
-import { type Commit, type LogLimits, readLog } from './log-reader.ts'
+import { type Commit, type ListLimits, readLog } from './log-reader.ts'
 
 export type { Commit }
 
-const LIMITS: LogLimits = { count: 30, timeout: 10_000 }
+const LIMITS: ListLimits = { count: 30, timeout: 10_000 }
 /** Maximum number of commits in memory. The least recently used lists are dropped. */
 const MAX_COMMITS = 30_000
 /** Maximum number of commits that a page starts from. */
@@ -24,11 +24,10 @@ export interface History {
 
 /** Lists commits of repositories for public pages. Lists are cached; each is read once for all who ask for it. */
 export class CommitLog {
-  readonly #limits: LogLimits
+  readonly #limits: ListLimits
   readonly #reads: CachedReads<readonly Commit[]>
 
-  /** @param queue slots for git processes */
-  constructor(queue: FairQueue, limits: Partial<LogLimits> = {}) {
+  constructor(queue: FairQueue, limits: Partial<ListLimits> = {}) {
     this.#limits = { ...LIMITS, ...limits }
     this.#reads = new CachedReads(queue, MAX_COMMITS, ({ length }) => length)
   }

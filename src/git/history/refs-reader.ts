@@ -1,7 +1,7 @@
 import { isFullId } from '../../domain/commit-id.ts'
 import { RepositoryUnavailable } from '../repository.ts'
 import { decodeLatin1, GitFailed, readGit, runGit } from '../run-git.ts'
-import { readDate } from './log-reader.ts'
+import { type ListLimits, readDate } from './log-reader.ts'
 import { RecordParser } from './record-parser.ts'
 
 /** A branch, or a tag of a commit. */
@@ -39,19 +39,10 @@ const FORMAT = [
 const LIMITS = { fields: 7, fieldLength: 1024, outputLength: 16 * 1024 * 1024 }
 
 /**
- * Reads the newest branches and tags.
- *
- * Ignores refs that do not lead to a commit, and names that are longer than a file system allows.
- *
- * @param path absolute path of the git directory
- * @param limits `count` is the maximum number of refs, `timeout` milliseconds for each git process
- * @throws RepositoryUnavailable if the repository's files cannot be opened; GitTimeout
+ * Reads the newest branches and tags. Ignores refs that do not lead to a commit, and names that are longer than a file system
+ * allows.
  */
-export async function readRefs(
-  path: string,
-  limits: { count: number; timeout: number },
-  signal?: AbortSignal,
-): Promise<Refs> {
+export async function readRefs(path: string, limits: ListLimits, signal?: AbortSignal): Promise<Refs> {
   const parser = new RecordParser(LIMITS)
   const args = ['for-each-ref', '--sort=-creatordate', `--count=${limits.count + 1}`, `--format=${FORMAT}`]
   await read(path, [...args, HEADS, TAGS], parser, limits.timeout, signal)
@@ -121,7 +112,7 @@ async function read(
 /** Returns where HEAD is if that is no branch with commits among those that were read. */
 async function readHeadOf(
   path: string,
-  { timeout }: { timeout: number },
+  { timeout }: ListLimits,
   signal: AbortSignal | undefined,
 ): Promise<Pick<Refs, 'defaultBranch' | 'head'>> {
   const name = await readLine(path, ['symbolic-ref', '--quiet', 'HEAD'], timeout, signal)

@@ -2,22 +2,22 @@ import { randomUUID } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { FairQueue } from '../../util/fair-queue.ts'
 import { memoizeByObject } from '../../util/memoize.ts'
-import type { RepositoryFolder } from '../repository.ts'
-import { checkOwner } from '../repository-owner.ts'
+import type { RepositoryFolder } from '../repository-owner.ts'
 import { decodeLatin1, readGit } from '../run-git.ts'
-import { CachedReads, createGitQueue, type GitClient } from './cached-reads.ts'
+import { CachedReads, createGitQueue, type GitClient, runInSlot } from './cached-reads.ts'
 import { readRefsState } from './head.ts'
+import type { ListLimits } from './log-reader.ts'
 import { type Ref, type Refs, readRef, readRefs } from './refs-reader.ts'
 
 export type { Ref, Refs }
 
-const LIMITS = { count: 20_000, timeout: 10_000 }
+const LIMITS: ListLimits = { count: 20_000, timeout: 10_000 }
 /** Maximum number of refs in memory. The least recently used lists are dropped. */
 const MAX_REFS = 200_000
 
 /** Lists the branches and tags of repositories. A list is cached until a ref changes. */
 export class RefLists {
-  readonly #limits: typeof LIMITS
+  readonly #limits: ListLimits
   readonly #queue: FairQueue
   readonly #reads: CachedReads<Refs>
   readonly #containing: CachedReads<readonly Ref[]>
@@ -29,8 +29,7 @@ export class RefLists {
   /** The same list is returned until a ref changes. */
   readonly #idOf = memoizeByObject((_refs: Refs) => randomUUID())
 
-  /** @param queue slots for git processes */
-  constructor(queue: FairQueue, limits: Partial<typeof LIMITS> = {}) {
+  constructor(queue: FairQueue, limits: Partial<ListLimits> = {}) {
     this.#queue = queue
     this.#limits = { ...LIMITS, ...limits }
     this.#reads = new CachedReads(queue, MAX_REFS, ({ branches, tags }) => branches.length + tags.length)
@@ -91,15 +90,8 @@ export class RefLists {
   }
 
   /** Finds a branch, or else a tag, of exactly this name, without the list. Arguments and errors as `find`. */
-  async findUnlisted(
-    repository: RepositoryFolder,
-    name: string,
-    { address, signal }: GitClient,
-  ): Promise<Ref | null> {
-    const read = async () => {
-      await checkOwner(repository)
-      return readRef(repository.path, name, this.#limits.timeout, signal)
-    }
-    return this.#queue.run(address, read, signal)
+  findUnlisted(repository: RepositoryFolder, name: string, client: GitClient): Promise<Ref | null> {
+    const read = () => readRef(repository.path, name, this.#limits.timeout, client.signal)
+    return runInSlot(this.#queue, repository, client, read)
   }
 }

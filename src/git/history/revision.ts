@@ -1,11 +1,8 @@
-import { LRUCache } from 'lru-cache'
 import type { FairQueue } from '../../util/fair-queue.ts'
-import { SharedRuns } from '../../util/shared-runs.ts'
 import type { CommitLookup, LookupRepository } from '../objects/commit-lookup.ts'
 import { unavailable } from '../repository-health.ts'
-import { checkOwner } from '../repository-owner.ts'
 import { GitFailed, readGit, runGit } from '../run-git.ts'
-import type { GitClient } from './cached-reads.ts'
+import { CachedReads, type GitClient, runInSlot } from './cached-reads.ts'
 import { readDate } from './log-reader.ts'
 import { RecordParser } from './record-parser.ts'
 
@@ -32,10 +29,8 @@ const FIELD_LENGTH = 16 * 1024
 const MAX_PARENTS = 16
 /** Maximum number of bytes read of git's output. */
 const OUTPUT_LENGTH = 256 * 1024
-/** Maximum number of cached commits. Most are below 1 KiB; none is much larger than `FIELD_LENGTH`. */
-const MAX_COMMITS = 500
-/** Milliseconds for which a commit is cached. Its parents change when the repository becomes less shallow. */
-const MAX_AGE = 60_000
+/** Maximum number of characters in memory. The least recently used commits are dropped. */
+const MAX_CHARACTERS = 1_000_000
 
 /** The message is last: its end can be left out. */
 const FORMAT = ['%P', '%an', '%aI', '%B'].join('%x00')
@@ -48,14 +43,12 @@ const FORMAT = ['%P', '%an', '%aI', '%B'].join('%x00')
 export class Revisions {
   readonly #lookup: CommitLookup
   readonly #queue: FairQueue
-  readonly #runs = new SharedRuns<CommitDetails>()
-  /** By repository and id. */
-  readonly #commits = new LRUCache<string, CommitDetails>({ max: MAX_COMMITS, ttl: MAX_AGE })
+  readonly #commits: CachedReads<CommitDetails>
 
-  /** @param queue slots for git processes */
   constructor(queue: FairQueue, lookup: CommitLookup) {
     this.#queue = queue
     this.#lookup = lookup
+    this.#commits = new CachedReads(queue, MAX_CHARACTERS, ({ body }) => 1_000 + body.length)
   }
 
   /**
@@ -65,12 +58,12 @@ export class Revisions {
    * @throws RepositoryUnavailable, QueueFull, or the signal's reason, as every method here
    */
   async withPrefix(repository: LookupRepository, prefix: string, client: GitClient): Promise<string[]> {
-    const text = await this.#run(repository, client, () =>
-      readGit(repository.path, ['rev-parse', `--disambiguate=${prefix}`], {
-        timeout: TIMEOUT,
-        signal: client.signal,
-      }),
-    )
+    const { path } = repository
+    const args = ['rev-parse', `--disambiguate=${prefix}`]
+    const read = () => readGit(path, args, { timeout: TIMEOUT, signal: client.signal })
+    const text = await runInSlot(this.#queue, repository, client, read).catch((error: unknown) => {
+      throw error instanceof GitFailed ? unavailable(path, error) : error
+    })
     const ids = text.split('\n').filter((id) => id.startsWith(prefix))
     const isCommit = await Promise.all(ids.map((id) => this.#lookup.has(repository, id)))
     return ids.filter((_, index) => isCommit[index])
@@ -83,28 +76,9 @@ export class Revisions {
     client: GitClient,
   ): Promise<CommitDetails | undefined> {
     const key = `${repository.id} ${sha}`
-    const known = this.#commits.get(key)
-    if (known) return known
-    if (!(await this.#lookup.has(repository, sha))) return undefined
-    const read = async (signal: AbortSignal) => {
-      const details =
-        this.#commits.get(key) ??
-        (await this.#run(repository, { ...client, signal }, () => readCommit(repository.path, sha, signal)))
-      this.#commits.set(key, details)
-      return details
-    }
-    return this.#runs.join(key, read, client.signal)
-  }
-
-  async #run<T>(
-    repository: LookupRepository,
-    { address, signal }: GitClient,
-    work: () => Promise<T>,
-  ): Promise<T> {
-    const checked = () => checkOwner(repository).then(work)
-    return this.#queue.run(address, checked, signal).catch((error: unknown) => {
-      throw error instanceof GitFailed ? unavailable(repository.path, error) : error
-    })
+    if (!this.#commits.has(key) && !(await this.#lookup.has(repository, sha))) return undefined
+    const read = (signal: AbortSignal) => readCommit(repository.path, sha, signal)
+    return this.#commits.get(repository, key, client, { read })
   }
 }
 
@@ -113,7 +87,7 @@ async function readCommit(path: string, sha: string, signal: AbortSignal): Promi
   const args = ['log', '-z', '--no-walk', '--no-show-signature', `--format=${FORMAT}`, sha, '--']
   const failure = await runGit(path, args, parser, TIMEOUT, signal)
   const [record] = parser.records
-  if (!record) throw failure ?? new GitFailed('it printed nothing', 0)
+  if (!record) throw unavailable(path, failure ?? 'git printed nothing')
   const [parents = '', author = '', date = '', message = ''] = record
   const ids = parents.split(' ').filter((id) => id.length === sha.length)
   const [first = '', ...rest] = message.trim().split(/\n\s*\n/)

@@ -24,7 +24,6 @@ export class ObjectReader {
   #settle = () => {}
 
   /**
-   * @param path absolute path of the git directory
    * @param slots calls a function that runs the process, when there may be one more
    * @param timeout milliseconds in which the process must end after `end()`, before it is killed
    */
