@@ -16,7 +16,6 @@ import { settingsOf, withStoreOf } from './parts/with-store.ts'
 /**
  * Returns the administrator's command line. Machine-readable output goes to stdout, everything else to stderr.
  *
- * @param environment variables of the server; `--env-file` adds to them
  * @param args what `--version` looks for `--json` in
  */
 export function createProgram(environment: NodeJS.ProcessEnv, args: readonly string[] = []): Command {

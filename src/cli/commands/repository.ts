@@ -45,9 +45,6 @@ interface ImportOptions extends VisibilityOptions {
   trustOwner?: boolean
 }
 
-/** A first repository may come before the first start of the server. */
-const CREATE = { create: true }
-
 export function addRepositoryCommands(program: Command, withStore: WithStore): void {
   const repo = program.command('repo').description('manage repositories')
 
@@ -63,7 +60,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
     )
     .addOption(fromOption('all repositories or none, with the fields of \'repo list\'; "path" is ignored'))
     .action((fullName: string | undefined, { from, ...options }: CreateOptions) =>
-      withStore(async (store, config) => {
+      withStore.creating(async (store, config) => {
         const defaults = { visibility: visibilityOf(options, config), object_format: options.objectFormat }
         const objects =
           fullName === undefined || from !== undefined
@@ -73,7 +70,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
         const created = await createRepositories(store, config.dataDir, repositories)
         await describeCreated(store, created)
         for (const { path } of created) print(path)
-      }, CREATE),
+      }),
     )
 
   repo
@@ -86,7 +83,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
       'although other accounts can write its configuration, by which git can run programs',
     )
     .action((fullName: string, path: string, { trustOwner = false, ...options }: ImportOptions) =>
-      withStore(async (store, config) => {
+      withStore.creating(async (store, config) => {
         const { owner, name } = splitFullName(fullName)
         await checkGit()
         const checkOwners = async (folder: string) => {
@@ -109,7 +106,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
           trustOwner,
         })
         await describeCreated(store, [created])
-      }, CREATE),
+      }),
     )
 
   repo

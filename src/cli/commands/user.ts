@@ -13,9 +13,6 @@ import type { WithStore } from '../parts/with-store.ts'
 /** Maximum number of sessions to list. */
 const MAX_SESSIONS = 1_000
 
-/** A first user may come before the first start of the server. */
-const CREATE = { create: true }
-
 const FROM_STDIN = 'read the password from standard input; at a terminal, ask for it'
 
 interface CreateOptions {
@@ -40,14 +37,12 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
       // Read before a database is created.
       if (name === undefined || from !== undefined) {
         const users = (await readUsers(name, from)).map((user) => ({ ...user, ownExisting }))
-        await withStore((store) => store.users.createAll(users), CREATE)
+        await withStore.creating((store) => store.users.createAll(users))
         say(`Created ${count(users.length, 'user')}.`)
         return
       }
       const passwordHash = passwordStdin ? await hashPassword(await readNewPassword(name)) : undefined
-      await withStore(async (store) => {
-        await store.users.create(name, { ownExisting, passwordHash })
-      }, CREATE)
+      await withStore.creating((store) => store.users.create(name, { ownExisting, passwordHash }))
     })
 
   user

@@ -33,10 +33,8 @@ export async function findRepository({ repositories }: Store, fullName: string):
 
 /**
  * Returns when a token expires. `text` is the value of `--expires`: a duration such as `90d`, a date (the token expires at
- * 00:00 UTC), or a date-time with `Z` or an offset.
+ * 00:00 UTC), or a date-time with `Z` or an offset. Times are in milliseconds since the epoch.
  *
- * @param now milliseconds since the epoch
- * @returns milliseconds since the epoch
  * @throws UsageError for anything else, and for a moment that has passed
  */
 export function parseExpiry(text: string, now: number): number {

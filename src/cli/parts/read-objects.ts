@@ -13,7 +13,6 @@ export function fromOption(what: string): Option {
  * as missing.
  *
  * @param name the argument that `--from` replaces
- * @param from the value of the option
  * @param fields names of the other fields, which are texts
  * @throws UsageError if both or neither are given, and naming the line that is wrong
  */

@@ -8,7 +8,6 @@ import { RuleViolation } from '../../domain/rule-violation.ts'
  * Reads a password from standard input. At a terminal, asks for it twice and does not show it. Otherwise takes the first
  * line, so that `echo` and a file with a final line end both work.
  *
- * @param userName the user whose password it will be
  * @throws RuleViolation if it breaks the rules for passwords, or if the two differ
  */
 export async function readNewPassword(userName: string): Promise<string> {

@@ -8,11 +8,13 @@ import { accountName } from '../../util/account-name.ts'
 import { callerPath, UsageError } from './arguments.ts'
 import { say } from './output.ts'
 
-type Work = (store: Store, config: Config) => Promise<void>
+type Work = (store: Store, config: Config) => Promise<unknown>
 
-/** Runs `work` on the database that the settings name, and closes it. Without `create`, the database must exist. */
+/** Runs `work` on the database that the settings name, which must exist unless it may be created, and closes it. */
 export interface WithStore {
   (work: Work, options?: Pick<StoreOptions, 'create' | 'migrate'>): Promise<void>
+  /** Creates a missing database: a first user or repository may come before the first start of the server. */
+  creating(work: Work): Promise<void>
   /** Runs work that only reads, and so does not change the schema that an older server may be using. */
   reading(work: Work): Promise<void>
 }
@@ -45,6 +47,7 @@ export function withStoreOf(settings: Settings): WithStore {
       await store.close()
     }
   }
+  withStore.creating = (work) => withStore(work, { create: true })
   withStore.reading = (work) => withStore(work, { migrate: false })
   return withStore
 }
