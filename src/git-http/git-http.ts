@@ -52,12 +52,14 @@ const CHALLENGE = 'Basic realm="commit-status"'
 const SERVICES = ['git-upload-pack', 'git-receive-pack'] as const
 const PROTOCOL = /^[\w.:=-]{1,100}$/
 const SUFFIX = '.git'
+/** Milliseconds in which git ends after its timeout. */
+const ENDING = 10_000
 
 /** Serves git over HTTP at `/{owner}/{repo}.git`: the smart protocol (gitprotocol-http(5)), run by git itself. */
 export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Promise<void> {
   const { authorizer, store, ...rest } = options
   const limits = { ...rest.limits, maxBytes: Math.min(rest.limits.maxBytes, rest.spool.bytes) }
-  const recorder = new PushRecorder(store.pushes, limits.timeout + limits.ending, (error) =>
+  const recorder = new PushRecorder(store.pushes, limits.timeout + ENDING, (error) =>
     app.log.error({ err: error }, 'cannot settle a push yet'),
   )
   app.addHook('onClose', () => recorder.close())
@@ -122,18 +124,12 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
 
   for (const service of SERVICES) {
     const maxBytes = bodyLimit(service, limits.maxBytes)
-    const callers = new WeakMap<FastifyRequest, Caller>()
     app.post<{ Params: Target }>(`/:owner/:name([^]*)${SUFFIX}/${service}`, {
       config: { operation: service },
-      // Before Fastify looks at the headers of the body.
-      async onRequest(request) {
-        if (request.params.owner === '') throw new ServiceError('path_unknown')
-        callers.set(request, await authorize(request, request.params, accessTo(service)))
-        checkGitBodyHeaders(request.raw, service, maxBytes)
-      },
       async handler(request, reply) {
-        const caller = callers.get(request)
-        if (caller === undefined) throw new Error('the request was not authorized')
+        if (request.params.owner === '') throw new ServiceError('path_unknown')
+        const caller = await authorize(request, request.params, accessTo(service))
+        checkGitBodyHeaders(request.raw, service, maxBytes)
         const pusher = service === 'git-receive-pack' ? pusherOf(request, request.params, caller) : null
         return answer(request, reply, request.params, caller, { service, step: 'rpc', pusher })
       },

@@ -65,10 +65,7 @@ export class GitPlaces extends FairQueue {
 /**
  * Divides the places for git processes between fetches and pushes. A quarter, at least one, is reserved for pushes. They
  * need write access, so anonymous fetches cannot block them. The list of refs at the start of a fetch or push takes a place
- * of the same share. A single place serves both.
- *
- * @param places number of requests that git works on at a time
- * @param maxWait milliseconds that a request may wait for a place
+ * of the same share. A single place serves both. See `GitLimits` for the numbers.
  */
 export function createGitPlaces(places: number, maxWait: number): Record<GitService, GitPlaces> {
   const pushes = Math.max(1, Math.floor(places / 4))

@@ -30,12 +30,7 @@ export function bodyLimit(service: GitService, maxBytes: number): number {
   return service === 'git-upload-pack' ? Math.min(FETCH_BYTES, maxBytes) : maxBytes
 }
 
-/**
- * Checks the headers that describe a body, before any of it is read.
- *
- * @param limit largest body in bytes
- * @throws ServiceError `body_too_large` by its declared length, then `media_type_wrong`
- */
+/** Checks the headers of a body. @throws ServiceError `body_too_large` by its declared length, then `media_type_wrong` */
 export function checkGitBodyHeaders({ headers }: IncomingMessage, service: GitService, limit: number): void {
   if (Number(headers['content-length'] ?? 0) > limit) throw tooLarge(limit)
   const type = `application/x-${service}-request`
@@ -51,7 +46,7 @@ export function checkGitBodyHeaders({ headers }: IncomingMessage, service: GitSe
  * Receives a whole body, decompressed. Sends `100 Continue` if the client waits for it.
  *
  * @param file where it is stored, and which is closed with it; null: in memory
- * @param limits `bytes`: largest body, counted while reading and after decompression
+ * @param bytes of the largest body, counted while reading and after decompression
  * @param take is called with the length of each part, and throws if there is no room for it
  * @param onClose called once, also if this throws
  * @throws ServiceError `body_too_large`, `body_not_gzip`, `too_slow`, or `malformed_request` if the client disconnects; the
@@ -61,7 +56,8 @@ export async function receive(
   request: IncomingMessage,
   response: ServerResponse,
   file: FileHandle | null,
-  { bytes, pace }: { bytes: number; pace: Pace },
+  bytes: number,
+  pace: Pace,
   take: (length: number) => void,
   onClose: () => void,
 ): Promise<Body> {

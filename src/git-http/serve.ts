@@ -24,8 +24,6 @@ export interface GitLimits {
   maxBytes: number
   /** Milliseconds that git may work on one request. */
   timeout: number
-  /** Milliseconds after `timeout` in which git ends. */
-  ending: number
   /** Maximum number of requests that git handles at a time. */
   maxChildren: number
   /** Milliseconds that a request may wait for a place. */
@@ -46,7 +44,6 @@ const ANSWERS_OF_CLIENT = 1 / 4
 export const DEFAULT_GIT_LIMITS: GitLimits = {
   maxBytes: 2 * 1024 ** 3,
   timeout: 600_000,
-  ending: 10_000,
   maxChildren: 16,
   maxWait: MAX_WAIT,
   bodyMemory: 64 * 1024 ** 2,
@@ -95,9 +92,6 @@ export interface GitServerOptions {
  * ```
  *
  * When the client disconnects, its request leaves the queue, or git is stopped.
- *
- * @returns a function that throws ServiceError `git_busy`, `no_room`, `unavailable`, the errors of the body, and
- * RepositoryUnavailable
  */
 export function createGitServer(options: GitServerOptions): ServeGit {
   const { limits, spool, bodyTimeout, pushes, addGauge } = options
@@ -143,7 +137,7 @@ export function createGitServer(options: GitServerOptions): ServeGit {
     const release = () => budget.release(client, held)
     try {
       const file = pusher && (await spool.createFile())
-      return await receive(request.raw, reply.raw, file, { bytes, pace }, take, release)
+      return await receive(request.raw, reply.raw, file, bytes, pace, take, release)
     } catch (cause) {
       const isOfDisk = cause instanceof Error && 'syscall' in cause
       throw isOfDisk ? new ServiceError('no_room', undefined, { cause }) : cause
@@ -157,8 +151,7 @@ export function createGitServer(options: GitServerOptions): ServeGit {
     const place = places[service]
     const leave = await place.enter(client, connection)
     const stop = new AbortController()
-    const disconnect = () => stop.abort(connection.reason)
-    connection.addEventListener('abort', disconnect)
+    const signal = AbortSignal.any([connection, stop.signal])
     const cause = new Error('git took too long')
     const timeout = new ServiceError('unavailable', undefined, { cause })
     const timer = setTimeout(() => stop.abort(timeout), limits.timeout)
@@ -167,7 +160,6 @@ export function createGitServer(options: GitServerOptions): ServeGit {
       leave()
       body?.close()
       clearTimeout(timer)
-      connection.removeEventListener('abort', disconnect)
       const details = { reqId: request.id, service, path, code, stderr }
       if (stderr !== '') request.server.log.info(details, 'git wrote to standard error')
       await push?.end()
@@ -187,13 +179,13 @@ export function createGitServer(options: GitServerOptions): ServeGit {
       if (pusher) {
         if (content === null || Buffer.isBuffer(content))
           throw new Error('a push was not received into a file')
-        const pushed = await beginPush(pushes, pusher, repository, content, stop.signal)
+        const pushed = await beginPush(pushes, pusher, repository, content, signal)
         if (Buffer.isBuffer(pushed)) return pushed
         push = pushed
       }
       await inTurn(() => setImmediate())
-      stop.signal.throwIfAborted()
-      begun = startBackend({ path, service, step, protocol, body: content, push }, answer, stop.signal, end)
+      signal.throwIfAborted()
+      begun = startBackend({ path, service, step, protocol, body: content, push }, answer, signal, end)
     } finally {
       if (begun === null) await end({ stderr: '', code: null })
     }

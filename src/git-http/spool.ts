@@ -57,7 +57,6 @@ export class Spool {
  * the repositories, because the folder for temporary files may be in memory.
  *
  * @param bytes see `Spool.bytes`; 0 for the smaller of 8 GiB and a quarter of what is free
- * @throws the system's error
  */
 export async function openSpool(dataDir: string, bytes: number): Promise<Spool> {
   const folder = join(dataDir, 'spool')

@@ -5,8 +5,6 @@ import { dirname, join } from 'node:path'
 /**
  * Waits until the content of a file, or the names in a folder, are on disk. Creating, renaming or removing a file is
  * durable only after the folder that holds its name is synced; syncing the file is not enough (fsync(2)).
- *
- * @throws the system's error
  */
 export async function syncPath(path: string): Promise<void> {
   // Does not block on a pipe, which others may have put at this path.
@@ -49,7 +47,6 @@ export async function writeDurably(path: string, text: string): Promise<void> {
  *
  * `mkdir` with `recursive` would loop forever below a folder in which nothing can be created, such as `/proc`.
  *
- * @param path absolute
  * @throws the system's error, with the path that could not be created
  */
 export async function createFolder(path: string, mode?: number): Promise<void> {

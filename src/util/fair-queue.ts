@@ -68,8 +68,7 @@ export class FairQueue {
   /**
    * Waits for a slot.
    *
-   * @param client key of the client; callers with the same key share one client's slots
-   * @param signal stops waiting when it aborts
+   * @param client callers with the same key share one client's slots
    * @returns a function that releases the slot; later calls have no effect
    * @throws QueueFull, or the signal's reason
    */

@@ -23,7 +23,7 @@ t.test('a request may have no body', { timeout: 10_000 }, async (t) => {
     createHttpServer(async (request, response) => {
       const read = readJsonBody(request, response, 100, 60_000)
       const ignore = () => {}
-      const { content } = await receive(request, response, null, { bytes: 100, pace }, ignore, ignore)
+      const { content } = await receive(request, response, null, 100, pace, ignore, ignore)
       const error: unknown = await read.catch((error: unknown) => error)
       response.end(`${error instanceof Error ? error.message : error} ${content}`)
     }, DEFAULT_TIMEOUTS),

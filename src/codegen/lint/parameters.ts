@@ -37,9 +37,7 @@ function checkDefault(schemas: Schemas, { name, required, schema }: Parameter, w
 export function checkNames(parameters: readonly Parameter[], where: string): void {
   const names = parameters.map(({ name }) => name)
   for (const [index, name] of names.entries()) {
-    // In TypeScript, every object has the members of Object.prototype: no input of the client would have the right type.
-    if (name === 'body' || name in Object.prototype)
-      throw new SpecError(`${where}: a parameter cannot be called ${name}`)
+    if (name === 'body') throw new SpecError(`${where}: a parameter cannot be called ${name}`)
     if (names.indexOf(name) !== index) throw new SpecError(`${where}: two parameters are called ${name}`)
   }
 }

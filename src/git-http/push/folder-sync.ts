@@ -28,8 +28,6 @@ const inTurn = limitConcurrency(2)
  * Packs are synced before other objects, objects before refs. So on a file system that syncs folders one by one, a name on
  * disk always refers to data on disk, and a loose object or ref is not lost before the pack that replaces it is on disk.
  * While git is running, that order depends on the file system: ext4, XFS, Btrfs and ZFS keep it.
- *
- * @throws RepositoryUnavailable if a folder cannot be synced
  */
 export async function syncFolders(path: string): Promise<void> {
   try {

@@ -45,7 +45,6 @@ const NO_OBJECT = /^0+$/
  * ```
  *
  * @returns the push, whose `end` must be called; or an answer that refuses it
- * @throws ServiceError, StoreUnavailable, RepositoryUnavailable, the errors of git, the reason of `signal`
  */
 export async function beginPush(
   { store, recorder, onError }: PushServices,

@@ -39,7 +39,6 @@ export class PushRecorder {
    * Stores a push before git starts. Returns a function to call when git has ended.
    *
    * @param before the refs that it names
-   * @throws StoreUnavailable
    */
   async begin(
     pusher: Pusher,

@@ -9,11 +9,7 @@ const MAX_DEPTH = 10
 const MAX_PATTERNS = 100
 const MAX_LENGTH = 100_000
 
-/**
- * Returns whether `old` is an ancestor of `id` or the same commit.
- *
- * @throws GitFailed, for example if one of them is not a commit
- */
+/** Returns whether `old` is an ancestor of `id` or the same commit. @throws GitFailed if one of them is not a commit */
 export async function isAncestor(
   path: string,
   old: string,
@@ -32,8 +28,6 @@ export async function isAncestor(
 /**
  * Returns the refs that point to another ref, with the last ref that each of them leads to, which need not exist. Names are
  * decoded as Latin-1, because they may not be UTF-8.
- *
- * @throws GitFailed; the system's error
  */
 export async function readSymbolicRefs(path: string, signal: AbortSignal): Promise<Map<string, string>> {
   const listed = new Set<string>()
@@ -59,11 +53,7 @@ function lastOf(ref: string, symbolic: ReadonlyMap<string, string>): string {
 /** Object ids by the names of refs, decoded as Latin-1. */
 export type RefIds = ReadonlyMap<string, string>
 
-/**
- * Returns the object ids of refs by name, without those that do not exist. Names are decoded as Latin-1.
- *
- * @throws GitFailed, GitTimeout
- */
+/** Returns the object ids of refs by name, without those that do not exist. */
 export async function readRefIds(
   path: string,
   refs: readonly { ref: string }[],

@@ -60,10 +60,9 @@ export class PushReport {
 /**
  * Returns a stream that delays the answer to a push, from its report on, until `sync` has completed. So no push is acknowledged
  * that a power cut can undo. Progress is passed on at once. git reports after it has moved all objects and refs into place
- * (builtin/receive-pack.c), so one sync is enough.
+ * (builtin/receive-pack.c), so one sync is enough; `sync` may be called more than once.
  *
  * @param report has read what is written to the stream
- * @param sync may be called more than once
  */
 export function syncBeforeReport(report: PushReport, sync: () => Promise<void>): Transform {
   return new Transform({

@@ -43,9 +43,8 @@ const LIMITS = { fields: 7, fieldLength: 1024, outputLength: 16 * 1024 * 1024 }
  * allows.
  */
 export async function readRefs(path: string, limits: ListLimits, signal?: AbortSignal): Promise<Refs> {
-  const parser = new RecordParser(LIMITS)
-  const args = ['for-each-ref', '--sort=-creatordate', `--count=${limits.count + 1}`, `--format=${FORMAT}`]
-  await read(path, [...args, HEADS, TAGS], parser, limits.timeout, signal)
+  const args = ['--sort=-creatordate', `--count=${limits.count + 1}`, HEADS, TAGS]
+  const parser = await listRefs(path, args, limits.timeout, signal)
   const records = parser.records.slice(0, limits.count)
   const refs = records.map(toRef).filter((ref) => ref !== null)
   const current = records.find((fields) => fields[5] === '*')
@@ -70,13 +69,11 @@ export async function readRef(
   signal?: AbortSignal,
 ): Promise<Ref | null> {
   if (!isRefName(name)) return null
-  const parser = new RecordParser(LIMITS)
   const names = [`${HEADS}${name}`, `${TAGS}${name}`]
   // Also lists refs in a folder of this name.
-  const args = ['for-each-ref', '--count=1000', `--format=${FORMAT}`, ...names]
-  await read(path, args, parser, timeout, signal)
+  const { records } = await listRefs(path, ['--count=1000', ...names], timeout, signal)
   for (const refname of names) {
-    const fields = parser.records.find((record) => record[6] === refname)
+    const fields = records.find((record) => record[6] === refname)
     if (fields === undefined) continue
     const [object = '', , ...others] = fields
     // git before 2.45 does not follow a tag of a tag here.
@@ -98,15 +95,18 @@ export function isRefName(name: string): boolean {
   )
 }
 
-async function read(
+/** Returns git's records of refs. */
+async function listRefs(
   path: string,
   args: readonly string[],
-  parser: RecordParser,
   timeout: number,
   signal: AbortSignal | undefined,
-): Promise<void> {
-  const failure = await runGit(path, args, parser, timeout, signal)
+): Promise<RecordParser> {
+  const parser = new RecordParser(LIMITS)
+  const all = ['for-each-ref', `--format=${FORMAT}`, ...args]
+  const failure = await runGit(path, all, parser, timeout, signal)
   if (failure) throw new RepositoryUnavailable(`git could not list the refs of ${path}: ${failure.message}`)
+  return parser
 }
 
 /** Returns where HEAD is if that is no branch with commits among those that were read. */
@@ -128,7 +128,7 @@ async function readLine(
   path: string,
   args: readonly string[],
   timeout: number,
-  signal: AbortSignal | undefined,
+  signal?: AbortSignal,
 ): Promise<string> {
   try {
     return decodeLatin1(await readGit(path, args, { timeout, signal })).trim()
