@@ -9,21 +9,14 @@ import { readSpec } from './read/read-spec.ts'
 
 const HEADER = '// Written by `npm run generate` from openapi.yaml. Do not edit.\n\n'
 
-/** Paths that the generator reads and writes. */
+/** Path of the contract, and folders of the generated files of the server and of the client. */
 export interface GenerateOptions {
-  /** The contract. */
   spec: string
-  /** Folder of the server's generated files. */
   server: string
-  /** Folder of the client's generated files. */
   client: string
 }
 
-/**
- * Returns the text of every generated file by path. The same contract always gives the same bytes.
- *
- * @throws SpecError if the contract contains something that the generator does not understand
- */
+/** Returns the text of every generated file by path. The same contract always gives the same bytes. */
 export async function generate(options: GenerateOptions): Promise<Map<string, string>> {
   const spec = await readSpec(options.spec)
   const json = JSON.stringify(spec.document, null, 2)

@@ -14,7 +14,6 @@ export type GitService = 'git-upload-pack' | 'git-receive-pack'
 
 /** One request to `git http-backend`. It contains no path or query from the client. */
 export interface BackendCall {
-  /** Absolute path of the git directory, without symbolic links. */
   path: string
   service: GitService
   /** `refs`: the list of refs that a fetch or push begins with; `rpc`: the fetch or push itself, which takes a body. */

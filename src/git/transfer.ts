@@ -77,8 +77,6 @@ export async function unreachedCommits(
 /**
  * Copies objects, and all that they refer to, into another repository, which must have all that its own refs reach. Then makes
  * sure that everything is there.
- *
- * @throws GitFailed
  */
 export async function fetchObjects(from: string, to: string, ids: readonly string[]): Promise<void> {
   if (ids.length === 0) return

@@ -1,9 +1,6 @@
 import { SpecError } from '../document.ts'
 
-/**
- * The syntax that ECMA-262 with and without the flag `u`, RE2, Java and Python all accept. Each expression matches one
- * token.
- */
+/** The syntax that ECMA-262 with and without the flag `u`, RE2, Java and Python all accept. Each expression matches one token. */
 const TOKENS = [
   // An escaped syntax character, a common class, a control character, a code point below U+0100.
   /\\(?:[\^$\\.*+?()[\]{}|/]|[dDwWsSbB]|[fnrt]|x[0-9A-Fa-f]{2})/,
@@ -19,11 +16,7 @@ const TOKENS = [
 ]
 const PORTABLE = new RegExp(`^(?:${TOKENS.map(({ source }) => source).join('|')})*`)
 
-/**
- * Checks that clients in other languages can compile a pattern.
- *
- * @throws SpecError naming the pattern and the first part that is not portable
- */
+/** Checks that clients in other languages can compile a pattern. @throws SpecError naming the first part that is not portable */
 export function checkExpression(pattern: string, where: string): void {
   const [portable = ''] = PORTABLE.exec(pattern) ?? []
   if (portable === pattern && ['', 'u'].every((flags) => compiles(pattern, flags))) return

@@ -15,11 +15,7 @@ const PARAMETER = ['name', 'in', 'required', 'deprecated', 'description', 'schem
 /** The only header parameter that is supported: the server uses it to revalidate every GET. */
 const IF_NONE_MATCH = 'if-none-match'
 
-/**
- * Reads the parameters of an operation.
- *
- * @throws SpecError for one that the server cannot read
- */
+/** Reads the parameters of an operation. @throws SpecError for one that the server cannot read */
 export function readParameters(
   document: JsonObject,
   schemas: Schemas,

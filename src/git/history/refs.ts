@@ -46,12 +46,7 @@ export class RefLists {
     })
   }
 
-  /**
-   * Returns the branches that contain a commit. Throws as `CachedReads.get`.
-   *
-   * @param refs the answer of `list`
-   * @param sha full id of a commit in the repository
-   */
+  /** Returns the branches of `list` that contain a commit. Throws as `CachedReads.get`. */
   containing(repository: RepositoryFolder, refs: Refs, sha: string, client: GitClient) {
     const { path } = repository
     const args = ['for-each-ref', `--contains=${sha}`, `--count=${this.#limits.count}`]
@@ -77,7 +72,7 @@ export class RefLists {
    * or tag has that name itself.
    *
    * @param refs the answer of `list`
-   * @param name anything a user may send; other arguments and errors as `list`
+   * @param name anything a user may send
    */
   async find(repository: RepositoryFolder, refs: Refs, name: string, client: GitClient): Promise<Ref | null> {
     const named = (list: readonly Ref[], prefix: string) => list.find((ref) => prefix + ref.name === name)

@@ -1,5 +1,6 @@
 import type { FairQueue } from '../../util/fair-queue.ts'
-import type { CommitLookup, LookupRepository } from '../objects/commit-lookup.ts'
+import type { CommitLookup } from '../objects/commit-lookup.ts'
+import type { LookupRepository } from '../objects/lookup-queue.ts'
 import { unavailable } from '../repository-health.ts'
 import { GitFailed, readGit, runGit } from '../run-git.ts'
 import { CachedReads, type GitClient, runInSlot } from './cached-reads.ts'
@@ -51,12 +52,7 @@ export class Revisions {
     this.#commits = new CachedReads(queue, MAX_CHARACTERS, ({ body }) => 1_000 + body.length)
   }
 
-  /**
-   * Returns the ids of commits that begin with a prefix.
-   *
-   * @param prefix a short id in lower case
-   * @throws RepositoryUnavailable, QueueFull, or the signal's reason, as every method here
-   */
+  /** Returns the ids of commits that begin with a short id in lower case. Throws as `runInSlot`, as every method here. */
   async withPrefix(repository: LookupRepository, prefix: string, client: GitClient): Promise<string[]> {
     const { path } = repository
     const args = ['rev-parse', `--disambiguate=${prefix}`]

@@ -1,11 +1,10 @@
 import { LRUCache } from 'lru-cache'
-import { isFullId, type ObjectFormat } from '../../domain/commit-id.ts'
+import { isFullId } from '../../domain/commit-id.ts'
 import type { RepositoryAccess } from '../../store/access/access.ts'
 import type { Store } from '../../store/store.ts'
 import { limitConcurrency } from '../../util/limit-concurrency.ts'
 import { RepositoryUnavailable } from '../repository-health.ts'
-import type { RepositoryFolder } from '../repository-owner.ts'
-import { LookupQueue } from './lookup-queue.ts'
+import { LookupQueue, type LookupRepository } from './lookup-queue.ts'
 import { ObjectReader } from './object-reader.ts'
 
 /** Limits of a commit lookup. Times are milliseconds. */
@@ -18,12 +17,6 @@ export interface CommitLookupOptions {
   timeout?: number
 }
 
-/** A repository. Its id is never used again for another one. */
-export interface LookupRepository extends RepositoryFolder {
-  readonly id: number
-  readonly objectFormat: ObjectFormat
-}
-
 /**
  * Checks which commits local repositories hold, with one long-lived git process for each repository in use.
  *
@@ -31,7 +24,7 @@ export interface LookupRepository extends RepositoryFolder {
  * it still answers its questions, and then the next one starts. So every repository gets its turn.
  */
 export class CommitLookup {
-  /** By the id of the repository. git keeps packs open and finds objects in them even after a garbage collection, so it is renewed. */
+  /** By the id of the repository. They expire because git finds objects in packs that a garbage collection has removed. */
   readonly #readers: LRUCache<number, ObjectReader>
   /** Queues of repositories that have a process or a pending lookup. */
   readonly #queues = new Map<number, LookupQueue>()
@@ -105,11 +98,7 @@ export class CommitLookup {
   }
 }
 
-/**
- * Returns whether the commit has statuses or git has it. A commit with statuses stays known after git's garbage collection.
- *
- * @throws RepositoryUnavailable if the repository's files cannot be opened
- */
+/** Returns whether the commit has statuses or git has it. One with statuses stays known after git's garbage collection. */
 export async function commitExists(
   statuses: Store['statuses'],
   lookup: CommitLookup,

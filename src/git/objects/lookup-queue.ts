@@ -1,11 +1,17 @@
 import { setImmediate } from 'node:timers/promises'
 import type { LRUCache } from 'lru-cache'
+import type { ObjectFormat } from '../../domain/commit-id.ts'
 import { SharedRuns } from '../../util/shared-runs.ts'
 import { checkComplete } from '../integrity.ts'
 import { checkRepositoryFiles, packState, packsOf, unavailable } from '../repository-health.ts'
-import { checkOwner } from '../repository-owner.ts'
-import type { LookupRepository } from './commit-lookup.ts'
+import { checkOwner, type RepositoryFolder } from '../repository-owner.ts'
 import type { ObjectReader } from './object-reader.ts'
+
+/** A repository. Its id is never used again for another one. */
+export interface LookupRepository extends RepositoryFolder {
+  readonly id: number
+  readonly objectFormat: ObjectFormat
+}
 
 interface Lookup {
   readonly sha: string

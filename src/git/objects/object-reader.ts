@@ -49,11 +49,7 @@ export class ObjectReader {
     slots(run).catch(reject)
   }
 
-  /**
-   * Asks about full lower-case hex ids, when all earlier questions are answered. Returns fewer answers if the process ends before.
-   *
-   * @throws the error of `spawn` for an invalid argument or lack of memory
-   */
+  /** Asks about full lower-case hex ids, once all earlier ones are answered. Returns fewer answers if the process ends before. */
   async ask(ids: readonly string[]): Promise<Answer[]> {
     const child = await this.#started
     this.#asked = ids
