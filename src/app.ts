@@ -11,7 +11,6 @@ import { isTrusted, type TrustedProxies } from './auth/address.ts'
 import { createAuthorizer } from './auth/authorizer.ts'
 import { type BudgetOptions, createBudget } from './auth/budget.ts'
 import type { OidcOptions } from './auth/oidc.ts'
-import { checkGit } from './git/git-version.ts'
 import type { CommitLookup } from './git/objects/commit-lookup.ts'
 import { gitHttp } from './git-http/git-http.ts'
 import { DEFAULT_GIT_LIMITS, type GitLimits } from './git-http/serve.ts'
@@ -103,13 +102,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
 
   const limits = options.budget ?? DEFAULT_BUDGET
   const metrics = options.metricsToken
-    ? (await import('./ops/metrics.ts')).createMetrics({
-        blockedAddresses: () => store.failures.countBlocked(limits),
-        lookupProcesses: () => lookup.size,
-        latestBackup: () => store.auditLog.latestBackup(),
-        databasePool: () => store.pool(),
-        pingDatabase: () => store.ping(),
-      })
+    ? (await import('./ops/metrics.ts')).createMetrics(store, lookup, limits)
     : undefined
   const events = {
     failed: () => metrics?.authenticationFailed(),
@@ -158,12 +151,7 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     bodyTimeout: timeouts.body,
     addGauge: metrics?.gauge,
   })
-  await app.register(health, {
-    database: () => store.ping(),
-    repositories: () => store.repositoryFolders.check(),
-    spool: () => spool.check(),
-    git: checkGit,
-  })
+  await app.register(health, { store, spool })
   if (metrics && options.metricsToken) {
     await app.register(metricsPage, { metrics, token: options.metricsToken, budget })
   }

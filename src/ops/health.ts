@@ -1,16 +1,12 @@
 import type { FastifyInstance } from 'fastify'
 import { ServiceError } from '../errors.ts'
+import { checkGit } from '../git/git-version.ts'
 import { sendError } from '../hooks/error-replies.ts'
+import type { Store } from '../store/store.ts'
 
-export interface HealthOptions {
-  /** Rejects if the database cannot be read or written. */
-  database(): Promise<void>
-  /** Rejects if git cannot be run. */
-  git(): Promise<void>
-  /** Rejects if the folder of repositories cannot be written. */
-  repositories(): Promise<void>
-  /** Rejects if pushes cannot be received. */
-  spool(): Promise<void>
+interface HealthOptions {
+  store: Store
+  spool: { check(): Promise<void> }
 }
 
 /** Milliseconds for which the result of a check is reused: it writes to the database, and anyone may call it. */
@@ -22,14 +18,14 @@ const GIT_MAX_AGE = 60_000
  * Serves `/healthz`: the process is running, and `/readyz`: it can do its work, or which part cannot. Neither takes a
  * token, so the answer has no paths, addresses or messages of the system; these are in the log.
  */
-export async function health(app: FastifyInstance, options: HealthOptions): Promise<void> {
+export async function health(app: FastifyInstance, { store, spool }: HealthOptions): Promise<void> {
   let gitCheckedAt = Number.NEGATIVE_INFINITY
   const check = throttle(INTERVAL, async () => {
-    await require(options.database(), 'the database cannot be read or written')
-    await require(options.repositories(), 'the folder of repositories cannot be written')
-    await require(options.spool(), 'pushes cannot be received: the disk is full, or DATA_DIR/spool cannot be written')
+    await require(store.ping(), 'the database cannot be read or written')
+    await require(store.repositoryFolders.check(), 'the folder of repositories cannot be written')
+    await require(spool.check(), 'pushes cannot be received: the disk is full, or DATA_DIR/spool cannot be written')
     if (performance.now() - gitCheckedAt < GIT_MAX_AGE) return
-    await require(options.git(), 'git cannot be run, or is too old')
+    await require(checkGit(), 'git cannot be run, or is too old')
     gitCheckedAt = performance.now()
   })
 

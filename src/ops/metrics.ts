@@ -1,43 +1,18 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from '@prometheus-io/client'
 import { schemas } from '../../generated/schemas.ts'
+import type { BudgetOptions } from '../auth/budget.ts'
+import type { CommitLookup } from '../git/objects/commit-lookup.ts'
 import { version } from '../runtime.ts'
-import type { AuditLine } from '../store/audit/audit.ts'
-import type { PoolFigures } from '../store/engine.ts'
+import type { Store } from '../store/store.ts'
 import type { AddGauge } from '../util/gauge.ts'
 
-/** Values that are read when metrics are requested. */
-export interface MetricsSources {
-  /** Addresses whose failure budget is currently spent. */
-  blockedAddresses(): Promise<number>
-  /** Running git processes that look up commits. */
-  lookupProcesses(): number
-  /** The event of the latest complete backup. */
-  latestBackup(): Promise<AuditLine | undefined>
-  pingDatabase(): Promise<void>
-  /** Database connections; null without a pool. */
-  databasePool(): PoolFigures | null
-}
-
-/** Records the status code and the duration in milliseconds of an answer. */
-type Observe = (status: number, duration: number) => void
-
-/** Metrics for Prometheus. */
-export interface Metrics {
-  gauge: AddGauge
-  /** Returns the function that records requests of an operation. Call it once per operation, not per request. */
-  operation(name: string): Observe
-  statusReported(state: string): void
-  authenticationFailed(): void
-  addressBlocked(): void
-  requestShed(): void
-  /** Renders all metrics in Prometheus's text format. */
-  render(): Promise<{ type: string; text: string }>
-}
+export type Metrics = ReturnType<typeof createMetrics>
 
 /** Histogram buckets in seconds. Most answers take about a millisecond, a push may take minutes. */
 const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60]
 
-export function createMetrics(sources: MetricsSources): Metrics {
+/** Creates the metrics for Prometheus. Values of gauges are read when metrics are requested. */
+export function createMetrics(store: Store, lookup: CommitLookup, limits: BudgetOptions) {
   const registry = new Registry()
   const registers = [registry]
   collectDefaultMetrics({ register: registry })
@@ -91,25 +66,25 @@ export function createMetrics(sources: MetricsSources): Metrics {
   gauge(
     'commit_status_blocked_addresses',
     'Addresses whose failure budget is spent, across the deployment.',
-    async () => [[{}, await sources.blockedAddresses()]],
+    async () => [[{}, await store.failures.countBlocked(limits)]],
   )
   gauge('commit_status_lookup_processes', 'Running git processes that look up commits.', () => [
-    [{}, sources.lookupProcesses()],
+    [{}, lookup.size],
   ])
   gauge(
     'commit_status_backup_timestamp_seconds',
     'Time of the latest complete backup, 0 without one.',
-    async () => [[{}, Date.parse((await sources.latestBackup())?.time ?? '1970') / 1000]],
+    async () => [[{}, Date.parse((await store.auditLog.latestBackup())?.time ?? '1970') / 1000]],
   )
   const backup = (name: string) => async () =>
-    [[{}, Number((await sources.latestBackup())?.details[name] ?? 0)]] as const
+    [[{}, Number((await store.auditLog.latestBackup())?.details[name] ?? 0)]] as const
   gauge('commit_status_backup_size_bytes', 'Size of the folder of backups after it.', backup('bytes'))
   gauge('commit_status_backup_duration_seconds', 'Duration of the backup.', backup('seconds'))
-  if (sources.databasePool() !== null)
+  if (store.pool() !== null)
     gauge(
       'commit_status_database_connections',
       'Database connections by state: open and idle ones, and requests waiting for one.',
-      () => Object.entries<number>({ ...sources.databasePool() }).map(([state, count]) => [{ state }, count]),
+      () => Object.entries<number>({ ...store.pool() }).map(([state, count]) => [{ state }, count]),
       ['state'],
     )
   gauge(
@@ -117,16 +92,20 @@ export function createMetrics(sources: MetricsSources): Metrics {
     'Time that the database took to answer while these metrics were read; NaN if it did not.',
     async () => {
       const start = performance.now()
-      await sources.pingDatabase()
+      await store.ping()
       return [[{}, (performance.now() - start) / 1000]]
     },
   )
 
   return {
     gauge,
-    operation(name) {
+    /**
+     * Returns the function that records the status code and the duration in milliseconds of an answer. Call it once per
+     * operation, not per request.
+     */
+    operation(name: string) {
       const byStatus = new Map<number, { observe(seconds: number): void }>()
-      return (status, duration) => {
+      return (status: number, duration: number): void => {
         let series = byStatus.get(status)
         if (series === undefined) {
           series = requests.labels(name, String(status))
@@ -135,10 +114,11 @@ export function createMetrics(sources: MetricsSources): Metrics {
         series.observe(duration / 1000)
       }
     },
-    statusReported: (state) => reported.inc({ state }),
+    statusReported: (state: string) => reported.inc({ state }),
     authenticationFailed: () => failed.inc(),
     addressBlocked: () => blocked.inc(),
     requestShed: () => shed.inc(),
+    /** Renders all metrics in Prometheus's text format. */
     render: async () => ({ type: registry.contentType, text: await registry.metrics() }),
   }
 }
