@@ -122,14 +122,14 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
   const oidc = options.oidc
     ? (await import('./auth/oidc.ts')).createOidc(options.oidc, `${publicUrl}/login/callback`)
     : null
-  const sessionAuth = createSessionAuth(store, publicUrl)
+  const sessionAuth = createSessionAuth(store)
   const sendErrorPage = createErrorPageSender(sessionAuth)
   app.setErrorHandler(sendErrorPage)
   app.addHook('onRequest', (request, reply, done) => {
     withCommonHeaders(request, reply)
     done()
   })
-  decorateClient(app, trustedProxies)
+  decorateClient(app, trustedProxies, publicUrl)
   logRequests(app)
   if (metrics) measureRequests(app, metrics)
   shedLoad(app, options.maxEventLoopDelay ?? MAX_EVENT_LOOP_DELAY, () => metrics?.requestShed())
@@ -162,7 +162,6 @@ export async function buildApp(options: AppOptions): Promise<FastifyInstance> {
     providerBudget: createBudget(store.failures, limits, events, SIGN_INS_AT_ONCE),
     sessionAuth,
     sendErrorPage,
-    publicUrl,
     tokenMaxLifetime: options.tokenMaxLifetime ?? null,
     oidc,
     passwordSignIn: options.passwordSignIn ?? true,

@@ -13,10 +13,25 @@ declare module 'fastify' {
   }
 }
 
+interface Client {
+  /** The key by which failures are counted and resources are shared. */
+  readonly address: string
+  /** Returns the public origin or else the one that the client used: `https://status.example.org`. */
+  origin(): string
+}
+
 const FORWARDED = ['x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host'] as const
 
-/** Adds `client` to every request. Ignores forwarding headers from other addresses than `proxies` and warns once. */
-export function decorateClient(app: FastifyInstance, proxies: TrustedProxies): void {
+/**
+ * Adds `client` to every request. Ignores forwarding headers from other addresses than `proxies` and warns once.
+ *
+ * @param publicUrl the public origin; null: there is none
+ */
+export function decorateClient(
+  app: FastifyInstance,
+  proxies: TrustedProxies,
+  publicUrl: string | null,
+): void {
   let warned = false
 
   function clientOf({ id, socket, headers }: FastifyRequest): Client {
@@ -30,7 +45,19 @@ export function decorateClient(app: FastifyInstance, proxies: TrustedProxies): v
           'otherwise all its clients share one failure budget',
       )
     }
-    return new Client(peer, headers, trusted ? proxies : null)
+    /** Returns the last entry of a list, which the nearest proxy wrote. */
+    const forwarded = (name: (typeof FORWARDED)[number]) =>
+      (trusted && headers[name]?.toString().split(',').at(-1)?.trim()) || undefined
+    return {
+      address: addressKey(
+        trusted ? clientAddress(peer, headers['x-forwarded-for']?.toString(), proxies) : peer,
+      ),
+      origin() {
+        const scheme = forwarded('x-forwarded-proto')?.toLowerCase() === 'https' ? 'https' : 'http'
+        const host = forwarded('x-forwarded-host') ?? headers.host ?? 'localhost'
+        return publicUrl ?? `${scheme}://${host}`
+      },
+    }
   }
 
   app.decorateRequest('knownClient', null)
@@ -47,36 +74,4 @@ export function decorateClient(app: FastifyInstance, proxies: TrustedProxies): v
 export function whoSent({ caller, session }: FastifyRequest): { user?: string; token_name?: string } {
   if (caller) return { user: caller.userName, token_name: caller.name }
   return session?.user ? { user: session.user.name } : {}
-}
-
-class Client {
-  /** The key by which failures are counted and resources are shared. */
-  readonly address: string
-  readonly #headers: FastifyRequest['headers']
-  readonly #isProxied: boolean
-
-  /** @param proxies null if the peer is not a trusted proxy */
-  constructor(peer: string, headers: FastifyRequest['headers'], proxies: TrustedProxies | null) {
-    this.#headers = headers
-    this.#isProxied = proxies !== null
-    this.address = addressKey(
-      proxies ? clientAddress(peer, headers['x-forwarded-for']?.toString(), proxies) : peer,
-    )
-  }
-
-  get secure(): boolean {
-    return this.#forwarded('x-forwarded-proto')?.toLowerCase() === 'https'
-  }
-
-  /** The origin that the client used: `https://status.example.org`. */
-  get origin(): string {
-    const host = this.#forwarded('x-forwarded-host') ?? this.#headers.host ?? 'localhost'
-    return `${this.secure ? 'https' : 'http'}://${host}`
-  }
-
-  /** Returns the last entry of a list, which the nearest proxy wrote. */
-  #forwarded(name: (typeof FORWARDED)[number]): string | undefined {
-    if (!this.#isProxied) return undefined
-    return this.#headers[name]?.toString().split(',').at(-1)?.trim() || undefined
-  }
 }

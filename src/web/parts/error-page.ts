@@ -33,7 +33,7 @@ export function createErrorPageSender(sessionAuth: SessionAuth): SendErrorPage {
   <p>${error.message}</p>
   <p><a href="/">All repositories</a></p>
 </div>`
-    return sendPage(reply, { title, session }, content)
+    return sendPage(reply, { title }, content, session)
   }
 }
 

@@ -27,8 +27,7 @@ export function sendUnknownName(
   asked: string,
 ): FastifyReply {
   const title = `${visibleText(asked)} · ${repository.owner}/${repository.name}`
-  const { session } = reply.request
-  return sendPage(reply, { title, session }, unknownNameView(repository, refs, asked))
+  return sendPage(reply, { title }, unknownNameView(repository, refs, asked))
 }
 
 function unknownNameView(repository: ListedRepository, refs: Refs, asked: string): Html {

@@ -6,7 +6,6 @@ import { type Html, html } from './html.ts'
 /** Options of the layout that all pages share. */
 export interface PageOptions {
   title: string
-  session: Session
   /** Title of the browser's tab. Default: the title and the name of the site. */
   tab?: string
   /** Path of the tab's icon. */
@@ -25,14 +24,19 @@ export const asOf = () =>
   html`<noscript><p class="faint">As of ${time(new Date().toISOString())}</p></noscript>`
 
 /** Sends a page, or only what is new of it to the script of the page. */
-export function sendPage(reply: FastifyReply, options: PageOptions, content: Html): FastifyReply {
+export function sendPage(
+  reply: FastifyReply,
+  options: PageOptions,
+  content: Html,
+  session = reply.request.session,
+): FastifyReply {
   const { live, tab, icon } = options
-  if (!live) return sendHtml(reply, renderPage(options, content))
   const { url, headers } = reply.request
+  if (!live) return sendHtml(reply, renderPage(options, session, content))
   const region = html`<div id="live" data-path="${url}" data-tab="${tab ?? titleOf(options)}" data-icon="${icon ?? ICON}"
   data-summary="${live.summary}" ${live.pending ? 'data-pending' : ''}>${content}</div>`
   if (headers['x-live'] === undefined)
-    return sendHtml(reply, renderPage({ ...options, head: LIVE }, html`${region}${asOf()}`))
+    return sendHtml(reply, renderPage({ ...options, head: LIVE }, session, html`${region}${asOf()}`))
   const body = region.toBuffer()
   // Ages change all the time, and the script computes them.
   const etag = etagOf(body.toString('latin1').replace(/ data-age>[^<]*/g, ''))
@@ -53,8 +57,8 @@ export function sendHtml(reply: FastifyReply, content: Html): FastifyReply {
 }
 
 /** Renders a page. Templates escape all values except other templates. */
-function renderPage(options: PageOptions, content: Html): Html {
-  const { session, tab, icon = ICON, head, wide } = options
+function renderPage(options: PageOptions, session: Session, content: Html): Html {
+  const { tab, icon = ICON, head, wide } = options
   return html`<!doctype html>
 <html lang="en">
 <head>

@@ -18,8 +18,6 @@ export interface WebOptions {
   providerBudget: Budget
   sessionAuth: SessionAuth
   sendErrorPage: SendErrorPage
-  /** The public origin; null for the origin of the request. */
-  publicUrl: string | null
   /** Milliseconds for which a new token may live; null: for ever. */
   tokenMaxLifetime: number | null
   /** The OpenID Connect provider; null: there is none. */

@@ -36,14 +36,9 @@ const MAX_USER_AGENT = 255
 /**
  * Authenticates users by session cookies. A cookie holds only a random secret. Before sign-in it binds forms to the
  * browser; after sign-in its session is in the database, where signing out ends it.
- *
- * @param publicUrl the public origin; null for the origin of the request
  */
-export function createSessionAuth(
-  { sessions, users }: Pick<Store, 'sessions' | 'users'>,
-  publicUrl: string | null,
-) {
-  const isSecure = (request: FastifyRequest) => publicUrl?.startsWith('https:') ?? request.client.secure
+export function createSessionAuth({ sessions, users }: Pick<Store, 'sessions' | 'users'>) {
+  const isSecure = (request: FastifyRequest) => request.client.origin().startsWith('https:')
   const createCookie = (ownName: string) => {
     // With this prefix browsers reject cookies set by other subdomains or over plain http. It requires https.
     const nameFor = (request: FastifyRequest) => (isSecure(request) ? `__Host-${ownName}` : ownName)

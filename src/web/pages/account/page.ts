@@ -42,7 +42,7 @@ export async function accountPages(
       older: last ? `${Date.parse(last.time)}-${last.id}` : null,
       ...result,
     })
-    return sendPage(reply, { title: 'Account', session: request.session }, content)
+    return sendPage(reply, { title: 'Account' }, content)
   }
 
   app.get<{ Querystring: Query<'before'> }>('/settings/account', (request, reply) =>

@@ -70,7 +70,7 @@ export async function checksPage(app: FastifyInstance, options: PageContext): Pr
         ...shown,
       })
       const tab = summary && tabOf(title, summary, shown.verdicts)
-      return sendPage(reply, { title, session: request.session, ...tab }, content)
+      return sendPage(reply, { title, ...tab }, content)
     })
   })
 }

@@ -46,7 +46,7 @@ interface Route<Name extends string> {
 
 /** Registers `/{owner}/{repo}/commits/{sha}` and the part of it that it polls, limited to what the session may see. */
 export async function commitPages(app: FastifyInstance, options: PageContext): Promise<void> {
-  const { store, refs, revisions, pageQueue, publicUrl, stalledAfter } = options
+  const { store, refs, revisions, pageQueue, stalledAfter } = options
   const findRepository = createRepositoryFinder(app, options)
 
   app.get<Route<'*'>>('/:owner/:repo/commits/*', async (request, reply) => {
@@ -110,10 +110,9 @@ export async function commitPages(app: FastifyInstance, options: PageContext): P
       details,
       refs: linkedRefs(found.places),
       statuses,
-      origin: publicUrl ?? request.client.origin,
+      origin: request.client.origin(),
     })
-    const { session } = request
-    return sendPage(reply, { title: tab, tab, icon, session, head: LIVE }, html`${content}${asOf()}`)
+    return sendPage(reply, { title: tab, tab, icon, head: LIVE }, html`${content}${asOf()}`)
   }
 
   async function sendCandidates(
@@ -129,7 +128,7 @@ export async function commitPages(app: FastifyInstance, options: PageContext): P
     }
     const title = `${id} · ${repository.owner}/${repository.name}`
     const content = candidatesView(repository, id, described, more)
-    return sendPage(reply.code(300), { title, session: request.session }, content)
+    return sendPage(reply.code(300), { title }, content)
   }
 
   /** Returns what git says; null if it cannot read the repository. The statuses are shown nonetheless. */

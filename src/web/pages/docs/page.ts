@@ -4,7 +4,7 @@ import { sendPage } from '../../parts/layout.ts'
 
 /** Registers `/docs`, which renders the contract within the layout of the site. */
 export async function docs(app: FastifyInstance): Promise<void> {
-  app.get('/docs', async (request, reply) => {
+  app.get('/docs', async (_request, reply) => {
     const head = html`<link rel="stylesheet" href="/assets/swagger-ui.css">
 <link rel="stylesheet" href="/assets/docs.css">
 <script src="/assets/swagger-ui-bundle.js" defer></script>
@@ -14,6 +14,6 @@ export async function docs(app: FastifyInstance): Promise<void> {
 <a href="/assets/client.md#:~:text=Required%20checks"><code>gate</code></a>, and
 <a href="/assets/recipes.md">recipes for CI systems</a>.</nav><div id="docs"><noscript><p class="empty">The API docs require JavaScript. The contract
 is also available at <a href="/openapi.yaml">/openapi.yaml</a>.</p></noscript></div>`
-    return sendPage(reply, { title: 'API docs', session: request.session, head, wide: true }, content)
+    return sendPage(reply, { title: 'API docs', head, wide: true }, content)
   })
 }

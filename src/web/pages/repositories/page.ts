@@ -46,7 +46,7 @@ export async function repositoriesPage(app: FastifyInstance, options: PageContex
         summary: `Checks failed in ${failing.length} of ${rows.length} repositories.`,
         pending: false,
       }
-      return sendPage(reply, { title: 'Repositories', session, live }, repositoriesView(rows, session, last))
+      return sendPage(reply, { title: 'Repositories', live }, repositoriesView(rows, session, last))
     })
   })
 

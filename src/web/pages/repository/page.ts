@@ -49,7 +49,6 @@ export async function repositoryPage(app: FastifyInstance, options: PageContext)
   app.get<Route>('/:owner/:repo', async (request, reply) => {
     const repository = await findRepository(request, reply)
     if (!repository) return reply
-    const { session } = request
     const client = gitClient(request)
     const name = `${repository.owner}/${repository.name}`
     const refs = await options.refs.list(repository, client)
@@ -92,14 +91,11 @@ export async function repositoryPage(app: FastifyInstance, options: PageContext)
         isFirstPage: after === null,
         ...shown,
         rules,
-        origin: options.publicUrl ?? request.client.origin,
+        origin: request.client.origin(),
       })
       const title = askedRef && ref ? `${visibleText(ref.name)} · ${name}` : name
-      return sendPage(
-        reply,
-        { title, session, ...(tip && tabOf(title, summaryOf(tip.sha), shown.verdicts)) },
-        content,
-      )
+      const tab = tip && tabOf(title, summaryOf(tip.sha), shown.verdicts)
+      return sendPage(reply, { title, ...tab }, content)
     })
   })
 

@@ -21,7 +21,7 @@ const FAILED = 'The sign-in was not completed, or took too long. Start again.'
 
 /** Registers what lies below `/login/`: the way to the provider, the way back, and the way out. */
 export async function oidcSignIn(app: FastifyInstance, options: PageContext & { oidc: Oidc }): Promise<void> {
-  const { store, providerBudget, sessionAuth, publicUrl, oidc } = options
+  const { store, providerBudget, sessionAuth, oidc } = options
   // The only trace of an attempt, so that nobody can fill a table, and an answer counts only in the browser that asked.
   const cookie = sessionAuth.createCookie('sign-in')
 
@@ -33,7 +33,7 @@ export async function oidcSignIn(app: FastifyInstance, options: PageContext & { 
   })
 
   app.get<{ Querystring: Query<'state'> }>('/login/callback', async (request, reply) => {
-    const { client, query, session, url } = request
+    const { client, query, url } = request
     const [, secret, path] = /^([\w-]{43})(\/.*)$/.exec(cookie.read(request) ?? '') ?? []
     const next = localPath(path)
     const fail = () => sendSignIn(request, reply.code(401), options, { next, error: FAILED })
@@ -86,18 +86,18 @@ export async function oidcSignIn(app: FastifyInstance, options: PageContext & { 
   }
   <p><a href="/login/signed-out">Sign out of ${oidc.name}</a> to use another account.</p>
 </div>`
-    return sendPage(reply.code(403), { title: 'You cannot sign in', session }, content)
+    return sendPage(reply.code(403), { title: 'You cannot sign in' }, content)
   })
 
   // A page, because the policy for forms would stop a redirect of the form that signs out.
-  app.get('/login/signed-out', async ({ session }, reply) => {
-    const url = session.user ? null : await oidc.endSession(`${publicUrl}/`).catch(() => null)
+  app.get('/login/signed-out', async ({ client, session }, reply) => {
+    const url = session.user ? null : await oidc.endSession(`${client.origin()}/`).catch(() => null)
     if (url === null) return reply.redirect('/', 303)
     const head = html`<meta http-equiv="refresh" content="0; url=${url}">`
     const content = html`<div class="notice">
   <h1>Signed out</h1>
   <p><a href="${url}">Sign out of ${oidc.name} too</a></p>
 </div>`
-    return sendPage(reply, { title: 'Signed out', session, head }, content)
+    return sendPage(reply, { title: 'Signed out', head }, content)
   })
 }

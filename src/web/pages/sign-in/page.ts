@@ -84,7 +84,7 @@ export function sendSignIn(
   ${passwordSignIn ? form() : ''}
   <p class="hint">${accounts} CI jobs do not sign in; they use a token.</p>
 </div>`
-  return sendPage(reply, { title: 'Sign in', session }, content)
+  return sendPage(reply, { title: 'Sign in' }, content)
 }
 
 const HERE = 'http://here.invalid'

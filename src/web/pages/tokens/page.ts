@@ -21,7 +21,7 @@ const EXAMPLES = 10
 /** Registers `/settings/tokens`, where signed-in users list, create and revoke their tokens. */
 export async function tokenPages(
   app: FastifyInstance,
-  { store, commitLog, publicUrl, tokenMaxLifetime }: PageContext,
+  { store, commitLog, tokenMaxLifetime }: PageContext,
 ): Promise<void> {
   app.addHook('onRequest', requireSignIn('/settings/tokens'))
 
@@ -40,7 +40,7 @@ export async function tokenPages(
       now: Date.now(),
       ...view,
     })
-    return sendPage(reply, { title: 'Personal access tokens', session: request.session }, content)
+    return sendPage(reply, { title: 'Personal access tokens' }, content)
   }
 
   app.get('/settings/tokens', (request, reply) => send(request, reply, { form: EMPTY_FORM }))
@@ -61,14 +61,14 @@ export async function tokenPages(
       { userId: user.id, name: form.name, scopes: granted, expiresAt, limits },
       actorOf(request, user),
     )
-    const origin = publicUrl ?? request.client.origin
     const example = await exampleFor(request, repositories, limits, secret)
+    const origin = request.client.origin()
     return send(request, reply, { form: EMPTY_FORM, created: { secret, name: form.name, example, origin } })
   })
 
   app.get<{ Params: { id: string } }>('/settings/tokens/:id/revoke', async (request, reply) => {
     const content = revokeView(request.session, await tokenOf(request))
-    return sendPage(reply, { title: 'Revoke token', session: request.session }, content)
+    return sendPage(reply, { title: 'Revoke token' }, content)
   })
 
   app.post<{ Params: { id: string } }>('/settings/tokens/:id/revoke', async (request, reply) => {
@@ -94,12 +94,12 @@ export async function tokenPages(
     limits: TokenLimits,
     secret: string,
   ): Promise<string> {
-    const origin = publicUrl ?? request.client.origin
+    const { address, origin } = request.client
     const context = limits.contexts?.[0]?.replaceAll('*', 'hello') ?? 'hello'
-    const report = (path: string) => reportCommand(origin, path, secret, context)
+    const report = (path: string) => reportCommand(origin(), path, secret, context)
     const included = repositories.filter(({ id }) => limits.repositories?.includes(id) !== false)
     for (const repository of included.slice(0, EXAMPLES)) {
-      const [commit] = await commitLog.newest(repository, { address: request.client.address }).catch(() => [])
+      const [commit] = await commitLog.newest(repository, { address }).catch(() => [])
       if (commit) return report(`${repository.owner}/${repository.name}/statuses/${commit.sha}`)
     }
     return report('OWNER/REPOSITORY/statuses/COMMIT')
