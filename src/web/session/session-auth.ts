@@ -3,7 +3,7 @@ import Tokens from '@fastify/csrf'
 import { parseCookie, stringifySetCookie } from 'cookie'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { ServiceError } from '../../errors.ts'
-import { type SessionClient, type SessionUser, sessionId } from '../../store/accounts/sessions.ts'
+import type { SessionClient, SessionUser } from '../../store/accounts/sessions.ts'
 import type { PasswordChange, User } from '../../store/accounts/users.ts'
 import type { Actor } from '../../store/audit/audit.ts'
 import type { Store } from '../../store/store.ts'
@@ -21,8 +21,8 @@ export interface Session {
   user: SessionUser | null
   /** Path of the page, to which sign-in returns; `/` if the request was not a GET. */
   path: string
-  /** Of a signed-in user: the hash under which the session is stored, and the id under which it is listed. */
-  stored?: { hash: string; id: string }
+  /** Under which the session of a signed-in user is stored. */
+  hash?: string
   /** Returns a token for the forms of this page, bound to the user's cookie. */
   csrfToken(): string
 }
@@ -129,9 +129,9 @@ export function createSessionAuth({ sessions, users }: Pick<Store, 'sessions' | 
       user: User,
       passwordHash: string,
     ): Promise<PasswordChange | null> {
-      const { stored } = request.session
+      const { hash: current } = request.session
       const secret = createSecret()
-      const keep = stored && { hash: stored.hash, newHash: hash(secret) }
+      const keep = current === undefined ? undefined : { hash: current, newHash: hash(secret) }
       const changed = await users.setPassword(user, passwordHash, actorOf(request, user), keep)
       if (changed) {
         cookie.set(request, reply, secret)
@@ -150,11 +150,10 @@ export function createSessionAuth({ sessions, users }: Pick<Store, 'sessions' | 
 }
 
 function userSession(request: FastifyRequest, { id, name }: SessionUser, secret: string): Session {
-  const sent = hash(secret)
   return {
     user: { id, name },
     path: returnPath(request),
-    stored: { hash: sent, id: sessionId(sent) },
+    hash: hash(secret),
     csrfToken: () => csrf.create(secret),
   }
 }

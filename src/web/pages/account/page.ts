@@ -82,7 +82,7 @@ export async function accountPages(
 
   app.post('/settings/account/sessions/end-others', async (request, reply) => {
     const user = userOf(request)
-    await store.sessions.endAll(user, actorOf(request, user), request.session.stored?.hash)
+    await store.sessions.endAll(user, actorOf(request, user), request.session.hash)
     return reply.redirect('/settings/account', 303)
   })
 }

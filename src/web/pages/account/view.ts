@@ -1,6 +1,6 @@
 import { MIN_PASSWORD_LENGTH } from '../../../auth/password-rules.ts'
 import { describeDetails } from '../../../domain/event-details.ts'
-import type { SessionInfo } from '../../../store/accounts/sessions.ts'
+import { type SessionInfo, sessionId } from '../../../store/accounts/sessions.ts'
 import type { PasswordChange } from '../../../store/accounts/users.ts'
 import type { AuditLine } from '../../../store/audit/audit.ts'
 import { formatTime } from '../../../store/time.ts'
@@ -71,7 +71,7 @@ function sessionTable(session: Session, sessions: SessionInfo[]): Html {
 function sessionRow(session: Session, { id, created_at, seen_at, address, user_agent }: SessionInfo): Html {
   const browser = browserName(user_agent)
   const action =
-    id === session.stored?.id
+    id === sessionId(session.hash ?? '')
       ? html`<span class="faint">this browser</span>`
       : html`<form method="post" action="/settings/account/sessions/${id}/end">
       ${csrfField(session)}
