@@ -25,11 +25,15 @@ const TIME_LIMIT = 3_000
 
 /** Why a row has no commit. */
 type Problem = 'empty' | 'unavailable' | 'slow'
+type Head = { repository: ListedRepository & { hasRules: boolean } } & (
+  | { commit: Commit }
+  | { problem: Problem }
+)
 type RepositoryRow = { repository: ListedRepository } & (SummarizedCommit | { problem: Problem })
 
 /** Registers `/`: the repositories that the session may see, with the state of their default branches. */
 export async function repositoriesPage(app: FastifyInstance, options: PageContext): Promise<void> {
-  const { store, heads, pageQueue } = options
+  const { store, pageQueue } = options
 
   app.get<{ Querystring: Query<'after'> }>('/', async (request, reply) => {
     const [owner = '', name = ''] = firstOf(request.query.after).split('/')
@@ -38,9 +42,10 @@ export async function repositoriesPage(app: FastifyInstance, options: PageContex
     const found = await store.listing.list(session.user?.id ?? null, REPOSITORIES + 1, after)
     const shown = found.slice(0, REPOSITORIES)
     const last = found.length > REPOSITORIES ? shown.at(-1) : undefined
-    const commits = await headsOf(request, shown)
+    const late = new Promise<'slow'>((resolve) => setTimeout(resolve, TIME_LIMIT, 'slow').unref())
+    const heads = await Promise.all(shown.map((repository) => readHead(request, repository, late)))
     return pageQueue.render(request, async () => {
-      const rows = await readSummary(shown, commits)
+      const rows = await readSummaries(heads)
       const failing = rows.filter((row) => 'commit' in row && row.summary.failed.length > 0)
       const live = {
         summary: `Checks failed in ${failing.length} of ${rows.length} repositories.`,
@@ -50,32 +55,21 @@ export async function repositoriesPage(app: FastifyInstance, options: PageContex
     })
   })
 
-  /** Returns the commits of HEAD, in the order of the repositories. */
-  function headsOf(request: FastifyRequest, repositories: ListedRepository[]): Promise<(Commit | Problem)[]> {
-    const late = new Promise<'slow'>((resolve) => setTimeout(resolve, TIME_LIMIT, 'slow').unref())
-    return Promise.all(repositories.map((repository) => readHead(request, repository, late)))
-  }
-
-  async function readSummary(
-    repositories: (ListedRepository & { hasRules: boolean })[],
-    found: readonly (Commit | Problem)[],
-  ): Promise<RepositoryRow[]> {
-    const commits = found.flatMap((commit, index) => {
-      const repositoryId = repositories[index]?.id
-      return typeof commit === 'string' || repositoryId === undefined
-        ? []
-        : [{ repositoryId, sha: commit.sha }]
-    })
+  async function readSummaries(heads: readonly Head[]): Promise<RepositoryRow[]> {
+    const commits = heads.flatMap((head) =>
+      'commit' in head ? [{ repositoryId: head.repository.id, sha: head.commit.sha }] : [],
+    )
     const summaries = (await store.summaries.list(commits)).values()
     const rows: RepositoryRow[] = []
-    for (const [index, repository] of repositories.entries()) {
-      const commit = found[index] ?? 'slow'
-      if (typeof commit === 'string') rows.push({ repository, problem: commit })
-      else {
-        const summary = summaries.next().value ?? NO_STATUSES
-        const verdict = repository.hasRules ? await readVerdict(repository, commit.sha) : undefined
-        rows.push({ repository, commit, summary, verdict })
+    for (const head of heads) {
+      if ('problem' in head) {
+        rows.push(head)
+        continue
       }
+      const { repository, commit } = head
+      const summary = summaries.next().value ?? NO_STATUSES
+      const verdict = repository.hasRules ? await readVerdict(repository, commit.sha) : undefined
+      rows.push({ repository, commit, summary, verdict })
     }
     return rows
   }
@@ -89,9 +83,13 @@ export async function repositoriesPage(app: FastifyInstance, options: PageContex
     return verdictsOf(store, id, await store.rules.load(id), { defaultBranch }).first(sha, defaultBranch)
   }
 
-  /** Returns the commit of HEAD, or why there is none. Stops waiting for git at `late`; git goes on. */
-  async function readHead(request: FastifyRequest, repository: ListedRepository, late: Promise<'slow'>) {
-    const reading = heads.newest(repository, gitClient(request)).then(
+  /** Reads the commit of HEAD. Stops waiting for git at `late`; git goes on. */
+  async function readHead(
+    request: FastifyRequest,
+    repository: Head['repository'],
+    late: Promise<'slow'>,
+  ): Promise<Head> {
+    const reading = options.heads.newest(repository, gitClient(request)).then(
       ([commit]) => commit ?? ('empty' as const),
       (error: unknown) => {
         if (error instanceof QueueFull || error instanceof GitTimeout) return 'slow' as const
@@ -102,7 +100,8 @@ export async function repositoriesPage(app: FastifyInstance, options: PageContex
     )
     // Avoids an unhandled rejection if it fails later.
     reading.catch(() => {})
-    return Promise.race([reading, late])
+    const found = await Promise.race([reading, late])
+    return typeof found === 'string' ? { repository, problem: found } : { repository, commit: found }
   }
 }
 
