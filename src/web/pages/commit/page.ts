@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { AppliedRule } from '../../../domain/branch-rules.ts'
 import { branchVerdict, ruledBranches } from '../../../domain/branch-verdicts.ts'
 import { fullCommitId } from '../../../domain/commit-id.ts'
@@ -24,16 +24,8 @@ import { type FilterQuery, readFilter } from '../../parts/status-filter.ts'
 import { isStalled, type StatusList } from '../../parts/status-sections.ts'
 import { firstVerdicts, type Verdicts } from '../../parts/verdicts.ts'
 import { type BranchHistory, findBase, findPlaces, type Places, readHistories } from './places.ts'
-import { type Named, resolveCommit } from './resolve-commit.ts'
-import {
-  type CommitView,
-  candidatesView,
-  commitView,
-  liveRegion,
-  sinceView,
-  summaryOf,
-  tabTitle,
-} from './view.ts'
+import { resolveCommit } from './resolve-commit.ts'
+import { type CommitView, candidatesView, commitView, liveRegion, sinceView, summaryOf } from './view.ts'
 
 /** Names of branches that are compared with rules, and failing contexts whose history is shown. */
 const NAMES = 20
@@ -64,11 +56,24 @@ export async function commitPages(app: FastifyInstance, options: PageContext): P
       const place = await find(request, repository, sha)
       const details = await ifAvailable(request, () => revisions.describe(repository, sha, client))
       const histories = await historiesOf(request, repository, sha, place)
-      return pageQueue.render(request, () =>
-        sendCommit(request, reply, repository, sha, { details, ...place, histories }),
-      )
+      return pageQueue.render(request, async () => {
+        const list = await listOf(request, repository, sha)
+        const statuses = await decide(repository, list, { ...place, histories })
+        const view = { repository, sha, refs: linkedRefs(place.places), statuses }
+        const { tab, icon } = summaryOf(view)
+        const content = commitView({ ...view, details, origin: request.client.origin() })
+        return sendPage(reply, { title: tab, tab, icon, head: LIVE }, html`${content}${asOf()}`)
+      })
     }
-    if (found.kind === 'ambiguous') return sendCandidates(request, reply, repository, found)
+    if (found.kind === 'ambiguous') {
+      const described = []
+      for (const sha of found.candidates) {
+        const details = await ifAvailable(request, () => revisions.describe(repository, sha, client))
+        described.push({ sha, details })
+      }
+      const title = `${found.id} · ${repository.owner}/${repository.name}`
+      return sendPage(reply.code(300), { title }, candidatesView(repository, found, described))
+    }
     const query = request.url.includes('?') ? request.url.slice(request.url.indexOf('?')) : ''
     return reply.redirect(`/${repository.owner}/${repository.name}/commits/${found.sha}${query}`, 303)
   })
@@ -93,43 +98,6 @@ export async function commitPages(app: FastifyInstance, options: PageContext): P
       return sendHtml(reply, liveRegion({ repository, sha, refs: linkedRefs(place.places), statuses }))
     })
   })
-
-  async function sendCommit(
-    request: FastifyRequest<Route<'*'>>,
-    reply: FastifyReply,
-    repository: ListedRepository,
-    sha: string,
-    { details, ...found }: Found & Pick<CommitView, 'details'>,
-  ): Promise<FastifyReply> {
-    const statuses = await decide(repository, await listOf(request, repository, sha), found)
-    const { short, icon } = summaryOf(statuses)
-    const tab = tabTitle(repository.name, sha, short)
-    const content = commitView({
-      repository,
-      sha,
-      details,
-      refs: linkedRefs(found.places),
-      statuses,
-      origin: request.client.origin(),
-    })
-    return sendPage(reply, { title: tab, tab, icon, head: LIVE }, html`${content}${asOf()}`)
-  }
-
-  async function sendCandidates(
-    request: FastifyRequest<Route<'*'>>,
-    reply: FastifyReply,
-    repository: ListedRepository,
-    { id, candidates, more }: Extract<Named, { kind: 'ambiguous' }>,
-  ): Promise<FastifyReply> {
-    const described = []
-    for (const sha of candidates) {
-      const read = () => revisions.describe(repository, sha, gitClient(request))
-      described.push({ sha, details: await ifAvailable(request, read) })
-    }
-    const title = `${id} · ${repository.owner}/${repository.name}`
-    const content = candidatesView(repository, id, described, more)
-    return sendPage(reply.code(300), { title }, content)
-  }
 
   /** Returns what git says; null if it cannot read the repository. The statuses are shown nonetheless. */
   async function ifAvailable<T>(request: FastifyRequest, read: () => Promise<T>): Promise<T | null> {

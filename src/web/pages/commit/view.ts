@@ -55,20 +55,16 @@ ${liveRegion(view)}${total === 0 && repository.permission === 'write' ? howToRep
 }
 
 /** Renders the part of the page that changes after reports and pushes. The script of the page replaces it. */
-export function liveRegion({
-  repository,
-  sha,
-  refs,
-  statuses,
-}: Omit<CommitView, 'details' | 'origin'>): Html {
+export function liveRegion(view: Omit<CommitView, 'details' | 'origin'>): Html {
+  const { repository, sha, refs, statuses } = view
   const { owner, name } = repository
   const { counts, filter, required, verdicts } = statuses
-  const summary = summaryOf(statuses)
+  const { tab, icon, text } = summaryOf(view)
   const combined = summarize(counts, required.missing.size)
   const isPending = combinedCounts(counts).pending > 0 || required.missing.size > 0
   const path = `/${owner}/${name}/live/${sha}${filterQuery(filter)}`
-  return html`<div id="live" data-path="${path}" data-tab="${tabTitle(name, sha, summary.short)}" data-icon="${summary.icon}"
-  data-summary="${summary.text}" ${isPending ? 'data-pending' : ''}>
+  return html`<div id="live" data-path="${path}" data-tab="${tab}" data-icon="${icon}"
+  data-summary="${text}" ${isPending ? 'data-pending' : ''}>
 ${verdictLines(statuses)}
 <p class="${verdicts.length > 0 ? 'combined' : 'summary'}" id="summary">${verdicts.length > 0 ? 'Combined state: ' : ''}${stateBadge(combined.state)} ${combined.text}</p>
 ${refs.length > 0 ? html`<div class="byline">${refLinks(repository, sha, refs)}</div>` : ''}
@@ -76,18 +72,21 @@ ${totalOf(statuses) >= FILTERED_FROM || isFiltered(filter) ? filterForm(filter, 
 ${totalOf(statuses) === 0 ? html`<p class="empty">No statuses have been reported for this commit.</p>` : ''}${statusSections(statuses)}</div>`
 }
 
-/** Returns the verdict on a commit in a few words: that for the most important branch or, without rules, its combined state. */
-export function summaryOf({ counts, required, verdicts }: StatusList): Summary {
-  return withVerdict(summarize(counts, required.missing.size), verdicts[0])
+/**
+ * Returns the verdict on a commit in a few words: that for the most important branch or, without rules, its combined state.
+ * `tab` is the title of the browser's tab.
+ */
+export function summaryOf({
+  repository,
+  sha,
+  statuses: { counts, required, verdicts },
+}: Pick<CommitView, 'repository' | 'sha' | 'statuses'>): Summary & { tab: string } {
+  const summary = withVerdict(summarize(counts, required.missing.size), verdicts[0])
+  return { ...summary, tab: `${summary.short} · ${repository.name}@${shortId(sha)}` }
 }
 
 function totalOf({ counts }: StatusList): number {
   return combinedCounts(counts).total
-}
-
-/** Returns the title of the browser's tab. @param state in a few words */
-export function tabTitle(repositoryName: string, sha: string, state: string): string {
-  return `${state} · ${repositoryName}@${shortId(sha)}`
 }
 
 /** Renders the subject of a commit, or that it has none. */
@@ -166,9 +165,8 @@ function howToReport({ repository, sha, origin }: CommitView): Html {
 /** Renders the commits that an ambiguous short id may mean. */
 export function candidatesView(
   repository: ListedRepository,
-  id: string,
+  { id, more }: { id: string; more: boolean },
   candidates: Pick<CommitView, 'sha' | 'details'>[],
-  more: boolean,
 ): Html {
   const { owner, name } = repository
   return html`${repositoryHead(repository)}
