@@ -25,7 +25,7 @@ import { isStalled, type StatusList } from '../../parts/status-sections.ts'
 import { firstVerdicts, type Verdicts } from '../../parts/verdicts.ts'
 import { type BranchHistory, findBase, findPlaces, type Places, readHistories } from './places.ts'
 import { resolveCommit } from './resolve-commit.ts'
-import { type CommitView, candidatesView, commitView, liveRegion, sinceView, summaryOf } from './view.ts'
+import { candidatesView, commitView, liveRegion, sinceView, summaryOf } from './view.ts'
 
 /** Names of branches that are compared with rules, and failing contexts whose history is shown. */
 const NAMES = 20
@@ -59,7 +59,7 @@ export async function commitPages(app: FastifyInstance, options: PageContext): P
       return pageQueue.render(request, async () => {
         const list = await listOf(request, repository, sha)
         const statuses = await decide(repository, list, { ...place, histories })
-        const view = { repository, sha, refs: linkedRefs(place.places), statuses }
+        const view = { repository, sha, places: place.places, statuses }
         const { tab, icon } = summaryOf(view)
         const content = commitView({ ...view, details, origin: request.client.origin() })
         return sendPage(reply, { title: tab, tab, icon, head: LIVE }, html`${content}${asOf()}`)
@@ -95,7 +95,7 @@ export async function commitPages(app: FastifyInstance, options: PageContext): P
     return pageQueue.render(request, async () => {
       const list = await listOf(request, repository, sha)
       const statuses = { ...(await decide(repository, list, { ...place, histories })), withAges: false }
-      return sendHtml(reply, liveRegion({ repository, sha, refs: linkedRefs(place.places), statuses }))
+      return sendHtml(reply, liveRegion({ repository, sha, places: place.places, statuses }))
     })
   })
 
@@ -189,12 +189,6 @@ interface Place {
 interface Found extends Place {
   /** None unless checks have failed; null where git cannot read the repository. */
   histories: readonly BranchHistory[] | null
-}
-
-/** Returns the branches and tags of a commit, with their pages. */
-function linkedRefs(places: Places | null): CommitView['refs'] {
-  if (places === null) return []
-  return [...places.branches, ...places.tags].map((ref) => ({ ...ref, query: refQuery(places.all, ref) }))
 }
 
 /**

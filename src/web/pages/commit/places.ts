@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises'
 import type { AppliedRule } from '../../../domain/branch-rules.ts'
 import { ruledBranches } from '../../../domain/branch-verdicts.ts'
 import type { GitClient } from '../../../git/history/cached-reads.ts'
@@ -25,11 +26,8 @@ export async function findPlaces(
   client: GitClient,
 ): Promise<Places> {
   const all = await refs.list(repository, client)
-  const late = Promise.withResolvers<null>()
-  const timer = setTimeout(late.resolve, TIME_LIMIT, null)
   const asked = refs.containing(repository, all, sha, client).catch(() => null)
-  const found = await Promise.race([asked, late.promise])
-  clearTimeout(timer)
+  const found = await Promise.race([asked, setTimeout(TIME_LIMIT, null, { ref: false })])
   // So branches do not vanish from an open page after each push, while git is asked again.
   const branches = found ?? refs.contained(repository, all, sha)
   const isDefault = ({ name }: Ref) => name === all.defaultBranch

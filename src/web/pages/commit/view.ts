@@ -9,14 +9,13 @@ import { reportCommand } from '../../parts/ci-lines.ts'
 import { authorship, subjectOf } from '../../parts/commit-row.ts'
 import { repositoryHead } from '../../parts/find-commit.ts'
 import { type Html, html } from '../../parts/html.ts'
+import { refQuery } from '../../parts/ref-chooser.ts'
 import { type Summary, stateBadge, summarize, withVerdict } from '../../parts/state-summary.ts'
 import { filterForm, filterQuery, isFiltered } from '../../parts/status-filter.ts'
 import { checksOf, type StatusList, statusSections } from '../../parts/status-sections.ts'
 import { copyButton, shownLines, shownText } from '../../parts/text.ts'
 import { verdictLines } from '../../parts/verdicts.ts'
-
-/** A branch or tag. `query` makes other pages show it. */
-type LinkedRef = Ref & { query: string }
+import type { Places } from './places.ts'
 
 /** A commit as its page shows it. */
 export interface CommitView {
@@ -24,8 +23,8 @@ export interface CommitView {
   sha: string
   /** undefined if git does not have the commit, null if the repository's files cannot be opened. */
   details: CommitDetails | undefined | null
-  /** The branches that contain the commit and the tags that point to it. */
-  refs: readonly LinkedRef[]
+  /** null if git cannot read the repository. */
+  places: Places | null
   statuses: StatusList
   /** The public origin. */
   origin: string
@@ -40,9 +39,9 @@ const FILTERED_FROM = 10
 
 /** Renders a commit and all its statuses. */
 export function commitView(view: CommitView): Html {
-  const { repository, sha, details, refs, statuses } = view
+  const { repository, sha, details, places, statuses } = view
   const total = totalOf(statuses)
-  return html`${repositoryHead(repository, refs.find(({ kind }) => kind === 'branch')?.query)}
+  return html`${repositoryHead(repository, places ? refQuery(places.all, places.branches[0] ?? null) : '')}
 <h1>${details ? subject(details) : html`Commit <code>${shortId(sha)}</code>`}</h1>
 <div class="byline">
   <span class="nowrap"><code id="sha" class="sha">${sha}</code> ${copyButton('sha', 'the commit id')}</span>
@@ -56,7 +55,7 @@ ${liveRegion(view)}${total === 0 && repository.permission === 'write' ? howToRep
 
 /** Renders the part of the page that changes after reports and pushes. The script of the page replaces it. */
 export function liveRegion(view: Omit<CommitView, 'details' | 'origin'>): Html {
-  const { repository, sha, refs, statuses } = view
+  const { repository, sha, places, statuses } = view
   const { owner, name } = repository
   const { counts, filter, required, verdicts } = statuses
   const { tab, icon, text } = summaryOf(view)
@@ -67,7 +66,7 @@ export function liveRegion(view: Omit<CommitView, 'details' | 'origin'>): Html {
   data-summary="${text}" ${isPending ? 'data-pending' : ''}>
 ${verdictLines(statuses)}
 <p class="${verdicts.length > 0 ? 'combined' : 'summary'}" id="summary">${verdicts.length > 0 ? 'Combined state: ' : ''}${stateBadge(combined.state)} ${combined.text}</p>
-${refs.length > 0 ? html`<div class="byline">${refLinks(repository, sha, refs)}</div>` : ''}
+${places ? refLinks(repository, sha, places) : ''}
 ${totalOf(statuses) >= FILTERED_FROM || isFiltered(filter) ? filterForm(filter, checksOf(statuses)) : ''}
 ${totalOf(statuses) === 0 ? html`<p class="empty">No statuses have been reported for this commit.</p>` : ''}${statusSections(statuses)}</div>`
 }
@@ -103,28 +102,30 @@ function byline(
   ${parents.map((id) => html`<a href="/${owner}/${name}/commits/${id}"><code>${shortId(id)}</code></a> `)}${moreParents ? 'and more' : ''}</span>`
 }
 
-function refLinks({ owner, name }: ListedRepository, sha: string, refs: readonly LinkedRef[]): Html {
+/** Renders links to the branches that contain a commit and the tags that point to it. */
+function refLinks(
+  { owner, name }: ListedRepository,
+  sha: string,
+  { all, branches, tags }: Places,
+): Html | string {
+  const refs = [...branches, ...tags]
+  if (refs.length === 0) return ''
   const newest = (tip: string) =>
     tip === sha
       ? 'newest commit'
       : html`newer: <a href="/${owner}/${name}/commits/${tip}"><code>${shortId(tip)}</code></a>`
-  const branch = (ref: LinkedRef) =>
-    html`${newest(ref.sha)} · <a href="/${owner}/${name}/checks${ref.query}">checks<span class="sr"> of ${shownText(ref.name)}</span></a>`
+  const branch = (ref: Ref) =>
+    html`${newest(ref.sha)} · <a href="/${owner}/${name}/checks${refQuery(all, ref)}">checks<span class="sr"> of ${shownText(ref.name)}</span></a>`
   const more = refs.length - REFS
-  return html`${refs
+  return html`<div class="byline">${refs
     .slice(0, REFS)
     .map(
       (ref) =>
-        html`<span><a class="ref-link" href="/${owner}/${name}${ref.query}"><span class="sr">${ref.kind} </span>${shownText(ref.name)}</a> ${ref.kind === 'branch' ? branch(ref) : ''}</span> `,
-    )}${more > 0 ? html`<span>and ${more} more</span>` : ''}`
+        html`<span><a class="ref-link" href="/${owner}/${name}${refQuery(all, ref)}"><span class="sr">${ref.kind} </span>${shownText(ref.name)}</a> ${ref.kind === 'branch' ? branch(ref) : ''}</span> `,
+    )}${more > 0 ? html`<span>and ${more} more</span>` : ''}</div>`
 }
 
-/**
- * Renders since when a check fails.
- *
- * @param branch whose history it is; null for that of the commit
- * @param shas the commits, the newest first
- */
+/** Renders since when a check fails in a history, the newest commit first. @param branch null for the history of the commit */
 export function sinceView(
   { owner, name }: ListedRepository,
   branch: string | null,
