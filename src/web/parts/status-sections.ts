@@ -1,5 +1,5 @@
 import type { RequiredContexts } from '../../domain/required-contexts.ts'
-import { COMBINED, type StatusCounts, type StatusState, statesOf } from '../../domain/states.ts'
+import { COMBINED, type CombinedState, type StatusCounts } from '../../domain/states.ts'
 import type { ReportedStatus } from '../../store/statuses/statuses.ts'
 import type { Permission } from '../../store/tables.ts'
 import { formatTime } from '../../store/time.ts'
@@ -26,14 +26,6 @@ export interface StatusList extends Verdicts {
   statuses: readonly ReportedStatus[]
 }
 
-type SectionId = 'failed' | 'pending' | 'passed'
-
-/** In the order in which they matter to a user. */
-const SECTIONS: Record<SectionId, { title: string; states: readonly StatusState[] }> = {
-  failed: { title: 'Failed', states: statesOf('failure') },
-  pending: { title: 'Pending', states: statesOf('pending') },
-  passed: { title: 'Passed', states: statesOf('success') },
-}
 /** More passed checks than this are folded. */
 const FOLDED_ABOVE = 20
 /** Characters of a description that are shown at first. */
@@ -47,8 +39,11 @@ export function statusSections(list: StatusList): Html {
   const missing = [...list.required.missing].filter(([pattern]) => matches(unreported(pattern), list.filter))
   if (matching.length === 0 && missing.length === 0)
     return isFiltered(list.filter) ? html`<p class="empty">No check matches the filter.</p>` : html``
-  const section = (id: SectionId) => sectionView(id, matching, list)
-  return html`${section('failed')}${section('pending')}${missing.length > 0 ? missingView(missing) : ''}${section('passed')}`
+  const section = (title: string, combined: CombinedState) => {
+    const statuses = matching.filter(({ state }) => COMBINED[state] === combined)
+    return statuses.length > 0 ? sectionView(title, combined, statuses, list) : ''
+  }
+  return html`${section('Failed', 'failure')}${section('Pending', 'pending')}${missing.length > 0 ? missingView(missing) : ''}${section('Passed', 'success')}`
 }
 
 /** Returns all checks of a commit, also required ones that have not reported. */
@@ -65,13 +60,16 @@ function unreported(context: string): FilteredCheck {
   return { context, state: null, stalled: false }
 }
 
-function sectionView(id: SectionId, matching: readonly ReportedStatus[], list: StatusList): Html | string {
-  const { title, states } = SECTIONS[id]
-  const statuses = matching.filter(({ state }) => states.includes(state))
-  if (statuses.length === 0) return ''
+function sectionView(
+  title: string,
+  combined: CombinedState,
+  statuses: readonly ReportedStatus[],
+  list: StatusList,
+): Html {
+  const id = title.toLowerCase()
   const heading = html`<h2 id="${id}-heading">${title} <span class="count">${statuses.length}</span></h2>`
   const table = html`${tableStart(id)}${statuses.map((status) => () => statusRow(status, list))}</tbody></table></div>`
-  if (id !== 'passed')
+  if (combined !== 'success')
     return html`<section class="section" id="${id}" aria-labelledby="${id}-heading">${heading}${table}</section>`
   const open = statuses.length <= FOLDED_ABOVE || isFiltered(list.filter)
   return html`<details class="section" id="${id}" ${open ? 'open' : ''}><summary>${heading}</summary>${table}</details>`
@@ -131,11 +129,7 @@ function statusRow(
 `
 }
 
-/**
- * Renders who reported a status last; nothing if it is not known.
- *
- * @param permission of the user: names of tokens are for those who may write
- */
+/** Renders who reported a status last; nothing if it is not known. Names of tokens are for those who may write. */
 function reporter(
   { reporter_user: user, reporter_token: token }: ReportedStatus,
   permission: Permission | null,
