@@ -4,11 +4,6 @@ import { checkGit } from '../git/git-version.ts'
 import { sendError } from '../hooks/error-replies.ts'
 import type { Store } from '../store/store.ts'
 
-interface HealthOptions {
-  store: Store
-  spool: { check(): Promise<void> }
-}
-
 /** Milliseconds for which the result of a check is reused: it writes to the database, and anyone may call it. */
 const INTERVAL = 1_000
 /** Milliseconds for which a successful check of git is reused. */
@@ -18,7 +13,10 @@ const GIT_MAX_AGE = 60_000
  * Serves `/healthz`: the process is running, and `/readyz`: it can do its work, or which part cannot. Neither takes a
  * token, so the answer has no paths, addresses or messages of the system; these are in the log.
  */
-export async function health(app: FastifyInstance, { store, spool }: HealthOptions): Promise<void> {
+export async function health(
+  app: FastifyInstance,
+  { store, spool }: { store: Store; spool: { check(): Promise<void> } },
+): Promise<void> {
   let gitCheckedAt = Number.NEGATIVE_INFINITY
   const check = throttle(INTERVAL, async () => {
     await require(store.ping(), 'the database cannot be read or written')

@@ -16,12 +16,7 @@ export async function stopServing(
   gracePeriod: number = GRACE_PERIOD,
 ): Promise<void> {
   const closeAll = () => app.server.closeAllConnections()
-  const deadline = setTimeout(closeAll, gracePeriod)
+  setTimeout(closeAll, gracePeriod).unref()
   force.addEventListener('abort', closeAll)
-  try {
-    await app.close()
-  } finally {
-    clearTimeout(deadline)
-    force.removeEventListener('abort', closeAll)
-  }
+  await app.close()
 }
