@@ -25,7 +25,7 @@ export class WrongMethod extends ServiceError {
  * first route is added.
  */
 export function answerUnknownPaths(app: FastifyInstance): void {
-  const routes: { matches: PathMatcher; options: RouteOptions }[] = []
+  const routes: { matches: ReturnType<typeof pathMatcher>; options: RouteOptions }[] = []
   app.addHook('onRoute', (options) => {
     routes.push({ matches: pathMatcher(options.url), options })
   })
@@ -45,13 +45,11 @@ export function answerUnknownPaths(app: FastifyInstance): void {
   })
 }
 
-type PathMatcher = (segments: readonly string[]) => boolean
-
 /**
  * Returns a function that checks whether a path, split at its slashes, matches a route: `:name` matches one non-empty
  * segment, or one with a fixed ending, and a final `*` matches the rest.
  */
-function pathMatcher(url: string): PathMatcher {
+function pathMatcher(url: string) {
   const route = url.split('/')
   const open = route.at(-1) === '*'
   const tests = (open ? route.slice(0, -1) : route).map((text) => {
@@ -59,7 +57,7 @@ function pathMatcher(url: string): PathMatcher {
     const ending = text.replace(/^:\w+(\(.*\))?/, '')
     return (segment = '') => segment.length > ending.length && segment.endsWith(ending)
   })
-  return (segments) =>
+  return (segments: readonly string[]): boolean =>
     (open ? segments.length > tests.length : segments.length === tests.length) &&
     tests.every((test, index) => test(segments[index]))
 }

@@ -8,18 +8,14 @@ import type { Session, SessionAuth } from '../session/session-auth.ts'
 import { html } from './html.ts'
 import { sendPage } from './layout.ts'
 
-export type SendErrorPage = (
-  error: unknown,
-  request: FastifyRequest,
-  reply: FastifyReply,
-) => Promise<FastifyReply>
+export type SendErrorPage = ReturnType<typeof createErrorPageSender>
 
 /**
  * Creates the error handler of pages and unknown paths. It answers with an error page that has the same status and message
  * as the API, or with `{"error": message}` when the path is unknown and the client does not accept HTML.
  */
-export function createErrorPageSender(sessionAuth: SessionAuth): SendErrorPage {
-  return async (cause, request, reply) => {
+export function createErrorPageSender(sessionAuth: SessionAuth) {
+  return async (cause: unknown, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     if (!wantsPage(cause, request)) return sendError(reply, cause, '')
     const error = asServiceError(cause)
     applyErrorHeaders(reply, error)

@@ -68,12 +68,9 @@ export function formatAge(iso: string, now: number | null = Date.now()): Html {
   const exact = `${iso.slice(0, 10)} ${iso.slice(11, 19)} UTC`
   const seconds = now === null ? Number.NEGATIVE_INFINITY : (now - Date.parse(iso)) / 1000
   // Other clocks are a little ahead. A commit can have any date.
-  const text = seconds < -CLOCK_SKEW ? exact : ageInWords(seconds)
+  const age = seconds < 60 ? 'just now' : `${durationInWords(seconds)} ago`
+  const text = seconds < -CLOCK_SKEW ? exact : age
   return html`<time datetime="${iso}" title="${exact}" data-age>${text}</time>`
-}
-
-function ageInWords(seconds: number): string {
-  return seconds < 60 ? 'just now' : `${durationInWords(seconds)} ago`
 }
 
 /** Returns how long something took: `41 s`, `3 min 12 s`, `2 h 5 min`, `3 d 4 h`; empty for less than a second. */
@@ -92,12 +89,7 @@ export function sentence(message: string): string {
   return `${message.charAt(0).toUpperCase()}${message.slice(1)}.`
 }
 
-/**
- * Renders a button that copies the text of an element. Without JavaScript it stays hidden.
- *
- * @param id of the element
- * @param what names the text for screen readers
- */
+/** Renders a button that copies the text of an element; hidden without JavaScript. @param what for screen readers */
 export function copyButton(id: string, what: string): Html {
   return html`<button type="button" class="quiet" data-copy="${id}" aria-label="Copy ${what}" hidden>Copy</button>`
 }

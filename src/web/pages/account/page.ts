@@ -26,7 +26,7 @@ export async function accountPages(
     request: FastifyRequest,
     reply: FastifyReply,
     result: Pick<AccountView, 'errors' | 'changed'> = {},
-    before?: EventPosition,
+    before?: ReturnType<typeof positionOf>,
   ): Promise<FastifyReply> => {
     const user = userOf(request)
     const sessions = await store.sessions.list(user.id, SESSIONS + 1)
@@ -87,13 +87,8 @@ export async function accountPages(
   })
 }
 
-interface EventPosition {
-  time: number
-  id: number
-}
-
 /** Returns the position after which a page of older events begins; undefined for the first page. */
-function positionOf(text: string): EventPosition | undefined {
+function positionOf(text: string) {
   const [, time, id] = /^(\d{1,15})-(\d{1,15})$/.exec(text) ?? []
   return time === undefined ? undefined : { time: Number(time), id: Number(id) }
 }

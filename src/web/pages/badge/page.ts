@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { isReserved } from '../../../domain/names.ts'
 import { COMBINED, type CombinedState, type StatusState } from '../../../domain/states.ts'
 import { ServiceError } from '../../../errors.ts'
-import { applyErrorHeaders, asServiceError } from '../../../hooks/error-replies.ts'
+import { applyErrorHeaders, asServiceError, sendError } from '../../../hooks/error-replies.ts'
 import { etagOf, matchesEtag } from '../../../http/etag.ts'
 import { truncate } from '../../../util/truncate.ts'
 import { stateOfSummary } from '../../parts/commit-row.ts'
@@ -47,9 +47,9 @@ const COLORS: Record<CombinedState | Note, string> = {
 export async function badge(app: FastifyInstance, { store, refs }: PageContext): Promise<void> {
   app.setErrorHandler((cause, _request, reply) => {
     const error = asServiceError(cause)
+    if (error.code !== 'unavailable') return sendError(reply, error, '')
     applyErrorHeaders(reply, error)
-    if (error.code === 'unavailable') return send(reply, LABEL, 'unavailable')
-    return reply.type('application/json; charset=utf-8').send(JSON.stringify({ error: error.message }))
+    return send(reply, LABEL, 'unavailable')
   })
 
   app.get<Route>('/:owner/:repo/badge.svg', { config: { page: true } }, async (request, reply) => {

@@ -17,11 +17,7 @@ import { verdictsOf } from '../../parts/verdicts.ts'
 import { repositoryView } from './view.ts'
 
 interface Route extends RepositoryRoute {
-  Querystring: Query<'ref' | 'after'>
-}
-
-interface FindRoute extends RepositoryRoute {
-  Querystring: Query<'find'>
+  Querystring: Query<'find' | 'ref' | 'after'>
 }
 
 /** Branches whose state is shown. */
@@ -38,7 +34,7 @@ export async function repositoryPage(app: FastifyInstance, options: PageContext)
 
   // Without the slash, and with any other query than one that finds a commit, it is the page of the repository.
   for (const path of ['/:owner/:repo/', '/:owner/:repo/commits'])
-    app.get<FindRoute>(path, (request, reply) => {
+    app.get<Route>(path, (request, reply) => {
       const { owner, repo } = request.params
       if (owner === '' || repo === '' || isReserved(owner)) throw new ServiceError('path_unknown')
       const name = firstOf(request.query.find).trim()
