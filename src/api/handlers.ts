@@ -18,9 +18,7 @@ export const MAX_LISTED = 10_000
 /** Called after each stored report. */
 export type OnReported = (state: StatusState) => void
 
-/**
- * Creates the handlers of the contract's operations. The caller is already authorized and the request validated.
- */
+/** Creates the handlers of the contract's operations. The caller is already authorized and the request validated. */
 export function createHandlers(store: Store, lookup: CommitLookup, onReported: OnReported): Handlers<Caller> {
   const { statuses, rules } = store
 
@@ -70,12 +68,7 @@ export function createHandlers(store: Store, lookup: CommitLookup, onReported: O
   }
 }
 
-/**
- * Checks that a token may report a context.
- *
- * @param patterns to which the token is limited
- * @throws ServiceError that names the context and the patterns
- */
+/** Checks that a token may report a context. @throws ServiceError that names the context and the patterns */
 function checkContext(patterns: readonly string[], context: string): void {
   if (patterns.some((pattern) => matchesPattern(pattern, context))) return
   throw new ServiceError(

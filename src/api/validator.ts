@@ -45,9 +45,7 @@ export function createAjv(schemas: Schemas): Ajv2020 {
 
 /**
  * Compiles a schema to a function that throws ServiceError `field_invalid` for a value that does not match. The message
- * names the broken rule and the value received.
- *
- * @param part what is validated, such as `body` or `params`
+ * names the broken rule and the value received. `part` is what is validated, such as `body`.
  */
 export function compileValidator(ajv: Ajv2020, schema: object, part: string): (value: unknown) => void {
   const validate = ajv.compile(schema)

@@ -22,11 +22,7 @@ interface Client {
 
 const FORWARDED = ['x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host'] as const
 
-/**
- * Adds `client` to every request. Ignores forwarding headers from other addresses than `proxies` and warns once.
- *
- * @param publicUrl the public origin; null: there is none
- */
+/** Adds `client` to every request. Ignores forwarding headers from other addresses than `proxies` and warns once. */
 export function decorateClient(
   app: FastifyInstance,
   proxies: TrustedProxies,

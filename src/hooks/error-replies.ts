@@ -36,11 +36,7 @@ export function applyErrorHeaders(reply: FastifyReply, error: ServiceError): voi
   if (error instanceof Blocked) reply.header('retry-after', error.retryAfter)
 }
 
-/**
- * Sends an error as `{"error": message}`.
- *
- * @param challenge value of `WWW-Authenticate` in a 401
- */
+/** Sends an error as `{"error": message}`. @param challenge value of `WWW-Authenticate` in a 401 */
 export function sendError(reply: FastifyReply, cause: unknown, challenge: string): FastifyReply {
   const error = asServiceError(cause)
   applyErrorHeaders(reply, error)

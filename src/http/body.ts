@@ -7,9 +7,8 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 const PARAMETER = /;\s*([^=;\s]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^;]*)/g
 
 /**
- * Checks the headers that describe a body, before any of it is read.
+ * Checks the headers that describe a body of at most `limit` bytes, before any of it is read.
  *
- * @param limit largest body in bytes
  * @throws ServiceError `body_too_large` by its declared length, then `media_type_wrong`
  */
 export function checkBodyHeaders(request: IncomingMessage, limit: number): void {

@@ -30,11 +30,7 @@ export const DEFAULT_TIMEOUTS: Timeouts = { headers: 10_000, body: 20_000, idle:
 const SWEEP = 50
 const MAX_HEADER_BYTES = 16 * 1024
 
-/**
- * Creates an http.Server whose built-in responses (400, 408, 417, 431, 100) follow the contract.
- *
- * @param handle handles all well-formed requests
- */
+/** Creates an http.Server whose built-in responses (400, 408, 417, 431, 100) follow the contract. */
 export function createHttpServer(handle: RequestListener, timeouts: Timeouts): Server {
   const server = createServer({
     IncomingMessage: CompactRequest,

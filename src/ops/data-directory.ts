@@ -28,11 +28,7 @@ export function checkAccount(dataDir: string, command: string, self = process.ge
   )
 }
 
-/**
- * Returns the shell command that keeps other accounts of this machine out of the data directory, and so away from everything in it.
- *
- * @returns null if they are kept out, or if there is no data directory
- */
+/** Returns the shell command that keeps other accounts out of the data directory; null if it is closed or missing. */
 export function commandToClose(dataDir: string): string | null {
   const stats = statSync(dataDir, { throwIfNoEntry: false })
   if (!stats || (stats.mode & ANY_ACCESS) === 0) return null

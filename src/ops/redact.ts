@@ -14,8 +14,6 @@ const URL_PASSWORD = /(\/\/[^/:]*:).+/s
 /**
  * Removes secrets from a log line at any depth: values by name, and tokens, credentials and passwords in URLs by form.
  * Takes linear time, since a line may contain client input.
- *
- * @param line JSON
  */
 export function redactLine(line: string): string {
   return `${JSON.stringify(redact(parseLine(line)))}\n`

@@ -16,12 +16,7 @@ export function branchOf(ref: Ref | null): string | null {
   return ref?.kind === 'branch' && ref.name !== '' ? ref.name : null
 }
 
-/**
- * Renders the choice of a branch or tag for a page.
- *
- * @param path of the page
- * @param labelled whether the label is visible
- */
+/** Renders the choice of a branch or tag for a page. @param labelled whether the label is visible */
 export function refChooser(path: string, refs: Refs, ref: Ref | null, labelled: boolean): Html {
   const named = (kind: Ref['kind'], list: readonly Ref[]) => {
     const newest = list.slice(0, CHOICES)

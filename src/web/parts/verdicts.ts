@@ -31,8 +31,6 @@ export async function firstVerdicts(
 /**
  * Returns functions that decide about commits of branches. A commit is pushed to its branch if that has rules, otherwise to all
  * branches with rules, the default branch first. Nothing is read twice.
- *
- * @param rules of the repository
  */
 export function verdictsOf(
   { summaries }: Pick<Store, 'summaries'>,
