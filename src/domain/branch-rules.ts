@@ -7,44 +7,31 @@ export interface BranchRule {
   /** Matches names of branches without `refs/heads/`. `*` stands for any characters. */
   branchPattern: string
   /** Context patterns. Each must match a context of the commit, and every context that it matches must be `success`. */
-  required: string[]
-  /** Names of the users who may push to these branches without the checks. */
-  bypass: string[]
-}
-
-export interface NewBranchRule {
-  branchPattern: string
   required: readonly string[]
+  /** Users who may push to these branches without the checks. */
   bypass: readonly { id: number; name: string }[]
 }
 
 /** Maximum number of users who may bypass one rule. */
 const MAX_BYPASSES = 20
 
-/** A rule as it applies to a push. */
-export interface AppliedRule {
-  branchPattern: string
-  required: readonly string[]
-  bypassUserIds: ReadonlySet<number>
-}
-
 /** Returns the rules that apply to a branch. @param branch its name without `refs/heads/` */
-export function rulesFor(rules: readonly AppliedRule[], branch: string): AppliedRule[] {
+export function rulesFor(rules: readonly BranchRule[], branch: string): BranchRule[] {
   return rules.filter(({ branchPattern }) => matchesPattern(branchPattern, branch))
 }
 
 /** Returns the patterns that any of the rules requires, without duplicates. */
-export function requiredBy(rules: readonly AppliedRule[]): string[] {
+export function requiredBy(rules: readonly BranchRule[]): string[] {
   return [...new Set(rules.flatMap(({ required }) => required))]
 }
 
 /** Returns whether a user may bypass each of the rules. False if there are none. */
-export function isBypassedBy(rules: readonly AppliedRule[], userId: number): boolean {
-  return rules.length > 0 && rules.every(({ bypassUserIds }) => bypassUserIds.has(userId))
+export function isBypassedBy(rules: readonly BranchRule[], userId: number): boolean {
+  return rules.length > 0 && rules.every(({ bypass }) => bypass.some(({ id }) => id === userId))
 }
 
 /** Returns the rule without duplicates. @throws RuleViolation if it breaks a limit */
-export function validateRule({ branchPattern, required, bypass }: NewBranchRule): NewBranchRule {
+export function validateRule({ branchPattern, required, bypass }: BranchRule): BranchRule {
   if (branchPattern.startsWith('refs/heads/'))
     throw new RuleViolation(`branch pattern "${branchPattern}": leave out "refs/heads/"`)
   const rule = {

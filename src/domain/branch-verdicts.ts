@@ -1,4 +1,4 @@
-import { type AppliedRule, requiredBy, rulesFor } from './branch-rules.ts'
+import { type BranchRule, requiredBy, rulesFor } from './branch-rules.ts'
 import { matchesPattern } from './patterns.ts'
 import { type ExplainedVerdict, explainVerdict } from './unmet-checks.ts'
 import type { ReportedContext } from './verdict.ts'
@@ -16,7 +16,7 @@ export interface BranchVerdict extends ExplainedVerdict {
  * @param names of branches, the most important first
  */
 export function ruledBranches(
-  rules: readonly AppliedRule[],
+  rules: readonly BranchRule[],
   names: readonly (string | null | undefined)[],
 ): string[] {
   const named = names.filter((name) => typeof name === 'string' && rulesFor(rules, name).length > 0)
@@ -34,7 +34,7 @@ export function ruledBranches(
  * @param reported of the commit, ordered by the code points of `context`
  */
 export async function branchVerdict(
-  rules: readonly AppliedRule[],
+  rules: readonly BranchRule[],
   branch: string,
   reported: readonly ReportedContext[],
 ): Promise<BranchVerdict> {

@@ -1,5 +1,5 @@
 import { runInSlices } from '../util/run-in-slices.ts'
-import type { AppliedRule } from './branch-rules.ts'
+import type { BranchRule } from './branch-rules.ts'
 import { patternMatcher } from './patterns.ts'
 
 /** What the rules of a repository say about the contexts of one commit, whichever branch it may get to. */
@@ -17,7 +17,7 @@ export interface RequiredContexts {
  * @param rules as `store.rules.load` returns them
  */
 export async function requiredContexts(
-  rules: readonly AppliedRule[],
+  rules: readonly BranchRule[],
   contexts: readonly string[],
 ): Promise<RequiredContexts> {
   const branches = new Map<string, string[]>()

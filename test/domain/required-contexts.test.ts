@@ -9,7 +9,7 @@ const describeUnmetChecks = async (...args: Parameters<typeof explainVerdict>) =
 const rule = (branchPattern: string, ...required: string[]) => ({
   branchPattern,
   required,
-  bypassUserIds: new Set<number>(),
+  bypass: [],
 })
 
 test('required contexts name the branches whose rules require them', async (t) => {

@@ -20,16 +20,23 @@ for (const database of databases) {
     const bypasses = async (repositoryId: number, branch: string, userId: number) =>
       isBypassedBy(rulesFor(await rules.load(repositoryId), branch), userId)
 
-    t.same(await rules.list(id), [])
+    t.same(await rules.load(id), [])
     t.same(await rules.requiredPatterns(id, 'main'), [])
     t.notOk(await bypasses(id, 'main', alice.id), 'there is nothing to bypass')
 
     await set('release/*', ['deploy', 'ci/*'], [bob, alice, bob])
     await set('release/2', ['ci/*', 'lint', 'lint'], [alice])
     await rules.set(other, { branchPattern: '*', required: ['other'], bypass: [] })
-    t.same(await rules.list(id), [
-      { branchPattern: 'release/*', required: ['deploy', 'ci/*'], bypass: ['alice', 'Bob'] },
-      { branchPattern: 'release/2', required: ['ci/*', 'lint'], bypass: ['alice'] },
+    t.same(await rules.load(id), [
+      {
+        branchPattern: 'release/*',
+        required: ['deploy', 'ci/*'],
+        bypass: [
+          { id: alice.id, name: 'alice' },
+          { id: bob.id, name: 'Bob' },
+        ],
+      },
+      { branchPattern: 'release/2', required: ['ci/*', 'lint'], bypass: [{ id: alice.id, name: 'alice' }] },
     ])
     t.same(await rules.requiredPatterns(id, 'release/1/x'), ['deploy', 'ci/*'])
     t.same(await rules.requiredPatterns(id, 'release/2'), ['deploy', 'ci/*', 'lint'], 'all rules together')
@@ -88,9 +95,9 @@ for (const database of databases) {
       ),
       violation(/21 users/),
     )
-    for (let index = (await rules.list(id)).length; index < 100; index++) await set(`b${index}`, ['ci'])
+    for (let index = (await rules.load(id)).length; index < 100; index++) await set(`b${index}`, ['ci'])
     await t.rejects(set('one more', ['ci']), violation(/100 rules/))
-    t.equal((await rules.list(id)).length, 100)
+    t.equal((await rules.load(id)).length, 100)
     await set('b50', ['lint'])
     t.same(await rules.requiredPatterns(id, 'b50'), ['lint'], 'a rule can still be replaced')
 
@@ -98,7 +105,7 @@ for (const database of databases) {
     await store.users.delete('bob')
     t.notOk(await bypasses(id, 'b50', bob.id))
     await store.repositories.delete('alice', 'rocket')
-    t.same(await rules.list(id), [])
-    t.equal((await rules.list(other.id)).length, 1)
+    t.same(await rules.load(id), [])
+    t.equal((await rules.load(other.id)).length, 1)
   })
 }

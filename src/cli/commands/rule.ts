@@ -28,12 +28,17 @@ export function addRuleCommands(program: Command, withStore: WithStore): void {
     .option('--json', 'print one JSON array')
     .action((fullName: string | undefined, options: { json?: boolean }) =>
       withStore.reading(async (store) => {
-        const rows: Record<string, string | string[]>[] = []
+        const rows: Record<string, string | readonly string[]>[] = []
         const repositories =
           fullName === undefined ? await store.repositories.list() : [await findRepository(store, fullName)]
         for (const { id, owner, name } of repositories) {
-          for (const { branchPattern, required, bypass } of await store.rules.list(id))
-            rows.push({ repository: `${owner}/${name}`, branch: branchPattern, require: required, bypass })
+          for (const { branchPattern, required, bypass } of await store.rules.load(id))
+            rows.push({
+              repository: `${owner}/${name}`,
+              branch: branchPattern,
+              require: required,
+              bypass: bypass.map((user) => user.name),
+            })
         }
         printList(rows, options.json, 'There are no rules.')
       }),

@@ -1,4 +1,4 @@
-import { type AppliedRule, isBypassedBy, requiredBy, rulesFor } from '../../domain/branch-rules.ts'
+import { type BranchRule, isBypassedBy, requiredBy, rulesFor } from '../../domain/branch-rules.ts'
 import { explainVerdict } from '../../domain/unmet-checks.ts'
 import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
 import type { Bypass } from '../../store/repositories/rules.ts'
@@ -11,7 +11,7 @@ import { isAncestor, readSymbolicRefs } from './ref-graph.ts'
 interface RuledUpdate {
   update: RefUpdate
   /** The rules of each branch that it changes. */
-  branches: AppliedRule[][]
+  branches: BranchRule[][]
 }
 
 const BRANCHES = 'refs/heads/'
@@ -30,7 +30,7 @@ interface GatedPush {
   /** Absolute path of the git directory. */
   path: string
   /** The rules before git started. */
-  rules: readonly AppliedRule[]
+  rules: readonly BranchRule[]
   /** Receives the error for which all refs are refused. */
   onError(error: unknown): void
 }
@@ -73,7 +73,7 @@ async function decideRefs(
   const branchesOf = await findBranches(path, signal)
   /** Why an update is refused whatever has been reported; null: it depends on the reports. */
   const reasons = new Map<RefUpdate, string | null>()
-  const compare = async (rules: readonly AppliedRule[]) => {
+  const compare = async (rules: readonly BranchRule[]) => {
     const ruled = await ruledUpdates(rules, updates, branchesOf)
     for (const { update } of ruled)
       if (!reasons.has(update)) reasons.set(update, await compareTips(path, update, signal))
@@ -128,7 +128,7 @@ async function findBranches(path: string, signal: AbortSignal): Promise<(ref: st
 
 /** Returns the updates of branches with rules. */
 async function ruledUpdates(
-  rules: readonly AppliedRule[],
+  rules: readonly BranchRule[],
   updates: readonly RefUpdate[],
   branchesOf: (ref: string) => string[],
 ): Promise<RuledUpdate[]> {

@@ -1,19 +1,11 @@
-import type { Kysely } from 'kysely'
-import {
-  type AppliedRule,
-  type BranchRule,
-  type NewBranchRule,
-  requiredBy,
-  rulesFor,
-  validateRule,
-} from '../../domain/branch-rules.ts'
+import { type BranchRule, requiredBy, rulesFor, validateRule } from '../../domain/branch-rules.ts'
+import { nameKey } from '../../domain/names.ts'
 import { readPatterns } from '../../domain/patterns.ts'
 import { RuleViolation } from '../../domain/rule-violation.ts'
 import { memoizeByObject } from '../../util/memoize.ts'
 import { ADMINISTRATOR, type Audit, type Pusher, repositoryNameOf } from '../audit/audit.ts'
 import type { Engine } from '../engine.ts'
 import { prepare } from '../prepared.ts'
-import type { Tables } from '../tables.ts'
 import { nowInSeconds } from '../time.ts'
 
 interface NamedRepository {
@@ -44,17 +36,21 @@ export function createRuleStore(engine: Engine, audit: Audit) {
     kysely
       .selectFrom('branch_rules')
       .leftJoin('branch_rule_bypasses', 'branch_rule_bypasses.rule_id', 'branch_rules.id')
-      .select(['branch_pattern', 'required', 'user_id'])
+      .leftJoin('users', 'users.id', 'branch_rule_bypasses.user_id')
+      .select(['branch_pattern', 'required', 'users.id as user_id', 'users.name as user_name'])
       .where('repository_id', '=', p.repositoryId)
       .orderBy('branch_pattern'),
   )
-  const appliedRules = memoizeByObject((rows: RuleRow[]): AppliedRule[] =>
-    [...Map.groupBy(rows, (row) => row.branch_pattern).values()].map(appliedRule),
+  const rulesOf = memoizeByObject((rows: RuleRow[]): BranchRule[] =>
+    [...Map.groupBy(rows, (row) => row.branch_pattern).values()].map(ruleOf),
   )
 
-  /** Returns the rules of a repository. Returns the same array as before while the database is sure that nothing has changed. */
-  const load = async (repositoryId: number): Promise<readonly AppliedRule[]> =>
-    appliedRules(await engine.read(ofRepository, { repositoryId }, { key: `rules ${repositoryId}` }))
+  /**
+   * Returns the rules of a repository, ordered by the code points of their patterns. Returns the same array as before while the
+   * database is sure that nothing has changed.
+   */
+  const load = async (repositoryId: number): Promise<readonly BranchRule[]> =>
+    rulesOf(await engine.read(ofRepository, { repositoryId }, { key: `rules ${repositoryId}` }))
 
   return {
     load,
@@ -64,7 +60,7 @@ export function createRuleStore(engine: Engine, audit: Audit) {
      *
      * @throws RuleViolation if it exceeds a limit or a pattern is invalid
      */
-    async set({ id, owner, name }: NamedRepository, rule: NewBranchRule): Promise<void> {
+    async set({ id, owner, name }: NamedRepository, rule: BranchRule): Promise<void> {
       const { branchPattern, required, bypass } = validateRule(rule)
       await audit.transaction(async (db, record) => {
         const row = await db
@@ -82,7 +78,15 @@ export function createRuleStore(engine: Engine, audit: Audit) {
           )
           .returning('id')
           .executeTakeFirstOrThrow()
-        await checkCount(db, id)
+        const { rules } = await db
+          .selectFrom('branch_rules')
+          .select(({ fn }) => fn.countAll<number>().as('rules'))
+          .where('repository_id', '=', id)
+          .executeTakeFirstOrThrow()
+        if (rules > MAX_RULES)
+          throw new RuleViolation(
+            `the repository has ${MAX_RULES} rules, which is the maximum; remove one first`,
+          )
         await db.deleteFrom('branch_rule_bypasses').where('rule_id', '=', row.id).execute()
         if (bypass.length > 0) {
           const users = bypass.map((user) => ({ rule_id: row.id, user_id: user.id }))
@@ -95,26 +99,6 @@ export function createRuleStore(engine: Engine, audit: Audit) {
         }
         await record({ by: ADMINISTRATOR, action: 'rule.set', repository: `${owner}/${name}`, details })
       })
-    },
-
-    /** Returns the rules of a repository, ordered by the code points of their patterns. */
-    async list(repositoryId: number): Promise<BranchRule[]> {
-      const rules = await load(repositoryId)
-      const ids = new Set(rules.flatMap(({ bypassUserIds }) => [...bypassUserIds]))
-      const users =
-        ids.size === 0
-          ? []
-          : await kysely
-              .selectFrom('users')
-              .select(['id', 'name'])
-              .where('id', 'in', [...ids])
-              .orderBy('name_key')
-              .execute()
-      return rules.map(({ branchPattern, required, bypassUserIds }) => ({
-        branchPattern,
-        required: [...required],
-        bypass: users.filter(({ id }) => bypassUserIds.has(id)).map(({ name }) => name),
-      }))
     },
 
     /** Removes a rule. @throws RuleViolation if no rule has the branch pattern */
@@ -161,23 +145,17 @@ interface RuleRow {
   branch_pattern: string
   required: string
   user_id: number | null
+  user_name: string | null
 }
 
 /** Returns the rule of rows that differ only in the user. @throws Error if it cannot be read */
-function appliedRule(rows: readonly RuleRow[]): AppliedRule {
+function ruleOf(rows: readonly RuleRow[]): BranchRule {
   const [{ branch_pattern: branchPattern, required: text } = { branch_pattern: '', required: '' }] = rows
   const required = readPatterns(text)
   if (required === null) throw new Error(`the rule for ${branchPattern} cannot be read`)
-  const userIds = rows.map(({ user_id }) => user_id).filter((id) => id !== null)
-  return { branchPattern, required, bypassUserIds: new Set(userIds) }
-}
-
-async function checkCount(db: Kysely<Tables>, repositoryId: number): Promise<void> {
-  const { rules } = await db
-    .selectFrom('branch_rules')
-    .select(({ fn }) => fn.countAll<number>().as('rules'))
-    .where('repository_id', '=', repositoryId)
-    .executeTakeFirstOrThrow()
-  if (rules > MAX_RULES)
-    throw new RuleViolation(`the repository has ${MAX_RULES} rules, which is the maximum; remove one first`)
+  const bypass = rows.flatMap(({ user_id: id, user_name: name }) =>
+    id === null || name === null ? [] : { id, name },
+  )
+  bypass.sort((a, b) => (nameKey(a.name) < nameKey(b.name) ? -1 : 1))
+  return { branchPattern, required, bypass }
 }

@@ -1,4 +1,4 @@
-import type { AppliedRule } from '../../domain/branch-rules.ts'
+import type { BranchRule } from '../../domain/branch-rules.ts'
 import { type BranchVerdict, branchVerdict, ruledBranches } from '../../domain/branch-verdicts.ts'
 import type { Refs } from '../../git/history/refs.ts'
 import type { Store } from '../../store/store.ts'
@@ -35,7 +35,7 @@ export async function firstVerdicts(
 export function verdictsOf(
   { summaries }: Pick<Store, 'summaries'>,
   repositoryId: number,
-  rules: readonly AppliedRule[],
+  rules: readonly BranchRule[],
   { defaultBranch }: Pick<Refs, 'defaultBranch'>,
 ) {
   const targetsOf = boundedMemoize(COMMITS, (branch: string | null): string[] => {

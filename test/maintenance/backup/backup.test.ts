@@ -87,7 +87,7 @@ async function contentOf(store: Store) {
   const statuses = await Promise.all(
     repositories.map(({ id }) => store.statuses.listWithReporters({ repositoryId: id, sha: SHA })),
   )
-  const rules = await Promise.all(repositories.map(({ id }) => store.rules.list(id)))
+  const rules = await Promise.all(repositories.map(({ id }) => store.rules.load(id)))
   const access = await store.access.find(null, 'h1', 'alice', 'rocket')
   return {
     users: await Promise.all(users.map(({ name }) => store.users.find(name))),

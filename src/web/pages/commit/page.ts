@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { AppliedRule } from '../../../domain/branch-rules.ts'
+import type { BranchRule } from '../../../domain/branch-rules.ts'
 import { branchVerdict, ruledBranches } from '../../../domain/branch-verdicts.ts'
 import { fullCommitId } from '../../../domain/commit-id.ts'
 import { failingSince } from '../../../domain/failing-since.ts'
@@ -181,7 +181,7 @@ type Undecided = Omit<StatusList, 'required' | 'since' | keyof Verdicts>
 
 /** Where a commit is, null where git cannot read the repository, and the rules there. */
 interface Place {
-  rules: readonly AppliedRule[]
+  rules: readonly BranchRule[]
   places: Places | null
 }
 

@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises'
-import type { AppliedRule } from '../../../domain/branch-rules.ts'
+import type { BranchRule } from '../../../domain/branch-rules.ts'
 import { ruledBranches } from '../../../domain/branch-verdicts.ts'
 import type { GitClient } from '../../../git/history/cached-reads.ts'
 import type { Ref, Refs } from '../../../git/history/refs.ts'
@@ -46,7 +46,7 @@ export interface BranchHistory {
 
 /** Returns the branch with rules to which a commit goes, or else the default branch; undefined if that contains the commit. */
 export function findBase(
-  rules: readonly AppliedRule[],
+  rules: readonly BranchRule[],
   { all, branches }: Pick<Places, 'all' | 'branches'>,
 ): Ref | undefined {
   const [target = all.defaultBranch] = ruledBranches(rules, [all.defaultBranch])
@@ -62,7 +62,7 @@ export async function readHistories(
   { commitLog }: PageContext,
   repository: ListedRepository,
   sha: string,
-  rules: readonly AppliedRule[],
+  rules: readonly BranchRule[],
   { all, branches }: Places,
   client: GitClient,
 ): Promise<BranchHistory[]> {

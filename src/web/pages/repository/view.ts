@@ -1,4 +1,4 @@
-import type { AppliedRule } from '../../../domain/branch-rules.ts'
+import type { BranchRule } from '../../../domain/branch-rules.ts'
 import { shortId } from '../../../domain/commit-id.ts'
 import { combinedCounts } from '../../../domain/states.ts'
 import type { Ref, Refs } from '../../../git/history/refs.ts'
@@ -34,7 +34,7 @@ export interface RepositoryPage extends Verdicts {
   /** What the next page comes after; null on the last page. */
   older: readonly string[] | null
   isFirstPage: boolean
-  rules: readonly AppliedRule[]
+  rules: readonly BranchRule[]
   origin: string
 }
 
@@ -158,9 +158,9 @@ function pager({ repository, refs, ref, older, isFirstPage }: RepositoryPage): H
 }
 
 /** Renders which checks a commit must have passed before a push moves a branch to it. */
-function rulesView(rules: readonly AppliedRule[]): Html | string {
+function rulesView(rules: readonly BranchRule[]): Html | string {
   if (rules.length === 0) return ''
-  const item = ({ branchPattern, required }: AppliedRule) => html`<div><dt>${shownText(branchPattern)}</dt>
+  const item = ({ branchPattern, required }: BranchRule) => html`<div><dt>${shownText(branchPattern)}</dt>
       <dd>${enumerate(required.map(shownText))}</dd></div>`
   const [shown, folded] = [rules.slice(0, UNFOLDED), rules.slice(UNFOLDED)]
   return html`<h2 id="rules">Required checks</h2>
