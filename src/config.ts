@@ -1,8 +1,5 @@
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import type { TrustedProxies } from './auth/address.ts'
-import type { BudgetOptions } from './auth/budget.ts'
-import type { OidcOptions } from './auth/oidc.ts'
 import {
   bearerToken,
   ConfigError,
@@ -16,46 +13,11 @@ import {
   requiredClaim,
   text,
 } from './config-values.ts'
-import type { GitLimits } from './git-http/serve.ts'
 import { MAX_CONTEXTS } from './store/store.ts'
-import { VISIBILITIES, type Visibility } from './store/tables.ts'
+import { VISIBILITIES } from './store/tables.ts'
 
-/** The server's settings. */
-export interface Config {
-  host: string
-  port: number
-  dataDir: string
-  /** A PostgreSQL database; null: SQLite in `dataDir`. Holds a password: never show it. */
-  databaseUrl: string | null
-  /** Largest number of connections to PostgreSQL. */
-  poolSize: number
-  /** Largest number of contexts of a commit. */
-  maxContexts: number
-  /** Seconds after which pages call a pending check stalled. */
-  stalledAfter: number
-  /** The origin that people use; null: the origin of the request. */
-  publicUrl: string | null
-  trustedProxies: TrustedProxies
-  budget: BudgetOptions
-  git: Pick<GitLimits, 'maxBytes' | 'timeout' | 'maxChildren'>
-  /** Bytes in `dataDir` for received pushes, and again as many for unread answers; 0: see `openSpool`. */
-  spoolBytes: number
-  /** The token that `/metrics` requires; null: the page does not exist. */
-  metricsToken: string | null
-  /** Milliseconds; null: tokens may live for ever. */
-  tokenMaxLifetime: number | null
-  /** Of repositories that are created without saying which. */
-  defaultVisibility: Visibility
-  /** The OpenID Connect provider; null: there is none. Commands may not know the secret, which is empty then. */
-  oidc: OidcOptions | null
-  /** Whether people can sign in with passwords. */
-  passwordSignIn: boolean
-  /** See `StoreOptions`. */
-  signInEvery: number
-  logLevel: string
-  /** What the server logs when it starts. */
-  warnings: string[]
-}
+/** The server's settings. Durations are in milliseconds where nothing else is said. */
+export type Config = ReturnType<typeof readConfig>
 
 const NONE = { default: '', unset: 'none' }
 const LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']
@@ -211,7 +173,7 @@ export function describeVariables(): { name: string; default: string; meaning: s
  *
  * @throws ConfigError naming the variable that is wrong
  */
-export function readConfig(environment: NodeJS.ProcessEnv): Config {
+export function readConfig(environment: NodeJS.ProcessEnv) {
   const get = <Name extends keyof Values>(name: Name): Values[Name] => {
     const variable = typed[name]
     const text = variable.isSecret ? secretOf(name, environment) : environment[name]
@@ -231,9 +193,11 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
     host: get('HOST'),
     port: get('PORT'),
     dataDir: resolve(get('DATA_DIR')),
+    /** Holds a password: never show it. */
     databaseUrl: get('DATABASE_URL'),
     poolSize: get('DATABASE_POOL'),
     maxContexts: Math.min(maxContexts, MAX_CONTEXTS),
+    /** Seconds. */
     stalledAfter: get('STALLED_AFTER') / 1000,
     publicUrl: get('PUBLIC_URL'),
     trustedProxies: get('TRUSTED_PROXIES'),
@@ -243,12 +207,15 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
       timeout: get('GIT_TIMEOUT') * 1000,
       maxChildren: get('GIT_MAX_CHILDREN'),
     },
+    /** 0: see `openSpool`. */
     spoolBytes: get('SPOOL_MAX_BYTES'),
     metricsToken: get('METRICS_TOKEN') || null,
     tokenMaxLifetime: get('TOKEN_MAX_LIFETIME'),
     defaultVisibility: get('DEFAULT_VISIBILITY'),
+    /** Commands may not know the secret, which is empty then. */
     oidc: oidc.issuer ? oidc : null,
     passwordSignIn: get('PASSWORD_SIGN_IN') === 'on',
+    /** Seconds; see `StoreOptions`. */
     signInEvery: oidc.issuer ? get('OIDC_SIGN_IN_EVERY') / 1000 : 0,
     logLevel: get('LOG_LEVEL'),
     warnings:
