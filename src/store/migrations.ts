@@ -1,7 +1,7 @@
 import { type Kysely, sql, type TableMetadata } from 'kysely'
 import type { DialectSql, Engine } from './engine.ts'
 import { reportFunction } from './statuses/columns.ts'
-import type { Tables } from './tables.ts'
+import { primaryKeys, type Tables } from './tables.ts'
 
 /** Statements that add a reporter for each token without one: of an older version, or restored from its backup. */
 export const addMissingReporters = [
@@ -229,23 +229,6 @@ export async function appliedMigrations(db: Kysely<Tables>): Promise<Set<string>
   )
 }
 
-/** The tables that the migrations create. Does not compile if one is missing. */
-const ownTables: Record<keyof Tables, true> = {
-  users: true,
-  repositories: true,
-  collaborators: true,
-  reporters: true,
-  tokens: true,
-  statuses: true,
-  sessions: true,
-  auth_failures: true,
-  audit_events: true,
-  branch_rules: true,
-  branch_rule_bypasses: true,
-  push_intents: true,
-  schema_migrations: true,
-}
-
 /** Returns the tables of the current schema, in which unqualified names are found; on SQLite, of the database. */
 async function tablesOf(db: Kysely<Tables>): Promise<TableMetadata[]> {
   const tables = (await db.introspection.getTables()).filter(({ isView }) => !isView)
@@ -256,5 +239,5 @@ async function tablesOf(db: Kysely<Tables>): Promise<TableMetadata[]> {
 
 /** Returns whether another program's table prevents the use of the database. On PostgreSQL only one with a name of ours does. */
 function isInTheWay({ name, schema }: TableMetadata): boolean {
-  return schema === undefined || Object.hasOwn(ownTables, name)
+  return schema === undefined || Object.hasOwn(primaryKeys, name)
 }

@@ -169,3 +169,23 @@ export interface Tables {
     applied_at: number
   }
 }
+
+/**
+ * The primary key of each table, which comes after those that its foreign keys refer to. Does not compile if a table is
+ * missing.
+ */
+export const primaryKeys = {
+  users: ['id'],
+  repositories: ['id'],
+  collaborators: ['repository_id', 'user_id'],
+  reporters: ['id'],
+  tokens: ['id'],
+  sessions: ['hash'],
+  auth_failures: ['address'],
+  audit_events: ['id'],
+  branch_rules: ['id'],
+  branch_rule_bypasses: ['rule_id', 'user_id'],
+  push_intents: ['id'],
+  schema_migrations: ['name'],
+  statuses: ['repository_id', 'sha', 'context'],
+} as const satisfies { [Table in keyof Tables]: readonly (keyof Tables[Table])[] }
