@@ -7,7 +7,7 @@ import { explainOwnerProblem, findOwnerProblem } from '../git/repository-owner.t
 import type { Repository } from '../store/repositories/repositories.ts'
 import type { Store } from '../store/store.ts'
 import { nowInSeconds } from '../store/time.ts'
-import { findOrphans, removeOrphans } from './orphans.ts'
+import { findOrphans } from './orphans.ts'
 import { removeCommits, reportedCommits } from './prune.ts'
 
 /** Milliseconds; longer than the time between creating the folder of a repository and committing its row. */
@@ -54,8 +54,8 @@ export async function checkAll(
   // A row may seem to be missing because of the damage.
   if (damage.length > 0) return { findings: damage, trusted: [], pruned: [], damaged: true }
   const result: CheckResult = { findings: [], trusted: [], pruned: [], damaged: false }
-  if (prune) result.pruned.push(...(await removeOrphans(engine)))
-  else result.findings.push(...(await findOrphans(engine)))
+  if (prune) result.pruned = await engine.kysely.transaction().execute((db) => findOrphans(db, true))
+  else result.findings = await findOrphans(engine.kysely)
   const repositories = await store.repositories.list()
   for (const [index, repository] of repositories.entries()) {
     const name = `${repository.owner}/${repository.name}`

@@ -1,5 +1,4 @@
-import { type Kysely, type RawBuilder, sql } from 'kysely'
-import type { Engine } from '../store/engine.ts'
+import { type Kysely, sql } from 'kysely'
 import type { Tables } from '../store/tables.ts'
 
 /**
@@ -26,47 +25,27 @@ interface Reference {
   clears?: boolean
 }
 
-/** Returns one sentence for each missing row that others refer to. */
-export async function findOrphans({ kysely }: Engine): Promise<string[]> {
-  const found: string[] = []
-  for (const reference of REFERENCES) found.push(...(await orphansOf(kysely, reference)))
-  return found
-}
-
 /**
- * Removes rows that refer to a missing row, or only the reference where the row is of use without it.
+ * Returns one sentence for each missing row that others refer to.
  *
- * @returns one sentence for each problem that this solved
+ * @param remove whether to remove the rows that refer to it, or only the reference where the row is of use without it
  */
-export async function removeOrphans({ kysely }: Engine): Promise<string[]> {
-  return kysely.transaction().execute(async (db) => {
-    const found: string[] = []
-    for (const reference of REFERENCES) {
-      const orphans = await orphansOf(db, reference)
-      if (orphans.length === 0) continue
-      const { table, column, clears = false } = reference
-      const remove = clears
-        ? sql`update ${sql.table(table)} set ${sql.ref(column)} = null`
-        : sql`delete from ${sql.table(table)}`
-      await sql`${remove} where ${isOrphaned(reference)}`.execute(db)
-      found.push(...orphans.map((text) => (clears ? `${text} (reference cleared, rows kept)` : text)))
+export async function findOrphans(db: Kysely<Tables>, remove = false): Promise<string[]> {
+  const found: string[] = []
+  for (const { table, column, parents, clears = false } of REFERENCES) {
+    const [children, reference] = [sql.table(table), sql.ref(column)]
+    // Without the first condition, null would not be in an empty table.
+    const isOrphaned = sql`${reference} is not null and ${reference} not in (select id from ${sql.table(parents)})`
+    const { rows: orphans } = await sql<{ parent: number; rows: number }>`
+      select ${reference} as parent, count(*) as rows from ${children}
+      where ${isOrphaned} group by ${reference} order by ${reference}`.execute(db)
+    for (const { parent, rows } of orphans) {
+      const text = `${table}: ${column} ${parent} does not exist in ${parents} (rows: ${rows})`
+      found.push(remove && clears ? `${text} (reference cleared, rows kept)` : text)
     }
-    return found
-  })
-}
-
-function isOrphaned({ column, parents }: Reference): RawBuilder<boolean> {
-  // Without the first condition, null would not be in an empty table.
-  return sql`${sql.ref(column)} is not null and ${sql.ref(column)} not in (select id from ${sql.table(parents)})`
-}
-
-async function orphansOf(db: Kysely<Tables>, reference: Reference): Promise<string[]> {
-  const { table, column, parents } = reference
-  const { rows } = await sql<{ parent: number; rows: number }>`
-    select ${sql.ref(column)} as parent, count(*) as rows from ${sql.table(table)}
-    where ${isOrphaned(reference)}
-    group by ${sql.ref(column)} order by ${sql.ref(column)}`.execute(db)
-  return rows.map(
-    ({ parent, rows }) => `${table}: ${column} ${parent} does not exist in ${parents} (rows: ${rows})`,
-  )
+    if (!remove || orphans.length === 0) continue
+    const removal = clears ? sql`update ${children} set ${reference} = null` : sql`delete from ${children}`
+    await sql`${removal} where ${isOrphaned}`.execute(db)
+  }
+  return found
 }

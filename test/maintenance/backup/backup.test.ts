@@ -121,7 +121,7 @@ for (const from of databases) {
       await restoreBackup(restored.engine, file, quiet)
       t.same(await contentOf(restored), await contentOf(store))
       t.equal((await restored.statuses.list(repositoryId, SHA)).length, 637)
-      t.same(await findOrphans(restored.engine), [])
+      t.same(await findOrphans(restored.engine.kysely), [])
       t.equal(await restored.sessions.use('session', BROWSER), undefined, 'without sessions')
       t.equal(await restored.failures.find('192.0.2.1'), null, 'without failures')
 

@@ -65,7 +65,10 @@ export class Verifier {
       const store = await openStore({ dataDir })
       try {
         moveImports(dataDir, this.#recorded, disk)
-        problems.push(...((await store.engine.checkFiles?.()) ?? []), ...(await findOrphans(store.engine)))
+        problems.push(
+          ...((await store.engine.checkFiles?.()) ?? []),
+          ...(await findOrphans(store.engine.kysely)),
+        )
         await checkRows(store, promised, problems)
         const pushed = await settlePushes(store, problems)
         if (pushed.some(({ details }) => details.interrupted)) this.settled++
