@@ -30,16 +30,15 @@ type Authorization = Unusable | { kind: 'value'; value: string }
 /**
  * Reads the `Authorization` header.
  *
- * @param headers one value per header received; more than one is malformed
+ * @param headers one value per header received, trimmed as Node does it; more than one is malformed
  * @param schemes by lower-case name; names are case-insensitive
  */
 export function readAuthorization(
   headers: readonly string[],
   schemes: ReadonlyMap<string, SchemeReader>,
 ): Authorization {
-  const [value = '', ...others] = headers
+  const [header = '', ...others] = headers
   if (others.length > 0) return MALFORMED
-  const header = trimBlanks(value)
   if (header === '') return NONE
   const [, scheme = '', text = ''] = /^(\S+)(?: +(\S+))?$/.exec(header) ?? []
   if (text === '' && /^(?:bearer|token|basic)$/i.test(scheme)) return EMPTY
@@ -58,16 +57,4 @@ export function readCredential(
   const found = readAuthorization(headers, schemes)
   if (found.kind !== 'value') return found
   return isToken(found.value) ? { kind: 'token', hash: hashToken(found.value) } : UNKNOWN
-}
-
-/** Trims HTTP whitespace (RFC 9110, 5.6.3), which excludes the no-break space. Linear time, unlike a regular expression. */
-function trimBlanks(text: string): string {
-  let [start, end] = [0, text.length]
-  while (start < end && isBlank(text[start])) start++
-  while (end > start && isBlank(text[end - 1])) end--
-  return text.slice(start, end)
-}
-
-function isBlank(character: string | undefined): boolean {
-  return character === ' ' || character === '\t'
 }
