@@ -9,7 +9,7 @@ import Fastify, {
 import { api } from './api/api.ts'
 import { isTrusted, type TrustedProxies } from './auth/address.ts'
 import { createAuthorizer } from './auth/authorizer.ts'
-import { type BudgetOptions, createBudget } from './auth/budget.ts'
+import { createBudget } from './auth/budget.ts'
 import type { OidcOptions } from './auth/oidc.ts'
 import type { CommitLookup } from './git/objects/commit-lookup.ts'
 import { gitHttp } from './git-http/git-http.ts'
@@ -30,6 +30,7 @@ import { measureRequests } from './ops/measure.ts'
 import { metricsPage } from './ops/metrics-page.ts'
 import { shedLoad } from './ops/overload.ts'
 import { logRequests } from './ops/request-log.ts'
+import type { FailureLimits } from './store/access/failures.ts'
 import type { Store } from './store/store.ts'
 import { createErrorPageSender } from './web/parts/error-page.ts'
 import { createSessionAuth } from './web/session/session-auth.ts'
@@ -44,7 +45,7 @@ export interface AppOptions {
   /** Limits of open connections. Default: `defaultConnectionLimits`. */
   connections?: ConnectionLimits
   /** Failed authentication attempts allowed per address. Default: 30 in 300 seconds. */
-  budget?: BudgetOptions
+  budget?: FailureLimits
   /** Limits of git over HTTP. Default: `DEFAULT_GIT_LIMITS`. */
   git?: Partial<GitLimits>
   trustedProxies?: TrustedProxies
@@ -66,7 +67,7 @@ export interface AppOptions {
   verifyReplies?: boolean
 }
 
-const DEFAULT_BUDGET: BudgetOptions = { limit: 30, window: 300 }
+const DEFAULT_BUDGET: FailureLimits = { limit: 30, window: 300 }
 const STALLED_AFTER = 3_600
 const MAX_EVENT_LOOP_DELAY = 1_000
 /** Of one address, with an OpenID Connect provider that may be slow. */

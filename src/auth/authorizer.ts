@@ -12,24 +12,25 @@ interface Attempt {
   address: string
 }
 
-/** Decides whether a caller may perform an operation on a repository. */
-export interface Authorizer {
-  /**
-   * Runs steps 2 to 6 of the order of checks.
-   *
-   * @param owner as received, like `name`
-   * @throws ServiceError for the first rule that is broken; StoreUnavailable
-   */
-  authorize(attempt: Attempt, owner: string, name: string, requirement: Requirement): Promise<Caller>
-  /** Writes pending last-use times. */
-  close(): Promise<void>
-}
+export type Authorizer = ReturnType<typeof createAuthorizer>
 
-export function createAuthorizer(store: Store, budget: Budget, log: TokenUseLog): Authorizer {
+/** Returns what decides whether a caller may perform an operation on a repository. */
+export function createAuthorizer(store: Store, budget: Budget, log: TokenUseLog) {
   const uses = createTokenUseTracker(store.tokens, log)
 
   return {
-    async authorize({ credential, address }, owner, name, requirement) {
+    /**
+     * Runs steps 2 to 6 of the order of checks.
+     *
+     * @param owner as received, like `name`
+     * @throws ServiceError for the first rule that is broken; StoreUnavailable
+     */
+    async authorize(
+      { credential, address }: Attempt,
+      owner: string,
+      name: string,
+      requirement: Requirement,
+    ): Promise<Caller> {
       if (credential.kind === 'bad') {
         await budget.check(address)
         if (credential.counts) await budget.count(address)
@@ -54,6 +55,7 @@ export function createAuthorizer(store: Store, budget: Budget, log: TokenUseLog)
         throw error
       }
     },
-    close: () => uses.close(),
+    /** Writes pending last-use times. */
+    close: uses.close,
   }
 }

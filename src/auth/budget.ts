@@ -1,49 +1,14 @@
 import { setTimeout } from 'node:timers/promises'
 import { ServiceError } from '../errors.ts'
-import { type FailedAttempt, type Failures, RESERVATION_LIFETIME } from '../store/access/failures.ts'
+import {
+  type FailedAttempt,
+  type FailureLimits,
+  type Failures,
+  RESERVATION_LIFETIME,
+} from '../store/access/failures.ts'
 import type { Store } from '../store/store.ts'
 import { FairQueue, QueueFull } from '../util/fair-queue.ts'
 import { persist } from '../util/persist.ts'
-
-export interface BudgetOptions {
-  /** Failures allowed per address and window. */
-  limit: number
-  /** Length of a window in seconds. It starts with the address's first failure. */
-  window: number
-}
-
-/** The failed-authentication budget per address, shared by the API, git, the sign-in page and `/metrics`. */
-export interface Budget {
-  /** Checks recorded failures only, not attempts in flight. @throws ServiceError `blocked` when the budget is spent */
-  check(address: string): Promise<void>
-  /** Does the same for failures that the caller has already read. */
-  enforce(failures: Failures | null): void
-  /**
-   * Counts a failure of a credential that cannot be guessed, such as an unknown token.
-   *
-   * @throws ServiceError `blocked` when the budget was spent in the meantime: of any number of concurrent failures,
-   * exactly `limit` calls return; `authentication_busy`
-   */
-  count(address: string): Promise<void>
-  /**
-   * Compares a secret that can be guessed, such as a password, while holding a reservation in the address's budget: of
-   * any number of concurrent attempts in any number of processes, exactly `limit` compare a wrong secret. Every code path
-   * that checks such a secret must call this.
-   *
-   * @param compare returns null when the secret is wrong, which counts as a failure
-   * @param failed returns what it was an attempt at; called when the secret is wrong
-   * @param signal cancels the wait when the client has disconnected
-   * @returns what `compare` returned
-   * @throws ServiceError `blocked` or `authentication_busy` without a comparison; any error from `compare`, which does
-   * not count as a failure
-   */
-  attempt<T>(
-    address: string,
-    compare: () => Promise<T | null>,
-    failed: () => FailedAttempt,
-    signal?: AbortSignal,
-  ): Promise<T | null>
-}
 
 /** The budget of an address is spent. */
 export class Blocked extends ServiceError {
@@ -61,7 +26,7 @@ export class Blocked extends ServiceError {
   }
 }
 
-export interface BudgetEvents {
+interface BudgetEvents {
   /** Called for each counted failure. */
   failed?(): void
   /** Called once per window in which an address spends its budget. */
@@ -77,17 +42,24 @@ const QUEUE = { slots: 64, waiting: 2_048, waitingPerClient: 2_048, timeout: 20_
 const RESERVATION_WAIT = 5_000
 const RESERVATION_RETRY = 50
 
-/** @param atOnce attempts of one address in progress in this process; more than one for attempts that only wait */
+export type Budget = ReturnType<typeof createBudget>
+
+/**
+ * Returns the failed-authentication budget per address, shared by the API, git, the sign-in page and `/metrics`.
+ *
+ * @param atOnce attempts of one address in progress in this process; more than one for attempts that only wait
+ */
 export function createBudget(
   failures: Store['failures'],
-  limits: BudgetOptions,
+  limits: FailureLimits,
   events: BudgetEvents,
   atOnce = 1,
-): Budget {
+) {
   const queue = new FairQueue({ ...QUEUE, slotsPerClient: atOnce })
   /** Reads in progress by address. Concurrent attempts can share one, since only a reservation admits an attempt. */
   const reads = new Map<string, Promise<Failures | null>>()
 
+  /** Does the same as `check` for failures that the caller has already read. */
   function enforce(found: Failures | null): void {
     if (!found || found.failures < limits.limit) return
     // A window cannot have more than its whole length left: the clock was set back, so the block is over.
@@ -102,6 +74,7 @@ export function createBudget(
     return read
   }
 
+  /** Checks recorded failures only, not attempts in flight. @throws ServiceError `blocked` when the budget is spent */
   async function check(address: string): Promise<void> {
     try {
       enforce(await find(address))
@@ -151,7 +124,13 @@ export function createBudget(
     check,
     enforce,
 
-    async count(address) {
+    /**
+     * Counts a failure of a credential that cannot be guessed, such as an unknown token.
+     *
+     * @throws ServiceError `blocked` when the budget was spent in the meantime: of any number of concurrent failures,
+     * exactly `limit` calls return; `authentication_busy`
+     */
+    async count(address: string): Promise<void> {
       const since = performance.now()
       const count = () => failures.count(address, limits)
       const first = await count()
@@ -160,7 +139,24 @@ export function createBudget(
       counted(address, await runQueued(address, () => retryForRoom(address, since, count)))
     },
 
-    attempt(address, compare, failed, signal) {
+    /**
+     * Compares a secret that can be guessed, such as a password, while holding a reservation in the address's budget: of
+     * any number of concurrent attempts in any number of processes, exactly `limit` compare a wrong secret. Every code path
+     * that checks such a secret must call this.
+     *
+     * @param compare returns null when the secret is wrong, which counts as a failure
+     * @param failed returns what it was an attempt at; called when the secret is wrong
+     * @param signal cancels the wait when the client has disconnected
+     * @returns what `compare` returned
+     * @throws ServiceError `blocked` or `authentication_busy` without a comparison; any error from `compare`, which does
+     * not count as a failure
+     */
+    attempt<T>(
+      address: string,
+      compare: () => Promise<T | null>,
+      failed: () => FailedAttempt,
+      signal?: AbortSignal,
+    ): Promise<T | null> {
       const since = performance.now()
       const count = () => failures.count(address, limits, failed())
       const work = async () => {

@@ -1,6 +1,5 @@
 import { RuleViolation } from '../domain/rule-violation.ts'
-import type { TokenLimits } from '../store/access/token-limits.ts'
-import type { TokenInfo } from '../store/accounts/tokens.ts'
+import type { NewToken, TokenInfo } from '../store/accounts/tokens.ts'
 import type { Actor } from '../store/audit/audit.ts'
 import type { Store } from '../store/store.ts'
 import { createToken, hashToken, tokenPrefix } from './token.ts'
@@ -8,20 +7,10 @@ import { createToken, hashToken, tokenPrefix } from './token.ts'
 /** Milliseconds before a token expires from which people are warned. */
 export const EXPIRES_SOON = 7 * 86_400_000
 
-export interface TokenRequest {
-  userId: number
-  name: string
-  scopes: string[]
-  /** Milliseconds since the epoch; null: never expires. */
-  expiresAt: number | null
-  /** Default: it may do what its user may. */
-  limits?: TokenLimits
-}
-
 /** Creates a token. Returns the only copy of the secret: the database stores a hash. */
 export async function issueToken(
   tokens: Store['tokens'],
-  request: TokenRequest,
+  request: Omit<NewToken, 'prefix' | 'hash'>,
   by: Actor,
 ): Promise<{ secret: string; token: TokenInfo }> {
   const secret = createToken()
