@@ -1,5 +1,4 @@
 import type { Selectable } from 'kysely'
-import { readPatterns } from '../../domain/patterns.ts'
 import type { Tables } from '../tables.ts'
 
 /** What a token may do less than its user. */
@@ -42,8 +41,8 @@ export function storedLimits({ repositories, contexts, push }: TokenLimits): Lim
 export function readLimits({ repositories, contexts, push }: LimitColumns): TokenLimits {
   return {
     repositories: repositories === null ? null : repositories.split(' ').filter(Boolean).map(Number),
-    // Without a pattern the token reports nothing, also if the list is damaged.
-    contexts: contexts === null ? null : (readPatterns(contexts) ?? []),
+    // Only `storedLimits` writes this column.
+    contexts: contexts === null ? null : (JSON.parse(contexts) as string[]),
     push: push !== 0,
   }
 }
