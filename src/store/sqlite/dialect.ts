@@ -1,28 +1,27 @@
 import {
   CompiledQuery,
   type DatabaseConnection,
-  type Driver,
-  SqliteDialect,
+  type Dialect,
+  SqliteAdapter,
   SqliteDriver,
+  SqliteIntrospector,
+  SqliteQueryCompiler,
   type TransactionSettings,
 } from 'kysely'
 import type { Connection } from './connection.ts'
 import { retryWhileBusy } from './driver-errors.ts'
 
-/** Kysely's SQLite dialect with cached prepared statements. Statements wait for writes of other processes. */
-export class RetryingSqliteDialect extends SqliteDialect {
-  readonly #connection: Connection
-  readonly #afterCommit: () => void
-
-  /** @param afterCommit is called after each commit, also that of a single statement, which fails if it throws */
-  constructor(connection: Connection, afterCommit: () => void) {
-    super({ database: connection.raw })
-    this.#connection = connection
-    this.#afterCommit = afterCommit
-  }
-
-  override createDriver(): Driver {
-    return new RetryingDriver(this.#connection, this.#afterCommit)
+/**
+ * Returns Kysely's SQLite dialect with cached prepared statements, which wait for writes of other processes.
+ *
+ * @param afterCommit is called after each commit, also that of a single statement, which fails if it throws
+ */
+export function retryingSqliteDialect(connection: Connection, afterCommit: () => void): Dialect {
+  return {
+    createAdapter: () => new SqliteAdapter(),
+    createDriver: () => new RetryingDriver(connection, afterCommit),
+    createIntrospector: (db) => new SqliteIntrospector(db),
+    createQueryCompiler: () => new SqliteQueryCompiler(),
   }
 }
 

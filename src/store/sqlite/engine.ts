@@ -6,7 +6,7 @@ import { type DialectSql, type Engine, StoreUnavailable } from '../engine.ts'
 import type { Tables } from '../tables.ts'
 import { Connection } from './connection.ts'
 import { DatabaseFiles } from './database-files.ts'
-import { RetryingSqliteDialect } from './dialect.ts'
+import { retryingSqliteDialect } from './dialect.ts'
 import { retryWhileBusy, translateError } from './driver-errors.ts'
 import { Turn } from './turn.ts'
 
@@ -53,7 +53,7 @@ export async function openSqlite(file: string): Promise<Engine> {
     afterCommit: () => files.check(),
   })
   const kysely = new Kysely<Tables>({
-    dialect: new RetryingSqliteDialect(cold, () => {
+    dialect: retryingSqliteDialect(cold, () => {
       turn.requireValidation()
       files.check()
     }),
