@@ -255,7 +255,7 @@ async function setUp(t: Test) {
     // The other callers are the owner, so that only the credential can be wrong.
     const others: readonly Caller[] = ['stranger', 'reader', 'writer', 'locked']
     const user = others.includes(caller) ? caller : 'acme'
-    if (caller === 'locked') await store.users.lock(user)
+    if (caller === 'locked') await store.users.setLocked(user, true)
     credentials.set(caller, {
       token: caller === 'unknown' ? createToken() : await tokenOf(caller, user),
       session: await sessionOf(t, caller, await server.createUser(user)),

@@ -29,7 +29,7 @@ t.test('repo access lists who has access and why', async (t) => {
     await store.collaborators.set('acme', 'rocket', id, permission)
   }
   await store.repositories.setVisibility('acme', 'rocket', 'public')
-  await store.users.lock('zoe')
+  await store.users.setLocked('zoe', true)
   t.match(await list('repo', 'access', 'ACME/rocket'), [
     { user: 'Acme', access: 'write', reason: 'owner', locked_at: null },
     { user: 'bob', access: 'write', reason: 'granted', locked_at: null },
@@ -176,7 +176,7 @@ t.test('user password asks at a terminal, and reads a pipe only with --password-
     code: 0,
     stderr: 'Ended 0 sessions. 1 token of alice still works.\n',
   })
-  await store.users.lock('alice')
+  await store.users.setLocked('alice', true)
   for (const option of [[], ['--password-stdin']]) {
     const keyboard = new PassThrough()
     setInput(keyboard, true)

@@ -128,7 +128,7 @@ for (const database of databases) {
       { repository: 'alice/shared', access: 'write', reason: 'granted' },
       { repository: 'bob/own', access: 'write', reason: 'owner' },
     ])
-    await store.users.lock('bob')
+    await store.users.setLocked('bob', true)
     t.match(await cli(['repo', 'access', '--user', 'bob']), { stderr: /bob is locked/ })
     t.match(await cli(['repo', 'access', '--user', 'carol']), { code: 1, stderr: /no user "carol"/ })
     t.match(await cli(['repo', 'access']), { code: 2, stderr: /either a repository or --user/ })

@@ -140,7 +140,7 @@ for (const database of databases) {
         (await server.call('GET', `/api/v1/repos/a/b/commits/${'0'.repeat(40)}/statuses`, { token })).status,
         404,
       )
-      await store.users.lock('frank')
+      await store.users.setLocked('frank', true)
       t.equal((await client.get('/settings/tokens')).status, 303)
       const answer = await signInWith(open(), provider, 'frank')
       t.match([answer.status, answer.body], [403, /Your user is locked/])

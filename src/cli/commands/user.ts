@@ -90,9 +90,12 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
     .description("refuse a user's password and tokens from the next request on, and end the user's sessions")
     .action((name: string) =>
       withStore(async (store) => {
-        const sessions = await store.users.lock(name)
-        if (sessions === null) say('The user is locked already.')
-        else say(`Ended ${count(sessions, 'session')}. Tokens and password are refused until "user unlock".`)
+        const locked = await store.users.setLocked(name, true)
+        if (locked === null) say('The user is locked already.')
+        else
+          say(
+            `Ended ${count(locked.sessions, 'session')}. Tokens and password are refused until "user unlock".`,
+          )
       }),
     )
 
@@ -101,9 +104,9 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
     .description("accept a user's password and tokens again")
     .action((name: string) =>
       withStore(async (store) => {
-        const tokens = await store.users.unlock(name)
-        if (tokens === null) say('The user is not locked.')
-        else say(`${count(tokens, 'token')} can be used again.`)
+        const unlocked = await store.users.setLocked(name, false)
+        if (unlocked === null) say('The user is not locked.')
+        else say(`${count(unlocked.tokens, 'token')} can be used again.`)
       }),
     )
 

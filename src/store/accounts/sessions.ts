@@ -1,4 +1,4 @@
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type Selectable, sql } from 'kysely'
 import type { Actor, Audit } from '../audit/audit.ts'
 import type { Engine } from '../engine.ts'
 import type { Tables } from '../tables.ts'
@@ -28,15 +28,11 @@ export interface SessionClient {
   userAgent: string | null
 }
 
-/** A session as shown to its user. Times are in seconds since the epoch. */
-export interface SessionInfo {
-  id: string
-  created_at: number
-  seen_at: number
-  /** null for a session of an earlier version, until it is used. */
-  address: string | null
-  user_agent: string | null
-}
+/** A session as shown to its user. */
+export type SessionInfo = { id: string } & Pick<
+  Selectable<Tables['sessions']>,
+  'created_at' | 'seen_at' | 'address' | 'user_agent'
+>
 
 /** Returns the id under which a session is listed. */
 export function sessionId(hash: string): string {

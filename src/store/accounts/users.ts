@@ -156,34 +156,28 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
     },
 
     /**
-     * Locks a user: from the next request on, in every process, tokens and password are refused as if there was no such
-     * user. Ends the sessions.
+     * Locks a user, whose tokens and password are then refused as if there was no such user, from the next request on, in every
+     * process; or unlocks one. Locking ends the sessions.
      *
-     * @returns how many sessions; null if the user is locked already
+     * @returns how many sessions it ended, and how many tokens the user has; null if the user is already locked, or not locked
      * @throws RuleViolation if there is no such user
      */
-    lock(name: string): Promise<number | null> {
+    setLocked(name: string, isLocked: boolean) {
       return audit.transaction(async (db, record) => {
         const user = await getUser(db, name)
-        if (!(await setLockedAt(db, user.id, nowInSeconds()))) return null
-        const sessions = await deleteSessions(db, user.id)
-        await record({ by: ADMINISTRATOR, action: 'user.locked', user, details: { sessions } })
-        return sessions
-      })
-    },
-
-    /**
-     * Unlocks a user. Tokens work again; sessions are gone.
-     *
-     * @returns how many tokens the user has; null if the user is not locked
-     * @throws RuleViolation if there is no such user
-     */
-    unlock(name: string): Promise<number | null> {
-      return audit.transaction(async (db, record) => {
-        const user = await getUser(db, name)
-        if (!(await setLockedAt(db, user.id, null))) return null
-        await record({ by: ADMINISTRATOR, action: 'user.unlocked', user, details: {} })
-        return countTokens(db, user.id)
+        const changed = await db
+          .updateTable('users')
+          .set({ locked_at: isLocked ? nowInSeconds() : null })
+          .where('id', '=', user.id)
+          .where('locked_at', isLocked ? 'is' : 'is not', null)
+          .returning('id')
+          .executeTakeFirst()
+        if (!changed) return null
+        const sessions = isLocked ? await deleteSessions(db, user.id) : 0
+        const event = { by: ADMINISTRATOR, user }
+        if (isLocked) await record({ ...event, action: 'user.locked', details: { sessions } })
+        else await record({ ...event, action: 'user.unlocked', details: {} })
+        return { sessions, tokens: await countTokens(db, user.id) }
       })
     },
 
@@ -283,17 +277,6 @@ async function getUser(db: Kysely<Tables>, name: string): Promise<User> {
 async function ownsRepositories(db: Kysely<Tables>, name: string): Promise<boolean> {
   const owned = db.selectFrom('repositories').select('id').where('owner_key', '=', nameKey(name)).limit(1)
   return (await owned.executeTakeFirst()) !== undefined
-}
-
-/** Locks a user, or unlocks one. @param at null to unlock @returns false if the user is already locked, or not locked */
-async function setLockedAt(db: Kysely<Tables>, userId: number, at: number | null): Promise<boolean> {
-  const changed = db
-    .updateTable('users')
-    .set({ locked_at: at })
-    .where('id', '=', userId)
-    .where('locked_at', at === null ? 'is not' : 'is', null)
-    .returning('id')
-  return (await changed.executeTakeFirst()) !== undefined
 }
 
 /** Returns the columns of a user who is linked to an account now, or to none. */
