@@ -135,7 +135,7 @@ export async function openEngine(options: StoreOptions): Promise<Engine> {
   // Loads only the driver that is needed, which takes a while.
   if (databaseUrl) {
     const { openPostgres } = await import('./postgres/engine.ts')
-    return openPostgres({ url: databaseUrl, poolSize, statementTimeout })
+    return openPostgres(databaseUrl, poolSize, statementTimeout)
   }
   const { openSqlite } = await import('./sqlite/engine.ts')
   return openSqlite(databaseFile(dataDir))

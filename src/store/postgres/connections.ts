@@ -32,14 +32,6 @@ function sharesOf(size: number): Record<Use, number> {
   return { read: size, query: fifth, write: Math.max(1, size - 2 * fifth) }
 }
 
-export interface ConnectionOptions {
-  url: string
-  /** Maximum number of connections. */
-  size: number
-  /** Milliseconds for one statement; 0 for no limit. */
-  timeout: number
-}
-
 /**
  * A bounded pool that replaces lost connections. When one is lost, all connections that were open at that moment are
  * considered lost: after a restart or a failover, each of them would otherwise cost a timeout.
@@ -52,7 +44,8 @@ export class Connections {
   readonly #epochs = new WeakMap<PoolClient, number>()
   #ended: Promise<void> | undefined
 
-  constructor({ url, size, timeout }: ConnectionOptions) {
+  /** @param size maximum number of connections @param timeout milliseconds for one statement; 0 for no limit */
+  constructor(url: string, size: number, timeout: number) {
     const shares = sharesOf(size)
     this.#queues = {
       read: queueFor(shares.read),
@@ -85,29 +78,23 @@ export class Connections {
 
   /** Returns a connection for one caller. @throws StoreUnavailable if none is available in time */
   async connect(use: Use): Promise<Session> {
-    const leave = await this.#enter(use)
+    const leave = await this.#queues[use].enter(use).catch((error: unknown) => {
+      if (!(error instanceof QueueFull)) throw error
+      throw new StoreUnavailable(`PostgreSQL: all connections for a ${use} are in use: ${error.message}`)
+    })
     try {
       for (;;) {
         const client = await this.#pool.connect()
         const epoch = this.#epochs.get(client)
-        if (epoch === this.#epoch) {
-          return new Session(client, { onLost: () => this.#lost(epoch), onRelease: leave })
+        const onLost = () => {
+          if (epoch === this.#epoch) this.#epoch++
         }
+        if (epoch === this.#epoch) return new Session(client, { onLost, onRelease: leave })
         client.release(true)
       }
     } catch (error) {
       leave()
       throw translateError(error)
-    }
-  }
-
-  /** Waits until the use has fewer than its maximum number of connections. @returns a function that ends this use */
-  async #enter(use: Use): Promise<() => void> {
-    try {
-      return await this.#queues[use].enter(use)
-    } catch (error) {
-      if (!(error instanceof QueueFull)) throw error
-      throw new StoreUnavailable(`PostgreSQL: all connections for a ${use} are in use: ${error.message}`)
     }
   }
 
@@ -126,10 +113,6 @@ export class Connections {
   end(): Promise<void> {
     this.#ended ??= this.#pool.end()
     return this.#ended
-  }
-
-  #lost(epoch: number): void {
-    if (epoch === this.#epoch) this.#epoch++
   }
 }
 
@@ -165,13 +148,9 @@ export class Session implements PostgresPoolClient {
     try {
       return await this.#client.query(query)
     } catch (error) {
-      if (isLost(error)) {
-        this.#error = error
-        this.#events.onLost()
-      } else if (isTimeout(error)) {
-        // Replaced by a new one, which leads to the server that the address leads to now.
-        this.#error = error
-      }
+      // After a timeout a new connection leads to the server that the address leads to now.
+      if (isLost(error) || isTimeout(error)) this.#error = error
+      if (isLost(error)) this.#events.onLost()
       throw error
     }
   }
@@ -189,16 +168,11 @@ export class Session implements PostgresPoolClient {
     values: readonly unknown[] = [],
   ): Promise<PostgresQueryResult<unknown>> | PostgresCursor<unknown> {
     if (typeof statement !== 'string') throw new TypeError('cursors are not supported')
-    return this.#queryRows(statement, values)
-  }
-
-  async #queryRows(text: string, values: readonly unknown[]): Promise<PostgresQueryResult<unknown>> {
-    try {
-      // Kysely's type lists the values of `command` that it looks at; pg's type is any string.
-      return (await this.run({ text, values: [...values] })) as PostgresQueryResult<unknown>
-    } catch (error) {
+    const result = this.run({ text: statement, values: [...values] }).catch((error: unknown) => {
       throw translateError(error)
-    }
+    })
+    // Kysely's type lists the values of `command` that it looks at; pg's type is any string.
+    return result as Promise<PostgresQueryResult<unknown>>
   }
 
   release(destroy = false): void {

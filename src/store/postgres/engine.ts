@@ -3,7 +3,7 @@ import type { DialectSql, Engine } from '../engine.ts'
 import { type Prepared, prepare } from '../prepared.ts'
 import type { Tables } from '../tables.ts'
 import { Connections } from './connections.ts'
-import { isDiskError, retry, translateError } from './driver-errors.ts'
+import { isDiskError, retry } from './driver-errors.ts'
 
 const dialect: DialectSql = {
   // Not `always`: a restored backup inserts ids.
@@ -27,17 +27,14 @@ const DISK_ERROR_LASTS = 10_000
 /** The key of the advisory lock of migrations: an arbitrary number. */
 const MIGRATION_LOCK = 7_265_018
 
-export interface PostgresOptions {
-  url: string
-  /** Maximum number of connections; `exclusively` opens one more. */
-  poolSize: number
-  /** Whether statements have a time limit. The administrator's commands have none. */
-  statementTimeout: boolean
-}
-
-/** Returns an engine for a PostgreSQL database. Opens connections when they are first needed. */
-export function openPostgres({ url, poolSize, statementTimeout }: PostgresOptions): Engine {
-  const connections = new Connections({ url, size: poolSize, timeout: statementTimeout ? TIMEOUT : 0 })
+/**
+ * Returns an engine for a PostgreSQL database. Opens connections when they are first needed.
+ *
+ * @param size maximum number of connections; `exclusively` opens one more
+ * @param isLimited whether statements have a time limit
+ */
+export function openPostgres(url: string, size: number, isLimited: boolean): Engine {
+  const connections = new Connections(url, size, isLimited ? TIMEOUT : 0)
   const kysely = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: connections.queryPool }) })
   let diskError: { error: Error; until: number } | undefined
   const touch = prepare<object>()(() =>
@@ -62,28 +59,6 @@ export function openPostgres({ url, poolSize, statementTimeout }: PostgresOption
     }
   }
 
-  /** Remembers that a write failed because of the disk. */
-  async function noticeDiskError<T>(written: Promise<T>): Promise<T> {
-    try {
-      return await written
-    } catch (error) {
-      if (isDiskError(error)) diskError = { error, until: performance.now() + DISK_ERROR_LASTS }
-      throw error
-    }
-  }
-
-  function write<Params, Row>(query: Prepared<Params, Row>, params: Params): Promise<Row[]> {
-    return noticeDiskError(retry(() => runOnSession('write', query, params)))
-  }
-
-  async function read<Params, Row>(query: Prepared<Params, Row>, params: Params): Promise<Row[]> {
-    try {
-      return await runOnSession('read', query, params)
-    } catch (error) {
-      throw translateError(error)
-    }
-  }
-
   async function lastId(db: Kysely<Tables>, table: string): Promise<number> {
     const { rows } = await sql<{ id: number | null }>`
       select pg_sequence_last_value(pg_get_serial_sequence(${table}, 'id')::regclass) as id`.execute(db)
@@ -94,8 +69,15 @@ export function openPostgres({ url, poolSize, statementTimeout }: PostgresOption
     dialect,
     remote: true,
     kysely,
-    read,
-    write,
+    read: (query, params) => retry(() => runOnSession('read', query, params)),
+    async write(query, params) {
+      try {
+        return await retry(() => runOnSession('write', query, params))
+      } catch (error) {
+        if (isDiskError(error)) diskError = { error, until: performance.now() + DISK_ERROR_LASTS }
+        throw error
+      }
+    },
     async probe() {
       // A full disk may still have room for the probe.
       if (diskError && performance.now() < diskError.until) throw diskError.error
@@ -103,7 +85,7 @@ export function openPostgres({ url, poolSize, statementTimeout }: PostgresOption
     },
     async exclusively(work) {
       // Without a time limit: another process may be migrating, or there may be many rows to migrate.
-      const connection = new Connections({ url, size: 1, timeout: 0 })
+      const connection = new Connections(url, 1, 0)
       const alone = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: connection.queryPool }) })
       try {
         await alone.transaction().execute(async (db) => {
