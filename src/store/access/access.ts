@@ -6,7 +6,7 @@ import { prepare } from '../prepared.ts'
 import { locate } from '../repositories/folders.ts'
 import type { Permission } from '../tables.ts'
 import { accessKey, type Failures, failureColumns } from './failures.ts'
-import { limitColumns, NO_LIMITS, readLimits, signInDue, type TokenLimits } from './token-limits.ts'
+import { limitColumns, readLimits, signInDue, type TokenLimits } from './token-limits.ts'
 
 /** A caller and a repository, as stored. */
 export interface Access {
@@ -147,8 +147,9 @@ type AccessRow = NonNullable<ReturnType<typeof accessQuery>['row']>
 export function createAccessStore(engine: Engine, folder: string, signInEvery = 0) {
   const query = accessQuery(engine)
   const accessOf = memoizeByObject((row: AccessRow): Access => {
+    const { failures, endsIn } = row
     return {
-      failures: failuresOf(row),
+      failures: failures === null || endsIn === null ? null : { failures, endsIn },
       token: tokenOf(row, signInEvery),
       repository: repositoryOf(row, folder),
     }
@@ -166,21 +167,13 @@ export function createAccessStore(engine: Engine, folder: string, signInEvery = 
       const [row] = await engine.read(query, params, {
         key: accessKey(params.address),
         variant: `${params.hash} ${params.owner}/${params.name}`,
-        cacheable: hasNoFailures,
+        // A failure budget recovers as time passes: what it was is not remembered.
+        cacheable: (rows) => rows.every(({ failures }) => failures === null),
       })
       if (!row) throw new Error('the query must return one row')
       return accessOf(row)
     },
   }
-}
-
-/** A failure budget recovers as time passes: what it was is not remembered. */
-function hasNoFailures(rows: AccessRow[]): boolean {
-  return rows.every(({ failures }) => failures === null)
-}
-
-function failuresOf({ failures, ends_in }: AccessRow): Access['failures'] {
-  return failures === null || ends_in === null ? null : { failures, endsIn: ends_in }
 }
 
 function tokenOf(row: AccessRow, signInEvery: number): Access['token'] {
@@ -195,14 +188,9 @@ function tokenOf(row: AccessRow, signInEvery: number): Access['token'] {
     expiresAt: row.expires_at,
     signInDue: signInDue(row.signed_in_at, signInEvery),
     lastUsedAt: row.last_used_at,
-    limits: limitsOf(row),
+    limits: readLimits({ repositories: row.repositories, contexts: row.contexts, push: row.push ?? 0 }),
     reporterId: row.reporter_id,
   }
-}
-
-function limitsOf({ repositories, contexts, push }: AccessRow): TokenLimits {
-  const isLimited = repositories !== null || contexts !== null || push === 0
-  return isLimited ? readLimits({ repositories, contexts, push: push ?? 0 }) : NO_LIMITS
 }
 
 /** @param folder of the repositories that the server creates */

@@ -15,7 +15,7 @@ export interface Failures {
 export interface FailureLimits {
   /** Failures in one window. */
   limit: number
-  /** Length of a window in seconds. */
+  /** Length of a window in seconds. It starts with the address's first failure. */
   window: number
 }
 
@@ -58,7 +58,7 @@ export function accessKey(address: string): string {
 export function failureColumns(dialect: DialectSql) {
   return [
     'auth_failures.failures' as const,
-    sql<number>`auth_failures.ends_at - ${sql.raw(dialect.now)}`.as('ends_in'),
+    sql<number>`auth_failures.ends_at - ${sql.raw(dialect.now)}`.as('endsIn'),
   ] as const
 }
 
@@ -227,14 +227,14 @@ export function createFailureStore(engine: Engine, audit: Audit) {
       }))
     if (!row) return null
     if (row.failures === 1 && returned === 0) await added(limits)
-    return { failures: row.failures, endsIn: row.ends_in }
+    return row
   }
 
   return {
     /** Returns the failures of the address's window. `endsIn` exceeds a window when the clock was set back. */
     async find(address: string): Promise<Failures | null> {
       const [row] = await engine.read(current, { address })
-      return row ? { failures: row.failures, endsIn: row.ends_in } : null
+      return row ?? null
     },
 
     /**
@@ -266,12 +266,11 @@ export function createFailureStore(engine: Engine, audit: Audit) {
     },
 
     /** Returns addresses with `limit` failures in their window, the one that ends last first. */
-    async list(limits: FailureLimits): Promise<(Failures & { address: string; endsAt: number })[]> {
-      const rows = await blocked(limits)
-        .select(['address', 'ends_at', ...failureColumns(dialect)])
+    list(limits: FailureLimits): Promise<(Failures & { address: string; endsAt: number })[]> {
+      return blocked(limits)
+        .select(['address', 'ends_at as endsAt', ...failureColumns(dialect)])
         .orderBy('ends_at', 'desc')
         .execute()
-      return rows.map(({ ends_in: endsIn, ends_at: endsAt, ...row }) => ({ ...row, endsIn, endsAt }))
     },
 
     /** Returns how many addresses have `limit` failures in their window. */
