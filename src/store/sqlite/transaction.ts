@@ -1,37 +1,38 @@
 import type { Connection } from './connection.ts'
 import { translateError } from './driver-errors.ts'
 
-interface Statement {
+/** A statement of a group commit, and what its caller waits for. */
+export interface PendingWrite {
   sql: string
   values: readonly unknown[]
+  resolve(rows: unknown[]): void
+  reject(error: unknown): void
 }
-
-/** What a statement of a group commit returned or threw. */
-export type Outcome = { rows: unknown[] } | { error: unknown }
 
 /**
  * Runs all statements in one transaction. One that fails does not affect the others.
  *
+ * @returns functions that tell the callers what their statements returned or threw
  * @throws the error of SQLite if it rolled back the whole transaction (disk full, out of memory), or cannot commit
  */
-export function commitTogether(connection: Connection, statements: readonly Statement[]): Outcome[] {
+export function commitTogether(connection: Connection, writes: readonly PendingWrite[]): (() => void)[] {
   const { raw } = connection
   // From here until the commit nothing else writes.
   connection.prepare('begin immediate').run()
   try {
-    const outcomes = statements.map(({ sql, values }): Outcome => {
+    const acknowledgments = writes.map(({ sql, values, resolve, reject }) => {
       try {
         const statement = connection.prepare(sql)
-        if (statement.reader) return { rows: statement.all(...values) }
-        statement.run(...values)
-        return { rows: [] }
+        if (!statement.reader) statement.run(...values)
+        const rows = statement.reader ? statement.all(...values) : []
+        return () => resolve(rows)
       } catch (error) {
         if (!raw.inTransaction) throw error
-        return { error: translateError(error) }
+        return () => reject(translateError(error))
       }
     })
     connection.prepare('commit').run()
-    return outcomes
+    return acknowledgments
   } catch (error) {
     if (raw.inTransaction) raw.exec('rollback')
     throw error

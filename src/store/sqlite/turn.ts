@@ -3,7 +3,7 @@ import type { Prepared } from '../prepared.ts'
 import type { Connection } from './connection.ts'
 import { retryWhileBusy } from './driver-errors.ts'
 import { RowCache } from './row-cache.ts'
-import { commitTogether, type Outcome } from './transaction.ts'
+import { commitTogether, type PendingWrite } from './transaction.ts'
 
 /*
  * The cache of rows and the group commit follow one schedule, once per turn of Node's event loop:
@@ -36,14 +36,6 @@ import { commitTogether, type Outcome } from './transaction.ts'
  * A read returns the same array as before while nothing has changed. Callers may cache by its identity.
  */
 
-interface PendingWrite {
-  sql: string
-  values: unknown[]
-  invalidates: string | undefined
-  resolve(rows: unknown[]): void
-  reject(error: unknown): void
-}
-
 interface FileChecks {
   /** Called with each validation. When it throws, nothing is read. */
   beforeRead(): void
@@ -61,7 +53,7 @@ export class Turn {
   #validation: Promise<void> | null = null
   /** Between VALIDATE and COMMIT. */
   #isReading = false
-  #writes: PendingWrite[] = []
+  #writes: (PendingWrite & { invalidates: string | undefined })[] = []
   #committing: Promise<void> | null = null
 
   constructor(connection: Connection, checks: FileChecks) {
@@ -167,25 +159,17 @@ export class Turn {
       const group = this.#writes
       this.#writes = []
       try {
-        const outcomes = await retryWhileBusy(() => commitTogether(this.#connection, group))
+        const acknowledgments = await retryWhileBusy(() => commitTogether(this.#connection, group))
         for (const { invalidates } of group) {
           if (invalidates === undefined) this.#cache.clear()
           else this.#cache.drop(invalidates)
         }
         this.#checks.afterCommit()
-        acknowledge(group, outcomes)
+        for (const acknowledge of acknowledgments) acknowledge()
       } catch (error) {
         for (const { reject } of group) reject(error)
       }
     }
     this.#committing = null
   }
-}
-
-function acknowledge(group: readonly PendingWrite[], outcomes: readonly Outcome[]): void {
-  group.forEach(({ resolve, reject }, index) => {
-    const outcome = outcomes[index]
-    if (outcome !== undefined && 'error' in outcome) reject(outcome.error)
-    else resolve(outcome?.rows ?? [])
-  })
 }
