@@ -1,8 +1,9 @@
-import { sql } from 'kysely'
+import { type Kysely, type SelectQueryBuilder, sql } from 'kysely'
 import { schemas } from '../../../generated/schemas.ts'
 import { type StatusCounts, type StatusState, statesOf } from '../../domain/states.ts'
 import type { Engine } from '../engine.ts'
 import { prepare } from '../prepared.ts'
+import type { Tables } from '../tables.ts'
 
 /** What lists of commits show of the statuses of a commit. */
 export interface StatusSummary {
@@ -38,48 +39,34 @@ export function commitCacheKey({ repositoryId, sha }: CommitKey): string {
   return `statuses ${repositoryId} ${sha}`
 }
 
+/** Returns a query of the statuses of a commit. */
+export function statusesOf(kysely: Kysely<Tables>, { repositoryId, sha }: CommitKey) {
+  return kysely.selectFrom('statuses').where('repository_id', '=', repositoryId).where('sha', '=', sha)
+}
+
 export type StatusSummaries = ReturnType<typeof createStatusSummaries>
 
 /** Returns functions that summarize the statuses of commits. */
 export function createStatusSummaries(engine: Engine) {
   const { kysely } = engine
-  const countsOf = () =>
-    kysely
-      .selectFrom('statuses')
-      .select(({ fn }) =>
-        schemas.State.enum.map((state) =>
-          fn.count<number>('state').filterWhere('state', '=', state).as(state),
-        ),
-      )
+  const countsOf = (statuses: SelectQueryBuilder<Tables, 'statuses', object>) =>
+    statuses.select(({ fn }) =>
+      schemas.State.enum.map((state) => fn.count<number>('state').filterWhere('state', '=', state).as(state)),
+    )
 
-  const count = prepare<CommitKey>()((p) =>
-    countsOf().where('repository_id', '=', p.repositoryId).where('sha', '=', p.sha),
-  )
+  const count = prepare<CommitKey>()((p) => countsOf(statusesOf(kysely, p)))
   const failed = prepare<CommitKey>()((p) =>
-    kysely
-      .selectFrom('statuses')
+    statusesOf(kysely, p)
       .select(['context', 'target_url as targetUrl'])
-      .where('repository_id', '=', p.repositoryId)
-      .where('sha', '=', p.sha)
       .where('state', 'in', FAILED)
       .orderBy('context')
       .limit(MAX_FAILED),
   )
   const state = prepare<CommitKey & { context: string }>()((p) =>
-    kysely
-      .selectFrom('statuses')
-      .select('state')
-      .where('repository_id', '=', p.repositoryId)
-      .where('sha', '=', p.sha)
-      .where('context', '=', p.context),
+    statusesOf(kysely, p).select('state').where('context', '=', p.context),
   )
   const states = prepare<CommitKey>()((p) =>
-    kysely
-      .selectFrom('statuses')
-      .select(['context', 'state', 'updated_at'])
-      .where('repository_id', '=', p.repositoryId)
-      .where('sha', '=', p.sha)
-      .orderBy('context'),
+    statusesOf(kysely, p).select(['context', 'state', 'updated_at']).orderBy('context'),
   )
   /** The same for many commits, in the dialect of PostgreSQL. */
   const all = prepare<{ commits: string }>()((p) =>
@@ -94,7 +81,7 @@ export function createStatusSummaries(engine: Engine) {
         ),
       )
       .crossJoinLateral(
-        countsOf()
+        countsOf(kysely.selectFrom('statuses'))
           .select(
             sql<
               FailedContext[] | null

@@ -17,7 +17,7 @@ import {
   type StoredColumn,
   storedColumns,
 } from './columns.ts'
-import { type CommitKey, commitCacheKey } from './status-summaries.ts'
+import { type CommitKey, commitCacheKey, statusesOf } from './status-summaries.ts'
 
 /** A status with the names of the user and the token of its latest report; null if it is older than their record. */
 export interface ReportedStatus extends StatusRow {
@@ -82,18 +82,12 @@ export function createStatusStore(engine: Engine, audit: Audit, maxContexts: num
   })
   const write = dialect.serialWrites ? upsert : call
 
-  const ofCommit = prepare<CommitKey>()(({ repositoryId, sha }) =>
-    kysely
-      .selectFrom('statuses')
-      .select(answeredColumns)
-      .where('repository_id', '=', repositoryId)
-      .where('sha', '=', sha)
-      .orderBy('context'),
+  const ofCommit = prepare<CommitKey>()((p) =>
+    statusesOf(kysely, p).select(answeredColumns).orderBy('context'),
   )
 
   const withReporters = prepare<CommitKey>()((p) =>
-    kysely
-      .selectFrom('statuses')
+    statusesOf(kysely, p)
       .leftJoin('reporters', 'reporters.id', 'statuses.reporter_id')
       .select(answeredColumns.map((column) => `statuses.${column}` as const))
       .select([
@@ -101,8 +95,6 @@ export function createStatusStore(engine: Engine, audit: Audit, maxContexts: num
         'reporters.user_name as reporter_user',
         'reporters.token_name as reporter_token',
       ])
-      .where('repository_id', '=', p.repositoryId)
-      .where('sha', '=', p.sha)
       .orderBy('context'),
   )
 
@@ -117,14 +109,7 @@ export function createStatusStore(engine: Engine, audit: Audit, maxContexts: num
       .limit(1),
   )
 
-  const any = prepare<CommitKey>()(({ repositoryId, sha }) =>
-    kysely
-      .selectFrom('statuses')
-      .select('sha')
-      .where('repository_id', '=', repositoryId)
-      .where('sha', '=', sha)
-      .limit(1),
-  )
+  const any = prepare<CommitKey>()((p) => statusesOf(kysely, p).select('sha').limit(1))
 
   return {
     /**
