@@ -176,18 +176,16 @@ export class UnknownSchema extends Error {
  * the migrations, while the others wait for it.
  *
  * @param apply false to throw UnknownSchema if one is pending
- * @returns the names of the migrations that this call applied
  * @throws UnknownSchema if a newer version has migrated the database, or if it belongs to another program
  */
-export async function migrate(engine: Engine, apply = true): Promise<string[]> {
-  const applied: string[] = []
+export async function migrate(engine: Engine, apply = true): Promise<void> {
   await engine.exclusively(async (db) => {
     const known = await appliedMigrations(db)
     await sql`create table if not exists schema_migrations (name text primary key, applied_at bigint not null)`.execute(
       db,
     )
-    for (const [name, statements] of Object.entries(migrations)) {
-      if (known.has(name)) continue
+    const pending = Object.entries(migrations).filter(([name]) => !known.has(name))
+    for (const [name, statements] of pending) {
       if (!apply)
         throw new UnknownSchema(
           `the schema is that of an older version (${name} is missing). Run "migrate", or start this version of the ` +
@@ -196,12 +194,10 @@ export async function migrate(engine: Engine, apply = true): Promise<string[]> {
       for (const statement of statements(engine.dialect)) await sql.raw(statement).execute(db)
       const applied_at = Math.floor(Date.now() / 1000)
       await db.insertInto('schema_migrations').values({ name, applied_at }).execute()
-      applied.push(name)
     }
     // Servers of an earlier version call the function with their own parameters, if it has more of them now.
-    if (applied.length > 0 && !engine.dialect.serialWrites) await sql.raw(reportFunction()).execute(db)
+    if (pending.length > 0 && !engine.dialect.serialWrites) await sql.raw(reportFunction()).execute(db)
   })
-  return applied
 }
 
 /**

@@ -173,7 +173,6 @@ export function createStore(
     audit,
     auditLog: createAuditLog(engine, audit),
     listing: createRepositoryListing(engine, repositories),
-    migrate: () => migrate(engine),
     /** Checks that the database can be read and written. @throws StoreUnavailable otherwise */
     async ping(): Promise<void> {
       await engine.read(anyMigration, {})

@@ -87,11 +87,7 @@ export function createAuditLog({ kysely }: Engine, audit: Audit) {
       count: number,
       before?: { time: number; id: number },
     ): Promise<AuditLine[]> {
-      let query = kysely
-        .selectFrom('audit_events')
-        .selectAll()
-        .where('user_key', '=', nameKey(user.name))
-        .where('user_id', '=', user.id)
+      let query = matching({ user: user.name }).where('user_id', '=', user.id)
       if (before) query = query.where(sql<boolean>`(time, id) < (${before.time}, ${before.id})`)
       const rows = await query.orderBy('time', 'desc').orderBy('id', 'desc').limit(count).execute()
       // Accounts of the server's machine are not for users.
@@ -108,7 +104,7 @@ export function createAuditLog({ kysely }: Engine, audit: Audit) {
     },
 
     /** Removes events before a time and records that. @param before milliseconds since the epoch @returns how many */
-    async prune(before: number, onBatch: () => Promise<void> = async () => {}): Promise<number> {
+    async prune(before: number): Promise<number> {
       let removed = 0
       for (;;) {
         const count = await audit.transaction(async (db, record) => {
@@ -133,7 +129,6 @@ export function createAuditLog({ kysely }: Engine, audit: Audit) {
         })
         removed += count
         if (count < BATCH) return removed
-        await onBatch()
       }
     },
   }
