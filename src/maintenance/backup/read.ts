@@ -88,12 +88,3 @@ function isSameCounts(expected: Record<string, number>, counted: Record<string, 
   const names = new Set([...Object.keys(expected), ...Object.keys(counted)])
   return [...names].every((name) => (expected[name] ?? 0) === (counted[name] ?? 0))
 }
-
-/** Checks that this version knows the schema of the backup. @throws RuleViolation if it is newer */
-export function checkMigrations(header: BackupHeader, applied: ReadonlySet<string>): void {
-  const unknown = header.migrations.find((name) => !applied.has(name))
-  if (unknown)
-    throw new RuleViolation(
-      `the backup was made by a newer version: unknown migration "${unknown}". Upgrade the server to restore it`,
-    )
-}

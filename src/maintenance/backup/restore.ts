@@ -17,7 +17,7 @@ import { emptyWhenMissing } from '../../util/missing.ts'
 import { lockFile } from './file-lock.ts'
 import { type BackupEnd, type BackupHeader, type BackupRows, damagedBackup } from './format.ts'
 import { databaseOf, listBackups, objectsOf, type RepositoryCopy, readManifest } from './generations.ts'
-import { checkMigrations, readBackup } from './read.ts'
+import { readBackup } from './read.ts'
 import { durableTables, type OnRows } from './tables.ts'
 
 /** What to restore. */
@@ -191,7 +191,11 @@ export async function restoreBackup(
   const applied = await appliedMigrations(engine.kysely)
   let created_at = ''
   const header = async (found: BackupHeader) => {
-    checkMigrations(found, applied)
+    const unknown = found.migrations.find((name) => !applied.has(name))
+    if (unknown)
+      throw new RuleViolation(
+        `the backup was made by a newer version: unknown migration "${unknown}". Upgrade the server to restore it`,
+      )
     created_at = found.created_at
   }
   const { counts } = await readBackup(file, { header })

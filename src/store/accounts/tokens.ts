@@ -10,7 +10,7 @@ import {
   storedLimits,
   type TokenLimits,
 } from '../access/token-limits.ts'
-import { type Actor, ADMINISTRATOR, type Audit } from '../audit/audit.ts'
+import { type Actor, ADMINISTRATOR, type Audit, getUserById } from '../audit/audit.ts'
 import type { Engine } from '../engine.ts'
 import type { Tables } from '../tables.ts'
 import { formatMilliseconds, nowInSeconds } from '../time.ts'
@@ -117,8 +117,7 @@ export function createTokenStore({ kysely, dialect }: Engine, audit: Audit, sign
           .where('id', '=', id)
           .$if(!dialect.serialWrites, (query) => query.forUpdate())
           .executeTakeFirst()
-        const user = old && (await findUserById(db, old.user_id))
-        if (!user) throw new RuleViolation(`there is no token ${id}`)
+        if (!old) throw new RuleViolation(`there is no token ${id}`)
         if (old.expires_at !== null && old.expires_at <= Date.now())
           throw new RuleViolation(`the token ${id} has expired; create another one`)
         const lifetime = old.expires_at === null ? null : old.expires_at - old.created_at * 1000
@@ -133,6 +132,7 @@ export function createTokenStore({ kysely, dialect }: Engine, audit: Audit, sign
         const until = Math.min(old.expires_at ?? oldExpiresAt, oldExpiresAt)
         const copy = { ...old, id: newTokenId(), name: `${old.name} (replaced)`, expires_at: until }
         await db.insertInto('tokens').values(copy).execute()
+        const user = await getUserById(db, old.user_id)
         const details = {
           id,
           expires_at: formatMilliseconds(fresh.expires_at),
@@ -173,8 +173,8 @@ export function createTokenStore({ kysely, dialect }: Engine, audit: Audit, sign
         let query = db.deleteFrom('tokens').where('id', '=', id)
         if (by.kind === 'user') query = query.where('user_id', '=', by.user.id)
         const deleted = await query.returning(['name', 'user_id']).executeTakeFirst()
-        const user = deleted && (await findUserById(db, deleted.user_id))
-        if (!user) throw new RuleViolation(`there is no token ${id}`)
+        if (!deleted) throw new RuleViolation(`there is no token ${id}`)
+        const user = await getUserById(db, deleted.user_id)
         await record({ by, action: 'token.revoked', token: deleted.name, user, details: { id } })
       })
     },
@@ -236,15 +236,4 @@ function asShown(row: ShownRow, names: ReadonlyMap<number, string>): TokenInfo {
     contexts,
     push,
   }
-}
-
-function findUserById(db: Kysely<Tables>, id: number): Promise<{ id: number; name: string } | undefined> {
-  return db.selectFrom('users').select(['id', 'name']).where('id', '=', id).executeTakeFirst()
-}
-
-/** Returns a user who was found before. @throws RuleViolation if the user was deleted since then */
-async function getUserById(db: Kysely<Tables>, id: number): Promise<{ id: number; name: string }> {
-  const user = await findUserById(db, id)
-  if (!user) throw new RuleViolation('the user was deleted in the meantime; nothing was changed')
-  return user
 }

@@ -1,6 +1,7 @@
 import type { Kysely, Selectable, Transaction } from 'kysely'
 import type { Json } from '../../domain/event-details.ts'
 import { nameKey } from '../../domain/names.ts'
+import { RuleViolation } from '../../domain/rule-violation.ts'
 import { truncate } from '../../util/truncate.ts'
 import type { Engine } from '../engine.ts'
 import type { Tables } from '../tables.ts'
@@ -194,6 +195,13 @@ export async function recordEvent(db: Kysely<Tables>, event: AuditEvent, operato
   }
   const { id } = await db.insertInto('audit_events').values(row).returning('id').executeTakeFirstOrThrow()
   return lineOf({ id, ...row })
+}
+
+/** Returns a user who was found before. @throws RuleViolation if the user was deleted since then */
+export async function getUserById(db: Kysely<Tables>, id: number): Promise<NamedUser> {
+  const user = await db.selectFrom('users').select(['id', 'name']).where('id', '=', id).executeTakeFirst()
+  if (!user) throw new RuleViolation('the user was deleted in the meantime; nothing was changed')
+  return user
 }
 
 /** Returns the name of a repository, OWNER/NAME; undefined if it was deleted. */

@@ -1,5 +1,4 @@
-import { RuleViolation } from '../../domain/rule-violation.ts'
-import { ADMINISTRATOR, type Audit } from '../audit/audit.ts'
+import { ADMINISTRATOR, type Audit, getUserById } from '../audit/audit.ts'
 import type { Engine } from '../engine.ts'
 import type { Permission } from '../tables.ts'
 import { fullNameOf, type RepositoryStore } from './repositories.ts'
@@ -32,12 +31,7 @@ export function createCollaboratorStore(
     set(owner: string, name: string, userId: number, permission: Permission | null): Promise<void> {
       return audit.transaction(async (db, record) => {
         const repository = await get(owner, name, db)
-        const user = await db
-          .selectFrom('users')
-          .select(['id', 'name'])
-          .where('id', '=', userId)
-          .executeTakeFirst()
-        if (!user) throw new RuleViolation('the user was deleted in the meantime; nothing was changed')
+        const user = await getUserById(db, userId)
         const key = { repository_id: repository.id, user_id: user.id }
         const before = await db
           .deleteFrom('collaborators')
