@@ -5,13 +5,6 @@ import type { Budget } from './budget.ts'
 import type { Credential } from './credential.ts'
 import { createTokenUseTracker, type TokenUseLog } from './token-use.ts'
 
-/** A request's credential and where it comes from. */
-interface Attempt {
-  credential: Credential
-  /** As returned by `addressKey`. */
-  address: string
-}
-
 export type Authorizer = ReturnType<typeof createAuthorizer>
 
 /** Returns what decides whether a caller may perform an operation on a repository. */
@@ -22,11 +15,12 @@ export function createAuthorizer(store: Store, budget: Budget, log: TokenUseLog)
     /**
      * Runs steps 2 to 6 of the order of checks.
      *
+     * @param attempt a request's credential, and its address as returned by `addressKey`
      * @param owner as received, like `name`
      * @throws ServiceError for the first rule that is broken; StoreUnavailable
      */
     async authorize(
-      { credential, address }: Attempt,
+      { credential, address }: { credential: Credential; address: string },
       owner: string,
       name: string,
       requirement: Requirement,

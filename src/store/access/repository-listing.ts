@@ -14,11 +14,6 @@ export interface ListedRepository extends RepositoryAccess {
 
 const { mayRead, permission } = accessRules()
 
-type ListingRow = Omit<ListedRepository, 'path' | 'managed' | 'checksOwner'> & {
-  path: string | null
-  trust_owner: number
-}
-
 /** Returns functions that find the repositories that a signed-in user or an anonymous user may read. */
 export function createRepositoryListing(engine: Engine, folder: string) {
   const { kysely } = engine
@@ -43,8 +38,6 @@ export function createRepositoryListing(engine: Engine, folder: string) {
         permission.as('permission'),
       ])
       .where(mayRead)
-
-  const located = (row: ListingRow): ListedRepository => locate(folder, row)
 
   return {
     /**
@@ -73,7 +66,7 @@ export function createRepositoryListing(engine: Engine, folder: string) {
         .orderBy('repositories.id', 'desc')
         .limit(count)
         .execute()
-      return rows.map(located)
+      return rows.map((row) => locate(folder, row))
     },
 
     /** Returns a page of repositories ordered by name, and whether they have branch rules. @param after the last repository of the previous page */
@@ -99,7 +92,7 @@ export function createRepositoryListing(engine: Engine, folder: string) {
       }
       const rows = await query.execute()
       // SQLite answers with a number.
-      return rows.map(({ hasRules, ...row }) => ({ ...located(row), hasRules: Boolean(hasRules) }))
+      return rows.map(({ hasRules, ...row }) => ({ ...locate(folder, row), hasRules: Boolean(hasRules) }))
     },
   }
 }
