@@ -1,8 +1,8 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from '@prometheus-io/client'
 import { schemas } from '../../generated/schemas.ts'
-import type { BudgetOptions } from '../auth/budget.ts'
 import type { CommitLookup } from '../git/objects/commit-lookup.ts'
 import { version } from '../runtime.ts'
+import type { FailureLimits } from '../store/access/failures.ts'
 import type { Store } from '../store/store.ts'
 import type { AddGauge } from '../util/gauge.ts'
 
@@ -12,7 +12,7 @@ export type Metrics = ReturnType<typeof createMetrics>
 const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60]
 
 /** Creates the metrics for Prometheus. Values of gauges are read when metrics are requested. */
-export function createMetrics(store: Store, lookup: CommitLookup, limits: BudgetOptions) {
+export function createMetrics(store: Store, lookup: CommitLookup, limits: FailureLimits) {
   const registry = new Registry()
   const registers = [registry]
   collectDefaultMetrics({ register: registry })
