@@ -14,6 +14,7 @@ const HEAD = [
   'reached',
   'against',
 ]
+
 export function tableOf(rows: Row[]): string {
   const cells = rows.map((row) => [
     row.name,
@@ -29,12 +30,11 @@ export function tableOf(rows: Row[]): string {
     isReached(row),
     row.against ?? '',
   ])
-  return textTable(HEAD, cells)
+  return textTable(HEAD, cells, [0, HEAD.length - 1])
 }
 
-/** Returns a table with a line for the head. The first column, and one with the head `against`, is aligned left. */
-export function textTable(head: string[], cells: string[][]): string {
-  const left = [0, head.indexOf('against')]
+/** Returns a table with a line for the head. @param left columns that are aligned left */
+export function textTable(head: string[], cells: string[][], left = [0]): string {
   const all = [head, ...cells]
   const widths = head.map((_, column) => Math.max(...all.map((line) => line[column]?.length ?? 0)))
   const line = (texts: string[]) =>

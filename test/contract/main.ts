@@ -74,10 +74,7 @@ async function main(contract: Contract): Promise<number> {
 }
 
 async function ownServer(contract: Contract, coverage: Coverage): Promise<void> {
-  const [server, strict] = [
-    await startOwnServer({ failureLimit: OWN_LIMIT }),
-    await startOwnServer({ failureLimit: 3 }),
-  ]
+  const [server, strict] = [await startOwnServer(OWN_LIMIT), await startOwnServer(3)]
   try {
     const fixture = await createFixture(storeAdministration(server.store), 512)
     const client = new Client(contract, server.url, coverage)

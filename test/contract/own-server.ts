@@ -1,12 +1,9 @@
-import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { openStore, type Store } from '../../src/store/store.ts'
-import { minimalEnvironment } from '../helpers/process.ts'
-
-const program = resolve(import.meta.dirname, '../../src/server.ts')
+import { startInstance } from '../helpers/instance.ts'
 
 /** A server in its own process, on a database that the run can administer. */
 export interface OwnServer {
@@ -16,56 +13,32 @@ export interface OwnServer {
   stop(): Promise<void>
 }
 
-export interface OwnServerOptions {
-  /** Failed authentications before an address is blocked. */
-  failureLimit: number
-  /** Arguments of node before the program. */
-  nodeOptions?: readonly string[]
-  environment?: Readonly<Record<string, string>>
-}
-
-/** Starts a server. @throws Error with the output of the process if it exits before it listens */
-export async function startOwnServer(options: OwnServerOptions): Promise<OwnServer> {
+/**
+ * Starts a server.
+ *
+ * @param failureLimit failed authentications before an address is blocked
+ * @param nodeOptions arguments of node before the program
+ */
+export async function startOwnServer(
+  failureLimit: number,
+  environment: Record<string, string> = {},
+  nodeOptions: readonly string[] = [],
+): Promise<OwnServer> {
   const dataDir = await mkdtemp(join(tmpdir(), 'contract-'))
-  const child = spawn(process.execPath, [...(options.nodeOptions ?? []), program], {
-    env: {
-      ...minimalEnvironment(),
-      DATA_DIR: dataDir,
-      PORT: '0',
-      LOG_LEVEL: 'silent',
-      AUTH_FAILURE_LIMIT: String(options.failureLimit),
-      ...options.environment,
-    },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  const url = await listening(child)
+  const ends: (() => unknown)[] = []
+  const teardown = (end: () => unknown) => void ends.push(end)
+  const settings = { AUTH_FAILURE_LIMIT: String(failureLimit), ...environment }
+  const { url, child } = await startInstance({ teardown }, { dataDir }, settings, nodeOptions)
   const store = await openStore({ dataDir })
   return {
     url,
     store,
     async stop() {
       await store.close()
-      if (child.exitCode === null && child.signalCode === null) {
-        child.kill('SIGTERM')
-        await once(child, 'exit')
-      }
+      const exited = once(child, 'exit')
+      for (const end of ends) end()
+      await exited
       await rm(dataDir, { recursive: true, force: true })
     },
   }
-}
-
-function listening(child: ChildProcess): Promise<string> {
-  return new Promise((resolve, reject) => {
-    let output = ''
-    const read = (text: string) => {
-      output += text
-      const url = /^Listening on (http:\S+)$/m.exec(output)?.[1]
-      if (url) resolve(url)
-    }
-    child.stdout?.setEncoding('utf8').on('data', read)
-    child.stderr?.setEncoding('utf8').on('data', read)
-    child.on('exit', (code) =>
-      reject(new Error(`the server exited with code ${code}: ${output.slice(-2000)}`)),
-    )
-  })
 }

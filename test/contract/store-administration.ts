@@ -1,6 +1,6 @@
-import { createToken, hashToken, tokenPrefix } from '../../src/auth/token.ts'
 import type { Store } from '../../src/store/store.ts'
-import { copyBareRepository, importCommits } from '../helpers/git.ts'
+import { importCommits } from '../helpers/git.ts'
+import { addRepository, addToken } from '../helpers/records.ts'
 import type { Administration, Repository } from './fixture.ts'
 
 /** Administers an instance through a store on its database. */
@@ -15,26 +15,15 @@ export function storeAdministration(store: Store): Administration {
       await store.users.create(name, { ownExisting: false })
     },
     async createToken(user, { scopes = true, expired = false } = {}) {
-      const secret = createToken()
-      const { id } = await store.tokens.create({
-        userId: (await find(user)).id,
-        name: 'contract',
-        prefix: tokenPrefix(secret),
-        hash: hashToken(secret),
-        scopes: scopes ? ['repo'] : [],
-        expiresAt: expired ? Date.now() : null,
-      })
-      return { id, secret, user }
+      const { id: userId } = await find(user)
+      const options = { scopes: scopes ? ['repo'] : [], expiresAt: expired ? Date.now() : null }
+      return { ...(await addToken(store, userId, options)), user }
     },
     async revoke({ id }) {
       if (id !== null) await store.tokens.revoke(id)
     },
-    async createRepository(fullName, { private: hidden = false, commits, objectFormat = 'sha1' }) {
-      const [owner = '', name = ''] = fullName.split('/')
-      const { path } = await store.repositories.create(
-        { owner, name, visibility: hidden ? 'private' : 'public', objectFormat },
-        (place) => copyBareRepository(place, objectFormat),
-      )
+    async createRepository(fullName, { commits, ...options }) {
+      const { owner, name, path } = await addRepository(store, fullName, { ...options, commits: 0 })
       return { owner, name, path, commits: importCommits(path, commits) }
     },
     async setAccess({ owner, name }: Repository, user, permission) {

@@ -125,6 +125,13 @@ export function codeBlocks(text: string): { language: string; code: string }[] {
   }))
 }
 
+/** Returns the block of code that contains a text. @throws Error if there is none */
+export function codeBlock(document: string, text: string): string {
+  const found = codeBlocks(document).find(({ code }) => code.includes(text))
+  if (!found) throw new Error(`there is no block of code with "${text}"`)
+  return found.code
+}
+
 export function readDocument(path: string): string {
   return readFileSync(join(root, path), 'utf8')
 }

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
 import { type ClientRequest, type IncomingMessage, type RequestOptions, request } from 'node:http'
 import { commandLine, isRunning } from '../git/sample-repository.ts'
+import { requestBytes } from '../helpers/keep-alive.ts'
 
 const SPOOLED = /\/spool\/[0-9a-f]+ \(deleted\)$/
 
@@ -27,6 +28,20 @@ export function beginRpc(
     method: 'POST',
     headers: { authorization, 'content-type': `application/x-${service}-request`, ...headers },
   })
+}
+
+/** Returns a request to one of git's services as Latin-1 text. A body may be declared longer than it is. */
+export function rpcText(
+  repository: string,
+  service: string,
+  { authorization, body = '', length }: { authorization?: string; body?: string; length?: number },
+): string {
+  const headers = {
+    ...(authorization && { authorization }),
+    'content-type': `application/x-${service}-request`,
+    'content-length': `${length ?? body.length}`,
+  }
+  return `${requestBytes('POST', `/${repository}.git/${service}`, headers).toString('latin1')}${body}`
 }
 
 /** Requests the list of refs that a fetch begins with. */

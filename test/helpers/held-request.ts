@@ -62,7 +62,7 @@ export function signInForm(
   { cookie, csrf }: { cookie: string; csrf: string },
   name: string,
   password: string,
-): { headers: OutgoingHttpHeaders; body: string } {
+): { headers: Record<string, string>; body: string } {
   return {
     headers: { cookie, 'content-type': 'application/x-www-form-urlencoded' },
     body: new URLSearchParams({ csrf, name, password }).toString(),

@@ -29,6 +29,7 @@ export class KeepAliveClient {
     socket.on('data', (chunk) => this.#read(chunk))
     socket.on('error', (error) => this.#fail(error))
     socket.on('close', () => this.#fail(new Error('the connection was closed')))
+    socket.setTimeout(TIMEOUT, () => socket.destroy(new Error(`nothing came for ${TIMEOUT} ms`)))
   }
 
   /** @param localAddress source address, for example another one of 127.0.0.0/8 */
@@ -42,6 +43,7 @@ export class KeepAliveClient {
   /** Sends a request and waits for the whole answer. */
   send(request: Uint8Array): Promise<TimedAnswer> {
     return new Promise((resolve, reject) => {
+      if (this.#socket.destroyed) throw new Error('the connection was closed')
       this.#waiting = { start: performance.now(), resolve, reject }
       this.#socket.write(request)
     })
@@ -87,6 +89,8 @@ export class KeepAliveClient {
   }
 }
 
+/** Milliseconds. */
+const TIMEOUT = 60_000
 const LAST_CHUNK = Buffer.from('0\r\n\r\n')
 
 /** The bytes of a request without a body, or with one of JSON. */

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import type { Test } from 'tap'
 import { migrate } from '../../src/store/migrations.ts'
 import { openEngine } from '../../src/store/store.ts'
 import { databaseUrl, execute } from './databases.ts'
@@ -9,6 +10,13 @@ export interface PreparedDatabases {
   /** Environment variables of the tests: the server, and the template of new databases. */
   environment: { TEST_DATABASE_URL: string; TEST_DATABASE_TEMPLATE: string }
   remove(): Promise<void>
+}
+
+/** Prepares databases for a program that is not started by `test/run.ts`. The teardown removes them. */
+export async function provideDatabases(t: Pick<Test, 'teardown'>): Promise<void> {
+  const { environment, remove } = await prepareDatabases()
+  t.teardown(remove)
+  Object.assign(process.env, environment)
 }
 
 /** Starts a PostgreSQL server, unless `TEST_DATABASE_URL` names one, and creates a template database with the schema. */

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { Readable } from 'node:stream'
 import type { Test } from 'tap'
@@ -62,4 +63,11 @@ function gather(stream: Readable): () => string {
     text += chunk
   })
   return () => text
+}
+
+/** Returns the memory of a process in MiB: now, or at most so far. */
+export function memoryOf(pid: number | undefined, when: 'VmRSS' | 'VmHWM' = 'VmRSS'): number {
+  const [, kib] =
+    new RegExp(`^${when}:\\s+(\\d+)`, 'm').exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
+  return Math.round(Number(kib) / 1024)
 }

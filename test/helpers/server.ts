@@ -2,15 +2,12 @@ import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import type { components } from '../../generated/schema.ts'
 import { type AppOptions, buildApp } from '../../src/app.ts'
-import { createToken, hashToken, tokenPrefix } from '../../src/auth/token.ts'
-import type { ObjectFormat } from '../../src/domain/commit-id.ts'
 import { CommitLookup } from '../../src/git/objects/commit-lookup.ts'
 import { openSpool } from '../../src/git-http/spool.ts'
-import { NO_LIMITS, type TokenLimits } from '../../src/store/access/token-limits.ts'
 import type { Store, StoreOptions } from '../../src/store/store.ts'
 import { type Answer, checkAnswer } from './contract.ts'
 import { openTestStore, sqlite, type TestDatabase } from './databases.ts'
-import { copyBareRepository, createCommits } from './git.ts'
+import { addRepository, addToken, type RepositoryOptions, type TokenOptions } from './records.ts'
 
 /** A server on a free port with its own database and repositories, and the operations that tests need. */
 export interface TestServer {
@@ -26,15 +23,9 @@ export interface TestServer {
   read(fullName: string, sha: string, token?: string, headers?: Record<string, string>): Promise<JsonAnswer>
   createUser(name: string): Promise<number>
   /** Creates a token, and its user if necessary. */
-  createToken(
-    user: string,
-    options?: { name?: string; scopes?: string[]; expiresAt?: number; limits?: Partial<TokenLimits> },
-  ): Promise<string>
-  /** Creates a repository with commits and returns its path and their ids. */
-  createRepository(
-    fullName: string,
-    options?: RepositoryOptions,
-  ): Promise<{ path: string; commits: string[] }>
+  createToken(user: string, options?: TokenOptions): Promise<string>
+  /** Creates a repository with commits. */
+  createRepository(fullName: string, options?: RepositoryOptions): ReturnType<typeof addRepository>
 }
 
 export interface CallOptions {
@@ -59,12 +50,6 @@ export type JsonBody = Partial<
 export interface JsonAnswer extends Answer {
   /** Empty without a JSON body. */
   json: JsonBody
-}
-
-interface RepositoryOptions {
-  private?: boolean
-  objectFormat?: ObjectFormat
-  commits?: number
 }
 
 export interface ServerOptions extends Partial<AppOptions> {
@@ -139,27 +124,7 @@ function testServer(parts: Pick<TestServer, 'url' | 'dataDir' | 'store' | 'app' 
     ...parts,
     ...callerOf(url),
     createUser,
-    async createToken(user, { name = 'test', scopes = ['repo'], expiresAt, limits } = {}) {
-      const token = createToken()
-      await store.tokens.create({
-        userId: await createUser(user),
-        name,
-        prefix: tokenPrefix(token),
-        hash: hashToken(token),
-        scopes,
-        expiresAt: expiresAt ?? null,
-        limits: { ...NO_LIMITS, ...limits },
-      })
-      return token
-    },
-    async createRepository(fullName, options = {}) {
-      const [owner = '', name = ''] = fullName.split('/')
-      const objectFormat = options.objectFormat ?? 'sha1'
-      const { path } = await store.repositories.create(
-        { owner, name, visibility: options.private ? 'private' : 'public', objectFormat },
-        (place) => copyBareRepository(place, objectFormat),
-      )
-      return { path, commits: options.commits === 0 ? [] : createCommits(path, options.commits ?? 1) }
-    },
+    createToken: async (user, options) => (await addToken(store, await createUser(user), options)).secret,
+    createRepository: (fullName, options) => addRepository(store, fullName, options),
   }
 }

@@ -2,23 +2,32 @@ import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
 import type { Test } from 'tap'
 
-/** A TCP proxy in front of a database that can be made to drop all traffic. */
+/** A TCP proxy in front of a database that can be made to drop all traffic, or to lead to another one. */
 export interface TcpProxy {
   /** URL of the database through the proxy. */
   url: string
   /** Stops forwarding on open connections without closing them, as if the host were gone. */
   freeze(): void
+  /** Leads new connections elsewhere. Open ones stay where they are. */
+  leadTo(url: string): void
 }
 
 /** Starts a proxy in this process that forwards connections to the database of `url`. */
 export async function openTcpProxy(t: Test, url: string): Promise<TcpProxy> {
-  const { hostname, port } = new URL(url)
+  let target = new URL(url)
   const pairs = new Set<[Socket, Socket]>()
   const server = createServer((client) => {
-    const upstream = connect(Number(port), hostname)
+    const upstream = connect(Number(target.port), target.hostname)
     client.pipe(upstream).pipe(client)
-    pairs.add([client, upstream])
-    for (const socket of [client, upstream]) socket.on('error', () => {})
+    const pair: [Socket, Socket] = [client, upstream]
+    pairs.add(pair)
+    for (const socket of pair) {
+      socket.on('error', () => {})
+      socket.on('close', () => {
+        for (const other of pair) other.destroy()
+        pairs.delete(pair)
+      })
+    }
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   t.teardown(() => {
@@ -35,6 +44,9 @@ export async function openTcpProxy(t: Test, url: string): Promise<TcpProxy> {
         client.unpipe(upstream).pause()
         upstream.unpipe(client).pause()
       }
+    },
+    leadTo(other) {
+      target = new URL(other)
     },
   }
 }

@@ -10,3 +10,12 @@ export async function until(condition: () => boolean | Promise<boolean>): Promis
     await new Promise((resolve) => setTimeout(resolve, PAUSE))
   }
 }
+
+/** Waits until a server answers a request well. */
+export async function untilServed(url: string): Promise<void> {
+  await until(() =>
+    fetch(url)
+      .then(({ ok }) => ok)
+      .catch(() => false),
+  )
+}

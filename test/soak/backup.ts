@@ -1,13 +1,13 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import tap from 'tap'
-import { codeBlocks, createMachine, readDocument } from '../docs/machine.ts'
+import { codeBlock, codeBlocks, createMachine, readDocument } from '../docs/machine.ts'
 import { createPostgresDatabase } from '../helpers/databases.ts'
-import { prepareDatabases } from '../helpers/prepare-databases.ts'
+import { provideDatabases } from '../helpers/prepare-databases.ts'
 import { createRandom } from '../helpers/random.ts'
 import { readContent } from './backup/content.ts'
 import { killAll } from './backup/kills.ts'
-import { requireProgram } from './require-program.ts'
+import { requireProgram } from './parts/programs.ts'
 
 /**
  * Does what the operator's guide says about backups, night after night, while the repositories change as people and git's
@@ -19,9 +19,7 @@ const GUIDE = 'src/ops/README.md'
 
 tap.setTimeout(14_400_000)
 requireProgram('strace')
-const prepared = await prepareDatabases()
-Object.assign(process.env, prepared.environment)
-tap.teardown(() => prepared.remove())
+await provideDatabases(tap)
 const seed = Number(process.env.SOAK_SEED ?? Date.now() % 1_000_000)
 
 tap.test(`${ROUNDS} nights and drills as the guide says, half of them on PostgreSQL`, async (t) => {
@@ -30,9 +28,8 @@ tap.test(`${ROUNDS} nights and drills as the guide says, half of them on Postgre
   const machine = await createMachine(t)
   const databaseUrl = await createPostgresDatabase(t)
   const guide = machine.localize(readDocument(GUIDE))
-  const blocks = codeBlocks(guide)
   const section = codeBlocks(guide.split('## Back up and restore')[1]?.split('\n## ')[0] ?? '')
-  const block = (part: string) => blocks.find(({ code }) => code.includes(part))?.code ?? ''
+  const block = (part: string) => codeBlock(guide, part)
   const [, nightly = ''] =
     /^(?:[\d*]+ ){5}commit-status (.*)\n$/.exec(
       section.find(({ language }) => language === 'cron')?.code ?? '',

@@ -1,9 +1,9 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
-import { cpSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { execFileSync, spawn } from 'node:child_process'
+import { cpSync, mkdirSync, realpathSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
+import { temporaryFolder } from '../helpers/databases.ts'
 import { createCommits } from '../helpers/git.ts'
 import { startServer } from '../helpers/server.ts'
 
@@ -11,13 +11,8 @@ import { startServer } from '../helpers/server.ts'
  * Runs a real Buildbot master and worker with the recipe, and lets its stock GitHubStatusPush report a build. Needs
  * python3 with venv, and installs Buildbot from PyPI into a temporary folder.
  */
-const folder = realpathSync(mkdtempSync(join(tmpdir(), 'buildbot-')))
-const processes: ChildProcess[] = []
+const folder = realpathSync(temporaryFolder(t))
 t.setTimeout(300_000)
-t.teardown(() => {
-  for (const child of processes) child.kill('SIGKILL')
-  rmSync(folder, { recursive: true, force: true })
-})
 
 const server = await startServer(t)
 const { path } = await server.createRepository('acme/rocket', { commits: 1 })
@@ -58,7 +53,7 @@ const buildbot = spawn(bin('buildbot'), ['start', '--nodaemon', '.'], {
   env,
   stdio: ['ignore', 'inherit', 'inherit'],
 })
-processes.push(buildbot)
+t.teardown(() => buildbot.kill('SIGKILL'))
 
 // Buildbot builds what is pushed after its first look.
 await setTimeout(10_000)

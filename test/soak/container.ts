@@ -1,16 +1,15 @@
-import { execFileSync, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { chmodSync, chownSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import tap, { type Test } from 'tap'
 import { parse } from 'yaml'
 import { describeVariables } from '../../src/config.ts'
-import { execute } from '../helpers/databases.ts'
+import { execute, temporaryFolder } from '../helpers/databases.ts'
 import { git } from '../helpers/git.ts'
 import { startPostgres } from '../helpers/postgres-server.ts'
 import { callerOf } from '../helpers/server.ts'
-import { requireProgram } from './require-program.ts'
+import { requireProgram, run } from './parts/programs.ts'
 
 /**
  * Builds the container image with Buildah and runs its root file system: read-only, without capabilities, with the
@@ -26,18 +25,8 @@ tap.setTimeout(1_500_000)
 requireProgram('buildah')
 requireProgram('debootstrap')
 
-const folder = mkdtempSync(join(tmpdir(), 'container-'))
+const folder = temporaryFolder(tap)
 chmodSync(folder, 0o755)
-tap.teardown(() => rmSync(folder, { recursive: true, force: true }))
-
-/** Runs a command. @returns what it printed on standard output */
-function run(command: string, ...args: string[]): string {
-  return execFileSync(command, args, {
-    cwd: root,
-    encoding: 'utf8',
-    stdio: ['ignore', 'pipe', 'inherit'],
-  }).trim()
-}
 
 function buildah(...args: string[]): string {
   const storage = ['--root', join(folder, 'storage'), '--runroot', join(folder, 'run')]

@@ -1,12 +1,10 @@
 import tap from 'tap'
 import { databases } from '../helpers/databases.ts'
 import { compareDatabases } from '../helpers/differential.ts'
-import { prepareDatabases } from '../helpers/prepare-databases.ts'
+import { provideDatabases } from '../helpers/prepare-databases.ts'
 
 tap.setTimeout(600_000)
-const prepared = await prepareDatabases()
-Object.assign(process.env, prepared.environment)
-tap.teardown(() => prepared.remove())
+await provideDatabases(tap)
 
 /** Sends 20,000 random requests. SOAK_SEED repeats a run that found a difference. */
 tap.test('20,000 random requests are answered the same on every database', async (t) => {

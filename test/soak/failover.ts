@@ -1,20 +1,22 @@
+import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import tap from 'tap'
 import type { TestDatabase } from '../helpers/databases.ts'
 import { type Instance, startInstance } from '../helpers/instance.ts'
 import { startPostgres } from '../helpers/postgres-server.ts'
 import { startServer } from '../helpers/server.ts'
+import { startLoad } from './parts/load.ts'
 
 tap.setTimeout(600_000)
 
-const ROUNDS = 10
+const ROUNDS = Number(process.env.SOAK_ROUNDS ?? 10)
 const WRITERS = 8
 
 /**
  * Three processes on one PostgreSQL server, under load. In each round the server crashes and comes back, and one of the
  * processes is killed and started again.
  */
-tap.test('ten crashes of the server and of a process, under load', async (t) => {
+tap.test(`${ROUNDS} crashes of the server and of a process, under load`, async (t) => {
   const server = await startPostgres()
   t.teardown(() => server.stop())
   const database: TestDatabase = {
@@ -27,31 +29,24 @@ tap.test('ten crashes of the server and of a process, under load', async (t) => 
   const instances = await Promise.all([0, 1, 2].map(() => startInstance(t, options)))
 
   const acknowledged = new Map<string, string>()
-  const statuses: Record<string, number> = {}
-  let stopped = false
-
-  /** Counts up in a context of its own: what is stored must be what was acknowledged last, or reported since. */
-  async function write(worker: number): Promise<void> {
-    for (let index = 0; !stopped; index++) {
-      const instance = instances[index % instances.length]
-      if (!instance) throw new Error('no instance')
-      const context = `${worker}`
-      const body = { state: 'success', context, description: `${index}` }
-      const answer = await instance.report('acme/repo', sha, body, token).catch(() => null)
-      const status = answer?.status ?? 'connection lost'
-      statuses[status] = (statuses[status] ?? 0) + 1
-      if (status === 201) acknowledged.set(context, body.description)
-    }
+  const reportThrough = async (instance: Instance | undefined, context: string, description: string) => {
+    assert(instance)
+    const body = { state: 'success', context, description }
+    return (await instance.report('acme/repo', sha, body, token)).status
   }
 
   async function recovery(instance: Instance): Promise<number> {
     const since = performance.now()
-    const probe = { state: 'success', context: 'probe' }
-    while ((await instance.report('acme/repo', sha, probe, token)).status !== 201);
+    while ((await reportThrough(instance, 'probe', '')) !== 201);
     return performance.now() - since
   }
 
-  const load = Array.from({ length: WRITERS }, (_, worker) => write(worker))
+  // Each counts up in a context of its own: what is stored must be what was acknowledged last, or reported since.
+  const load = startLoad(WRITERS, async (worker, index) => {
+    const status = await reportThrough(instances[index % instances.length], `${worker}`, `${index}`)
+    if (status === 201) acknowledged.set(`${worker}`, `${index}`)
+    return status
+  })
   let slowest = 0
   for (let round = 0; round < ROUNDS; round++) {
     await server.crash()
@@ -65,13 +60,12 @@ tap.test('ten crashes of the server and of a process, under load', async (t) => 
     }
     instances[at] = await startInstance(t, options)
   }
-  stopped = true
-  await Promise.all(load)
+  await load.stop()
 
-  t.comment(`answers by status: ${JSON.stringify(statuses)}; slowest recovery ${Math.round(slowest)} ms`)
+  t.comment(`answers by status: ${JSON.stringify(load.answers)}; slowest recovery ${Math.round(slowest)} ms`)
   t.ok(slowest < 5_000)
   t.same(
-    Object.keys(statuses).filter((status) => !['201', '503', 'connection lost'].includes(status)),
+    Object.keys(load.answers).filter((status) => !['201', '503', 'connection lost'].includes(status)),
     [],
     'nothing else is answered',
   )

@@ -261,7 +261,7 @@ async function attempt(
   }
 }
 
-const server = await startOwnServer({ failureLimit: 1_000_000 })
+const server = await startOwnServer(1_000_000)
 const growing = await startGrowingServer(server.url)
 try {
   const { open, writer } = await createFixture(

@@ -1,21 +1,13 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import {
-  chmodSync,
-  copyFileSync,
-  existsSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs'
-import { tmpdir } from 'node:os'
-import { basename, dirname, join, resolve } from 'node:path'
+import { chmodSync, copyFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
 import tap, { type Test } from 'tap'
-import { codeBlocks, readDocument } from '../docs/machine.ts'
+import { codeBlock, readDocument } from '../docs/machine.ts'
+import { temporaryFolder } from '../helpers/databases.ts'
 import { until } from '../helpers/until.ts'
 import { packServer } from '../packaging/installed.ts'
-import { requireProgram } from './require-program.ts'
+import { requireProgram, run } from './parts/programs.ts'
 
 /**
  * Installs the packed server on a Debian of its own, with Debian's Node.js 18, npm and git, by the lines of the operator's
@@ -25,33 +17,16 @@ import { requireProgram } from './require-program.ts'
  */
 const SUITE = 'bookworm'
 const PACKAGES = ['systemd-sysv', 'dbus', 'nodejs', 'npm', 'git', 'curl', 'sudo', 'man-db']
-const root = resolve(import.meta.dirname, '../..')
-const guide = codeBlocks(readDocument('src/ops/README.md'))
-const readme = codeBlocks(readDocument('README.md'))
+const guide = readDocument('src/ops/README.md')
+const readme = readDocument('README.md')
 
 tap.setTimeout(1_500_000)
 requireProgram('debootstrap')
 requireProgram('systemd-nspawn', 'systemd-container')
 
-/** Returns the block of code that contains the text. */
-function block(blocks: ReturnType<typeof codeBlocks>, text: string): string {
-  const found = blocks.find(({ code }) => code.includes(text))
-  if (!found) throw new Error(`there is no block of code with "${text}"`)
-  return found.code
-}
-
-function run(command: string, ...args: string[]): string {
-  return execFileSync(command, args, {
-    cwd: root,
-    encoding: 'utf8',
-    stdio: ['ignore', 'pipe', 'inherit'],
-  }).trim()
-}
-
 /** Makes the machine. @returns its root folder */
 function makeMachine(t: Test): string {
-  const machine = mkdtempSync(join(tmpdir(), 'fresh-machine-'))
-  t.teardown(() => rmSync(machine, { recursive: true, force: true }))
+  const machine = temporaryFolder(t)
   // The service's account must reach its root folder.
   chmodSync(machine, 0o755)
   run('debootstrap', '--variant=minbase', SUITE, machine)
@@ -112,19 +87,19 @@ tap.test('a fresh Debian goes from the packed file to a first report', async (t)
   t.match(sh('node --version; npm --version; git --version'), /git version 2/)
 
   t.equal(sh('cat /proc/net/route').trim().split('\n').length, 1, 'no route leads anywhere')
-  sh(block(guide, 'npm install --global'))
-  const unit = block(guide, '[Service]')
+  sh(codeBlock(guide, 'npm install --global'))
+  const unit = codeBlock(guide, '[Service]')
   const [, program = ''] = /^ExecStart=(.*)$/m.exec(unit) ?? []
   t.ok(existsSync(join(machine, program)), program)
-  writeFileSync(join(machine, 'etc/commit-status.env'), block(guide, 'METRICS_TOKEN='))
+  writeFileSync(join(machine, 'etc/commit-status.env'), codeBlock(guide, 'METRICS_TOKEN='))
   writeFileSync(join(machine, 'etc/systemd/system/commit-status.service'), unit)
-  t.match(sh(block(guide, 'systemctl enable --now')), /ready/)
+  t.match(sh(codeBlock(guide, 'systemctl enable --now')), /ready/)
   // Anything that systemd does not know, it names and leaves out.
   t.equal(sh('systemd-analyze verify commit-status.service 2>&1 | grep commit-status || true'), '')
   t.equal(sh("stat --format '%U %a' /var/lib/commit-status").trim(), 'commit-status 700')
 
-  const users = block(guide, 'admin repo create alice/rocket')
-  const report = block(readme, 'curl -X POST').split('\n').slice(1).join('\n')
+  const users = codeBlock(guide, 'admin repo create alice/rocket')
+  const report = codeBlock(readme, 'curl -X POST').split('\n').slice(1).join('\n')
   const answer = sh(`${users.replace('admin token create', 'TOKEN=$(admin token create').trimEnd()})
     printf '#!/bin/sh\\necho "$TOKEN"\\n' > /root/askpass; chmod +x /root/askpass; export TOKEN GIT_ASKPASS=/root/askpass
     git init --quiet rocket; cd rocket
@@ -137,7 +112,7 @@ tap.test('a fresh Debian goes from the packed file to a first report', async (t)
   const before = show('MainPID')
   sh(`kill -KILL ${before}; while [ "$(systemctl is-active commit-status)" != active ]; do sleep 0.1; done`)
   t.not(show('MainPID'), before, 'a killed server is started again')
-  t.match(sh(block(guide, '--retry-connrefused').split('\n').at(-2) ?? ''), /ready/)
+  t.match(sh(codeBlock(guide, '--retry-connrefused').split('\n').at(-2) ?? ''), /ready/)
   sh('systemctl stop commit-status')
   t.same([show('Result'), show('ExecMainStatus')], ['success', '0'], 'SIGTERM stops the server')
 
@@ -146,7 +121,7 @@ tap.test('a fresh Debian goes from the packed file to a first report', async (t)
     /user create \[NAME\]/,
   )
   t.notOk(existsSync(join(machine, program)))
-  sh(block(guide, 'tar --extract'))
+  sh(codeBlock(guide, 'tar --extract'))
   t.match(
     sh(`${users.split('\n')[0]}\nadmin user list`),
     /^alice /m,

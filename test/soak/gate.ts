@@ -1,13 +1,15 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
-import { openStore } from '../../src/store/store.ts'
-import { commit, git, tryGit } from '../git-http/client.ts'
-import { createOwnedRepository, type ServerProcess, startServerProcess } from './git-server.ts'
+import tap from 'tap'
+import { basic, commit, git, tryGit } from '../git-http/client.ts'
+import { temporaryFolder } from '../helpers/databases.ts'
+import { startInstance } from '../helpers/instance.ts'
+import { addReport } from '../helpers/records.ts'
+import { startServer } from '../helpers/server.ts'
 
 /**
  * Pushes to a branch with rules from many clients at once while reports come in, and kills the server in the middle of
@@ -17,14 +19,10 @@ import { createOwnedRepository, type ServerProcess, startServerProcess } from '.
 const ROUNDS = 12
 const CLIENTS = 8
 
-const folder = mkdtempSync(join(tmpdir(), 'soak-gate-'))
-const dataDir = join(folder, 'data')
-const print = (line: string) => process.stdout.write(`${line}\n`)
+tap.setTimeout(600_000)
 
-const environment = { TMPDIR: join(folder, 'tmp'), DATA_DIR: dataDir }
-
-/** Returns the processes of git and its hooks that work on the repository of this run. */
-function leftProcesses(): string[] {
+/** Returns the processes of git and its hooks that work on repositories in a folder. */
+function leftProcesses(dataDir: string): string[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .filter((pid) => {
@@ -37,11 +35,13 @@ function leftProcesses(): string[] {
     })
 }
 
-mkdirSync(join(folder, 'tmp'))
-const store = await openStore({ dataDir })
-let server: ServerProcess | undefined
-try {
-  const { repository, authorization } = await createOwnedRepository(store, 'owner', 'gate')
+tap.test('pushes to a branch with rules, reports and kills', async (t) => {
+  const folder = temporaryFolder(t)
+  const { store, options: place, dataDir, createRepository, createToken } = await startServer(t)
+  const repository = await createRepository('owner/gate', { private: true, commits: 0 })
+  const authorization = basic('x', await createToken('owner'))
+  mkdirSync(join(folder, 'tmp'))
+  const start = () => startInstance(t, place, { TMPDIR: join(folder, 'tmp'), LOG_LEVEL: 'error' })
   await store.rules.set(repository, { branchPattern: 'main', required: ['ci/*', 'lint'], bypass: [] })
   // Every tip of the branch is on record.
   await git(repository.path, ['config', 'core.logAllRefUpdates', 'always'])
@@ -51,20 +51,13 @@ try {
   await commit(checkout)
   const base = await git(checkout, ['rev-parse', 'HEAD'])
   const report = (sha: string, context: string, state: 'success' | 'failure' | 'pending') =>
-    store.statuses.report({
-      repositoryId: repository.id,
-      sha,
-      context,
-      state,
-      description: null,
-      target_url: null,
-    })
+    addReport({ store, repositoryId: repository.id, sha }, context, state)
   /** Commits for which all required contexts were `success` at some time. */
   const passed = new Set([base])
   await report(base, 'ci/test', 'success')
   await report(base, 'lint', 'success')
 
-  server = await startServerProcess(environment)
+  let server = await start()
   let [accepted, refused, cut] = [0, 0, 0]
   let tip = base
   const first = await tryGit(
@@ -109,10 +102,10 @@ try {
       await once(server.child, 'close')
     }
     await Promise.all([...reports, ...pushes])
-    if (kill) server = await startServerProcess(environment)
+    if (kill) server = await start()
     tip = await git(repository.path, ['rev-parse', 'refs/heads/main'])
     await git(checkout, ['fetch', '--quiet', repository.path, 'main'])
-    print(
+    t.comment(
       `round ${round}: ${accepted} accepted, ${refused} refused, ${cut} cut off, main at ${tip.slice(0, 10)}`,
     )
   }
@@ -123,13 +116,9 @@ try {
     if (before) execFileSync('git', ['-C', repository.path, 'merge-base', '--is-ancestor', before, sha])
   }
   assert(tips.length > 2 && refused > 0 && accepted > 0)
-  for (let wait = 0; leftProcesses().length > 0 && wait < 100; wait++) await setTimeout(100)
-  assert.deepEqual(leftProcesses(), [], 'no process of git or a hook is left')
+  for (let wait = 0; leftProcesses(dataDir).length > 0 && wait < 100; wait++) await setTimeout(100)
+  assert.deepEqual(leftProcesses(dataDir), [], 'no process of git or a hook is left')
   server.child.kill('SIGTERM')
   await once(server.child, 'close')
-  print(`main moved ${tips.length - 1} times, always forward to a commit that had passed`)
-} finally {
-  server?.child.kill('SIGKILL')
-  await store.close()
-  rmSync(folder, { recursive: true, force: true })
-}
+  t.pass(`main moved ${tips.length - 1} times, always forward to a commit that had passed`)
+})

@@ -7,7 +7,7 @@ import { databases } from '../helpers/databases.ts'
 import { type HeldRequest, holdRequest, signInForm } from '../helpers/held-request.ts'
 import { type Instance, startInstance } from '../helpers/instance.ts'
 import { csrfOf, openPageClient, PASSWORD } from '../helpers/page-client.ts'
-import { prepareDatabases } from '../helpers/prepare-databases.ts'
+import { provideDatabases } from '../helpers/prepare-databases.ts'
 import { startServer } from '../helpers/server.ts'
 
 /**
@@ -20,9 +20,7 @@ const METRICS_TOKEN = 'metrics-token-of-this-test'
 const ATTACKERS = 20
 
 tap.setTimeout(900_000)
-const prepared = await prepareDatabases()
-Object.assign(process.env, prepared.environment)
-tap.teardown(() => prepared.remove())
+await provideDatabases(tap)
 
 type Attempt = () => Promise<number>
 

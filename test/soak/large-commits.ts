@@ -1,12 +1,12 @@
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
 import { get, type IncomingMessage } from 'node:http'
 import tap, { type Test } from 'tap'
 import { databases, sqlite, type TestDatabase } from '../helpers/databases.ts'
-import { type Instance, startInstance } from '../helpers/instance.ts'
+import { startInstance } from '../helpers/instance.ts'
 import { drain, fillCommit } from '../helpers/large-commit.ts'
 import { longestStretch, measured } from '../helpers/loop-stretch.ts'
-import { prepareDatabases } from '../helpers/prepare-databases.ts'
+import { provideDatabases } from '../helpers/prepare-databases.ts'
+import { memoryOf } from '../helpers/process.ts'
 import { startServer } from '../helpers/server.ts'
 
 tap.setTimeout(600_000)
@@ -18,9 +18,7 @@ const MOST_ORDINARY = 10
 const MOST_MEMORY = 1_024
 const COMMITS = 20
 
-const prepared = await prepareDatabases()
-Object.assign(process.env, prepared.environment)
-tap.teardown(() => prepared.remove())
+await provideDatabases(tap)
 
 async function serveCommits(t: Test, database: TestDatabase, commits: number) {
   const server = await startServer(t, { database })
@@ -64,9 +62,9 @@ tap.test('clients that do not read take no more than so much memory', async (t) 
   const { options, repositoryId, commits, instance, urls } = await serveCommits(t, sqlite, COMMITS)
   for (const sha of commits) await fillCommit(options, { repositoryId, sha })
   await drain(urls[0] ?? '')
-  const before = memoryOf(instance)
+  const before = memoryOf(instance.child.pid, 'VmHWM')
   const answers = await Promise.all([...urls, ...urls, ...urls].map(open))
-  const peak = memoryOf(instance)
+  const peak = memoryOf(instance.child.pid, 'VmHWM')
   t.comment(`memory: ${before} MiB after one read, ${peak} MiB at most with ${answers.length} answers unread`)
   t.ok(peak < MOST_MEMORY)
   for (const answer of answers) {
@@ -79,10 +77,4 @@ tap.test('clients that do not read take no more than so much memory', async (t) 
 async function open(url: string): Promise<IncomingMessage> {
   const [answer] = await once(get(url), 'response')
   return answer
-}
-
-/** MiB, at most so far. */
-function memoryOf({ child }: Instance): number {
-  const [, kib = ''] = /^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8')) ?? []
-  return Math.round(Number(kib) / 1_024)
 }

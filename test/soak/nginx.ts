@@ -1,22 +1,26 @@
-import assert from 'node:assert/strict'
-import { type ChildProcess, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
-import { createInterface } from 'node:readline'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
-import { createToken, hashToken, tokenPrefix } from '../../src/auth/token.ts'
-import { createBareRepository } from '../../src/git/repository.ts'
-import { openStore } from '../../src/store/store.ts'
+import tap, { type Test } from 'tap'
+import { createToken } from '../../src/auth/token.ts'
 import { list, object, text } from '../contract/json.ts'
+import { codeBlock, readDocument } from '../docs/machine.ts'
+import { type TestDatabase, temporaryFolder } from '../helpers/databases.ts'
 import { freePort } from '../helpers/free-port.ts'
-import { createCommits, git } from '../helpers/git.ts'
+import { git } from '../helpers/git.ts'
+import { startInstance } from '../helpers/instance.ts'
 import { startPostgres } from '../helpers/postgres-server.ts'
+import { addToken } from '../helpers/records.ts'
+import { startServer } from '../helpers/server.ts'
+import { untilServed } from '../helpers/until.ts'
+import { startLoad } from './parts/load.ts'
+import { requireProgram } from './parts/programs.ts'
 
 /**
  * Three instances on one PostgreSQL and one folder of repositories, behind a real nginx with the configuration that is
- * shipped. Wants `nginx` in PATH, or its path in NGINX_BINARY.
+ * shipped.
  */
 const INSTANCES = 3
 const REPORTERS = 8
@@ -24,41 +28,21 @@ const OUTAGES = 10
 const LIMIT = 30
 /** Bad credentials at once; nginx lets through 100 requests of one address. */
 const ATTEMPTS = 90
-const root = resolve(import.meta.dirname, '../..')
-const folder = mkdtempSync(join(tmpdir(), 'soak-nginx-'))
-const dataDir = join(folder, 'data')
-const print = (line: string) => process.stdout.write(`${line}\n`)
 
-async function startInstance(port: number, databaseUrl: string): Promise<ChildProcess> {
-  const child = spawn(process.execPath, [join(root, 'src/server.ts')], {
-    env: {
-      PATH: process.env.PATH,
-      DATA_DIR: dataDir,
-      DATABASE_URL: databaseUrl,
-      PORT: String(port),
-      TRUSTED_PROXIES: '127.0.0.1',
-      AUTH_FAILURE_LIMIT: String(LIMIT),
-      LOG_LEVEL: 'silent',
-    },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  for await (const line of createInterface({ input: child.stdout }))
-    if (line.startsWith('Listening')) return child
-  throw new Error('an instance did not start')
-}
+tap.setTimeout(600_000)
+requireProgram('nginx')
 
-/** The operator's guide's configuration, but for the ports, and without TLS. */
-async function startNginx(port: number, plain: number, instances: readonly number[]): Promise<ChildProcess> {
-  const [, shipped = ''] =
-    /```nginx\n([\s\S]*?)```/.exec(readFileSync(join(root, 'src/ops/README.md'), 'utf8')) ?? []
-  const site = shipped
+/** Starts nginx with the guide's configuration, but for the ports, and without TLS. */
+async function startNginx(t: Test, port: number, plain: number, instances: readonly number[]): Promise<void> {
+  const folder = temporaryFolder(t)
+  const site = codeBlock(readDocument('src/ops/README.md'), 'proxy_pass')
     .replace('    server 127.0.0.1:3000 fail_timeout=2s;\n', () =>
       instances.map((instance) => `    server 127.0.0.1:${instance} fail_timeout=2s;\n`).join(''),
     )
     .replace('listen 443 ssl;', `listen 127.0.0.1:${port};`)
     .replace('listen 80;', `listen 127.0.0.1:${plain};`)
     .replace(/^ *ssl_.*\n/gm, '')
-  assert(site.includes('proxy_pass') && !site.includes('3000') && !site.includes('443'))
+  t.notMatch(site, /3000|443/)
   for (const name of ['body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']) mkdirSync(join(folder, name))
   writeFileSync(
     join(folder, 'nginx.conf'),
@@ -71,179 +55,137 @@ async function startNginx(port: number, plain: number, instances: readonly numbe
       ${site}
     }`,
   )
-  const nginx = spawn(process.env.NGINX_BINARY ?? 'nginx', ['-p', folder, '-c', join(folder, 'nginx.conf')], {
-    stdio: 'inherit',
+  const nginx = spawn('nginx', ['-p', folder, '-c', join(folder, 'nginx.conf')], { stdio: 'inherit' })
+  t.teardown(async () => {
+    // Killed, it would leave its worker behind.
+    nginx.kill('SIGTERM')
+    if (nginx.exitCode === null) await once(nginx, 'exit')
   })
-  const url = `http://127.0.0.1:${port}/healthz`
-  while (
-    !(await fetch(url).then(
-      ({ ok }) => ok,
-      () => false,
-    ))
-  ) {
-    assert.equal(nginx.exitCode, null, 'nginx ended')
-    await setTimeout(50)
-  }
-  return nginx
+  await untilServed(`http://127.0.0.1:${port}/healthz`)
 }
 
-const postgres = await startPostgres()
-const store = await openStore({ dataDir, databaseUrl: postgres.url })
-const ports = await Promise.all(Array.from({ length: INSTANCES }, freePort))
-const instances = await Promise.all(ports.map((port) => startInstance(port, postgres.url)))
-const port = await freePort()
-const plain = await freePort()
-const nginx = await startNginx(port, plain, ports)
-const url = `http://127.0.0.1:${port}`
-const redirect = await fetch(`http://127.0.0.1:${plain}/login?next=%2Fx`, { redirect: 'manual' })
-assert.deepEqual(
-  [redirect.status, redirect.headers.get('location')],
-  [301, 'https://127.0.0.1/login?next=%2Fx'],
-)
-for (const path of ['/healthz', '/nowhere'])
-  assert.match((await fetch(url + path)).headers.get('strict-transport-security') ?? '', /^max-age=\d{7,}$/)
-
-async function newToken(): Promise<{ id: string; secret: string }> {
-  const secret = createToken()
-  const user = (await store.users.find('alice')) ?? (await store.users.create('alice'))
-  const { id } = await store.tokens.create({
-    userId: user.id,
-    name: 'soak',
-    prefix: tokenPrefix(secret),
-    hash: hashToken(secret),
-    scopes: ['repo'],
-    expiresAt: null,
-  })
-  return { id, secret }
-}
-
-const { secret } = await newToken()
-const { path } = await store.repositories.create(
-  { owner: 'alice', name: 'rocket', visibility: 'private', objectFormat: 'sha1' },
-  (place) => createBareRepository(place, 'sha1'),
-)
-const [sha = ''] = createCommits(path, 1)
-const statusesAt = (origin: string) => `${origin}/api/v1/repos/alice/rocket/commits/${sha}/statuses`
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` })
 
-async function report(context: string, description: string): Promise<Response> {
-  return fetch(`${url}/api/v1/repos/alice/rocket/statuses/${sha}`, {
-    method: 'POST',
-    headers: { ...bearer(secret), 'content-type': 'application/json' },
-    body: JSON.stringify({ state: 'success', context, description }),
+tap.test('three instances behind a real nginx', async (t) => {
+  const postgres = await startPostgres()
+  t.teardown(() => postgres.stop())
+  const database: TestDatabase = {
+    name: 'PostgreSQL',
+    create: async (t) => ({ dataDir: temporaryFolder(t), databaseUrl: postgres.url }),
+  }
+  const { store, options, ...admin } = await startServer(t, { database })
+  const secret = await admin.createToken('alice')
+  const { path, commits } = await admin.createRepository('alice/rocket', { private: true })
+  const [sha = ''] = commits
+  const ports = await Promise.all(Array.from({ length: INSTANCES }, freePort))
+  const environment = { TRUSTED_PROXIES: '127.0.0.1', AUTH_FAILURE_LIMIT: String(LIMIT) }
+  const start = (port = 0) => startInstance(t, options, { ...environment, PORT: String(port) })
+  const instances = await Promise.all(ports.map(start))
+  const [port, plain] = [await freePort(), await freePort()]
+  await startNginx(t, port, plain, ports)
+  const url = `http://127.0.0.1:${port}`
+  const statusesAt = (origin: string) => `${origin}/api/v1/repos/alice/rocket/commits/${sha}/statuses`
+  const report = (context: string, description: string) =>
+    fetch(`${url}/api/v1/repos/alice/rocket/statuses/${sha}`, {
+      method: 'POST',
+      headers: { ...bearer(secret), 'content-type': 'application/json' },
+      body: JSON.stringify({ state: 'success', context, description }),
+    })
+
+  await t.test('headers of nginx', async (t) => {
+    const redirect = await fetch(`http://127.0.0.1:${plain}/login?next=%2Fx`, { redirect: 'manual' })
+    t.equal(redirect.status, 301)
+    t.equal(redirect.headers.get('location'), 'https://127.0.0.1/login?next=%2Fx')
+    for (const path of ['/healthz', '/nowhere'])
+      t.match((await fetch(url + path)).headers.get('strict-transport-security'), /^max-age=\d{7,}$/)
   })
-}
 
-async function budgetIsExact(): Promise<void> {
-  const answers = await Promise.all(
-    Array.from({ length: ATTEMPTS }, async () => {
-      const answer = await fetch(statusesAt(url), { headers: bearer(createToken()) })
-      await answer.arrayBuffer()
-      return answer.status
-    }),
-  )
-  const count = (status: number) => answers.filter((answer) => answer === status).length
-  print(`${ATTEMPTS} bad credentials at once: ${count(401)} answered 401, ${count(429)} answered 429`)
-  assert.deepEqual([count(401), count(429)], [LIMIT, ATTEMPTS - LIMIT])
-  assert(await store.failures.lift('127.0.0.1'))
-}
-
-async function revocationHolds(): Promise<void> {
-  const token = await newToken()
-  const ask = (instance = 0) =>
-    fetch(statusesAt(`http://127.0.0.1:${instance}`), { headers: bearer(token.secret) }).then(
-      ({ status }) => status,
+  await t.test(`of ${ATTEMPTS} bad credentials at once, ${LIMIT} are answered 401`, async (t) => {
+    const answers = await Promise.all(
+      Array.from({ length: ATTEMPTS }, async () => {
+        const answer = await fetch(statusesAt(url), { headers: bearer(createToken()) })
+        await answer.arrayBuffer()
+        return answer.status
+      }),
     )
-  for (const instance of ports) assert.equal(await ask(instance), 200)
-  await store.tokens.revoke(token.id)
-  for (const instance of ports) assert.equal(await ask(instance), 401)
-  await store.failures.lift('127.0.0.1')
-  print('a token revoked: refused by every instance at the next request')
-}
+    const count = (status: number) => answers.filter((answer) => answer === status).length
+    t.same([count(401), count(429)], [LIMIT, ATTEMPTS - LIMIT])
+    t.ok(await store.failures.lift('127.0.0.1'))
+  })
 
-function gitPassesThrough(): void {
-  const checkout = join(folder, 'checkout')
-  const remote = `http://x:${secret}@127.0.0.1:${port}/alice/rocket.git`
-  git(folder, 'clone', '--quiet', remote, checkout)
-  writeFileSync(join(checkout, 'large'), Buffer.alloc(20e6, Math.random().toString()))
-  git(checkout, 'add', 'large')
-  git(checkout, 'commit', '--quiet', '--message', 'large')
-  git(checkout, 'push', '--quiet', 'origin', 'HEAD:refs/heads/large')
-  assert.equal(git(path, 'rev-parse', 'large'), git(checkout, 'rev-parse', 'HEAD'))
-  print('cloned and pushed through nginx')
-}
+  await t.test('a revoked token is refused by every instance at the next request', async (t) => {
+    const token = await addToken(store, await admin.createUser('alice'))
+    const ask = async (instance: number) => {
+      const url = statusesAt(`http://127.0.0.1:${instance}`)
+      return (await fetch(url, { headers: bearer(token.secret) })).status
+    }
+    for (const instance of ports) t.equal(await ask(instance), 200)
+    await store.tokens.revoke(token.id)
+    for (const instance of ports) t.equal(await ask(instance), 401)
+    await store.failures.lift('127.0.0.1')
+  })
 
-async function nothingIsLost(): Promise<void> {
-  const acknowledged = new Map<string, number>()
-  const statuses = new Map<number, number>()
-  let done = false
-  const reporters = Array.from({ length: REPORTERS }, async (_, index) => {
-    for (let number = 1; !done; number++) {
-      const answer = await report(`reporter ${index}`, String(number))
+  await t.test('git clones and pushes through nginx', async (t) => {
+    const folder = temporaryFolder(t)
+    const checkout = join(folder, 'checkout')
+    const remote = `http://x:${secret}@127.0.0.1:${port}/alice/rocket.git`
+    git(folder, 'clone', '--quiet', remote, checkout)
+    writeFileSync(join(checkout, 'large'), Buffer.alloc(20e6, Math.random().toString()))
+    git(checkout, 'add', 'large')
+    git(checkout, 'commit', '--quiet', '--message', 'large')
+    git(checkout, 'push', '--quiet', 'origin', 'HEAD:refs/heads/large')
+    t.equal(git(path, 'rev-parse', 'large'), git(checkout, 'rev-parse', 'HEAD'))
+  })
+
+  await t.test('nothing that was acknowledged is lost', async (t) => {
+    const acknowledged = new Map<string, number>()
+    const load = startLoad(REPORTERS, async (worker, number) => {
+      const answer = await report(`reporter ${worker}`, String(number))
       const body = object(await answer.json(), 'the answer')
-      statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1)
       if (answer.status === 201) {
-        assert.equal(body.description, String(number))
-        acknowledged.set(`reporter ${index}`, number)
+        t.equal(body.description, String(number))
+        acknowledged.set(`reporter ${worker}`, number)
       } else {
-        assert.equal(typeof body.error, 'string')
+        t.type(body.error, 'string')
         await setTimeout(20)
       }
+      return answer.status
+    })
+    for (let outage = 0; outage < OUTAGES; outage++) {
+      await setTimeout(1_500)
+      const index = outage % INSTANCES
+      if (outage % 2 === 0) {
+        instances[index]?.child.kill('SIGKILL')
+        instances[index] = await start(ports[index])
+      } else {
+        await postgres.crash()
+      }
     }
+    await setTimeout(3_000)
+    await load.stop()
+    const answer = await fetch(statusesAt(url), { headers: bearer(secret) })
+    const stored = new Map<string, number>(
+      list(object(await answer.json(), 'the statuses').statuses).map((entry) => {
+        const { context, description } = object(entry, 'a status')
+        return [text(context, 'context'), Number(description)]
+      }),
+    )
+    for (const [context, number] of acknowledged)
+      t.ok((stored.get(context) ?? 0) >= number, `${context} lost no report`)
+    t.comment(`${OUTAGES} times an instance killed or PostgreSQL crashed: ${JSON.stringify(load.answers)}`)
+    t.same(Object.keys(load.answers).sort(), ['201', '503'])
   })
-  for (let outage = 0; outage < OUTAGES; outage++) {
-    await setTimeout(1_500)
-    const index = outage % INSTANCES
-    if (outage % 2 === 0) {
-      instances[index]?.kill('SIGKILL')
-      instances[index] = await startInstance(ports[index] ?? 0, postgres.url)
-    } else {
-      await postgres.crash()
-    }
-  }
-  await setTimeout(3_000)
-  done = true
-  await Promise.all(reporters)
-  const answer = await fetch(statusesAt(url), { headers: bearer(secret) })
-  const stored = new Map<string, number>(
-    list(object(await answer.json(), 'the statuses').statuses).map((entry) => {
-      const { context, description } = object(entry, 'a status')
-      return [text(context, 'context'), Number(description)]
-    }),
-  )
-  for (const [context, number] of acknowledged)
-    assert((stored.get(context) ?? 0) >= number, `${context} lost a report`)
-  print(`${OUTAGES} times an instance killed or PostgreSQL crashed: answers ${JSON.stringify([...statuses])}`)
-  assert.deepEqual([...statuses.keys()].sort(), [201, 503])
-}
 
-try {
-  await budgetIsExact()
-  await revocationHolds()
-  gitPassesThrough()
-  await nothingIsLost()
   const tooLarge = await report('large', 'x'.repeat(200_000))
-  assert.equal(tooLarge.status, 413)
-  text(object(await tooLarge.json(), 'the answer').error, 'error')
-  print("nginx's own 413 as JSON")
-  await Promise.all(
-    instances.map(async (instance) => {
-      const exited = once(instance, 'exit')
-      instance.kill('SIGTERM')
-      assert.deepEqual(await exited, [0, null], 'every instance ends with 0')
-    }),
-  )
+  t.equal(tooLarge.status, 413)
+  t.match(await tooLarge.json(), { error: String }, "nginx's own 413 as JSON")
+  for (const { child } of instances) {
+    const exited = once(child, 'exit')
+    child.kill('SIGTERM')
+    t.same(await exited, [0, null], 'every instance ends with 0')
+  }
   const answer = await fetch(statusesAt(url))
-  assert.equal(answer.status, 503)
-  assert.equal(answer.headers.get('retry-after'), '2')
-  text(object(await answer.json(), 'the answer').error, 'error')
-  print('no instance left: 503 as JSON with Retry-After')
-} finally {
-  for (const instance of instances) instance.kill('SIGKILL')
-  // Killed, it would leave its worker behind.
-  nginx.kill('SIGTERM')
-  if (nginx.exitCode === null) await once(nginx, 'exit')
-  await store.close()
-  await postgres.stop()
-  rmSync(folder, { recursive: true, force: true })
-}
+  t.equal(answer.status, 503, 'no instance is left')
+  t.equal(answer.headers.get('retry-after'), '2')
+  t.match(await answer.json(), { error: String }, 'as JSON')
+})

@@ -1,6 +1,5 @@
 import { execFile } from 'node:child_process'
-import { existsSync, globSync, mkdtempSync, readFileSync, realpathSync, rmSync, statSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, globSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import tap from 'tap'
@@ -13,6 +12,7 @@ import {
   pack,
 } from '../../clients/typescript/test/helpers/package.ts'
 import { startService } from '../../clients/typescript/test/helpers/service.ts'
+import { temporaryFolder } from '../helpers/databases.ts'
 import { git } from '../helpers/git.ts'
 import { packServer, pathOf, useInstalled } from '../packaging/installed.ts'
 
@@ -23,8 +23,7 @@ import { packServer, pathOf, useInstalled } from '../packaging/installed.ts'
 const MOST_BYTES = 65_000_000
 const run = promisify(execFile)
 const readJson = (path: string) => JSON.parse(readFileSync(path, 'utf8'))
-const folder = realpathSync(mkdtempSync(join(tmpdir(), 'packages-')))
-tap.teardown(() => rmSync(folder, { recursive: true, force: true }))
+const folder = realpathSync(temporaryFolder(tap))
 tap.setTimeout(600_000)
 
 const server = packServer()

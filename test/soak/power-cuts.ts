@@ -4,12 +4,12 @@ import { rm } from 'node:fs/promises'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createRandom } from '../helpers/random.ts'
+import { requireProgram } from './parts/programs.ts'
 import type { Cut, Ignores, Names } from './power-cuts/disk.ts'
 import { Recording } from './power-cuts/recording.ts'
 import type { Traced } from './power-cuts/trace.ts'
 import { Verifier } from './power-cuts/verify.ts'
 import { record } from './power-cuts/workload.ts'
-import { requireProgram } from './require-program.ts'
 
 /**
  * Replays power cuts. A server, its git children and the command line run under strace, while clients push, report,

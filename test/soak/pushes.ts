@@ -1,21 +1,20 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { openStore } from '../../src/store/store.ts'
+import tap from 'tap'
+import { basic } from '../git-http/client.ts'
 import { EMPTY_PACK, packet } from '../git-http/raw.ts'
 import { listPushes } from '../helpers/events.ts'
 import { importCommits } from '../helpers/git.ts'
+import { startInstance } from '../helpers/instance.ts'
 import { createRandom } from '../helpers/random.ts'
-import { createOwnedRepository, type ServerProcess, startServerProcess } from './git-server.ts'
+import { startServer } from '../helpers/server.ts'
 
 /**
  * Sends 2,000 random pushes by the raw protocol, half of them to a repository with rules, and compares the event of each with the
  * difference of the refs before and after it: `npm run soak -- pushes [SEED]`.
  */
-const PUSHES = 2_000
+const PUSHES = Number(process.env.SOAK_PUSHES ?? 2_000)
 const NONE = '0'.repeat(40)
 const UNKNOWN = '1'.repeat(40)
 const REFS = [
@@ -70,11 +69,7 @@ const CAPABILITIES = [
 const seed = Number(process.argv[3] ?? 1)
 const random = createRandom(seed)
 const { pick } = random
-const print = (line: string) => process.stdout.write(`${line}\n`)
-const folder = mkdtempSync(join(tmpdir(), 'soak-pushes-'))
-const dataDir = join(folder, 'data')
-const store = await openStore({ dataDir })
-let server: ServerProcess | undefined
+tap.setTimeout(3_600_000)
 
 type Refs = Map<string, string>
 
@@ -148,27 +143,23 @@ function createPush(refs: Refs, ids: readonly string[]): Buffer {
   return Buffer.concat([Buffer.from(`${packets.map(packet).join('')}${end}${options}`, 'latin1'), pack])
 }
 
-try {
-  const owned = [
-    await createOwnedRepository(store, 'plain', 'demo'),
-    await createOwnedRepository(store, 'ruled', 'demo'),
-  ]
-  const rule = { branchPattern: 'ruled-*', required: ['never'], bypass: [] }
-  await store.rules.set(owned[1]?.repository ?? assert.fail(), rule)
-  server = await startServerProcess({ DATA_DIR: dataDir })
-  const places = owned.map(({ repository, authorization }, index) => {
-    const ids = importCommits(repository.path, 6)
-    execFileSync('git', ['-C', repository.path, 'config', 'receive.advertisePushOptions', 'true'])
-    return {
-      ...repository,
-      authorization,
-      ids,
-      url: `${server?.url}/${['plain', 'ruled'][index]}/demo.git/git-receive-pack`,
-    }
-  })
+tap.test(`the events of ${PUSHES} pushes (seed ${seed}) are the differences of the refs`, async (t) => {
+  const { store, options, createRepository, createToken } = await startServer(t)
+  const server = await startInstance(t, options, { LOG_LEVEL: 'error' })
+  const authorization = basic('x', await createToken('owner'))
+  const places = []
+  for (const name of ['plain', 'ruled']) {
+    const repository = await createRepository(`owner/${name}`, { private: true, commits: 0 })
+    const { path } = repository
+    if (name === 'ruled')
+      await store.rules.set(repository, { branchPattern: 'ruled-*', required: ['never'], bypass: [] })
+    execFileSync('git', ['-C', path, 'config', 'receive.advertisePushOptions', 'true'])
+    const url = `${server.url}/owner/${name}.git/git-receive-pack`
+    places.push({ path, url, ids: importCommits(path, 6) })
+  }
   const counts: Record<string, number> = {}
   for (let index = 0; index < PUSHES; index++) {
-    const { path, ids, url, authorization } = places[index % 2] ?? assert.fail()
+    const { path, ids, url } = places[index % 2] ?? assert.fail()
     const before = readRefs(path)
     const body = createPush(before, ids)
     const since = Date.now()
@@ -199,14 +190,9 @@ try {
             : 'reported'
     counts[kind] = (counts[kind] ?? 0) + 1
     counts['moves of refs'] = (counts['moves of refs'] ?? 0) + moved.length
-    if (index % 250 === 249) print(`${index + 1} pushes: ${JSON.stringify(counts)}`)
+    if (index % 250 === 249) t.comment(`${index + 1} pushes: ${JSON.stringify(counts)}`)
   }
   assert.deepEqual(await store.pushes.open(0), [], 'all pushes are settled')
   server.child.kill('SIGTERM')
   await once(server.child, 'close')
-  print(`the events of ${PUSHES} pushes (seed ${seed}) are the differences of the refs`)
-} finally {
-  server?.child.kill('SIGKILL')
-  await store.close()
-  rmSync(folder, { recursive: true, force: true })
-}
+})

@@ -1,11 +1,12 @@
-import { once } from 'node:events'
-import { connect, createServer, type Socket } from 'node:net'
+import assert from 'node:assert/strict'
 import { setTimeout } from 'node:timers/promises'
-import tap, { type Test } from 'tap'
+import tap from 'tap'
 import { execute, type TestDatabase } from '../helpers/databases.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { type PostgresServer, startPostgres } from '../helpers/postgres-server.ts'
 import { startServer } from '../helpers/server.ts'
+import { openTcpProxy } from '../helpers/tcp-proxy.ts'
+import { startLoad } from './parts/load.ts'
 
 /**
  * Three instances on a PostgreSQL server with a standby, under load. The standby is promoted after the primary has
@@ -29,41 +30,6 @@ const RECOVERY = 15_000
 
 tap.setTimeout(600_000)
 
-/** An address that leads to the primary, as that of a proxy or of a virtual IP does. */
-async function openAddress(t: Test, primary: string) {
-  let target = new URL(primary)
-  const sockets = new Set<Socket>()
-  const server = createServer((client) => {
-    const upstream = connect(Number(target.port), target.hostname)
-    client.pipe(upstream).pipe(client)
-    for (const socket of [client, upstream]) {
-      sockets.add(socket)
-      socket
-        .on('error', () => {})
-        .on('close', () => {
-          sockets.delete(socket)
-          client.destroy()
-          upstream.destroy()
-        })
-    }
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => {
-    for (const socket of sockets) socket.destroy()
-    server.close()
-  })
-  const address = server.address()
-  const url = new URL(primary)
-  url.port = typeof address === 'object' ? String(address?.port) : ''
-  return {
-    url: url.href,
-    /** Leads new connections elsewhere. Open ones stay where they are. */
-    leadTo(other: string) {
-      target = new URL(other)
-    },
-  }
-}
-
 /** Makes the primary wait for the standby with each commit, and waits until the standby has all that it did not wait for. */
 async function makeSynchronous(primary: PostgresServer, commit: string): Promise<void> {
   await execute(
@@ -85,7 +51,8 @@ async function until(url: string, query: string): Promise<void> {
 tap.test('no acknowledged report is lost when a standby is promoted', async (t) => {
   let primary = await startPostgres()
   t.teardown(() => primary.stop())
-  const address = await openAddress(t, primary.url)
+  // Leads to the primary, as a proxy or a virtual IP does.
+  const address = await openTcpProxy(t, primary.url)
   const database: TestDatabase = {
     name: 'PostgreSQL',
     create: async () => ({ dataDir: t.testdir(), databaseUrl: address.url }),
@@ -97,21 +64,16 @@ tap.test('no acknowledged report is lost when a standby is promoted', async (t) 
   const instances = await Promise.all([0, 1, 2].map(() => startInstance(t, options)))
 
   const acknowledged = new Set<string>()
-  const statuses: Record<string, number> = {}
-  let stopped = false
-  /** Reports a new context each time, so that each acknowledged report can be looked for. */
-  async function write(worker: number): Promise<void> {
-    for (let index = 0; !stopped; index++) {
-      const instance = instances[index % instances.length]
-      if (!instance) throw new Error('no instance')
-      const context = `${worker}/${index}`
-      const commit = commits[index % COMMITS] ?? ''
-      const { status } = await instance.report('acme/repo', commit, { state: 'success', context }, token)
-      statuses[status] = (statuses[status] ?? 0) + 1
-      if (status === 201) acknowledged.add(context)
-    }
-  }
-  const load = Array.from({ length: WRITERS }, (_, worker) => write(worker))
+  // A new context each time, so that each acknowledged report can be looked for.
+  const load = startLoad(WRITERS, async (worker, index) => {
+    const instance = instances[index % instances.length]
+    assert(instance)
+    const context = `${worker}/${index}`
+    const commit = commits[index % COMMITS] ?? ''
+    const { status } = await instance.report('acme/repo', commit, { state: 'success', context }, token)
+    if (status === 201) acknowledged.add(context)
+    return status
+  })
 
   for (const { primary: outage, commit } of ROUNDS) {
     const standby = await primary.startStandby()
@@ -142,12 +104,11 @@ tap.test('no acknowledged report is lost when a standby is promoted', async (t) 
     await primary.stop()
     primary = standby
   }
-  stopped = true
-  await Promise.all(load)
+  await load.stop()
 
-  t.comment(`answers by status: ${JSON.stringify(statuses)}`)
+  t.comment(`answers by status: ${JSON.stringify(load.answers)}`)
   t.same(
-    Object.keys(statuses).filter((status) => !['201', '503'].includes(status)),
+    Object.keys(load.answers).filter((status) => !['201', '503'].includes(status)),
     [],
   )
 })

@@ -1,17 +1,18 @@
+import assert from 'node:assert/strict'
 import { execFile, execFileSync } from 'node:child_process'
-import { cpSync, mkdtempSync, readFileSync, realpathSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { cpSync, readFileSync, realpathSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import tap, { type Test } from 'tap'
 import { installCommit } from '../bench/checkout.ts'
-import { databaseUrl, execute } from '../helpers/databases.ts'
+import { databaseUrl, execute, temporaryFolder } from '../helpers/databases.ts'
 import { createCommits } from '../helpers/git.ts'
 import { startPostgres } from '../helpers/postgres-server.ts'
 import { minimalEnvironment, startProcess, type TestProcess } from '../helpers/process.ts'
 import { callerOf, type TestServer } from '../helpers/server.ts'
 import { packServer } from '../packaging/installed.ts'
+import { startLoad } from './parts/load.ts'
 
 /**
  * Upgrades installed packages as the operator's guide says: two instances are replaced one after the other, under load. Then goes
@@ -26,8 +27,7 @@ const COMMITS = 20
 const [LOAD, PAUSE] = [3_000, 20]
 
 const run = promisify(execFile)
-const folder = realpathSync(mkdtempSync(join(tmpdir(), 'upgrade-')))
-tap.teardown(() => rmSync(folder, { recursive: true, force: true }))
+const folder = realpathSync(temporaryFolder(tap))
 tap.setTimeout(1_800_000)
 
 /** Has npm install a package into an empty folder. @returns the folder of its programs */
@@ -88,33 +88,21 @@ async function stop(t: Test, { process }: Instance): Promise<void> {
 }
 
 /** Reports on commits through all instances until it is stopped; an instance may be replaced meanwhile. */
-function startLoad(name: string, instances: Instance[], commits: string[], token: string) {
+function reportThrough(name: string, instances: Instance[], commits: string[], token: string) {
   /** The latest acknowledged number by commit and context. */
   const acknowledged = new Map<string, number>()
-  const answers: Record<string, number> = {}
-  let stopped = false
-  async function write(worker: number): Promise<void> {
-    for (let index = 0; !stopped; index++) {
-      const sha = commits[index % commits.length] ?? ''
-      const context = `${name} ${worker}`
-      const body = { state: 'success', context, description: `${index}` }
-      const instance = instances[index % instances.length]
-      const answer = await instance?.report('acme/rocket', sha, body, token).catch(() => null)
-      const status = answer?.status ?? 'connection lost'
-      answers[status] = (answers[status] ?? 0) + 1
-      if (status === 201) acknowledged.set(`${sha} ${context}`, index)
-      await setTimeout(PAUSE)
-    }
-  }
-  const writers = Array.from({ length: WRITERS }, (_, worker) => write(worker))
-  return {
-    acknowledged,
-    answers,
-    async stop() {
-      stopped = true
-      await Promise.all(writers)
-    },
-  }
+  const load = startLoad(WRITERS, async (worker, index) => {
+    const sha = commits[index % commits.length] ?? ''
+    const context = `${name} ${worker}`
+    const body = { state: 'success', context, description: `${index}` }
+    const instance = instances[index % instances.length]
+    assert(instance)
+    await setTimeout(PAUSE)
+    const { status } = await instance.report('acme/rocket', sha, body, token)
+    if (status === 201) acknowledged.set(`${sha} ${context}`, index)
+    return status
+  })
+  return { acknowledged, ...load }
 }
 
 /** Expects that each commit has what was acknowledged, or what was reported later. */
@@ -158,7 +146,7 @@ for (const commit of OLDER) {
       const token = await done(older, place, 'token', 'create', 'acme')
       const commits = createCommits(path, COMMITS)
       const instances = [await start(t, older, place), await start(t, older, place)]
-      const load = startLoad('before', instances, commits, token)
+      const load = reportThrough('before', instances, commits, token)
       await setTimeout(LOAD)
 
       const backedUp = new Map(load.acknowledged)
@@ -207,7 +195,7 @@ for (const commit of OLDER) {
       ] as const) {
         await done(bin, where, 'restore', backup)
         const pair = [await start(t, bin, where), await start(t, bin, where)]
-        const again = startLoad('after', pair, commits, token)
+        const again = reportThrough('after', pair, commits, token)
         await setTimeout(LOAD)
         await again.stop()
         t.same(Object.keys(again.answers), ['201'])

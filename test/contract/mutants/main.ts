@@ -34,9 +34,10 @@ for (const name of names) {
 
 /** Returns the first check that fails, with its message; null if all pass. */
 async function firstFailure(mutant: string | undefined): Promise<string | null> {
-  const options =
-    mutant === undefined ? {} : { nodeOptions: ['--import', hook], environment: { MUTANT: mutant } }
-  const server = await startOwnServer({ failureLimit: LIMIT, ...options })
+  const server =
+    mutant === undefined
+      ? await startOwnServer(LIMIT)
+      : await startOwnServer(LIMIT, { MUTANT: mutant }, ['--import', hook])
   const client = new Client(contract, server.url, new Coverage(contract))
   try {
     const fixture = await createFixture(storeAdministration(server.store))

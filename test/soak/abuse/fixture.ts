@@ -1,16 +1,16 @@
 import { randomBytes } from 'node:crypto'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { issueToken } from '../../../src/auth/issue-token.ts'
+import type { Test } from 'tap'
 import { hashPassword } from '../../../src/auth/password.ts'
-import { createBareRepository } from '../../../src/git/repository.ts'
-import { ADMINISTRATOR } from '../../../src/store/audit/audit.ts'
-import { openStore, type Store } from '../../../src/store/store.ts'
-import { createCommits, git } from '../../helpers/git.ts'
+import { rpcText } from '../../git-http/raw.ts'
+import { temporaryFolder } from '../../helpers/databases.ts'
+import { git } from '../../helpers/git.ts'
 import { startInstance } from '../../helpers/instance.ts'
 import { fillCommit } from '../../helpers/large-commit.ts'
 import { PASSWORD } from '../../helpers/page-client.ts'
+import { addReport } from '../../helpers/records.ts'
+import { startServer, type TestServer } from '../../helpers/server.ts'
 
 const COMMITS = 300
 const MEGABYTE_COMMITS = 50
@@ -28,81 +28,64 @@ export interface Fixture {
   pid: number
   /** Of `alice`, who means well and may push to `alice/demo`, and of some who do not and may push to `mallory/own`. */
   tokens: { alice: string; writers: string[] }
-  /** A commit with few statuses, one with as many and as large ones as a commit may have, and some with answers of 1 MB. */
-  commits: { small: string; large: string; megabyte: string[] }
-  /** The repository with the large file: where it is, and the newest commit of its branch. */
-  large: { path: string; head: string }
-  /** An empty folder. */
+  /** A commit with as many and as large statuses as a commit may have, and some with answers of 1 MB. */
+  commits: { large: string; megabyte: string[] }
+  /** URL of the API's read of the commit with few statuses. */
+  read: string
+  /** The repository with the large file: where it is, and the request, as Latin-1 text, that clones its branch. */
+  large: { path: string; clone: string }
+  /** Has a checkout of `alice/demo` with the name `alice-demo`. */
   folder: string
-  stop(): void
 }
 
-export async function createFixture(): Promise<Fixture> {
-  const folder = mkdtempSync(join(tmpdir(), 'soak-abuse-'))
-  const dataDir = join(folder, 'data')
-  const store = await openStore({ dataDir })
-  const tokens = { alice: (await createUser(store, 'alice')).token, writers: [] as string[] }
-  await createUser(store, 'mallory')
-  const demo = await createRepository(store, folder, 'alice/demo', SMALL_FILE)
-  const large = await createRepository(store, folder, 'alice/large', LARGE_FILE)
-  await createRepository(store, folder, 'mallory/own', 0)
+/** Returns the path of the API's read of a commit. */
+export function statusesOf(sha: string): string {
+  return `/api/v1/repos/alice/demo/commits/${sha}/statuses`
+}
+
+export async function createFixture(t: Test): Promise<Fixture> {
+  const folder = temporaryFolder(t)
+  const server = await startServer(t)
+  const { store, options } = server
+  for (const user of ['alice', 'mallory'])
+    await store.users.create(user, { passwordHash: await hashPassword(PASSWORD) })
+  const tokens = { alice: await server.createToken('alice'), writers: [] as string[] }
+  const demo = await createRepository(server, folder, 'alice/demo', SMALL_FILE)
+  const large = await createRepository(server, folder, 'alice/large', LARGE_FILE)
+  await createRepository(server, folder, 'mallory/own', 0)
   for (let writer = 0; writer < WRITERS; writer++) {
-    const { id, token } = await createUser(store, `writer-${writer}`)
-    await store.collaborators.set('mallory', 'own', id, 'write')
-    tokens.writers.push(token)
+    const user = `writer-${writer}`
+    await store.collaborators.set('mallory', 'own', await server.createUser(user), 'write')
+    tokens.writers.push(await server.createToken(user))
   }
   const newest = demo.commits.slice(-30)
-  for (const sha of newest) {
-    for (let check = 0; check < 5; check++) {
-      const report = {
-        context: `check ${check}`,
-        state: 'success',
-        description: null,
-        target_url: null,
-      } as const
-      await store.statuses.report({ ...report, repositoryId: demo.id, sha })
-    }
-  }
+  for (const sha of newest)
+    for (let check = 0; check < 5; check++)
+      await addReport({ store, repositoryId: demo.id, sha }, `check ${check}`)
   const [oldest = '', ...older] = demo.commits
   const megabyte = older.slice(0, MEGABYTE_COMMITS)
-  await store.close()
-  await fillCommit({ dataDir }, { repositoryId: demo.id, sha: oldest })
+  await fillCommit(options, { repositoryId: demo.id, sha: oldest })
   for (const sha of megabyte)
-    await fillCommit({ dataDir }, { repositoryId: demo.id, sha, contexts: MEGABYTE_CONTEXTS })
+    await fillCommit(options, { repositoryId: demo.id, sha, contexts: MEGABYTE_CONTEXTS })
 
-  const teardowns: (() => void)[] = []
-  const teardown = (end: () => void) => void teardowns.push(end)
-  const { url, child } = await startInstance({ teardown }, { dataDir })
+  const { url, child } = await startInstance(t, options)
+  const small = newest.at(-1) ?? ''
+  const body = `0032want ${git(large.path, 'rev-parse', 'main')}\n00000009done\n`
   return {
     url,
     pid: child.pid ?? 0,
     tokens,
-    commits: { small: newest.at(-1) ?? '', large: oldest, megabyte },
-    large: { path: large.path, head: git(large.path, 'rev-parse', 'main') },
+    commits: { large: oldest, megabyte },
+    read: url + statusesOf(small),
+    large: { path: large.path, clone: rpcText('alice/large', 'git-upload-pack', { body }) },
     folder,
-    stop() {
-      for (const end of teardowns) end()
-      rmSync(folder, { recursive: true, force: true, maxRetries: 3 })
-    },
   }
 }
 
-async function createUser(store: Store, name: string): Promise<{ id: number; token: string }> {
-  const { id } = await store.users.create(name, { passwordHash: await hashPassword(PASSWORD) })
-  const request = { userId: id, name: 'soak', scopes: ['repo'], expiresAt: null }
-  return { id, token: (await issueToken(store.tokens, request, ADMINISTRATOR)).secret }
-}
-
-/** A public repository with commits, the last of which adds a file of random bytes. Returns the ids of the others. */
-async function createRepository(store: Store, folder: string, fullName: string, bytes: number) {
-  const [owner = '', name = ''] = fullName.split('/')
-  const { path } = await store.repositories.create(
-    { owner, name, visibility: 'public', objectFormat: 'sha1' },
-    (place) => createBareRepository(place, 'sha1'),
-  )
-  const { id } = await store.repositories.get(owner, name)
-  const commits = createCommits(path, COMMITS)
-  const checkout = join(folder, `${owner}-${name}`)
+/** Creates a public repository with commits, the last of which adds a file of random bytes. Returns the ids of the others. */
+async function createRepository(server: TestServer, folder: string, fullName: string, bytes: number) {
+  const { id, path, commits } = await server.createRepository(fullName, { commits: COMMITS })
+  const checkout = join(folder, fullName.replace('/', '-'))
   git(folder, 'clone', '--quiet', path, checkout)
   writeFileSync(join(checkout, 'file'), randomBytes(bytes))
   git(checkout, 'add', 'file')

@@ -1,11 +1,10 @@
 import { join } from 'node:path'
 import { basic, tryGit } from '../../git-http/client.ts'
-import { workersIn } from '../../git-http/raw.ts'
+import { rpcText, workersIn } from '../../git-http/raw.ts'
 import { type Ongoing, readSlowly, sendSlowly } from '../../git-http/slow-clients.ts'
-import { bytesOf, cloneBytes } from './bytes.ts'
-import { type Figures, Tally } from './figures.ts'
+import { type Figures, Tally } from '../parts/figures.ts'
+import { whileReading } from '../parts/readers.ts'
 import type { Fixture } from './fixture.ts'
-import { readUrl, whileReading } from './readers.ts'
 
 const TURNS = 40
 const CLONES = 30
@@ -49,8 +48,8 @@ export async function attackGitPlaces(fixture: Fixture): Promise<Figures[]> {
     const attacks = begin(fixture, count)
     try {
       const hasTaken = (turn: number) => turn > 0 && workersIn(large.path).length === 0
-      const early = await whileReading(readUrl(fixture), () => takeTurns('early', hasTaken))
-      const reads = await whileReading(readUrl(fixture), () => takeTurns('late', (turn) => turn === TURNS))
+      const early = await whileReading(fixture.read, () => takeTurns('early', hasTaken))
+      const reads = await whileReading(fixture.read, () => takeTurns('late', (turn) => turn === TURNS))
       const beside = `beside ${count} addresses`
       rows.push(
         clones.promise(`git places: a clone ${beside}`, 1, LIMIT),
@@ -60,7 +59,7 @@ export async function attackGitPlaces(fixture: Fixture): Promise<Figures[]> {
       )
       if (count !== ATTACKERS.at(-1)) continue
       const names = Array.from({ length: CLONES }, (_, index) => `crowd-${index}`)
-      const crowdReads = await whileReading(readUrl(fixture), async () => {
+      const crowdReads = await whileReading(fixture.read, async () => {
         await Promise.all(names.map((name) => crowd.measure(() => clone(name))))
       })
       rows.push(crowd.promise(`git places: ${CLONES} clones at once`, 1, CROWD_LIMIT), {
@@ -75,20 +74,19 @@ export async function attackGitPlaces(fixture: Fixture): Promise<Figures[]> {
 }
 
 function begin({ url, large, tokens }: Fixture, count: number): Ongoing[] {
-  const type = (service: string) => ({ 'content-type': `application/x-${service}-request` })
   const clients = (network: number, bytesPerSecond: number, connections = CONNECTIONS) => ({
     ...{ url, connections, bytesPerSecond },
     addresses: Array.from({ length: count }, (_, index) => `127.0.${network}.${index + 1}`),
   })
-  const fetchHead = bytesOf('POST', '/alice/demo.git/git-upload-pack', type('git-upload-pack'), '', 100_000)
+  const fetchHead = rpcText('alice/demo', 'git-upload-pack', { length: 100_000 })
   const command = `0070${'0'.repeat(40)} ${'1'.repeat(40)} refs/heads/main-of-mine\n`
   const pushes = tokens.writers.slice(0, count).map((token) => {
-    const headers = { ...type('git-receive-pack'), authorization: basic('x', token) }
-    const head = bytesOf('POST', '/mallory/own.git/git-receive-pack', headers, '', 100_000_000)
+    const authorization = basic('x', token)
+    const head = rpcText('mallory/own', 'git-receive-pack', { authorization, length: 100_000_000 })
     return sendSlowly(clients(2, 1_100, Math.ceil(CONNECTIONS / count)), head, command)
   })
   return [
-    readSlowly(clients(1, 2_000), cloneBytes('alice/large', large.head)),
+    readSlowly(clients(1, 2_000), large.clone),
     sendSlowly(clients(3, 1_100), fetchHead, '0032want '),
     ...pushes,
   ]

@@ -1,13 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { setTimeout } from 'node:timers/promises'
 import { MAX_WAITING } from '../../../src/http/pipelining.ts'
-import type { Hold } from './attack.ts'
-import { during } from './attackers.ts'
-import { bytesOf } from './bytes.ts'
-import { connectionsFrom } from './connections.ts'
-import { type Figures, quantileOf } from './figures.ts'
-import type { Fixture } from './fixture.ts'
-import { readUrl, whileReading } from './readers.ts'
+import { requestBytes } from '../../helpers/keep-alive.ts'
+import { memoryOf } from '../../helpers/process.ts'
+import { during, type Hold } from '../parts/attack.ts'
+import { type Figures, quantileOf } from '../parts/figures.ts'
+import { whileReading } from '../parts/readers.ts'
+import { type Fixture, statusesOf } from './fixture.ts'
 
 const CONNECTIONS = 500
 /** Requests on each connection: fewer than the server lets wait, and more. */
@@ -24,7 +23,7 @@ const ADDRESSES = [2, 3, 4, 5, 6].map((last) => `127.0.0.${last}`)
 
 /** Pipelines reads of commits with answers of 1 MB on many connections and reads none of them, while others read. */
 export async function pipelineReads(fixture: Fixture): Promise<Figures[]> {
-  const alone = await whileReading(readUrl(fixture), () => setTimeout(20_000))
+  const alone = await whileReading(fixture.read, () => setTimeout(20_000))
   const limit = Math.max(READ_LIMIT, Math.ceil(SLOWER * quantileOf(alone.latencies, 0.99)))
   const rows: Figures[] = [{ name: 'pipelined: API reads before the attack', ...alone }]
   for (const requests of REQUESTS) rows.push(...(await attackWith(fixture, requests, limit)))
@@ -33,9 +32,7 @@ export async function pipelineReads(fixture: Fixture): Promise<Figures[]> {
 
 async function attackWith(fixture: Fixture, requests: number, limit: number): Promise<Figures[]> {
   const { url, commits, pid } = fixture
-  const reads = commits.megabyte.map((sha) =>
-    bytesOf('GET', `/api/v1/repos/alice/demo/commits/${sha}/statuses`),
-  )
+  const reads = commits.megabyte.map((sha) => requestBytes('GET', statusesOf(sha)).toString())
   const attack: Hold = {
     kind: 'hold',
     url,
@@ -47,7 +44,7 @@ async function attackWith(fixture: Fixture, requests: number, limit: number): Pr
   const closed: number[] = []
   let peak = 0
   const others = await during([attack], () =>
-    whileReading(readUrl(fixture), async () => {
+    whileReading(fixture.read, async () => {
       const began = performance.now()
       for (let time = 0; time < CLOSED; time = performance.now() - began) {
         peak = Math.max(peak, memoryOf(pid))
@@ -77,8 +74,16 @@ async function attackWith(fixture: Fixture, requests: number, limit: number): Pr
   ]
 }
 
-/** Returns the memory of a process in MiB. */
-function memoryOf(pid: number): number {
-  const [, kib] = /^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? []
-  return Math.round(Number(kib) / 1024)
+/** Returns the number of connections from a loopback address that the server has not closed. */
+export function connectionsFrom(address: string, url: string): number {
+  const hex = (number: number, digits: number) => number.toString(16).toUpperCase().padStart(digits, '0')
+  const bytes = address.split('.').toReversed().map(Number)
+  const client = ` ${bytes.map((byte) => hex(byte, 2)).join('')}:`
+  const server = `:${hex(Number(new URL(url).port), 4)}`
+  const lines = readFileSync('/proc/net/tcp', 'utf8').split('\n')
+  return lines.filter((line) => {
+    // sl, local address, remote address, state: 01 is an established connection, 08 one that the client has ended.
+    const [, local = '', , state = ''] = line.trim().split(/\s+/)
+    return local.endsWith(server) && line.includes(client) && (state === '01' || state === '08')
+  }).length
 }

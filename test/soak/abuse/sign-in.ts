@@ -1,11 +1,11 @@
 import { setTimeout } from 'node:timers/promises'
 import { signInForm } from '../../helpers/held-request.ts'
+import { requestBytes } from '../../helpers/keep-alive.ts'
 import { csrfOf, openPageClient } from '../../helpers/page-client.ts'
-import type { Loop } from './attack.ts'
-import { during } from './attackers.ts'
-import { type Figures, Tally } from './figures.ts'
+import { during, type Loop } from '../parts/attack.ts'
+import { type Figures, Tally } from '../parts/figures.ts'
+import { whileReading } from '../parts/readers.ts'
 import type { Fixture } from './fixture.ts'
-import { readUrl, whileReading } from './readers.ts'
 
 const SIGN_INS = 20
 /** Addresses that guess at a time. A right attempt waits for one comparison of each at most. */
@@ -18,19 +18,11 @@ export async function floodSignIn(fixture: Fixture): Promise<Figures[]> {
   const { url } = fixture
   const guesser = openPageClient(url)
   const csrf = csrfOf((await guesser.get('/login')).body)
-  const form = signInForm({ cookie: guesser.cookieHeader(), csrf }, 'alice', 'a wrong guess')
-  const headers = { ...form.headers, 'content-length': String(form.body.length) }
-  const common = {
-    kind: 'loop',
-    url,
-    seconds: 120,
-    method: 'POST',
-    path: '/login',
-    headers,
-    body: form.body,
-  } as const
+  const { headers, body } = signInForm({ cookie: guesser.cookieHeader(), csrf }, 'alice', 'a wrong guess')
+  const guess = requestBytes('POST', '/login', headers, body).toString()
+  const common = { kind: 'loop', url, seconds: 120, requests: [guess] } as const
   const attacks: Loop[] = [
-    { ...common, addresses: ['127.0.0.2'], connections: 30, perAddress: Number.MAX_SAFE_INTEGER },
+    { ...common, addresses: ['127.0.0.2'], connections: 30 },
     {
       ...common,
       addresses: Array.from({ length: 240 }, (_, index) => `127.0.1.${index + 1}`),
@@ -47,7 +39,7 @@ export async function floodSignIn(fixture: Fixture): Promise<Figures[]> {
   for (let index = 0; index < SIGN_INS; index++) await alone.measure(signIn)
   const reads = await during(attacks, async () => {
     await setTimeout(3_000)
-    return whileReading(readUrl(fixture), async () => {
+    return whileReading(fixture.read, async () => {
       for (let index = 0; index < SIGN_INS; index++) {
         await signIns.measure(signIn)
         await setTimeout(300)

@@ -1,12 +1,11 @@
 import { setTimeout } from 'node:timers/promises'
 import { spooledFiles, workersIn } from '../../git-http/raw.ts'
-import type { Hold } from './attack.ts'
-import { during } from './attackers.ts'
-import { bytesOf, cloneBytes } from './bytes.ts'
-import { connectionsFrom } from './connections.ts'
-import type { Figures } from './figures.ts'
-import type { Fixture } from './fixture.ts'
-import { readUrl, whileReading } from './readers.ts'
+import { requestBytes } from '../../helpers/keep-alive.ts'
+import { during, type Hold } from '../parts/attack.ts'
+import type { Figures } from '../parts/figures.ts'
+import { whileReading } from '../parts/readers.ts'
+import { type Fixture, statusesOf } from './fixture.ts'
+import { connectionsFrom } from './pipelined.ts'
 
 const CONNECTIONS = 20
 /**
@@ -20,9 +19,9 @@ export async function leaveUnread(fixture: Fixture): Promise<Figures[]> {
   const { url, pid, commits, large } = fixture
   const common = { kind: 'hold', url, connections: CONNECTIONS, seconds: 300 } as const
   const kinds = {
-    'API answers': bytesOf('GET', `/api/v1/repos/alice/demo/commits/${commits.large}/statuses`),
-    assets: bytesOf('GET', '/assets/swagger-ui-bundle.js').repeat(20),
-    clones: cloneBytes('alice/large', large.head),
+    'API answers': requestBytes('GET', statusesOf(commits.large)).toString(),
+    assets: requestBytes('GET', '/assets/swagger-ui-bundle.js').toString().repeat(20),
+    clones: large.clone,
   }
   const attacks = Object.values(kinds).map(
     (bytes, index): Hold => ({ ...common, addresses: [`127.0.0.${index + 2}`], bytes }),
@@ -30,7 +29,7 @@ export async function leaveUnread(fixture: Fixture): Promise<Figures[]> {
   /** Milliseconds after which connections were gone, by address. */
   const gone = attacks.map((): number[] => [])
   const reads = await during(attacks, () =>
-    whileReading(readUrl(fixture), async () => {
+    whileReading(fixture.read, async () => {
       await setTimeout(3_000)
       const began = performance.now()
       const isOver = () => gone.every((times) => times.length === CONNECTIONS)

@@ -6,7 +6,6 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import type { Test } from 'tap'
-import { createBareRepository } from '../../../src/git/repository.ts'
 import { backUp } from '../../../src/maintenance/backup/back-up.ts'
 import { listBackups, readManifest } from '../../../src/maintenance/backup/generations.ts'
 import { findBackup, restoreAll } from '../../../src/maintenance/backup/restore.ts'
@@ -15,6 +14,7 @@ import { temporaryFolder } from '../../helpers/databases.ts'
 import { createCommits, git } from '../../helpers/git.ts'
 import { minimalEnvironment } from '../../helpers/process.ts'
 import type { Random } from '../../helpers/random.ts'
+import { addReport, addRepository } from '../../helpers/records.ts'
 import { type Content, readContent } from './content.ts'
 
 /** System calls that change files or start programs, and up to which one of a thread it is killed: how many there are. */
@@ -114,20 +114,9 @@ async function prepare(dataDir: string): Promise<string[]> {
   const paths: string[] = []
   await store.users.create('alice')
   for (const objectFormat of ['sha1', 'sha256', 'sha1'] as const) {
-    const repository = {
-      owner: 'alice',
-      name: `r${paths.length}`,
-      visibility: 'public',
-      objectFormat,
-    } as const
-    const { id, path } = await store.repositories.create(repository, (path) =>
-      createBareRepository(path, objectFormat),
-    )
-    const commits = createCommits(path, 50)
-    for (const sha of commits) {
-      const status = { context: 'ci', state: 'success', description: null, target_url: null } as const
-      await store.statuses.report({ repositoryId: id, sha, ...status })
-    }
+    const options = { objectFormat, commits: 50 }
+    const { id, path, commits } = await addRepository(store, `alice/r${paths.length}`, options)
+    for (const sha of commits) await addReport({ store, repositoryId: id, sha }, 'ci')
     git(path, 'symbolic-ref', 'refs/heads/dangling', 'refs/heads/nowhere')
     paths.push(path)
   }
@@ -164,18 +153,8 @@ async function start(
   const [call, last] = random.pick(CALLS)
   const isTimed = random.onceIn(2)
   const inject = `inject=${call}:signal=KILL:when=${random.below(last) + 1}`
-  const strace = [
-    'strace',
-    '-f',
-    '-qq',
-    '--seccomp-bpf',
-    '-o',
-    '/dev/null',
-    '-e',
-    `trace=${call}`,
-    '-e',
-    inject,
-  ]
+  const expressions = ['-e', `trace=${call}`, '-e', inject]
+  const strace = ['strace', '-f', '-qq', '--seccomp-bpf', '-o', '/dev/null', ...expressions]
   const [program = '', ...rest] = [...(isTimed ? [] : strace), process.execPath, cli, ...args]
   // Most calls and most of the time would otherwise be those that compile the program.
   const env = { ...minimalEnvironment(), NODE_COMPILE_CACHE: join(tmpdir(), 'soak-compiled'), ...environment }

@@ -5,7 +5,6 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import Sqlite from 'better-sqlite3'
 import { buildApp } from '../../../src/app.ts'
-import { createToken, hashToken, tokenPrefix } from '../../../src/auth/token.ts'
 import { gitEnvironment } from '../../../src/git/environment.ts'
 import { CommitLookup } from '../../../src/git/objects/commit-lookup.ts'
 import { PushRecorder } from '../../../src/git-http/push/record.ts'
@@ -17,6 +16,7 @@ import type { Repository } from '../../../src/store/repositories/repositories.ts
 import { databaseFile, openStore, type Store } from '../../../src/store/store.ts'
 import { basic, commit, git } from '../../git-http/client.ts'
 import { listPushes, type PushEvent } from '../../helpers/events.ts'
+import { addToken } from '../../helpers/records.ts'
 import type { Promised } from './workload.ts'
 
 const run = promisify(execFile)
@@ -288,9 +288,7 @@ async function use(disk: string, store: Store, repositories: readonly Repository
     const url = await app.listen({ host: '127.0.0.1', port: 0 })
     const user =
       (await store.users.find('owner')) ?? (await store.users.create('owner', { ownExisting: true }))
-    const token = createToken()
-    const row = { userId: user.id, name: '', prefix: tokenPrefix(token), hash: hashToken(token) }
-    await store.tokens.create({ ...row, scopes: ['repo'], expiresAt: null })
+    const { secret: token } = await addToken(store, user.id)
     for (const { id, owner, name } of repositories) {
       const folder = join(disk, `work-${id}`)
       await git(disk, ['clone', '--quiet', `${url}/${owner}/${name}.git`, folder])

@@ -1,4 +1,16 @@
 import { execFileSync } from 'node:child_process'
+import { resolve } from 'node:path'
+
+const root = resolve(import.meta.dirname, '../../..')
+
+/** Runs a command in the project's folder. @returns what it printed on standard output */
+export function run(command: string, ...args: string[]): string {
+  return execFileSync(command, args, {
+    cwd: root,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'inherit'],
+  }).trim()
+}
 
 /**
  * Makes sure that a program is installed, with apt-get if possible.

@@ -1,3 +1,5 @@
+import { textTable } from '../../bench/table.ts'
+
 /** How the requests of one client fared. */
 export interface Figures {
   /** Who asked for what. */
@@ -39,7 +41,7 @@ export function quantileOf(values: readonly number[], quantile: number): number 
 
 const HEAD = ['', 'requests', 'failed', 'median ms', 'p99 ms', 'worst ms', 'kept', 'promise']
 
-/** Lines of text, one for each client and one above them. */
+/** Returns a table with a line for each client. */
 export function tableOf(rows: readonly Figures[]): string {
   const cells = rows.map(({ name, latencies, failures, promise }) => [
     name,
@@ -51,15 +53,5 @@ export function tableOf(rows: readonly Figures[]): string {
     promise === undefined ? '' : promise.kept ? 'yes' : 'NO',
     promise?.text ?? '',
   ])
-  const all = [HEAD, ...cells]
-  const widths = HEAD.map((_, column) => Math.max(...all.map((line) => line[column]?.length ?? 0)))
-  const isText = (column: number) => column === 0 || column === HEAD.length - 1
-  return all
-    .map((line) =>
-      line.map((text, column) =>
-        isText(column) ? text.padEnd(widths[column] ?? 0) : text.padStart(widths[column] ?? 0),
-      ),
-    )
-    .map((line) => `${line.join('  ').trimEnd()}\n`)
-    .join('')
+  return textTable(HEAD, cells, [0, HEAD.length - 1])
 }
