@@ -4,9 +4,10 @@ import t from 'tap'
 import { contractFile } from '../helpers/contract.ts'
 import { allowsBreaking, breakingChanges } from './breaking.ts'
 import { SAME_TEXTS } from './breaking-schemas.ts'
+import { changeDocument } from './change-document.ts'
 import { contractAjv } from './checker.ts'
-import { entries, type Json, type JsonObject, list, object } from './json.ts'
-import { readContract, readDocument } from './spec.ts'
+import type { Json } from './json.ts'
+import { type Contract, readContract, readDocument } from './spec.ts'
 
 const contract = await readContract(contractFile)
 const unresolved = await readDocument(contractFile)
@@ -50,217 +51,126 @@ t.test('methods, paths and both token headers stay as required', async (t) => {
     )
 })
 
+const BRANCH = { name: 'branch', in: 'query', schema: { type: 'string' } }
+
+/** Changes: what is found of them, and where and to what they change the contract; see `changeDocument`. */
+const BREAKING: Readonly<Record<string, readonly [found: RegExp, place: string, value?: Json]>> = {
+  'an operation is removed': [/listStatuses was removed/, `paths ${pathOf('listStatuses')}`],
+  'a status code is removed': [/403 was removed/, 'reportStatus responses 403'],
+  'a status code is added': [/418 was added/, 'reportStatus responses 418', { description: 'x' }],
+  'a field becomes required': [/context is now required/, 'StatusReport required', ['state', 'context']],
+  'a field of an answer is removed': [/target_url was removed/, 'Status properties target_url'],
+  'a field of an answer becomes optional': [/id is now optional/, 'Status required', ['sha']],
+  'a limit of a request is lowered': [/narrower maxLength: 200/, 'Context maxLength', 200],
+  'a limit of an answer is raised': [/wider maxLength: 255/, 'Context maxLength', 500],
+  'the body limit is lowered': [/to 100 bytes/, 'reportStatus requestBody x-body-limit', 100],
+  'a value of a request is removed': [
+    /narrower enum: error/,
+    'State enum',
+    ['pending', 'success', 'failure'],
+  ],
+  'a value of an answer is added': [
+    /wider enum: skipped/,
+    'CommitStatuses properties state oneOf 0 enum 3',
+    'skipped',
+  ],
+  'a field of an answer becomes nullable': [
+    /wider type: null/,
+    'Status properties context',
+    { oneOf: [{ $ref: '#/components/schemas/Context' }, { type: 'null' }] },
+  ],
+  'a default changes': [/the default changed/, 'Context default', 'ci'],
+  'a header is removed': [/header vary was removed/, 'listStatuses responses 200 headers Vary'],
+  'anonymous access is removed': [
+    /listStatuses: no credential is no longer accepted/,
+    'listStatuses security 0',
+  ],
+  'anonymous access is added': [
+    /reportStatus: no credential is newly accepted/,
+    'reportStatus security 2',
+    {},
+  ],
+  'a security scheme is removed from an operation': [
+    /reportStatus: accessToken: repo is no longer accepted/,
+    'reportStatus security 1',
+  ],
+  'a security scheme is removed from the whole contract': [
+    /the security scheme accessToken was removed/,
+    'components securitySchemes accessToken',
+  ],
+  'a security scheme is added': [
+    /listStatuses: basic: {2}is newly accepted/,
+    'listStatuses security 3',
+    { basic: [] },
+  ],
+  'a security scheme is sent differently': [
+    /the security scheme accessToken changed: .*X-Token/,
+    'components securitySchemes accessToken name',
+    'X-Token',
+  ],
+  'a scope is added': [
+    /bearerToken: repo is no longer accepted/,
+    'reportStatus security 0 bearerToken',
+    ['repo', 'write'],
+  ],
+  'a scope is removed': [/bearerToken: {2}is newly accepted/, 'reportStatus security 0 bearerToken', []],
+  'a request rejects unknown fields': [
+    /reportStatus: body: unknown fields are now rejected/,
+    'StatusReport additionalProperties',
+    false,
+  ],
+  'the server moves': [/the server \/ was removed/, 'servers', [{ url: '/v2' }]],
+  'repeating a request is no longer safe': [
+    /reportStatus: x-replaces-by changed to none/,
+    'reportStatus x-replaces-by',
+  ],
+  'requests are replaced by another field': [
+    /reportStatus: x-replaces-by changed to state/,
+    'reportStatus x-replaces-by',
+    'state',
+  ],
+  'a required parameter is added': [
+    /listStatuses: new required parameter branch/,
+    'listStatuses parameters 4',
+    { ...BRANCH, required: true },
+  ],
+  'a parameter becomes required': [
+    /parameter If-None-Match is now required/,
+    'components parameters IfNoneMatch required',
+    true,
+  ],
+  'a parameter is removed': [/parameter If-None-Match was removed/, 'listStatuses parameters 3'],
+  'a pattern changes': [/narrower pattern: "\^x\$"/, 'StatusReport properties description pattern', '^x$'],
+  'a pattern of an answer is removed': [/sha: wider pattern/, 'Status properties sha pattern'],
+  'a pattern is excluded': [/narrower not/, 'StatusReport properties description not', { pattern: '^x$' }],
+  'answers may contain lone surrogates': [/wider x-well-formed/, 'Context x-well-formed'],
+}
+
 t.test('finds every kind of breaking change', async (t) => {
-  const cases: [name: string, found: RegExp, change: (document: JsonObject) => void][] = [
-    [
-      'an operation is removed',
-      /listStatuses was removed/,
-      (d) => delete at(d, 'paths')[pathOf('listStatuses')],
-    ],
-    [
-      'a status code is removed',
-      /403 was removed/,
-      (d) => delete at(operation(d, 'reportStatus'), 'responses')['403'],
-    ],
-    [
-      'a status code is added',
-      /418 was added/,
-      (d) => set(at(operation(d, 'reportStatus'), 'responses'), '418', { description: 'x' }),
-    ],
-    [
-      'a field becomes required',
-      /context is now required/,
-      (d) => set(schema(d, 'StatusReport'), 'required', ['state', 'context']),
-    ],
-    [
-      'a required field is added',
-      /team is now required/,
-      (d) => {
-        set(field(d, 'StatusReport'), 'team', { type: 'string' })
-        set(schema(d, 'StatusReport'), 'required', ['state', 'team'])
-      },
-    ],
-    [
-      'a field of an answer is removed',
-      /target_url was removed/,
-      (d) => delete field(d, 'Status').target_url,
-    ],
-    [
-      'a field of an answer becomes optional',
-      /id is now optional/,
-      (d) => set(schema(d, 'Status'), 'required', ['sha']),
-    ],
-    [
-      'a limit of a request is lowered',
-      /narrower maxLength: 200/,
-      (d) => set(schema(d, 'Context'), 'maxLength', 200),
-    ],
-    [
-      'a limit of an answer is raised',
-      /wider maxLength: 255/,
-      (d) => set(schema(d, 'Context'), 'maxLength', 500),
-    ],
-    [
-      'the body limit is lowered',
-      /to 100 bytes/,
-      (d) => set(at(operation(d, 'reportStatus'), 'requestBody'), 'x-body-limit', 100),
-    ],
-    [
-      'a value of a request is removed',
-      /narrower enum: error/,
-      (d) => set(schema(d, 'State'), 'enum', ['pending', 'success', 'failure']),
-    ],
-    [
-      'a value of an answer is added',
-      /wider enum: skipped/,
-      (d) => list(combinedState(d).enum).push('skipped'),
-    ],
-    [
-      'a field of an answer becomes nullable',
-      /wider type: null/,
-      (d) =>
-        set(field(d, 'Status'), 'context', {
-          oneOf: [{ $ref: '#/components/schemas/Context' }, { type: 'null' }],
-        }),
-    ],
-    ['a default changes', /the default changed/, (d) => set(schema(d, 'Context'), 'default', 'ci')],
-    [
-      'a header is removed',
-      /header vary was removed/,
-      (d) => delete at(at(at(operation(d, 'listStatuses'), 'responses'), '200'), 'headers').Vary,
-    ],
-    [
-      'anonymous access is removed',
-      /listStatuses: no credential is no longer accepted/,
-      (d) =>
-        set(operation(d, 'listStatuses'), 'security', [{ bearerToken: ['repo'] }, { accessToken: ['repo'] }]),
-    ],
-    [
-      'anonymous access is added',
-      /reportStatus: no credential is newly accepted/,
-      (d) => list(operation(d, 'reportStatus').security).push({}),
-    ],
-    [
-      'a security scheme is removed from an operation',
-      /reportStatus: accessToken: repo is no longer accepted/,
-      (d) => set(operation(d, 'reportStatus'), 'security', [{ bearerToken: ['repo'] }]),
-    ],
-    [
-      'a security scheme is removed from the whole contract',
-      /the security scheme accessToken was removed/,
-      withoutScheme,
-    ],
-    [
-      'a security scheme is added',
-      /listStatuses: basic: {2}is newly accepted/,
-      (d) => {
-        set(at(at(d, 'components'), 'securitySchemes'), 'basic', { type: 'http', scheme: 'basic' })
-        list(operation(d, 'listStatuses').security).push({ basic: [] })
-      },
-    ],
-    [
-      'a security scheme is sent differently',
-      /the security scheme accessToken changed: .*X-Token/,
-      (d) => set(at(at(at(d, 'components'), 'securitySchemes'), 'accessToken'), 'name', 'X-Token'),
-    ],
-    [
-      'a scope is added',
-      /bearerToken: repo is no longer accepted/,
-      (d) =>
-        set(operation(d, 'reportStatus'), 'security', [
-          { bearerToken: ['repo', 'write'] },
-          { accessToken: ['repo'] },
-        ]),
-    ],
-    [
-      'a scope is removed',
-      /bearerToken: {2}is newly accepted/,
-      (d) => set(operation(d, 'reportStatus'), 'security', [{ bearerToken: [] }, { accessToken: ['repo'] }]),
-    ],
-    [
-      'a request rejects unknown fields',
-      /reportStatus: body: unknown fields are now rejected/,
-      (d) => set(schema(d, 'StatusReport'), 'additionalProperties', false),
-    ],
-    ['the server moves', /the server \/ was removed/, (d) => set(d, 'servers', [{ url: '/v2' }])],
-    [
-      'repeating a request is no longer safe',
-      /reportStatus: x-replaces-by changed to none/,
-      (d) => delete operation(d, 'reportStatus')['x-replaces-by'],
-    ],
-    [
-      'requests are replaced by another field',
-      /reportStatus: x-replaces-by changed to state/,
-      (d) => set(operation(d, 'reportStatus'), 'x-replaces-by', 'state'),
-    ],
-    [
-      'a required parameter is added',
-      /listStatuses: new required parameter branch/,
-      (d) =>
-        list(operation(d, 'listStatuses').parameters).push({
-          name: 'branch',
-          in: 'query',
-          required: true,
-          schema: { type: 'string' },
-        }),
-    ],
-    [
-      'a parameter becomes required',
-      /parameter If-None-Match is now required/,
-      (d) => set(at(at(at(d, 'components'), 'parameters'), 'IfNoneMatch'), 'required', true),
-    ],
-    [
-      'a parameter is removed',
-      /parameter If-None-Match was removed/,
-      (d) => void list(operation(d, 'listStatuses').parameters).pop(),
-    ],
-    [
-      'a pattern changes',
-      /narrower pattern: "\^x\$"/,
-      (d) => set(at(field(d, 'StatusReport'), 'description'), 'pattern', '^x$'),
-    ],
-    [
-      'a pattern of an answer is removed',
-      /sha: wider pattern/,
-      (d) => delete at(field(d, 'Status'), 'sha').pattern,
-    ],
-    [
-      'a pattern is excluded',
-      /narrower not/,
-      (d) => set(at(field(d, 'StatusReport'), 'description'), 'not', { pattern: '^x$' }),
-    ],
-    [
-      'answers may contain lone surrogates',
-      /wider x-well-formed/,
-      (d) => delete schema(d, 'Context')['x-well-formed'],
-    ],
-  ]
-  for (const [name, expected, change] of cases) {
-    const document = structuredClone(unresolved)
-    change(document)
-    const changes = breakingChanges(contract, await readContract(document))
+  for (const [name, [expected, place, value]] of Object.entries(BREAKING)) {
+    const changes = breakingChanges(contract, await changed([place, value]))
     t.match(changes.join('\n'), expected, name)
   }
+  const team = await changed(
+    ['StatusReport properties team', { type: 'string' }],
+    ['StatusReport required', ['state', 'team']],
+  )
+  t.match(breakingChanges(contract, team).join('\n'), /team is now required/, 'a required field is added')
 })
 
 t.test('finds nothing in compatible changes', async (t) => {
-  const document = structuredClone(unresolved)
-  set(field(document, 'StatusReport'), 'new_field', { type: 'string', maxLength: 50 })
-  set(field(document, 'Status'), 'new_field', { oneOf: [{ type: 'string' }, { type: 'null' }] })
-  set(at(field(document, 'StatusReport'), 'description'), 'maxLength', 4096)
-  set(schema(document, 'Status'), 'additionalProperties', false)
-  list(operation(document, 'listStatuses').parameters).push({
-    name: 'branch',
-    in: 'query',
-    schema: { type: 'string' },
-  })
-  list(document.servers).push({ url: 'https://status.example.org' })
-  t.strictSame(breakingChanges(contract, await readContract(document)), [])
-
-  const former = structuredClone(unresolved)
-  const success = at(at(operation(former, 'listStatuses'), 'responses'), '200')
-  set(at(success, 'headers'), 'X-Cache', { required: false, schema: { type: 'string' } })
-  t.strictSame(breakingChanges(await readContract(former), contract), [], 'an optional header is removed')
+  const now = await changed(
+    ['StatusReport properties new_field', { type: 'string', maxLength: 50 }],
+    ['Status properties new_field', { oneOf: [{ type: 'string' }, { type: 'null' }] }],
+    ['StatusReport properties description maxLength', 4096],
+    ['Status additionalProperties', false],
+    ['listStatuses parameters 4', BRANCH],
+    ['servers 1', { url: 'https://status.example.org' }],
+  )
+  t.strictSame(breakingChanges(contract, now), [])
+  const header = { required: false, schema: { type: 'string' } }
+  const former = await changed(['listStatuses responses 200 headers X-Cache', header])
+  t.strictSame(breakingChanges(former, contract), [], 'an optional header is removed')
 })
 
 t.test('equivalent rules on text allow the same values', async (t) => {
@@ -310,50 +220,18 @@ t.test('equivalent rules on text allow the same values', async (t) => {
 })
 
 t.test('a new major version may break clients', async (t) => {
-  const document = structuredClone(unresolved)
-  set(at(document, 'info'), 'version', `${Number.parseInt(contract.version, 10) + 1}.0.0`)
-  t.ok(allowsBreaking(contract, await readContract(document)))
+  const next = await changed(['info version', `${Number.parseInt(contract.version, 10) + 1}.0.0`])
+  t.ok(allowsBreaking(contract, next))
   t.notOk(allowsBreaking(contract, contract))
 })
 
-/** Removes the scheme and every requirement of it. */
-function withoutScheme(document: JsonObject): void {
-  delete at(at(document, 'components'), 'securitySchemes').accessToken
-  for (const id of ['reportStatus', 'listStatuses']) {
-    const found = operation(document, id)
-    set(
-      found,
-      'security',
-      list(found.security).filter((way) => !('accessToken' in object(way, 'security'))),
-    )
-  }
-}
-
-function at(holder: JsonObject, key: string): JsonObject {
-  return object(holder[key], key)
-}
-
-function set(holder: JsonObject, key: string, value: Json): void {
-  holder[key] = value
-}
-
-function combinedState(document: JsonObject): JsonObject {
-  return object(list(at(field(document, 'CommitStatuses'), 'state').oneOf)[0], 'oneOf')
-}
-
-function schema(document: JsonObject, name: string): JsonObject {
-  return at(at(at(document, 'components'), 'schemas'), name)
-}
-
-function field(document: JsonObject, name: string): JsonObject {
-  return at(schema(document, name), 'properties')
+/** Returns the contract after changes. */
+function changed(...changes: [place: string, value?: Json | undefined][]): Promise<Contract> {
+  const document = structuredClone(unresolved)
+  for (const [place, value] of changes) changeDocument(document, place, value)
+  return readContract(document)
 }
 
 function pathOf(id: string): string {
   return contract.operations.find((candidate) => candidate.id === id)?.path ?? ''
-}
-
-function operation(document: JsonObject, id: string): JsonObject {
-  const [, found] = entries(at(document, 'paths')[pathOf(id)])[0] ?? []
-  return object(found, id)
 }

@@ -3,8 +3,9 @@ import t from 'tap'
 import { HOST, openBrowser } from '../helpers/browser.ts'
 import { contractFile, contractJson } from '../helpers/contract.ts'
 import { startServer } from '../helpers/server.ts'
+import { changeDocument } from './change-document.ts'
 import { closed, contractAjv } from './checker.ts'
-import { isObject, type Json, type JsonObject, list, object, text } from './json.ts'
+import { isObject, type Json, list, object, text } from './json.ts'
 import { mutationsOf } from './mutations.ts'
 import { examplesOf, readContract, readDocument } from './spec.ts'
 
@@ -81,12 +82,9 @@ t.test('published answer schemas allow additional properties', async (t) => {
 
 t.test('new fields and limits are tested without further edits', async (t) => {
   const document = structuredClone(unresolved)
-  set(field(document, 'StatusReport'), 'attempt', { type: 'integer', minimum: 1, maximum: 99 })
-  set(field(document, 'StatusReport'), 'labels', {
-    type: 'array',
-    maxItems: 3,
-    items: { type: 'string', maxLength: 5 },
-  })
+  const labels = { type: 'array', maxItems: 3, items: { type: 'string', maxLength: 5 } }
+  changeDocument(document, 'StatusReport properties attempt', { type: 'integer', minimum: 1, maximum: 99 })
+  changeDocument(document, 'StatusReport properties labels', labels)
   const changed = await readContract(document)
   const names = mutationsOf(changed.operations[0]?.body?.schema ?? {}).map(({ name }) => name)
   for (const name of [
@@ -101,9 +99,6 @@ t.test('new fields and limits are tested without further edits', async (t) => {
 
 t.test('the docs show every operation and every error', async (t) => {
   const server = await startServer(t)
-  const served = await fetch(`${server.url}/openapi.yaml`)
-  t.equal(await served.text(), readFileSync(contractFile, 'utf8'))
-
   const browser = await openBrowser(t)
   const page = await (await browser.openContext()).newPage()
   await page.goto(`${server.url.replace('127.0.0.1', HOST)}/docs`)
@@ -126,19 +121,3 @@ t.test('the docs show every operation and every error', async (t) => {
   for (const status of [400, 404, 405, 408, 417, 431, 500])
     t.ok(introduction?.includes(`${status}`), `${status}`)
 })
-
-function at(holder: JsonObject, key: string): JsonObject {
-  return object(holder[key], key)
-}
-
-function set(holder: JsonObject, key: string, value: Json): void {
-  holder[key] = value
-}
-
-function schema(document: JsonObject, name: string): JsonObject {
-  return at(at(at(document, 'components'), 'schemas'), name)
-}
-
-function field(document: JsonObject, name: string): JsonObject {
-  return at(schema(document, name), 'properties')
-}
