@@ -2,10 +2,10 @@ import { mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { issueToken } from '../../src/auth/issue-token.ts'
-import { createBareRepository } from '../../src/git/repository.ts'
 import { ADMINISTRATOR } from '../../src/store/audit/audit.ts'
 import { openStore, type Store, type StoreOptions } from '../../src/store/store.ts'
 import { importCommits } from '../helpers/git.ts'
+import { addRepository } from '../helpers/records.ts'
 import { CONTEXTS, fill } from './fill.ts'
 
 /** Repositories of `alice`, some of whose commits have statuses. */
@@ -52,10 +52,8 @@ export async function createFixture(size: number, databaseUrl?: string): Promise
   const tokens = await createTokens(store)
   const repositories: Record<string, number> = {}
   const create = async (name: string, visibility: 'public' | 'private', commits: number) => {
-    const { id, path } = await store.repositories.create(
-      { owner: 'alice', name, visibility, objectFormat: 'sha1' },
-      (place) => createBareRepository(place, 'sha1'),
-    )
+    const options = { private: visibility === 'private', commits: 0 }
+    const { id, path } = await addRepository(store, `alice/${name}`, options)
     repositories[name] = id
     return { id, commits: importCommits(path, commits) }
   }

@@ -1,9 +1,9 @@
 import type { StatusState } from '../../src/domain/states.ts'
-import { createBareRepository } from '../../src/git/repository.ts'
 import { openStore } from '../../src/store/store.ts'
 import { git } from '../helpers/git.ts'
 import { KeepAliveClient, requestBytes } from '../helpers/keep-alive.ts'
 import { fillLargeRepository } from '../helpers/large-repository.ts'
+import { addRepository } from '../helpers/records.ts'
 import { median, type Row, spreadOf } from './row.ts'
 import type { Served } from './servers.ts'
 
@@ -96,10 +96,7 @@ export async function measurePages(
 
 async function createRepositories(options: Served['fixture']['options']) {
   const store = await openStore(options)
-  const create = (name: string) =>
-    store.repositories.create({ owner: 'large', name, visibility: 'public', objectFormat: 'sha1' }, (place) =>
-      createBareRepository(place, 'sha1'),
-    )
+  const create = (name: string) => addRepository(store, `large/${name}`, { commits: 0 })
   const report = async (repositoryId: number, sha: string, count: number, state: StatusState) => {
     const reports = Array.from({ length: count }, (_, index) =>
       store.statuses.report({

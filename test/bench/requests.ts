@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import { createToken } from '../../src/auth/token.ts'
+import { EMPTY_PACK } from '../git-http/raw.ts'
 import { createRandom } from '../helpers/random.ts'
 import type { Fixture } from './fixture.ts'
 import { type LoadRequest, UNIQUE } from './load.ts'
 
 const API = '/api/v1/repos/alice'
 const NEWEST = 50
-const EMPTY_PACK = '5041434b0000000200000000029d08823bd8a8eab510ad6ac75c823cfd3ed31e'
 /** One byte more than the limit of a report. */
 const OVERSIZED = 16 * 1024 + 1
 
@@ -41,7 +41,7 @@ export function report(
 export function push(repository: string, sha: string, token: string): LoadRequest {
   const command = `${'0'.repeat(sha.length)} ${sha} refs/heads/gated-${UNIQUE}\0report-status side-band-64k`
   const length = command.length - UNIQUE.length + randomUUID().length + 4
-  const pack = Buffer.from(EMPTY_PACK, 'hex').toString('latin1')
+  const pack = EMPTY_PACK.toString('latin1')
   return {
     method: 'POST',
     path: `/alice/${repository}.git/git-receive-pack`,

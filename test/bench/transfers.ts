@@ -6,6 +6,7 @@ import { type IncomingMessage, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
+import { packet } from '../git-http/raw.ts'
 import { git } from '../helpers/git.ts'
 import { type Compared, compared } from './against.ts'
 import { median } from './row.ts'
@@ -120,11 +121,6 @@ function importFiles(path: string, files: number): string {
 function fetchAll(side: Side, repository: string, sha: string): Promise<Duration> {
   const want = packet(`want ${sha} ofs-delta side-band-64k no-progress\n`)
   return send(side, repository, 'git-upload-pack', [Buffer.from(`${want}0000${packet('done\n')}`)])
-}
-
-/** Returns a line as git sends it (gitprotocol-common(5)). */
-function packet(line: string): string {
-  return (line.length + 4).toString(16).padStart(4, '0') + line
 }
 
 /** Sends a request to one of git's services and reads the answer as fast as it comes. */

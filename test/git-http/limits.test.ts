@@ -12,7 +12,7 @@ import { startInstance } from '../helpers/instance.ts'
 import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
 import { basic, commit, createCheckout, git, spawnGit, tryGit, workFolder } from './client.ts'
-import { beginRefs, beginRpc, spooledFiles, workersIn } from './raw.ts'
+import { beginRefs, beginRpc, packet, spooledFiles, workersIn } from './raw.ts'
 
 async function start(t: Test, limits: AppOptions['git'] = {}) {
   const server = await startServer(t, { git: limits })
@@ -31,8 +31,7 @@ async function pushBytes(t: Test, url: string, size = 1_000_000) {
   child.stdin?.end(`${id}\n`)
   await once(child, 'close')
   const command = `${'0'.repeat(40)} ${id} refs/heads/raw\0 report-status`
-  const line = (command.length + 4).toString(16).padStart(4, '0') + command
-  return { checkout, id, bytes: Buffer.concat([Buffer.from(`${line}0000`), ...chunks]) }
+  return { checkout, id, bytes: Buffer.concat([Buffer.from(`${packet(command)}0000`), ...chunks]) }
 }
 
 /** Checks that no files of an unfinished push are left and that the repository still works. */

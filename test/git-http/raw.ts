@@ -3,6 +3,13 @@ import { type ClientRequest, type IncomingMessage, type RequestOptions, request 
 import { commandLine, isRunning } from '../git/sample-repository.ts'
 import { requestBytes } from '../helpers/keep-alive.ts'
 
+interface RpcOptions {
+  authorization?: string
+  body?: string
+  length?: number
+  isLast?: boolean
+}
+
 const SPOOLED = /\/spool\/[0-9a-f]+ \(deleted\)$/
 
 export interface RawAnswer {
@@ -30,16 +37,20 @@ export function beginRpc(
   })
 }
 
-/** Returns a request to one of git's services as Latin-1 text. A body may be declared longer than it is. */
+/**
+ * Returns a request to one of git's services as Latin-1 text. A body may be declared longer than it is. After the answer to the
+ * last request the server closes the connection.
+ */
 export function rpcText(
   repository: string,
   service: string,
-  { authorization, body = '', length }: { authorization?: string; body?: string; length?: number },
+  { authorization, body = '', length, isLast }: RpcOptions,
 ): string {
   const headers = {
     ...(authorization && { authorization }),
     'content-type': `application/x-${service}-request`,
     'content-length': `${length ?? body.length}`,
+    ...(isLast && { connection: 'close' }),
   }
   return `${requestBytes('POST', `/${repository}.git/${service}`, headers).toString('latin1')}${body}`
 }
@@ -77,7 +88,11 @@ export function packet(text: string): string {
 }
 
 /** Returns the body of a push. The first command gets the capabilities; '': none. */
-export function pushBody(commands: readonly string[], capabilities = '', rest = EMPTY_PACK): Buffer {
+export function pushBody(
+  commands: readonly string[],
+  capabilities = '',
+  rest: Uint8Array = EMPTY_PACK,
+): Buffer {
   const [first = '', ...others] = commands
   const lines = [capabilities === '' ? first : `${first}\0${capabilities}`, ...others].map(packet)
   return Buffer.concat([Buffer.from(`${lines.join('')}0000`, 'latin1'), rest])

@@ -4,7 +4,7 @@ import { startInstance } from '../helpers/instance.ts'
 import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
 import { basic, commit, createCheckout, git, workFolder } from './client.ts'
-import { backendsOf, spooledFiles } from './raw.ts'
+import { backendsOf, rpcText, spooledFiles } from './raw.ts'
 import { readSlowly, sendSlowly } from './slow-clients.ts'
 
 /** Milliseconds in which others are served. */
@@ -33,24 +33,16 @@ async function setUp(t: Test, size: number, environment: Record<string, string> 
     url: instance.url,
     pid: instance.child.pid ?? 0,
     tokens,
-    fetchRequest: requestOf('git-upload-pack', '', `0032want ${head}\n00000009done\n`),
+    fetchRequest: rpcText('alice/demo', 'git-upload-pack', {
+      body: `0032want ${head}\n00000009done\n`,
+      isLast: true,
+    }),
     clone: () => timed(() => git(workFolder(t), ['clone', '--quiet', '--bare', remote, 'clone'])),
     push: (authorization: string) =>
       timed(() =>
         git(checkout, ['push', '--quiet', remote, `HEAD:refs/heads/${performance.now()}`], { authorization }),
       ),
   }
-}
-
-function headOf(service: string, authorization: string, framing: string): string {
-  return (
-    `POST /alice/demo.git/${service} HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-${service}-request\r\n` +
-    `${authorization && `Authorization: ${authorization}\r\n`}${framing}\r\n\r\n`
-  )
-}
-
-function requestOf(service: string, authorization: string, body: string): string {
-  return headOf(service, authorization, `Connection: close\r\nContent-Length: ${body.length}`) + body
 }
 
 t.test('a stranger clones beside many slow readers', async (t) => {
@@ -71,7 +63,8 @@ t.test('others push beside slow pushes of a user', async (t) => {
   const { url, pid, tokens, push, clone } = await setUp(t, 0)
   const clients = { url, addresses: ['127.0.0.2', '127.0.0.3'], connections: 8, bytesPerSecond: 1_500 }
   const command = `0070${'0'.repeat(40)} ${'1'.repeat(40)} refs/heads/main-of-mine\n`
-  const head = headOf('git-receive-pack', tokens.mallory, 'Content-Length: 100000000')
+  const options = { authorization: tokens.mallory, length: 100_000_000 }
+  const head = rpcText('alice/demo', 'git-receive-pack', options)
   const pushes = sendSlowly(clients, head, command)
   t.teardown(pushes.stop)
   await until(() => spooledFiles(pid).length === 8)

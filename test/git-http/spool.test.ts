@@ -15,7 +15,7 @@ import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
 import { basic, commit, createCheckout, git, tryGit } from './client.ts'
 import { startGitServer } from './git-server.ts'
-import { beginRpc, spooledBytes, spooledFiles } from './raw.ts'
+import { beginRpc, pushBody, spooledBytes, spooledFiles } from './raw.ts'
 
 const MB = 1_000_000
 
@@ -203,18 +203,14 @@ t.test('a killed server leaves no files, and those of a power cut are removed at
 t.test('git refuses a small push that would take much memory, and says why', async (t) => {
   const { url, authorization, push } = await startGitServer(t)
   const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
-  request.end(Buffer.concat([Buffer.from(commandOf('refs/heads/bomb')), deltaBomb(300 * MB)]))
+  const command = `${'0'.repeat(40)} ${'1'.repeat(40)} refs/heads/bomb`
+  request.end(pushBody([command], ' report-status side-band-64k', deltaBomb(300 * MB)))
   const { status, body } = await answer
   t.equal(status, 200)
   t.match(body.toString(), /attempting to allocate \d+ over limit/)
   t.match(body.toString(), /unpack (?!ok)/)
   await push()
 })
-
-function commandOf(ref: string): string {
-  const command = `${'0'.repeat(40)} ${'1'.repeat(40)} ${ref}\0 report-status side-band-64k`
-  return `${(command.length + 4).toString(16).padStart(4, '0')}${command}0000`
-}
 
 /** Returns a pack of a large blob of zeros and a delta that makes another one from it (gitformat-pack(5)). */
 function deltaBomb(size: number): Buffer {

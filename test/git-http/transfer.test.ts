@@ -5,7 +5,7 @@ import t from 'tap'
 import type { ObjectFormat } from '../../src/domain/commit-id.ts'
 import { startServer } from '../helpers/server.ts'
 import { basic, commit, createCheckout, git, tryGit, workFolder } from './client.ts'
-import { beginRpc } from './raw.ts'
+import { beginRpc, pushBody } from './raw.ts'
 
 const conversations: [objectFormat: ObjectFormat, version: string][] = [
   ['sha1', '0'],
@@ -167,8 +167,8 @@ t.test('a push that cannot be synced to disk is not acknowledged', async (t) => 
   rmSync(info, { recursive: true, force: true })
   symlinkSync('info', info)
   const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
-  const command = `${id} ${'0'.repeat(40)} refs/heads/topic\0 report-status`
-  request.end(`00${(command.length + 4).toString(16)}${command}0000`)
+  const command = `${id} ${'0'.repeat(40)} refs/heads/topic`
+  request.end(pushBody([command], ' report-status', Buffer.alloc(0)))
   const outcome = await answer.then(
     ({ status, body }) => `${status} ${body}`,
     (error) => String(error),

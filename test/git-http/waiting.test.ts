@@ -5,7 +5,7 @@ import t from 'tap'
 import { stopServing } from '../../src/ops/stop.ts'
 import { until } from '../helpers/until.ts'
 import { checkBusy, EVERYTHING, finish, HALF_OPEN, startGitServer, watchBackends } from './git-server.ts'
-import { backendsOf, type RawAnswer, spooledFiles, workersIn } from './raw.ts'
+import { backendsOf, packet, type RawAnswer, rpcText, spooledFiles, workersIn } from './raw.ts'
 
 t.test('the number of waiting requests is bounded, and disconnected clients leave the queue', async (t) => {
   const { hold, refs, clone, path } = await startGitServer(t, { maxChildren: 1 })
@@ -66,9 +66,7 @@ t.test('git does not run for clients that disconnect while they wait', async (t)
   const watched = watchBackends()
   const held = await hold()
   const port = Number(new URL(server.url).port)
-  const push =
-    `POST /owner/demo.git/git-receive-pack HTTP/1.1\r\nHost: x\r\nAuthorization: ${authorization}\r\n` +
-    'Content-Type: application/x-git-receive-pack-request\r\nContent-Length: 4\r\n\r\n'
+  const push = rpcText('owner/demo', 'git-receive-pack', { authorization, length: 4 })
   const ended = connect(port, '127.0.0.1', () => ended.end(`${push}00`))
   const whole = (['fetch', 'push'] as const).map((service) => {
     const { request } = begin(service, '127.0.0.3', EVERYTHING)
@@ -146,7 +144,6 @@ t.test('a client that sends too slowly is cut off', async (t) => {
   const pace = { bytes: 500, window }
   const { begin, path } = await startGitServer(t, { pace }, { timeouts: { body: 300 } })
   const command = `${'0'.repeat(40)} ${'1'.repeat(40)} refs/heads/main\n`
-  const packet = (text: string) => (text.length + 4).toString(16).padStart(4, '0') + text
   const line = packet(command)
   const silent = begin('push', '127.0.0.2', '', 100)
   const halfway = begin('push', '127.0.0.3', line.repeat(1_000))

@@ -17,8 +17,7 @@ let repositories = 0
 /** Creates a repository with three commits. */
 async function setUp() {
   const name = `rocket-${++repositories}`
-  const { commits, path } = await server.createRepository(`alice/${name}`, { commits: 3 })
-  const { id } = await server.store.repositories.get('alice', name)
+  const { id, commits, path } = await server.createRepository(`alice/${name}`, { commits: 3 })
   const report = (
     sha: string,
     context: string,

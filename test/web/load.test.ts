@@ -35,9 +35,8 @@ async function setUp(t: Test) {
 
 t.test(`a commit with ${STATUSES} long statuses`, async (t) => {
   const { server, lines, client } = await setUp(t)
-  const { commits } = await server.createRepository('alice/rocket')
+  const { id, commits } = await server.createRepository('alice/rocket')
   const [sha = ''] = commits
-  const { id } = await server.store.repositories.get('alice', 'rocket')
   const contexts = Array.from({ length: STATUSES }, (_, index) => `check ${String(index).padStart(4, '0')}`)
   const report = (context: string, state: 'success' | 'pending') =>
     server.store.statuses.report({
@@ -116,9 +115,8 @@ t.test('many concurrent page requests of one address do not block other addresse
 
 t.test('large pages that nobody reads take a bounded amount of memory', async (t) => {
   const { server, client } = await setUp(t)
-  const { commits } = await server.createRepository('alice/rocket')
+  const { id: repositoryId, commits } = await server.createRepository('alice/rocket')
   const [sha = ''] = commits
-  const { id: repositoryId } = await server.store.repositories.get('alice', 'rocket')
   await fillCommit(server.options, { repositoryId, sha, kind: 'emoji', contexts: STATUSES })
   const path = `/alice/rocket/commits/${sha}`
   const open = (client: string) => openAnswer(t, server.url + path, client)

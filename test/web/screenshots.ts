@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import '../../src/runtime.ts'
 import type { StatusState } from '../../src/domain/states.ts'
-import { createBareRepository } from '../../src/git/repository.ts'
 import { openStore } from '../../src/store/store.ts'
 import { HOST, openBrowser } from '../helpers/browser.ts'
 import { git } from '../helpers/git.ts'
 import { startInstance } from '../helpers/instance.ts'
+import { addRepository } from '../helpers/records.ts'
 
 /**
  * Makes the pictures of the README: `npm run screenshots`, or `npm run screenshots -- FOLDER` for another folder. With
@@ -85,10 +85,7 @@ function fill(path: string): string[] {
 
 async function prepare(): Promise<string[]> {
   const store = await openStore({ dataDir: folder })
-  const create = (name: string) =>
-    store.repositories.create({ owner: 'acme', name, visibility: 'public', objectFormat: 'sha1' }, (place) =>
-      createBareRepository(place, 'sha1'),
-    )
+  const create = (name: string) => addRepository(store, `acme/${name}`, { commits: 0 })
   const { id: repositoryId, path } = await create('rocket')
   const rocket = { id: repositoryId, owner: 'acme', name: 'rocket' }
   await store.rules.set(rocket, { branchPattern: 'main', required: REQUIRED, bypass: [] })

@@ -5,6 +5,7 @@ import { createToken } from '../../src/auth/token.ts'
 import { sqlite } from '../helpers/databases.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { createAccount, csrfOf, openPageClient, PASSWORD } from '../helpers/page-client.ts'
+import { addToken } from '../helpers/records.ts'
 import { startServer } from '../helpers/server.ts'
 
 async function setUp(t: Test, options: Parameters<typeof startServer>[1] = {}) {
@@ -114,14 +115,7 @@ t.test(
 
 t.test('a form that was not issued to this user is refused, and not counted', async (t) => {
   const { server, client } = await setUp(t, { budget: { limit: 1, window: 300 } })
-  const { id } = await server.store.tokens.create({
-    userId: (await server.store.users.find('alice'))?.id ?? 0,
-    name: 'mine',
-    prefix: 'cst_',
-    hash: 'hash',
-    scopes: [],
-    expiresAt: null,
-  })
+  const { id } = await addToken(server.store, await server.createUser('alice'))
   const stranger = openPageClient(server.url)
   const foreign = csrfOf((await stranger.get('/login')).body)
   await client.signIn('alice')

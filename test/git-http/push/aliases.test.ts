@@ -1,17 +1,14 @@
 import t from 'tap'
-import { createBareRepository } from '../../../src/git/repository.ts'
 import { decide } from '../../../src/git-http/push/gate.ts'
 import { openTestStore, sqlite } from '../../helpers/databases.ts'
 import { listEvents } from '../../helpers/events.ts'
 import { createCommits, git } from '../../helpers/git.ts'
+import { addReport, addRepository } from '../../helpers/records.ts'
 
 t.test('a force push is refused by the rule of any name of its branch', async (t) => {
   const { store } = await openTestStore(t, sqlite)
   const user = await store.users.create('ann')
-  const repository = await store.repositories.create(
-    { owner: 'owner', name: 'demo', visibility: 'public', objectFormat: 'sha1' },
-    (place) => createBareRepository(place, 'sha1'),
-  )
+  const repository = await addRepository(store, 'owner/demo', { commits: 0 })
   const { id: repositoryId, path } = repository
   const [old = ''] = createCommits(path, 1, 'main')
   const [tip = ''] = createCommits(path, 1, 'unrelated')
@@ -19,8 +16,7 @@ t.test('a force push is refused by the rule of any name of its branch', async (t
   const rule = { required: ['ci'], bypass: [user] }
   await store.rules.set(repository, { ...rule, branchPattern: 'main' })
   await store.rules.set(repository, { ...rule, branchPattern: 'trunk', bypass: [] })
-  const passed = { context: 'ci', state: 'success', description: null, target_url: null } as const
-  await store.statuses.report({ repositoryId, sha: tip, ...passed })
+  await addReport({ store, repositoryId, sha: tip }, 'ci')
 
   const by = { kind: 'user', user, address: '192.0.2.1' } as const
   const pusher = { by, repositoryId, repositoryName: 'owner/demo' }

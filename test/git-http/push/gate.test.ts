@@ -2,10 +2,11 @@ import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { git as gitSync } from '../../helpers/git.ts'
+import { addReport } from '../../helpers/records.ts'
 import { startServer } from '../../helpers/server.ts'
 import { until } from '../../helpers/until.ts'
 import { basic, commit, createCheckout, git, spawnGit, tryGit, workFolder } from '../client.ts'
-import { backendsOf } from '../raw.ts'
+import { backendsOf, beginRpc, pushBody } from '../raw.ts'
 
 const UNREPORTED = /! \[remote rejected\] \S+ -> main \(ci\/test has not reported\)/
 
@@ -33,14 +34,7 @@ async function setUp(name: string, objectFormat: 'sha1' | 'sha256' = 'sha1', pat
     commit: () => commit(checkout),
     push: (...args: string[]) => tryGit(checkout, ['push', 'origin', ...args], { authorization }),
     report: async (state: 'success' | 'failure' | 'pending' | 'error', context = 'ci/test', sha?: string) => {
-      await store.statuses.report({
-        repositoryId: repository.id,
-        sha: sha ?? (await head()),
-        context,
-        state,
-        description: null,
-        target_url: null,
-      })
+      await addReport({ store, repositoryId: repository.id, sha: sha ?? (await head()) }, context, state)
     },
     tip: (branch: string) =>
       gitSync(repository.path, 'for-each-ref', '--format=%(objectname)', `refs/heads/${branch}`),
@@ -314,18 +308,10 @@ t.test('a ref name that git would not create is not taken for another one', asyn
   t.equal(tip('topic'), next)
   const zero = '0'.repeat(40)
   const send = async (...commands: string[]) => {
-    const packets = commands.map((text, index) => {
-      const line = index === 0 ? `${text}\0report-status` : text
-      return (line.length + 4).toString(16).padStart(4, '0') + line
-    })
-    // An empty pack: all objects are there.
-    const pack = Buffer.from('5041434b0000000200000000029d08823bd8a8eab510ad6ac75c823cfd3ed31e', 'hex')
-    const answer = await fetch(`${server.url}/owner/names.git/git-receive-pack`, {
-      method: 'POST',
-      headers: { authorization, 'content-type': 'application/x-git-receive-pack-request' },
-      body: Buffer.concat([Buffer.from(`${packets.join('')}0000`), pack]),
-    })
-    return answer.text()
+    const url = `${server.url}/owner/names.git`
+    const { request, answer } = beginRpc(url, 'git-receive-pack', authorization)
+    request.end(pushBody(commands, 'report-status'))
+    return (await answer).body.toString()
   }
   const main = `${first} ${next} refs/heads/main`
   t.match(await send(main), /ng refs\/heads\/main ci\/test has not reported/, 'the request is understood')

@@ -1,19 +1,16 @@
 import t from 'tap'
-import { createBareRepository } from '../../../src/git/repository.ts'
 import { beginPush } from '../../../src/git-http/push/push.ts'
 import { PushRecorder } from '../../../src/git-http/push/record.ts'
 import { openSpool } from '../../../src/git-http/spool.ts'
 import { openTestStore, sqlite, temporaryFolder } from '../../helpers/databases.ts'
 import { listPushes } from '../../helpers/events.ts'
 import { createCommits, git } from '../../helpers/git.ts'
+import { addRepository } from '../../helpers/records.ts'
 import { pushBody } from '../raw.ts'
 
 t.test('a push whose report nobody reads is synced all the same, before it is recorded', async (t) => {
   const { store } = await openTestStore(t, sqlite)
-  const row = { owner: 'owner', name: 'demo', visibility: 'public', objectFormat: 'sha1' } as const
-  const { id, path, managed, checksOwner } = await store.repositories.create(row, (place) =>
-    createBareRepository(place, 'sha1'),
-  )
+  const { id, path, managed, checksOwner } = await addRepository(store, 'owner/demo', { commits: 0 })
   const recorder = new PushRecorder(store.pushes, 60_000, (error) => t.error(error))
   t.teardown(() => recorder.close())
   const by = { kind: 'user', user: { id: 1, name: 'ann' }, address: '192.0.2.1' } as const

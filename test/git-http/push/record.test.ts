@@ -14,8 +14,9 @@ import { openStore, type Store } from '../../../src/store/store.ts'
 import { replaceGit } from '../../git/sample-repository.ts'
 import { databases, openTestStore, sqlite } from '../../helpers/databases.ts'
 import { listPushes } from '../../helpers/events.ts'
-import { createCommits, git } from '../../helpers/git.ts'
+import { git } from '../../helpers/git.ts'
 import { startInstance } from '../../helpers/instance.ts'
+import { addRepository } from '../../helpers/records.ts'
 import { startServer } from '../../helpers/server.ts'
 import { until } from '../../helpers/until.ts'
 import { basic } from '../client.ts'
@@ -34,13 +35,8 @@ for (const database of databases) {
     const { store, options } = await openTestStore(t, database)
     const another = await openStore(options)
     t.teardown(() => another.close())
-    const create = (name: string) =>
-      store.repositories.create(
-        { owner: 'owner', name, visibility: 'public', objectFormat: 'sha1' },
-        (place) => createBareRepository(place, 'sha1'),
-      )
-    const repository = await create('demo')
-    const [first = '', second = '', third = ''] = createCommits(repository.path, 3)
+    const repository = await addRepository(store, 'owner/demo', { commits: 3 })
+    const [first = '', second = '', third = ''] = repository.commits
     const pusher: Pusher = {
       by: {
         kind: 'user',
@@ -107,11 +103,8 @@ t.test('a server settles its own pushes, however long they take', async (t) => {
   const { setTimeout: wait } = globalThis
   t.capture(globalThis, 'setTimeout', (work: () => void, delay: number) => wait(work, delay / 100))
   const { store } = await openTestStore(t, sqlite)
-  const { path, id: repositoryId } = await store.repositories.create(
-    { owner: 'owner', name: 'demo', visibility: 'public', objectFormat: 'sha1' },
-    (place) => createBareRepository(place, 'sha1'),
-  )
-  const [first = '', second = '', third = ''] = createCommits(path, 3)
+  const { path, id: repositoryId, commits } = await addRepository(store, 'owner/demo', { commits: 3 })
+  const [first = '', second = '', third = ''] = commits
   git(path, 'update-ref', 'refs/heads/main', third)
   const user = { id: 1, name: 'ann' }
   const by = { kind: 'user', user, address: '192.0.2.1' } as const

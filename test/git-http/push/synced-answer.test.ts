@@ -2,8 +2,8 @@ import { setImmediate } from 'node:timers/promises'
 import fc from 'fast-check'
 import t from 'tap'
 import { PushReport, syncBeforeEnd, syncBeforeReport } from '../../../src/git-http/push/report.ts'
+import { packet } from '../raw.ts'
 
-const packet = (content: string) => (content.length + 4).toString(16).padStart(4, '0') + content
 const progress = (text: string) => packet(`\x02${text}`)
 const KEEP_ALIVE = packet('\x01')
 const REPORT = packet(`\x01${packet('unpack ok\n')}${packet('ok refs/heads/main\n')}0000`)
