@@ -1,7 +1,8 @@
+import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type BrowserContext, type BrowserContextOptions, chromium } from 'playwright-core'
+import { type BrowserContext, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
 import type { Test } from 'tap'
 import { until } from './until.ts'
 
@@ -65,5 +66,49 @@ export async function openBrowser(t: Pick<Test, 'teardown'>) {
     async openContext(options: BrowserContextOptions = {}): Promise<BrowserContext> {
       return browser.newContext(options)
     },
+    /**
+     * Opens a page in a context of its own. The test fails on console messages of the site, script errors, dialogs, and
+     * requests to other hosts.
+     *
+     * @param sites URL of the site, and of others that it leads to
+     * @param expected console messages that are no failure: the browser logs the status of error pages
+     */
+    async openPage(
+      t: Test,
+      sites: readonly [site: string, ...others: string[]],
+      options: BrowserContextOptions = {},
+      expected = /status of 4\d\d/,
+    ): Promise<Page> {
+      const context = await browser.newContext(options)
+      t.teardown(() => context.close())
+      const page = await context.newPage()
+      const complaints: string[] = []
+      page.on('console', (message) => {
+        const { url } = message.location()
+        const isOfSite = url === '' || url.startsWith(sites[0])
+        if (isOfSite && !expected.test(message.text())) complaints.push(message.text())
+      })
+      page.on('pageerror', (error) => complaints.push(error.message))
+      page.on('dialog', (dialog) => {
+        complaints.push(`dialog: ${dialog.message()}`)
+        return dialog.dismiss()
+      })
+      page.on('request', (request) => {
+        const isOfOther = sites.slice(1).some((site) => request.frame().url().startsWith(site))
+        if (!isOfOther && !['data:', ...sites].some((start) => request.url().startsWith(start)))
+          complaints.push(request.url())
+      })
+      t.teardown(() => assert.deepEqual(complaints, []))
+      return page
+    },
   }
+}
+
+/** Presses Tab until an element has the focus. */
+export async function tabTo(t: Test, page: Page, selector: string): Promise<void> {
+  for (let presses = 0; presses < 60; presses++) {
+    if ((await page.locator(`${selector}:focus`).count()) > 0) return
+    await page.keyboard.press('Tab')
+  }
+  t.fail(`${selector} cannot be reached`)
 }

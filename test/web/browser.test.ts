@@ -1,14 +1,10 @@
-import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { promisify } from 'node:util'
 import type { BrowserContextOptions, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { createClient } from '../../clients/typescript/src/index.ts'
 import { tryGit } from '../git-http/client.ts'
-import { HOST, openBrowser } from '../helpers/browser.ts'
+import { HOST, openBrowser, tabTo } from '../helpers/browser.ts'
 import { temporaryFolder } from '../helpers/databases.ts'
 import { git, importCommits } from '../helpers/git.ts'
 import { createAccount, PASSWORD } from '../helpers/page-client.ts'
@@ -20,27 +16,7 @@ const browser = await openBrowser(t)
 const url = server.url.replace('127.0.0.1', HOST)
 await createAccount(server, 'alice')
 
-/** Opens a page. The test fails on console messages, script errors, dialogs and requests to other hosts. */
-async function openPage(t: Test, options: BrowserContextOptions = {}) {
-  const context = await browser.openContext(options)
-  t.teardown(() => context.close())
-  const page = await context.newPage()
-  const complaints: string[] = []
-  page.on('console', (message) => {
-    // The browser logs the status of error pages, which is expected.
-    if (message.type() !== 'log' && !/status of 4\d\d/.test(message.text())) complaints.push(message.text())
-  })
-  page.on('pageerror', (error) => complaints.push(error.message))
-  page.on('dialog', (dialog) => {
-    complaints.push(`dialog: ${dialog.message()}`)
-    return dialog.dismiss()
-  })
-  page.on('request', (request) => {
-    if (!request.url().startsWith(url) && !request.url().startsWith('data:')) complaints.push(request.url())
-  })
-  t.teardown(() => assert.deepEqual(complaints, [], 'no console message, and no request to another host'))
-  return { page, context }
-}
+const openPage = (t: Test, options?: BrowserContextOptions) => browser.openPage(t, [url], options)
 
 async function signIn(page: Page) {
   await page.goto(`${url}/settings/tokens`)
@@ -52,8 +28,7 @@ async function signIn(page: Page) {
 
 /** Creates a checkout with one commit. */
 function checkout(t: Test, message = 'Build the engine') {
-  const folder = mkdtempSync(join(tmpdir(), 'checkout-'))
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  const folder = temporaryFolder(t)
   git(folder, 'init', '--quiet', '--initial-branch=main')
   git(folder, 'commit', '--quiet', '--allow-empty', '--message', message)
   return { folder, sha: git(folder, 'rev-parse', 'HEAD') }
@@ -62,7 +37,8 @@ function checkout(t: Test, message = 'Build the engine') {
 t.test('a user creates a token, and it works everywhere until it is revoked', async (t) => {
   await server.createRepository('alice/rocket', { commits: 0, private: true })
   const { folder, sha } = checkout(t)
-  const { page, context } = await openPage(t)
+  const page = await openPage(t)
+  const context = page.context()
   await page.goto(`${url}/alice/rocket`)
   t.equal(await page.title(), 'Sign in · Commit Status', 'a private repository requires sign-in')
   await page.fill('#name', 'alice')
@@ -127,7 +103,7 @@ t.test('a user creates a token, and it works everywhere until it is revoked', as
 
 t.test('the commands shown with a new token work unchanged', async (t) => {
   const { commits, path } = await server.createRepository('alice/example')
-  const { page } = await openPage(t)
+  const page = await openPage(t)
   await signIn(page)
   await page.fill('#name', 'by hand')
   await page.click('text=Create token')
@@ -150,7 +126,7 @@ t.test('the commands shown with a new token work unchanged', async (t) => {
 })
 
 t.test('everything works without JavaScript', async (t) => {
-  const { page } = await openPage(t, { javaScriptEnabled: false })
+  const page = await openPage(t, { javaScriptEnabled: false })
   await signIn(page)
   await page.fill('#name', 'plain')
   await page.selectOption('#expiry', 'date')
@@ -172,18 +148,11 @@ t.test('everything works without JavaScript', async (t) => {
 })
 
 t.test('everything works with the keyboard alone', async (t) => {
-  const { page } = await openPage(t)
-  const tabTo = async (selector: string) => {
-    for (let presses = 0; presses < 40; presses++) {
-      if ((await page.locator(`${selector}:focus`).count()) > 0) return
-      await page.keyboard.press('Tab')
-    }
-    t.fail(`${selector} cannot be reached`)
-  }
+  const page = await openPage(t)
   await page.goto(`${url}/login?next=/settings/tokens`)
   await page.waitForSelector('#name:focus')
   await page.keyboard.type('alice')
-  await tabTo('#password')
+  await tabTo(t, page, '#password')
   await page.keyboard.type(PASSWORD)
   await page.keyboard.press('Enter')
   await page.waitForURL(`${url}/settings/tokens`)
@@ -193,30 +162,30 @@ t.test('everything works with the keyboard alone', async (t) => {
   const outline = await page.evaluate<string>('getComputedStyle(document.activeElement).outlineStyle')
   t.equal(outline, 'solid', 'the focus is visible')
   await page.keyboard.press('Enter')
-  await tabTo('#name')
+  await tabTo(t, page, '#name')
   await page.keyboard.type('keys')
-  await tabTo('input[type=checkbox]')
+  await tabTo(t, page, 'input[type=checkbox]')
   await page.keyboard.press('Space')
-  await tabTo('#expiry')
+  await tabTo(t, page, '#expiry')
   await page.keyboard.type('never')
-  await tabTo('main button[type=submit]')
+  await tabTo(t, page, 'main button[type=submit]')
   await page.keyboard.press('Enter')
   await page.waitForSelector('#secret')
   t.match(await page.locator('tbody tr', { hasText: 'keys' }).textContent(), /none[\s\S]*never[\s\S]*never/)
-  await tabTo('tbody a')
+  await tabTo(t, page, 'tbody a')
   await page.keyboard.press('Enter')
   await page.waitForSelector('button.danger')
-  await tabTo('button.danger')
+  await tabTo(t, page, 'button.danger')
   await page.keyboard.press('Enter')
   await page.waitForURL(`${url}/settings/tokens`)
-  await tabTo('button.quiet')
+  await tabTo(t, page, 'button.quiet')
   await page.keyboard.press('Enter')
   await page.waitForURL(`${url}/`)
 })
 
 t.test('the API ignores sessions, and pages ignore tokens, in the browser too', async (t) => {
   const { commits } = await server.createRepository('alice/both', { private: true })
-  const { page } = await openPage(t)
+  const page = await openPage(t)
   await signIn(page)
   const path = `/api/v1/repos/alice/both/commits/${commits[0]}/statuses`
   const ask = (path: string, token?: string) =>
@@ -234,7 +203,7 @@ t.test('the API ignores sessions, and pages ignore tokens, in the browser too', 
   const token = await server.createToken('alice')
   t.equal((await ask(path, token)).status, 200)
 
-  const { page: other } = await openPage(t, { extraHTTPHeaders: { authorization: `Bearer ${token}` } })
+  const other = await openPage(t, { extraHTTPHeaders: { authorization: `Bearer ${token}` } })
   for (const where of ['/alice/both', '/settings/tokens']) {
     await other.goto(url + where)
     t.equal(await other.title(), 'Sign in · Commit Status', where)
@@ -246,7 +215,7 @@ const MARKUP = '"><img src=x onerror=alert(1)><script>alert(2)</script>{{7*7}}'
 const AUTHOR = 'x" onmouseover="alert(3)" y'
 
 t.test('markup from others is shown as text', async (t) => {
-  const { path } = await server.createRepository('alice/markup', { commits: 0 })
+  const { id, path } = await server.createRepository('alice/markup', { commits: 0 })
   const { folder, sha } = checkout(t, MARKUP)
   git(folder, 'commit', '--quiet', '--allow-empty', '--amend', '--no-edit', `--author=${AUTHOR} <a@b>`)
   const commit = git(folder, 'rev-parse', 'HEAD')
@@ -267,18 +236,11 @@ t.test('markup from others is shown as text', async (t) => {
   ]) {
     t.equal((await server.report('alice/markup', commit, { ...body, target_url: wrong }, token)).status, 422)
     // As if it had been stored nonetheless.
-    const found = await server.store.listing.find(null, 'alice', 'markup')
-    await server.store.statuses.report({
-      repositoryId: found?.id ?? 0,
-      sha: commit,
-      context: wrong,
-      state: 'success',
-      description: null,
-      target_url: wrong,
-    })
+    const status = { context: wrong, state: 'success', description: null, target_url: wrong } as const
+    await server.store.statuses.report({ repositoryId: id, sha: commit, ...status })
   }
 
-  const { page } = await openPage(t)
+  const page = await openPage(t)
   await signIn(page)
   await page.fill('#name', MARKUP)
   await page.click('text=Create token')
@@ -327,7 +289,7 @@ t.test('every page fits its window and is accessible', async (t) => {
   const limits = { repositories: [1], contexts: ['ci/*', 'x'.repeat(40)], push: false }
   const used = await server.createToken('newcomer', { name: 'CI', expiresAt: Date.now() + 1e9, limits })
   await server.read('alice/looks', reported, used)
-  const { page } = await openPage(t, {
+  const page = await openPage(t, {
     bypassCSP: true,
     viewport: { width: 320, height: 640 },
     isMobile: true,
@@ -406,7 +368,7 @@ t.test(
       [1280, 860],
       [390, 800],
     ] as const) {
-      const { page } = await openPage(t, { viewport: { width, height }, javaScriptEnabled: false })
+      const page = await openPage(t, { viewport: { width, height }, javaScriptEnabled: false })
       const inView = async (selector: string, text: RegExp) => {
         const element = page.locator(selector).first()
         t.match((await element.textContent())?.replace(/\s+/g, ' '), text)
@@ -425,25 +387,18 @@ t.test(
       const start = page.locator('.commit', { hasText: 'answers' })
       t.match(await start.textContent(), /failure\s+alice \/\s+answers\s+Failed: ci\/linux/)
 
-      const press = async (selector: string) => {
-        for (let presses = 0; presses < 60; presses++) {
-          if ((await page.locator(`${selector}:focus`).count()) > 0) return
-          await page.keyboard.press('Tab')
-        }
-        t.fail(`${selector} cannot be reached`)
-      }
       await page.goto(`${url}/alice/answers`)
-      await press('#ref')
+      await tabTo(t, page, '#ref')
       await page.keyboard.type('zz')
       await page.keyboard.press('Tab')
       await page.keyboard.press('Enter')
       await page.waitForURL(`${url}/alice/answers?ref=zz%2Fold`)
       await inView('.tip', /success zz\/old: 1 of 1 passed/)
       await page.goto(`${url}/alice/answers`)
-      await press('.refs summary')
+      await tabTo(t, page, '.refs summary')
       await page.keyboard.press('Enter')
       t.ok(await page.locator('.ref:has-text("zz/old")').isVisible(), 'further branches unfold')
-      await press('a[rel=next]')
+      await tabTo(t, page, 'a[rel=next]')
       await page.keyboard.press('Enter')
       await page.waitForURL(/after=/)
       t.equal(await page.locator('.history .commit').count(), 10)
@@ -458,7 +413,7 @@ t.test('the API docs show the first operation on the first screen, and readable 
     [390, 800],
   ] as const) {
     const isMobile = width < 500
-    const { page } = await openPage(t, { viewport: { width, height }, isMobile, hasTouch: isMobile })
+    const page = await openPage(t, { viewport: { width, height }, isMobile, hasTouch: isMobile })
     await page.goto(`${url}/docs`)
     await page.waitForSelector('#docs .opblock')
     const box = await page.locator('#docs .opblock').first().boundingBox()

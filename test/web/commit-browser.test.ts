@@ -1,8 +1,8 @@
-import assert from 'node:assert/strict'
-import type { BrowserContextOptions, Page } from 'playwright-core'
+import type { BrowserContextOptions } from 'playwright-core'
 import t, { type Test } from 'tap'
-import { HOST, openBrowser } from '../helpers/browser.ts'
-import { createCommits, git } from '../helpers/git.ts'
+import type { StatusState } from '../../src/domain/states.ts'
+import { HOST, openBrowser, tabTo } from '../helpers/browser.ts'
+import { git } from '../helpers/git.ts'
 import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
 import { checkLooks } from './looks.ts'
@@ -11,35 +11,20 @@ const server = await startServer(t)
 const browser = await openBrowser(t)
 const url = server.url.replace('127.0.0.1', HOST)
 
-type State = 'pending' | 'success' | 'failure' | 'error'
-
 /** Creates a repository and returns its commits, the newest first, and a function that reports on them. */
 async function createRepository(name: string, count: number) {
-  const { path } = await server.createRepository(`alice/${name}`, { commits: 0 })
-  const commits = createCommits(path, count).reverse()
-  const { id } = await server.store.repositories.get('alice', name)
-  const report = (sha: string, context: string, state: State, description: string | null = null) => {
+  const { id, path, commits } = await server.createRepository(`alice/${name}`, { commits: count })
+  const report = (sha: string, context: string, state: StatusState, description: string | null = null) => {
     const target_url = `https://ci.example.org/${encodeURIComponent(context)}`
     return server.store.statuses.report({ repositoryId: id, sha, context, state, description, target_url })
   }
   const require = (branchPattern: string, ...required: string[]) =>
     server.store.rules.set({ id, owner: 'alice', name }, { branchPattern, required, bypass: [] })
-  return { path, commits, report, require, url: `${url}/alice/${name}` }
+  return { path, commits: commits.reverse(), report, require, url: `${url}/alice/${name}` }
 }
 
-/** Opens a page. The test fails on console messages and script errors. */
-async function openPage(t: Test, options: BrowserContextOptions = {}): Promise<Page> {
-  const context = await browser.openContext(options)
-  t.teardown(() => context.close())
-  const page = await context.newPage()
-  const complaints: string[] = []
-  page.on('console', (message) => {
-    if (!message.text().includes('status of 503')) complaints.push(message.text())
-  })
-  page.on('pageerror', (error) => complaints.push(error.message))
-  t.teardown(() => assert.deepEqual(complaints, []))
-  return page
-}
+const openPage = (t: Test, options?: BrowserContextOptions) =>
+  browser.openPage(t, [url], options, /status of 503/)
 
 const DESKTOP = { viewport: { width: 1280, height: 860 } }
 /** Pages are used in these; `checkLooks` shows each in others too. */
@@ -273,10 +258,7 @@ t.test('the matrix can be read with the keyboard', async (t) => {
   for (let index = 0; index < 40; index++) await report(commits[0] ?? '', `ci/job-${index}`, 'success')
   const page = await openPage(t, DESKTOP)
   await page.goto(`${url}/checks`)
-  for (let presses = 0; presses < 20; presses++) {
-    await page.keyboard.press('Tab')
-    if ((await page.locator('.matrix:focus').count()) > 0) break
-  }
+  await tabTo(t, page, '.matrix')
   const offset = () => page.evaluate<number>('document.querySelector(".matrix").scrollTop')
   t.equal(await offset(), 0)
   await page.keyboard.press('ArrowDown')
