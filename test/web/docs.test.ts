@@ -38,22 +38,6 @@ t.test('the API docs load nothing from other hosts', async (t) => {
   t.equal(page.status, 200)
   t.match(page.headers.get('content-type'), /^text\/html\b/)
 
-  const policy = directives(page.headers.get('content-security-policy') ?? '')
-  t.same(policy.get('default-src'), ["'none'"], 'only what is listed')
-  t.same(policy.get('base-uri'), ["'none'"])
-  t.same(policy.get('frame-ancestors'), ["'none'"])
-  for (const [name, sources] of policy) {
-    for (const source of sources) {
-      t.match(
-        source,
-        /^('none'|'self'|'sha256-[\w+/=]+'|data:)$/,
-        `${name}: only this host, and nothing unsafe`,
-      )
-    }
-  }
-  t.same(policy.get('script-src'), ["'self'"], 'no inline script')
-  t.notOk(policy.has('upgrade-insecure-requests'), 'it works over plain http')
-
   const assets = referencesOf(page.body)
   t.ok(assets.length >= 3, 'style and script')
   for (const reference of assets) {
@@ -68,6 +52,22 @@ t.test('the API docs load nothing from other hosts', async (t) => {
       `${reference} names no other host`,
     )
     t.notMatch(asset.body, /@import/)
+  }
+})
+
+t.test('the content security policy of each page forbids inline scripts and other hosts', async (t) => {
+  const server = await startServer(t)
+  for (const path of ['/', '/login', '/docs', '/nope', '/alice/none']) {
+    const { headers } = await server.call('GET', path, { headers: { accept: 'text/html' } })
+    const policy = directives(headers.get('content-security-policy') ?? '')
+    t.same(policy.get('default-src'), ["'none'"], `${path}: only what is listed`)
+    t.same(policy.get('base-uri'), ["'none'"])
+    t.same(policy.get('frame-ancestors'), ["'none'"])
+    for (const [name, sources] of policy)
+      for (const source of sources)
+        t.match(source, /^('none'|'self'|'sha256-[\w+/=]+'|data:)$/, `${path}, ${name}: nothing unsafe`)
+    t.same(policy.get('script-src'), ["'self'"], 'no inline script')
+    t.notOk(policy.has('upgrade-insecure-requests'), 'it works over plain http')
   }
 })
 
