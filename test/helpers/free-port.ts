@@ -1,12 +1,19 @@
 import { once } from 'node:events'
-import { createServer } from 'node:net'
+import { createServer, type Server } from 'node:net'
+
+/** Lets a server listen on a free port of 127.0.0.1. Returns the port. */
+export async function listenLocally(server: Server): Promise<number> {
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new Error('no port')
+  return address.port
+}
 
 /** Returns a port of 127.0.0.1 on which nothing listens. */
 export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
+  const server = createServer()
+  const port = await listenLocally(server)
   server.close()
-  if (address === null || typeof address === 'string') throw new Error('no port')
-  return address.port
+  return port
 }

@@ -1,9 +1,8 @@
-import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { type Configuration, Provider } from 'oidc-provider'
 import type { Test } from 'tap'
 import type { OidcOptions } from '../../src/auth/oidc.ts'
+import { listenLocally } from './free-port.ts'
 
 /** A real OpenID Connect provider on loopback, which asks for a name and accepts any password. */
 export interface TestProvider {
@@ -34,10 +33,7 @@ export async function startProvider(
     if (test.intercept?.(request, response)) return
     handle(request, response)
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  const issuer = `http://127.0.0.1:${port}`
+  const issuer = `http://127.0.0.1:${await listenLocally(server)}`
   const client = {
     redirect_uris: [`${origin}/login/callback`],
     post_logout_redirect_uris: [`${origin}/`],

@@ -1,7 +1,8 @@
 import type { Test } from 'tap'
+import type { OidcOptions } from '../../src/auth/oidc.ts'
 import { startProvider, type TestProvider } from './oidc-provider.ts'
 import type { openPageClient, PageAnswer } from './page-client.ts'
-import { type ServerOptions, startServer } from './server.ts'
+import { type ServerOptions, startServer, type TestServer } from './server.ts'
 
 /** Origin of servers under test, as the provider knows it. */
 export const PUBLIC_URL = 'http://status.test'
@@ -15,12 +16,12 @@ export async function startWithProvider(
   more: Parameters<typeof startProvider>[2] = {},
 ) {
   const provider = await startProvider(t, PUBLIC_URL, more)
-  const server = await startServer(t, {
-    publicUrl: PUBLIC_URL,
-    oidc: { ...provider.options, ...oidc },
-    ...options,
-  })
-  return { provider, server }
+  return { provider, server: await startBeside(t, { ...provider.options, ...oidc }, options) }
+}
+
+/** Starts a server that signs people in with a provider. */
+export function startBeside(t: Test, oidc: OidcOptions, options: ServerOptions = {}): Promise<TestServer> {
+  return startServer(t, { publicUrl: PUBLIC_URL, oidc, ...options })
 }
 
 /** Goes to the provider and signs in there. Returns the path of the callback, with its query. */

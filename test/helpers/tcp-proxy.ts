@@ -1,6 +1,6 @@
-import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
 import type { Test } from 'tap'
+import { listenLocally } from './free-port.ts'
 
 /** A TCP proxy in front of a database that can be made to drop all traffic, or to lead to another one. */
 export interface TcpProxy {
@@ -28,15 +28,13 @@ export async function openTcpProxy(t: Test, url: string): Promise<TcpProxy> {
         pairs.delete(pair)
       })
     }
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
+  })
+  const proxied = new URL(url)
+  proxied.port = String(await listenLocally(server))
   t.teardown(() => {
     for (const socket of [...pairs].flat()) socket.destroy()
     server.close()
   })
-  const address = server.address()
-  const proxied = new URL(url)
-  proxied.port = typeof address === 'object' ? String(address?.port) : ''
   return {
     url: proxied.href,
     freeze() {

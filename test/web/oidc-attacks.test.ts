@@ -5,7 +5,13 @@ import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { parseCidr } from '../../src/auth/address.ts'
 import { freePort } from '../helpers/free-port.ts'
-import { callbackOf, PUBLIC_URL, signInWith, startWithProvider } from '../helpers/oidc-sign-in.ts'
+import {
+  callbackOf,
+  PUBLIC_URL,
+  signInWith,
+  startBeside,
+  startWithProvider,
+} from '../helpers/oidc-sign-in.ts'
 import { createAccount, openPageClient } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
 
@@ -288,11 +294,7 @@ t.test('another nonce, or another verifier, gets no session', async (t) => {
 })
 
 t.test('the budget of the address bounds what the provider is asked', async (t) => {
-  const limited = await startServer(t, {
-    publicUrl: PUBLIC_URL,
-    oidc: provider.options,
-    budget: { limit: 5, window: 300 },
-  })
+  const limited = await startBeside(t, provider.options, { budget: { limit: 5, window: 300 } })
   const flood = async (how: (client: PageClient) => Promise<string>, count = 40) => {
     const clients = Array.from({ length: count }, () => openPageClient(limited.url))
     const paths = await Promise.all(clients.map(how))
@@ -305,16 +307,8 @@ t.test('the budget of the address bounds what the provider is asked', async (t) 
   })
   t.same(new Set(byAnotherSite), new Set([401]), 'what another site can cause is not counted')
   for (const error of ['invalid_grant', 'invalid_request']) {
-    const counting = await startServer(t, {
-      publicUrl: PUBLIC_URL,
-      oidc: provider.options,
-      budget: { limit: 3, window: 300 },
-    })
-    provider.intercept = ({ url }, response) => {
-      if (url !== '/token') return false
-      response.writeHead(400, { 'content-type': 'application/json' }).end(JSON.stringify({ error }))
-      return true
-    }
+    const counting = await startBeside(t, provider.options, { budget: { limit: 3, window: 300 } })
+    provider.intercept = ({ url }, response) => url === '/token' && answer(response, { error }, 400)
     const answers = []
     for (let index = 0; index < 5; index++) {
       const client = openPageClient(counting.url)
@@ -344,12 +338,8 @@ t.test('the budget of the address bounds what the provider is asked', async (t) 
 })
 
 t.test('refusals are bounded by the budget too', async (t) => {
-  const requiredClaim = { name: 'groups', value: 'none has it' }
-  const limited = await startServer(t, {
-    publicUrl: PUBLIC_URL,
-    oidc: { ...provider.options, requiredClaim },
-    budget: { limit: 3, window: 300 },
-  })
+  const oidc = { ...provider.options, requiredClaim: { name: 'groups', value: 'none has it' } }
+  const limited = await startBeside(t, oidc, { budget: { limit: 3, window: 300 } })
   const statuses = []
   for (let index = 0; index < 5; index++)
     statuses.push((await signInWith(openPageClient(limited.url), provider, 'alice')).status)
@@ -360,7 +350,7 @@ t.test('refusals are bounded by the budget too', async (t) => {
 async function startLogged(t: Test, oidc = provider.options) {
   const lines: string[] = []
   const logger = pino({ level: 'trace' }, { write: (line: string) => lines.push(line) })
-  return { lines, logged: await startServer(t, { publicUrl: PUBLIC_URL, oidc, logger }) }
+  return { lines, logged: await startBeside(t, oidc, { logger }) }
 }
 
 t.test('a provider that answers garbage: 503, and nothing of it in the log', async (t) => {
@@ -450,7 +440,7 @@ t.test('metadata that are garbage: 503', async (t) => {
     { scopes_supported: 5 },
   ]
   for (const wrong of [...garbage, {}]) {
-    const fresh = await startServer(t, { publicUrl: PUBLIC_URL, oidc: provider.options })
+    const fresh = await startBeside(t, provider.options)
     provider.intercept = (_request, response) => answer(response, { ...metadata, ...wrong })
     const { status } = await openPageClient(fresh.url).get('/login/oidc')
     provider.intercept = null
@@ -458,7 +448,7 @@ t.test('metadata that are garbage: 503', async (t) => {
   }
 
   const port = await freePort()
-  const fresh = await startServer(t, { publicUrl: PUBLIC_URL, oidc: provider.options })
+  const fresh = await startBeside(t, provider.options)
   const client = openPageClient(fresh.url)
   const moved = { token_endpoint: `http://127.0.0.1:${port}/token`, end_session_endpoint: undefined }
   const asked = () => provider.requests.filter((path) => path.startsWith('/.well-known/')).length
@@ -478,7 +468,7 @@ t.test('metadata that are garbage: 503', async (t) => {
 t.test('the requests of a sign-in have one deadline', async (t) => {
   const client = open()
   const path = await callbackOf(client, provider, 'alice')
-  const fresh = openPageClient((await startServer(t, { publicUrl: PUBLIC_URL, oidc: provider.options })).url)
+  const fresh = openPageClient((await startBeside(t, provider.options)).url)
   fresh.cookies.set('sign-in', client.cookies.get('sign-in') ?? '')
   const metadata = await (await fetch(`${provider.issuer}/.well-known/openid-configuration`)).json()
   provider.intercept = (request, response) => {
@@ -508,7 +498,7 @@ t.test('a provider that is away or slow: sign-in says so, and nothing else waits
 
   const { options } = provider
   const trustedProxies = [parseCidr('127.0.0.1')]
-  const beside = await startServer(t, { publicUrl: PUBLIC_URL, oidc: options, trustedProxies })
+  const beside = await startBeside(t, options, { trustedProxies })
   await createAccount(beside, 'bob')
   const waiting = openPageClient(beside.url)
   const callback = await callbackOf(waiting, provider, 'alice')
@@ -553,7 +543,7 @@ t.test('a provider that is away or slow: sign-in says so, and nothing else waits
   const elapsed = performance.now() - began
   t.ok(elapsed > 9_000 && elapsed < 12_000, `${Math.round(elapsed)} ms`)
   provider.intercept = slow[1] ?? null
-  const fresh = openPageClient((await startServer(t, { publicUrl: PUBLIC_URL, oidc: options })).url)
+  const fresh = openPageClient((await startBeside(t, options)).url)
   const again = performance.now()
   let asked = 0
   const both = await Promise.all([fresh.get('/login/oidc'), fresh.get('/login/oidc')])

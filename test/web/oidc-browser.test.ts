@@ -1,10 +1,10 @@
-import { once } from 'node:events'
 import { createServer, request as forward } from 'node:http'
 import type { BrowserContextOptions, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { openStore } from '../../src/store/store.ts'
 import { HOST, openBrowser } from '../helpers/browser.ts'
 import { databases } from '../helpers/databases.ts'
+import { listenLocally } from '../helpers/free-port.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { startProvider } from '../helpers/oidc-provider.ts'
 
@@ -29,14 +29,12 @@ async function startProxy(t: Test) {
       answer.pipe(response)
     })
     request.pipe(upstream)
-  }).listen(0, '127.0.0.1')
-  await once(proxy, 'listening')
+  })
+  const port = await listenLocally(proxy)
   t.teardown(() => {
     proxy.closeAllConnections()
     proxy.close()
   })
-  const address = proxy.address()
-  const port = typeof address === 'object' ? address?.port : 0
   return { servers, served, url: `http://${HOST}:${port}` }
 }
 

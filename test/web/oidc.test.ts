@@ -5,7 +5,7 @@ import { databases, openTestStore, sqlite } from '../helpers/databases.ts'
 import { listEvents } from '../helpers/events.ts'
 import { freePort } from '../helpers/free-port.ts'
 import { startInstance } from '../helpers/instance.ts'
-import { PUBLIC_URL, signInWith, startWithProvider } from '../helpers/oidc-sign-in.ts'
+import { PUBLIC_URL, signInWith, startBeside, startWithProvider } from '../helpers/oidc-sign-in.ts'
 import { createAccount, openPageClient, PASSWORD } from '../helpers/page-client.ts'
 import { startProcess } from '../helpers/process.ts'
 import { startServer } from '../helpers/server.ts'
@@ -248,10 +248,7 @@ t.test('claims come from the ID token or from the userinfo endpoint', async (t) 
   for (const conformIdTokenClaims of [true, false]) {
     const requiredClaim = { name: 'groups', value: 'ci-users' }
     const { provider, server } = await startWithProvider(t, {}, { conformIdTokenClaims })
-    const strict = await startServer(t, {
-      publicUrl: PUBLIC_URL,
-      oidc: { ...provider.options, requiredClaim },
-    })
+    const strict = await startBeside(t, { ...provider.options, requiredClaim })
     const asked = () => provider.requests.filter((path) => path === '/me').length
     t.equal((await signInWith(openPageClient(server.url), provider, 'alice')).status, 303)
     t.equal(asked(), conformIdTokenClaims ? 1 : 0, 'only if the ID token lacks one')
@@ -289,10 +286,8 @@ t.test('claims come from the ID token or from the userinfo endpoint', async (t) 
 
 t.test('a signed claim counts more than one of the userinfo endpoint', async (t) => {
   const { provider } = await startWithProvider(t, {}, { conformIdTokenClaims: false })
-  const server = await startServer(t, {
-    publicUrl: PUBLIC_URL,
-    oidc: { ...provider.options, requiredClaim: { name: 'groups', value: 'staff' } },
-  })
+  const requiredClaim = { name: 'groups', value: 'staff' }
+  const server = await startBeside(t, { ...provider.options, requiredClaim })
   // So the ID token lacks it.
   provider.accounts.set('carol', { groups: undefined })
   provider.intercept = (request, response) => {

@@ -1,7 +1,6 @@
-import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import { isObject, type Json } from '../../contract/json.ts'
+import { listenLocally } from '../../helpers/free-port.ts'
 
 /** Passes requests on and adds a field to every object of an answer, as a later version of the server may do. */
 export async function startGrowingServer(target: string): Promise<{ url: string; server: Server }> {
@@ -30,9 +29,6 @@ export async function startGrowingServer(target: string): Promise<{ url: string;
     )
     response.writeHead(answer.status, Object.fromEntries(kept))
     response.end(text === '' ? '' : JSON.stringify(grow(JSON.parse(text))))
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  assert(address !== null && typeof address === 'object')
-  return { url: `http://127.0.0.1:${address.port}`, server }
+  })
+  return { url: `http://127.0.0.1:${await listenLocally(server)}`, server }
 }
