@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { commitsOf, type Permission, pathParams, type Token } from './fixture.ts'
 import { type JsonObject, object } from './json.ts'
-import { assertEcho } from './reports.ts'
-import { type Check, expectStatus, holds, type Run, reportAndList } from './run.ts'
+import { assertEcho, statusesOf } from './reports.ts'
+import { type Check, combined, expectStatus, holds, type Run, reportAndList } from './run.ts'
 import { codePoint } from './values.ts'
 
 type Caller = 'anonymous' | 'writer' | 'reader' | 'stranger'
@@ -124,10 +124,7 @@ class Model {
       const { list } = reportAndList(run)
       const token = run.fixture.writer.secret
       const answer = await run.client.call(list, { params: pathParams(run.fixture.closed, sha), token })
-      const { statuses } = object(answer.json, 'statuses')
-      assert(Array.isArray(statuses), answer.body)
-      const known = statuses.map((entry) => object(entry, 'a status'))
-      model.#statuses.push(new Map(known.map((status) => [String(status.context), status])))
+      model.#statuses.push(new Map(statusesOf(answer).map((status) => [String(status.context), status])))
     }
     return model
   }
@@ -258,12 +255,6 @@ function refusal(as: Caller): number {
 
 function isUser(name: string): name is User {
   return name === 'writer' || name === 'reader' || name === 'stranger'
-}
-
-function combined(states: readonly string[]): string | null {
-  if (states.length === 0) return null
-  if (states.includes('failure') || states.includes('error')) return 'failure'
-  return states.includes('pending') ? 'pending' : 'success'
 }
 
 /** Compares UTF-8 bytes, whose order is that of code points. */

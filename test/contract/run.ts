@@ -46,6 +46,13 @@ export function reportAndList(run: Pick<Run, 'client'>): { report: Operation; li
   return { report: operationCalled(run, 'reportStatus'), list: operationCalled(run, 'listStatuses') }
 }
 
+/** Returns the combined state of statuses by its definition (openapi.yaml). */
+export function combined(states: readonly string[]): string | null {
+  if (states.length === 0) return null
+  if (states.includes('failure') || states.includes('error')) return 'failure'
+  return states.includes('pending') ? 'pending' : 'success'
+}
+
 export function expectStatus(answer: JsonAnswer, status: number, what: string): void {
   assert.equal(
     answer.status,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { commitsOf, pathParams } from './fixture.ts'
 import { type Json, list, object, text } from './json.ts'
-import { type Check, expectStatus, holds, operationCalled, reportAndList } from './run.ts'
+import { type Check, combined, expectStatus, holds, operationCalled, reportAndList } from './run.ts'
 
 const CONTEXTS = ['build', 'lint', 'ci/build', 'ci/lint'] as const
 const STATES = ['pending', 'success', 'failure', 'error'] as const
@@ -40,11 +40,6 @@ function expected(statuses: Json, patterns: readonly string[]) {
     const { context, state } = object(status, 'a status')
     return { context: text(context, 'context'), state: text(state, 'state') }
   })
-  const combined = (states: readonly string[]) => {
-    if (states.some((state) => state === 'failure' || state === 'error')) return 'failure'
-    if (states.includes('pending')) return 'pending'
-    return states.length > 0 ? 'success' : null
-  }
   const required = patterns.map((pattern) => {
     const whole = new RegExp(`^${pattern.replaceAll('*', '.*')}$`, 's')
     const matching = reported.filter(({ context }) => whole.test(context))
