@@ -112,30 +112,6 @@ t.test('an imported .git of another, trusted owner without a work tree can be us
   t.equal((await server.report('owner/imported', pushed, { state: 'success' }, token)).status, 201)
 })
 
-t.test('hooks do not run', async (t) => {
-  const server = await startServer(t)
-  const token = await server.createToken('owner')
-  const { path } = await server.createRepository('owner/hooks', { commits: 0 })
-  const proof = join(workFolder(t), 'proof')
-  const hooks = workFolder(t)
-  const names = [
-    'pre-receive',
-    'update',
-    'post-receive',
-    'post-update',
-    'reference-transaction',
-    'proc-receive',
-  ]
-  for (const name of names)
-    writeFileSync(join(hooks, name), `#!/bin/sh\necho ${name} >> ${proof}\n`, { mode: 0o755 })
-  await git(path, ['config', 'core.hooksPath', hooks])
-  const checkout = await createCheckout(t, `${server.url}/owner/hooks.git`)
-  await git(checkout, ['push', '--quiet', 'origin', 'HEAD:main'], { authorization: basic('x', token) })
-  t.notOk(existsSync(proof))
-  await git(checkout, ['push', '--quiet', path, 'HEAD:other'])
-  t.ok(existsSync(proof), 'hooks run when git is called without the server')
-})
-
 t.test('a malformed object is refused and not stored', async (t) => {
   const server = await startServer(t)
   const token = await server.createToken('owner')
