@@ -1,44 +1,63 @@
-import { LRUCache } from 'lru-cache'
-
 /** Approximate bytes of memory for cached rows. What callers derive from them takes a few times as much. */
 const MAX_SIZE = 64 * 1024 * 1024
 /** Bytes for each result, row and value, in addition to the characters of a text. */
 const OVERHEAD = { result: 300, row: 100, value: 16 }
 
+interface Entry {
+  /** Results by variant. */
+  results: Map<string, unknown[]>
+  size: number
+}
+
 /**
- * Caches the rows of queries by a key and a variant: all variants of a key are invalidated together, and evicted together.
- * Does not detect stale rows; see turn.ts.
+ * Caches the rows of queries by a key and a variant: all variants of a key are invalidated together. The oldest keys are
+ * evicted first. Does not detect stale rows; see turn.ts.
  */
 export class RowCache {
-  /** Results by variant. */
-  readonly #entries: LRUCache<string, Map<string, unknown[]>>
+  readonly #entries = new Map<string, Entry>()
+  readonly #maxSize: number
+  #size = 0
 
   /** @param maxSize approximate bytes; a larger result is not cached */
   constructor(maxSize: number = MAX_SIZE) {
-    this.#entries = new LRUCache({ maxSize })
+    this.#maxSize = maxSize
   }
 
   /** Returns the very same array that was stored. A key and its variant belong to one query, which decides the type. */
   get<Row>(key: string, variant = ''): Row[] | undefined {
-    return this.#entries.get(key)?.get(variant) as Row[] | undefined
+    return this.#entries.get(key)?.results.get(variant) as Row[] | undefined
   }
 
   /** Stores rows, unless there are some already. */
   set(key: string, variant: string, rows: unknown[]): void {
-    const stored = this.#entries.peek(key) ?? new Map<string, unknown[]>()
-    if (stored.has(variant)) return
-    const size = (this.#entries.info(key)?.size ?? 0) + sizeOf(rows)
-    // A new map: the size of the same value would not be updated.
-    this.#entries.set(key, new Map([...stored, [variant, rows]]), { size })
+    const size = sizeOf(rows)
+    if (size > this.#maxSize) return
+    let entry = this.#entries.get(key)
+    if (entry === undefined) {
+      entry = { results: new Map(), size: 0 }
+      this.#entries.set(key, entry)
+    }
+    if (entry.results.has(variant)) return
+    entry.results.set(variant, rows)
+    entry.size += size
+    this.#size += size
+    for (const oldest of this.#entries.keys()) {
+      if (this.#size <= this.#maxSize) break
+      this.drop(oldest)
+    }
   }
 
   /** Drops all variants of the key. */
   drop(key: string): void {
+    const entry = this.#entries.get(key)
+    if (entry === undefined) return
+    this.#size -= entry.size
     this.#entries.delete(key)
   }
 
   clear(): void {
     this.#entries.clear()
+    this.#size = 0
   }
 }
 
