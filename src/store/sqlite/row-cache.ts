@@ -41,8 +41,9 @@ export class RowCache {
     entry.results.set(variant, rows)
     entry.size += size
     this.#size += size
-    for (const oldest of this.#entries.keys()) {
-      if (this.#size <= this.#maxSize) break
+    // Not asked for before it is needed: to find the oldest key, a map passes over those that were dropped.
+    while (this.#size > this.#maxSize) {
+      const [oldest = ''] = this.#entries.keys()
       this.drop(oldest)
     }
   }
