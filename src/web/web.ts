@@ -35,7 +35,7 @@ const FORM_LIMIT = 64 * 1024
 /** Registers everything that people use in a browser. */
 export async function web(app: FastifyInstance, options: WebOptions): Promise<void> {
   const { sessionAuth } = options
-  const pageQueue = createPageQueue()
+  const pageQueue = createPageQueue(options.store.engine.remote)
   const limitUnsent = createUnsentLimit()
   const gitQueue = createGitQueue()
   const pageContext: PageContext = {

@@ -1,3 +1,4 @@
+import { channel } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
 import { type IncomingMessage, request } from 'node:http'
@@ -111,6 +112,31 @@ t.test('many concurrent page requests of one address do not block other addresse
   t.ok(served >= 251, `${served} served: at least one in progress and 250 waiting`)
   t.equal(served + refused, count, 'every request got its page or 503')
   t.equal([...text.matchAll(/retry-after: 2/g)].length, refused)
+})
+
+t.test('one page is rendered in each turn of the event loop, from however many addresses', async (t) => {
+  const { server, client } = await setUp(t)
+  await server.createRepository('alice/rocket')
+  let turn = 0
+  const count = () => {
+    turn++
+    counting = setImmediate(count)
+  }
+  let counting = setImmediate(count)
+  const turns: number[] = []
+  const rendered = () => turns.push(turn)
+  const handlers = channel('tracing:fastify.request.handler:asyncEnd')
+  handlers.subscribe(rendered)
+  t.teardown(() => {
+    handlers.unsubscribe(rendered)
+    clearImmediate(counting)
+  })
+  const get = (index: number) =>
+    client.get('/alice/rocket', { headers: { 'x-forwarded-for': `192.0.2.${index}` } })
+  const pages = await Promise.all(Array.from({ length: 40 }, (_, index) => get(index)))
+  for (const { status } of pages) t.equal(status, 200)
+  t.equal(turns.length, pages.length)
+  t.equal(new Set(turns).size, turns.length)
 })
 
 t.test('large pages that nobody reads take a bounded amount of memory', async (t) => {

@@ -41,10 +41,11 @@ export class RowCache {
     entry.results.set(variant, rows)
     entry.size += size
     this.#size += size
-    // Not asked for before it is needed: to find the oldest key, a map passes over those that were dropped.
-    while (this.#size > this.#maxSize) {
-      const [oldest = ''] = this.#entries.keys()
+    // A new iterator passes over keys that were dropped, so there is none unless something must go, and one for all that must.
+    if (this.#size <= this.#maxSize) return
+    for (const oldest of this.#entries.keys()) {
       this.drop(oldest)
+      if (this.#size <= this.#maxSize) return
     }
   }
 

@@ -5,14 +5,15 @@ import { FairQueue } from '../../util/fair-queue.ts'
 export type PageQueue = ReturnType<typeof createPageQueue>
 
 /**
- * Creates the queue of pages. In each turn of the event loop at most two of them start or are rendered, of different clients,
- * however many are requested, so that API requests wait for two pages at most. At most two are in memory together with what
- * was read for them. When too many requests wait, further ones are refused. A page that waits for git is not in the queue. Its
- * methods throw QueueFull, and ServiceError `malformed_request` if the client has disconnected.
+ * Creates the queue of pages. In each turn of the event loop at most one of them starts or is rendered, however many are requested
+ * from however many addresses, so that API requests wait for one page at most. With a remote database there may be two, of
+ * different clients, because one waits for its rows while the other is rendered. At most as many are in memory together with
+ * what was read for them. When too many requests wait, further ones are refused. A page that waits for git is not in the queue.
+ * Its methods throw QueueFull, and ServiceError `malformed_request` if the client has disconnected.
  */
-export function createPageQueue() {
+export function createPageQueue(isRemote: boolean) {
   const queue = new FairQueue({
-    slots: 2,
+    slots: isRemote ? 2 : 1,
     slotsPerClient: 1,
     waiting: 1_000,
     waitingPerClient: 250,
