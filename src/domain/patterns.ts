@@ -51,3 +51,14 @@ export function checkPattern(what: string, pattern: string, { maxLength }: { max
   if (!pattern.isWellFormed() || pattern.includes('\0'))
     throw new RuleViolation(`the ${what} must not contain U+0000 or a lone surrogate`)
 }
+
+/** Returns the patterns in a stored JSON array; null if it is not one, or empty. */
+export function readPatterns(text: string): string[] | null {
+  try {
+    const value: unknown = JSON.parse(text)
+    if (!Array.isArray(value) || value.length === 0) return null
+    return value.every((item: unknown) => typeof item === 'string') ? value : null
+  } catch {
+    return null
+  }
+}

@@ -1,4 +1,5 @@
 import type { Selectable } from 'kysely'
+import { readPatterns } from '../../domain/patterns.ts'
 import type { Tables } from '../tables.ts'
 
 /** What a token may do less than its user. */
@@ -41,8 +42,8 @@ export function storedLimits({ repositories, contexts, push }: TokenLimits): Lim
 export function readLimits({ repositories, contexts, push }: LimitColumns): TokenLimits {
   return {
     repositories: repositories === null ? null : repositories.split(' ').filter(Boolean).map(Number),
-    // Only `storedLimits` writes this column.
-    contexts: contexts === null ? null : (JSON.parse(contexts) as string[]),
+    // Without a pattern the token reports nothing, also if the list is damaged.
+    contexts: contexts === null ? null : (readPatterns(contexts) ?? []),
     push: push !== 0,
   }
 }

@@ -1,5 +1,6 @@
 import { type BranchRule, requiredBy, rulesFor, validateRule } from '../../domain/branch-rules.ts'
 import { nameKey } from '../../domain/names.ts'
+import { readPatterns } from '../../domain/patterns.ts'
 import { RuleViolation } from '../../domain/rule-violation.ts'
 import { memoizeByObject } from '../../util/memoize.ts'
 import { ADMINISTRATOR, type Audit, type Pusher, repositoryNameOf } from '../audit/audit.ts'
@@ -41,7 +42,7 @@ export function createRuleStore(engine: Engine, audit: Audit) {
       .orderBy('branch_pattern'),
   )
   const rulesOf = memoizeByObject((rows: RuleRow[]): BranchRule[] =>
-    [...Map.groupBy(rows, (row) => row.branch_pattern)].map(ruleOf),
+    [...Map.groupBy(rows, (row) => row.branch_pattern).values()].map(ruleOf),
   )
 
   /**
@@ -147,12 +148,14 @@ interface RuleRow {
   user_name: string | null
 }
 
-/** Returns the rule of rows that differ only in the user. */
-function ruleOf([branchPattern, rows]: [string, RuleRow[]]): BranchRule {
+/** Returns the rule of rows that differ only in the user. @throws Error if it cannot be read */
+function ruleOf(rows: readonly RuleRow[]): BranchRule {
+  const [{ branch_pattern: branchPattern, required: text } = { branch_pattern: '', required: '' }] = rows
+  const required = readPatterns(text)
+  if (required === null) throw new Error(`the rule for ${branchPattern} cannot be read`)
   const bypass = rows.flatMap(({ user_id: id, user_name: name }) =>
     id === null || name === null ? [] : { id, name },
   )
   bypass.sort((a, b) => (nameKey(a.name) < nameKey(b.name) ? -1 : 1))
-  // Only `set` writes this column.
-  return { branchPattern, required: JSON.parse(rows[0]?.required ?? '') as string[], bypass }
+  return { branchPattern, required, bypass }
 }
