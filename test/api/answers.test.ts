@@ -1,3 +1,5 @@
+import { connect } from 'node:net'
+import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { parseCidr } from '../../src/auth/address.ts'
 import { startServer } from '../helpers/server.ts'
@@ -41,6 +43,22 @@ t.test('ETag and If-None-Match', async (t) => {
   const changed = await server.call('GET', path, { headers: { 'if-none-match': etag } })
   t.equal(changed.status, 200, 'a report changes the ETag')
   t.equal(changed.json.state, 'success')
+})
+
+t.test('blanks around the value of Authorization are no part of it', async (t) => {
+  const { server, token, path } = shared
+  const { hostname, port } = new URL(server.url)
+  for (const [value, status] of [
+    [`\t Bearer  ${token} \t`, 200],
+    [`Bearer ${token}\u00a0`, 401],
+  ] as const) {
+    const socket = connect(Number(port), hostname)
+    socket.end(
+      `GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: ${value}\r\n\r\n`,
+      'latin1',
+    )
+    t.match(await text(socket), `HTTP/1.1 ${status} `)
+  }
 })
 
 t.test('If-None-Match is ignored unless the answer would be 200', async (t) => {

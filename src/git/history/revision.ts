@@ -49,7 +49,11 @@ export class Revisions {
   constructor(queue: FairQueue, lookup: CommitLookup) {
     this.#queue = queue
     this.#lookup = lookup
-    this.#commits = new CachedReads(queue, MAX_CHARACTERS, ({ body }) => 1_000 + body.length)
+    this.#commits = new CachedReads(
+      queue,
+      MAX_CHARACTERS,
+      ({ subject, body }) => 1_000 + subject.length + body.length,
+    )
   }
 
   /** Returns the ids of commits that begin with a short id in lower case. Throws as `runInSlot`, as every method here. */

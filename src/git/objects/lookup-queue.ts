@@ -86,7 +86,7 @@ export class LookupQueue {
       // Lookups that arrive from here on wait for the next batch, whose `stat` comes after them.
       const batch = this.#batch
       this.#batch = []
-      await this.#answer(batch).catch((error: unknown) => this.#fail(batch, error))
+      await this.#answer(batch)
     }
     this.#isSending = false
   }
@@ -96,32 +96,34 @@ export class LookupQueue {
     const { id, path } = this.#repository
     let lookups = batch
     let isRepeated = false
-    while (lookups.length > 0) {
-      const packs = await packState(path)
-      if (packs === '') await checkRepositoryFiles(path)
-      let reader = this.#readers.get(id)
-      if (reader?.packs !== packs || reader.ended !== undefined) {
-        await checkOwner(this.#repository)
-        reader = this.#createReader(path, packs)
-        this.#readers.set(id, reader)
+    try {
+      while (lookups.length > 0) {
+        const packs = await packState(path)
+        if (packs === '') await checkRepositoryFiles(path)
+        let reader = this.#readers.get(id)
+        if (reader?.packs !== packs || reader.ended !== undefined) {
+          await checkOwner(this.#repository)
+          reader = this.#createReader(path, packs)
+          this.#readers.set(id, reader)
+        }
+        const answers = await reader.ask(lookups.map(({ sha }) => sha))
+        const answered = lookups.slice(0, answers.length)
+        lookups = lookups.slice(answers.length)
+        for (const [index, lookup] of answered.entries())
+          if (answers[index] !== 'missing') this.#settle(lookup, answers[index] === 'commit')
+        const missing = answered.filter((_, index) => answers[index] === 'missing')
+        if (missing.length > 0) void this.#settleMissing(missing)
+        const [first] = lookups
+        if (first === undefined) return
+        // In a partial clone git fails on an object that was omitted by the filter.
+        if (reader.ended?.includes(`could not fetch ${first.sha} from promisor remote`))
+          this.#settle(first, false)
+        else if (isRepeated) throw new Error(reader.ended)
+        else isRepeated = true
+        lookups = lookups.filter((lookup) => this.#open.has(lookup))
       }
-      const answers = await reader.ask(lookups.map(({ sha }) => sha))
-      const answered = lookups.slice(0, answers.length)
-      for (const [index, lookup] of answered.entries())
-        if (answers[index] !== 'missing') this.#settle(lookup, answers[index] === 'commit')
-      const missing = answered.filter((_, index) => answers[index] === 'missing')
-      if (missing.length > 0) void this.#settleMissing(missing)
-      const [first, ...others] = lookups.slice(answers.length)
-      if (first === undefined) return
-      // In a partial clone git fails on an object that was omitted by the filter.
-      if (reader.ended?.includes(`could not fetch ${first.sha} from promisor remote`)) {
-        this.#settle(first, false)
-        lookups = others
-      } else if (isRepeated) throw new Error(reader.ended)
-      else {
-        isRepeated = true
-        lookups = [first, ...others].filter((lookup) => this.#open.has(lookup))
-      }
+    } catch (error) {
+      this.#fail(lookups, error)
     }
   }
 

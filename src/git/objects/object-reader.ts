@@ -22,6 +22,7 @@ export class ObjectReader {
   #answers: Answer[] = []
   #line = ''
   #settle = () => {}
+  #killer: NodeJS.Timeout | undefined
 
   /**
    * @param slots calls a function that runs the process, when there may be one more
@@ -43,7 +44,8 @@ export class ObjectReader {
       child.stdout?.setEncoding('latin1').on('data', (chunk: string) => this.#read(chunk))
       resolve(child)
       const { code, reason } = await ended
-      this.ended = `git ended with code ${code}: ${reason}`
+      clearTimeout(this.#killer)
+      this.ended ??= `git ended with code ${code}: ${reason}`
       this.#settle()
     }
     slots(run).catch(reject)
@@ -66,13 +68,15 @@ export class ObjectReader {
   end(): void {
     this.#whenStarted((child) => {
       child.stdin?.end()
-      setTimeout(() => this.kill(), this.#timeout).unref()
+      if (this.ended === undefined) this.#killer ??= setTimeout(() => this.kill(), this.#timeout).unref()
     })
   }
 
-  /** Kills the process. It answers no more questions. */
+  /** Kills the process. It answers no more questions, even if it cannot end because it waits for a disk. */
   kill(): void {
+    this.ended ??= 'git was killed'
     this.#whenStarted((child) => child.kill('SIGKILL'))
+    this.#settle()
   }
 
   #whenStarted(use: (child: ChildProcess) => void): void {

@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { CommitLookup, type CommitLookupOptions } from '../../../src/git/objects/commit-lookup.ts'
@@ -142,4 +142,18 @@ t.test('a process that does not end is killed', async (t) => {
   process.kill(pid, 'SIGSTOP')
   await lookup.close()
   t.notOk(isRunning(pid))
+})
+
+t.test('a git that cannot end keeps no other one from being asked', async (t) => {
+  const sample = await createSample(t)
+  const commit = sample.commit()
+  const folder = temporaryFolder(t)
+  const stuck = join(folder, 'stuck')
+  // Another process keeps git's output open.
+  replaceGit(t, `[ -e ${stuck} ] || PATH='${process.env.PATH}' exec git "$@"\nsleep 3 &\nexec sleep 3`)
+  writeFileSync(stuck, '')
+  const lookup = open(t, { timeout: 500 })
+  await t.rejects(lookup.has(sample, commit), /did not answer in time/)
+  rmSync(stuck)
+  t.equal(await lookup.has(sample, commit), true)
 })
