@@ -1,8 +1,8 @@
-import { channel } from 'node:diagnostics_channel'
 import { connect } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { stopServing } from '../../src/ops/stop.ts'
+import { turnsOf } from '../helpers/turns.ts'
 import { until } from '../helpers/until.ts'
 import { checkBusy, EVERYTHING, finish, HALF_OPEN, startGitServer, watchBackends } from './git-server.ts'
 import { backendsOf, packet, type RawAnswer, rpcText, spooledFiles, workersIn } from './raw.ts'
@@ -29,20 +29,7 @@ t.test(
   'one git is started in each turn of the event loop, so that others are answered between',
   async (t) => {
     const { refs } = await startGitServer(t, { maxChildren: 16 })
-    let turn = 0
-    const count = () => {
-      turn++
-      counting = setImmediate(count)
-    }
-    let counting = setImmediate(count)
-    const turns: number[] = []
-    const started = () => turns.push(turn)
-    const processes = channel('child_process')
-    processes.subscribe(started)
-    t.teardown(() => {
-      processes.unsubscribe(started)
-      clearImmediate(counting)
-    })
+    const turns = turnsOf(t, 'child_process')
     const lists = Array.from({ length: 40 }, (_, index) => refs(`127.0.0.${index + 2}`))
     for (const { answer } of lists) t.equal((await answer).status, 200)
     t.ok(turns.length >= lists.length)

@@ -1,4 +1,3 @@
-import { channel } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
 import { type IncomingMessage, request } from 'node:http'
@@ -15,6 +14,7 @@ import { replaceGit } from '../helpers/git.ts'
 import { fillCommit, openAnswer } from '../helpers/large-commit.ts'
 import { openPageClient } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
+import { turnsOf } from '../helpers/turns.ts'
 import { until } from '../helpers/until.ts'
 
 const STATUSES = 1_000
@@ -117,20 +117,7 @@ t.test('many concurrent page requests of one address do not block other addresse
 t.test('one page is rendered in each turn of the event loop, from however many addresses', async (t) => {
   const { server, client } = await setUp(t)
   await server.createRepository('alice/rocket')
-  let turn = 0
-  const count = () => {
-    turn++
-    counting = setImmediate(count)
-  }
-  let counting = setImmediate(count)
-  const turns: number[] = []
-  const rendered = () => turns.push(turn)
-  const handlers = channel('tracing:fastify.request.handler:asyncEnd')
-  handlers.subscribe(rendered)
-  t.teardown(() => {
-    handlers.unsubscribe(rendered)
-    clearImmediate(counting)
-  })
+  const turns = turnsOf(t, 'tracing:fastify.request.handler:asyncEnd')
   const get = (index: number) =>
     client.get('/alice/rocket', { headers: { 'x-forwarded-for': `192.0.2.${index}` } })
   const pages = await Promise.all(Array.from({ length: 40 }, (_, index) => get(index)))
