@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process'
+import { isInstalled } from '../soak/parts/programs.ts'
 import { runAutocannon } from './autocannon.ts'
 import type { Load, Measured } from './load.ts'
 import { runWrk } from './wrk.ts'
@@ -9,13 +9,4 @@ export const loadGenerator = isInstalled('wrk') ? 'wrk' : 'autocannon'
 /** Runs a load from its own process. */
 export function putLoad(load: Load): Promise<Measured> {
   return loadGenerator === 'wrk' ? runWrk(load) : runAutocannon(load)
-}
-
-function isInstalled(command: string): boolean {
-  try {
-    execFileSync('which', [command], { stdio: 'ignore' })
-    return true
-  } catch {
-    return false
-  }
 }

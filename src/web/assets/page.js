@@ -39,7 +39,7 @@ const UNITS = [
   ['minute', 60],
 ]
 
-/** Brings the ages of the page up to date. They read as those that the server renders, see `age` in text.ts. */
+/** Brings the ages of the page up to date. They read as those that the server renders, see `formatAge` in text.ts. */
 function updateAges() {
   for (const time of document.querySelectorAll('time[data-age]')) {
     const text = ageOf(time) ?? time.title

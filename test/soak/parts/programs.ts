@@ -32,7 +32,8 @@ export function requireProgram(program: string, packageName = program): void {
   }
 }
 
-function isInstalled(program: string): boolean {
+/** Returns whether a program is in a folder of PATH. */
+export function isInstalled(program: string): boolean {
   try {
     execFileSync('which', [program], { stdio: 'ignore' })
     return true
