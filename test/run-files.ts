@@ -11,7 +11,6 @@ const SLOWEST = [
   'test/web/browser.test.ts',
   'test/git-http/push/gate.test.ts',
   'test/contract/server.test.ts',
-  'test/packaging/install.test.ts',
 ]
 /** Files in one process: starting one takes longer than most files, but the last ones should end at the same time. */
 const MOST = 8

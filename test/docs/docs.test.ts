@@ -1,8 +1,6 @@
-import { execFileSync, spawnSync } from 'node:child_process'
-import { existsSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { parseEnv } from 'node:util'
-import { Client } from 'pg'
 import tap, { type Test } from 'tap'
 import { parse } from 'yaml'
 import { defaultTimes } from '../../clients/typescript/src/client.ts'
@@ -20,11 +18,10 @@ import { DEFAULT_GIT_LIMITS } from '../../src/git-http/serve.ts'
 import { QUIET } from '../../src/hooks/error-log.ts'
 import { GRACE_PERIOD } from '../../src/ops/stop.ts'
 import { BUSY_TIMEOUT } from '../../src/store/sqlite/driver-errors.ts'
-import { entries, isObject, type Json, object, text } from '../contract/json.ts'
-import { createPostgresDatabase } from '../helpers/databases.ts'
+import { isObject, type Json, object, text } from '../contract/json.ts'
 import { startServer } from '../helpers/server.ts'
 import { unknownNames } from './commands.ts'
-import { codeBlocks, createMachine, type Machine, readDocument } from './machine.ts'
+import { codeBlocks, createMachine, readDocument } from './machine.ts'
 import { commandRows, variableRows } from './tables.ts'
 
 const GUIDE = 'src/ops/README.md'
@@ -248,120 +245,6 @@ test("operator's guide: the settings for each provider are complete", async (t) 
     t.ok(section.trim().split('\n').length <= 14, `${name} in few lines`)
   }
 })
-
-test("operator's guide: every block of code runs, or is valid", async (t) => {
-  const machine = await createMachine(t)
-  const databaseUrl = await createPostgresDatabase(t)
-  const guide = readDocument(GUIDE)
-  const listTokens = () => machine.sh('admin token list alice')
-  let tokens = ''
-  const checks: Record<string, (code: string) => unknown> = {
-    async sh(code) {
-      await runAsOperator(machine, code.replace(/(?<='DATABASE_URL=)[^']+/, databaseUrl))
-      if (code.includes('admin token create')) tokens = await listTokens()
-      if (code.includes('admin restore')) t.equal(await listTokens(), tokens, 'what was restored')
-    },
-    env(code) {
-      const values = parseEnv(code)
-      t.same(
-        Object.keys(values).filter((name) => !describeVariables().some((row) => row.name === name)),
-        [],
-      )
-      t.doesNotThrow(() => readConfig(values))
-      writeFileSync(join(machine.folder, 'commit-status.env'), code)
-    },
-    dotenv(code) {
-      for (const line of code.trim().split('\n'))
-        t.throws(() => readConfig(parseEnv(line)), { message: /ENOENT.*'\/etc\/ssl\/[\w-]+\.pem'/ }, line)
-    },
-    ini: (code) => checkUnit(machine, code),
-    nginx(code) {
-      t.equal(count(code, '{'), count(code, '}'))
-      for (const name of ['proxy_read_timeout', 'proxy_send_timeout'])
-        t.match(code, `${name} ${defaultOf('GIT_TIMEOUT')}s;`)
-      t.match(code, `server 127.0.0.1:${new URL(machine.url).port} `)
-      for (const [, json = ''] of code.matchAll(/return \d+ '(.*)';/g))
-        t.ok(exampleTexts().includes(JSON.parse(json).error), json)
-    },
-    caddyfile(code) {
-      t.equal(count(code, '{'), count(code, '}'))
-      t.match(code, `response_header_timeout ${defaultOf('GIT_TIMEOUT')}s`)
-      for (const [, json = ''] of code.matchAll(/respond `(.*)`/g))
-        t.ok(exampleTexts().includes(JSON.parse(json).error), json)
-    },
-    async cron(code) {
-      const [, command = ''] = /^(?:[\d*]+ ){5}commit-status (.*)\n$/.exec(code) ?? []
-      t.match(
-        await machine.sh(`${command.replaceAll('\\%', '%')}; ls ${machine.folder}/backups`),
-        /^\d{6}-\w+\.manifest$/m,
-      )
-    },
-    async postgresql(code) {
-      const client = new Client({ connectionString: process.env.TEST_DATABASE_URL })
-      await client.connect()
-      for (const [, name = ''] of code.matchAll(/^(\w+) = /gm)) {
-        const { rowCount } = await client.query('select from pg_settings where name = $1', [name])
-        t.equal(rowCount, 1, name)
-      }
-      await client.end()
-    },
-    async yaml(code) {
-      const headers = { authorization: `Bearer ${/Bearer ([\w-]+)/.exec(guide)?.[1]}` }
-      const metrics = await (await fetch(`${machine.url}/metrics`, { headers })).text()
-      // The rest of the configuration is for `npm run soak -- monitoring`.
-      const { groups, scrape_configs: jobs = [] } = parse(code)
-      for (const { job_name: name } of jobs) t.match(guide, `up{job="${name}"}`)
-      for (const { alert, expr } of groups?.[0].rules ?? []) {
-        const names: string[] = expr.match(/\bcommit_status_\w+/g) ?? []
-        for (const name of names) t.match(metrics, new RegExp(`^${name}[{ ]`, 'm'), alert)
-      }
-    },
-  }
-  for (const { language, code } of codeBlocks(guide)) {
-    t.type(checks[language], 'function', `blocks of ${language} are checked`)
-    await checks[language]?.(machine.localize(code))
-  }
-
-  function checkUnit({ folder }: Machine, unit: string): void {
-    const isService = unit.includes('WantedBy=multi-user.target')
-    const backup = unit.includes('[Timer]') ? 'backup.timer' : 'backup.service'
-    const file = join(folder, isService ? 'commit-status.service' : `commit-status-${backup}`)
-    writeFileSync(file, unit)
-    const security = [['security', '--offline=true', '--threshold=30', '--no-pager']]
-    for (const args of [['verify'], ...(isService ? security : [])]) {
-      const { error, status, stdout, stderr } = spawnSync('systemd-analyze', [...args, file], {
-        encoding: 'utf8',
-      })
-      // A machine without systemd serves no unit.
-      if (error) continue
-      t.equal(status, 0, `${args[0]}: ${stdout}${stderr}`)
-    }
-  }
-})
-
-/** Runs a block of the guide, after what it presupposes has happened. */
-async function runAsOperator(machine: Machine, code: string): Promise<void> {
-  const [, blocked] = /blocked lift (\S+)/.exec(code) ?? []
-  if (blocked) {
-    const headers = { authorization: 'Bearer wrong', 'x-forwarded-for': blocked }
-    const path = `/api/v1/repos/alice/rocket/commits/${'0'.repeat(40)}/statuses`
-    await Promise.all(Array.from({ length: 30 }, () => fetch(machine.url + path, { headers })))
-  }
-  await machine.sh(code)
-}
-
-function count(text: string, character: string): number {
-  return text.split(character).length - 1
-}
-
-/** Returns the texts of all examples of errors. */
-function exampleTexts(): unknown[] {
-  return entries(object(document.components, 'components').responses).flatMap(([name, response]) => {
-    const content = object(object(response, name).content, name)
-    const examples = entries(object(content['application/json'], name).examples)
-    return examples.map(([key, example]) => object(object(example, key).value, key).error)
-  })
-}
 
 /** Returns the limits of the contract's schemas, as numbers in prose must be. */
 function numbersInContract() {

@@ -32,6 +32,8 @@ export function spawnGit(folder: string, args: readonly string[], options: GitOp
   const helper = '!f() { echo "username=$TEST_USERNAME"; echo "password=$TEST_PASSWORD"; }; f'
   const settings = Object.entries({
     'gc.auto': '0',
+    // As in the repositories of the server.
+    'core.compression': '0',
     ...(authorization !== undefined && { 'http.extraHeader': `Authorization: ${authorization}` }),
     ...(credential && { 'credential.helper': helper }),
     ...options.config,

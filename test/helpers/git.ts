@@ -120,6 +120,8 @@ async function createTemplate(objectFormat: ObjectFormat): Promise<string> {
   // The end of the run removes it.
   const place = join(mkdtempSync(join(tmpdir(), 'template-')), 'empty.git')
   await createBareRepository(place, objectFormat)
+  // What is large in tests is random bytes: to try to compress them takes longer than to send them.
+  gitWith(place, '', 'config', 'core.compression', '0')
   return place
 }
 

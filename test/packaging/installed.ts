@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import type { Test } from 'tap'
-import { startProcess } from '../helpers/process.ts'
+import { minimalEnvironment, startProcess } from '../helpers/process.ts'
 
 const run = promisify(execFile)
 const { version, optionalDependencies } = JSON.parse(readFileSync('package.json', 'utf8'))
@@ -35,7 +35,13 @@ export async function useInstalled(t: Test, bins: string, folder: string): Promi
   const bin = (name: string) => join(bins, name)
   // No Node.js of the system: the package brings the one that it runs on.
   const PATH = pathOf(folder, ['sh', 'git', 'dirname', 'readlink', 'sync'])
-  const environment = { PATH, PORT: '0', DATA_DIR: join(folder, 'data'), LOG_LEVEL: 'info' }
+  const environment = {
+    ...minimalEnvironment(),
+    PATH,
+    PORT: '0',
+    DATA_DIR: join(folder, 'data'),
+    LOG_LEVEL: 'info',
+  }
   const admin = (...args: string[]) => run(bin('commit-status-admin'), args, { env: environment })
   const server = startProcess(t, bin('commit-status-server'), [], environment)
   const [, url = ''] = await server.printed(/^Listening on (http:.+)$/m)

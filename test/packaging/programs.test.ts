@@ -1,6 +1,5 @@
 import { execFile, spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs'
-import { dirname, join, resolve } from 'node:path'
+import { resolve } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { createProgram } from '../../src/cli/program.ts'
@@ -8,45 +7,11 @@ import { describeVariables } from '../../src/config.ts'
 import { leaves, manPages } from '../../src/packaging/man-pages.ts'
 import { temporaryFolder } from '../helpers/databases.ts'
 import { startProcess } from '../helpers/process.ts'
-import { useInstalled } from './installed.ts'
 
 const run = promisify(execFile)
-const readJson = (path: string) => JSON.parse(readFileSync(path, 'utf8'))
 /** Makes a process believe that it runs on an older Node.js. */
 const OLD_NODE =
   'data:text/javascript,Object.defineProperty(process,"versions",{value:{...process.versions,node:"20.20.2"}})'
-
-t.test('what is built serves with the dependencies that it names', async (t) => {
-  const folder = temporaryFolder(t)
-  const built = 'dist/commit-status-server'
-  // Without the step that packs the client anew: another test does so in the same folder.
-  await run(process.execPath, ['src/packaging/build.ts'])
-  const { dependencies, devDependencies, workspaces } = readJson(`${built}/package.json`)
-  t.same(dependencies, readJson('package.json').dependencies)
-  t.same([devDependencies, workspaces], [undefined, undefined])
-
-  // The proof "packages" also has it packed, with all dependencies and Node.js.
-  const { stdout } = await run('npm', [
-    'pack',
-    '--json',
-    '--silent',
-    '--pack-destination',
-    folder,
-    `./${built}`,
-  ])
-  const [{ filename, files }] = JSON.parse(stdout)
-  t.notMatch(files.map(({ path }: { path: string }) => path).join('\n'), /\.ts$|codegen|test/m)
-  const installed = join(folder, 'in stalled')
-  mkdirSync(installed)
-  await run('tar', ['-xzf', join(folder, filename), '-C', installed, '--strip-components=1'])
-  const locked = readJson('package-lock.json').packages
-  for (const place of Object.keys(locked).filter((place) => /^node_modules\/(@[^/]+\/)?[^/]+$/.test(place))) {
-    if (locked[place].dev || locked[place].link || !existsSync(place)) continue
-    mkdirSync(dirname(join(installed, place)), { recursive: true })
-    symlinkSync(resolve(place), join(installed, place))
-  }
-  await useInstalled(t, join(installed, 'bin'), folder)
-})
 
 t.test('the manual pages are valid and name every command and variable', async (t) => {
   for (const [path, page] of Object.entries(manPages())) {
