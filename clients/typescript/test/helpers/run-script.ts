@@ -2,9 +2,9 @@ import type { Test } from 'tap'
 import { commandLine, type Running } from './command-line.ts'
 import type { Service } from './service.ts'
 
-/** `commit-status run` over the service's proxy, with a node script as its command. */
+/** `commit-status run` over the service's proxy, with a shell script as its command. */
 export function runScript(t: Test, service: Service, script: string, ...options: string[]): Running {
-  return commandLine(t, ['run', ...placeOf(service), ...options, '--', process.execPath, '-e', script], {
+  return commandLine(t, ['run', ...placeOf(service), ...options, '--', 'sh', '-c', script], {
     env: environmentOf(service),
   })
 }
