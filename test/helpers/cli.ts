@@ -22,9 +22,27 @@ for (const name of ['stdout', 'stderr'] as const) {
   }
 }
 
-/** Runs the administrator's command line in this process and returns its exit code and output. */
-export async function runCli(args: string[], environment: NodeJS.ProcessEnv): Promise<Outcome> {
+/** Runs a command line in this process and returns its exit code and output. */
+export async function capture(command: () => Promise<number>): Promise<Outcome> {
   const printed = { stdout: '', stderr: '' }
-  const code = await outputs.run(printed, () => run(args, environment))
+  const code = await outputs.run(printed, command)
   return { code, ...printed }
+}
+
+/** Runs the administrator's command line in this process and returns its exit code and output. */
+export function runCli(args: string[], environment: NodeJS.ProcessEnv): Promise<Outcome> {
+  return capture(() => run(args, environment))
+}
+
+/** Runs lines of a document, each of them `npm run --silent cli -- WORD…`, and returns what they print. */
+export async function runLines(lines: string, environment: NodeJS.ProcessEnv): Promise<string> {
+  let printed = ''
+  for (const line of lines.trim().split('\n')) {
+    const [, words = ''] = /^npm run --silent cli -- ([^"$;&|<>\\]+)$/.exec(line) ?? []
+    const args = Array.from(words.matchAll(/'([^']*)'|\S+/g), ([word, quoted]) => quoted ?? word)
+    const { code, stdout, stderr } = await runCli(args, environment)
+    if (code !== 0) throw new Error(`${line}: ${stderr}`)
+    printed += stdout
+  }
+  return printed
 }

@@ -2,6 +2,8 @@ import { execFile } from 'node:child_process'
 import { existsSync, globSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
+import { checkPackage, createPackageFromTarballData } from '@arethetypeswrong/core'
+import { publint } from 'publint'
 import tap from 'tap'
 import {
   compileConsumer,
@@ -18,7 +20,8 @@ import { packServer, pathOf, useInstalled } from '../packaging/installed.ts'
 
 /**
  * Has npm install both packages into empty folders: the server without a network and with nothing else on its PATH, the client by
- * the line of its README, used on Node.js 20 and 24 by consumers of both kinds of module resolution.
+ * the line of its README, used on Node.js 20 and 24 by consumers of both kinds of module resolution. Also what other tools say
+ * about the client's package, and whether the compiler takes the README's examples.
  */
 const MOST_BYTES = 65_000_000
 const run = promisify(execFile)
@@ -85,18 +88,37 @@ tap.test('npm installs the server without a network, and again', async (t) => {
 
 tap.test('the client', async (t) => {
   const [packed, node20] = await Promise.all([pack(folder), installNode20(folder)])
+  const tarball = readFileSync(packed)
+  const bytes = readFileSync('clients/typescript/commit-status-client.tgz')
+  t.ok(tarball.equals(bytes), 'the same sources give the same bytes')
+  const { messages } = await publint({ pack: { tarball: new Uint8Array(tarball).buffer }, strict: true })
+  t.strictSame(messages, [])
+  const analysis = await checkPackage(createPackageFromTarballData(new Uint8Array(tarball)))
+  t.ok(analysis.types)
+  // ESM only: resolution from CommonJS, and by the ways that know no `exports`, is out of scope.
+  const problems = (analysis.types ? analysis.problems : []).filter(
+    (problem) => !('resolutionKind' in problem) || !['node10', 'node16-cjs'].includes(problem.resolutionKind),
+  )
+  t.strictSame(problems, [])
+
   const { server, path, commits, token } = await startService(t, { commits: 2 })
   const readme = readFileSync(resolve('clients/typescript/README.md'), 'utf8')
   const [, install = ''] = /^```sh\n(npm install [\s\S]*?)^```$/m.exec(readme) ?? []
   const project = join(folder, 'project')
   git(folder, 'clone', '--quiet', path, project)
   git(project, 'remote', 'set-url', 'origin', 'https://git.example.org/acme/rocket.git')
-  await execute(project, 'sh', ['-ec', install.replace('@commit-status/client', packed.tarball)], {
+  await execute(project, 'sh', ['-ec', install.replace('@commit-status/client', packed)], {
     ...npmEnvironment(),
     npm_config_audit: 'false',
     npm_config_fund: 'false',
   })
-  const consumers = [await compileConsumer(project, 'nodenext'), await compileConsumer(project, 'bundler')]
+  const examples = [...readme.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(([, text = '']) => text)
+  const sources = Object.fromEntries(examples.map((text, index) => [`example-${index}.ts`, text]))
+  const folders = [
+    await compileConsumer(project, 'nodenext', sources),
+    await compileConsumer(project, 'bundler'),
+  ]
+  const consumers = folders.map((folder) => join(folder, 'consumer.js'))
   for (const [index, node] of [node20, dirname(process.execPath)].entries()) {
     const version = await execute(project, join(node, 'node'), ['--version'])
     t.match(version, index === 0 ? /^v20\./ : /^v24\./)

@@ -5,6 +5,7 @@ import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { parse } from 'yaml'
+import { runLines } from '../../../test/helpers/cli.ts'
 import { freePort } from '../../../test/helpers/free-port.ts'
 import { git } from '../../../test/helpers/git.ts'
 import { startServer } from '../../../test/helpers/server.ts'
@@ -12,7 +13,6 @@ import { npmEnvironment } from '../../typescript/test/helpers/package.ts'
 import { read, recipes } from './systems.ts'
 
 const run = promisify(execFile)
-const root = resolve(recipes, '../..')
 const blocks = [...read('README.md').matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)].map(([, , text = '']) => text)
 const block = (start: string | RegExp) => blocks.find((text) => text.search(start) >= 0) ?? 'no such lines'
 t.setTimeout(180_000)
@@ -22,10 +22,9 @@ async function startBoth() {
   const server = await startServer(t)
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'mirror-')))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
-  const administer = (text: string) =>
-    run('sh', ['-ec', text], { cwd: root, env: { ...npmEnvironment(), DATA_DIR: server.dataDir } })
-  await administer('npm run --silent cli -- user create acme')
-  const printed = (await administer(block('user create mirror'))).stdout
+  const administer = (text: string) => runLines(text, { DATA_DIR: server.dataDir })
+  await server.createUser('acme')
+  const printed = await administer(block('user create mirror'))
   const token = printed.trim().split('\n').at(-1) ?? ''
 
   git(folder, 'init', '--quiet', '--bare', '--initial-branch=main', 'other/acme/rocket.git')

@@ -186,21 +186,20 @@ export function jobEnvironment(name: string, event: string, { commit }: Service)
   return Object.fromEntries(entries.map(([name, value]) => [name, value === 'SHA' ? commit.sha : value]))
 }
 
-/** Clones the service's repository at its commit, with a Makefile. */
-export function checkout(t: Test, { path, commit }: Service): string {
+/** Clones the service's repository, with a Makefile. */
+export function checkout(t: Test, { path }: Service): string {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'recipe-')))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   git(folder, 'clone', '--quiet', path, '.')
   git(folder, 'remote', 'set-url', 'origin', 'https://git.example.org/acme/rocket.git')
-  git(folder, 'checkout', '--quiet', '--detach', commit.sha)
   writeFileSync(join(folder, 'Makefile'), 'test:\n\t@echo 412 tests passed\n')
   return folder
 }
 
-/** Runs the steps of a job as its CI system does, each in a shell, and returns what they print. */
-export async function runSteps(t: Test, service: Service, steps: string[], env: Record<string, string>) {
-  const cwd = checkout(t, service)
+/** Runs the steps of a job in a checkout as its CI system does, each in a shell, and returns what they print. */
+export async function runSteps(cwd: string, service: Service, steps: string[], env: Record<string, string>) {
   const outputs: string[] = []
+  git(cwd, 'checkout', '--quiet', '--detach', service.commit.sha)
   if (Object.values(env).includes('MERGE')) {
     const base = git(cwd, 'commit-tree', '-m', 'base', 'HEAD^{tree}')
     git(

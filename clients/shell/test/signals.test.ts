@@ -20,13 +20,13 @@ for (const { name, program, run } of shells) {
     async (t) => {
       const command = `trap 'trap "" TERM; exit 9' TERM; ${FOREVER}`
       const codes = await Promise.all(
-        Array.from({ length: 24 }, async (_, index) => {
+        Array.from({ length: 12 }, async (_, index) => {
           const args = ['run', '--context', 'a', '--', 'sh', '-c', command]
           const running = commandLine(t, args, { program, detached: true })
           await running.printed('up')
           const { pid = 0 } = running.child
           process.kill(-pid, 'SIGTERM')
-          await setTimeout(index / 2)
+          await setTimeout(index)
           running.child.kill('SIGTERM')
           return (await running.finished).code
         }),

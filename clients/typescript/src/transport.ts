@@ -87,7 +87,7 @@ export function createTransport(
 }
 
 /** Returns an answer with status 0. */
-export function unanswered(error: string, headers = new Headers()): Answer {
+export function unanswered(error: string, headers: Headers = new Headers()): Answer {
   return { status: 0, body: { error }, headers }
 }
 

@@ -3,9 +3,10 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import t from 'tap'
 import { git } from '../../../../test/helpers/git.ts'
+import { resolveCommit } from '../../src/cli/checkout.ts'
 import { findContext } from '../../src/cli/context.ts'
 import { findJob, type Job } from '../../src/cli/job.ts'
-import { commandLine } from '../helpers/command-line.ts'
+import { call, commandLine } from '../helpers/command-line.ts'
 import { contexts } from '../helpers/contexts.ts'
 import { startService } from '../helpers/service.ts'
 
@@ -160,9 +161,7 @@ t.test('a GitLab subgroup needs a name of two parts', async (t) => {
     code: 2,
     stderr: /"acme\/team\/rocket" is not OWNER\/NAME: give --repo or set COMMIT_STATUS_REPO/,
   })
-  t.match(await commandLine(t, ['get'], { env: { ...place, COMMIT_STATUS_REPO: repository } }).finished, {
-    code: 0,
-  })
+  t.match(await call(['get'], { ...place, COMMIT_STATUS_REPO: repository }), { code: 0 })
 })
 
 t.test('what is missing, or could not be right, is left out', async (t) => {
@@ -197,9 +196,11 @@ t.test('the checkout tells the rest, and options override all of it', async (t) 
   t.equal(own.code, 0)
   t.equal(JSON.parse(own.stdout).target_url, 'https://forge.example.org/acme/rocket/-/jobs/5')
   const given = ['--repo', repository, '--sha', commit.sha, '--target-url', link, '--url', server.url]
-  const overridden = await commandLine(t, [...report, ...given], {
-    env: { ...env, CI_PROJECT_PATH: 'acme/other', COMMIT_STATUS_URL: 'http://127.0.0.1:1' },
-  }).finished
+  const overridden = await call([...report, ...given], {
+    ...env,
+    CI_PROJECT_PATH: 'acme/other',
+    COMMIT_STATUS_URL: 'http://127.0.0.1:1',
+  })
   t.equal(JSON.parse(overridden.stdout).target_url, link)
   const plain = { COMMIT_STATUS_URL: server.url, COMMIT_STATUS_TOKEN: token }
   const found = await commandLine(t, report, { env: plain, cwd: checkout }).finished
@@ -217,10 +218,9 @@ t.test('a commit is given by any name that git resolves in the checkout', async 
   const [head, older] = [resolve('HEAD'), resolve('v1')]
   t.strictSame(new Set([head, older]), new Set(commits))
   await server.report(repository, older, { context: 'tagged', state: 'success' }, token)
-  for (const name of ['v1', 'HEAD^', older.slice(0, 7)]) {
-    const found = await commandLine(t, ['get', name, '--json'], { env, cwd: checkout }).finished
-    t.match(JSON.parse(found.stdout).statuses, [{ context: 'tagged', sha: older }], name)
-  }
+  for (const name of ['v1', 'HEAD^', older.slice(0, 7)]) t.equal(resolveCommit(checkout, name), older, name)
+  const found = await commandLine(t, ['get', 'HEAD^', '--json'], { env, cwd: checkout }).finished
+  t.match(JSON.parse(found.stdout).statuses, [{ context: 'tagged', sha: older }])
   const reported = ['report', '--context', 'a', '--sha', 'HEAD', '--state', 'success', '--json']
   const { stdout } = await commandLine(t, reported, { env, cwd: checkout }).finished
   t.equal(JSON.parse(stdout).sha, head)

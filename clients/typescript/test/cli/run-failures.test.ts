@@ -9,7 +9,7 @@ t.jobs = 8
 t.test('connection refused until the command ends', { buffered: true }, async (t) => {
   const service = await first.again()
   await service.proxy.close()
-  const running = runScript(t, service, 'console.log("up"); setInterval(() => {}, 1000)')
+  const running = runScript(t, service, 'echo up; exec sleep 60')
   await running.printed('up')
   await service.proxy.open()
   await service.proxy.reached(1)
@@ -24,8 +24,8 @@ t.test('connection refused for good', { buffered: true }, async (t) => {
   await service.proxy.close()
   const env = { ...environmentOf(service), COMMIT_STATUS_TIMEOUT: '1s' }
   const place = placeOf(service)
-  const zero = [process.execPath, '-e', '']
-  const four = [process.execPath, '-e', 'process.exit(4)']
+  const zero = ['true']
+  const four = ['sh', '-c', 'exit 4']
   const runs = [
     [['run', ...place, '--', ...zero], 0, /warning: "success, passed in .* was not stored: no answer/],
     [['run', ...place, '--', ...four], 4, /warning: "failure, exit code 4/],
@@ -57,7 +57,7 @@ for (const [name, plan] of Object.entries(failures)) {
     async (t) => {
       const service = await first.again()
       service.proxy.plan(...plan)
-      const { code, stderr } = await runScript(t, service, 'process.exit(6)').finished
+      const { code, stderr } = await runScript(t, service, 'exit 6').finished
       const slow = name.includes('hangs')
         ? 'commit-status: no answer from the service yet; still trying\n'
         : ''

@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { commandLine } from '../helpers/command-line.ts'
+import { call, commandLine } from '../helpers/command-line.ts'
 import { environmentOf, placeOf, runScript, sentStates } from '../helpers/run-script.ts'
 import { startService } from '../helpers/service.ts'
 
-const FOREVER = 'console.log("up"); setInterval(() => {}, 1000)'
+const FOREVER = 'echo up; while :; do sleep 0.1; done'
 const first = await startService(t, { commits: 9 })
 t.jobs = 3
 
@@ -13,7 +13,7 @@ t.test(
   { buffered: true },
   async (t) => {
     const service = await first.again()
-    const script = 'process.stdout.write("out\\0put"); process.stderr.write("err"); process.exit(7)'
+    const script = 'printf "out\\0put"; printf err >&2; exit 7'
     const failed = await runScript(t, service, script, '--context', 'ci/test').finished
     t.strictSame(failed, { code: 7, stdout: 'out\0put', stderr: 'err' })
     t.strictSame(await service.stored(), ['ci/test failure'])
@@ -32,7 +32,7 @@ t.test('killed by a signal, or not startable', { buffered: true }, async (t) => 
   const service = await first.again()
   const env = environmentOf(service)
   const [killed, missing, nothing] = await Promise.all([
-    runScript(t, service, 'process.kill(process.pid, "SIGKILL")').finished,
+    runScript(t, service, 'kill -KILL $$').finished,
     commandLine(t, ['run', ...placeOf(service), '--context', 'none', '--', '/nonexistent/command'], { env })
       .finished,
     commandLine(t, ['run', ...placeOf(service)], { env }).finished,
@@ -55,21 +55,9 @@ for (const [signal, number] of [
   t.test(`${signal} is passed on and never leaves pending`, { buffered: true }, async (t) => {
     const service = await first.again()
 
-    const obedient = runScript(t, service, FOREVER, '--context', 'a')
-    const tidy = runScript(
-      t,
-      service,
-      `process.on("${signal}", () => process.exit(0)); ${FOREVER}`,
-      '--context',
-      'b',
-    )
-    const failing = runScript(
-      t,
-      service,
-      `process.on("${signal}", () => process.exit(9)); ${FOREVER}`,
-      '--context',
-      'c',
-    )
+    const obedient = runScript(t, service, 'echo up; exec sleep 60', '--context', 'a')
+    const tidy = runScript(t, service, `trap 'exit 0' ${signal.slice(3)}; ${FOREVER}`, '--context', 'b')
+    const failing = runScript(t, service, `trap 'exit 9' ${signal.slice(3)}; ${FOREVER}`, '--context', 'c')
     const all = [obedient, tidy, failing]
     await Promise.all(all.map((running) => running.printed('up')))
     for (const { child } of all) child.kill(signal)
@@ -84,7 +72,7 @@ t.test(
   { buffered: true },
   async (t) => {
     const service = await first.again()
-    const stubborn = runScript(t, service, `process.on("SIGTERM", () => console.log("no")); ${FOREVER}`)
+    const stubborn = runScript(t, service, `trap 'echo no' TERM; ${FOREVER}`)
     await stubborn.printed('up')
     t.notMatch(readFileSync(`/proc/${stubborn.child.pid}/cmdline`, 'utf8'), service.token)
     stubborn.child.kill('SIGTERM')
@@ -99,19 +87,18 @@ t.test(
 
 t.test('the command gets the token only with --pass-token', { buffered: true }, async (t) => {
   const service = await first.again()
-  const script = 'console.log(process.env.COMMIT_STATUS_TOKEN, process.env.COMMIT_STATUS_URL)'
+  const script = 'echo "<$COMMIT_STATUS_TOKEN> $COMMIT_STATUS_URL"'
   const [without, passed] = await Promise.all([
     runScript(t, service, script, '--context', 'a').finished,
     runScript(t, service, script, '--context', 'b', '--pass-token').finished,
   ])
-  t.match(without, { code: 0, stdout: `undefined ${service.proxy.url}\n` })
-  t.match(passed, { code: 0, stdout: `${service.token} ${service.proxy.url}\n` })
+  t.match(without, { code: 0, stdout: `<> ${service.proxy.url}\n` })
+  t.match(passed, { code: 0, stdout: `<${service.token}> ${service.proxy.url}\n` })
   t.strictSame(await service.stored(), ['a success', 'b success'])
 })
 
 t.test('without a context nothing is run', { buffered: true }, async (t) => {
-  const env = environmentOf(first)
   const args = ['run', '--repo', 'acme/rocket', '--sha', first.commit.sha, '--', 'echo', 'run']
-  const { code, stdout, stderr } = await commandLine(t, args, { env }).finished
+  const { code, stdout, stderr } = await call(args, environmentOf(first))
   t.match({ code, stdout, stderr }, { code: 2, stdout: '', stderr: /missing context: give --context NAME/ })
 })

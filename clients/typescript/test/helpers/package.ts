@@ -28,15 +28,8 @@ export function npmEnvironment(): Record<string, string> {
   return Object.fromEntries(kept.map(([name, value]) => [name, value ?? '']))
 }
 
-/** What `npm pack` made. */
-export interface Packed {
-  tarball: string
-  size: number
-  files: string[]
-}
-
-/** Builds and packs the package into a folder. */
-export async function pack(folder: string): Promise<Packed> {
+/** Builds and packs the package into a folder, and gives the tarball. */
+export async function pack(folder: string): Promise<string> {
   const output = await execute(
     client,
     'npm',
@@ -44,15 +37,11 @@ export async function pack(folder: string): Promise<Packed> {
     npmEnvironment(),
   )
   const [packed] = JSON.parse(output.slice(output.indexOf('[')))
-  return {
-    tarball: join(folder, packed.filename),
-    size: packed.size,
-    files: packed.files.map(({ path }: { path: string }) => path).sort(),
-  }
+  return join(folder, packed.filename)
 }
 
-/** Unpacks the package into `project`, as npm would install it, with this repository's copies of its dependencies. */
-export async function unpack(tarball: string, project: string): Promise<void> {
+/** Unpacks the package into `project`, as npm would install it, with this repository's copies of its dependencies; gives its place. */
+export async function unpack(tarball: string, project: string): Promise<string> {
   const place = join(project, 'node_modules/@commit-status/client')
   mkdirSync(place, { recursive: true })
   await execute(project, 'tar', ['-xzf', tarball, '-C', place, '--strip-components=1'])
@@ -60,6 +49,7 @@ export async function unpack(tarball: string, project: string): Promise<void> {
   mkdirSync(join(project, 'node_modules/.bin'))
   symlinkSync('../@commit-status/client/dist/cli/main.js', join(project, 'node_modules/.bin/commit-status'))
   symlinkSync(join(root, 'node_modules'), join(dirname(project), 'node_modules'))
+  return place
 }
 
 /** Installs Node 20 below a folder, locked by its hash, and gives the folder that holds `node`. */
@@ -106,7 +96,7 @@ interface Installation {
   project: string
   /** Folder of the `node` to run. */
   node: string
-  /** Folders of compiled consumers. */
+  /** Modules that use the package. */
   consumers: readonly string[]
   url: string
   token: string
@@ -121,7 +111,7 @@ export async function exercise(
   const env = { PATH: `${node}:${process.env.PATH}`, COMMIT_STATUS_URL: url, COMMIT_STATUS_TOKEN: token }
   const version = (await execute(project, 'node', ['--version'], env)).trim()
   for (const consumer of consumers) {
-    const script = `const { exercise } = await import('${consumer}/consumer.js')
+    const script = `const { exercise } = await import('${consumer}')
       console.log(await exercise('${url}', process.env.COMMIT_STATUS_TOKEN, '${commit}'))`
     const args = ['--input-type=module', '--eval', script]
     t.equal(await execute(project, 'node', args, env), "[ 'success', 'true', 'success' ]\n")

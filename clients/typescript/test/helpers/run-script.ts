@@ -2,16 +2,16 @@ import type { Test } from 'tap'
 import { commandLine, type Running } from './command-line.ts'
 import type { Service } from './service.ts'
 
-/** `commit-status run` over the service's proxy, with a node script as its command. */
+/** `commit-status run` over the service's proxy, with a shell script as its command. */
 export function runScript(t: Test, service: Service, script: string, ...options: string[]): Running {
-  return commandLine(t, ['run', ...placeOf(service), ...options, '--', process.execPath, '-e', script], {
+  return commandLine(t, ['run', ...placeOf(service), ...options, '--', 'sh', '-c', script], {
     env: environmentOf(service),
   })
 }
 
-/** Options that name the service's commit, and a context that later options may replace. */
-export function placeOf({ commit }: Service): string[] {
-  return ['--repo', `${commit.owner}/${commit.repo}`, '--sha', commit.sha, '--context', 'default']
+/** Options that name the service's commit, and a context that later options may replace. Nothing is left to look for in a checkout. */
+export function placeOf({ commit: { owner, repo, sha } }: Service): string[] {
+  return ['--repo', `${owner}/${repo}`, '--sha', sha, '--context', 'default', '--target-url', '']
 }
 
 /** Variables that lead to the service's proxy. */
