@@ -1,4 +1,4 @@
-import { execFile, spawn } from 'node:child_process'
+import { execFile, execFileSync, spawn } from 'node:child_process'
 import { globSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { createFastFolder } from './helpers/fast-folder.ts'
@@ -21,6 +21,8 @@ process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
 process.env.TMPDIR = folder
 // Compiles each module once for all test files and the programs that they start.
 process.env.NODE_COMPILE_CACHE = join(folder, 'compile-cache')
+// Those of the server first: servers under test are killed, and then they keep nothing.
+execFileSync(process.execPath, [join(root, 'src/server.ts'), '--help'])
 const databases = await prepareDatabases()
 const tap = spawn(process.execPath, [join(import.meta.dirname, 'run-files.ts'), ...files], {
   cwd: root,

@@ -1,13 +1,13 @@
 import { setTimeout } from 'node:timers/promises'
 import { sql } from 'kysely'
 import t from 'tap'
-import { issueToken } from '../../src/auth/issue-token.ts'
 import { createToken } from '../../src/auth/token.ts'
-import { ADMINISTRATOR } from '../../src/store/audit/audit.ts'
+import { createLogger } from '../../src/ops/logger.ts'
 import { openEngine } from '../../src/store/store.ts'
-import { databases, openTestStore } from '../helpers/databases.ts'
+import { databases } from '../helpers/databases.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { createAccount, csrfOf, openPageClient, PASSWORD } from '../helpers/page-client.ts'
+import { startServer } from '../helpers/server.ts'
 
 const LIMIT = 12
 const ATTEMPTS = 100
@@ -18,16 +18,18 @@ t.jobs = databases.length
 
 for (const database of databases) {
   t.test(`two processes on ${database.name} share one budget for the API, git and sign-in`, async (t) => {
-    const { store, options } = await openTestStore(t, database)
-    const userId = await createAccount({ store }, 'alice')
-    const request = { userId, name: 'CI', scopes: ['repo'], expiresAt: null }
-    const { secret: token } = await issueToken(store.tokens, request, ADMINISTRATOR)
-    const budget = {
+    const log: string[] = []
+    const logger = createLogger('warn', { write: (line: string) => void log.push(line) })
+    const server = await startServer(t, { database, logger, budget: { limit: LIMIT, window: WINDOW } })
+    const { options } = server
+    await createAccount(server, 'alice')
+    const token = await server.createToken('alice')
+    const other = await startInstance(t, options, {
       AUTH_FAILURE_LIMIT: String(LIMIT),
       AUTH_FAILURE_WINDOW: String(WINDOW),
       LOG_LEVEL: 'warn',
-    }
-    const servers = [await startInstance(t, options, budget), await startInstance(t, options, budget)]
+    })
+    const servers = [server, other]
     const forms = await Promise.all(
       servers.map(async ({ url }) => {
         const client = openPageClient(url)
@@ -63,7 +65,7 @@ for (const database of databases) {
       blocked.every(({ retryAfter }) => /^[1-9]\d*$/.test(retryAfter ?? '') && Number(retryAfter) <= WINDOW),
     )
 
-    const warnings = servers.flatMap(({ log }) => log).filter((line) => line.includes('blocked:'))
+    const warnings = [...log, ...other.log].filter((line) => line.includes('blocked:'))
     t.equal(warnings.length, 1, 'logged once, by one process')
 
     const again = await ask(`${servers[0]?.url}${api}`, `Bearer ${token}`)

@@ -15,15 +15,13 @@ t.jobs = databases.length
 
 for (const database of databases) {
   t.test(`requests opened before the budget was spent, in two processes on ${database.name}`, async (t) => {
-    const { store, options, ...admin } = await startServer(t, { database })
-    await createAccount({ store }, 'alice')
-    const { commits } = await admin.createRepository('alice/rocket', { private: true })
-    const token = await admin.createToken('alice')
+    const budget = { limit: LIMIT, window: 300 }
+    const server = await startServer(t, { database, budget, metricsToken: METRICS_TOKEN })
+    await createAccount(server, 'alice')
+    const { commits } = await server.createRepository('alice/rocket', { private: true })
+    const token = await server.createToken('alice')
     const environment = { AUTH_FAILURE_LIMIT: String(LIMIT), METRICS_TOKEN }
-    const servers = [
-      await startInstance(t, options, environment),
-      await startInstance(t, options, environment),
-    ]
+    const servers = [server, await startInstance(t, server.options, environment)]
     const urlOf = (index: number) => servers[index % servers.length]?.url ?? ''
     const client = openPageClient(urlOf(0))
     const csrf = csrfOf((await client.get('/login')).body)

@@ -5,7 +5,7 @@ import { HOST, openBrowser, tabTo } from '../helpers/browser.ts'
 import { git } from '../helpers/git.ts'
 import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
-import { checkLooks } from './looks.ts'
+import { AXE, checkLooks } from './looks.ts'
 
 const server = await startServer(t)
 const browser = await openBrowser(t)
@@ -29,7 +29,7 @@ const openPage = (t: Test, options?: BrowserContextOptions) =>
 const DESKTOP = { viewport: { width: 1280, height: 860 } }
 /** Pages are used in these; `checkLooks` shows each in others too. */
 const LOOKS: Record<string, BrowserContextOptions> = {
-  phone: { viewport: { width: 390, height: 800 }, isMobile: true, hasTouch: true, bypassCSP: true },
+  phone: { viewport: { width: 390, height: 800 }, isMobile: true, hasTouch: true },
   'no JavaScript': { ...DESKTOP, javaScriptEnabled: false },
 }
 
@@ -48,6 +48,7 @@ t.test('the first screen answers the questions of a user', async (t) => {
   for (const [look, options] of Object.entries(LOOKS)) {
     t.test(look, async (t) => {
       const page = await openPage(t, options)
+      await page.addInitScript(AXE)
       const height = options.viewport?.height ?? 0
       const isOnFirstScreen = async (text: string) => {
         const box = await page.getByText(text).first().boundingBox()
