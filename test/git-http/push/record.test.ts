@@ -172,7 +172,6 @@ t.test('a server that is killed in the middle of a push loses no event and leave
     return isThere
   }
 
-  const isOpen = () => lock.prepare('select 1 from push_intents').get() !== undefined
   const isReceived = () => left().length > 0
   t.notOk(await kill('receiving', (pid) => spooledFiles(pid).length > 0, { half: true }))
   stops.at('unpack-objects')
@@ -185,9 +184,13 @@ t.test('a server that is killed in the middle of a push loses no event and leave
   const [old, young] = [draftPath(dirname(path)), draftPath(dirname(path))]
   for (const draft of [old, young]) await createBareRepository(draft, 'sha1')
   utimesSync(old, 1, 1)
+  stops.at('unpack-objects')
   const updated = () => {
-    if (isOpen() && !lock.inTransaction) lock.exec('begin immediate')
-    return git(path, 'for-each-ref', 'refs/heads/settling') !== ''
+    if (!lock.inTransaction && stops.isStopped()) {
+      lock.exec('begin immediate')
+      stops.at('')
+    }
+    return lock.inTransaction && git(path, 'for-each-ref', 'refs/heads/settling') !== ''
   }
   t.ok(await kill('settling', updated))
   t.same(left(), [], 'removed by the next start')
