@@ -7,7 +7,6 @@ import t from 'tap'
 const [, , ...files] = process.argv
 /** What takes longest begins first and alone, so that nothing runs alone at the end. */
 const SLOWEST = [
-  'test/docs/docs.test.ts',
   'test/web/browser.test.ts',
   'test/git-http/push/gate.test.ts',
   'test/contract/server.test.ts',

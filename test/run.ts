@@ -21,7 +21,7 @@ process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
 process.env.TMPDIR = folder
 // Compiles each module once for all test files and the programs that they start.
 process.env.NODE_COMPILE_CACHE = join(folder, 'compile-cache')
-// Those of the server first: servers under test are killed, and then they keep nothing.
+// Servers under test are killed before they write the cache; one that ends by itself fills it.
 execFileSync(process.execPath, [join(root, 'src/server.ts'), '--help'])
 const databases = await prepareDatabases()
 const tap = spawn(process.execPath, [join(import.meta.dirname, 'run-files.ts'), ...files], {

@@ -18,7 +18,6 @@ import {
   type PathParameters,
 } from './bind.ts'
 import { createHandlers, type OnReported } from './handlers.ts'
-import { createAjv } from './validator.ts'
 
 export interface ApiOptions {
   store: Store
@@ -34,7 +33,6 @@ export interface ApiOptions {
 /** The words in the header of the contract's security schemes. */
 const schemes = { bearerToken: 'bearer', accessToken: 'token' }
 const readers = new Map(Object.values(schemes).map((word) => [word, (token: string) => token]))
-const ajv = createAjv(schemas)
 const CHALLENGE = 'Bearer realm="commit-status"'
 
 /** Registers the Commit Status JSON API: the generated operations, bound to their handlers. */
@@ -60,7 +58,6 @@ export async function api(app: FastifyInstance, options: ApiOptions): Promise<vo
   bindOperations<Caller>(app, {
     operations,
     schemas,
-    ajv,
     calls: callsTo(createHandlers(options.store, options.lookup, options.onReported)),
     schemes: Object.keys(schemes),
     authorize,

@@ -1,4 +1,3 @@
-import type { Ajv2020 } from 'ajv/dist/2020.js'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Call } from '../../generated/handlers.ts'
 import type { Scope } from '../../generated/operations.ts'
@@ -7,7 +6,7 @@ import { createUnsentLimit } from '../hooks/unsent.ts'
 import { checkBodyHeaders, readJsonBody } from '../http/body.ts'
 import { createSender, type DeclaredAnswers } from './answers.ts'
 import { decodeQuery, type QuerySchema, queryReader } from './query.ts'
-import { compileValidator, type Schemas } from './validator.ts'
+import { ajvFor, compileValidator, type Schemas } from './validator.ts'
 
 /** An operation as written by the generator: everything needed to bind it to a route. */
 export interface BoundOperation extends DeclaredAnswers {
@@ -35,8 +34,6 @@ export type OperationRequest = FastifyRequest<{ Params: PathParameters }>
 export interface Binding<Context> {
   operations: Readonly<Record<string, BoundOperation>>
   schemas: Schemas
-  /** Validates by these schemas. It keeps what it has compiled. */
-  ajv: Ajv2020
   /** The handler of each operation, as returned by the generated `callsTo`. */
   calls: Readonly<Record<string, Call<Context>>>
   /** Names of the security schemes that `authorize` supports. */
@@ -68,7 +65,8 @@ const COMMON_ERRORS: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
  * @throws Error when an operation has no handler or uses a security scheme that is not implemented
  */
 export function bindOperations<Context>(app: FastifyInstance, binding: Binding<Context>): void {
-  const { operations, schemas, ajv, calls, authorize, bodyTimeout } = binding
+  const { operations, schemas, calls, authorize, bodyTimeout } = binding
+  const ajv = ajvFor(schemas)
   const limitUnsent = createUnsentLimit()
   for (const schema of Object.values(schemas)) app.addSchema(schema)
   for (const [id, operation] of Object.entries(operations)) {

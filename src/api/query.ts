@@ -47,11 +47,14 @@ export function queryReader(ajv: Ajv2020, schema: QuerySchema): (pairs: Pairs) =
     const values: Record<string, unknown> = Object.create(null)
     for (const [name, text] of pairs) {
       const declared = Object.hasOwn(schema.properties, name) ? schema.properties[name] : undefined
-      if (declared === undefined)
+      if (declared === undefined) {
+        // Not made at start: it loads the language's data, for 20 ms.
+        const known = new Intl.ListFormat('en-GB').format(Object.keys(schema.properties))
         throw new ServiceError(
           'field_invalid',
-          `${show(name)} is an unknown query parameter; this operation takes ${listed(Object.keys(schema.properties))}`,
+          `${show(name)} is an unknown query parameter; this operation takes ${known}`,
         )
+      }
       const earlier = values[name]
       if (declared.items) {
         values[name] = [...(Array.isArray(earlier) ? earlier : []), convert(text, declared.items.type)]
@@ -62,11 +65,6 @@ export function queryReader(ajv: Ajv2020, schema: QuerySchema): (pairs: Pairs) =
     validate(values)
     return values
   }
-}
-
-/** Returns names as prose lists them. The language's data take 20 ms to load, so not at the start. */
-function listed(names: readonly string[]): string {
-  return new Intl.ListFormat('en-GB').format(names)
 }
 
 /** Converts text to a type. Text that does not have the type's form stays text, so that the validator rejects it. */

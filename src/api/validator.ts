@@ -2,13 +2,14 @@ import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
 import { isHttpUrl } from '../domain/http-url.ts'
 import { ServiceError } from '../errors.ts'
+import { memoizeByObject } from '../util/memoize.ts'
 import { truncate } from '../util/truncate.ts'
 
 /** JSON Schemas by name, as written by the generator. */
 export type Schemas = Record<string, { readonly $id: string }>
 
-/** Creates the validator for a contract's schemas. It fills in defaults, but coerces and removes nothing. */
-export function createAjv(schemas: Schemas): Ajv2020 {
+/** Returns the validator for a contract's schemas. It fills in defaults, but coerces and removes nothing. */
+export const ajvFor = memoizeByObject((schemas: Schemas): Ajv2020 => {
   const ajv = new Ajv2020({
     coerceTypes: false,
     removeAdditional: false,
@@ -41,7 +42,7 @@ export function createAjv(schemas: Schemas): Ajv2020 {
   ajv.addKeyword({ keyword: 'x-counts-as', schemaType: 'object' })
   for (const schema of Object.values(schemas)) ajv.addSchema(schema)
   return ajv
-}
+})
 
 /**
  * Compiles a schema to a function that throws ServiceError `field_invalid` for a value that does not match. The message

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { queryReader } from '../../src/api/query.ts'
-import { createAjv } from '../../src/api/validator.ts'
+import { ajvFor } from '../../src/api/validator.ts'
 import { ServiceError } from '../../src/errors.ts'
 import { type Answer, bindParcels, parcelHandlers } from './parcels.ts'
 
@@ -121,7 +121,7 @@ t.test('query parameters are converted to the declared types', async (t) => {
 t.test('a parameter may have the name of a member of Object.prototype', async (t) => {
   const names = ['constructor', 'toString', 'valueOf']
   const properties = Object.fromEntries(names.map((name) => [name, { type: 'string' }]))
-  const read = queryReader(createAjv({}), { type: 'object', required: [], properties })
+  const read = queryReader(ajvFor({}), { type: 'object', required: [], properties })
   t.strictSame(Object.keys(read([])), [])
   for (const name of names) t.strictSame(Object.entries(read([[name, 'x']])), [[name, 'x']])
 })

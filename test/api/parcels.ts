@@ -4,7 +4,6 @@ import { join, resolve } from 'node:path'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import { type Binding, bindOperations, declaredError } from '../../src/api/bind.ts'
-import { createAjv } from '../../src/api/validator.ts'
 import { writeGenerated } from '../../src/codegen/generate.ts'
 import { ServiceError } from '../../src/errors.ts'
 import { asServiceError, sendError } from '../../src/hooks/error-replies.ts'
@@ -68,7 +67,6 @@ export async function bindParcels(t: Test, { handlers, ...change }: Change = {})
   bindOperations<string>(app, {
     operations,
     schemas,
-    ajv: createAjv(change.schemas ?? schemas),
     calls: callsTo(handlers ?? parcelHandlers()),
     schemes: ['accessKey'],
     async authorize({ headers }, { access, schemes, anonymous }) {

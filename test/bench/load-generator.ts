@@ -1,4 +1,4 @@
-import { isInstalled } from '../soak/parts/programs.ts'
+import { isInstalled } from '../helpers/process.ts'
 import { runAutocannon } from './autocannon.ts'
 import type { Load, Measured } from './load.ts'
 import { runWrk } from './wrk.ts'

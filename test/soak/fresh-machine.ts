@@ -6,7 +6,7 @@ import tap, { type Test } from 'tap'
 import { codeBlock, readDocument } from '../docs/machine.ts'
 import { temporaryFolder } from '../helpers/databases.ts'
 import { until } from '../helpers/until.ts'
-import { packServer } from '../packaging/installed.ts'
+import { packServer } from './parts/installed.ts'
 import { requireProgram, run } from './parts/programs.ts'
 
 /**

@@ -16,7 +16,7 @@ import {
 import { startService } from '../../clients/typescript/test/helpers/service.ts'
 import { temporaryFolder } from '../helpers/databases.ts'
 import { git } from '../helpers/git.ts'
-import { packServer, pathOf, useInstalled } from '../packaging/installed.ts'
+import { packServer, pathOf, useInstalled } from './parts/installed.ts'
 
 /**
  * Has npm install both packages into empty folders: the server without a network and with nothing else on its PATH, the client by

@@ -11,7 +11,7 @@ import { createCommits } from '../helpers/git.ts'
 import { startPostgres } from '../helpers/postgres-server.ts'
 import { minimalEnvironment, startProcess, type TestProcess } from '../helpers/process.ts'
 import { callerOf, type TestServer } from '../helpers/server.ts'
-import { packServer } from '../packaging/installed.ts'
+import { packServer } from './parts/installed.ts'
 import { startLoad } from './parts/load.ts'
 
 /**

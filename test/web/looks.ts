@@ -5,7 +5,7 @@ import type { Test } from 'tap'
 
 export const AXE = readFileSync(fileURLToPath(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
 const COLORS = ['color-contrast', 'link-in-text-block']
-/** Rows between the first and the last of a long table look like them. */
+/** The rows in the middle of a long table, which look like its first ones. */
 const MIDDLE = 'tr:nth-child(n + 20):not(:last-child)'
 const WIDE = { width: 1280, height: 860 }
 

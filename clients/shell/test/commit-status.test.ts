@@ -133,7 +133,7 @@ for (const { name, program, start, run } of shells) {
   })
 }
 
-// The rest is the same text to each of them.
+// What follows does not depend on the shell, so one is enough.
 for (const { name, program, start, run } of shells.slice(0, 1)) {
   t.test(`${name}: wrong usage, and refusals`, { buffered: true }, async (t) => {
     const service = await first.again()

@@ -7,7 +7,8 @@ const TOKENS = [
   // An unnamed group, capturing or not. Anything else that begins with "(?" is look-around, a flag or a name.
   /\((?:\?:|(?!\?))/,
   /[)|^$.]/,
-  // A quantifier, lazy or not. RE2 rejects more repetitions (and nested ones that multiply to more: not checked). A second "+" would be possessive in Java and an error elsewhere.
+  // A quantifier, lazy or not. RE2 rejects more repetitions, also nested ones whose product is larger, which is not
+  // checked. A second "+" would be possessive in Java and an error elsewhere.
   /(?:[*+?]|\{(?:1000|\d{1,3})(?:,(?:1000|\d{0,3}))?\})\??(?![*+?{])/,
   // A character class. Java treats "[" and "&&" in it as operators; Python warns about "--", "||" and "~~".
   /\[\^?(?:\\(?:[\^$\\.*+?()[\]{}|/-]|[dDwWsS]|[fnrt]|x[0-9A-Fa-f]{2})|(?!&&|--|\|\||~~)[^\\[\]\ud800-\udfff])+\]/,

@@ -42,7 +42,7 @@ export function createRuleStore(engine: Engine, audit: Audit) {
       .orderBy('branch_pattern'),
   )
   const rulesOf = memoizeByObject((rows: RuleRow[]): BranchRule[] =>
-    [...Map.groupBy(rows, (row) => row.branch_pattern).values()].map(ruleOf),
+    [...Map.groupBy(rows, (row) => row.branch_pattern)].map(ruleOf),
   )
 
   /**
@@ -149,9 +149,8 @@ interface RuleRow {
 }
 
 /** Returns the rule of rows that differ only in the user. @throws Error if it cannot be read */
-function ruleOf(rows: readonly RuleRow[]): BranchRule {
-  const [{ branch_pattern: branchPattern, required: text } = { branch_pattern: '', required: '' }] = rows
-  const required = readPatterns(text)
+function ruleOf([branchPattern, rows]: [string, RuleRow[]]): BranchRule {
+  const required = readPatterns(rows[0]?.required ?? '')
   if (required === null) throw new Error(`the rule for ${branchPattern} cannot be read`)
   const bypass = rows.flatMap(({ user_id: id, user_name: name }) =>
     id === null || name === null ? [] : { id, name },

@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { resolve } from 'node:path'
+import { isInstalled } from '../../helpers/process.ts'
 
 const root = resolve(import.meta.dirname, '../../..')
 
@@ -29,15 +30,5 @@ export function requireProgram(program: string, packageName = program): void {
       execFileSync('apt-get', args, { stdio: ['ignore', 'ignore', 'inherit'] })
   } catch (cause) {
     throw new Error(`${program} is missing and could not be installed: install it first`, { cause })
-  }
-}
-
-/** Returns whether a program is in a folder of PATH. */
-export function isInstalled(program: string): boolean {
-  try {
-    execFileSync('which', [program], { stdio: 'ignore' })
-    return true
-  } catch {
-    return false
   }
 }

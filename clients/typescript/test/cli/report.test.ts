@@ -9,7 +9,7 @@ t.test('report and get', async (t) => {
   const report = ['report', ...place, '--context', 'default']
   const cli = (args: string[], options?: CommandLineOptions) =>
     commandLine(t, args, { env, ...options }).finished
-  const here = (args: string[], own: Record<string, string> = env) => call(args, own)
+  const inProcess = (args: string[], own: Record<string, string> = env) => call(args, own)
 
   t.test('a report is stored, and --json prints it', async (t) => {
     const details = [
@@ -41,8 +41,8 @@ t.test('report and get', async (t) => {
       '--description',
       '🚀'.repeat(1_030),
     ]
-    t.match(await here(args), { code: 2, stderr: /1030 characters/ })
-    const cut = await here([...args, '--truncate', '--json'])
+    t.match(await inProcess(args), { code: 2, stderr: /1030 characters/ })
+    const cut = await inProcess([...args, '--truncate', '--json'])
     t.equal(cut.code, 0)
     t.equal(JSON.parse(cut.stdout).description, '🚀'.repeat(1_024))
   })
@@ -56,7 +56,7 @@ t.test('report and get', async (t) => {
     t.equal(lines[0], 'combined: failure')
     t.equal(lines[1], 'pending  a [31mb   one two ')
     t.match(lines[2], /^failure {2}ci\/build {2}412 passed {2}https:\/\/ci\.example\.org\/1$/)
-    const json = await here(['get', ...place, '--json'], { COMMIT_STATUS_URL: proxy.url })
+    const json = await inProcess(['get', ...place, '--json'], { COMMIT_STATUS_URL: proxy.url })
     t.equal(json.code, 0, 'a public repository needs no token')
     t.equal(JSON.parse(json.stdout).statuses.length, 4)
   })
@@ -69,12 +69,12 @@ t.test('report and get', async (t) => {
     const refusal = { status: 403, body: JSON.stringify({ error: hostile }) }
     proxy.plan(refusal, refusal)
     const answers = [
-      await here([...report, '--state', 'success']),
+      await inProcess([...report, '--state', 'success']),
       await cli(['run', ...report.slice(1), '--', 'true']),
-      await here(['get', ...place]),
-      await here(['get', ...place, '--json']),
-      await here(['wait', ...place, '--timeout', '0.1s']),
-      await here(['wait', ...place, '--timeout', '0.1s', '--json']),
+      await inProcess(['get', ...place]),
+      await inProcess(['get', ...place, '--json']),
+      await inProcess(['wait', ...place, '--timeout', '0.1s']),
+      await inProcess(['wait', ...place, '--timeout', '0.1s', '--json']),
     ]
     for (const { stdout, stderr } of answers) {
       t.notMatch(stdout + stderr, /##|^\s*::/m)
@@ -92,7 +92,7 @@ t.test('report and get', async (t) => {
 
   t.test('every command tells how it is used', async (t) => {
     for (const args of [['--help'], ['help'], ['report', '--help'], ['get', '-h'], ['run', '-h', '--', 'ls']])
-      t.match(await here(args, {}), { code: 0, stdout: /^Usage: commit-status COMMAND/ }, args.join(' '))
+      t.match(await inProcess(args, {}), { code: 0, stdout: /^Usage: commit-status COMMAND/ }, args.join(' '))
     t.match(await cli(['--version'], { env: {} }), { code: 0, stdout: /^\d+\.\d+\.\d+\n$/ })
   })
 
@@ -110,7 +110,7 @@ t.test('report and get', async (t) => {
     ]
     await Promise.all(
       usages.map(async ([args, message]) =>
-        t.match(await here(args), { code: 2, stdout: '', stderr: message }),
+        t.match(await inProcess(args), { code: 2, stdout: '', stderr: message }),
       ),
     )
     for (const [given, missing] of [
@@ -120,30 +120,33 @@ t.test('report and get', async (t) => {
       const outside = await cli(['report', '--state', 'success', '--context', 'a', ...given])
       t.match(outside, { code: 2, stdout: '', stderr: missing })
     }
-    t.match(await here(['get', ...place], {}), { code: 2, stderr: /COMMIT_STATUS_URL/ })
+    t.match(await inProcess(['get', ...place], {}), { code: 2, stderr: /COMMIT_STATUS_URL/ })
     // CI systems withhold secrets from some jobs, and then pass an empty variable.
-    t.match(await here([...report, '--state', 'success'], { ...env, COMMIT_STATUS_TOKEN: '' }), {
+    t.match(await inProcess([...report, '--state', 'success'], { ...env, COMMIT_STATUS_TOKEN: '' }), {
       code: 2,
       stderr: /missing token: set COMMIT_STATUS_TOKEN/,
     })
     t.equal(proxy.passages.length, passed, 'nothing was sent')
     t.match(await cli(['get', '--repo', 'acme/rocket', 'abc']), { code: 2, stderr: /full commit id/ })
     t.match(await cli(['get', '--repo', 'acme/none', commit.sha]), { code: 5 })
-    const refused = await here([...report, '--state', 'success'], { ...env, COMMIT_STATUS_TOKEN: 'nonsense' })
+    const refused = await inProcess([...report, '--state', 'success'], {
+      ...env,
+      COMMIT_STATUS_TOKEN: 'nonsense',
+    })
     t.match(refused, { code: 5, stderr: /success of default was not stored/ })
     await proxy.close()
     const unreachable = { ...env, COMMIT_STATUS_TIMEOUT: '1s' }
     t.match(await cli(['get', ...place], { env: unreachable }), { code: 5, stderr: /ECONNREFUSED/ })
-    t.match(await here([...report, '--state', 'success'], unreachable), { code: 5 })
+    t.match(await inProcess([...report, '--state', 'success'], unreachable), { code: 5 })
     await proxy.open()
   })
 
   t.test('help is there, and no message holds the token', async (t) => {
     t.match(await cli(['--help']), { code: 0, stdout: /Usage: commit-status/ })
-    const password = await here(['get', ...place, '--url', `http://u:${token}@127.0.0.1`])
+    const password = await inProcess(['get', ...place, '--url', `http://u:${token}@127.0.0.1`])
     t.equal(password.code, 2)
     t.notMatch(password.stderr, token)
-    const broken = await here(['get', ...place], { ...env, COMMIT_STATUS_TOKEN: `${token}\nx` })
+    const broken = await inProcess(['get', ...place], { ...env, COMMIT_STATUS_TOKEN: `${token}\nx` })
     t.equal(broken.code, 2)
     t.notMatch(broken.stderr, token)
   })

@@ -40,7 +40,7 @@ export async function pack(folder: string): Promise<string> {
   return join(folder, packed.filename)
 }
 
-/** Unpacks the package into `project`, as npm would install it, with this repository's copies of its dependencies; gives its place. */
+/** Unpacks the package into `project` as npm would, with this repository's copies of its dependencies. @returns its folder */
 export async function unpack(tarball: string, project: string): Promise<string> {
   const place = join(project, 'node_modules/@commit-status/client')
   mkdirSync(place, { recursive: true })

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import type { Test } from 'tap'
-import { minimalEnvironment, startProcess } from '../helpers/process.ts'
+import { startProcess } from '../../helpers/process.ts'
 
 const run = promisify(execFile)
 const { version, optionalDependencies } = JSON.parse(readFileSync('package.json', 'utf8'))
@@ -36,7 +36,6 @@ export async function useInstalled(t: Test, bins: string, folder: string): Promi
   // No Node.js of the system: the package brings the one that it runs on.
   const PATH = pathOf(folder, ['sh', 'git', 'dirname', 'readlink', 'sync'])
   const environment = {
-    ...minimalEnvironment(),
     PATH,
     PORT: '0',
     DATA_DIR: join(folder, 'data'),
