@@ -16,8 +16,12 @@ const MAX_BYTES = 8 * 1024 * 1024
 const CHUNK = 64 * 1024
 /** Maximum number of bytes of a line. A longer name would be no path of a file. */
 const MAX_LINE = 4096
-// git updates no other refs, and splits lines about them at spaces.
-const COMMAND = /^([0-9a-f]{40}|[0-9a-f]{64}) ([0-9a-f]{40}|[0-9a-f]{64}) (refs\/[\x21-\x7e\x80-\xff]+)$/i
+/**
+ * git updates no other refs. No ref has one of these characters (git-check-ref-format(1)): git would split lines at spaces, and
+ * match a name with `*`, `?`, `[` or `\` as a pattern with all refs, which can take years.
+ */
+const COMMAND =
+  /^([0-9a-f]{40}|[0-9a-f]{64}) ([0-9a-f]{40}|[0-9a-f]{64}) (refs\/[!-)+-9;->@-Z\]_-}\x80-\xff]+)$/i
 const SHALLOW = /^shallow [0-9a-f]/i
 const CERTIFICATE = 'push-cert'
 const REPORTS = ['report-status', 'report-status-v2']
@@ -70,7 +74,7 @@ function parseCommand(line: string): RefUpdate {
   if (line === CERTIFICATE) throw malformed('signed pushes are not supported; push with --no-signed')
   const [, old, next, ref] = COMMAND.exec(line) ?? []
   if (old === undefined || next === undefined || ref === undefined)
-    throw malformed('it contains a line that is no command')
+    throw malformed('it contains a line that is no command, or a name that no ref can have')
   return { ref, old: old.toLowerCase(), new: next.toLowerCase() }
 }
 

@@ -11,6 +11,8 @@ export type SettlePush = (updated: readonly RefUpdate[] | null) => Promise<void>
 
 /** Milliseconds between two searches for pushes whose end was not recorded. */
 const INTERVAL = 10_000
+/** Milliseconds after which a comparison of refs fails: others wait for it, and so does a server that stops. */
+const TIMEOUT = 30_000
 const NO_OBJECT = /^0+$/
 
 /** Records pushes: see `pushStore`. */
@@ -112,7 +114,7 @@ async function readOwnRefs(repository: RepositoryFolder, moves: readonly RefUpda
   await checkOwner(repository)
   // A power cut must not undo what the event says.
   await syncFolders(repository.path)
-  return readRefIds(repository.path, moves)
+  return readRefIds(repository.path, moves, AbortSignal.timeout(TIMEOUT))
 }
 
 function isMove(command: RefUpdate): boolean {

@@ -1,7 +1,7 @@
 import { symbolicFiles } from '../../git/history/head.ts'
 import { GitFailed, readGit, runGit } from '../../git/run-git.ts'
 
-/** Milliseconds. A push stops git earlier. */
+/** Milliseconds. Signals stop git earlier. */
 const TIMEOUT = 24 * 60 * 60 * 1000
 const NOT_AN_ANCESTOR = 1
 const MAX_DEPTH = 10
@@ -53,11 +53,11 @@ function lastOf(ref: string, symbolic: ReadonlyMap<string, string>): string {
 /** Object ids by the names of refs, decoded as Latin-1. */
 export type RefIds = ReadonlyMap<string, string>
 
-/** Returns the object ids of refs by name, without those that do not exist. */
+/** Returns the object ids of refs by name, without those that do not exist. Names are not patterns: see `readCommands`. */
 export async function readRefIds(
   path: string,
   refs: readonly { ref: string }[],
-  signal?: AbortSignal,
+  signal: AbortSignal,
 ): Promise<RefIds> {
   const names = new Set(refs.map(({ ref }) => ref))
   const ids = new Map<string, string>()
@@ -79,7 +79,7 @@ async function eachRef(
   field: string,
   patterns: readonly string[],
   take: (ref: string, value: string) => void,
-  signal?: AbortSignal,
+  signal: AbortSignal,
 ): Promise<void> {
   let rest = ''
   const push = (chunk: Buffer) => {

@@ -80,7 +80,7 @@ ${head ?? ''}
     ${session.user ? accountLinks(session) : html`<a class="end" href="${signInPath(session)}">Sign in</a>`}
   </nav>
 </header>
-${wide ? html`<div id="content" class="wide">${content}</div>` : html`<main id="content">${content}</main>`}
+${wide ? html`<div id="content">${content}</div>` : html`<main id="content">${content}</main>`}
 </body>
 </html>
 `

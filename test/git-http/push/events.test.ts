@@ -178,6 +178,8 @@ t.test('git does not get what the log could not tell', async (t) => {
     // These would only cost time and memory.
     pushBody([`${add}${'x'.repeat(5000)}`], 'report-status'),
     pushBody([`${add}\x01`], 'report-status'),
+    // To git some of these would be patterns, which can take years to match.
+    ...[...'*?[\\~^:\x7f'].map((character) => pushBody([`${add}${character}z`], 'report-status')),
     pushBody([add], `report-status${' '.repeat(5000)}`),
     pushBody([add, `${add}-2\0report-status`], 'report-status'),
     // git joins the texts of all certificates, and ends one at a packet that differs behind a NUL.

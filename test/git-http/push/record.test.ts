@@ -202,6 +202,23 @@ t.test('a server that is killed in the middle of a push loses no event and leave
   t.notOk(await kill('deciding', stops.isStopped))
 })
 
+t.test('a git that does not answer holds up neither other events nor the stop of the server', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  const { path, id: repositoryId, commits } = await addRepository(store, 'owner/demo')
+  const by = { kind: 'user', user: { id: 1, name: 'ann' }, address: '192.0.2.1' } as const
+  const pusher: Pusher = { by, repositoryId, repositoryName: 'owner/demo' }
+  const update = { ref: 'refs/heads/main', old: NONE, new: commits[0] ?? '' }
+  const { timeout } = AbortSignal
+  t.capture(AbortSignal, 'timeout', (delay: number) => timeout.call(AbortSignal, delay / 100))
+  const recorder = new PushRecorder(store.pushes, 60_000, (error) => t.error(error))
+  const settleUnreported = await recorder.begin(pusher, { path }, [update], new Map())
+  replaceGit(t, 'exec sleep 10')
+  const settled = settleUnreported(null)
+  await recorder.close()
+  await settled
+  t.match((await listPushes(store))[0]?.details, { updates: [], unknown: [update] })
+})
+
 t.test('git does not complete a push whose client has gone while git was still reading it', async (t) => {
   const server = await startServer(t, { database: sqlite })
   const { path, commits } = await server.createRepository('owner/demo')
