@@ -49,10 +49,11 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
   const serve = servePipelinedInTurn((request, response) => {
     if (isClosing(request.socket)) return
     const error = findRequestError(request)
-    // It is unclear where a request that is not HTTP ends.
-    if (error === 'malformed_request') response.shouldKeepAlive = false
+    // It is unclear where a request that is not HTTP ends. Node drops what it has read behind one with `Upgrade`.
+    if (error === 'malformed_request' || request.headers.upgrade !== undefined)
+      response.shouldKeepAlive = false
     if (error) answer(response, error)
-    else handle(request, response)
+    else handle(withOriginForm(request), response)
   })
   // Node's `close` closes only the connections that are idle at that moment.
   const close = server.close
@@ -139,6 +140,16 @@ function findRequestError(request: IncomingMessage): ErrorCode | null {
   // A request target has no fragment (RFC 9112, 3.2). Fastify's router takes "*" for "/".
   if (/^\*|[#\u0080-\uffff]/.test(request.url ?? '')) return 'malformed_url'
   return null
+}
+
+/** Replaces the target of a request by its path, if it is a whole URL, whose host then counts (RFC 9112, 3.2.2). */
+function withOriginForm(request: IncomingMessage): IncomingMessage {
+  if (request.url?.startsWith('/')) return request
+  const [, host, path = ''] = /^https?:\/\/([^/?]+)(.*)$/i.exec(request.url ?? '') ?? []
+  if (host === undefined) return request
+  request.headers.host = host
+  request.url = path.startsWith('/') ? path : `/${path}`
+  return request
 }
 
 function answer(response: ServerResponse, code: ErrorCode): void {

@@ -44,6 +44,26 @@ t.test('requests after "Connection: close" are ignored', async (t) => {
   t.same(handled, ['/1', '/2'])
 })
 
+t.test('what follows a request with "Upgrade" is neither lost nor split', async (t) => {
+  const handled: string[] = []
+  const { url } = await serve(t, (request, response) => {
+    handled.push(String(request.url))
+    setTimeout(50).then(() => response.end('done'))
+  })
+  for (const protocol of ['h2c', 'websocket']) {
+    const socket = await dial(t, url)
+    socket.write(
+      `${getBytes('/1', 'Connection: Upgrade', `Upgrade: ${protocol}`)}GET /2 HTTP/1.1\r\nHost: test\r\nX: `,
+    )
+    await setTimeout(20)
+    socket.write(getBytes('/3'))
+    const answer = await text(socket)
+    t.match(answer, /^HTTP\/1\.1 200 .*connection: close.*done/is, 'so the client sends the others again')
+    t.equal(answer.match(/HTTP\/1/g)?.length, 1)
+  }
+  t.same(handled, ['/1', '/1'])
+})
+
 /** Returns a handler that answers with `LARGE` and records the paths of its requests. */
 function counting(): { handle: RequestListener; handled: string[] } {
   const handled: string[] = []

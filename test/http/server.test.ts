@@ -49,6 +49,21 @@ t.test('chunks in HTTP/1.0 are refused, and nothing after them is answered', asy
   t.match(await readAll(socket), /^HTTP\/1\.1 400 (?!.*HTTP\/1).*connection: close/is)
 })
 
+t.test('a target that is a whole URL is answered as its path, and its host counts', async (t) => {
+  const server = await startServer(t)
+  const ask = async (method: string, target: string) => {
+    const socket = await dial(t, server.url)
+    socket.write(`${method} ${target} HTTP/1.1\r\nHost: x\r\nAccept: text/html\r\nConnection: close\r\n\r\n`)
+    return readAll(socket)
+  }
+  t.match(await ask('DELETE', 'http://a.example/openapi.json'), /^HTTP\/1\.1 405 .*allow: GET, HEAD/is)
+  t.match(await ask('GET', 'HTTPS://a.example/api/v1/nope?x'), /^HTTP\/1\.1 404 .*application\/json/is)
+  t.match(await ask('GET', 'http://a.example/alice/rocket?a'), 'location: /login?next=%2Falice%2Frocket%3Fa')
+  t.match(await ask('GET', 'http://a.example?x'), /^HTTP\/1\.1 200 .*<!doctype html>/is)
+  await server.createRepository('owner/demo', { commits: 0 })
+  t.match(await ask('GET', 'http://a.example:81/owner/demo'), 'http://a.example:81/owner/demo.git')
+})
+
 t.test('a keep-alive connection does not delay the stop of the server', async (t) => {
   const server = await startServer(t)
   await server.createRepository('owner/demo')
