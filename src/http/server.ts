@@ -144,9 +144,10 @@ function findRequestError(request: IncomingMessage): ErrorCode | null {
 
 /** Replaces the target of a request by its path, if it is a whole URL, whose host then counts (RFC 9112, 3.2.2). */
 function withOriginForm(request: IncomingMessage): IncomingMessage {
-  if (request.url?.startsWith('/')) return request
-  const [, host, path = ''] = /^https?:\/\/([^/?]+)(.*)$/i.exec(request.url ?? '') ?? []
-  if (host === undefined) return request
+  const { url = '' } = request
+  const [origin, host] = /^https?:\/\/([^/?]+)/i.exec(url) ?? []
+  if (origin === undefined || host === undefined) return request
+  const path = url.slice(origin.length)
   request.headers.host = host
   request.url = path.startsWith('/') ? path : `/${path}`
   return request

@@ -116,6 +116,7 @@ t.test('a bare repository refuses what the branch rules do not allow', async (t)
   writeFileSync(join(folder, 'commit-status'), program, { mode: 0o755 })
   const repository = await server.store.repositories.get('acme', 'rocket')
   await server.store.rules.set(repository, { branchPattern: 'main', required: ['ci/*', 'lint'], bypass: [] })
+  await server.store.rules.set(repository, { branchPattern: '*-stable', required: ['soak'], bypass: [] })
   git(folder, 'init', '--quiet', '--initial-branch=main', 'work')
   const work = join(folder, 'work')
   const commit = (message: string) => {
@@ -171,27 +172,37 @@ t.test('a bare repository refuses what the branch rules do not allow', async (t)
       await push('--force', 'HEAD:main'),
       /main: a branch with required checks cannot be pushed to by force/,
     )
+    git(work, 'replace', '--graft', 'HEAD', next)
+    await push('refs/replace/*')
+    t.match(await push('--force', 'HEAD:main'), /cannot be pushed to by force/, 'whatever replaces commits')
+    git(work, 'replace', '--delete', 'HEAD')
+    t.match(await push(`${next}:refs/heads/1\u2028-stable`), /soak has not reported/)
+    t.notMatch(tips(), 'stable', 'a name with a line separator')
     t.equal(git(origin, 'rev-parse', 'main'), next)
   }
-  writeFileSync(join(folder, 'env'), settings.replace(/\d+\n/, '1\n'))
   const env = {
     ...environment(service),
-    COMMIT_STATUS_URL: 'http://127.0.0.1:1',
+    COMMIT_STATUS_URL: server.url,
+    COMMIT_STATUS_ENV: join(folder, 'env'),
     COMMIT_STATUS_TIMEOUT: '1s',
   }
-  const gate = [
-    'gate',
-    '--branch-rules',
-    '--repo',
-    'acme/rocket',
-    'refs/heads/main',
-    '0'.repeat(40),
-    'a'.repeat(40),
-  ]
-  const { code, stderr } = await run(process.execPath, [cli, ...gate], { cwd: folder, env }).catch(
-    (error) => error,
-  )
-  t.match([code, stderr], [1, /main: cannot read its rules/], 'refused while the server cannot be reached')
+  const update = ['refs/heads/main', '0'.repeat(40), 'a'.repeat(40)]
+  const hooks = [
+    [process.execPath, cli, 'gate', '--branch-rules', '--repo', 'acme/rocket'],
+    ['sh', join(recipes, 'update')],
+  ] as const
+  const outcomes = () =>
+    Promise.all(
+      hooks.map(([program, ...args]) =>
+        run(program, [...args, ...update], { cwd: folder, env }).catch(({ code, stderr }) => [code, stderr]),
+      ),
+    )
+  const unread = [1, /main: its repository cannot be read/]
+  t.match(await outcomes(), [unread, unread], 'refused where there is no repository')
+  env.COMMIT_STATUS_URL = 'http://127.0.0.1:1'
+  writeFileSync(join(folder, 'env'), settings.replace(server.url, env.COMMIT_STATUS_URL))
+  const unanswered = [1, /main: cannot read its rules/]
+  t.match(await outcomes(), [unanswered, unanswered], 'refused while the server cannot be reached')
 })
 
 t.test('a deploy gate', async (t) => {

@@ -26,16 +26,17 @@ export function isCheckout(cwd: string): boolean {
  */
 export function slugOf(address: string): string | undefined {
   const isUrl = /^(?:https?|ssh|git):\/\//i.test(address)
-  const path = isUrl
-    ? URL.canParse(address) && new URL(address).pathname
-    : /^[^/:]+:(?!\/\/)(.+)$/.exec(address)?.[1]
+  const [host = '', ...rest] = address.split(':')
+  const place = rest.join(':')
+  const isShort = host !== '' && !host.includes('/') && !place.startsWith('//')
+  const path = isUrl ? URL.canParse(address) && new URL(address).pathname : isShort && place
   const segments = (path || '').split('/').filter(Boolean)
   const [owner, name, ...more] = segments.at(-2) === '_git' ? [segments.at(-3), segments.at(-1)] : segments
   if (!owner || !name || more.length > 0) return undefined
   return `${owner}/${name.replace(/\.git$/, '')}`
 }
 
-/** Returns the commit of any branch in the repository that a hook runs in; undefined if it is empty. */
+/** Returns the commit of any branch in the repository that a hook runs in; empty if it has none; undefined if git fails. */
 export function anyTip(): string | undefined {
   return git('.', 'for-each-ref', '--count=1', '--format=%(objectname)', 'refs/heads')
 }
@@ -45,16 +46,19 @@ export function isAncestor(old: string, tip: string): boolean {
   return git('.', 'merge-base', old, tip) === old
 }
 
-/** Checkouts in containers often belong to another user. Nothing that their configuration names is run here. */
+/**
+ * Returns what git prints; undefined if it fails. Checkouts in containers often belong to another user. Nothing that their
+ * configuration names is run here. Replacement refs, which can be pushed, would change who is whose ancestor.
+ */
 function git(cwd: string, ...args: string[]): string | undefined {
   try {
-    const output = execFileSync('git', ['-c', 'safe.directory=*', ...args], {
+    const output = execFileSync('git', ['--no-replace-objects', '-c', 'safe.directory=*', ...args], {
       cwd,
       encoding: 'utf8',
       stdio: ['ignore', 'pipe', 'ignore'],
       timeout: 5_000,
     })
-    return output.trim() || undefined
+    return output.trim()
   } catch {
     return undefined
   }

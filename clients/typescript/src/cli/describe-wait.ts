@@ -1,4 +1,4 @@
-import { operations } from '../generated/operations.ts'
+import { countsAs, operations } from '../generated/operations.ts'
 import type { Status, WaitProgress, WaitResult } from '../index.ts'
 import { formatDuration } from './duration.ts'
 import { plain } from './terminal.ts'
@@ -17,7 +17,7 @@ export function describeResult(result: Exclude<WaitResult, { outcome: 'unanswere
 
 /** Describes what a wait is waiting for: `2 pending, 5 success; waiting for ci/mac (3 min 2 s); not reported: ci/e2e`. */
 export function describeProgress({ statuses, missing }: WaitProgress, time: Date): string {
-  const pending = statuses.filter(({ state }) => state === 'pending')
+  const pending = statuses.filter(({ state }) => countsAs.State[state] === 'pending')
   const parts = [countStates(statuses)]
   if (pending.length > 0) parts.push(`waiting for ${names(pending, time)}`)
   if (missing.length > 0) parts.push(`not reported: ${missing.join(', ')}`)

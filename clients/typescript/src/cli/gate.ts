@@ -38,7 +38,8 @@ export async function gate(args: string[], env: NodeJS.ProcessEnv): Promise<numb
     if (isUnknown) {
       // The verdict on any known commit lists the branch rules. The first push to an empty repository passes.
       const known = anyTip()
-      if (known === undefined) return undefined
+      if (known === undefined) return 'its repository cannot be read'
+      if (known === '') return undefined
       answer = await client.getVerdict({ ...commit, sha: known, branch })
     }
     if (answer.status !== 200) return `cannot read its rules: ${answer.body?.error ?? answer.status}`
@@ -63,9 +64,9 @@ function updates(words: string[]): [ref: string, old: string, tip: string][] {
   const [ref, old, tip, ...more] = words
   if (ref && old && tip && more.length === 0) return [[ref, old, tip]]
   if (ref) throw new UsageError(`expected REF OLD NEW or no arguments, got ${words.length}`)
-  return [...readFileSync(0, 'utf8').matchAll(/^(\S+) (\S+) (.+)$/gm)].map(([, old, tip, ref]) => [
-    ref ?? '',
-    old ?? '',
-    tip ?? '',
-  ])
+  const lines = readFileSync(0, 'utf8').split('\n').filter(Boolean)
+  return lines.map((line) => {
+    const [old = '', tip = '', ref = ''] = line.split(' ')
+    return [ref, old, tip]
+  })
 }

@@ -1,11 +1,9 @@
 import type { WriteStream } from 'node:tty'
+import { countsAs } from '../generated/operations.ts'
 
-const COLORS = new Map([
-  ['success', 32],
-  ['pending', 33],
-  ['failure', 31],
-  ['error', 31],
-])
+const COLORS = { success: 32, pending: 33, failure: 31 }
+/** A state that a later version of the contract adds has none. */
+const COLOR_OF = new Map(Object.entries(countsAs.State).map(([state, combined]) => [state, COLORS[combined]]))
 
 /** Returns whether a stream shows colors: a terminal does, unless NO_COLOR is set (no-color.org). */
 export function hasColors(stream: Pick<WriteStream, 'isTTY'>, env: NodeJS.ProcessEnv): boolean {
@@ -14,7 +12,7 @@ export function hasColors(stream: Pick<WriteStream, 'isTTY'>, env: NodeJS.Proces
 
 /** Returns the text in the color of a state. */
 export function paint(text: string, state: string, colors: boolean): string {
-  const color = COLORS.get(state)
+  const color = COLOR_OF.get(state)
   return colors && color ? `\x1b[${color}m${text}\x1b[0m` : text
 }
 
@@ -36,9 +34,10 @@ export function print(line: string): void {
   process.stdout.write(`${line}\n`)
 }
 
-/** Writes a value to stdout as JSON, in which no command to a CI system can begin. */
+/** Writes a value to stdout as JSON, in which nothing controls a terminal and no command to a CI system begins. */
 export function printJson(value: unknown): void {
-  print(JSON.stringify(value).replaceAll('##', '#\\u0023'))
+  const escaped = (character: string) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
+  print(JSON.stringify(value).replace(/[\p{Cc}\p{Bidi_Control}\u2028\u2029]|(?<=#)#/gu, escaped))
 }
 
 /** Milliseconds without an answer after which people wonder. */

@@ -61,8 +61,9 @@ t.test('report and get', async (t) => {
     t.equal(JSON.parse(json.stdout).statuses.length, 4)
   })
 
-  t.test('no answer begins a command to the CI system', async (t) => {
-    const hostile = 'x\n::error::y\r\n##vso[task.complete result=Succeeded]##[error]\u2028z\u001b]0;t\u0007'
+  t.test('no answer steers the terminal, or begins a command to the CI system', async (t) => {
+    const hostile =
+      'x\n::error::y\r\n##vso[task.complete result=Succeeded]##[error]\u2028z\u001b]0;t\u0007\u009b2J\u202e'
     const target_url = 'https://ci.example.org/##vso[task.complete]'
     const body = { state: 'failure', context: hostile, description: hostile, target_url }
     t.equal((await server.report('acme/rocket', commit.sha, body, token)).status, 201)
@@ -78,7 +79,7 @@ t.test('report and get', async (t) => {
     ]
     for (const { stdout, stderr } of answers) {
       t.notMatch(stdout + stderr, /##|^\s*::/m)
-      t.notMatch(stdout + stderr, '\u001b')
+      t.notMatch(stdout + stderr, /[^\P{Cc}\n]|[\p{Bidi_Control}\u2028]/u)
       for (const line of stderr.split('\n')) t.match(line, /^(?:commit-status: |$)/)
     }
     t.equal(
