@@ -55,6 +55,9 @@ export function createHandlers(store: Store, lookup: CommitLookup, onReported: O
     async getVerdict({ params, query }, { repository }) {
       const rows = await statusesOf(repository, params.sha)
       const { require = [], branch } = query
+      // No rule would match it, so nothing would be required.
+      if (branch?.startsWith('refs/heads/'))
+        throw new ServiceError('field_invalid', 'branch must be a name without "refs/heads/"')
       const ruled = branch === undefined ? [] : await rules.requiredPatterns(repository.id, branch)
       const body = await verdictOf(rows, [...new Set([...require, ...ruled])])
       const listed = body.required.reduce((sum, { contexts }) => sum + contexts.length, 0)

@@ -1,12 +1,14 @@
 import { boundedMemoize } from './memoize.ts'
 
+type Replacement = (character: string) => string
+
 /**
  * Returns a function that replaces single characters of a text. Where most of a long text is replaced by a few characters each,
  * `String.replace` takes longer: it calls a function for each of them.
  *
  * @param pattern matches one UTF-16 code unit; not global
  */
-export function characterReplacer(pattern: RegExp, replacement: (character: string) => string) {
+export function characterReplacer(pattern: RegExp, replacement: Replacement) {
   const replacementOf = boundedMemoize(0x10000, (code: number) => {
     const character = String.fromCharCode(code)
     return pattern.test(character) ? replacement(character) : null
@@ -28,11 +30,16 @@ export function characterReplacer(pattern: RegExp, replacement: (character: stri
 
 /**
  * Characters that are invisible or change how other text is shown: control characters, the marks that set the direction of
- * text, separators of lines and paragraphs, spaces without width, the soft hyphen and the invisible operators.
+ * text, separators of lines and paragraphs, spaces without width, fillers, the soft hyphen and the invisible operators. Not
+ * joiners and selectors of variants, which some languages and many emoji need.
  */
-export const HIDDEN = /[\p{Cc}\p{Bidi_Control}\u00ad\u2028\u2029\u200b\u2060-\u2064\ufeff]/u
-/** The same, without the line breaks and tabs that a text of several lines consists of. */
-export const HIDDEN_IN_LINES = /[^\P{Cc}\n\t]|[\p{Bidi_Control}\u00ad\u2028\u2029\u200b\u2060-\u2064\ufeff]/u
+export const HIDDEN =
+  /\u034f|[\p{Cc}\p{Bidi_Control}\u00ad\u115f\u1160\u17b4\u17b5\u180e\u200b\u2028\u2029\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff0-\ufffb]/u
+
+/** Returns a replacement that keeps the line breaks and tabs of which a text of several lines consists. */
+export function inLines(replacement: Replacement): Replacement {
+  return (character) => (character === '\n' || character === '\t' ? character : replacement(character))
+}
 
 const REPLACEMENT = () => '\ufffd'
 
@@ -40,4 +47,4 @@ const REPLACEMENT = () => '\ufffd'
 export const replaceHidden = characterReplacer(HIDDEN, REPLACEMENT)
 
 /** Replaces hidden characters except line breaks and tabs. */
-export const replaceHiddenInLines = characterReplacer(HIDDEN_IN_LINES, REPLACEMENT)
+export const replaceHiddenInLines = characterReplacer(HIDDEN, inLines(REPLACEMENT))

@@ -15,7 +15,8 @@ t.test('characters that could disguise text are shown', async (t) => {
   for (let code = 0; code <= 0x1f; code++)
     t.equal(visibleText(String.fromCharCode(code)), String.fromCharCode(0x2400 + code))
   t.equal(visibleText('\x7f'), '\u2421')
-  const invisible = [0xad, 0x200b, 0x2060, 0x2061, 0x2062, 0x2063, 0x2064, 0xfeff]
+  const invisible = [0xad, 0x200b, 0x2060, 0x2061, 0x2062, 0x2063, 0x2064, 0x206a, 0xfeff, 0xfff9]
+  invisible.push(0x34f, 0x115f, 0x1160, 0x180e, 0x2800, 0x3164, 0xffa0)
   for (const code of [0x80, 0x85, 0x9f, 0x200e, 0x202a, 0x202e, 0x2028, 0x2066, 0x2069, ...invisible]) {
     const number = code.toString(16).toUpperCase().padStart(4, '0')
     t.equal(visibleText(`a${String.fromCharCode(code)}b`), `a[U+${number}]b`)
@@ -26,7 +27,7 @@ t.test('characters that could disguise text are shown', async (t) => {
       'as in messages of git and lines of events',
     )
   }
-  for (const plain of ['ci/build', 'größe', 'בנייה', '构建', '👩‍👩‍👧 ok', 'a\u200cb'])
+  for (const plain of ['ci/build', 'größe', 'בנייה', '构建', '👩‍👩‍👧 ok', '❤️', 'a\u200cb'])
     t.equal(visibleText(plain), plain)
 })
 

@@ -1,4 +1,4 @@
-import { characterReplacer, HIDDEN_IN_LINES, replaceHidden } from '../../util/replace-characters.ts'
+import { characterReplacer, HIDDEN, inLines, replaceHidden } from '../../util/replace-characters.ts'
 
 type Cell = string | boolean | readonly string[] | null
 
@@ -41,8 +41,8 @@ function cellOf(value: Cell | undefined): string {
 }
 
 const escapeHidden = characterReplacer(
-  HIDDEN_IN_LINES,
-  (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  HIDDEN,
+  inLines((character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`),
 )
 
 /** Returns JSON in which hidden characters are escaped. */

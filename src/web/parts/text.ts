@@ -1,10 +1,10 @@
-import { characterReplacer, HIDDEN, HIDDEN_IN_LINES } from '../../util/replace-characters.ts'
+import { characterReplacer, HIDDEN, inLines } from '../../util/replace-characters.ts'
 import { truncate } from '../../util/truncate.ts'
 import { type Html, html } from './html.ts'
 
 /** Returns text in which control and formatting characters are replaced by visible symbols, for titles and attributes. */
 export const visibleText = characterReplacer(HIDDEN, symbolOf)
-const visibleLines = characterReplacer(HIDDEN_IN_LINES, symbolOf)
+const visibleLines = characterReplacer(HIDDEN, inLines(symbolOf))
 
 /** Renders text from outside. Its direction does not affect the text around it, and no character of it is invisible. */
 export function shownText(text: string): Html {
