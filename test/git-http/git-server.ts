@@ -5,7 +5,7 @@ import type { Test } from 'tap'
 import type { AppOptions } from '../../src/app.ts'
 import { parseCidr } from '../../src/auth/address.ts'
 import type { GitService } from '../../src/git-http/http-backend.ts'
-import { replaceGit } from '../git/sample-repository.ts'
+import { replaceGit } from '../helpers/git.ts'
 import { type ServerOptions, startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
 import { basic, createCheckout, git, workFolder } from './client.ts'
@@ -97,7 +97,7 @@ export function blockGit(t: Test, service: GitService | '' = ''): () => void {
   replaceGit(
     t,
     `case "$1 $PATH_TRANSLATED $QUERY_STRING" in http-backend*${service}*) while [ -e ${block} ]; do sleep 0.02; done;; esac
-PATH='${process.env.PATH}' exec git "$@"`,
+exec "$git" "$@"`,
   )
   return () => rmSync(block, { force: true })
 }

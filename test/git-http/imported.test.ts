@@ -18,7 +18,7 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { inspectRepository } from '../../src/git/repository.ts'
-import { replaceGit } from '../git/sample-repository.ts'
+import { replaceGit } from '../helpers/git.ts'
 import { startServer } from '../helpers/server.ts'
 import { basic, commit, createCheckout, git, tryGit, workFolder } from './client.ts'
 
@@ -57,7 +57,7 @@ t.test('git does not start in a repository that another account has put in its p
   const sha = await git(folder, ['rev-parse', 'HEAD'])
   chmodSync(join(path, 'config'), 0o666)
   const programs = plantPrograms(t)
-  replaceGit(t, `${programs.plant('started')}; PATH='${process.env.PATH}' exec git "$@"`)
+  replaceGit(t, `${programs.plant('started')}; exec "$git" "$@"`)
   const answers = async () => {
     const found = await call('GET', `/api/v1/repos/owner/r/commits/${sha}/statuses`)
     const reported = await server.report('owner/r', sha, { state: 'success' }, token)

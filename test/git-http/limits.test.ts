@@ -7,7 +7,7 @@ import { setTimeout } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import type { AppOptions } from '../../src/app.ts'
-import { replaceGit } from '../git/sample-repository.ts'
+import { replaceGit } from '../helpers/git.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
@@ -105,7 +105,7 @@ t.test('an answer whose git fails half-way does not end as if it were complete',
   const missing = await ask(`0032want ${'1'.repeat(40)}\n00000009done\n`)
   t.match(missing.body.toString(), /^[0-9a-f]{4}ERR .*not our ref/, 'an error that git explains is complete')
   const head = String.raw`printf 'Content-Type: x\r\n\r\n0008NAK\nPACK'`
-  replaceGit(t, `[ "$1" = http-backend ] && { ${head}; exit 1; }; PATH='${process.env.PATH}' exec git "$@"`)
+  replaceGit(t, `[ "$1" = http-backend ] && { ${head}; exit 1; }; exec "$git" "$@"`)
   await t.rejects(
     ask(`0032want ${commits[0]}\n00000009done\n`).then(({ status }) => status === 503 && Promise.reject()),
   )
@@ -241,7 +241,7 @@ t.test('a request that takes too long is stopped', async (t) => {
   const { bytes } = await pushBytes(t, url)
   const slow = join(workFolder(t), 'slow')
   writeFileSync(slow, '')
-  replaceGit(t, `[ -e ${slow} ] && exec sleep 30; PATH='${process.env.PATH}' exec git "$@"`)
+  replaceGit(t, `[ -e ${slow} ] && exec sleep 30; exec "$git" "$@"`)
   const since = performance.now()
   for (const service of ['git-receive-pack', 'git-upload-pack'] as const) {
     const { request, answer } = beginRpc(url, service, authorization)

@@ -14,14 +14,15 @@ import t from 'tap'
 import { checkGit } from '../../src/git/git-version.ts'
 import { createBareRepository, inspectRepository, NotARepository } from '../../src/git/repository.ts'
 import { checkRepositoryFiles } from '../../src/git/repository-health.ts'
-import { createSample, git, replaceGit, temporaryFolder } from './sample-repository.ts'
+import { git, replaceGit } from '../helpers/git.ts'
+import { createSample, temporaryFolder } from './sample-repository.ts'
 
 for (const objectFormat of ['sha1', 'sha256'] as const) {
   t.test(`creates a bare ${objectFormat} repository`, async (t) => {
     const path = join(temporaryFolder(t), 'parent', '-odd name')
     await createBareRepository(path, objectFormat)
-    t.equal(git(path, ['symbolic-ref', 'HEAD']), 'refs/heads/main')
-    t.equal(git(path, ['rev-parse', '--is-bare-repository']), 'true')
+    t.equal(git(path, 'symbolic-ref', 'HEAD'), 'refs/heads/main')
+    t.equal(git(path, 'rev-parse', '--is-bare-repository'), 'true')
     t.notOk(existsSync(join(path, 'hooks')), 'without hooks')
     t.same(await inspectRepository(path), { path, objectFormat })
   })
@@ -48,8 +49,8 @@ t.test('leaves no files behind if git fails', async (t) => {
 t.test('finds the git directory of a checkout', async (t) => {
   const folder = temporaryFolder(t)
   const checkout = join(folder, 'line\nbreak')
-  git(folder, ['init', '--quiet', checkout])
-  git(checkout, ['commit', '--quiet', '--allow-empty', '-m', 'first'])
+  git(folder, 'init', '--quiet', checkout)
+  git(checkout, 'commit', '--quiet', '--allow-empty', '-m', 'first')
   const expected = { path: join(checkout, '.git'), objectFormat: 'sha1' }
   t.same(await inspectRepository(join(checkout, '.git')), expected)
   t.same(await inspectRepository(checkout), expected, 'from its root')
@@ -58,13 +59,13 @@ t.test('finds the git directory of a checkout', async (t) => {
   symlinkSync(checkout, join(folder, 'link'))
   t.same(await inspectRepository(join(folder, 'link', '.git')), expected, 'through a symbolic link')
 
-  git(checkout, ['worktree', 'add', '--quiet', join(folder, 'linked')])
+  git(checkout, 'worktree', 'add', '--quiet', join(folder, 'linked'))
   t.same(await inspectRepository(join(folder, 'linked')), expected, 'from a linked worktree')
 
   mkdirSync(join(checkout, 'below'))
   await t.rejects(inspectRepository(join(checkout, 'below')), NotARepository, 'not from a folder below')
 
-  git(checkout, ['config', 'core.worktree', '../../gone'])
+  git(checkout, 'config', 'core.worktree', '../../gone')
   t.same(await inspectRepository(join(checkout, '.git')), expected, 'whose work tree is gone')
 })
 

@@ -1,40 +1,10 @@
-import { execFileSync } from 'node:child_process'
-import {
-  chmodSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  realpathSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs'
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import type { ObjectFormat } from '../../src/domain/commit-id.ts'
 import { createBareRepository } from '../../src/git/repository.ts'
-
-/** The environment of git commands that prepare repositories, without the user's configuration. */
-const environment = {
-  PATH: process.env.PATH,
-  GIT_CONFIG_NOSYSTEM: '1',
-  GIT_CONFIG_GLOBAL: '/dev/null',
-  GIT_AUTHOR_NAME: 'A',
-  GIT_AUTHOR_EMAIL: 'a@example.com',
-  GIT_COMMITTER_NAME: 'A',
-  GIT_COMMITTER_EMAIL: 'a@example.com',
-}
-
-/** Runs git and returns its trimmed output. */
-export function git(directory: string, args: readonly string[], input = ''): string {
-  const stdio = ['pipe', 'pipe', 'pipe'] as const
-  return execFileSync('git', ['-C', directory, ...args], {
-    encoding: 'utf8',
-    env: environment,
-    input,
-    stdio: [...stdio],
-  }).trim()
-}
+import { git, gitWith } from '../helpers/git.ts'
 
 /** Creates a folder that is removed when the test ends. Unlike with `t.testdir`, every user can enter it. */
 export function temporaryFolder(t: Test): string {
@@ -60,27 +30,27 @@ export class SampleRepository {
   }
 
   git(...args: string[]): string {
-    return git(this.path, args)
+    return git(this.path, ...args)
   }
 
   /** Writes a blob and returns its id. */
   blob(content: string): string {
-    return git(this.path, ['hash-object', '-w', '--stdin'], content)
+    return gitWith(this.path, content, 'hash-object', '-w', '--stdin')
   }
 
   tree(): string {
-    return git(this.path, ['mktree'], `100644 blob ${this.blob('content')}\tfile\n`)
+    return gitWith(this.path, `100644 blob ${this.blob('content')}\tfile\n`, 'mktree')
   }
 
   /** Writes an unreachable commit and returns its id. */
   commit(message = 'message'): string {
-    return git(this.path, ['commit-tree', this.tree(), '-m', message])
+    return this.git('commit-tree', this.tree(), '-m', message)
   }
 
   /** Writes an annotated tag and returns the id of the tag object. */
   tag(target: string): string {
     const tagger = 'A <a@example.com> 1700000000 +0000'
-    return git(this.path, ['mktag'], `object ${target}\ntype commit\ntag v1\ntagger ${tagger}\n\nv1\n`)
+    return gitWith(this.path, `object ${target}\ntype commit\ntag v1\ntagger ${tagger}\n\nv1\n`, 'mktag')
   }
 
   /** Writes `count` commits to `main` in one pack and returns their ids. */
@@ -89,7 +59,7 @@ export class SampleRepository {
     for (let i = 0; i < count; i += 1) {
       stream += `commit refs/heads/main\ncommitter A <a@example.com> ${1_700_000_000 + i} +0000\ndata 1\n.\n`
     }
-    git(this.path, ['-c', 'fastimport.unpackLimit=1', 'fast-import', '--quiet'], stream)
+    gitWith(this.path, stream, '-c', 'fastimport.unpackLimit=1', 'fast-import', '--quiet')
     return this.git('rev-list', 'main').split('\n')
   }
 }
@@ -99,21 +69,6 @@ export async function createSample(t: Test, objectFormat: ObjectFormat = 'sha1')
   const path = join(temporaryFolder(t), 'repository.git')
   await createBareRepository(path, objectFormat)
   return new SampleRepository(path, objectFormat)
-}
-
-/**
- * Replaces git by a program until the test ends.
- *
- * @param script a POSIX shell script
- */
-export function replaceGit(t: Test, script: string): void {
-  const folder = temporaryFolder(t)
-  writeFileSync(join(folder, 'git'), `#!/bin/sh\n${script}\n`, { mode: 0o755 })
-  const before = process.env.PATH
-  process.env.PATH = `${folder}:${before}`
-  t.teardown(() => {
-    process.env.PATH = before
-  })
 }
 
 /** Returns the ids of the running `git cat-file` processes of a repository. */

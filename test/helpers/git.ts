@@ -1,6 +1,6 @@
 import { type ExecFileSyncOptionsWithStringEncoding, execFileSync } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { deflateSync } from 'node:zlib'
@@ -125,18 +125,15 @@ async function createTemplate(objectFormat: ObjectFormat): Promise<string> {
   return place
 }
 
-/**
- * Replaces git by a shell script, for this process and until the test ends.
- *
- * @param folder for the script
- * @param script in which `$git` is the path of the real one
- */
-export function replaceGit(t: Test, folder: string, script: string): void {
+/** Replaces git by a shell script, in which `$git` is the real one, for this process and until the test ends. */
+export function replaceGit(t: Test, script: string): void {
+  const folder = mkdtempSync(join(tmpdir(), 'git-'))
   const real = execFileSync('which', ['git'], { encoding: 'utf8' }).trim()
   writeFileSync(join(folder, 'git'), `#!/bin/sh\ngit=${real}\n${script}\n`, { mode: 0o755 })
   const { PATH = '' } = process.env
   process.env.PATH = `${folder}${delimiter}${PATH}`
   t.teardown(() => {
     process.env.PATH = PATH
+    rmSync(folder, { recursive: true })
   })
 }

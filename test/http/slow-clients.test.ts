@@ -1,9 +1,9 @@
 import { once } from 'node:events'
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
-import { replaceGit } from '../git/sample-repository.ts'
 import { basic, commit, createCheckout, git } from '../git-http/client.ts'
 import { beginRpc, workersIn } from '../git-http/raw.ts'
+import { replaceGit } from '../helpers/git.ts'
 import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
 import { connectionsOf, dial, getBytes, LARGE, noConnections, serve } from './connections.ts'
@@ -53,7 +53,7 @@ t.test('time in which the server computes the answer does not count', async (t) 
 t.test('time in which git works silently does not count', async (t) => {
   const server = await startServer(t, { timeouts: { write: WRITE } })
   await server.createRepository('owner/demo')
-  replaceGit(t, `sleep 1; PATH='${process.env.PATH}' exec git "$@"`)
+  replaceGit(t, `sleep 1; exec "$git" "$@"`)
   const answer = await fetch(`${server.url}/owner/demo.git/info/refs?service=git-upload-pack`)
   t.match(await answer.text(), 'refs/heads/main')
 })

@@ -153,7 +153,7 @@ t.test('git is stopped when the waiting user disconnects', async (t) => {
   await server.createRepository('alice/rocket')
   const folder = temporaryFolder(t)
   const pid = join(folder, 'pid')
-  replaceGit(t, folder, `echo $$ > ${pid}.new; mv ${pid}.new ${pid}; exec sleep 60`)
+  replaceGit(t, `echo $$ > ${pid}.new; mv ${pid}.new ${pid}; exec sleep 60`)
   const left = request(`${server.url}/alice/rocket`, { agent: false })
   left.on('error', () => {})
   left.end()

@@ -2,7 +2,7 @@ import t from 'tap'
 import { followFirstBranch, setDefaultBranch } from '../../../src/git/history/default-branch.ts'
 import { RepositoryUnavailable } from '../../../src/git/repository.ts'
 import { replaceGit } from '../../helpers/git.ts'
-import { createSample, temporaryFolder } from '../sample-repository.ts'
+import { createSample } from '../sample-repository.ts'
 
 t.test('a chosen branch stays even if git cannot tell that it was chosen', async (t) => {
   const sample = await createSample(t)
@@ -14,7 +14,7 @@ t.test('a chosen branch stays even if git cannot tell that it was chosen', async
   t.equal(sample.git('symbolic-ref', 'HEAD'), 'refs/heads/later')
 
   await t.test('because it fails', async (t) => {
-    replaceGit(t, temporaryFolder(t), 'case "$*" in *"config --get"*) exit 128; esac; exec "$git" "$@"')
+    replaceGit(t, 'case "$*" in *"config --get"*) exit 128; esac; exec "$git" "$@"')
     await t.rejects(follow(), RepositoryUnavailable)
   })
   t.equal(sample.git('symbolic-ref', 'HEAD'), 'refs/heads/later')

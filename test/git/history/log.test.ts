@@ -96,7 +96,7 @@ t.test('git runs once for concurrent calls, and a few processes at a time', asyn
   for (const repository of [path, other]) commit(repository, ['one', 'two'])
   const folder = temporaryFolder(t)
   const runs = join(folder, 'runs')
-  replaceGit(t, folder, `echo x >> ${runs}; exec "$git" "$@"`)
+  replaceGit(t, `echo x >> ${runs}; exec "$git" "$@"`)
   const log = new CommitLog(createGitQueue())
   const ask = (client: GitClient) =>
     Promise.all(Array.from({ length: 50 }, () => log.newest({ path }, client).then(({ length }) => length)))
@@ -216,7 +216,7 @@ t.test('git is killed when the caller aborts or when it takes too long', async (
   commit(path, [''])
   const folder = temporaryFolder(t)
   const pid = join(folder, 'pid')
-  replaceGit(t, folder, `echo $$ >> ${pid}; [ -e ${folder}/slow ] && exec sleep 60; exec "$git" "$@"`)
+  replaceGit(t, `echo $$ >> ${pid}; [ -e ${folder}/slow ] && exec sleep 60; exec "$git" "$@"`)
   const started = () => (existsSync(pid) ? readFileSync(pid, 'utf8').trim().split('\n').map(Number) : [])
   writeFileSync(join(folder, 'slow'), '')
 

@@ -152,7 +152,7 @@ t.test('refs and commits are read once for all who ask at the same time', async 
   git(path, 'update-ref', 'refs/heads/main', sha)
   const folder = temporaryFolder(t)
   const runs = join(folder, 'runs')
-  replaceGit(t, folder, `echo "$3" >> ${runs}; exec "$git" "$@"`)
+  replaceGit(t, `echo "$3" >> ${runs}; exec "$git" "$@"`)
   const queue = createGitQueue()
   const [refs, log] = [new RefLists(queue), new CommitLog(queue)]
   const read = async (client: GitClient) => {
@@ -232,7 +232,7 @@ t.test('lists wait for no search for the branches that contain a commit', async 
   git(path, 'update-ref', 'refs/heads/main', sha)
   const refs = new RefLists(createGitQueue())
   const list = await refs.list(repository, CLIENT)
-  replaceGit(t, temporaryFolder(t), 'case "$*" in *--contains*) exec sleep 60;; esac; exec "$git" "$@"')
+  replaceGit(t, 'case "$*" in *--contains*) exec sleep 60;; esac; exec "$git" "$@"')
   const gone = new AbortController()
   const searches = Array.from({ length: 4 }, (_, index) =>
     refs.containing(repository, list, sha.replace(/^./, String(index)), {

@@ -3,8 +3,9 @@ import { chownSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, writ
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { CommitLookup, type CommitLookupOptions } from '../../../src/git/objects/commit-lookup.ts'
+import { git } from '../../helpers/git.ts'
 import { until } from '../../helpers/until.ts'
-import { createSample, git, readersOf, SampleRepository, temporaryFolder } from '../sample-repository.ts'
+import { createSample, readersOf, SampleRepository, temporaryFolder } from '../sample-repository.ts'
 
 function open(t: Test, options?: CommitLookupOptions) {
   const lookup = new CommitLookup(options)
@@ -197,7 +198,7 @@ t.test('a repository that replaces another one at the same path has its own obje
   const commit = first.commit('first')
   t.equal(await lookup.has(first, commit), true)
   rmSync(first.path, { recursive: true })
-  git(join(first.path, '..'), ['init', '--quiet', '--bare', first.path])
+  git(join(first.path, '..'), 'init', '--quiet', '--bare', first.path)
   const second = new SampleRepository(first.path, 'sha1')
   t.equal(await lookup.has(second, commit), false)
   t.equal(await lookup.has(second, second.commit('second')), true)
@@ -225,7 +226,7 @@ t.test('missing objects of a partial clone are not fetched and not found', async
   source.git('update-ref', 'refs/heads/main', commit)
   source.git('config', 'uploadpack.allowFilter', 'true')
   const path = join(temporaryFolder(t), 'partial.git')
-  git(source.path, ['clone', '--quiet', '--bare', '--filter=blob:none', `file://${source.path}`, path])
+  git(source.path, 'clone', '--quiet', '--bare', '--filter=blob:none', `file://${source.path}`, path)
   const sample = new SampleRepository(path, 'sha1')
   const lookup = open(t)
   const asked = [commit, left, source.commit('later'), left, commit]

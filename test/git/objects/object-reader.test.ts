@@ -2,8 +2,9 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { CommitLookup, type CommitLookupOptions } from '../../../src/git/objects/commit-lookup.ts'
+import { replaceGit } from '../../helpers/git.ts'
 import { until } from '../../helpers/until.ts'
-import { createSample, isRunning, readersOf, replaceGit, temporaryFolder } from '../sample-repository.ts'
+import { createSample, isRunning, readersOf, temporaryFolder } from '../sample-repository.ts'
 
 function open(t: Test, options?: CommitLookupOptions) {
   const lookup = new CommitLookup(options)
@@ -150,7 +151,7 @@ t.test('a git that cannot end keeps no other one from being asked', async (t) =>
   const folder = temporaryFolder(t)
   const stuck = join(folder, 'stuck')
   // Another process keeps git's output open.
-  replaceGit(t, `[ -e ${stuck} ] || PATH='${process.env.PATH}' exec git "$@"\nsleep 3 &\nexec sleep 3`)
+  replaceGit(t, `[ -e ${stuck} ] || exec "$git" "$@"\nsleep 3 &\nexec sleep 3`)
   writeFileSync(stuck, '')
   const lookup = open(t, { timeout: 500 })
   await t.rejects(lookup.has(sample, commit), /did not answer in time/)
