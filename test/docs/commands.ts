@@ -139,7 +139,7 @@ class Check {
   #npm(words: readonly string[], inner: readonly string[]): void {
     this.#options('npm', words, OTHERS.npm ?? [])
     const [command = '', script] = words.filter((word) => !OPTION.test(word))
-    if (['ci', 'install'].includes(command)) return
+    if (['ci', 'install', 'uninstall'].includes(command)) return
     const name = command === 'run' ? script : command
     if (name === undefined || !Object.hasOwn(scripts, name)) {
       this.#problems.push(`package.json has no script "${name}"`)

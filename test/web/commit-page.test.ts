@@ -2,13 +2,13 @@ import { rename } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { sql } from 'kysely'
 import t from 'tap'
-import { git, importCommits } from '../helpers/git.ts'
+import { git, gitWith, importCommits } from '../helpers/git.ts'
 import { createAccount, openPageClient } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
 
 const server = await startServer(t, { stalledAfter: 3_600 })
 await createAccount(server, 'alice')
-await createAccount(server, 'eve')
+const eveId = await createAccount(server, 'eve')
 const anonymous = openPageClient(server.url)
 const alice = openPageClient(server.url)
 await alice.signIn('alice')
@@ -308,6 +308,54 @@ t.test('a page asks for its changes', async (t) => {
   t.equal((await alice.get(`/alice/${name}/live/${'f'.repeat(40)}`)).status, 404)
   t.equal((await alice.get(`/alice/${name}/live/main`)).status, 422)
   t.equal((await openPageClient(server.url).get(live)).headers.get('set-cookie'), null)
+})
+
+t.test('each thing that a page shows is a change on its own', async (t) => {
+  const { name, path, commits, report } = await setUp()
+  const [, second = ''] = commits
+  const [sha = ''] = importCommits(path, 1)
+  // No more of them are part of the validator by name.
+  const refs = Array.from({ length: 20 }, (_, index) => [`heads/b${index}`, `tags/v${index}`]).flat()
+  const updates = [`create refs/heads/other ${second}`, ...refs.map((ref) => `create refs/${ref} ${sha}`)]
+  gitWith(path, `${updates.join('\n')}\n`, 'update-ref', '--stdin')
+  const token = await server.createToken('alice')
+  await server.report(`alice/${name}`, sha, { state: 'failure', context: 'ci/mac' }, token)
+  await report(second, 'ci/mac', 'failure')
+  await report(sha, 'wait', 'pending')
+  const repository = await server.store.repositories.get('alice', name)
+  const { collaborators, rules } = server.store
+  const require = (branchPattern: string, context: string) =>
+    rules.set(repository, { branchPattern, required: [context], bypass: [] })
+  const changes: Record<string, () => unknown> = {
+    'the name of a token, for those who may write': () => collaborators.set('alice', name, eveId, 'write'),
+    'the branch with which a failure is compared': () => git(path, 'update-ref', 'refs/heads/main', second),
+    'another one at the same commit': () => git(path, 'symbolic-ref', 'HEAD', 'refs/heads/other'),
+    'the number of branches': () => git(path, 'branch', 'z', sha),
+    'the number of tags': () => git(path, 'tag', 'z', sha),
+    'a rule': () => require('release', 'ci/mac'),
+    'what it requires': () => require('release', 'lint'),
+    'its branch': async () => {
+      await rules.remove(repository, 'release')
+      await require('stable', 'lint')
+    },
+    'a check that stalls': () => {
+      const now = Date.now() + 3_700_000
+      t.capture(Date, 'now', () => now)
+    },
+  }
+  const eve = openPageClient(server.url)
+  await eve.signIn('eve')
+  const ask = (etag = '') => eve.get(`/alice/${name}/live/${sha}`, { headers: { 'if-none-match': etag } })
+  let before = await ask()
+  for (const [what, change] of Object.entries(changes)) {
+    const etag = before.headers.get('etag') ?? ''
+    t.equal((await ask(etag)).status, 304)
+    await change()
+    const after = await ask(etag)
+    t.equal(after.status, 200, what)
+    t.not(after.body, before.body, what)
+    before = after
+  }
 })
 
 t.test('a page says where a commit is, and since when a check fails', async (t) => {

@@ -1,4 +1,5 @@
 import {
+  existsSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -23,6 +24,7 @@ t.teardown(() => rmSync(folder, { recursive: true, force: true }))
 const node24 = dirname(process.execPath)
 /** Packed by "npm run prepare", which is to run again after a change. */
 const tarball = join(client, 'commit-status-client.tgz')
+if (!existsSync(tarball)) throw new Error(`${tarball} is missing. Run "npm run prepare".`)
 const { server, path, token } = await startService(t, { commits: 2 })
 const project = join(folder, 'project')
 git(folder, 'clone', '--quiet', path, project)

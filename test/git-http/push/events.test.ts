@@ -102,6 +102,9 @@ t.test('events do not depend on what the client asks git to report', async (t) =
 
   const bytes = await send(pushBody([`${NONE} ${id} refs/heads/\xfc`], 'object-format=sha1 report-status'))
   t.match(bytes, { details: { updates: [{ ref: 'refs/heads/\ufffd', new: id }] } }, 'not UTF-8')
+  const { text, details } = await send(pushBody([`${id} ${id} refs/heads/main`], 'report-status'))
+  t.match(text, 'ok refs/heads/main')
+  t.equal(details, undefined, 'no ref has moved')
 
   // Their refs have other values, or could not be created.
   const failing = Array.from(

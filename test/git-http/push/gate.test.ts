@@ -101,7 +101,7 @@ t.test('other refs are decided on their own, unless the push is atomic', async (
 })
 
 t.test('a branch with rules is neither deleted nor pushed to by force', async (t) => {
-  const { push, report, tip, checkout, head, repository } = await setUp('force')
+  const { push, report, tip, checkout, head, repository, require } = await setUp('force')
   await report('success')
   const first = await head()
   await push('HEAD:main')
@@ -124,6 +124,12 @@ t.test('a branch with rules is neither deleted nor pushed to by force', async (t
   await store.rules.set(repository, { branchPattern: 'm*', required: ['ci/test'], bypass: [] })
   t.match((await push('--force', 'HEAD:main')).stderr, forced, 'each rule must name the user')
   await store.rules.set(repository, { branchPattern: 'm*', required: ['ci/test'], bypass: [owner] })
+  await require('strict', 'lint')
+  t.match(
+    (await push('--atomic', '--force', 'HEAD:main', 'HEAD:strict')).stderr,
+    /main \(the push is atomic.*strict \(lint has not reported\)/s,
+    'which bypasses nothing',
+  )
   t.equal((await push('--force', 'HEAD:main')).code, 0)
   const second = await head()
   t.equal(tip('main'), second)
