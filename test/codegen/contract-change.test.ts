@@ -64,6 +64,7 @@ const OPERATION: Edits = {
             Link: { schema: { type: string } }
           content:
             application/json:
+              example: { states: [pending], next: null }
               schema:
                 type: object
                 required: [states, next]
