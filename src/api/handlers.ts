@@ -86,6 +86,7 @@ export function toCommitStatuses(rows: readonly StatusRow[]): components['schema
   return { state: combinedState(rows.map(({ state }) => state)), statuses: rows.map(toStatus) }
 }
 
-function toStatus(row: StatusRow): components['schemas']['Status'] {
+/** Returns a row as an answer shows it. */
+export function toStatus(row: StatusRow): components['schemas']['Status'] {
   return { ...row, created_at: formatTime(row.created_at), updated_at: formatTime(row.updated_at) }
 }

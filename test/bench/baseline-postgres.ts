@@ -1,14 +1,14 @@
 import { join } from 'node:path'
 import { Pool, types } from 'pg'
-import { toCommitStatuses } from '../../src/api/handlers.ts'
+import { toCommitStatuses, toStatus } from '../../src/api/handlers.ts'
 import { buildApp } from '../../src/app.ts'
 import { CommitLookup } from '../../src/git/objects/commit-lookup.ts'
 import { openSpool } from '../../src/git-http/spool.ts'
 import type { Prepared } from '../../src/store/prepared.ts'
+import { fieldsOf, type ReportedFields } from '../../src/store/statuses/columns.ts'
 import { createStore, openEngine } from '../../src/store/store.ts'
 import { newId } from '../../src/store/time.ts'
 import {
-  type Body,
   createBaseline,
   headers,
   listen,
@@ -18,7 +18,6 @@ import {
   readUrl,
   reportOptions,
   reportUrl,
-  shown,
 } from './baseline-routes.ts'
 
 /**
@@ -33,7 +32,7 @@ interface Sample {
   token: string
   readPath: string
   reportPath: string
-  body: Body
+  body: ReportedFields
 }
 
 interface Call {
@@ -77,7 +76,7 @@ async function record(): Promise<{ read: Call[]; report: Call[] }> {
   )
   const lookup = new CommitLookup()
   const app = await buildApp({ store, lookup, spool: await openSpool(sample.dataDir, 0) })
-  const of = async (method: 'GET' | 'POST', url: string, payload?: Body) => {
+  const of = async (method: 'GET' | 'POST', url: string, payload?: ReportedFields) => {
     recorded = []
     const answer = await app.inject({ method, url, headers: { authorization }, ...(payload && { payload }) })
     if (answer.statusCode >= 300) throw new Error(`${method} ${url}: ${answer.statusCode} ${answer.body}`)
@@ -110,13 +109,13 @@ app.get<Place>(readUrl, readOptions, async ({ params }, reply) => {
   reply.headers(readHeaders)
   return toCommitStatuses(await ask(calls.read, { sha: params.sha }))
 })
-app.post<Place & { Body: Body }>(reportUrl, reportOptions, async ({ params, body }, reply) => {
+app.post<Place & { Body: ReportedFields }>(reportUrl, reportOptions, async ({ params, body }, reply) => {
   const now = Math.floor(Date.now() / 1000)
-  const { sha } = params
-  const { context, state, description, target_url: targetUrl } = body
-  const [row] = await ask(calls.report, { id: newId(), now, sha, context, state, description, targetUrl })
+  const fields = { sha: params.sha, ...fieldsOf(body) }
+  const decided = { id: newId(), created_at: now, updated_at: now }
+  const [row] = await ask(calls.report, { ...fields, ...decided })
   reply.code(201).headers(headers)
   // The database returns only the columns that the request does not contain.
-  return shown({ ...body, sha, ...row })
+  return toStatus({ ...fields, ...row })
 })
 await listen(app)

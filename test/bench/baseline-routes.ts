@@ -1,9 +1,6 @@
 import { type FastifyInstance, fastify, type RouteShorthandOptions } from 'fastify'
 import { operations } from '../../generated/operations.ts'
 import { schemas } from '../../generated/schemas.ts'
-import type { StatusState } from '../../src/domain/states.ts'
-import type { StatusRow } from '../../src/store/statuses/columns.ts'
-import { formatTime } from '../../src/store/time.ts'
 
 /**
  * Creates a Fastify server for the contract's two routes that does less: no validation, authentication, access rules or
@@ -34,17 +31,6 @@ export const readHeaders = { ...headers, etag: 'W/"3xWn1Qm0uYk5c1c3Jb2k0gAAAAA"'
 
 export interface Place {
   Params: { owner: string; repo: string; sha: string }
-}
-export interface Body {
-  context: string
-  state: StatusState
-  description: string
-  target_url: string
-}
-
-/** Returns a row as the body of an answer. */
-export function shown(row: StatusRow) {
-  return { ...row, created_at: formatTime(row.created_at), updated_at: formatTime(row.updated_at) }
 }
 
 /** Listens on a free port and prints the URL. */

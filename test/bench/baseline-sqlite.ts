@@ -1,10 +1,17 @@
 import Sqlite from 'better-sqlite3'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { toCommitStatuses } from '../../src/api/handlers.ts'
-import type { StatusRow } from '../../src/store/statuses/columns.ts'
+import { toCommitStatuses, toStatus } from '../../src/api/handlers.ts'
+import {
+  answeredColumns,
+  decidedColumns,
+  fieldsOf,
+  type ReportedFields,
+  replacedColumns,
+  type StatusRow,
+  storedColumns,
+} from '../../src/store/statuses/columns.ts'
 import { newId } from '../../src/store/time.ts'
 import {
-  type Body,
   createBaseline,
   headers,
   listen,
@@ -14,7 +21,6 @@ import {
   readUrl,
   reportOptions,
   reportUrl,
-  shown,
 } from './baseline-routes.ts'
 
 /** argv: database file; JSON of repository ids by name */
@@ -29,9 +35,8 @@ app.get(`/hello${readUrl}`, (_request, reply) => {
 const db = new Sqlite(file)
 db.pragma('journal_mode = WAL')
 db.pragma('synchronous = FULL')
-const columns = 'id, sha, context, state, description, target_url, created_at, updated_at'
 const select = db.prepare<unknown[], StatusRow>(
-  `select ${columns} from statuses where repository_id = ? and sha = ? order by context`,
+  `select ${answeredColumns.join(', ')} from statuses where repository_id = ? and sha = ? order by context`,
 )
 
 const answerOf = ({ repo, sha }: Place['Params']) => toCommitStatuses(select.all(repositories[repo], sha))
@@ -47,23 +52,29 @@ app.get<Place>(`/select${readUrl}`, readOptions, ({ params }, reply) => {
   reply.headers(readHeaders).send(answerOf(params))
 })
 
-const upsert = db.prepare<unknown[], Pick<StatusRow, 'id' | 'created_at' | 'updated_at'>>(
-  `insert into statuses (repository_id, sha, context, id, state, description, target_url, created_at, updated_at,
-   reporter_id) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-   on conflict (repository_id, sha, context) do update set state = excluded.state, description = excluded.description,
-   target_url = excluded.target_url, updated_at = excluded.updated_at, reporter_id = excluded.reporter_id
-   returning id, created_at, updated_at`,
+const replaced = [...replacedColumns, 'updated_at'].map((name) => `${name} = excluded.${name}`)
+const upsert = db.prepare<unknown[], Pick<StatusRow, (typeof decidedColumns)[number]>>(
+  `insert into statuses (${storedColumns.join(', ')}) values (${storedColumns.map(() => '?').join(', ')})
+   on conflict (repository_id, sha, context) do update set ${replaced.join(', ')}
+   returning ${decidedColumns.join(', ')}`,
 )
-type Report = Place & { Body: Body }
+type Report = Place & { Body: ReportedFields }
 /** The id of a reporter. */
 const REPORTER = 1
 
-function write({ repo, sha }: Place['Params'], body: Body) {
-  const { context, state, description, target_url } = body
+function write({ repo, sha }: Place['Params'], body: ReportedFields) {
+  const fields = { sha, ...fieldsOf(body) }
   const now = Math.floor(Date.now() / 1000)
-  const key = [repositories[repo], sha, context]
-  const row = upsert.get(...key, newId(), state, description, target_url, now, now, REPORTER)
-  return row && shown({ ...body, sha, ...row })
+  const values = {
+    ...fields,
+    repository_id: repositories[repo],
+    id: newId(),
+    created_at: now,
+    updated_at: now,
+    reporter_id: REPORTER,
+  }
+  const row = upsert.get(storedColumns.map((name) => values[name]))
+  return row && toStatus({ ...fields, ...row })
 }
 
 app.post<Report>(`/single${reportUrl}`, reportOptions, ({ params, body }, reply) => {

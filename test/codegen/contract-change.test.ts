@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import t, { type Test } from 'tap'
+import { schemas } from '../../generated/schemas.ts'
 import { answers, lockOut } from '../contract/answers.ts'
 import { Client } from '../contract/client.ts'
 import { Coverage } from '../contract/coverage.ts'
@@ -11,7 +12,7 @@ import { parameters, refusals } from '../contract/refusals.ts'
 import { readContract } from '../contract/spec.ts'
 import { storeAdministration } from '../contract/store-administration.ts'
 import { git } from '../helpers/git.ts'
-import { compile, copyWith, type Edits, serve } from './contract-copy.ts'
+import { addState, compile, copyWith, type Edits, serve } from './contract-copy.ts'
 
 const root = resolve(import.meta.dirname, '../..')
 const readme = readFileSync(join(root, 'src/README.md'), 'utf8')
@@ -63,6 +64,7 @@ const OPERATION: Edits = {
             Link: { schema: { type: string } }
           content:
             application/json:
+              example: { states: [pending], next: null }
               schema:
                 type: object
                 required: [states, next]
@@ -101,48 +103,48 @@ components:
   ],
 }
 
+/** Lengths that differ from those of the contract and from each other. */
+const [CONTEXT, PATTERN, BRANCH] = [271, 272, 273]
 const LIMIT: Edits = {
   'openapi.yaml': [
-    ['maxLength: 255', 'maxLength: 256'],
-    [/(\n {4}ContextPattern:[\s\S]*?maxLength:) 255/, '$1 257'],
-    [/(\n {4}Branch:[\s\S]*?maxLength:) 255/, '$1 258'],
+    [/(\n {4}Context:[\s\S]*?maxLength:) \d+/, `$1 ${CONTEXT}`],
+    [/(\n {4}ContextPattern:[\s\S]*?maxLength:) \d+/, `$1 ${PATTERN}`],
+    [/(\n {4}Branch:[\s\S]*?maxLength:) \d+/, `$1 ${BRANCH}`],
   ],
 }
+// Names that no real change takes, so that this test goes on after it.
 const FIELD: Edits = {
   'openapi.yaml': [
-    [/(\n {4}StatusReport:\n[\s\S]*?properties:\n)/, '$1        job:\n          type: integer\n'],
+    [/(\n {4}StatusReport:\n[\s\S]*?properties:\n)/, '$1        rehearsed_field: { type: integer }\n'],
   ],
 }
 const STORED_FIELD: Edits = {
   'openapi.yaml': [
     [
       /(\n {4}StatusReport:\n[\s\S]*?properties:\n)/,
-      '$1        runner: { type: string, maxLength: 40, pattern: "^[a-z-]*$", x-rule: must be letters }\n',
+      '$1        rehearsed_column: { type: string, maxLength: 40, pattern: "^[a-z-]*$", x-rule: must be letters }\n',
     ],
-    ['required: [id, sha, context,', 'required: [id, runner, sha, context,'],
+    [/(\n {4}Status:\n[\s\S]*?required: \[)/, '$1rehearsed_column, '],
     [
       /(\n {4}Status:\n[\s\S]*?properties:\n)/,
-      '$1        runner: { oneOf: [{ type: string }, { type: "null" }] }\n',
+      '$1        rehearsed_column: { oneOf: [{ type: string }, { type: "null" }] }\n',
     ],
   ],
   'src/store/statuses/columns.ts': [
-    ['  created_at: {', "  runner: { ...reported, onReplace: 'replaced' },\n  created_at: {"],
+    ['  created_at: {', "  rehearsed_column: { ...reported, onReplace: 'replaced' },\n  created_at: {"],
   ],
   'src/store/migrations.ts': [
     [
-      "  '009-pending-times'",
-      `  '010-runner': () => ['alter table statuses add column runner text'],\n  '009-pending-times'`,
+      /(\nconst migrations\b[\s\S]*?)\n\}\n/,
+      `$1\n  '999-rehearsed': () => ['alter table statuses add column rehearsed_column text'],\n}\n`,
     ],
   ],
 }
+/** States that count as success and as failure. */
+const [PASS, FAIL] = ['rehearsed_pass', 'rehearsed_fail']
 const STATE: Edits = {
-  'openapi.yaml': [
-    ['[pending, success, failure, error', '[pending, success, failure, error, waived, aborted'],
-    ['error: failure }', 'error: failure, waived: success, aborted: failure }'],
-  ],
-  'clients/shell/commit-status': [
-    ['success | failure | error)', 'success | failure | error | waived | aborted)'],
-  ],
+  'openapi.yaml': [...addState(PASS, 'success'), ...addState(FAIL, 'failure')],
+  'clients/shell/commit-status': [[/(\n {2}pending \|[^)]*)\)/, `$1 | ${PASS} | ${FAIL})`]],
 }
 
 /** Merges edits, because compiling is slow. */
@@ -166,40 +168,46 @@ t.test('a change of the contract requires the edits that the README names, and i
   const { createClient } = await import(join(copy, 'clients/typescript/src/index.ts'))
   const client = createClient({ baseUrl: server.url, token: writer.secret })
   const place = { owner: open.owner, repo: open.name }
+  const longest = 'x'.repeat(CONTEXT)
   const report = async (body: object) => {
     const answer = await client.reportStatus({ ...place, sha, body })
     return [answer.status, answer.body]
   }
 
   await t.test('a limit and a field', async (t) => {
-    t.match(await report({ state: 'success', context: 'x'.repeat(256), job: 7 }), [
+    t.match(await report({ state: 'success', context: longest, rehearsed_field: 7 }), [
       201,
-      { context: 'x'.repeat(256) },
+      { context: longest },
     ])
-    t.same(await report({ state: 'success', context: 'x'.repeat(257) }), [
+    t.same(await report({ state: 'success', context: `${longest}x` }), [
       422,
-      { error: 'context is 257 characters long; at most 256 are allowed' },
+      { error: `context is ${CONTEXT + 1} characters long; at most ${CONTEXT} are allowed` },
     ])
-    t.same(await report({ state: 'success', job: '7' }), [422, { error: 'job must be an integer; got "7"' }])
+    t.same(await report({ state: 'success', rehearsed_field: '7' }), [
+      422,
+      { error: 'rehearsed_field must be an integer; got "7"' },
+    ])
     const docs: unknown = await (await fetch(`${server.url}/openapi.json`)).json()
     t.match(docs, {
-      components: { schemas: { Context: { maxLength: 256 }, StatusReport: { properties: { job: {} } } } },
+      components: {
+        schemas: { Context: { maxLength: CONTEXT }, StatusReport: { properties: { rehearsed_field: {} } } },
+      },
     })
     const { operations } = await import(join(copy, 'clients/typescript/src/generated/operations.ts'))
-    t.equal(operations.reportStatus.maxLength.context, 256, 'the client')
+    t.equal(operations.reportStatus.maxLength.context, CONTEXT, 'the client')
 
     const [repository] = await server.store.repositories.list()
     const setRule = (branchPattern: string, required: string) =>
       server.store.rules.set(repository, { branchPattern, required: [required], bypass: [] })
-    await setRule('b'.repeat(258), 'c'.repeat(257))
-    await t.rejects(setRule('b'.repeat(259), 'c'), { message: /at most 258/ })
-    await t.rejects(setRule('b', 'c'.repeat(258)), { message: /at most 257/ })
+    await setRule('b'.repeat(BRANCH), 'c'.repeat(PATTERN))
+    await t.rejects(setRule('b'.repeat(BRANCH + 1), 'c'), { message: `at most ${BRANCH}` })
+    await t.rejects(setRule('b', 'c'.repeat(PATTERN + 1)), { message: `at most ${PATTERN}` })
   })
 
   await t.test('a state', async (t) => {
-    t.match(await report({ state: 'waived', context: 'x'.repeat(256) }), [201, { state: 'waived' }])
+    t.match(await report({ state: PASS, context: longest }), [201, { state: PASS }])
     const { body } = await client.listStatuses({ ...place, sha })
-    t.match(body, { state: 'success', statuses: [{ state: 'waived' }] })
+    t.match(body, { state: 'success', statuses: [{ state: PASS }] })
     const { decideWait } = await import(join(copy, 'clients/typescript/src/decide-wait.ts'))
     const rules = { require: ['*'], only: false, settle: 0, stalled: undefined }
     t.match(
@@ -208,9 +216,9 @@ t.test('a change of the contract requires the edits that the README names, and i
       'a wait counts it too',
     )
     const metrics = await fetch(`${server.url}/metrics`, { headers: { authorization: 'Bearer metrics' } })
-    t.match(await metrics.text(), 'commit_status_reports_total{state="waived"} 1')
+    t.match(await metrics.text(), `commit_status_reports_total{state="${PASS}"} 1`)
 
-    t.match(await report({ state: 'aborted', context: 'ci/mac' }), [201, { state: 'aborted' }])
+    t.match(await report({ state: FAIL, context: 'ci/mac' }), [201, { state: FAIL }])
     t.match(await client.listStatuses({ ...place, sha }), { body: { state: 'failure' } })
     const [pages, commit] = [
       `${server.url}/${open.owner}/${open.name}`,
@@ -219,22 +227,24 @@ t.test('a change of the contract requires the edits that the README names, and i
     const read = async (url: string, headers = {}) => (await fetch(url, { headers })).text()
     const page = await read(`${server.url}/${commit}`)
     t.match(page, '1 failed, 1 passed')
-    t.match(page, /id="failed".*badge failure">aborted<.*ci\/mac.*id="passed".*badge success">waived</s)
-    const filtered = await read(`${server.url}/${commit}?state=aborted`)
-    t.match(filtered, /<option value="aborted" selected>/)
-    t.match(filtered, 'maxlength="512"', 'the filter takes a whole context')
+    const inSections = `id="failed".*badge failure">${FAIL}<.*ci/mac.*id="passed".*badge success">${PASS}<`
+    t.match(page, new RegExp(inSections, 's'))
+    const filtered = await read(`${server.url}/${commit}?state=${FAIL}`)
+    t.match(filtered, `<option value="${FAIL}" selected>`)
+    t.match(filtered, `maxlength="${2 * CONTEXT}"`, 'the filter takes a whole context')
     t.match(filtered, 'ci/mac')
     t.notMatch(filtered, 'id="passed"')
     const live = (etag = '') => fetch(`${pages}/live/${sha}`, { headers: { 'if-none-match': etag } })
     const etag = (await live()).headers.get('etag') ?? ''
     t.equal((await live(etag)).status, 304)
-    await report({ state: 'aborted', context: 'ci/mac', description: 'again' })
+    await report({ state: FAIL, context: 'ci/mac', description: 'again' })
     t.equal((await live(etag)).status, 200, 'the page of a commit shows its new reports')
     git(open.path ?? '', 'update-ref', 'refs/heads/main', sha)
     t.match(await read(pages), /Failed: .*ci\/mac.*1 of 2 passed/s)
     const checks = await read(`${pages}/checks`)
     t.match(checks, /failing<\/span> <strong>.*ci\/mac/s)
-    t.match(checks, /<td class="failure aborted">[^\n]*aborted<.*<td class="success waived">[^\n]*waived</s)
+    const cell = (combined: string, state: string) => `<td class="${combined} ${state}">[^\\n]*${state}<`
+    t.match(checks, new RegExp(`${cell('failure', FAIL)}.*${cell('success', PASS)}`, 's'))
   })
 
   await t.test('a paged list', async (t) => {
@@ -243,12 +253,19 @@ t.test('a change of the contract requires the edits that the README names, and i
       const { status, body, headers } = await client.listStates({ ...place, at, ...query })
       return [status, body, headers.get('x-total-count'), headers.get('link')]
     }
+    const states = [...schemas.State.enum, PASS, FAIL]
     const first = { states: ['pending', 'success'], next: 'success' }
-    t.same(await page({}), [200, first, '6', '<?after=success>; rel="next"'])
-    const last = { states: ['error', 'waived', 'aborted'], next: null }
-    t.same(await page({ after: 'failure', limit: 3 }), [200, last, '6', null])
-    const rest = { states: ['failure', 'waived', 'aborted'], next: null }
-    t.same(await page({ hide: ['pending', 'error'], after: 'success', limit: 3 }), [200, rest, '4', null])
+    t.same(await page({}), [200, first, `${states.length}`, '<?after=success>; rel="next"'])
+    const last = { states: states.slice(-3), next: null }
+    t.same(await page({ after: states.at(-4), limit: 3 }), [200, last, `${states.length}`, null])
+    const shown = states.filter((state) => !['pending', 'error'].includes(state))
+    const rest = { states: shown.slice(-3), next: null }
+    t.same(await page({ hide: ['pending', 'error'], after: shown.at(-4), limit: 3 }), [
+      200,
+      rest,
+      `${shown.length}`,
+      null,
+    ])
     t.same((await page({ limit: 4 })).slice(0, 2), [422, { error: 'limit must be <= 3; got 4' }])
     const { headers } = await client.listStates({ ...place, at })
     t.equal((await client.listStates({ ...place, at }, { ifNoneMatch: headers.get('etag') })).status, 304)
@@ -276,9 +293,12 @@ t.test('a change of the contract requires the edits that the README names, and i
       (await client.listStatuses({ ...place, sha })).body.statuses.filter(
         ({ context }: { context: string }) => context === 'stored',
       )
-    t.match(await report({ state: 'success', context: 'stored', runner: 'arm' }), [201, { runner: 'arm' }])
-    t.match(await read(), [{ runner: 'arm' }])
-    t.match(await report({ state: 'success', context: 'stored' }), [201, { runner: null }])
-    t.match(await read(), [{ runner: null }], 'a report without it replaces it')
+    t.match(await report({ state: 'success', context: 'stored', rehearsed_column: 'arm' }), [
+      201,
+      { rehearsed_column: 'arm' },
+    ])
+    t.match(await read(), [{ rehearsed_column: 'arm' }])
+    t.match(await report({ state: 'success', context: 'stored' }), [201, { rehearsed_column: null }])
+    t.match(await read(), [{ rehearsed_column: null }], 'a report without it replaces it')
   })
 })

@@ -12,6 +12,14 @@ export type Edits = Readonly<
   Record<string, readonly (readonly [find: string | RegExp, replacement: string])[]>
 >
 
+/** Returns the edits of `openapi.yaml` that add a state. @param combined what it counts as */
+export function addState(state: string, combined: string): Edits[string] {
+  return [
+    [/(\n {4}State:\n[\s\S]*?enum: \[[^\]]*)/, `$1, ${state}`],
+    [/(x-counts-as: \{[^}]*?) \}/, `$1, ${state}: ${combined} }`],
+  ]
+}
+
 /** Copies everything that a change of the contract affects, applies the edits and runs the generator. @returns the folder */
 export async function copyWith(t: Test, edits: Edits): Promise<string> {
   const copy = await mkdtemp(join(tmpdir(), 'contract-'))
@@ -63,7 +71,6 @@ export function compile(
   const { config } = ts.readConfigFile(join(folder, 'tsconfig.json'), ts.sys.readFile)
   const include = ['src', 'generated', 'clients', ...more]
   const { options, fileNames } = ts.parseJsonConfigFileContent({ ...config, include }, ts.sys, folder)
-  // The files in `more` are outside of the copy.
   const host = ts.createCompilerHost(options)
   const { getSourceFile } = host
   host.getSourceFile = (name, ...rest) => {
@@ -71,7 +78,7 @@ export function compile(
     if (!declarations.has(name)) declarations.set(name, getSourceFile(name, ...rest))
     return declarations.get(name)
   }
-  const program = ts.createProgram(fileNames, { ...options, rootDir: '/' }, host)
+  const program = ts.createProgram(fileNames, options, host)
   const checked = program.getSourceFiles().filter(isChecked)
   const findings = [
     ...program.getOptionsDiagnostics(),

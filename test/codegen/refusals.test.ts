@@ -189,6 +189,18 @@ const rejected: [what: string, find: string, replacement: string, names: RegExp]
     "        '429':\n          $ref: '#/components/responses/Error'\n        '503':\n          $ref: '#/components/responses/Error'\n  /depots",
     /^GET .*: the response 422 is missing/,
   ],
+  [
+    'no example of a request',
+    '            example: { to: anybody }\n',
+    '',
+    /requestBody: an example of the body is missing/,
+  ],
+  [
+    'no example of an answer',
+    'example: []',
+    'examples: {}',
+    /response 200: an example of the body is missing/,
+  ],
   ['a redirect', "'204':\n", "'303':\n", /response 303: no handler can return it/],
   [
     'a 304 of a report',
@@ -205,7 +217,7 @@ const rejected: [what: string, find: string, replacement: string, names: RegExp]
   [
     'a 204 with a body',
     'description: Recalled.',
-    `description: Recalled.\n          content: { application/json: { schema: { ${ORDER} } } }`,
+    `description: Recalled.\n          content: { application/json: { example: {}, schema: { ${ORDER} } } }`,
     /response 204: it must not have a body/,
   ],
   ['a success without a body', "'204':", "'200':", /response 200: it must have a body/],

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import '../../src/runtime.ts'
-import type { StatusState } from '../../src/domain/states.ts'
+import { COMBINED, type CombinedState, type StatusState } from '../../src/domain/states.ts'
 import { openStore } from '../../src/store/store.ts'
 import { HOST, openBrowser } from '../helpers/browser.ts'
 import { git } from '../helpers/git.ts'
@@ -56,10 +56,9 @@ const OUTCOMES: Record<string, StatusState>[] = [
   {},
 ]
 const REQUIRED = ['ci/*', 'security/audit', 'launch/approval']
-const DESCRIPTIONS: Record<StatusState, string> = {
+const DESCRIPTIONS: Record<CombinedState, string> = {
   success: 'Passed in 1 min 12 s',
   failure: '2 of 414 tests failed',
-  error: 'The machine was lost',
   pending: 'Waiting for a machine',
 }
 
@@ -95,7 +94,7 @@ async function prepare(): Promise<string[]> {
       sha,
       context,
       state,
-      description: DESCRIPTIONS[state],
+      description: DESCRIPTIONS[COMBINED[state]],
       target_url: `https://ci.example.org/${context}/${sha.slice(0, 10)}`,
     })
   const commits = fill(path)

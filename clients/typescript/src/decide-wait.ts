@@ -2,7 +2,9 @@ import { countsAs } from './generated/operations.ts'
 import type { components } from './generated/schema.ts'
 import { matchesPattern } from './pattern.ts'
 
-type Status = components['schemas']['Status']
+type AnyStatus = components['schemas']['Status']
+/** What a decision reads of a status. */
+export type Decidable = Pick<AnyStatus, 'context' | 'state' | 'updated_at'>
 
 /** One that a later version of the contract adds is missing, and counts as `pending`. */
 const COMBINED = countsAs.State
@@ -20,7 +22,7 @@ export interface WaitRules {
 }
 
 /** How a wait stands. */
-export interface Decision {
+export interface Decision<Status extends Decidable = AnyStatus> {
   /** `waiting`: a later report, or time, can still change the outcome. */
   outcome: 'success' | 'failure' | 'stalled' | 'missing' | 'pending' | 'waiting'
   /** Patterns that match no reported context. */
@@ -45,12 +47,12 @@ export interface Decision {
  *
  * @param now the service's time, in milliseconds since the epoch
  */
-export function decideWait(
+export function decideWait<Status extends Decidable>(
   statuses: readonly Status[],
   { require, only, settle, stalled = Number.POSITIVE_INFINITY }: WaitRules,
   now: number,
   timedOut: boolean,
-): Decision {
+): Decision<Status> {
   const matched = new Map(require.map((pattern) => [pattern, false]))
   const counted = statuses.filter(({ context }) => {
     const matches = require.filter((pattern) => matchesPattern(pattern, context))

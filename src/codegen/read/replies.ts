@@ -32,6 +32,8 @@ export function readContent(holder: JsonObject, where: string): JsonObject | nul
   refuseUnknown(content, [JSON_TYPE], `${where}: content`)
   const media = object(content[JSON_TYPE], `${where}: ${JSON_TYPE}`)
   refuseUnknown(media, MEDIA, `${where}: ${JSON_TYPE}`)
+  if (media.example === undefined && entries(media.examples, `${where}: examples`).length === 0)
+    throw new SpecError(`${where}: an example of the body is missing`)
   const schema = object(media.schema, `${where}: schema`)
   checkSchema(schema, where)
   return schema

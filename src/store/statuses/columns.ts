@@ -52,7 +52,7 @@ function namesWith<Part extends Partial<Column>>(part: Part): NamesWith<Part>[] 
 export const storedColumns = namesWith({})
 export const answeredColumns = namesWith({ isAnswered: true })
 const reportedColumns = namesWith({ isReported: true })
-const replacedColumns = namesWith({ onReplace: 'replaced' })
+export const replacedColumns = namesWith({ onReplace: 'replaced' })
 /** What the database decides. All other columns equal the report. */
 export const decidedColumns = [...namesWith({ onReplace: 'kept' }), ...namesWith({ onReplace: 'latest' })]
 
