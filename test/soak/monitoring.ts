@@ -70,7 +70,7 @@ tap.test('Prometheus reads two instances on PostgreSQL', async (t) => {
     .replace(/targets: .*/, `targets: [${targets}]`)
   writeFileSync(join(folder, 'token'), `${TOKEN}\n`)
   writeFileSync(join(folder, 'alerts.yml'), codeBlock(guide, 'CommitStatusDown'))
-  const config = `global: { scrape_interval: 1s }\nrule_files: [alerts.yml]\n${scrape}`
+  const config = `global: { scrape_interval: 1s, evaluation_interval: 1s }\nrule_files: [alerts.yml]\n${scrape}`
   writeFileSync(join(folder, 'prometheus.yml'), config)
   const check = ['check', 'config', join(folder, 'prometheus.yml')]
   t.comment(execFileSync('promtool', check, { encoding: 'utf8' }).trim())
