@@ -72,6 +72,7 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
   // The code that reads a body sends "100 Continue", after all checks that need no body.
   server.on('checkContinue', listener)
   server.on('checkExpectation', (_request: IncomingMessage, response: ServerResponse) => {
+    response.shouldKeepAlive = false
     answer(response, 'expectation_unknown')
   })
   return server
@@ -145,7 +146,7 @@ function findRequestError(request: IncomingMessage): ErrorCode | null {
 /** Replaces the target of a request by its path, if it is a whole URL, whose host then counts (RFC 9112, 3.2.2). */
 function withOriginForm(request: IncomingMessage): IncomingMessage {
   const { url = '' } = request
-  const [origin, host] = /^https?:\/\/([^/?]+)/i.exec(url) ?? []
+  const [origin, host] = /^https?:\/\/([^/?@]+)(?=[/?]|$)/i.exec(url) ?? []
   if (origin === undefined || host === undefined) return request
   const path = url.slice(origin.length)
   request.headers.host = host

@@ -31,7 +31,7 @@ export function characterReplacer(pattern: RegExp, replacement: Replacement) {
 /**
  * Characters that are invisible or change how other text is shown: control characters, the marks that set the direction of
  * text, separators of lines and paragraphs, spaces without width, fillers, the soft hyphen and the invisible operators. Not
- * joiners and selectors of variants, which some languages and many emoji need.
+ * joiners and selectors of variants, which some languages and many emoji need, nor pairs of units, such as the tags in some flags.
  */
 export const HIDDEN =
   /\u034f|[\p{Cc}\p{Bidi_Control}\u00ad\u115f\u1160\u17b4\u17b5\u180e\u200b\u2028\u2029\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff0-\ufffb]/u

@@ -4,7 +4,7 @@ import { schemas } from '../../generated/schemas.ts'
 
 /**
  * Creates a Fastify server for the contract's two routes that does less: no validation, authentication, access rules or
- * git. Methods, path shapes, headers and bytes equal ours.
+ * git. Methods, path shapes, headers and bytes equal ours; rows become answers as in ours.
  */
 export function createBaseline(): FastifyInstance {
   const app = fastify({ exposeHeadRoutes: false })

@@ -265,6 +265,8 @@ function numbersOf(holder: JsonObject): string[] {
     if (key === 'schema' || key === 'items') return numbersOf(resolve(document, value))
     if (key === 'oneOf') return list(value).flatMap((each) => numbersOf(resolve(document, each)))
     if (key === 'pattern') return text(value, key).match(/(?<=\{)\d+(?=\})/g) ?? []
-    return typeof value === 'number' ? [`${value}`, value.toLocaleString('en')] : []
+    return typeof value === 'number' && /^(min|max|x-max|x-body-limit)/.test(key)
+      ? [`${value}`, value.toLocaleString('en')]
+      : []
   })
 }

@@ -62,6 +62,9 @@ t.test('what follows a request with "Upgrade" is neither lost nor split', async 
     t.equal(answer.match(/HTTP\/1/g)?.length, 1)
   }
   t.same(handled, ['/1', '/1'])
+  const refused = await dial(t, url)
+  refused.write(getBytes('/1', 'Expect: x', 'Connection: Upgrade', 'Upgrade: h2c') + getBytes('/2'))
+  t.match(await text(refused), /^HTTP\/1\.1 417 .*connection: close/is)
 })
 
 /** Returns a handler that answers with `LARGE` and records the paths of its requests. */

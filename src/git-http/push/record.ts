@@ -11,7 +11,7 @@ export type SettlePush = (updated: readonly RefUpdate[] | null) => Promise<void>
 
 /** Milliseconds between two searches for pushes whose end was not recorded. */
 const INTERVAL = 10_000
-/** Milliseconds after which a comparison of refs fails: others wait for it, and so does a server that stops. */
+/** Milliseconds after which git is stopped while refs are compared: other events wait for it, and so does a server that stops. */
 const TIMEOUT = 30_000
 const NO_OBJECT = /^0+$/
 
@@ -77,6 +77,8 @@ export class PushRecorder {
       if (this.#active.has(id)) continue
       const outcome = await compareRefs(repository, commands)
       await this.#pushes.settle(id, pusher, { ...outcome, interrupted: true })
+      // Another instance, or the next start, settles the rest.
+      if (this.#closed) return
     }
   }
 

@@ -208,7 +208,7 @@ t.test('a git that does not answer holds up neither other events nor the stop of
   const pusher: Pusher = { by, repositoryId, repositoryName: 'owner/demo' }
   const update = { ref: 'refs/heads/main', old: NONE, new: commits[0] ?? '' }
   const { timeout } = AbortSignal
-  t.capture(AbortSignal, 'timeout', (delay: number) => timeout.call(AbortSignal, delay / 100))
+  t.capture(AbortSignal, 'timeout', (delay: number) => timeout.call(AbortSignal, Math.ceil(delay / 100)))
   const recorder = new PushRecorder(store.pushes, 60_000, (error) => t.error(error))
   const settleUnreported = await recorder.begin(pusher, { path }, [update], new Map())
   replaceGit(t, 'exec sleep 10')
@@ -216,6 +216,9 @@ t.test('a git that does not answer holds up neither other events nor the stop of
   await recorder.close()
   await settled
   t.match((await listPushes(store))[0]?.details, { updates: [], unknown: [update] })
+  for (let push = 0; push < 3; push++) await store.pushes.begin(pusher, [update])
+  await settle(t, store)
+  t.equal((await store.pushes.open(0)).length, 2, 'a server that stops settles one at most')
 })
 
 t.test('git does not complete a push whose client has gone while git was still reading it', async (t) => {

@@ -1,4 +1,4 @@
-import { countsAs, operations } from '../generated/operations.ts'
+import { countsAs } from '../generated/operations.ts'
 import type { Status, WaitProgress, WaitResult } from '../index.ts'
 import { formatDuration } from './duration.ts'
 import { plain } from './terminal.ts'
@@ -17,7 +17,8 @@ export function describeResult(result: Exclude<WaitResult, { outcome: 'unanswere
 
 /** Describes what a wait is waiting for: `2 pending, 5 success; waiting for ci/mac (3 min 2 s); not reported: ci/e2e`. */
 export function describeProgress({ statuses, missing }: WaitProgress, time: Date): string {
-  const pending = statuses.filter(({ state }) => countsAs.State[state] === 'pending')
+  const completed: unknown[] = ['success', 'failure']
+  const pending = statuses.filter(({ state }) => !completed.includes(countsAs.State[state]))
   const parts = [countStates(statuses)]
   if (pending.length > 0) parts.push(`waiting for ${names(pending, time)}`)
   if (missing.length > 0) parts.push(`not reported: ${missing.join(', ')}`)
@@ -26,12 +27,12 @@ export function describeProgress({ statuses, missing }: WaitProgress, time: Date
 
 /** Formats the counts by state: `2 pending, 5 success`. */
 function countStates(statuses: readonly Status[]): string {
-  // What decides first, then whatever other states the contract has.
+  // What decides first, then whatever other states there are.
   const states = new Set<Status['state']>([
     'failure',
     'error',
     'pending',
-    ...operations.reportStatus.values.state,
+    ...statuses.map(({ state }) => state),
   ])
   const counted = [...states]
     .map((state) => ({ state, count: statuses.filter((status) => status.state === state).length }))

@@ -507,8 +507,8 @@ export interface operations {
                  */
                 require?: components["schemas"]["ContextPattern"][];
                 /**
-                 * @description Name of a branch without `refs/heads/`. The patterns of all rules that match it are required too. A branch without a
-                 *     rule adds nothing.
+                 * @description Name of a branch. The patterns of all rules that match it are required too, with or without `refs/heads/`. A branch
+                 *     without a rule adds nothing.
                  * @example main
                  */
                 branch?: components["schemas"]["Branch"];
