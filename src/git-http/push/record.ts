@@ -24,7 +24,8 @@ export class PushRecorder {
   readonly #active = new Set<number>()
   readonly #pending = new Set<Promise<void>>()
   #timer: NodeJS.Timeout | undefined
-  #closed = false
+  /** Ends the search for pushes of others; undefined until `close`. */
+  #end: AbortSignal | undefined
 
   /**
    * @param overdue milliseconds after which git has ended, also one of another process that was killed
@@ -59,9 +60,9 @@ export class PushRecorder {
     return (updated) => this.#track(settle(updated).finally(() => this.#active.delete(id)))
   }
 
-  /** Resolves when everything is settled that can be now. */
+  /** Resolves when everything is settled that can be now. Another instance, or the next start, settles what takes too long. */
   async close(): Promise<void> {
-    this.#closed = true
+    this.#end = AbortSignal.timeout(TIMEOUT)
     clearTimeout(this.#timer)
     await Promise.all(this.#pending)
   }
@@ -69,7 +70,7 @@ export class PushRecorder {
   /** One search after the other: a repository may not answer. */
   async #settleRegularly(): Promise<void> {
     await this.#track(this.#settleOverdue())
-    if (!this.#closed) this.#timer = setTimeout(() => this.#settleRegularly(), INTERVAL).unref()
+    if (!this.#end) this.#timer = setTimeout(() => this.#settleRegularly(), INTERVAL).unref()
   }
 
   async #settleOverdue(): Promise<void> {
@@ -77,8 +78,7 @@ export class PushRecorder {
       if (this.#active.has(id)) continue
       const outcome = await compareRefs(repository, commands)
       await this.#pushes.settle(id, pusher, { ...outcome, interrupted: true })
-      // Another instance, or the next start, settles the rest.
-      if (this.#closed) return
+      if (this.#end?.aborted) return
     }
   }
 

@@ -218,7 +218,7 @@ t.test('a git that does not answer holds up neither other events nor the stop of
   t.match((await listPushes(store))[0]?.details, { updates: [], unknown: [update] })
   for (let push = 0; push < 3; push++) await store.pushes.begin(pusher, [update])
   await settle(t, store)
-  t.equal((await store.pushes.open(0)).length, 2, 'a server that stops settles one at most')
+  t.equal((await store.pushes.open(0)).length, 2, 'a server that stops settles no more when time is up')
 })
 
 t.test('git does not complete a push whose client has gone while git was still reading it', async (t) => {
