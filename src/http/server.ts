@@ -72,6 +72,7 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
   // The code that reads a body sends "100 Continue", after all checks that need no body.
   server.on('checkContinue', listener)
   server.on('checkExpectation', (_request: IncomingMessage, response: ServerResponse) => {
+    // It may have `Upgrade` too.
     response.shouldKeepAlive = false
     answer(response, 'expectation_unknown')
   })

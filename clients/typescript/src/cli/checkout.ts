@@ -26,10 +26,8 @@ export function isCheckout(cwd: string): boolean {
  */
 export function slugOf(address: string): string | undefined {
   const isUrl = /^(?:https?|ssh|git):\/\//i.test(address)
-  const [host = '', ...rest] = address.split(':')
-  const place = rest.join(':')
-  const isShort = host !== '' && !host.includes('/') && !place.startsWith('//')
-  const path = isUrl ? URL.canParse(address) && new URL(address).pathname : isShort && place
+  const [host] = /^[^/:]+:(?!\/\/)/.exec(address) ?? []
+  const path = isUrl ? URL.canParse(address) && new URL(address).pathname : host && address.slice(host.length)
   const segments = (path || '').split('/').filter(Boolean)
   const [owner, name, ...more] = segments.at(-2) === '_git' ? [segments.at(-3), segments.at(-1)] : segments
   if (!owner || !name || more.length > 0) return undefined
