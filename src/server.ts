@@ -136,9 +136,9 @@ async function warnOfOwners(
   { repositories }: Store,
   logger: { warn(details: object, text: string): void },
 ): Promise<void> {
-  for (const { owner, name, path, managed, trust_owner } of await repositories.list()) {
+  for (const { owner, name, path, ownerTrust } of await repositories.list()) {
     // What cannot be read is found by `check` and by each request.
-    const problem = managed || trust_owner === 1 ? null : await findOwnerProblem(path).catch(() => null)
+    const problem = ownerTrust === 'trusted' ? null : await findOwnerProblem(path).catch(() => null)
     const repository = `${owner}/${name}`
     if (problem) logger.warn({ repository }, explainOwnerProblem(problem, repository, path))
   }

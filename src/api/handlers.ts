@@ -7,7 +7,7 @@ import { combinedState, type StatusState } from '../domain/states.ts'
 import { verdictOf } from '../domain/verdict.ts'
 import { ServiceError } from '../errors.ts'
 import { type CommitLookup, commitExists } from '../git/objects/commit-lookup.ts'
-import type { RepositoryAccess } from '../store/access/access.ts'
+import type { ReadableRepository } from '../store/access/access.ts'
 import type { StatusRow } from '../store/statuses/columns.ts'
 import type { Store } from '../store/store.ts'
 import { formatTime } from '../store/time.ts'
@@ -24,7 +24,7 @@ export function createHandlers(store: Store, lookup: CommitLookup, onReported: O
   const { statuses, rules } = store
 
   /** Returns the statuses of a commit: the same array as before while nothing has changed. */
-  async function statusesOf(repository: RepositoryAccess, id: string): Promise<readonly StatusRow[]> {
+  async function statusesOf(repository: ReadableRepository, id: string): Promise<readonly StatusRow[]> {
     const sha = fullCommitId(repository.objectFormat, id)
     const rows = await statuses.list(repository.id, sha)
     if (rows.length === 0 && !(await lookup.has(repository, sha))) throw new ServiceError('commit_unknown')

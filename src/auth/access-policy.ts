@@ -1,6 +1,6 @@
 import type { Scope } from '../../generated/operations.ts'
 import { ServiceError } from '../errors.ts'
-import type { Access, RepositoryAccess } from '../store/access/access.ts'
+import type { Access, ReadableRepository } from '../store/access/access.ts'
 
 /** What an operation requires of its caller. */
 export interface Requirement {
@@ -14,7 +14,7 @@ export interface Requirement {
 export interface Caller {
   /** null for an anonymous caller. */
   token: Omit<NonNullable<Access['token']>, 'scopes' | 'expiresAt' | 'signInDue' | 'lastUsedAt'> | null
-  repository: RepositoryAccess
+  repository: ReadableRepository
 }
 
 const SIGN_IN_DUE =

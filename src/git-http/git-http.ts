@@ -13,7 +13,7 @@ import type { Store } from '../store/store.ts'
 import type { GitService } from './http-backend.ts'
 import { PushRecorder } from './push/record.ts'
 import { bodyLimit, checkGitBodyHeaders } from './receive.ts'
-import { checkServable, createGitServer, type GitCall, type GitServerOptions } from './serve.ts'
+import { createGitServer, type GitCall, type GitServerOptions, openServable } from './serve.ts'
 
 export interface GitHttpOptions extends Omit<GitServerOptions, 'pushes'> {
   authorizer: Authorizer
@@ -90,7 +90,7 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
     reply.header('cache-control', 'no-store').type(`application/x-${call.service}-${kind}`)
     try {
       if (request.method === 'HEAD') {
-        await checkServable(repository)
+        await openServable(repository)
         return reply.send('')
       }
       const protocol = protocolOf(request.raw)

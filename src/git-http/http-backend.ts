@@ -1,8 +1,9 @@
 import type { FileHandle } from 'node:fs/promises'
 import { Duplex, pipeline, type Writable } from 'node:stream'
 import { gitEnvironment } from '../git/environment.ts'
+import { cannotOpen } from '../git/errors.ts'
 import { removeStaleLocks } from '../git/leftovers.ts'
-import { unavailable } from '../git/repository-health.ts'
+import type { OpenedRepository } from '../git/repository.ts'
 import { type GitEnd, startGit } from '../git/run-git.ts'
 import { syncFolders } from './push/folder-sync.ts'
 import { HOOK_CHANNEL, HOOKS, serveProcReceive } from './push/proc-receive.ts'
@@ -14,7 +15,7 @@ export type GitService = 'git-upload-pack' | 'git-receive-pack'
 
 /** One request to `git http-backend`. It contains no path or query from the client. */
 export interface BackendCall {
-  path: string
+  repository: OpenedRepository
   service: GitService
   /** `refs`: the list of refs that a fetch or push begins with; `rpc`: the fetch or push itself, which takes a body. */
   step: 'refs' | 'rpc'
@@ -64,10 +65,11 @@ export function startBackend(
   signal: AbortSignal,
   onEnd: (end: GitEnd) => Promise<void>,
 ): Promise<void> {
-  const { path, body, push } = call
+  const { repository, body, push } = call
   const { promise: begun, resolve, reject } = Promise.withResolvers<void>()
   const input = Buffer.isBuffer(body) ? 'pipe' : (body?.fd ?? 'ignore')
   const { child, ended } = startGit(
+    repository,
     ['http-backend'],
     {
       env: backendEnvironment(call),
@@ -107,7 +109,7 @@ export function startBackend(
     signal.removeEventListener('abort', stop)
     clearTimeout(killer)
     const isComplete = end.code === 0 || (end.code !== null && isUncut(tail.toString('latin1')))
-    const reason = unavailable(path, refusal + end.reason)
+    const reason = cannotOpen(repository.path, refusal + end.reason)
     // No effect if git has begun.
     reject(reason)
     if (!isComplete) answer.destroy(reason)
@@ -161,20 +163,26 @@ function isUncut(tail: string): boolean {
 }
 
 /** Returns the stream for git's output. It delays everything that acknowledges a push until the push is on disk. */
-function outputTo(answer: Writable, { path, service, push }: BackendCall): Writable {
+function outputTo(answer: Writable, { repository, service, push }: BackendCall): Writable {
   if (service === 'git-upload-pack') return answer
   const sync = push
     ? syncBeforeReport(push.report, push.sync)
     : syncBeforeEnd(async () => {
         // Otherwise the push that follows would fail.
-        await removeStaleLocks(path)
-        await syncFolders(path)
+        await removeStaleLocks(repository.path)
+        await syncFolders(repository.path)
       })
   pipeline(sync, answer, () => {})
   return sync
 }
 
-function backendEnvironment({ path, service, step, protocol, push }: BackendCall): Record<string, string> {
+function backendEnvironment({
+  repository,
+  service,
+  step,
+  protocol,
+  push,
+}: BackendCall): Record<string, string> {
   const settings = {
     ...(push && PUSH_SETTINGS),
     'http.uploadpack': String(service === 'git-upload-pack'),
@@ -186,7 +194,7 @@ function backendEnvironment({ path, service, step, protocol, push }: BackendCall
   return {
     ...gitEnvironment(settings, service === 'git-upload-pack' ? FETCH_BLOCK : undefined),
     GIT_HTTP_EXPORT_ALL: '1',
-    PATH_TRANSLATED: `${path}/${isRpc ? service : 'info/refs'}`,
+    PATH_TRANSLATED: `${repository.path}/${isRpc ? service : 'info/refs'}`,
     REQUEST_METHOD: isRpc ? 'POST' : 'GET',
     QUERY_STRING: isRpc ? '' : `service=${service}`,
     ...(isRpc && { CONTENT_TYPE: `application/x-${service}-request` }),

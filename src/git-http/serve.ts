@@ -2,11 +2,11 @@ import type { Readable } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { ServiceError } from '../errors.ts'
-import { checkRepositoryFiles } from '../git/repository-health.ts'
-import { checkOwner } from '../git/repository-owner.ts'
+import { type OpenedRepository, openRepository } from '../git/repository.ts'
+import { checkObjects } from '../git/repository-health.ts'
 import type { GitEnd } from '../git/run-git.ts'
 import { connectionSignal } from '../http/connection-signal.ts'
-import type { RepositoryAccess } from '../store/access/access.ts'
+import type { ReadableRepository } from '../store/access/access.ts'
 import type { Pusher } from '../store/audit/audit.ts'
 import { QueueFull } from '../util/fair-queue.ts'
 import type { AddGauge } from '../util/gauge.ts'
@@ -61,7 +61,7 @@ export type ServeGit = (call: GitCall) => Promise<Readable | Buffer>
 export interface GitCall extends Pick<BackendCall, 'service' | 'step' | 'protocol'> {
   request: FastifyRequest
   reply: FastifyReply
-  repository: RepositoryAccess
+  repository: ReadableRepository
   /** Whose shares the request uses: its user, or its address if it has no credential. */
   client: string
   /** null unless it is a push. */
@@ -174,18 +174,19 @@ export function createGitServer(options: GitServerOptions): ServeGit {
     )
     let begun: Promise<void> | null = null
     try {
-      await checkServable(repository)
+      const opened = await openServable(repository)
       const content = body?.content ?? null
       if (pusher) {
         if (content === null || Buffer.isBuffer(content))
           throw new Error('a push was not received into a file')
-        const pushed = await beginPush(pushes, pusher, repository, content, signal)
+        const pushed = await beginPush(pushes, pusher, { repository, opened }, content, signal)
         if (Buffer.isBuffer(pushed)) return pushed
         push = pushed
       }
       await inTurn(() => setImmediate())
       signal.throwIfAborted()
-      begun = startBackend({ path, service, step, protocol, body: content, push }, answer, signal, end)
+      const backend = { repository: opened, service, step, protocol, body: content, push }
+      begun = startBackend(backend, answer, signal, end)
     } finally {
       if (begun === null) await end({ stderr: '', code: null })
     }
@@ -205,8 +206,9 @@ export function createGitServer(options: GitServerOptions): ServeGit {
   }
 }
 
-/** Makes sure that git can serve a repository. @throws RepositoryUnavailable */
-export async function checkServable(repository: RepositoryAccess): Promise<void> {
-  await checkOwner(repository)
-  await checkRepositoryFiles(repository.path)
+/** Opens a repository of which git needs all objects. @throws RepositoryUnavailable */
+export async function openServable(repository: ReadableRepository): Promise<OpenedRepository> {
+  const opened = await openRepository(repository)
+  await checkObjects(opened.path)
+  return opened
 }

@@ -1,34 +1,36 @@
-/** Events of a push or a garbage collection, except `proc-receive`, by which the server decides about pushes. */
+/** Events of a push or a garbage collection, except `proc-receive`, which is the server's. */
 const HOOK_EVENTS = [
   ...['pre-receive', 'update', 'post-receive', 'post-update', 'reference-transaction', 'push-to-checkout'],
   ...['pre-auto-gc', 'post-index-change'],
 ]
 
 /**
- * Settings of every call. They override a repository's own: those of an imported repository are its owner's, but these are
- * about what clients of the server cause, or what the server promises them.
+ * Settings of every call. They override a repository's own: those of an imported repository are its
+ * owner's, but these are about what clients of the server cause, or what the server promises them.
  */
 export const FIXED_SETTINGS: Readonly<Record<string, string>> = {
-  // An administrator has created or imported every repository that git works on. See `findOwnerProblem`.
+  // `openRepository` has checked its owner.
   'safe.directory': '*',
 
-  // Hooks are written for other users and other commands than the server's. None runs, except the server's own `proc-receive`
-  // for a push to a repository with branch rules: see `HOOKS`. Since git 2.54 the configuration can name hooks too,
-  // since git 2.55 they can be switched off by event.
+  // Hooks are written for other users and other commands than the server's. None runs, except the
+  // server's own `proc-receive` for a push to a repository with branch rules: see `HOOKS`. Since
+  // git 2.54 the configuration can name hooks too; since git 2.55 each event can be switched off.
   'core.hooksPath': '/dev/null',
   ...Object.fromEntries(HOOK_EVENTS.map((event) => [`hook.${event}.enabled`, 'false'])),
   // It watches a work tree, and the server touches none: a push never updates one.
   'core.fsmonitor': 'false',
   'receive.denyCurrentBranch': 'refuse',
-  // A client decides whether a push is signed, and so whether the program would run. Nothing depends on signatures.
+  // A client decides whether a push is signed, and so whether the program would run. Nothing
+  // depends on signatures.
   'gpg.program': 'false',
   'gpg.openpgp.program': 'false',
   'gpg.x509.program': 'false',
   'gpg.ssh.program': 'false',
   'gpg.ssh.defaultKeyCommand': 'false',
   'log.showSignature': 'false',
-  // git would list the refs of an alternate, which may be private, and only save the client some bytes. git appends an argument
-  // and runs the command in a shell. With an empty command every push would fail.
+  // git would list the refs of an alternate, which may be private, and only save the client some
+  // bytes. git appends an argument and runs the command in a shell. With an empty command every
+  // push would fail.
   'core.alternateRefsCommand': 'exit 0;',
 
   // Only git's smart protocol is served.
@@ -36,20 +38,22 @@ export const FIXED_SETTINGS: Readonly<Record<string, string>> = {
   // Pushed objects are always checked.
   'transfer.fsckObjects': 'true',
   'receive.fsckObjects': 'true',
-  // A replacement ref could make a blob appear under the id of a commit. Overrides `GIT_NO_REPLACE_OBJECTS`.
+  // A replacement ref could make a blob appear under the id of a commit. This overrides
+  // `GIT_NO_REPLACE_OBJECTS`.
   'core.useReplaceRefs': 'false',
   // The log has the names in the commits, as their pages.
   'log.mailmap': 'false',
 
-  // git syncs each file that it writes. By default it syncs only packs, so that a power cut leaves the loose objects and refs of a
-  // small push empty. git never syncs folders, see `syncFolders`.
+  // git syncs each file that it writes. By default it syncs only packs, so that a power cut leaves
+  // the loose objects and refs of a small push empty. git never syncs folders, see `syncFolders`.
   'core.fsync': 'all',
   'core.fsyncMethod': 'fsync',
 
-  // The push waits for a garbage collection. Otherwise it would leave a process outside of the limits.
+  // The push waits for a garbage collection, which would be a process outside of the limits.
   'gc.autoDetach': 'false',
   'maintenance.autoDetach': 'false',
-  // Larger files are neither compared with others nor read as a whole, so that the memory of a process is bounded.
+  // Larger files are neither compared with others nor read as a whole, so that the memory of a
+  // process is bounded.
   'core.bigFileThreshold': '64m',
   'pack.windowMemory': '64m',
 }
@@ -58,13 +62,14 @@ export const FIXED_SETTINGS: Readonly<Record<string, string>> = {
 const LARGEST_BLOCK = '256m'
 
 /**
- * Returns the whole environment of a git process. Only `PATH` is inherited, to find git. So neither the server's variables
- * (`GIT_DIR`, `GIT_TRACE`, secrets) nor the configuration of the machine or the user can change an answer.
+ * Returns the whole environment of a git process. Only `PATH` is inherited, to find git. So neither
+ * the server's variables (`GIT_DIR`, `GIT_TRACE`, secrets) nor the configuration of the machine or
+ * the user can change an answer.
  *
- * - Callers should still pass `--git-dir` if the command allows it: git before 2.38 does not read `safe.directory` from the
+ * - `startGit` still passes `--git-dir`: git before 2.38 does not read `safe.directory` from the
  *   environment, which it needs for a repository of another account.
- * - git fetches no missing objects of a partial clone. `GIT_NO_LAZY_FETCH` came with git 2.45 (and 2.39.4 and its sister
- *   releases); the empty list of allowed transports stops older versions.
+ * - git fetches no missing objects of a partial clone. `GIT_NO_LAZY_FETCH` came with git 2.45 (and
+ *   2.39.4 and its sister releases); the empty list of allowed transports stops older versions.
  */
 export function gitEnvironment(
   config: Readonly<Record<string, string>> = {},

@@ -1,10 +1,13 @@
 import type { BigIntStats } from 'node:fs'
 import { lstat, stat } from 'node:fs/promises'
+import { nullOnSystemError } from '../util/system-error.ts'
 
 /** The state of several files and folders at one moment. */
 export interface FilesState {
   readonly paths: readonly string[]
-  /** Changes when a file, or a symbolic link at its path, is written, replaced, created or removed. */
+  /**
+   * Changes when a file, or a symbolic link at its path, is written, replaced, created or removed.
+   */
   readonly stamps: string
   /** False if something changed shortly before: the next change may get the same timestamp. */
   readonly settled: boolean
@@ -13,18 +16,18 @@ export interface FilesState {
 /** Milliseconds. Longer than the resolution of timestamps on any file system. */
 const TIMESTAMP_RESOLUTION = 2_000
 
-/** Returns whether a change, in nanoseconds since 1970, lies so far back that a later one gets another timestamp. */
+/** Returns whether a change, in nanoseconds since 1970, is so old that the next differs in time. */
 export function isSettled(changedAt: bigint): boolean {
   return changedAt < BigInt(Date.now() - TIMESTAMP_RESOLUTION) * 1_000_000n
 }
 
 /** Returns the state of files. One that cannot be read has the state of a missing one. */
 export async function filesState(paths: readonly string[]): Promise<FilesState> {
-  const found = await Promise.all(paths.map(statsOf))
+  const entries = await Promise.all(paths.map(statsOf))
   return {
     paths,
-    stamps: found.map((stats) => stats.map(stampOf).join(' ')).join(),
-    settled: found.flat().every(({ ctimeNs }) => isSettled(ctimeNs)),
+    stamps: entries.map((stats) => stats.map(stampOf).join(' ')).join(),
+    settled: entries.flat().every(({ ctimeNs }) => isSettled(ctimeNs)),
   }
 }
 
@@ -34,12 +37,12 @@ export async function isCurrent({ paths, stamps, settled }: FilesState): Promise
 }
 
 /**
- * Returns what is at a path: nothing, a file, or a symbolic link and its target. git accepts a HEAD that is a link to a ref, and
- * that ref need not have a file.
+ * Returns what is at a path: nothing, a file, or a symbolic link and its target. git accepts a HEAD
+ * that is a link to a ref, and that ref need not have a file.
  */
 async function statsOf(path: string): Promise<BigIntStats[]> {
-  const entry = await lstat(path, { bigint: true }).catch(() => null)
-  const target = entry?.isSymbolicLink() ? await statIfExists(path).catch(() => null) : null
+  const entry = await lstat(path, { bigint: true }).catch(nullOnSystemError)
+  const target = entry?.isSymbolicLink() ? await statIfExists(path).catch(nullOnSystemError) : null
   return [entry, target].filter((stats) => stats !== null)
 }
 

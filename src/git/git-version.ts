@@ -1,8 +1,13 @@
-import { RepositoryUnavailable } from './repository.ts'
-import { readGit } from './run-git.ts'
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import { gitEnvironment } from './environment.ts'
+import { RepositoryUnavailable } from './errors.ts'
 
 const TIMEOUT = 5_000
-/** The first version with `core.fsync`; an older one does not sync the objects and refs of small pushes. */
+/**
+ * The first version with `core.fsync`; an older one does not sync the objects and refs of small
+ * pushes.
+ */
 export const OLDEST_GIT = { major: 2, minor: 36 }
 
 /** git is too old to sync to disk what it acknowledges. */
@@ -10,10 +15,11 @@ export class GitTooOld extends RepositoryUnavailable {}
 
 /** Checks git. @throws RepositoryUnavailable if it is missing or does not answer; GitTooOld */
 export async function checkGit(): Promise<void> {
-  const output = await readGit('/', ['version'], { timeout: TIMEOUT }).catch((error: unknown) => {
-    throw new RepositoryUnavailable('git cannot be run', { cause: error })
+  const options = { env: gitEnvironment(), timeout: TIMEOUT, killSignal: 'SIGKILL' } as const
+  const { stdout } = await promisify(execFile)('git', ['version'], options).catch((cause: unknown) => {
+    throw new RepositoryUnavailable('git cannot be run', { cause })
   })
-  const [, version, major, minor] = /^git version ((\d+)\.(\d+)\S*)/.exec(output) ?? []
+  const [, version, major, minor] = /^git version ((\d+)\.(\d+)\S*)/.exec(stdout) ?? []
   const isOld =
     Number(major) < OLDEST_GIT.major ||
     (Number(major) === OLDEST_GIT.major && Number(minor) < OLDEST_GIT.minor)

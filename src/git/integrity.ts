@@ -2,9 +2,10 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { emptyWhenMissing } from '../util/missing.ts'
 import { shellQuote } from '../util/shell-quote.ts'
+import { GitFailed, GitTimeout, RepositoryUnavailable } from './errors.ts'
 import { statIfExists } from './file-state.ts'
-import { RepositoryUnavailable } from './repository-health.ts'
-import { GitFailed, GitTimeout, readGit, runGit } from './run-git.ts'
+import type { OpenedRepository } from './repository.ts'
+import { readGit, runGit } from './run-git.ts'
 
 /** Milliseconds in which git adds the index to a pack that it has put in place. */
 const INDEX_DELAY = 60_000
@@ -13,20 +14,22 @@ const REFS_TIMEOUT = 5_000
 /** Milliseconds in which git reads all of a repository. */
 const WALK_TIMEOUT = 12 * 3_600_000
 const [MAX_FINDINGS, MAX_OUTPUT] = [20, 16_384]
-/** What `git fsck` prints besides damage. A symbolic ref may lead to a branch without commits; `checkComplete` finds other nulls. */
+/** What `git fsck` prints besides damage. HEAD may be null; `checkComplete` finds other nulls. */
 const HARMLESS = /^$|^ |^notice: |^warning|^broken link |^it ended with \d+$|: invalid sha1 pointer 0+$/
 
 /** The state of the packs of each repository in which it was found to be complete, by path. */
 const completeIn = new Map<string, string>()
 
 /**
- * Makes sure that what git does not find was not lost: every pack has its index, without which git ignores it, and every ref
- * leads to an object. Does not check what that object refers to.
+ * Makes sure that what git does not find was not lost: every pack has its index, without which git
+ * ignores it, and every ref leads to an object. Does not check what that object refers to.
  *
  * @param packs their state; if it is that of an earlier call, nothing is checked again
  */
-export async function checkComplete(path: string, packs?: string): Promise<void> {
+export async function checkComplete(repository: OpenedRepository, packs?: string): Promise<void> {
+  const { path } = repository
   if (packs !== undefined && completeIn.get(path) === packs) return
+
   const folder = join(path, 'objects', 'pack')
   const names = new Set(await readdir(folder).catch(emptyWhenMissing))
   const lacksIndex = (name: string) => name.endsWith('.pack') && !names.has(name.replace(/pack$/, 'idx'))
@@ -38,33 +41,36 @@ export async function checkComplete(path: string, packs?: string): Promise<void>
       lost.push(`${pack} has no index. Create it with: git index-pack ${shellQuote(pack)}`)
   }
   if (lost.length > 0) throw damagedRepository(path, lost.slice(0, MAX_FINDINGS).join('; '))
+
   try {
-    await readGit(path, ['show-ref', '--quiet', '--head'], { timeout: REFS_TIMEOUT })
+    await readGit(repository, ['show-ref', '--quiet', '--head'], { timeout: REFS_TIMEOUT })
   } catch (error) {
-    const areNone = error instanceof GitFailed && error.code === 1
-    if (!areNone && !(error instanceof GitTimeout)) throw damagedRepository(path, error)
+    // A timeout proves nothing. git exits with 1 if there are no refs.
+    if (error instanceof GitFailed && error.code !== 1) throw damagedRepository(path, error.message, error)
+    if (!(error instanceof GitFailed || error instanceof GitTimeout)) throw error
   }
+
   if (packs !== undefined && incomplete.length === 0) completeIn.set(path, packs)
 }
 
 /**
- * Walks from all refs through all commits and trees of a repository for which `checkComplete` has succeeded. Returns a line for
- * each of the first 20 objects that are missing or cannot be read.
+ * Walks from all refs through all commits and trees of a repository for which `checkComplete` has
+ * succeeded. Returns a line for each of the first 20 objects that are missing or cannot be read.
  *
  * @param full whether to read every object, which finds changed bytes
  */
-export async function findDamage(path: string, full: boolean): Promise<string[]> {
+export async function findDamage(repository: OpenedRepository, full: boolean): Promise<string[]> {
   let printed = ''
   const push = (chunk: Buffer) => {
     if (printed.length < MAX_OUTPUT) printed += chunk
   }
   const args = ['--no-dangling', '--no-reflogs', '--no-progress', ...(full ? [] : ['--connectivity-only'])]
-  const failure = await runGit(path, ['fsck', ...args], { push }, WALK_TIMEOUT)
+  const failure = await runGit(repository, ['fsck', ...args], { push }, WALK_TIMEOUT)
   const lines = `${printed}${failure?.message ?? ''}`.split('\n').filter((line) => !HARMLESS.test(line))
   return lines.slice(0, MAX_FINDINGS).map((line) => line.replace(/^(?:error|fatal): /, ''))
 }
 
-function damagedRepository(path: string, cause: unknown): RepositoryUnavailable {
-  const reason = cause instanceof Error ? cause.message.replace(/^fatal: git show-ref: /, '') : cause
+function damagedRepository(path: string, text: string, cause?: GitFailed): RepositoryUnavailable {
+  const reason = text.replace(/^fatal: git show-ref: /, '')
   return new RepositoryUnavailable(`the repository ${path} is damaged: ${reason}`, { cause })
 }

@@ -3,8 +3,9 @@ import { lstat, readdir, rm } from 'node:fs/promises'
 import { uptime } from 'node:os'
 import { join } from 'node:path'
 import { emptyWhenMissing, isMissing } from '../util/missing.ts'
+import { nullOnSystemError } from '../util/system-error.ts'
 import { walk } from '../util/walk.ts'
-import { unavailable } from './repository-health.ts'
+import { unavailable } from './errors.ts'
 
 const QUARANTINE = /^tmp_objdir-incoming-/
 const DRAFT = /^new-[0-9a-f]{16}\.git$/
@@ -20,18 +21,25 @@ const LOCKS = [
   'shallow.lock',
 ]
 
-/** Returns a path for a repository that has no row yet. @param folder the server's own folder of repositories */
+/**
+ * Returns a path for a repository that has no row yet.
+ *
+ * @param folder the server's own folder of repositories
+ */
 export function draftPath(folder: string): string {
   return join(folder, `new-${randomBytes(8).toString('hex')}.git`)
 }
 
 /**
- * Removes what killed processes have left: objects of pushes that git could neither accept nor remove, which are as large as the
- * push, and repositories of `draftPath`. Throws the first error after it has gone on with the other repositories.
+ * Removes what killed processes have left: objects of pushes that git could neither accept nor
+ * remove, which are as large as the push, and repositories of `draftPath`. Throws the first error
+ * after it has gone on with the other repositories.
  *
  * @param folder the server's own folder of repositories
- * @param imported absolute paths of other repositories, which may have other ways to push, without a limit of time
- * @param longest milliseconds that a push may take. Another process, also of another machine, may be working on one
+ * @param imported absolute paths of other repositories, into which others may push without a limit
+ * of time
+ * @param longest milliseconds that a push may take. Another process, also of another machine, may
+ * be working on one
  */
 export async function removeLeftovers(
   folder: string,
@@ -39,15 +47,17 @@ export async function removeLeftovers(
   longest: number,
 ): Promise<void> {
   const errors: unknown[] = []
+
   for (const entry of await readdir(folder, { withFileTypes: true }).catch(emptyWhenMissing)) {
     if (!entry.isDirectory()) continue
     const repository = join(folder, entry.name)
     if (DRAFT.test(entry.name)) await removeOlder(repository, Math.max(longest, UNLIMITED))
     await removeQuarantines(repository, longest).catch((error: unknown) => errors.push(error))
   }
+
   // `check` reports one that cannot be read.
   for (const repository of imported)
-    await removeQuarantines(repository, Math.max(longest, UNLIMITED)).catch(() => {})
+    await removeQuarantines(repository, Math.max(longest, UNLIMITED)).catch(nullOnSystemError)
   if (errors.length > 0) throw errors[0]
 }
 
@@ -59,8 +69,8 @@ async function removeQuarantines(repository: string, longest: number): Promise<v
 }
 
 /**
- * Removes lock files on a repository's refs that a power cut or a killed git has left behind. git never removes them and
- * would refuse every push to such a branch.
+ * Removes lock files on a repository's refs that a power cut or a killed git has left behind. git
+ * never removes them and would refuse every push to such a branch.
  *
  * A lock is stale if it is older than the last start of this machine or than ten minutes.
  */
@@ -79,7 +89,10 @@ export async function removeStaleLocks(path: string): Promise<void> {
   }
 }
 
-/** Removes a file, or a folder in which nothing was created, that is older than so many milliseconds. */
+/**
+ * Removes a file, or a folder in which nothing was created, that is older than so many
+ * milliseconds.
+ */
 async function removeOlder(path: string, longest: number): Promise<void> {
   try {
     if ((await lstat(path)).mtimeMs < Date.now() - longest) await rm(path, { recursive: true })

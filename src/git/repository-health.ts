@@ -2,11 +2,8 @@ import { constants } from 'node:fs'
 import { access, readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { emptyWhenMissing, isMissing } from '../util/missing.ts'
-
-/** The repository cannot be opened, so its content is unknown. */
-export class RepositoryUnavailable extends Error {
-  override readonly name = 'RepositoryUnavailable'
-}
+import { isSystemError } from '../util/system-error.ts'
+import { cannotOpen, RepositoryUnavailable, unavailable } from './errors.ts'
 
 const { R_OK, W_OK, X_OK } = constants
 /** Names of the folders of loose objects. */
@@ -14,25 +11,44 @@ export const FAN_OUT = /^[0-9a-f]{2}$/
 const PACK_FILE = /^(?:pack-[0-9a-f]+\.(?:idx|pack)|multi-pack-index)$/
 
 /**
- * Checks that a repository exists and that its files can be opened. git reports `missing` not only for an object that does not
- * exist, but also for one in a file or folder that it cannot open. Only this check tells them apart.
+ * Checks that a repository exists and that its files can be opened. git reports `missing` not only
+ * for an object that does not exist, but also for one in a file or folder that it cannot open. Only
+ * this check tells them apart.
  *
- * Checks `HEAD`, `objects`, `objects/pack`, the folders of loose objects and the pack files. It does not check each loose
- * object, because there may be thousands, nor alternates, which git itself treats as optional.
- *
- * @param known result of an earlier call; if it is unchanged, the files below `objects` are not checked again
- * @returns the state of the repository; it changes when a pack or folder is added or removed
+ * @param known see `checkObjects`
+ * @returns as `checkObjects`
  */
 export async function checkRepositoryFiles(path: string, known?: string): Promise<string> {
-  const objects = join(path, 'objects')
+  const [state] = await Promise.all([checkObjects(path, known), checkFolder(path)])
+  return state
+}
+
+/** Checks what git opens first: the folder, which contains no pipe, `HEAD` and `objects`. */
+export async function checkFolder(path: string): Promise<void> {
   try {
-    const [{ mtimeMs, ino }, packs] = await Promise.all([
-      stat(objects),
-      packState(path),
-      access(join(path, 'HEAD'), R_OK),
-      access(objects, R_OK | X_OK),
+    const [, , names] = await Promise.all([
+      access(join(path, 'objects'), R_OK | X_OK),
+      // git also accepts a symbolic link to a ref, which need not have a file.
+      access(join(path, 'HEAD'), R_OK).catch(emptyWhenMissing),
       namesIn(path),
     ])
+    if (!names.includes('HEAD')) throw cannotOpen(path, 'it has no HEAD')
+  } catch (error) {
+    throw unavailable(path, error)
+  }
+}
+
+/**
+ * Checks `objects/pack`, the folders of loose objects and the pack files. Does not check each loose
+ * object, because there may be thousands, nor alternates, which git itself treats as optional.
+ *
+ * @param known result of an earlier call; if it is unchanged, the files are not checked again
+ * @returns the state of the objects; it changes when a pack or folder is added or removed
+ */
+export async function checkObjects(path: string, known?: string): Promise<string> {
+  const objects = join(path, 'objects')
+  try {
+    const [{ mtimeMs, ino }, packs] = await Promise.all([stat(objects), packState(path)])
     const state = `${ino}:${mtimeMs} ${packs}`
     if (state !== known) await checkFiles(objects)
     return state
@@ -41,7 +57,10 @@ export async function checkRepositoryFiles(path: string, known?: string): Promis
   }
 }
 
-/** Returns the state of the packs, which is part of the state of the repository; each push changes the latter. */
+/**
+ * Returns the state of the packs, which is part of the state of the objects; each push changes the
+ * latter.
+ */
 export function packsOf(state: string): string {
   return state.slice(state.indexOf(' ') + 1)
 }
@@ -51,14 +70,16 @@ export async function checkWritable(path: string): Promise<void> {
   try {
     for (const name of ['', 'objects', 'refs']) await access(join(path, name), W_OK | X_OK)
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
-    throw new RepositoryUnavailable(`the repository ${path} cannot be written: ${reason}`, { cause: error })
+    if (!isSystemError(error)) throw error
+    throw new RepositoryUnavailable(`the repository ${path} cannot be written: ${error.message}`, {
+      cause: error,
+    })
   }
 }
 
 /**
- * Returns the state of the repository's packs with one `stat`. It changes when a pack is added or removed, and is empty if
- * there is no folder for packs, which git allows.
+ * Returns the state of the repository's packs with one `stat`. It changes when a pack is added or
+ * removed, and is empty if there is no folder for packs, which git allows.
  */
 export async function packState(path: string): Promise<string> {
   try {
@@ -68,6 +89,12 @@ export async function packState(path: string): Promise<string> {
     if (isMissing(error)) return ''
     throw error
   }
+}
+
+/** Returns whether objects of the repository were left out when it was cloned. */
+export async function isPartialClone(path: string): Promise<boolean> {
+  const names = await readdir(join(path, 'objects', 'pack')).catch(emptyWhenMissing)
+  return names.some((name) => name.endsWith('.promisor'))
 }
 
 async function checkFiles(objects: string): Promise<void> {
@@ -81,17 +108,15 @@ async function checkFiles(objects: string): Promise<void> {
   ])
 }
 
-/** Returns the names in a folder of a repository. @throws if one is a pipe, from which git would read until its timeout */
+/**
+ * Returns the names in a folder of a repository.
+ *
+ * @throws RepositoryUnavailable if one is a pipe, from which git would read until its timeout; the
+ * system's error
+ */
 export async function namesIn(folder: string, recursive = false): Promise<string[]> {
   const entries = await readdir(folder, { withFileTypes: true, recursive })
   const pipe = entries.find((entry) => entry.isFIFO())
-  if (pipe) throw new Error(`${join(pipe.parentPath, pipe.name)} is a pipe`)
+  if (pipe) throw new RepositoryUnavailable(`${join(pipe.parentPath, pipe.name)} is a pipe`)
   return entries.map(({ name }) => name)
-}
-
-/** Returns the error for a repository that could not be opened, with the reason of `cause`. */
-export function unavailable(path: string, cause: unknown): RepositoryUnavailable {
-  if (cause instanceof RepositoryUnavailable) return cause
-  const reason = cause instanceof Error ? cause.message : String(cause)
-  return new RepositoryUnavailable(`the repository ${path} cannot be opened: ${reason}`, { cause })
 }

@@ -1,16 +1,8 @@
 import { join } from 'node:path'
 import { accountName } from '../util/account-name.ts'
 import { shellQuote } from '../util/shell-quote.ts'
+import { unavailable } from './errors.ts'
 import { statIfExists } from './file-state.ts'
-import { unavailable } from './repository-health.ts'
-
-/** The location of a repository. */
-export interface RepositoryFolder {
-  /** Its git directory: absolute, without symbolic links. */
-  path: string
-  /** Whether it was imported without trust in its owner. Then `checkOwner` is called before git starts. */
-  checksOwner?: boolean
-}
 
 /** Accounts besides that of this process that can write a repository's configuration. */
 export interface OwnerProblem {
@@ -24,23 +16,28 @@ const ROOT = 0
 const WRITABLE_BY_OTHERS = 0o022
 
 /**
- * Returns why other accounts can write the configuration of a repository, by which they could let git run programs as the account
- * of this process. Asks of the git directory and its files of configuration who owns them, and who may write them. Root is
- * trusted. Returns null if no other account can.
+ * Returns why other accounts can write the configuration of a repository, by which they could let
+ * git run programs as the account of this process. Asks of the git directory and its files of
+ * configuration who owns them, and who may write them. Root is trusted. Returns null if no other
+ * account can.
+ *
+ * @throws RepositoryUnavailable
  */
 export async function findOwnerProblem(
   path: string,
   self = process.geteuid?.() ?? ROOT,
 ): Promise<OwnerProblem | null> {
-  const files = [path, join(path, 'config'), join(path, 'config.worktree')]
-  const found = await Promise.all(
-    files.map(async (file) => ({ file, stats: await statIfExists(file) })),
+  const names = [path, join(path, 'config'), join(path, 'config.worktree')]
+  const files = await Promise.all(
+    names.map(async (file) => ({ file, stats: await statIfExists(file) })),
   ).catch((error: unknown) => {
     throw unavailable(path, error)
   })
-  const foreign = found.find(({ stats }) => stats && ![self, ROOT].includes(Number(stats.uid)))
-  const shared = found.filter(({ stats }) => stats && (Number(stats.mode) & WRITABLE_BY_OTHERS) !== 0)
+
+  const foreign = files.find(({ stats }) => stats && ![self, ROOT].includes(Number(stats.uid)))
+  const shared = files.filter(({ stats }) => stats && (Number(stats.mode) & WRITABLE_BY_OTHERS) !== 0)
   const quoted = shared.map(({ file }) => shellQuote(file)).join(' ')
+
   const commands = [
     ...(foreign ? [`chown -R ${nameOf(self)} -- ${shellQuote(path)}`] : []),
     ...(shared.length > 0 ? [`chmod go-w -- ${quoted}`] : []),
@@ -53,15 +50,10 @@ export async function findOwnerProblem(
 }
 
 /**
- * Makes sure that another account has not put a repository of its own in the place of one whose owner is not trusted, which it can
- * where it may rename a folder above it. Call it before git starts. @throws RepositoryUnavailable
+ * Returns what an administrator can do about the problem of a repository.
+ *
+ * @param fullName OWNER/NAME
  */
-export async function checkOwner({ path, checksOwner = false }: RepositoryFolder): Promise<void> {
-  const problem = checksOwner ? await findOwnerProblem(path) : null
-  if (problem) throw unavailable(path, `${problem.reason}; run "check" for what to do`)
-}
-
-/** Returns what an administrator can do about the problem of a repository. @param fullName OWNER/NAME */
 export function explainOwnerProblem(
   { reason, command }: OwnerProblem,
   fullName: string,

@@ -1,33 +1,59 @@
 import { mkdir, realpath, rm, stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import type { ObjectFormat } from '../domain/commit-id.ts'
+import type { Repository } from '../store/repositories/repositories.ts'
 import { createFolder, syncTree } from '../util/durable.ts'
-import { checkRepositoryFiles, namesIn, RepositoryUnavailable } from './repository-health.ts'
+import { isSystemError } from '../util/system-error.ts'
+import { cannotOpen, GitFailed, NotARepository, RepositoryUnavailable } from './errors.ts'
+import { checkFolder, checkRepositoryFiles, namesIn } from './repository-health.ts'
+import { findOwnerProblem } from './repository-owner.ts'
 import { decodeLatin1, readGit } from './run-git.ts'
 
-export { RepositoryUnavailable }
+/** A repository in which git may run. Only this file makes one, after it was checked. */
+export type { OpenedRepository }
 
-/** The absolute path of a git directory, without symbolic links, and its object format. */
-interface OpenedRepository {
-  path: string
-  objectFormat: ObjectFormat
+class OpenedRepository {
+  /** Its git directory: absolute, without symbolic links. */
+  readonly path: string
+  /** Keeps other objects with a path from being one. */
+  declare protected readonly isOpened: true
+
+  constructor(path: string) {
+    this.path = path
+  }
 }
 
-/** No repository can be opened at a path; the message names the path and the reason. */
-export class NotARepository extends Error {
-  override readonly name = 'NotARepository'
+/** Where a repository is, and whether its owner is trusted. */
+export type RepositoryFiles = Pick<Repository, 'path' | 'ownerTrust'>
+
+/**
+ * Opens a repository for git. Makes sure that its files can be opened, and that another account has
+ * not put a repository of its own in the place of one whose owner is not trusted, which it can
+ * where it may rename a folder above it. What is below `objects` is not checked: see
+ * `checkObjects`.
+ *
+ * Open it each time before git starts, because both can change.
+ *
+ * @throws RepositoryUnavailable
+ */
+export async function openRepository({ path, ownerTrust }: RepositoryFiles): Promise<OpenedRepository> {
+  const problem = ownerTrust === 'checked' ? await findOwnerProblem(path) : null
+  if (problem) throw cannotOpen(path, `${problem.reason}; run "check" for what to do`)
+  await checkFolder(path)
+  return new OpenedRepository(path)
 }
 
 /**
- * Creates an empty bare repository with HEAD at `main`, without git's template files, and missing parent folders. Syncs the
- * repository to disk, because git syncs neither `HEAD` nor `config`. Leaves no files behind if it throws.
+ * Creates an empty bare repository with HEAD at `main`, without git's template files, and missing
+ * parent folders. Syncs the repository to disk, because git syncs neither `HEAD` nor `config`.
+ * Leaves no files behind if it throws.
  */
 export async function createBareRepository(path: string, objectFormat: ObjectFormat): Promise<void> {
   await createFolder(dirname(path))
   await mkdir(path)
   const args = ['init', '--quiet', '--bare', '--template=', '--initial-branch=main']
   try {
-    await readGit(path, [...args, `--object-format=${objectFormat}`])
+    await readGit(new OpenedRepository(path), [...args, `--object-format=${objectFormat}`])
     await syncTree(path)
   } catch (error) {
     await rm(path, { recursive: true, force: true })
@@ -36,35 +62,40 @@ export async function createBareRepository(path: string, objectFormat: ObjectFor
 }
 
 /**
- * Finds the repository at `path`: a bare repository, the `.git` of a checkout, or the root of a checkout. Does not search
- * parent folders. For a linked worktree or a submodule, finds the git directory that holds its objects.
+ * Finds the repository at `path`: a bare repository, the `.git` of a checkout, or the root of a
+ * checkout. Does not search parent folders. For a linked worktree or a submodule, finds the git
+ * directory that holds its objects.
+ *
+ * Runs git in a repository whose owner is not checked: whoever imports it does that.
  *
  * @throws NotARepository if there is none, or its files cannot be opened
  */
-export async function inspectRepository(path: string): Promise<OpenedRepository> {
+export async function inspectRepository(path: string): Promise<{ path: string; objectFormat: ObjectFormat }> {
   try {
     const real = await realpath(path)
-    const found = await openGitDirectory(real).catch((error: unknown) =>
-      openGitDirectory(join(real, '.git')).catch(() => Promise.reject(error)),
+    const repository = await findGitDirectory(real).catch((error: unknown) =>
+      findGitDirectory(join(real, '.git')).catch(() => Promise.reject(error)),
     )
-    await checkRepositoryFiles(found.path)
-    await namesIn(join(found.path, 'refs'), true)
-    return found
+    await checkRepositoryFiles(repository.path)
+    await namesIn(join(repository.path, 'refs'), true)
+    return repository
   } catch (error) {
-    const reason = (error instanceof Error ? error.message : String(error)).replace(/^fatal: /, '')
+    const isExpected = error instanceof GitFailed || error instanceof RepositoryUnavailable
+    if (!isExpected && !isSystemError(error)) throw error
+    const reason = error.message.replace(/^fatal: /, '')
     throw new NotARepository(`${path} is not a git repository that can be opened: ${reason}`, {
       cause: error,
     })
   }
 }
 
-async function openGitDirectory(gitDirectory: string): Promise<OpenedRepository> {
-  if ((await stat(gitDirectory)).isDirectory()) await namesIn(gitDirectory)
+async function findGitDirectory(folder: string): Promise<{ path: string; objectFormat: ObjectFormat }> {
+  if ((await stat(folder)).isDirectory()) await namesIn(folder)
   const args = ['rev-parse', '--git-common-dir', '--show-object-format']
-  const output = decodeLatin1(await readGit(gitDirectory, args))
+  const output = decodeLatin1(await readGit(new OpenedRepository(folder), args))
   const end = output.lastIndexOf('\n', output.length - 2)
   const objectFormat = output.slice(end + 1).trim()
   if (objectFormat !== 'sha1' && objectFormat !== 'sha256')
-    throw new Error(`unknown object format ${objectFormat}`)
+    throw cannotOpen(folder, `unknown object format ${objectFormat}`)
   return { path: await realpath(resolve('/', output.slice(0, end))), objectFormat }
 }

@@ -1,6 +1,7 @@
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
 import { gitEnvironment } from './environment.ts'
-import { RepositoryUnavailable } from './repository-health.ts'
+import { GitFailed, GitTimeout } from './errors.ts'
+import type { OpenedRepository } from './repository.ts'
 
 /** Receives git's output. */
 export interface GitOutput {
@@ -9,34 +10,17 @@ export interface GitOutput {
   readonly isFull?: boolean
 }
 
-/** git did not succeed. The message is the end of its standard error or, without one, says how git ended. */
-export class GitFailed extends Error {
-  override readonly name = 'GitFailed'
-  /** null if git was killed or could not be started. */
-  readonly code: number | null
-
-  constructor(message: string, code: number | null) {
-    super(message)
-    this.code = code
-  }
-}
-
-/** git did not answer in time. */
-export class GitTimeout extends RepositoryUnavailable {}
-
-/** An option of git that overrides the configured work tree. git fails if that does not exist. */
-export const ANY_WORK_TREE = '--work-tree=/'
 const STDERR_LENGTH = 2000
 /** Milliseconds and bytes of a command with little output. */
 const TIMEOUT = 10_000
 const MAX_OUTPUT = 16 * 1024 * 1024
 
 /**
- * Returns what git prints, for commands that print little. It is decoded as Latin-1, because names of refs may not be UTF-8.
- * Throws as `runGit`, and GitFailed.
+ * Returns what git prints, for commands that print little. It is decoded as Latin-1, because names
+ * of refs may not be UTF-8. Throws as `runGit`, and GitFailed.
  */
 export async function readGit(
-  path: string,
+  repository: OpenedRepository,
   args: readonly string[],
   { timeout = TIMEOUT, signal }: { timeout?: number; signal?: AbortSignal | undefined } = {},
 ): Promise<string> {
@@ -51,7 +35,7 @@ export async function readGit(
       return length > MAX_OUTPUT
     },
   }
-  const failure = await runGit(path, args, output, timeout, signal)
+  const failure = await runGit(repository, args, output, timeout, signal)
   if (failure) throw failure
   if (output.isFull) throw new GitFailed('it printed too much', null)
   return Buffer.concat(chunks).toString('latin1')
@@ -69,16 +53,14 @@ export function decodeLatin1(output: string): string {
  * @throws GitTimeout; the signal's reason
  */
 export async function runGit(
-  path: string,
+  repository: OpenedRepository,
   args: readonly string[],
   output: GitOutput,
   timeout: number,
   signal?: AbortSignal,
 ): Promise<GitFailed | undefined> {
   const deadline = AbortSignal.timeout(timeout)
-  // git refuses to create a bare repository with a work tree.
-  const workTree = args[0] === 'init' ? [] : [ANY_WORK_TREE]
-  const { child, ended } = startGit([`--git-dir=${path}`, ...workTree, ...args], {
+  const { child, ended } = startGit(repository, args, {
     stdio: ['ignore', 'pipe', 'pipe'],
     signal: signal === undefined ? deadline : AbortSignal.any([deadline, signal]),
     killSignal: 'SIGKILL',
@@ -91,7 +73,7 @@ export async function runGit(
   signal?.throwIfAborted()
   if (deadline.aborted) {
     const command = args.find((arg) => !arg.startsWith('-'))
-    throw new GitTimeout(`git ${command} did not answer in time for ${path}`)
+    throw new GitTimeout(`git ${command} did not answer in time for ${repository.path}`)
   }
   return code === 0 || output.isFull ? undefined : new GitFailed(reason, code)
 }
@@ -107,12 +89,15 @@ export interface GitEnd {
 }
 
 /**
- * Starts git, by default in its usual environment.
+ * Starts git for a repository, by default in its usual environment.
  *
- * @param memory KiB for each process, if it is limited. A shell sets the limit, because Node has no option for it
- * @returns the process; and a promise for its end, when its last child has closed standard error too
+ * @param memory KiB for each process, if it is limited. A shell sets the limit, because Node has no
+ * option for it
+ * @returns the process; and a promise for its end, when its last child has closed standard error
+ * too
  */
 export function startGit(
+  repository: OpenedRepository,
   args: readonly string[],
   options: SpawnOptions,
   memory?: number,
@@ -120,10 +105,12 @@ export function startGit(
   const { promise: ended, resolve } = Promise.withResolvers<GitEnd>()
   // The service may have a smaller limit, which it cannot raise.
   const limit = ['-c', `ulimit -d ${memory} 2>/dev/null; exec git "$@"`, 'git']
-  const [command, all] = memory === undefined ? ['git', args] : ['/bin/sh', [...limit, ...args]]
+  const own = [...placeOf(repository, args[0]), ...args]
+  const [command, all] = memory === undefined ? ['git', own] : ['/bin/sh', [...limit, ...own]]
   const child: ChildProcess = spawn(command, all, { cwd: '/', env: gitEnvironment(), ...options })
   let text = ''
-  // If the process cannot be started there is no `exit`; without free file descriptors no `close` and no streams either.
+  // If the process cannot be started there is no `exit`; without free file descriptors no `close`
+  // and no streams either.
   child.on('error', ({ message }) => {
     if (child.pid === undefined) resolve({ code: null, stderr: '', reason: message })
   })
@@ -137,4 +124,13 @@ export function startGit(
   // EPIPE means that the process has ended, which the promise tells.
   child.stdin?.on('error', () => {})
   return { child, ended }
+}
+
+/** Returns the options of git that name the repository of a command. */
+function placeOf({ path }: OpenedRepository, command: string | undefined): string[] {
+  // Its environment names the repository.
+  if (command === 'http-backend') return []
+  // git refuses to create a bare repository with a work tree, and otherwise fails if the configured
+  // one does not exist.
+  return command === 'init' ? [`--git-dir=${path}`] : [`--git-dir=${path}`, '--work-tree=/']
 }

@@ -4,10 +4,14 @@ import { isDeepStrictEqual } from 'node:util'
 import { syncPath, syncTree, writeDurably } from '../util/durable.ts'
 import { shellQuote } from '../util/shell-quote.ts'
 import { FIXED_SETTINGS, gitEnvironment } from './environment.ts'
-import { symbolicFiles } from './history/head.ts'
-import { ANY_WORK_TREE, decodeLatin1, GitFailed, startGit } from './run-git.ts'
+import { GitFailed, RepositoryUnavailable, unavailable } from './errors.ts'
+import { symbolicFiles } from './refs/head.ts'
+import { type OpenedRepository, openRepository, type RepositoryFiles } from './repository.ts'
+import { decodeLatin1, startGit } from './run-git.ts'
 
-/** The refs of a repository, hidden ones too. Names are decoded as Latin-1, because they may not be UTF-8. */
+/**
+ * The refs of a repository, hidden ones too. Names may not be UTF-8: they are decoded as Latin-1.
+ */
 export interface RefList {
   /** `ID NAME`, in the order of the names; HEAD too if it is detached. */
   refs: string[]
@@ -15,7 +19,7 @@ export interface RefList {
   symbolic: string[]
 }
 
-/** Git drops the settings in the environment for the `upload-pack` of a path, and with them all that is fixed. */
+/** For the `upload-pack` of a path git drops the environment's settings, and all that is fixed. */
 const UPLOAD_PACK = [
   'git',
   ...Object.entries({ ...FIXED_SETTINGS, 'uploadpack.allowAnySHA1InWant': 'true' }).map(
@@ -31,31 +35,47 @@ const SETTINGS = {
   'fetch.unpackLimit': '1',
   'core.logAllRefUpdates': 'false',
 }
+/** Exit code of `git symbolic-ref --quiet` for a ref that is none. */
+const NOT_SYMBOLIC = 1
 /** What git leaves among the packs when it is killed. */
 const LEFTOVER = /^\.?tmp[-_]|\.(?:lock|keep)$/
 
-/** Lists the refs of a repository. @throws GitFailed, also if git ignores a ref that it cannot read */
-export async function listRefs(path: string): Promise<RefList> {
+/**
+ * Lists the refs of a repository.
+ *
+ * @throws GitFailed, also if git ignores a ref that it cannot read
+ */
+export async function listRefs(repository: OpenedRepository): Promise<RefList> {
   const list = ['for-each-ref', '--format=%(objectname) %(refname) %(symref)']
-  const { stdout, stderr } = await runUnlimited(path, list)
+  const { stdout, stderr } = await runUnlimited(repository, list)
   if (stderr) throw new GitFailed(stderr, null)
   const lines = stdout.split('\n').slice(0, -1)
   const refs = lines.filter((line) => line.endsWith(' ')).map((line) => line.slice(0, -1))
   const symbolic = new Map<string, string>()
   for (const [, name = '', target] of lines.map((line) => line.split(' ')))
     if (target) symbolic.set(name, target)
-  const head = await runUnlimited(path, ['symbolic-ref', '--quiet', 'HEAD']).catch(() => null)
+
+  const head = await runUnlimited(repository, ['symbolic-ref', '--quiet', 'HEAD']).catch((error: unknown) => {
+    if (error instanceof GitFailed && error.code === NOT_SYMBOLIC) return null
+    throw error
+  })
   // Not trimmed: a byte of a name may be white space in another encoding.
   if (head) symbolic.set('HEAD', head.stdout.replace(/\n$/, ''))
-  else refs.push(`${(await runUnlimited(path, ['rev-parse', '--verify', 'HEAD'])).stdout.trim()} HEAD`)
+  else refs.push(`${(await runUnlimited(repository, ['rev-parse', '--verify', 'HEAD'])).stdout.trim()} HEAD`)
+
   // Git lists no symbolic ref that dangles, and of a chain only its end.
-  for await (const [name, target] of symbolicFiles(path)) symbolic.set(name, target)
+  for await (const [name, target] of symbolicFiles(repository.path)) symbolic.set(name, target)
   return { refs, symbolic: [...symbolic].map(([name, target]) => `${name} ${target}`).sort() }
 }
 
 /** Returns whether a repository has exactly these refs. False if they cannot be read. */
-export async function hasRefs(path: string, { refs, symbolic }: RefList): Promise<boolean> {
-  return isDeepStrictEqual(await listRefs(path).catch(() => null), { refs, symbolic })
+export async function hasRefs(repository: RepositoryFiles, { refs, symbolic }: RefList): Promise<boolean> {
+  try {
+    return isDeepStrictEqual(await listRefs(await openRepository(repository)), { refs, symbolic })
+  } catch (error) {
+    if (unavailable(repository.path, error) instanceof RepositoryUnavailable) return false
+    throw error
+  }
 }
 
 /** Returns the ids of a list, each once. */
@@ -63,61 +83,73 @@ export function idsOf({ refs }: RefList): string[] {
   return [...new Set(refs.map((line) => line.slice(0, line.indexOf(' '))))]
 }
 
-/** Returns those of `commits` that exist and that none of `ids` reaches, with their ancestors up to what `ids` reach. */
+/**
+ * Returns those of `commits`, and of their ancestors, that exist and that none of `ids` reaches.
+ */
 export async function unreachedCommits(
-  path: string,
+  repository: OpenedRepository,
   commits: readonly string[],
   ids: readonly string[],
 ): Promise<string[]> {
   const input = [...commits, ...ids.map((id) => `^${id}`)].join('\n')
-  const { stdout } = await runUnlimited(path, ['rev-list', '--ignore-missing', '--stdin'], input)
+  const { stdout } = await runUnlimited(repository, ['rev-list', '--ignore-missing', '--stdin'], input)
   return stdout.split('\n').slice(0, -1)
 }
 
 /**
- * Copies objects, and all that they refer to, into another repository, which must have all that its own refs reach. Then makes
- * sure that everything is there.
+ * Copies objects, and all that they refer to, into another repository, which must have all that its
+ * own refs reach. Then makes sure that everything is there.
  */
-export async function fetchObjects(from: string, to: string, ids: readonly string[]): Promise<void> {
+export async function fetchObjects(
+  from: OpenedRepository,
+  to: OpenedRepository,
+  ids: readonly string[],
+): Promise<void> {
   if (ids.length === 0) return
   const input = ids.join('\n')
   const options = ['--no-tags', '--no-write-fetch-head', '--no-auto-maintenance', '--quiet', '--stdin']
-  await runUnlimited(to, ['fetch', ...options, `--upload-pack=${UPLOAD_PACK}`, from], input)
+  await runUnlimited(to, ['fetch', ...options, `--upload-pack=${UPLOAD_PACK}`, from.path], input)
   await runUnlimited(to, ['rev-list', '--objects', '--quiet', '--stdin'], input)
 }
 
 /**
- * Adds objects to a repository that nobody else uses, and replaces its refs by one for each id, from which the next call knows
- * what is there. Combines small packs, with all that they contain.
+ * Adds objects to a repository that nobody else uses, and replaces its refs by one for each id,
+ * from which the next call knows what is there. Combines small packs, with all that they contain.
  */
-export async function addObjects(from: string, to: string, ids: readonly string[]): Promise<void> {
-  const packs = join(to, 'objects', 'pack')
+export async function addObjects(
+  from: OpenedRepository,
+  to: OpenedRepository,
+  ids: readonly string[],
+): Promise<void> {
+  const packs = join(to.path, 'objects', 'pack')
   for (const name of await readdir(packs)) if (LEFTOVER.test(name)) await rm(join(packs, name))
   await fetchObjects(from, to, ids)
   await runUnlimited(to, ['repack', '--geometric=2', '-d', '-n', '--quiet'])
   await syncPath(packs)
   const lines = [...ids].sort().map((id) => `${id} refs/tips/${id}\n`)
-  await writeDurably(join(to, 'packed-refs'), lines.join(''))
+  await writeDurably(join(to.path, 'packed-refs'), lines.join(''))
 }
 
 /** Gives a new repository its refs, and waits until all of it is on disk. */
-export async function writeRefs(path: string, { refs, symbolic }: RefList): Promise<void> {
+export async function writeRefs(repository: OpenedRepository, { refs, symbolic }: RefList): Promise<void> {
+  const { path } = repository
   const head = refs.find((line) => line.endsWith(' HEAD'))
   const packed = refs.filter((line) => line !== head).map((line) => `${line}\n`)
   await writeFile(join(path, 'packed-refs'), packed.join(''), 'latin1')
   if (head) await writeFile(join(path, 'HEAD'), head.replace(' HEAD', '\n'))
-  for (const line of symbolic) await runUnlimited(path, ['symbolic-ref', ...decodeLatin1(line).split(' ')])
+  for (const line of symbolic)
+    await runUnlimited(repository, ['symbolic-ref', ...decodeLatin1(line).split(' ')])
   await syncTree(path)
 }
 
-/** Runs git, which may take as long as it needs, and without a limit of memory: the objects are already stored. @throws GitFailed */
+/** Runs git without limits of time and memory: the objects are already stored. @throws GitFailed */
 async function runUnlimited(
-  path: string,
+  repository: OpenedRepository,
   args: readonly string[],
   input = '',
 ): Promise<{ stdout: string; stderr: string }> {
   const env = { ...gitEnvironment(SETTINGS, '0'), GIT_ALLOW_PROTOCOL: 'file' }
-  const { child, ended } = startGit([`--git-dir=${path}`, ANY_WORK_TREE, ...args], { env, stdio: 'pipe' })
+  const { child, ended } = startGit(repository, args, { env, stdio: 'pipe' })
   child.stdin?.end(input, 'latin1')
   let stdout = ''
   child.stdout?.setEncoding('latin1').on('data', (chunk: string) => {

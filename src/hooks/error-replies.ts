@@ -1,7 +1,7 @@
 import type { FastifyReply } from 'fastify'
 import { Blocked } from '../auth/budget.ts'
 import { ServiceError, statusOf } from '../errors.ts'
-import { RepositoryUnavailable } from '../git/repository.ts'
+import { RepositoryUnavailable } from '../git/errors.ts'
 import { StoreUnavailable } from '../store/engine.ts'
 import { QueueFull } from '../util/fair-queue.ts'
 

@@ -1,4 +1,4 @@
-import { RepositoryUnavailable } from '../git/repository.ts'
+import { RepositoryUnavailable } from '../git/errors.ts'
 
 /**
  * Returns the error to send after a repository's files could not be opened. If the repository was deleted after access to

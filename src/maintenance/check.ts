@@ -1,7 +1,8 @@
 import { setTimeout } from 'node:timers/promises'
+import { NotARepository, RepositoryUnavailable } from '../git/errors.ts'
 import { checkComplete, findDamage } from '../git/integrity.ts'
 import type { CommitLookup } from '../git/objects/commit-lookup.ts'
-import { inspectRepository, NotARepository, RepositoryUnavailable } from '../git/repository.ts'
+import { inspectRepository, openRepository } from '../git/repository.ts'
 import { checkWritable } from '../git/repository-health.ts'
 import { explainOwnerProblem, findOwnerProblem } from '../git/repository-owner.ts'
 import type { Repository } from '../store/repositories/repositories.ts'
@@ -60,11 +61,12 @@ export async function checkAll(
   for (const [index, repository] of repositories.entries()) {
     const name = `${repository.owner}/${repository.name}`
     try {
-      if (!(await reportOwner(repository, name, result)) && repository.checksOwner) continue
+      if (!(await reportOwner(repository, name, result)) && repository.ownerTrust === 'checked') continue
       await inspectRepository(repository.path)
+      const opened = await openRepository(repository)
       await checkWritable(repository.path)
-      await checkComplete(repository.path)
-      const damage = await findDamage(repository.path, full)
+      await checkComplete(opened)
+      const damage = await findDamage(opened, full)
       result.findings.push(...damage.map((text) => `repository ${name}: ${text}`))
       if (commits && damage.length > 0)
         throw new RepositoryUnavailable('its commits are not looked up until it is repaired')
@@ -85,13 +87,13 @@ export async function checkAll(
 
 /** Returns whether no other account can write the configuration of a repository. */
 async function reportOwner(
-  { managed, path, trust_owner }: Repository,
+  { managed, path, ownerTrust }: Repository,
   name: string,
   { findings, trusted }: CheckResult,
 ): Promise<boolean> {
   const problem = managed ? null : await findOwnerProblem(path)
   if (problem === null) return true
-  if (trust_owner === 1) trusted.push(`repository ${name}: ${problem.reason}; trusted (--trust-owner)`)
+  if (ownerTrust === 'trusted') trusted.push(`repository ${name}: ${problem.reason}; trusted (--trust-owner)`)
   else findings.push(`repository ${name}: ${explainOwnerProblem(problem, name, path)}`)
   return false
 }
@@ -112,11 +114,11 @@ async function checkCommits(
   prune: boolean,
   result: CheckResult,
 ): Promise<void> {
-  const { id, path, object_format: objectFormat, owner, name } = repository
+  const { id, owner, name } = repository
   for await (const commits of reportedCommits(store.engine, id)) {
     // A commit keeps its statuses if it is reported on from now on.
     const now = nowInSeconds()
-    const known = await Promise.all(commits.map(({ sha }) => lookup.has({ id, path, objectFormat }, sha)))
+    const known = await Promise.all(commits.map(({ sha }) => lookup.has(repository, sha)))
     const gone = commits.filter((_commit, index) => !known[index]).map(({ sha }) => sha)
     const list = prune ? result.pruned : result.findings
     list.push(...gone.map((sha) => `commit ${owner}/${name} ${sha}: no longer in git`))

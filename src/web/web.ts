@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { createGitQueue } from '../git/history/cached-reads.ts'
 import { CommitLog } from '../git/history/log.ts'
-import { RefLists } from '../git/history/refs.ts'
+import { RefLists } from '../git/history/ref-lists.ts'
 import { Revisions } from '../git/history/revision.ts'
 import { setSecurityHeaders } from '../hooks/security-headers.ts'
 import { createUnsentLimit } from '../hooks/unsent.ts'

@@ -1,7 +1,9 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { runCli } from '../helpers/cli.ts'
+import { listEvents } from '../helpers/events.ts'
 import { importCommits } from '../helpers/git.ts'
 import { openPageClient } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
@@ -108,4 +110,20 @@ t.test('HEAD of an imported repository belongs to its owner', async (t) => {
   await git(path, ['update-ref', 'refs/heads/next', sha])
   t.match(await set('next'), { code: 0 })
   t.equal(await git(path, ['rev-parse', 'HEAD']), sha)
+
+  chmodSync(join(path, 'config'), 0o664)
+  if (process.getuid?.() === 0) execFileSync('chown', ['-R', 'nobody', path])
+  t.match(await set('master'), { code: 1, stderr: /other accounts can write .*\/config/ })
+  t.equal(readFileSync(join(path, 'HEAD'), 'utf8').trim(), 'ref: refs/heads/next', 'git was not run')
+  const changes = (await listEvents(server.store)).filter(
+    ({ action, object }) => action === 'repository.default-branch' && object === 'owner/imported',
+  )
+  t.match(
+    changes.map(({ details }) => details),
+    [
+      { from: 'main', to: 'master' },
+      { from: 'master', to: 'next' },
+    ],
+    'each change is an event',
+  )
 })

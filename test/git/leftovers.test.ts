@@ -58,6 +58,24 @@ t.test(
     create(join(folder, '1.git'), 'young', longest - 30_000)
     create(imported, 'old', Math.max(longest, day) + 60_000)
     create(imported, 'young', day - 60_000)
+    const drafts = ['new-0123456789abcdef.git', 'new-fedcba9876543210.git', 'new-0123456789abcdef.git.kept']
+    for (const [index, age] of [day + 60_000, day - 60_000, day + 60_000].entries()) {
+      const path = join(folder, drafts[index] ?? '')
+      mkdirSync(path)
+      utimesSync(path, 0, (Date.now() - age) / 1000)
+    }
+    await removeLeftovers(folder, [], 1_000_000_000_000)
+    t.ok(
+      drafts.every((name) => existsSync(join(folder, name))),
+      'a push may take that long',
+    )
+    await removeLeftovers(folder, [], longest)
+    const kept = longest > day ? drafts : drafts.slice(1)
+    t.same(
+      readdirSync(folder).filter((name) => name.startsWith('new-')),
+      kept.sort(),
+      'drafts of a day ago',
+    )
     mkdirSync(join(folder, '0.git.unreadable'))
     writeFileSync(join(folder, '0.git.unreadable/objects'), '')
     await t.rejects(removeLeftovers(folder, [join(folder, 'gone'), imported], longest), { code: 'ENOTDIR' })

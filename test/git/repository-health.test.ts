@@ -3,8 +3,12 @@ import { once } from 'node:events'
 import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { removeStaleLocks } from '../../src/git/leftovers.ts'
 import { CommitLookup } from '../../src/git/objects/commit-lookup.ts'
+import { followFirstBranch } from '../../src/git/refs/default-branch.ts'
+import { inspectRepository, openRepository } from '../../src/git/repository.ts'
 import { checkRepositoryFiles } from '../../src/git/repository-health.ts'
+import { syncFolders } from '../../src/git-http/push/folder-sync.ts'
 import { minimalEnvironment } from '../helpers/process.ts'
 import { createSample, type SampleRepository } from './sample-repository.ts'
 
@@ -125,6 +129,28 @@ t.test('a repository that lost the index of a pack, or what a ref leads to, is u
   }
 })
 
+t.test('a bug does not pass for a repository that is unavailable', async (t) => {
+  const sample = await createSample(t)
+  sample.git('update-ref', 'refs/heads/other', sample.commit())
+  const lookup = new CommitLookup()
+  t.teardown(() => lookup.close())
+  const path: string = JSON.parse('null')
+  const opened = await openRepository(sample)
+  const bug = () => {
+    throw new TypeError('a bug')
+  }
+  const works: (() => Promise<unknown>)[] = [
+    () => lookup.has({ ...sample, id: -1, path }, '1'.repeat(40)),
+    () => checkRepositoryFiles(path),
+    () => openRepository({ path, ownerTrust: 'checked' }),
+    () => removeStaleLocks(path),
+    () => syncFolders(path),
+    () => followFirstBranch(opened, bug),
+    () => inspectRepository(path),
+  ]
+  for (const work of works) await t.rejects(work(), TypeError, String(work))
+})
+
 t.test('temporary files of git need not be readable', async (t) => {
   const sample = await createSample(t)
   for (const name of ['tmp_pack_x', 'pack-x.keep']) {
@@ -164,10 +190,10 @@ t.test('a repository with files that cannot be opened is unavailable', async (t)
 
 /** Looks up in a process that does not run as root, because root can open every file. */
 async function lookUpAsUser(t: Test, sample: SampleRepository, sha: string): Promise<string> {
-  const { id, path, objectFormat } = sample
+  const { id, path, objectFormat, ownerTrust } = sample
   const uid = process.getuid?.() === 0 ? 65_534 : undefined
   const program = join(import.meta.dirname, 'fixtures', 'lookup.ts')
-  const argument = JSON.stringify({ repository: { id, path, objectFormat }, sha, uid })
+  const argument = JSON.stringify({ repository: { id, path, objectFormat, ownerTrust }, sha, uid })
   const child = spawn(process.execPath, [program, argument], {
     env: minimalEnvironment(),
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -21,6 +21,7 @@ export class SampleRepository {
   readonly id: number
   readonly path: string
   readonly objectFormat: ObjectFormat
+  readonly ownerTrust = 'trusted'
 
   constructor(path: string, objectFormat: ObjectFormat) {
     lastId += 1

@@ -17,7 +17,7 @@ for (const database of databases) {
         owner: 'Acme',
         name: 'One',
         visibility: 'private',
-        object_format: 'sha256',
+        objectFormat: 'sha256',
         path: join(options.dataDir, 'repositories', `${created.id}.git`),
         managed: true,
       })

@@ -29,8 +29,8 @@ for (const database of databases) {
 
     t.test('finds a repository by name in any case', async (t) => {
       t.match(await store.listing.find(alice.id, 'ALICE', 'Secret'), { name: 'secret', permission: 'write' })
-      t.equal(await store.listing.find(bob.id, 'alice', 'secret'), undefined)
-      t.equal(await store.listing.find(null, 'alice', 'secret'), undefined)
+      t.equal(await store.listing.find(bob.id, 'alice', 'secret'), null)
+      t.equal(await store.listing.find(null, 'alice', 'secret'), null)
     })
 
     t.test('lists pages', async (t) => {

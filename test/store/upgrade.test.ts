@@ -157,8 +157,8 @@ for (const file of readdirSync(folder)) {
     if (release !== '0.1.0') await expectAccountsAndRules(t, server, id, limited)
     t.equal((await server.store.users.create('carol')).id, expected.lastUserId + 1, 'no id is used again')
 
-    for (const { managed, path, object_format } of await server.store.repositories.list())
-      if (managed) await createBareRepository(path, object_format)
+    for (const { managed, path, objectFormat } of await server.store.repositories.list())
+      if (managed) await createBareRepository(path, objectFormat)
     if (release === '0.1.0') {
       const { log } = await startInstance(t, options, { LOG_LEVEL: 'warn' })
       const trust = `repo import Acme/Rocket '${path}' --trust-owner`

@@ -5,10 +5,10 @@ import type { Config } from '../../config.ts'
 import type { ObjectFormat } from '../../domain/commit-id.ts'
 import { RuleViolation } from '../../domain/rule-violation.ts'
 import { checkGit } from '../../git/git-version.ts'
-import { setDefaultBranch } from '../../git/history/default-branch.ts'
-import { isRefName, readRef, readRefs } from '../../git/history/refs-reader.ts'
 import { draftPath } from '../../git/leftovers.ts'
-import { createBareRepository, inspectRepository } from '../../git/repository.ts'
+import { setDefaultBranch } from '../../git/refs/default-branch.ts'
+import { isRefName, readRef, readRefs } from '../../git/refs/read-refs.ts'
+import { createBareRepository, inspectRepository, openRepository } from '../../git/repository.ts'
 import { explainOwnerProblem, findOwnerProblem } from '../../git/repository-owner.ts'
 import { StoreUnavailable } from '../../store/engine.ts'
 import type { NewRepository, Repository } from '../../store/repositories/repositories.ts'
@@ -116,10 +116,10 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
     .action((options: { json?: boolean }) =>
       withStore.reading(async (store) => {
         const rows = (await store.repositories.list()).map(
-          ({ owner, name, visibility, object_format, path }) => ({
+          ({ owner, name, visibility, objectFormat, path }) => ({
             name: `${owner}/${name}`,
             visibility,
-            object_format,
+            object_format: objectFormat,
             path,
           }),
         )
@@ -133,16 +133,22 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
     .action((fullName: string, branch: string) =>
       withStore(async (store) => {
         if (!isRefName(branch)) throw new UsageError(`"${branch}" is not a valid name of a branch`)
-        const { path, managed, owner, name } = await findRepository(store, fullName)
-        const found = await readRef(path, branch, GIT_TIMEOUT)
-        const exists = found?.kind === 'branch'
-        const { branches } = await readRefs(path, { count: LISTED_BRANCHES, timeout: GIT_TIMEOUT })
+        const repository = await findRepository(store, fullName)
+        const { managed, owner, name } = repository
+        const opened = await openRepository(repository)
+
+        const ref = await readRef(opened, branch, GIT_TIMEOUT)
+        const exists = ref?.kind === 'branch'
+        const limits = { count: LISTED_BRANCHES, timeout: GIT_TIMEOUT }
+        const { branches, defaultBranch } = await readRefs(opened, limits)
         if (!exists && branches.length > 0) {
           const names = branches.map(({ name }) => name).join(', ')
           throw new RuleViolation(`${owner}/${name} has no branch "${branch}". Its newest branches: ${names}`)
         }
+
         // The first push may be one to another branch.
-        await setDefaultBranch(path, branch, managed && !exists)
+        const change = () => setDefaultBranch(opened, branch, managed && !exists)
+        await store.repositories.setDefaultBranch(repository, { from: defaultBranch, to: branch }, change)
       }),
     )
 

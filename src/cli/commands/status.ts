@@ -48,6 +48,6 @@ export function addStatusCommands(program: Command, withStore: WithStore): void 
 }
 
 async function findCommit(store: Store, fullName: string, sha: string): Promise<CommitKey> {
-  const { id, object_format } = await findRepository(store, fullName)
-  return { repositoryId: id, sha: fullCommitId(object_format, sha) }
+  const { id, objectFormat } = await findRepository(store, fullName)
+  return { repositoryId: id, sha: fullCommitId(objectFormat, sha) }
 }

@@ -1,5 +1,6 @@
 import { type BranchRule, isBypassedBy, requiredBy, rulesFor } from '../../domain/branch-rules.ts'
 import { explainVerdict } from '../../domain/unmet-checks.ts'
+import type { OpenedRepository } from '../../git/repository.ts'
 import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
 import type { Bypass } from '../../store/repositories/rules.ts'
 import type { Store } from '../../store/store.ts'
@@ -27,8 +28,7 @@ const ATOMIC = 'the push is atomic, and another ref was refused'
 interface GatedPush {
   store: Pick<Store, 'rules' | 'statuses'>
   pusher: Pusher
-  /** Absolute path of the git directory. */
-  path: string
+  repository: OpenedRepository
   /** The rules before git started. */
   rules: readonly BranchRule[]
   /** Receives the error for which all refs are refused. */
@@ -37,12 +37,12 @@ interface GatedPush {
 
 /** Returns why a push has too many refs for its branches with rules, so that git need not run; null if it has not. */
 export async function findLimit(
-  { path, pusher, rules }: GatedPush,
+  { repository, pusher, rules }: GatedPush,
   updates: readonly RefUpdate[],
   signal: AbortSignal,
 ): Promise<string | null> {
   if (updates.length <= MAX_RULED_REFS) return null
-  const ruled = await ruledUpdates(rules, updates, await findBranches(path, signal))
+  const ruled = await ruledUpdates(rules, updates, await findBranches(repository, signal))
   const { id } = pusher.by.user
   if (ruled.every(({ branches }) => branches.every((rules) => isBypassedBy(rules, id)))) return null
   return `${updates.length} refs in one push with a branch that has required checks; at most ${MAX_RULED_REFS} are allowed: push fewer at a time`
@@ -67,16 +67,16 @@ export async function decide(push: GatedPush, pushed: PushedRefs): Promise<Map<s
 }
 
 async function decideRefs(
-  { store, pusher, path, rules }: GatedPush,
+  { store, pusher, repository, rules }: GatedPush,
   { updates, atomic, signal }: PushedRefs,
 ): Promise<Map<string, string>> {
-  const branchesOf = await findBranches(path, signal)
+  const branchesOf = await findBranches(repository, signal)
   /** Why an update is refused whatever has been reported; null: it depends on the reports. */
   const reasons = new Map<RefUpdate, string | null>()
   const compare = async (rules: readonly BranchRule[]) => {
     const ruled = await ruledUpdates(rules, updates, branchesOf)
     for (const { update } of ruled)
-      if (!reasons.has(update)) reasons.set(update, await compareTips(path, update, signal))
+      if (!reasons.has(update)) reasons.set(update, await compareTips(repository, update, signal))
     return ruled
   }
   await compare(rules)
@@ -103,20 +103,23 @@ async function decideRefs(
 
 /** Compares an update with the graph of commits. Returns why it is refused, or null. */
 async function compareTips(
-  path: string,
+  repository: OpenedRepository,
   { old, new: tip }: RefUpdate,
   signal: AbortSignal,
 ): Promise<string | null> {
   if (NO_OBJECT.test(tip)) return DELETED
-  return NO_OBJECT.test(old) || (await isAncestor(path, old, tip, signal)) ? null : FORCED
+  return NO_OBJECT.test(old) || (await isAncestor(repository, old, tip, signal)) ? null : FORCED
 }
 
 /**
  * Returns a function that finds the names of the branches, without `refs/heads/`, that an update of a ref changes. git follows
  * symbolic refs, so these are the branch at the end and all branches that lead to it.
  */
-async function findBranches(path: string, signal: AbortSignal): Promise<(ref: string) => string[]> {
-  const symbolic = await readSymbolicRefs(path, signal)
+async function findBranches(
+  repository: OpenedRepository,
+  signal: AbortSignal,
+): Promise<(ref: string) => string[]> {
+  const symbolic = await readSymbolicRefs(repository, signal)
   const aliases = Map.groupBy(symbolic.keys(), (ref) => symbolic.get(ref))
   return (ref) => {
     const target = symbolic.get(ref) ?? ref

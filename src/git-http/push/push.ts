@@ -1,7 +1,8 @@
 import type { FileHandle } from 'node:fs/promises'
 import { rulesFor } from '../../domain/branch-rules.ts'
-import { followFirstBranch } from '../../git/history/default-branch.ts'
-import type { RepositoryAccess } from '../../store/access/access.ts'
+import { followFirstBranch } from '../../git/refs/default-branch.ts'
+import type { OpenedRepository } from '../../git/repository.ts'
+import type { ReadableRepository } from '../../store/access/access.ts'
 import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
 import type { Store } from '../../store/store.ts'
 import { readCommands } from './commands.ts'
@@ -49,16 +50,15 @@ const NO_OBJECT = /^0+$/
 export async function beginPush(
   { store, recorder, onError }: PushServices,
   pusher: Pusher,
-  repository: RepositoryAccess,
+  { repository, opened }: { repository: ReadableRepository; opened: OpenedRepository },
   body: FileHandle,
   signal: AbortSignal,
 ): Promise<Push | Buffer> {
-  const { path, managed } = repository
   const request = await readCommands(body)
   const { commands } = request
-  const before = await readRefIds(path, commands, signal)
+  const before = await readRefIds(opened, commands, signal)
   const rules = await store.rules.load(pusher.repositoryId)
-  const gated = rules.length > 0 ? { store, pusher, path, rules, onError } : null
+  const gated = rules.length > 0 ? { store, pusher, repository: opened, rules, onError } : null
   const reason = findReason(commands, before) ?? (gated && (await findLimit(gated, commands, signal)))
   if (reason !== null) return reportRefusal(request, reason)
   signal.throwIfAborted()
@@ -70,8 +70,8 @@ export async function beginPush(
   async function syncOnce(): Promise<void> {
     const mayMove = (branch: string) => rulesFor(rules, branch).length === 0
     // HEAD of an imported repository belongs to its owner.
-    if (managed) await followFirstBranch(path, mayMove)
-    await syncFolders(path)
+    if (repository.managed) await followFirstBranch(opened, mayMove)
+    await syncFolders(opened.path)
   }
 
   const sync = () => {

@@ -1,4 +1,4 @@
-import { checkOwner, type RepositoryFolder } from '../../git/repository-owner.ts'
+import { openRepository, type RepositoryFiles } from '../../git/repository.ts'
 import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
 import type { PushOutcome } from '../../store/repositories/pushes.ts'
 import type { Store } from '../../store/store.ts'
@@ -45,7 +45,7 @@ export class PushRecorder {
    */
   async begin(
     pusher: Pusher,
-    repository: RepositoryFolder,
+    repository: RepositoryFiles,
     commands: readonly RefUpdate[],
     before: RefIds,
   ): Promise<SettlePush> {
@@ -98,7 +98,7 @@ export class PushRecorder {
  * @param before the refs before git started, if they are known
  */
 async function compareRefs(
-  repository: RepositoryFolder | null,
+  repository: RepositoryFiles | null,
   commands: readonly RefUpdate[],
   before?: RefIds,
 ): Promise<PushOutcome> {
@@ -112,11 +112,11 @@ async function compareRefs(
   return { updates, unknown }
 }
 
-async function readOwnRefs(repository: RepositoryFolder, moves: readonly RefUpdate[]): Promise<RefIds> {
-  await checkOwner(repository)
+async function readOwnRefs(repository: RepositoryFiles, moves: readonly RefUpdate[]): Promise<RefIds> {
+  const opened = await openRepository(repository)
   // A power cut must not undo what the event says.
-  await syncFolders(repository.path)
-  return readRefIds(repository.path, moves, AbortSignal.timeout(TIMEOUT))
+  await syncFolders(opened.path)
+  return readRefIds(opened, moves, AbortSignal.timeout(TIMEOUT))
 }
 
 function isMove(command: RefUpdate): boolean {

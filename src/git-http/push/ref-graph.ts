@@ -1,5 +1,7 @@
-import { symbolicFiles } from '../../git/history/head.ts'
-import { GitFailed, readGit, runGit } from '../../git/run-git.ts'
+import { GitFailed } from '../../git/errors.ts'
+import { symbolicFiles } from '../../git/refs/head.ts'
+import type { OpenedRepository } from '../../git/repository.ts'
+import { readGit, runGit } from '../../git/run-git.ts'
 
 /** Milliseconds. Signals stop git earlier. */
 const TIMEOUT = 24 * 60 * 60 * 1000
@@ -11,13 +13,13 @@ const MAX_LENGTH = 100_000
 
 /** Returns whether `old` is an ancestor of `id` or the same commit. @throws GitFailed if one of them is not a commit */
 export async function isAncestor(
-  path: string,
+  repository: OpenedRepository,
   old: string,
   id: string,
   signal: AbortSignal,
 ): Promise<boolean> {
   try {
-    await readGit(path, ['merge-base', '--is-ancestor', old, id], { timeout: TIMEOUT, signal })
+    await readGit(repository, ['merge-base', '--is-ancestor', old, id], { timeout: TIMEOUT, signal })
     return true
   } catch (error) {
     if (error instanceof GitFailed && error.code === NOT_AN_ANCESTOR) return false
@@ -29,16 +31,20 @@ export async function isAncestor(
  * Returns the refs that point to another ref, with the last ref that each of them leads to, which need not exist. Names are
  * decoded as Latin-1, because they may not be UTF-8.
  */
-export async function readSymbolicRefs(path: string, signal: AbortSignal): Promise<Map<string, string>> {
+export async function readSymbolicRefs(
+  repository: OpenedRepository,
+  signal: AbortSignal,
+): Promise<Map<string, string>> {
   const listed = new Set<string>()
   const symbolic = new Map<string, string>()
   const take = (ref: string, target: string) => {
     listed.add(ref)
     if (target !== '') symbolic.set(ref, target)
   }
-  await eachRef(path, 'symref', [], take, signal)
+  await eachRef(repository, 'symref', [], take, signal)
   // A push to one that leads nowhere creates its target.
-  for await (const [ref, target] of symbolicFiles(path, (name) => listed.has(name))) symbolic.set(ref, target)
+  for await (const [ref, target] of symbolicFiles(repository.path, (name) => listed.has(name)))
+    symbolic.set(ref, target)
   for (const ref of symbolic.keys()) symbolic.set(ref, lastOf(ref, symbolic))
   return symbolic
 }
@@ -55,7 +61,7 @@ export type RefIds = ReadonlyMap<string, string>
 
 /** Returns the object ids of refs by name, without those that do not exist. Names are not patterns: see `readCommands`. */
 export async function readRefIds(
-  path: string,
+  repository: OpenedRepository,
   refs: readonly { ref: string }[],
   signal: AbortSignal,
 ): Promise<RefIds> {
@@ -69,13 +75,13 @@ export async function readRefIds(
   const take = (ref: string, id: string) => {
     if (names.has(ref)) ids.set(ref, id)
   }
-  await eachRef(path, 'objectname', isAsked ? patterns : [], take, signal)
+  await eachRef(repository, 'objectname', isAsked ? patterns : [], take, signal)
   return ids
 }
 
 /** Calls `take` with the name of each ref that a pattern matches, and one of its fields. */
 async function eachRef(
-  path: string,
+  repository: OpenedRepository,
   field: string,
   patterns: readonly string[],
   take: (ref: string, value: string) => void,
@@ -91,6 +97,6 @@ async function eachRef(
     }
   }
   const args = ['for-each-ref', `--format=%(refname) %(${field})`, '--', ...patterns]
-  const failure = await runGit(path, args, { push }, TIMEOUT, signal)
+  const failure = await runGit(repository, args, { push }, TIMEOUT, signal)
   if (failure) throw failure
 }

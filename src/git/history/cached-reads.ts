@@ -1,9 +1,9 @@
 import { LRUCache } from 'lru-cache'
 import { FairQueue } from '../../util/fair-queue.ts'
 import { SharedRuns } from '../../util/shared-runs.ts'
+import { GitTimeout } from '../errors.ts'
 import { type FilesState, isCurrent } from '../file-state.ts'
-import { checkOwner, type RepositoryFolder } from '../repository-owner.ts'
-import { GitTimeout } from '../run-git.ts'
+import { type OpenedRepository, openRepository, type RepositoryFiles } from '../repository.ts'
 
 /** On whose behalf git is asked. */
 export interface GitClient {
@@ -15,18 +15,18 @@ export interface GitClient {
 
 /** How a value is read. */
 interface Reading<Value> {
-  /** Returns the state of the files that the value depends on. undefined if the value cannot change. */
+  /** Returns the state of the files that the value depends on; without it, no change matters. */
   state?: () => Promise<FilesState>
-  read(signal: AbortSignal): Promise<Value>
+  read(repository: OpenedRepository, signal: AbortSignal): Promise<Value>
 }
 
 interface Entry<Value> {
   readonly state: FilesState | undefined
-  /** The value, or the error if git took too long. Otherwise requests for it would occupy all slots permanently. */
+  /** The value, or the error if git took too long: repeated at once, it would occupy all slots. */
   readonly outcome: Value | GitTimeout
 }
 
-/** Milliseconds for which a value is cached. Grafts, `shallow` and refs behind links can change it too, but rarely do. */
+/** Milliseconds. Grafts, `shallow` and refs behind links change a value too, though rarely. */
 const MAX_AGE = 60_000
 
 /** Returns slots for the git processes of pages: a few at a time, shared fairly between clients. */
@@ -40,25 +40,27 @@ export function createGitQueue(slots = 4): FairQueue {
   })
 }
 
-/** Runs work on a repository in a slot of the client. @throws RepositoryUnavailable, QueueFull, the signal's reason */
+/**
+ * Opens a repository and runs git in it, in a slot of the client.
+ *
+ * @throws RepositoryUnavailable, QueueFull, the signal's reason
+ */
 export function runInSlot<T>(
   queue: FairQueue,
-  repository: RepositoryFolder,
+  repository: RepositoryFiles,
   { address, signal }: GitClient,
-  work: () => Promise<T>,
+  work: (opened: OpenedRepository) => Promise<T>,
 ): Promise<T> {
-  return queue.run(address, () => checkOwner(repository).then(work), signal)
+  return queue.run(address, () => openRepository(repository).then(work), signal)
 }
 
-/** Reads values from repositories. They are cached until the repository changes; each is read once for all who ask for it. */
+/** Reads values once for all who ask, and caches them until the repository changes. */
 export class CachedReads<Value extends object> {
   readonly #queue: FairQueue
   readonly #runs = new SharedRuns<Value>()
   readonly #entries: LRUCache<string, Entry<Value>>
 
-  /**
-   * @param maxSize maximum size of all cached values together; the least recently used ones are dropped
-   */
+  /** @param maxSize of all cached values together; the least recently used ones are dropped */
   constructor(queue: FairQueue, maxSize: number, sizeOf: (value: Value) => number) {
     this.#queue = queue
     this.#entries = new LRUCache<string, Entry<Value>>({
@@ -72,18 +74,19 @@ export class CachedReads<Value extends object> {
 
   /** Returns the cached value, or reads it. Throws as `runInSlot`. */
   async get(
-    repository: RepositoryFolder,
+    repository: RepositoryFiles,
     key: string,
     client: GitClient,
     reading: Reading<Value>,
   ): Promise<Value> {
     const known = await this.#current(key)
     if (known) return openEntry(known)
+
     const find = async (signal: AbortSignal) => {
       // What this run has waited for may have read the value.
-      const found = await this.#current(key)
-      if (found) return openEntry(found)
-      const read = () => this.#read(key, reading, signal)
+      const entry = await this.#current(key)
+      if (entry) return openEntry(entry)
+      const read = (opened: OpenedRepository) => this.#read(opened, key, reading, signal)
       return openEntry(await runInSlot(this.#queue, repository, { ...client, signal }, read))
     }
     return this.#runs.join(key, find, client.signal)
@@ -100,9 +103,14 @@ export class CachedReads<Value extends object> {
     return known && (known.state === undefined || (await isCurrent(known.state))) ? known : undefined
   }
 
-  async #read(key: string, reading: Reading<Value>, signal: AbortSignal): Promise<Entry<Value>> {
+  async #read(
+    repository: OpenedRepository,
+    key: string,
+    reading: Reading<Value>,
+    signal: AbortSignal,
+  ): Promise<Entry<Value>> {
     const state = await reading.state?.()
-    const outcome = await reading.read(signal).catch((error: unknown) => {
+    const outcome = await reading.read(repository, signal).catch((error: unknown) => {
       if (error instanceof GitTimeout) return error
       throw error
     })

@@ -1,8 +1,9 @@
 import { isFullId } from '../../domain/commit-id.ts'
 import { truncate } from '../../util/truncate.ts'
-import { RepositoryUnavailable } from '../repository.ts'
+import { RepositoryUnavailable } from '../errors.ts'
+import { type ListLimits, RecordParser, readDate } from '../record-parser.ts'
+import type { OpenedRepository } from '../repository.ts'
 import { runGit } from '../run-git.ts'
-import { RecordParser } from './record-parser.ts'
 
 /** A commit for display. */
 export interface Commit {
@@ -13,14 +14,6 @@ export interface Commit {
   /** Author date, ISO 8601 in UTC; null if the commit has no valid date. */
   date: string | null
   subject: string
-}
-
-/** Limits of one list. */
-export interface ListLimits {
-  /** Number of commits or refs. */
-  count: number
-  /** Milliseconds that one git process may take. */
-  timeout: number
 }
 
 const FORMAT = ['%H', '%P', '%an', '%aI', '%s'].join('%x00')
@@ -34,12 +27,14 @@ const LIMITS = {
 }
 
 /**
- * Reads commits in the order of `git log`: newest first, a commit never before its children unless clocks were wrong.
+ * Reads commits in the order of `git log`: newest first, a commit never before its children unless
+ * clocks were wrong.
  *
- * @param starts full ids of the commits to start from, or `HEAD`. Returns an empty list if HEAD is a branch without commits
+ * @param starts full ids of the commits to start from, or `HEAD`. Returns an empty list if HEAD is
+ * a branch without commits
  */
 export async function readLog(
-  path: string,
+  repository: OpenedRepository,
   starts: 'HEAD' | readonly string[],
   limits: ListLimits,
   signal?: AbortSignal,
@@ -47,13 +42,14 @@ export async function readLog(
   const parser = new RecordParser(LIMITS)
   const form = ['log', '-z', '--no-show-signature', `--max-count=${limits.count}`, `--format=${FORMAT}`]
   const args = [...form, ...(starts === 'HEAD' ? ['HEAD'] : starts), '--']
-  const failure = await runGit(path, args, parser, limits.timeout, signal)
+  const failure = await runGit(repository, args, parser, limits.timeout, signal)
   if (failure === undefined) return parser.records.map(toCommit)
   if (
     starts === 'HEAD' &&
     /unknown revision|bad revision 'HEAD'|does not have any commits/.test(failure.message)
   )
     return []
+  const { path } = repository
   throw new RepositoryUnavailable(`git could not list the commits of ${path}: ${failure.message}`)
 }
 
@@ -66,10 +62,4 @@ function toCommit([sha = '', parents = '', author = '', date = '', subject = '']
     date: readDate(date),
     subject: truncate(subject, TEXT_LENGTH),
   }
-}
-
-/** Returns an ISO 8601 date in UTC, or null if git printed none. */
-export function readDate(text: string): string | null {
-  const moment = Date.parse(text)
-  return Number.isNaN(moment) ? null : new Date(moment).toISOString()
 }

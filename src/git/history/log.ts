@@ -1,10 +1,9 @@
 import type { FairQueue } from '../../util/fair-queue.ts'
-import type { RepositoryFolder } from '../repository-owner.ts'
+import type { ListLimits } from '../record-parser.ts'
+import { readHeadState } from '../refs/head.ts'
+import type { RepositoryFiles } from '../repository.ts'
 import { CachedReads, type GitClient } from './cached-reads.ts'
-import { readHeadState } from './head.ts'
-import { type Commit, type ListLimits, readLog } from './log-reader.ts'
-
-export type { Commit }
+import { type Commit, readLog } from './log-reader.ts'
 
 const LIMITS: ListLimits = { count: 30, timeout: 10_000 }
 /** Maximum number of commits in memory. The least recently used lists are dropped. */
@@ -16,13 +15,13 @@ export const MAX_STARTS = 40
 export interface History {
   commits: readonly Commit[]
   /**
-   * What the next page comes after: the last commit of this page, then the commits on other lines of history that come
-   * next. null if this is the last page.
+   * What the next page comes after: the last commit of this page, then the commits on other lines
+   * of history that come next. null if this is the last page.
    */
   after: readonly string[] | null
 }
 
-/** Lists commits of repositories for public pages. Lists are cached; each is read once for all who ask for it. */
+/** Lists commits of repositories for pages. Lists are cached, and read once for all who ask. */
 export class CommitLog {
   readonly #limits: ListLimits
   readonly #reads: CachedReads<readonly Commit[]>
@@ -33,49 +32,52 @@ export class CommitLog {
   }
 
   /**
-   * Returns at most `count` of the newest commits of the branch that HEAD names, or none if the branch has no commits. A push
-   * takes effect at once. Throws as `CachedReads.get`.
+   * Returns at most `count` of the newest commits of the branch that HEAD names, or none if the
+   * branch has no commits. A push takes effect at once. Throws as `CachedReads.get`.
    */
-  newest(repository: RepositoryFolder, client: GitClient): Promise<readonly Commit[]> {
+  newest(repository: RepositoryFiles, client: GitClient): Promise<readonly Commit[]> {
     const { path } = repository
     return this.#reads.get(repository, path, client, {
       state: () => readHeadState(path),
-      read: (signal) => readLog(path, 'HEAD', this.#limits, signal),
+      read: (opened, signal) => readLog(opened, 'HEAD', this.#limits, signal),
     })
   }
 
   /**
-   * Returns a page of the history of a commit, in the order of `git log`. Its cost does not depend on how many pages come
-   * before it, because git starts at the commits that the previous page ended with, not at the newest one.
+   * Returns a page of the history of a commit, in the order of `git log`. Its cost does not depend
+   * on how many pages come before it, because git starts at the commits that the previous page
+   * ended with, not at the newest one.
    *
-   * Where lines of history run in parallel, the next page starts from the next commit of each. If there are more than
-   * `MAX_STARTS`, commits that only the further ones lead to are left out. For example with two commits on a page:
+   * Where lines of history run in parallel, the next page starts from the next commit of each. If
+   * there are more than `MAX_STARTS`, commits that only the further ones lead to are left out. For
+   * example with two commits on a page:
    *
    * ```
    *   F ─┬─ E ─── C ─┬─ A    F is a merge; `git log` prints F E D C B A
    *      └─ D ─── B ─┘
    *
-   *   from F          F E    after: E, and D, which was reached but not shown. C is left out: E leads to it
+   *   from F          F E    after: E, and D, which was reached but not shown. E leads to C
    *   after E, D      D C    after: C, and B. git starts at E and D; E has been shown
    *   after C, B      B A    after: null
    * ```
    *
-   * @param from the first commit, or `after` of the previous page. All are full ids of commits in the repository
+   * @param from the first commit, or `after` of the previous page. All are full ids of commits in
+   * the repository
    */
   async history(
-    repository: RepositoryFolder,
+    repository: RepositoryFiles,
     from: { first: string } | { after: readonly string[] },
     client: GitClient,
   ): Promise<History> {
-    const { path } = repository
     const starts = 'first' in from ? [from.first] : from.after.slice(0, MAX_STARTS)
     const shown = 'first' in from ? undefined : starts[0]
     // One more for the commit that the previous page has shown.
     const limits = { ...this.#limits, count: this.#limits.count + 1 }
-    const key = [path, ...starts].join('\0')
+    const key = [repository.path, ...starts].join('\0')
     const listed = await this.#reads.get(repository, key, client, {
-      read: (signal) => readLog(path, starts, limits, signal),
+      read: (opened, signal) => readLog(opened, starts, limits, signal),
     })
+
     const commits = listed.filter(({ sha }) => sha !== shown).slice(0, this.#limits.count)
     const last = commits.at(-1)
     const seen = new Set([...commits.map(({ sha }) => sha), shown])

@@ -1,11 +1,11 @@
 import type { FairQueue } from '../../util/fair-queue.ts'
+import { cannotOpen, unavailable } from '../errors.ts'
 import type { CommitLookup } from '../objects/commit-lookup.ts'
 import type { LookupRepository } from '../objects/lookup-queue.ts'
-import { unavailable } from '../repository-health.ts'
-import { GitFailed, readGit, runGit } from '../run-git.ts'
+import { RecordParser, readDate } from '../record-parser.ts'
+import type { OpenedRepository } from '../repository.ts'
+import { readGit, runGit } from '../run-git.ts'
 import { CachedReads, type GitClient, runInSlot } from './cached-reads.ts'
-import { readDate } from './log-reader.ts'
-import { RecordParser } from './record-parser.ts'
 
 /** A commit for display. */
 export interface CommitDetails {
@@ -39,7 +39,8 @@ const FORMAT = ['%P', '%an', '%aI', '%B'].join('%x00')
 /**
  * Finds and describes single commits for pages.
  *
- * A few git processes run at a time, shared fairly between clients. Each has a deadline, and its output is limited.
+ * A few git processes run at a time, shared fairly between clients. Each has a deadline, and its
+ * output is limited.
  */
 export class Revisions {
   readonly #lookup: CommitLookup
@@ -56,20 +57,24 @@ export class Revisions {
     )
   }
 
-  /** Returns the ids of commits that begin with a short id in lower case. Throws as `runInSlot`, as every method here. */
+  /** Returns the ids of commits that begin with a short id in lower case. Throws as `runInSlot`. */
   async withPrefix(repository: LookupRepository, prefix: string, client: GitClient): Promise<string[]> {
-    const { path } = repository
     const args = ['rev-parse', `--disambiguate=${prefix}`]
-    const read = () => readGit(path, args, { timeout: TIMEOUT, signal: client.signal })
+    const read = (opened: OpenedRepository) =>
+      readGit(opened, args, { timeout: TIMEOUT, signal: client.signal })
     const text = await runInSlot(this.#queue, repository, client, read).catch((error: unknown) => {
-      throw error instanceof GitFailed ? unavailable(path, error) : error
+      throw unavailable(repository.path, error)
     })
     const ids = text.split('\n').filter((id) => id.startsWith(prefix))
     const isCommit = await Promise.all(ids.map((id) => this.#lookup.has(repository, id)))
     return ids.filter((_, index) => isCommit[index])
   }
 
-  /** Returns the content of a commit, or undefined if git does not have it. @param sha full id in lower case */
+  /**
+   * Returns the content of a commit, or undefined if git does not have it.
+   *
+   * @param sha full id in lower case
+   */
   async describe(
     repository: LookupRepository,
     sha: string,
@@ -77,17 +82,23 @@ export class Revisions {
   ): Promise<CommitDetails | undefined> {
     const key = `${repository.id} ${sha}`
     if (!this.#commits.has(key) && !(await this.#lookup.has(repository, sha))) return undefined
-    const read = (signal: AbortSignal) => readCommit(repository.path, sha, signal)
-    return this.#commits.get(repository, key, client, { read })
+    return this.#commits.get(repository, key, client, {
+      read: (opened, signal) => readCommit(opened, sha, signal),
+    })
   }
 }
 
-async function readCommit(path: string, sha: string, signal: AbortSignal): Promise<CommitDetails> {
+async function readCommit(
+  repository: OpenedRepository,
+  sha: string,
+  signal: AbortSignal,
+): Promise<CommitDetails> {
   const parser = new RecordParser({ fields: 4, fieldLength: FIELD_LENGTH, outputLength: OUTPUT_LENGTH })
   const args = ['log', '-z', '--no-walk', '--no-show-signature', `--format=${FORMAT}`, sha, '--']
-  const failure = await runGit(path, args, parser, TIMEOUT, signal)
+  const failure = await runGit(repository, args, parser, TIMEOUT, signal)
   const [record] = parser.records
-  if (!record) throw unavailable(path, failure ?? 'git printed nothing')
+  if (!record) throw cannotOpen(repository.path, failure?.message ?? 'git printed nothing', failure)
+
   const [parents = '', author = '', date = '', message = ''] = record
   const ids = parents.split(' ').filter((id) => id.length === sha.length)
   const [first = '', ...rest] = message.trim().split(/\n\s*\n/)

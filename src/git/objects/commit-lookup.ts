@@ -1,15 +1,17 @@
 import { LRUCache } from 'lru-cache'
 import { isFullId } from '../../domain/commit-id.ts'
-import type { RepositoryAccess } from '../../store/access/access.ts'
 import type { Store } from '../../store/store.ts'
 import { limitConcurrency } from '../../util/limit-concurrency.ts'
-import { RepositoryUnavailable } from '../repository-health.ts'
-import { LookupQueue, type LookupRepository } from './lookup-queue.ts'
+import { RepositoryUnavailable } from '../errors.ts'
+import { type CreateReader, LookupQueue, type LookupRepository } from './lookup-queue.ts'
 import { ObjectReader } from './object-reader.ts'
 
 /** Limits of a commit lookup. Times are milliseconds. */
 export interface CommitLookupOptions {
-  /** Maximum number of git processes, 64 by default. If more repositories are in use, they take turns. */
+  /**
+   * Maximum number of git processes, 64 by default. If more repositories are in use, they take
+   * turns.
+   */
   maxProcesses?: number
   /** Lifetime of one process, 60,000 by default. */
   maxAge?: number
@@ -18,18 +20,20 @@ export interface CommitLookupOptions {
 }
 
 /**
- * Checks which commits local repositories hold, with one long-lived git process for each repository in use.
+ * Checks which commits local repositories hold, with one long-lived git process for each repository
+ * in use.
  *
- * At most `maxProcesses` exist, including those that are ending. If another one is needed, the least recently used one is ended:
- * it still answers its questions, and then the next one starts. So every repository gets its turn.
+ * At most `maxProcesses` exist, including those that are ending. If another one is needed, the
+ * least recently used one is ended: it still answers its questions, and then the next one starts.
+ * So every repository gets its turn.
  */
 export class CommitLookup {
-  /** By the id of the repository. They expire because git finds objects in packs that a garbage collection has removed. */
+  /** By id of the repository. They expire: git finds objects in packs that were removed. */
   readonly #readers: LRUCache<number, ObjectReader>
   /** Queues of repositories that have a process or a pending lookup. */
   readonly #queues = new Map<number, LookupQueue>()
   readonly #processes = new Set<Promise<void>>()
-  readonly #createReader: (path: string, packs: string) => ObjectReader
+  readonly #createReader: CreateReader
   readonly #sweep: NodeJS.Timeout
   #closed: Promise<void> | undefined
 
@@ -47,7 +51,7 @@ export class CommitLookup {
         this.#processes.add(process)
         return process
       })
-    this.#createReader = (path, packs) => new ObjectReader(path, packs, slots, timeout)
+    this.#createReader = (repository, packs) => new ObjectReader(repository, packs, slots, timeout)
     // One timer for all lookups, because a timer for each would cost more than the lookup.
     this.#sweep = setInterval(() => {
       const deadline = performance.now() - timeout
@@ -64,14 +68,16 @@ export class CommitLookup {
   }
 
   /**
-   * Returns whether the repository holds the object `sha` and the object is a commit, reachable or not. Returns `false` for
-   * other types of objects and for anything but a full lower-case hex id of the repository's format, without asking git.
+   * Returns whether the repository holds the object `sha` and the object is a commit, reachable or
+   * not. Returns `false` for other types of objects and, without asking git, for anything but a
+   * full lower-case hex id of the repository's format.
    *
-   * Objects are found as soon as their push is accepted, not before. An object that a garbage collection removed may still be
-   * found for `maxAge`. Replacement refs are ignored.
+   * Objects are found as soon as their push is accepted, not before. An object that a garbage
+   * collection removed may still be found for `maxAge`. Replacement refs are ignored.
    *
-   * @throws RepositoryUnavailable if the repository's files cannot be opened, if objects were lost (`checkComplete`), if git
-   *   does not answer within `timeout` or ends twice before it answers, or after `close`
+   * @throws RepositoryUnavailable if the repository's files cannot be opened, if objects were lost
+   * (`checkComplete`), if git does not answer within `timeout` or ends twice at the object, or
+   * after `close`
    */
   has(repository: LookupRepository, sha: string): Promise<boolean> {
     if (this.#closed !== undefined) return Promise.reject(new RepositoryUnavailable('the lookup is closed'))
@@ -98,11 +104,11 @@ export class CommitLookup {
   }
 }
 
-/** Returns whether the commit has statuses or git has it. One with statuses stays known after git's garbage collection. */
+/** Returns whether git has a commit, or statuses of it keep it known after a garbage collection. */
 export async function commitExists(
   statuses: Store['statuses'],
   lookup: CommitLookup,
-  repository: RepositoryAccess,
+  repository: LookupRepository,
   sha: string,
 ): Promise<boolean> {
   return (await statuses.any(repository.id, sha)) || lookup.has(repository, sha)

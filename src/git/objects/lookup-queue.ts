@@ -1,37 +1,44 @@
 import { setImmediate } from 'node:timers/promises'
 import type { LRUCache } from 'lru-cache'
-import type { ObjectFormat } from '../../domain/commit-id.ts'
+import type { Repository } from '../../store/repositories/repositories.ts'
 import { SharedRuns } from '../../util/shared-runs.ts'
+import { cannotOpen, GitFailed, unavailable } from '../errors.ts'
 import { checkComplete } from '../integrity.ts'
-import { checkRepositoryFiles, packState, packsOf, unavailable } from '../repository-health.ts'
-import { checkOwner, type RepositoryFolder } from '../repository-owner.ts'
+import { type OpenedRepository, openRepository, type RepositoryFiles } from '../repository.ts'
+import {
+  checkObjects,
+  checkRepositoryFiles,
+  isPartialClone,
+  packState,
+  packsOf,
+} from '../repository-health.ts'
 import type { ObjectReader } from './object-reader.ts'
 
-/** A repository. Its id is never used again for another one. */
-export interface LookupRepository extends RepositoryFolder {
-  readonly id: number
-  readonly objectFormat: ObjectFormat
-}
+/** What a lookup needs of a repository. Its id is never used again for another one. */
+export type LookupRepository = RepositoryFiles & Pick<Repository, 'id' | 'objectFormat'>
+
+/** Creates the process of a repository whose packs have this state. */
+export type CreateReader = (repository: OpenedRepository, packs: string) => ObjectReader
 
 interface Lookup {
   readonly sha: string
   readonly askedAt: number
   readonly promise: Promise<boolean>
-  readonly resolve: (found: boolean) => void
-  readonly reject: (error: Error) => void
+  readonly resolve: (isCommit: boolean) => void
+  readonly reject: (error: unknown) => void
 }
 
 /**
  * The pending lookups of one repository.
  *
- * Lookups of one turn of the event loop are batched: one write to git, after one `stat` that detects packs added or removed
- * since the process started. Lookups that arrive before git has answered form the next batch, so under load a batch grows
- * and the cost of each lookup falls.
+ * Lookups of one turn of the event loop are batched: one write to git, after one `stat` that
+ * detects packs added or removed since the process started. Lookups that arrive before git has
+ * answered form the next batch, so under load a batch grows and the cost of each lookup falls.
  */
 export class LookupQueue {
   readonly #repository: LookupRepository
   readonly #readers: LRUCache<number, ObjectReader>
-  readonly #createReader: (path: string, packs: string) => ObjectReader
+  readonly #createReader: CreateReader
   /** Lookups without a result, in order of arrival. */
   readonly #open = new Set<Lookup>()
   /** The next batch. */
@@ -45,7 +52,7 @@ export class LookupQueue {
   constructor(
     repository: LookupRepository,
     readers: LRUCache<number, ObjectReader>,
-    createReader: (path: string, packs: string) => ObjectReader,
+    createReader: CreateReader,
   ) {
     this.#repository = repository
     this.#readers = readers
@@ -62,7 +69,7 @@ export class LookupQueue {
     return this.#open.size === 0 && !this.#isSending
   }
 
-  /** Returns whether `sha`, a full id of the repository's format, is a commit. Rejects with RepositoryUnavailable. */
+  /** Returns whether `sha`, a full id of the repository's format, is a commit. */
   ask(sha: string): Promise<boolean> {
     const lookup = { sha, askedAt: performance.now(), ...Promise.withResolvers<boolean>() }
     this.#open.add(lookup)
@@ -71,12 +78,12 @@ export class LookupQueue {
     return lookup.promise
   }
 
-  /** Rejects lookups that began before `deadline` (`performance.now`) and kills the process that did not answer. */
+  /** Rejects lookups that began before `deadline` (`performance.now`) and kills their process. */
   expire(deadline: number): void {
     const expired = [...this.#open].filter(({ askedAt }) => askedAt <= deadline)
     if (expired.length === 0) return
     this.#readers.peek(this.#repository.id)?.kill()
-    this.#fail(expired, 'git did not answer in time')
+    this.#fail(expired, cannotOpen(this.#repository.path, 'git did not answer in time'))
   }
 
   async #send(): Promise<void> {
@@ -91,35 +98,24 @@ export class LookupQueue {
     this.#isSending = false
   }
 
-  /** Asks git, which is started once more if it ends before it has answered. */
+  /** Asks git, which is started again if it ends before it has answered. */
   async #answer(batch: readonly Lookup[]): Promise<void> {
-    const { id, path } = this.#repository
     let lookups = batch
-    let isRepeated = false
+    /** At which git ended the last time. */
+    let failed: Lookup | undefined
     try {
       while (lookups.length > 0) {
-        const packs = await packState(path)
-        if (packs === '') await checkRepositoryFiles(path)
-        let reader = this.#readers.get(id)
-        if (reader?.packs !== packs || reader.ended !== undefined) {
-          await checkOwner(this.#repository)
-          reader = this.#createReader(path, packs)
-          this.#readers.set(id, reader)
-        }
-        const answers = await reader.ask(lookups.map(({ sha }) => sha))
-        const answered = lookups.slice(0, answers.length)
-        lookups = lookups.slice(answers.length)
-        for (const [index, lookup] of answered.entries())
-          if (answers[index] !== 'missing') this.#settle(lookup, answers[index] === 'commit')
-        const missing = answered.filter((_, index) => answers[index] === 'missing')
-        if (missing.length > 0) void this.#settleMissing(missing)
-        const [first] = lookups
+        const { rest, ended } = await this.#ask(lookups)
+        const [first] = rest
         if (first === undefined) return
-        // In a partial clone git fails on an object that was omitted by the filter.
-        if (reader.ended?.includes(`could not fetch ${first.sha} from promisor remote`))
-          this.#settle(first, false)
-        else if (isRepeated) throw new Error(reader.ended)
-        else isRepeated = true
+
+        if (first !== failed) lookups = rest
+        // In a partial clone git ends at an object that its filter has omitted.
+        else if (await isPartialClone(this.#repository.path)) {
+          lookups = rest.slice(1)
+          void this.#settleMissing([first])
+        } else throw new GitFailed(`${ended}`, null)
+        failed = first
         lookups = lookups.filter((lookup) => this.#open.has(lookup))
       }
     } catch (error) {
@@ -127,12 +123,40 @@ export class LookupQueue {
     }
   }
 
+  /** Asks git once. @returns the lookups that it did not answer, and why it has ended */
+  async #ask(lookups: readonly Lookup[]): Promise<{ rest: readonly Lookup[]; ended: string | undefined }> {
+    const reader = await this.#currentReader()
+    const answers = await reader.ask(lookups.map(({ sha }) => sha))
+
+    const answered = lookups.slice(0, answers.length)
+    for (const [index, lookup] of answered.entries())
+      if (answers[index] !== 'missing') this.#settle(lookup, answers[index] === 'commit')
+    const missing = answered.filter((_, index) => answers[index] === 'missing')
+    if (missing.length > 0) void this.#settleMissing(missing)
+    return { rest: lookups.slice(answers.length), ended: reader.ended }
+  }
+
+  /**
+   * Returns the process of the repository, or starts one if there is none, or packs have changed.
+   */
+  async #currentReader(): Promise<ObjectReader> {
+    const { id, path } = this.#repository
+    const packs = await packState(path)
+    if (packs === '') await checkRepositoryFiles(path)
+    const current = this.#readers.get(id)
+    if (current?.packs === packs && current.ended === undefined) return current
+
+    const reader = this.#createReader(await openRepository(this.#repository), packs)
+    this.#readers.set(id, reader)
+    return reader
+  }
+
   /** git's `missing` counts only if the repository's files can be opened, and none was lost. */
   async #settleMissing(lookups: readonly Lookup[]): Promise<void> {
-    const { path } = this.#repository
     const check = async () => {
-      this.#checkedState = await checkRepositoryFiles(path, this.#checkedState)
-      await checkComplete(path, packsOf(this.#checkedState))
+      const opened = await openRepository(this.#repository)
+      this.#checkedState = await checkObjects(opened.path, this.#checkedState)
+      await checkComplete(opened, packsOf(this.#checkedState))
     }
     try {
       await this.#checks.join('', check)
@@ -150,8 +174,8 @@ export class LookupQueue {
       if (this.#open.delete(lookup)) lookup.reject(unavailable(this.#repository.path, error))
   }
 
-  #settle(lookup: Lookup, found: boolean): void {
+  #settle(lookup: Lookup, isCommit: boolean): void {
     this.#open.delete(lookup)
-    lookup.resolve(found)
+    lookup.resolve(isCommit)
   }
 }

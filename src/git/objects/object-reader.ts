@@ -1,5 +1,6 @@
 import type { ChildProcess } from 'node:child_process'
-import { ANY_WORK_TREE, startGit } from '../run-git.ts'
+import type { OpenedRepository } from '../repository.ts'
+import { startGit } from '../run-git.ts'
 
 /** git's answer: the object is a commit, it has another type, or it does not exist. */
 export type Answer = 'commit' | 'other' | 'missing'
@@ -7,7 +8,8 @@ export type Answer = 'commit' | 'other' | 'missing'
 /**
  * A `git cat-file --batch-check` process, which answers questions in order.
  *
- * It runs without `--buffer`, so git writes each answer at once. With it, git would buffer 4 KiB of answers.
+ * It runs without `--buffer`, so git writes each answer at once. With it, git would buffer 4 KiB of
+ * answers.
  *
  * The process ends with its standard input, so also when the server dies.
  */
@@ -29,7 +31,7 @@ export class ObjectReader {
    * @param timeout milliseconds in which the process must end after `end()`, before it is killed
    */
   constructor(
-    path: string,
+    repository: OpenedRepository,
     packs: string,
     slots: (run: () => Promise<void>) => Promise<void>,
     timeout: number,
@@ -38,9 +40,9 @@ export class ObjectReader {
     this.#timeout = timeout
     const { promise, resolve, reject } = Promise.withResolvers<ChildProcess>()
     this.#started = promise
-    const args = [`--git-dir=${path}`, ANY_WORK_TREE, 'cat-file', '--batch-check=%(objectname) %(objecttype)']
+    const args = ['cat-file', '--batch-check=%(objectname) %(objecttype)']
     const run = async () => {
-      const { child, ended } = startGit(args, { stdio: 'pipe' })
+      const { child, ended } = startGit(repository, args, { stdio: 'pipe' })
       child.stdout?.setEncoding('latin1').on('data', (chunk: string) => this.#read(chunk))
       resolve(child)
       const { code, reason } = await ended
@@ -51,7 +53,7 @@ export class ObjectReader {
     slots(run).catch(reject)
   }
 
-  /** Asks about full lower-case hex ids, once all earlier ones are answered. Returns fewer answers if the process ends before. */
+  /** Asks about full lower-case hex ids, one call at a time. The answers end with the process. */
   async ask(ids: readonly string[]): Promise<Answer[]> {
     const child = await this.#started
     this.#asked = ids
@@ -72,7 +74,10 @@ export class ObjectReader {
     })
   }
 
-  /** Kills the process. It answers no more questions, even if it cannot end because it waits for a disk. */
+  /**
+   * Kills the process. It answers no more questions, even if it cannot end because it waits for a
+   * disk.
+   */
   kill(): void {
     this.ended ??= 'git was killed'
     this.#whenStarted((child) => child.kill('SIGKILL'))
@@ -97,8 +102,8 @@ export class ObjectReader {
 }
 
 /**
- * Parses a line. It begins with the id of the object that git found. If that is another id, git has resolved `id` as a branch
- * (64 hex digits in a SHA-1 repository) or as the prefix of a longer id.
+ * Parses a line. It begins with the id of the object that git found. If that is another id, git has
+ * resolved `id` as a branch (64 hex digits in a SHA-1 repository) or as the prefix of a longer id.
  */
 function readAnswer(id: string, line: string): Answer {
   if (line === `${id} commit`) return 'commit'

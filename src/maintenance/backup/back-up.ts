@@ -2,8 +2,7 @@ import { existsSync } from 'node:fs'
 import { appendFile, readFile, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { RuleViolation } from '../../domain/rule-violation.ts'
-import { createBareRepository, inspectRepository } from '../../git/repository.ts'
-import { checkOwner } from '../../git/repository-owner.ts'
+import { createBareRepository, inspectRepository, openRepository } from '../../git/repository.ts'
 import { addObjects, idsOf, listRefs, unreachedCommits } from '../../git/transfer.ts'
 import { ADMINISTRATOR, BACKUP } from '../../store/audit/audit.ts'
 import { StoreUnavailable } from '../../store/engine.ts'
@@ -55,11 +54,11 @@ export async function backUp(
     const wanted = found.filter(({ managed }) => managed || imported)
     const repositories: generations.RepositoryCopy[] = []
     for (const [index, row] of wanted.entries()) {
-      const { id, created_at, object_format, managed } = row
+      const { id, createdAt: created_at, objectFormat: object_format, managed } = row
       const from = managed ? null : row.path
       const copy = { id, created_at, name: `${row.owner}/${row.name}`, object_format, imported: from }
       try {
-        const content = await copyContent(store, row, generations.objectsOf(folder, row))
+        const content = await copyContent(store, row, generations.objectsOf(folder, copy))
         repositories.push({ ...copy, problem: null, content })
       } catch (error) {
         if (error instanceof StoreUnavailable) throw error
@@ -103,24 +102,25 @@ async function copyContent(
   row: Repository,
   objects: string,
 ): Promise<generations.RepositoryContent> {
-  const { id, path, managed, object_format } = row
+  const { id, path, managed, objectFormat } = row
   const copied_at = new Date().toISOString()
-  await checkOwner(row)
+  const repository = await openRepository(row)
   await inspectRepository(path)
-  const list = await listRefs(path)
+  const list = await listRefs(repository)
   const ids = idsOf(list)
   const reported: string[] = []
   for await (const batch of reportedCommits(store.engine, id)) reported.push(...batch.map(({ sha }) => sha))
-  const commits = await unreachedCommits(path, reported, ids)
+  const commits = await unreachedCommits(repository, reported, ids)
   if (!existsSync(objects)) {
     const draft = `${objects}.part`
     await rm(draft, { recursive: true, force: true })
-    await createBareRepository(draft, object_format)
+    await createBareRepository(draft, objectFormat)
     // Also for whoever runs git there: nothing may ever be pruned.
     await appendFile(join(draft, 'config'), '[gc]\n\tauto = 0\n', { flush: true })
     await renameDurably(draft, objects)
   }
-  await addObjects(path, objects, [...ids, ...commits])
+  const copy = await openRepository({ path: objects, ownerTrust: 'trusted' })
+  await addObjects(repository, copy, [...ids, ...commits])
   return {
     ...list,
     copied_at,

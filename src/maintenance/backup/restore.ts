@@ -3,7 +3,7 @@ import { link, readdir, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Kysely, sql } from 'kysely'
 import { RuleViolation } from '../../domain/rule-violation.ts'
-import { createBareRepository } from '../../git/repository.ts'
+import { createBareRepository, openRepository } from '../../git/repository.ts'
 import { fetchObjects, hasRefs, idsOf, writeRefs } from '../../git/transfer.ts'
 import { ADMINISTRATOR, BACKUP, recordEvent } from '../../store/audit/audit.ts'
 import type { Engine } from '../../store/engine.ts'
@@ -148,7 +148,7 @@ async function findMissing(folder: string, copies: readonly RepositoryCopy[]): P
   const present: string[] = await readdir(folder).catch(emptyWhenMissing)
   for (const name of present.filter((name) => !name.startsWith('.') && name !== 'lost+found')) {
     const content = copies.find(({ id }) => name === `${id}.git`)?.content
-    if (content && (await hasRefs(join(folder, name), content))) continue
+    if (content && (await hasRefs({ path: join(folder, name), ownerTrust: 'trusted' }, content))) continue
     throw new RuleViolation(
       `${join(folder, name)} is in the way: it is not what the backup contains. Move ${folder} away to restore all of the backup, ` +
         'or restore only its database: give the file instead of the folder',
@@ -162,12 +162,15 @@ async function restoreRepository(folder: string, copy: RepositoryCopy, path: str
   if (!content) return
   try {
     await createBareRepository(path, object_format)
-    await fetchObjects(objectsOf(folder, copy), path, [...idsOf(content), ...content.commits])
+    const files = { path, ownerTrust: 'trusted' } as const
+    const repository = await openRepository(files)
+    const objects = await openRepository({ ...files, path: objectsOf(folder, copy) })
+    await fetchObjects(objects, repository, [...idsOf(content), ...content.commits])
     // The refs are restored in git's default format.
     const config = content.config?.replace(/^[ \t]*refstorage[ \t]*=.*\n/gim, '')
     if (config) await writeFile(join(path, 'config'), config)
-    await writeRefs(path, content)
-    if (!(await hasRefs(path, content))) throw new Error('its refs are not those of the backup')
+    await writeRefs(repository, content)
+    if (!(await hasRefs(files, content))) throw new Error('its refs are not those of the backup')
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
     throw new RuleViolation(`repository ${name} cannot be restored: ${reason}`, { cause: error })

@@ -4,6 +4,7 @@ import { memoizeByObject } from '../../util/memoize.ts'
 import type { Engine } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 import { locate } from '../repositories/folders.ts'
+import type { Repository } from '../repositories/repositories.ts'
 import type { Permission } from '../tables.ts'
 import { accessKey, type Failures, failureColumns } from './failures.ts'
 import { limitColumns, readLimits, signInDue, type TokenLimits } from './token-limits.ts'
@@ -28,18 +29,11 @@ export interface Access {
     reporterId: number | null
   } | null
   /** null: no such repository, or none that the caller may read. The two are indistinguishable. */
-  repository: RepositoryAccess | null
+  repository: ReadableRepository | null
 }
 
-/** A repository that the caller may read. */
-export interface RepositoryAccess {
-  id: number
-  objectFormat: 'sha1' | 'sha256'
-  path: string
-  /** Whether its files are in the server's own folder. */
-  managed: boolean
-  /** See `RepositoryFolder`. */
-  checksOwner: boolean
+/** A caller's view of a repository that it may read. */
+export interface ReadableRepository extends Omit<Repository, 'createdAt'> {
   /**
    * What the token's user was given, or has as the owner, if the token is not limited to other repositories; null: may
    * read because the repository is public.
@@ -193,9 +187,15 @@ function tokenOf(row: AccessRow, signInEvery: number): Access['token'] {
   }
 }
 
+type RepositoryRow = Pick<
+  AccessRow,
+  'repository_id' | 'owner' | 'name' | 'visibility' | 'object_format' | 'path' | 'trust_owner' | 'permission'
+>
+
 /** @param folder of the repositories that the server creates */
-export function repositoryOf(row: AccessRow, folder: string): RepositoryAccess | null {
-  if (row.repository_id === null || row.object_format === null) return null
-  const { repository_id: id, object_format: objectFormat, path, trust_owner, permission } = row
-  return locate(folder, { id, objectFormat, path, trust_owner, permission })
+export function repositoryOf(row: RepositoryRow, folder: string): ReadableRepository | null {
+  const { repository_id: id, owner, name, visibility, object_format: objectFormat, permission } = row
+  if (id === null || owner === null || name === null || visibility === null || objectFormat === null)
+    return null
+  return { id, owner, name, visibility, objectFormat, ...locate(folder, { ...row, id }), permission }
 }

@@ -1,16 +1,7 @@
 import { sql } from 'kysely'
 import { nameKey } from '../../domain/names.ts'
 import type { Engine } from '../engine.ts'
-import { locate } from '../repositories/folders.ts'
-import type { Visibility } from '../tables.ts'
-import { accessQuery, accessRules, type RepositoryAccess, repositoryKeys, repositoryOf } from './access.ts'
-
-/** A repository as shown to a user or an anonymous user. */
-export interface ListedRepository extends RepositoryAccess {
-  owner: string
-  name: string
-  visibility: Visibility
-}
+import { accessQuery, accessRules, type ReadableRepository, repositoryKeys, repositoryOf } from './access.ts'
 
 const { mayRead, permission } = accessRules()
 
@@ -28,11 +19,11 @@ export function createRepositoryListing(engine: Engine, folder: string) {
           .onRef('collaborators.user_id', '=', 'users.id'),
       )
       .select([
-        'repositories.id',
+        'repositories.id as repository_id',
         'repositories.owner',
         'repositories.name',
         'repositories.visibility',
-        'repositories.object_format as objectFormat',
+        'repositories.object_format',
         'repositories.path',
         'repositories.trust_owner',
         permission.as('permission'),
@@ -46,16 +37,14 @@ export function createRepositoryListing(engine: Engine, folder: string) {
      * @param userId null for an anonymous user
      * @param owner as sent, like `name`; an invalid name counts as a missing repository
      */
-    async find(userId: number | null, owner: string, name: string): Promise<ListedRepository | undefined> {
-      const asked = { userId: userId ?? 0, ...repositoryKeys(owner, name) }
-      const [row] = await engine.read(query, { address: '', hash: '', ...asked })
-      const found = row && repositoryOf(row, folder)
-      if (!found || row.owner === null || row.name === null || row.visibility === null) return undefined
-      return { ...found, owner: row.owner, name: row.name, visibility: row.visibility }
+    async find(userId: number | null, owner: string, name: string): Promise<ReadableRepository | null> {
+      const params = { userId: userId ?? 0, ...repositoryKeys(owner, name) }
+      const [row] = await engine.read(query, { address: '', hash: '', ...params })
+      return row ? repositoryOf(row, folder) : null
     },
 
     /** Returns up to `count` repositories that the user may write to, newest first. */
-    async writable(userId: number, count: number): Promise<ListedRepository[]> {
+    async writable(userId: number, count: number): Promise<ReadableRepository[]> {
       const rows = await visibleTo(userId)
         .where((eb) =>
           eb.or([
@@ -66,7 +55,7 @@ export function createRepositoryListing(engine: Engine, folder: string) {
         .orderBy('repositories.id', 'desc')
         .limit(count)
         .execute()
-      return rows.map((row) => locate(folder, row))
+      return rows.flatMap((row) => repositoryOf(row, folder) ?? [])
     },
 
     /** Returns a page of repositories ordered by name, and whether they have branch rules. @param after the last repository of the previous page */
@@ -74,7 +63,7 @@ export function createRepositoryListing(engine: Engine, folder: string) {
       userId: number | null,
       count: number,
       after?: { owner: string; name: string },
-    ): Promise<(ListedRepository & { hasRules: boolean })[]> {
+    ): Promise<(ReadableRepository & { hasRules: boolean })[]> {
       let query = visibleTo(userId)
         .select(({ exists, selectFrom }) =>
           exists(
@@ -92,7 +81,10 @@ export function createRepositoryListing(engine: Engine, folder: string) {
       }
       const rows = await query.execute()
       // SQLite answers with a number.
-      return rows.map(({ hasRules, ...row }) => ({ ...locate(folder, row), hasRules: Boolean(hasRules) }))
+      return rows.flatMap((row) => {
+        const repository = repositoryOf(row, folder)
+        return repository ? [{ ...repository, hasRules: Boolean(row.hasRules) }] : []
+      })
     },
   }
 }

@@ -82,6 +82,8 @@ interface RepositoryActions {
   'repository.transferred': { from: string }
   'repository.visibility': { visibility: string }
   'repository.access': { user: string; access: string }
+  /** `from`: the branch that HEAD named before; null if it named none. */
+  'repository.default-branch': { from: string | null; to: string }
   'rule.set': { branches: string; [field: string]: Json }
   'rule.removed': { branches: string; [field: string]: Json }
   'rule.bypassed': { ref: string; [field: string]: Json }

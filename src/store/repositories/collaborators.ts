@@ -1,10 +1,11 @@
+import { nameKey } from '../../domain/names.ts'
 import { ADMINISTRATOR, type Audit, getUserById } from '../audit/audit.ts'
 import type { Engine } from '../engine.ts'
 import type { Permission } from '../tables.ts'
 import { fullNameOf, type RepositoryStore } from './repositories.ts'
 
 /** Who has access to a repository. */
-export interface RepositoryAccessEntry {
+export interface AccessEntry {
   /** null for everyone. */
   user: string | null
   permission: Permission
@@ -12,12 +13,6 @@ export interface RepositoryAccessEntry {
   reason: 'owner' | 'granted' | 'public'
   /** When the user was locked, in seconds since the epoch; null: not locked. A locked user has no access meanwhile. */
   lockedAt: number | null
-}
-
-/** A repository to which a user has access. */
-interface AccessibleRepository extends Pick<RepositoryAccessEntry, 'permission' | 'reason'> {
-  /** OWNER/NAME. */
-  name: string
 }
 
 /** Returns functions that manage the access of users to repositories. */
@@ -58,8 +53,11 @@ export function createCollaboratorStore(
       })
     },
 
-    /** Returns the repositories to which a user has access, and why, ordered by name. */
-    async ofUser(user: { id: number; name_key: string }): Promise<AccessibleRepository[]> {
+    /** Returns the names, OWNER/NAME, of the repositories to which a user has access, and why, in their order. */
+    async ofUser(user: {
+      id: number
+      name_key: string
+    }): Promise<({ name: string } & Pick<AccessEntry, 'permission' | 'reason'>)[]> {
       const rows = await kysely
         .selectFrom('repositories')
         .leftJoin('collaborators', (join) =>
@@ -88,8 +86,9 @@ export function createCollaboratorStore(
     },
 
     /** Returns who has access to a repository, and why. The owner comes first. */
-    async list(owner: string, name: string): Promise<RepositoryAccessEntry[]> {
+    async list(owner: string, name: string): Promise<AccessEntry[]> {
       const repository = await get(owner, name)
+      const ownerKey = nameKey(repository.owner)
       const everyone = { user: null, permission: 'read', reason: 'public', lockedAt: null } as const
       const users = await kysely
         .selectFrom('users')
@@ -99,20 +98,16 @@ export function createCollaboratorStore(
             .on('collaborators.repository_id', '=', repository.id),
         )
         .select(['users.name', 'users.name_key', 'users.locked_at', 'collaborators.permission'])
-        .where(({ or, eb }) =>
-          or([eb('users.name_key', '=', repository.owner_key), eb('permission', 'is not', null)]),
-        )
-        .orderBy(({ eb }) => eb('users.name_key', '=', repository.owner_key), 'desc')
+        .where(({ or, eb }) => or([eb('users.name_key', '=', ownerKey), eb('permission', 'is not', null)]))
+        .orderBy(({ eb }) => eb('users.name_key', '=', ownerKey), 'desc')
         .orderBy('users.name_key')
         .execute()
-      const entries = users.map(
-        ({ name, name_key, locked_at: lockedAt, permission }): RepositoryAccessEntry => {
-          // A permission of the owner changes nothing.
-          return permission === null || name_key === repository.owner_key
-            ? { user: name, permission: 'write', reason: 'owner', lockedAt }
-            : { user: name, permission, reason: 'granted', lockedAt }
-        },
-      )
+      const entries = users.map(({ name, name_key, locked_at: lockedAt, permission }): AccessEntry => {
+        // A permission of the owner changes nothing.
+        return permission === null || name_key === ownerKey
+          ? { user: name, permission: 'write', reason: 'owner', lockedAt }
+          : { user: name, permission, reason: 'granted', lockedAt }
+      })
       return repository.visibility === 'public' ? [...entries, everyone] : entries
     },
   }

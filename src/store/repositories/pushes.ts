@@ -11,6 +11,7 @@ import type { Engine } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 import type { Tables } from '../tables.ts'
 import { locate } from './folders.ts'
+import type { Repository } from './repositories.ts'
 
 /** What became of the updates that a push asked for. Those that were not made are in neither list. */
 export interface PushOutcome {
@@ -28,7 +29,7 @@ export interface OpenPush {
   id: number
   pusher: Pusher
   /** null if it was deleted. */
-  repository: { path: string; checksOwner: boolean } | null
+  repository: Pick<Repository, 'path' | 'ownerTrust'> | null
   commands: RefUpdate[]
 }
 

@@ -1,26 +1,32 @@
 import { lstatSync } from 'node:fs'
 import type { Kysely, Selectable } from 'kysely'
+import type { ObjectFormat } from '../../domain/commit-id.ts'
 import { isName, isOwnerName, NAME_RULE, nameKey, OWNER_NAME_RULE } from '../../domain/names.ts'
 import { AlreadyExists, RuleViolation } from '../../domain/rule-violation.ts'
 import { ADMINISTRATOR, type Audit, type AuditEvent, type Recorder } from '../audit/audit.ts'
 import type { Engine } from '../engine.ts'
 import type { Tables, Visibility } from '../tables.ts'
 import { nowInSeconds } from '../time.ts'
-import { locate } from './folders.ts'
+import { locate, type OwnerTrust } from './folders.ts'
 
-/** A stored repository. `path` is the folder of its files; `managed` says whether the server created it. */
-export type Repository = Omit<Selectable<Tables['repositories']>, 'path'> & {
-  path: string
-  managed: boolean
-  /** See `RepositoryFolder`. */
-  checksOwner: boolean
-}
-
-export interface NewRepository {
+/** A stored repository. */
+export interface Repository {
+  /** Never used again once it is deleted. */
+  id: number
   owner: string
   name: string
   visibility: Visibility
-  objectFormat: 'sha1' | 'sha256'
+  objectFormat: ObjectFormat
+  /** Its git directory: absolute, without symbolic links. */
+  path: string
+  /** Whether the server created it, in its own folder. */
+  managed: boolean
+  ownerTrust: OwnerTrust
+  /** Seconds since the epoch. */
+  createdAt: number
+}
+
+export interface NewRepository extends Pick<Repository, 'owner' | 'name' | 'visibility' | 'objectFormat'> {
   /** Absolute path of an imported repository. Without it, the files are in the server's own folder. */
   path?: string
   /** Whether the accounts that can write its configuration are trusted: see `findOwnerProblem`. */
@@ -34,7 +40,10 @@ export type RepositoryStore = ReturnType<typeof createRepositoryStore>
 
 /** Returns functions that manage repositories. */
 export function createRepositoryStore({ kysely }: Engine, folder: string, audit: Audit) {
-  const located = (row: Selectable<Tables['repositories']>): Repository => locate(folder, row)
+  const read = (row: Selectable<Tables['repositories']>): Repository => {
+    const { id, owner, name, visibility, object_format: objectFormat, created_at: createdAt } = row
+    return { id, owner, name, visibility, objectFormat, ...locate(folder, row), createdAt }
+  }
 
   const find = async (
     owner: string,
@@ -47,7 +56,7 @@ export function createRepositoryStore({ kysely }: Engine, folder: string, audit:
       .where('owner_key', '=', nameKey(owner))
       .where('name_key', '=', nameKey(name))
       .executeTakeFirst()
-    return row && located(row)
+    return row && read(row)
   }
 
   /** Returns a repository. @throws RuleViolation if it does not exist */
@@ -89,7 +98,7 @@ export function createRepositoryStore({ kysely }: Engine, folder: string, audit:
         .returningAll()
         .executeTakeFirst()
       if (!row) throw new AlreadyExists(`there is already a repository ${owner}/${name}`)
-      const created = located(row)
+      const created = read(row)
       if (!created.managed || !lstatSync(created.path, { throwIfNoEntry: false })) {
         await record(creationOf(created))
         await place?.(created.path)
@@ -144,7 +153,7 @@ export function createRepositoryStore({ kysely }: Engine, folder: string, audit:
           .returningAll()
           .executeTakeFirst()
         if (!row) throw new RuleViolation('the repository was deleted in the meantime; nothing was changed')
-        await record(creationOf(located(row)))
+        await record(creationOf(read(row)))
       })
     },
 
@@ -155,7 +164,29 @@ export function createRepositoryStore({ kysely }: Engine, folder: string, audit:
         .orderBy('owner_key')
         .orderBy('name_key')
         .execute()
-      return rows.map(located)
+      return rows.map(read)
+    },
+
+    /**
+     * Records that HEAD of a repository was set.
+     *
+     * @param change sets HEAD; if it fails, nothing is recorded. It must be quick, because the database is locked meanwhile
+     */
+    setDefaultBranch(
+      repository: Repository,
+      names: { from: string | null; to: string },
+      change: () => Promise<void>,
+    ): Promise<void> {
+      return audit.transaction(async (_db, record) => {
+        if (names.from !== names.to)
+          await record({
+            by: ADMINISTRATOR,
+            action: 'repository.default-branch',
+            repository: fullNameOf(repository),
+            details: names,
+          })
+        await change()
+      })
     },
 
     /** Deletes a repository with its statuses and collaborators. The caller removes the files. */
@@ -229,14 +260,14 @@ export async function moveRepositories(
 
 /** Returns the event of a repository that was created or imported. */
 function creationOf(repository: Repository): AuditEvent {
-  const { visibility, object_format, path, managed, trust_owner } = repository
+  const { visibility, objectFormat: object_format, path, managed, ownerTrust } = repository
   const event = { by: ADMINISTRATOR, repository: fullNameOf(repository) }
   if (managed) return { ...event, action: 'repository.created', details: { visibility, object_format } }
   const details = {
     visibility,
     object_format,
     path,
-    ...(trust_owner === 1 && ({ trust_owner: true } as const)),
+    ...(ownerTrust === 'trusted' && ({ trust_owner: true } as const)),
   }
   return { ...event, action: 'repository.imported', details }
 }

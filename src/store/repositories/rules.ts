@@ -7,12 +7,7 @@ import { ADMINISTRATOR, type Audit, type Pusher, repositoryNameOf } from '../aud
 import type { Engine } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 import { nowInSeconds } from '../time.ts'
-
-interface NamedRepository {
-  id: number
-  owner: string
-  name: string
-}
+import type { Repository } from './repositories.ts'
 
 /** Maximum number of rules of a repository. */
 const MAX_RULES = 100
@@ -60,7 +55,10 @@ export function createRuleStore(engine: Engine, audit: Audit) {
      *
      * @throws RuleViolation if it exceeds a limit or a pattern is invalid
      */
-    async set({ id, owner, name }: NamedRepository, rule: BranchRule): Promise<void> {
+    async set(
+      { id, owner, name }: Pick<Repository, 'id' | 'owner' | 'name'>,
+      rule: BranchRule,
+    ): Promise<void> {
       const { branchPattern, required, bypass } = validateRule(rule)
       await audit.transaction(async (db, record) => {
         const row = await db
@@ -102,7 +100,10 @@ export function createRuleStore(engine: Engine, audit: Audit) {
     },
 
     /** Removes a rule. @throws RuleViolation if no rule has the branch pattern */
-    async remove({ id, owner, name }: NamedRepository, branchPattern: string): Promise<void> {
+    async remove(
+      { id, owner, name }: Pick<Repository, 'id' | 'owner' | 'name'>,
+      branchPattern: string,
+    ): Promise<void> {
       await audit.transaction(async (db, record) => {
         const deleted = await db
           .deleteFrom('branch_rules')

@@ -1,7 +1,7 @@
 import { schemas } from '../../../generated/schemas.ts'
 import type { BranchVerdict } from '../../domain/branch-verdicts.ts'
 import { type CombinedState, combinedCounts, combinedState } from '../../domain/states.ts'
-import type { Commit } from '../../git/history/log.ts'
+import type { Commit } from '../../git/history/log-reader.ts'
 import type { FailedContext, StatusSummary } from '../../store/statuses/status-summaries.ts'
 import { truncate } from '../../util/truncate.ts'
 import { type Html, html } from './html.ts'

@@ -1,6 +1,6 @@
 import type { FastifyReply } from 'fastify'
-import type { Ref, Refs } from '../../git/history/refs.ts'
-import type { ListedRepository } from '../../store/access/repository-listing.ts'
+import type { Ref, Refs } from '../../git/refs/read-refs.ts'
+import type { ReadableRepository } from '../../store/access/access.ts'
 import { type Html, html } from './html.ts'
 import { sendPage } from './layout.ts'
 import { refQuery } from './ref-chooser.ts'
@@ -10,7 +10,7 @@ import { formatAge, shownText, visibleText } from './text.ts'
 const SUGGESTIONS = 50
 
 /** Renders the way back to a repository, and a field that finds a commit of it. @param query makes its page show a ref */
-export function repositoryHead({ owner, name }: ListedRepository, query = ''): Html {
+export function repositoryHead({ owner, name }: ReadableRepository, query = ''): Html {
   return html`<div class="titled"><p class="crumbs"><a href="/${owner}/${name}${query}">${owner} / ${name}</a> · <a href="/${owner}/${name}/checks${query}">Checks</a></p>
 <form class="choose" role="search" aria-label="Commits" action="/${owner}/${name}/commits">
   <label class="sr" for="find">Commit id, branch or tag</label>
@@ -22,7 +22,7 @@ export function repositoryHead({ owner, name }: ListedRepository, query = ''): H
 /** Sends the answer to a name that no commit, branch or tag has. */
 export function sendUnknownName(
   reply: FastifyReply,
-  repository: ListedRepository,
+  repository: ReadableRepository,
   refs: Refs,
   asked: string,
 ): FastifyReply {
@@ -30,7 +30,7 @@ export function sendUnknownName(
   return sendPage(reply, { title }, unknownNameView(repository, refs, asked))
 }
 
-function unknownNameView(repository: ListedRepository, refs: Refs, asked: string): Html {
+function unknownNameView(repository: ReadableRepository, refs: Refs, asked: string): Html {
   const { owner, name } = repository
   const text = asked.toLowerCase()
   const isLike = (ref: Ref) => ref.name.toLowerCase().includes(text) || isTypo(ref.name, asked)

@@ -4,7 +4,7 @@ import { ServiceError } from '../../errors.ts'
 import type { GitClient } from '../../git/history/cached-reads.ts'
 import { recheckAccess } from '../../hooks/recheck-access.ts'
 import { connectionSignal } from '../../http/connection-signal.ts'
-import type { ListedRepository } from '../../store/access/repository-listing.ts'
+import type { ReadableRepository } from '../../store/access/access.ts'
 import type { PageContext } from './page-context.ts'
 
 export interface RepositoryRoute {
@@ -26,7 +26,7 @@ export function createRepositoryFinder(app: FastifyInstance, { store, sendErrorP
   const find = async (
     request: FastifyRequest<RepositoryRoute>,
     reply: FastifyReply,
-  ): Promise<ListedRepository | null> => {
+  ): Promise<ReadableRepository | null> => {
     const { owner, repo } = request.params
     // The router also matches empty segments, and reserved words in any case.
     if (owner === '' || repo === '' || isReserved(owner)) throw new ServiceError('path_unknown')

@@ -1,7 +1,7 @@
 import type { Budget } from '../../auth/budget.ts'
 import type { Oidc } from '../../auth/oidc.ts'
 import type { CommitLog } from '../../git/history/log.ts'
-import type { RefLists } from '../../git/history/refs.ts'
+import type { RefLists } from '../../git/history/ref-lists.ts'
 import type { Revisions } from '../../git/history/revision.ts'
 import type { CommitLookup } from '../../git/objects/commit-lookup.ts'
 import type { Store } from '../../store/store.ts'

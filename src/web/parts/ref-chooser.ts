@@ -1,4 +1,4 @@
-import type { Ref, Refs } from '../../git/history/refs.ts'
+import type { Ref, Refs } from '../../git/refs/read-refs.ts'
 import { memoizeByObject } from '../../util/memoize.ts'
 import { type Html, html } from './html.ts'
 import { visibleText } from './text.ts'

@@ -1,6 +1,6 @@
 import type { BranchRule } from '../../domain/branch-rules.ts'
 import { type BranchVerdict, branchVerdict, ruledBranches } from '../../domain/branch-verdicts.ts'
-import type { Refs } from '../../git/history/refs.ts'
+import type { Refs } from '../../git/refs/read-refs.ts'
 import type { Store } from '../../store/store.ts'
 import { boundedMemoize } from '../../util/memoize.ts'
 import { type Html, html } from './html.ts'

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { openRepository } from '../../../src/git/repository.ts'
 import { decide } from '../../../src/git-http/push/gate.ts'
 import { openTestStore, sqlite } from '../../helpers/databases.ts'
 import { listEvents } from '../../helpers/events.ts'
@@ -22,7 +23,8 @@ t.test('a force push is refused by the rule of any name of its branch', async (t
   const pusher = { by, repositoryId, repositoryName: 'owner/demo' }
   const decideOn = async (ref: string) => {
     const rules = await store.rules.load(repositoryId)
-    const push = { store, pusher, path, rules, onError: (error: unknown) => t.error(error) }
+    const opened = await openRepository(repository)
+    const push = { store, pusher, repository: opened, rules, onError: (error: unknown) => t.error(error) }
     const { signal } = new AbortController()
     return [...(await decide(push, { updates: [{ ref, old, new: tip }], atomic: false, signal }))]
   }

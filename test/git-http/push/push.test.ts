@@ -1,4 +1,5 @@
 import t from 'tap'
+import { openRepository } from '../../../src/git/repository.ts'
 import { beginPush } from '../../../src/git-http/push/push.ts'
 import { PushRecorder } from '../../../src/git-http/push/record.ts'
 import { openSpool } from '../../../src/git-http/spool.ts'
@@ -10,7 +11,8 @@ import { pushBody } from '../raw.ts'
 
 t.test('a push whose report nobody reads is synced all the same, before it is recorded', async (t) => {
   const { store } = await openTestStore(t, sqlite)
-  const { id, path, managed, checksOwner } = await addRepository(store, 'owner/demo', { commits: 0 })
+  const repository = await addRepository(store, 'owner/demo', { commits: 0 })
+  const { id, path } = repository
   const recorder = new PushRecorder(store.pushes, 60_000, (error) => t.error(error))
   t.teardown(() => recorder.close())
   const by = { kind: 'user', user: { id: 1, name: 'ann' }, address: '192.0.2.1' } as const
@@ -24,7 +26,7 @@ t.test('a push whose report nobody reads is synced all the same, before it is re
   const push = await beginPush(
     { store, recorder, onError: (error) => t.error(error) },
     { by, repositoryId: id, repositoryName: 'owner/demo' },
-    { id, path, managed, checksOwner, objectFormat: 'sha1', permission: 'write' },
+    { repository: { ...repository, permission: 'write' }, opened: await openRepository(repository) },
     body,
     new AbortController().signal,
   )

@@ -113,7 +113,7 @@ t.test('a server settles its own pushes, however long they take', async (t) => {
   const before = new Map([['refs/heads/main', third]])
   const update = { ref: 'refs/heads/main', old: first, new: second }
 
-  const settleSlow = await recorder.begin(pusher, { path }, [update], before)
+  const settleSlow = await recorder.begin(pusher, { path, ownerTrust: 'trusted' }, [update], before)
   await new Promise((resolve) => wait(resolve, 500))
   t.same(await listPushes(store), [], 'overdue, but not for its own server')
   await settleSlow([update])
@@ -122,7 +122,7 @@ t.test('a server settles its own pushes, however long they take', async (t) => {
     [{ updates: [update] }],
   )
 
-  const settleRefused = await recorder.begin(pusher, { path }, [update], before)
+  const settleRefused = await recorder.begin(pusher, { path, ownerTrust: 'trusted' }, [update], before)
   await settleRefused(null)
   t.equal((await listPushes(store)).length, 1, 'a ref that is as it was before was not moved')
 })
@@ -210,7 +210,7 @@ t.test('a git that does not answer holds up neither other events nor the stop of
   const { timeout } = AbortSignal
   t.capture(AbortSignal, 'timeout', (delay: number) => timeout.call(AbortSignal, Math.ceil(delay / 100)))
   const recorder = new PushRecorder(store.pushes, 60_000, (error) => t.error(error))
-  const settleUnreported = await recorder.begin(pusher, { path }, [update], new Map())
+  const settleUnreported = await recorder.begin(pusher, { path, ownerTrust: 'trusted' }, [update], new Map())
   replaceGit(t, 'exec sleep 10')
   const settled = settleUnreported(null)
   await recorder.close()

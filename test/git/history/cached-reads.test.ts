@@ -4,20 +4,20 @@ import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { filesState } from '../../../src/git/file-state.ts'
 import { CachedReads, createGitQueue } from '../../../src/git/history/cached-reads.ts'
-import { temporaryFolder } from '../../helpers/databases.ts'
+import { createSample } from '../sample-repository.ts'
 
 /** Milliseconds after which a change is no longer too recent to be told from the next one. */
 const SETTLED = 2_100
 
 t.test('a value is not kept if its files changed while it was read', async (t) => {
-  const path = temporaryFolder(t)
-  const file = join(path, 'HEAD')
+  const sample = await createSample(t)
+  const file = join(sample.path, 'HEAD')
   writeFileSync(file, 'before')
   const reads = new CachedReads<{ text: string }>(createGitQueue(), 100, () => 1)
   let isPushed = false
   const get = () =>
     reads.get(
-      { path },
+      sample,
       'text',
       { address: '192.0.2.1' },
       {
@@ -38,7 +38,7 @@ t.test('a value is not kept if its files changed while it was read', async (t) =
 })
 
 t.test('who asks while a value is read gets that value, without another read', async (t) => {
-  const path = temporaryFolder(t)
+  const sample = await createSample(t)
   const reads = new CachedReads<{ text: string }>(createGitQueue(), 100, () => 1)
   const begun = Promise.withResolvers<void>()
   const end = Promise.withResolvers<void>()
@@ -49,7 +49,7 @@ t.test('who asks while a value is read gets that value, without another read', a
     await end.promise
     return { text: 'x' }
   }
-  const get = () => reads.get({ path }, 'text', { address: '192.0.2.1' }, { read })
+  const get = () => reads.get(sample, 'text', { address: '192.0.2.1' }, { read })
   const first = get()
   await begun.promise
   const others = [get(), get()]

@@ -2,10 +2,10 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { GitTimeout, RepositoryUnavailable } from '../../../src/git/errors.ts'
 import { createGitQueue, type GitClient } from '../../../src/git/history/cached-reads.ts'
 import { CommitLog } from '../../../src/git/history/log.ts'
-import { createBareRepository, RepositoryUnavailable } from '../../../src/git/repository.ts'
-import { GitTimeout } from '../../../src/git/run-git.ts'
+import { createBareRepository } from '../../../src/git/repository.ts'
 import { temporaryFolder } from '../../helpers/databases.ts'
 import { createCommits, git, importCommits, replaceGit } from '../../helpers/git.ts'
 import { until } from '../../helpers/until.ts'
@@ -34,10 +34,10 @@ function linkHead(path: string, ref: string): void {
 t.test('the newest commits of the branch that HEAD names come first', async (t) => {
   const path = await createRepository(t)
   const log = new CommitLog(createGitQueue(), { count: 3 })
-  t.same(await log.newest({ path }, CLIENT), [], 'empty before the first push')
+  t.same(await log.newest({ path, ownerTrust: 'trusted' }, CLIENT), [], 'empty before the first push')
   const commits = createCommits(path, 4)
   createCommits(path, 1, 'other')
-  const newest = await log.newest({ path }, CLIENT)
+  const newest = await log.newest({ path, ownerTrust: 'trusted' }, CLIENT)
   t.same(
     newest.map(({ sha }) => sha),
     commits.slice(1).reverse(),
@@ -80,7 +80,7 @@ t.test('every change of the commit of HEAD takes effect at once', async (t) => {
   }
   for (const [name, change] of Object.entries(changes)) {
     change()
-    const [newest] = await log.newest({ path }, CLIENT)
+    const [newest] = await log.newest({ path, ownerTrust: 'trusted' }, CLIENT)
     let expected: string | undefined
     try {
       expected = git(path, 'rev-parse', '--verify', '--quiet', 'HEAD')
@@ -99,14 +99,18 @@ t.test('git runs once for concurrent calls, and a few processes at a time', asyn
   replaceGit(t, `echo x >> ${runs}; exec "$git" "$@"`)
   const log = new CommitLog(createGitQueue())
   const ask = (client: GitClient) =>
-    Promise.all(Array.from({ length: 50 }, () => log.newest({ path }, client).then(({ length }) => length)))
+    Promise.all(
+      Array.from({ length: 50 }, () =>
+        log.newest({ path, ownerTrust: 'trusted' }, client).then(({ length }) => length),
+      ),
+    )
   t.same(new Set(await ask(CLIENT)), new Set([2]))
   const count = () => readFileSync(runs, 'utf8').length / 2
   t.ok(count() <= 2, `${count()} processes for one client at a time`)
   const before = count()
   await Promise.all([ask(CLIENT), ask({ address: '192.0.2.2' })])
   t.equal(count(), before, 'no process for a cached list')
-  await log.newest({ path: other }, CLIENT)
+  await log.newest({ path: other, ownerTrust: 'trusted' }, CLIENT)
   t.equal(count(), before + 1)
 })
 
@@ -125,7 +129,7 @@ t.test('long names and subjects are cut', async (t) => {
     'several lines': `${'a\n'.repeat(400)}`,
   }
   const commits = commit(path, Object.values(texts))
-  const listed = await new CommitLog(createGitQueue()).newest({ path }, CLIENT)
+  const listed = await new CommitLog(createGitQueue()).newest({ path, ownerTrust: 'trusted' }, CLIENT)
   t.same(
     listed.map(({ sha }) => sha),
     commits.reverse(),
@@ -144,7 +148,7 @@ t.test('long names and subjects are cut', async (t) => {
   )
   git(path, 'update-ref', 'refs/heads/main', git(path, 'hash-object', '-t', 'commit', '-w', file))
   const [{ author, subject } = { author: '', subject: '' }] = await new CommitLog(createGitQueue()).newest(
-    { path },
+    { path, ownerTrust: 'trusted' },
     CLIENT,
   )
   t.equal(author, `${'A'.repeat(299)}…`)
@@ -154,7 +158,7 @@ t.test('long names and subjects are cut', async (t) => {
 t.test('the amount of output read from git is bounded', async (t) => {
   const path = await createRepository(t)
   const commits = commit(path, ['old', 'x'.repeat(40_000_000), 'new'])
-  const listed = await new CommitLog(createGitQueue()).newest({ path }, CLIENT)
+  const listed = await new CommitLog(createGitQueue()).newest({ path, ownerTrust: 'trusted' }, CLIENT)
   t.same(
     listed.map(({ sha, subject }) => [sha, subject.length]),
     [
@@ -175,7 +179,7 @@ t.test('commits with invalid dates and empty fields are listed', async (t) => {
     writeFileSync(file, `tree ${tree}\nauthor ${author}\ncommitter C <c@d> 1 +0000\n`)
     const sha = git(path, 'hash-object', '-t', 'commit', '-w', '--literally', file)
     git(path, 'update-ref', 'refs/heads/main', sha)
-    const [commit] = await log.newest({ path }, CLIENT)
+    const [commit] = await log.newest({ path, ownerTrust: 'trusted' }, CLIENT)
     t.equal(commit?.sha, sha, author)
     t.equal(commit?.subject, '')
     t.ok(commit?.date === null || !Number.isNaN(Date.parse(commit?.date ?? '')), `${author}: ${commit?.date}`)
@@ -187,16 +191,22 @@ t.test(
   async (t) => {
     const path = await createRepository(t)
     const log = new CommitLog(createGitQueue())
-    await t.rejects(log.newest({ path: join(path, 'none.git') }, CLIENT), RepositoryUnavailable)
+    await t.rejects(
+      log.newest({ path: join(path, 'none.git'), ownerTrust: 'trusted' }, CLIENT),
+      RepositoryUnavailable,
+    )
     commit(path, [''])
-    await log.newest({ path }, CLIENT)
+    await log.newest({ path, ownerTrust: 'trusted' }, CLIENT)
     renameSync(path, `${path}.gone`)
-    await t.rejects(log.newest({ path }, CLIENT), RepositoryUnavailable)
+    await t.rejects(log.newest({ path, ownerTrust: 'trusted' }, CLIENT), RepositoryUnavailable)
     renameSync(`${path}.gone`, path)
-    t.equal((await log.newest({ path }, CLIENT)).length, 1)
+    t.equal((await log.newest({ path, ownerTrust: 'trusted' }, CLIENT)).length, 1)
     rmSync(join(path, 'objects'), { recursive: true })
     mkdirSync(join(path, 'objects'))
-    await t.rejects(new CommitLog(createGitQueue()).newest({ path }, CLIENT), RepositoryUnavailable)
+    await t.rejects(
+      new CommitLog(createGitQueue()).newest({ path, ownerTrust: 'trusted' }, CLIENT),
+      RepositoryUnavailable,
+    )
   },
 )
 
@@ -207,7 +217,7 @@ t.test('pipes in place of files do not block', async (t) => {
   for (const name of ['refs/heads/main', 'packed-refs', 'HEAD']) {
     rmSync(join(path, name), { force: true })
     execFileSync('sh', ['-c', 'mkfifo "$0"', join(path, name)])
-    await t.rejects(log.newest({ path }, CLIENT), RepositoryUnavailable, name)
+    await t.rejects(log.newest({ path, ownerTrust: 'trusted' }, CLIENT), RepositoryUnavailable, name)
   }
 })
 
@@ -222,24 +232,28 @@ t.test('git is killed when the caller aborts or when it takes too long', async (
 
   const log = new CommitLog(createGitQueue(), { timeout: 500 })
   const gone = new AbortController()
-  const asked = log.newest({ path }, { ...CLIENT, signal: gone.signal })
+  const asked = log.newest({ path, ownerTrust: 'trusted' }, { ...CLIENT, signal: gone.signal })
   await until(() => started().length === 1)
   gone.abort()
   await t.rejects(asked, { name: 'AbortError' })
   await until(() => !isRunning(started()[0] ?? 0))
-  await t.rejects(log.newest({ path }, { ...CLIENT, signal: gone.signal }), {
+  await t.rejects(log.newest({ path, ownerTrust: 'trusted' }, { ...CLIENT, signal: gone.signal }), {
     name: 'AbortError',
   })
 
   const answers = await Promise.allSettled(
-    ['a', 'a', 'b', 'c'].map((address) => log.newest({ path }, { address })),
+    ['a', 'a', 'b', 'c'].map((address) => log.newest({ path, ownerTrust: 'trusted' }, { address })),
   )
   for (const answer of answers) t.ok(answer.status === 'rejected' && answer.reason instanceof GitTimeout)
   const count = started().length
   for (const process of started()) await until(() => !isRunning(process))
-  await t.rejects(log.newest({ path }, { address: 'd' }), { message: /in time/ })
+  await t.rejects(log.newest({ path, ownerTrust: 'trusted' }, { address: 'd' }), { message: /in time/ })
   t.equal(started().length, count, 'the error is cached')
   rmSync(join(folder, 'slow'))
   commit(path, [''])
-  t.equal((await log.newest({ path }, { address: 'd' })).length, 1, 'read again after a push')
+  t.equal(
+    (await log.newest({ path, ownerTrust: 'trusted' }, { address: 'd' })).length,
+    1,
+    'read again after a push',
+  )
 })

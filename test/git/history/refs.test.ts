@@ -1,11 +1,12 @@
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { RepositoryUnavailable } from '../../../src/git/errors.ts'
 import { createGitQueue, type GitClient } from '../../../src/git/history/cached-reads.ts'
 import { CommitLog } from '../../../src/git/history/log.ts'
-import { RefLists } from '../../../src/git/history/refs.ts'
-import { isRefName } from '../../../src/git/history/refs-reader.ts'
-import { createBareRepository, RepositoryUnavailable } from '../../../src/git/repository.ts'
+import { RefLists } from '../../../src/git/history/ref-lists.ts'
+import { isRefName } from '../../../src/git/refs/read-refs.ts'
+import { createBareRepository, type RepositoryFiles } from '../../../src/git/repository.ts'
 import { temporaryFolder } from '../../helpers/databases.ts'
 import { git, importCommits, replaceGit } from '../../helpers/git.ts'
 
@@ -15,7 +16,7 @@ const TAGGER = ['-c', 'user.name=T', '-c', 'user.email=t@example.org']
 async function createRepository(t: Test) {
   const path = join(temporaryFolder(t), 'r.git')
   await createBareRepository(path, 'sha1')
-  return { path, repository: { path } }
+  return { path, repository: { path, ownerTrust: 'trusted' } as const }
 }
 
 t.test('lists branches and tags, the newest first, and HEAD', async (t) => {
@@ -167,7 +168,7 @@ t.test('refs and commits are read once for all who ask at the same time', async 
 })
 
 /** Follows the pages of a history to its end. */
-async function readAll(log: CommitLog, repository: { path: string }, first: string) {
+async function readAll(log: CommitLog, repository: RepositoryFiles, first: string) {
   const pages: string[][] = []
   let from: Parameters<CommitLog['history']>[1] = { first }
   for (;;) {

@@ -12,7 +12,7 @@ import {
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import type { ObjectFormat } from '../../../src/domain/commit-id.ts'
-import { createBareRepository } from '../../../src/git/repository.ts'
+import { createBareRepository, openRepository } from '../../../src/git/repository.ts'
 import { listRefs } from '../../../src/git/transfer.ts'
 import { backUp } from '../../../src/maintenance/backup/back-up.ts'
 import { lockFile } from '../../../src/maintenance/backup/file-lock.ts'
@@ -66,10 +66,11 @@ function filesIn(folder: string): string[] {
 /** Returns what git itself says about the refs of each repository, and our list of them. */
 async function refsOf(store: Store): Promise<unknown[]> {
   const refs = []
-  for (const { id, path } of await store.repositories.list()) {
+  for (const repository of await store.repositories.list()) {
+    const { id, path } = repository
     git(path, 'rev-list', '--objects', '--quiet', '--all')
     const head = readFileSync(join(path, 'HEAD'), 'utf8')
-    refs.push([id, git(path, 'for-each-ref'), head, await listRefs(path)])
+    refs.push([id, git(path, 'for-each-ref'), head, await listRefs(await openRepository(repository))])
   }
   return refs
 }
@@ -172,8 +173,8 @@ t.test('a repository that cannot be read keeps its last good state', async (t) =
       /not our ref/,
     ],
     ['an empty ref', () => writeFileSync(join(broken.path, 'refs/heads/x'), ''), /ignoring broken ref/],
-    ['no HEAD', () => rmSync(join(broken.path, 'HEAD')), /not a git repository/],
-    ['no files', () => rmSync(broken.path, { recursive: true }), /not a git repository/],
+    ['no HEAD', () => rmSync(join(broken.path, 'HEAD')), /cannot be opened: it has no HEAD/],
+    ['no files', () => rmSync(broken.path, { recursive: true }), /cannot be opened: ENOENT/],
   ]
   for (const [name, damage, problem] of wrong) {
     damage()

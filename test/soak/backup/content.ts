@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { openRepository } from '../../../src/git/repository.ts'
 import { listRefs, type RefList } from '../../../src/git/transfer.ts'
 import { durableTables } from '../../../src/maintenance/backup/tables.ts'
 import { openStore, type StoreOptions } from '../../../src/store/store.ts'
@@ -25,9 +26,10 @@ export async function readContent(options: StoreOptions): Promise<Content> {
       rows[name] = found.rows.map(({ last_used_at: _, ...row }) => row)
     }
     const refs: Content['refs'] = {}
-    for (const { id, path } of await store.repositories.list()) {
+    for (const repository of await store.repositories.list()) {
+      const { id, path } = repository
       git(path, 'rev-list', '--objects', '--quiet', '--all', 'HEAD')
-      refs[id] = await listRefs(path)
+      refs[id] = await listRefs(await openRepository(repository))
     }
     return { rows, refs }
   } finally {

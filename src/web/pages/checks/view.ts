@@ -1,9 +1,9 @@
 import { shortId } from '../../../domain/commit-id.ts'
 import { failingSince } from '../../../domain/failing-since.ts'
 import { COMBINED } from '../../../domain/states.ts'
-import type { Commit } from '../../../git/history/log.ts'
-import type { Ref, Refs } from '../../../git/history/refs.ts'
-import type { ListedRepository } from '../../../store/access/repository-listing.ts'
+import type { Commit } from '../../../git/history/log-reader.ts'
+import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
+import type { ReadableRepository } from '../../../store/access/access.ts'
 import type { LinkedCell, MatrixColumn } from '../../../store/statuses/check-matrix.ts'
 import { formatTime } from '../../../store/time.ts'
 import { truncate } from '../../../util/truncate.ts'
@@ -16,7 +16,7 @@ import { type Verdicts, verdictLines } from '../../parts/verdicts.ts'
 
 /** The checks of the newest commits of a ref, and the verdicts on the newest one. */
 export interface ChecksView extends Verdicts {
-  repository: ListedRepository
+  repository: ReadableRepository
   refs: Refs
   /** null if HEAD is a branch without commits. */
   ref: Ref | null
@@ -75,7 +75,7 @@ ${[...shown].map(row)}</tbody></table></div>`
 
 /** Renders since when contexts are failing. */
 function failingView(
-  { owner, name }: ListedRepository,
+  { owner, name }: ReadableRepository,
   commits: readonly Commit[],
   failing: readonly MatrixColumn[],
 ): Html {

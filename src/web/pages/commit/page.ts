@@ -6,10 +6,10 @@ import { failingSince } from '../../../domain/failing-since.ts'
 import { requiredContexts } from '../../../domain/required-contexts.ts'
 import { COMBINED, combinedCounts } from '../../../domain/states.ts'
 import { ServiceError } from '../../../errors.ts'
+import { RepositoryUnavailable } from '../../../git/errors.ts'
 import { commitExists } from '../../../git/objects/commit-lookup.ts'
-import { RepositoryUnavailable } from '../../../git/repository.ts'
 import { etagOf, matchesEtag } from '../../../http/etag.ts'
-import type { ListedRepository } from '../../../store/access/repository-listing.ts'
+import type { ReadableRepository } from '../../../store/access/access.ts'
 import { NO_STATUSES } from '../../../store/statuses/status-summaries.ts'
 import type { ReportedStatus } from '../../../store/statuses/statuses.ts'
 import { nowInSeconds } from '../../../store/time.ts'
@@ -111,7 +111,7 @@ export async function commitPages(app: FastifyInstance, options: PageContext): P
   }
 
   /** Finds where a commit is. @throws ServiceError `commit_unknown`; RepositoryUnavailable */
-  async function find(request: FastifyRequest, repository: ListedRepository, sha: string): Promise<Place> {
+  async function find(request: FastifyRequest, repository: ReadableRepository, sha: string): Promise<Place> {
     if (!(await commitExists(store.statuses, options.lookup, repository, sha)))
       throw new ServiceError('commit_unknown', 'The commit does not exist in this repository.')
     const client = gitClient(request)
@@ -122,7 +122,7 @@ export async function commitPages(app: FastifyInstance, options: PageContext): P
   /** Returns the histories that the page needs, none unless checks have failed; null if they cannot be read. */
   async function historiesOf(
     request: FastifyRequest,
-    repository: ListedRepository,
+    repository: ReadableRepository,
     sha: string,
     { rules, places }: Place,
   ): Promise<Found['histories']> {
@@ -134,7 +134,7 @@ export async function commitPages(app: FastifyInstance, options: PageContext): P
 
   /** Applies the rules of the repository to the statuses of a commit. */
   async function decide(
-    repository: ListedRepository,
+    repository: ReadableRepository,
     list: Undecided,
     { rules, places, histories }: Found,
   ): Promise<StatusList> {
@@ -158,7 +158,7 @@ export async function commitPages(app: FastifyInstance, options: PageContext): P
   /** Returns the statuses of a commit. */
   async function listOf(
     request: FastifyRequest<{ Querystring: FilterQuery }>,
-    repository: ListedRepository,
+    repository: ReadableRepository,
     sha: string,
   ): Promise<Undecided> {
     const { id: repositoryId, permission } = repository

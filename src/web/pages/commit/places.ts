@@ -2,8 +2,8 @@ import { setTimeout } from 'node:timers/promises'
 import type { BranchRule } from '../../../domain/branch-rules.ts'
 import { ruledBranches } from '../../../domain/branch-verdicts.ts'
 import type { GitClient } from '../../../git/history/cached-reads.ts'
-import type { Ref, Refs } from '../../../git/history/refs.ts'
-import type { ListedRepository } from '../../../store/access/repository-listing.ts'
+import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
+import type { ReadableRepository } from '../../../store/access/access.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 
 /** Where a commit is in its repository. */
@@ -21,7 +21,7 @@ const TIME_LIMIT = 500
 /** Finds the places of a commit. Throws as `CachedReads.get`. */
 export async function findPlaces(
   { refs }: PageContext,
-  repository: ListedRepository,
+  repository: ReadableRepository,
   sha: string,
   client: GitClient,
 ): Promise<Places> {
@@ -60,7 +60,7 @@ export function findBase(
  */
 export async function readHistories(
   { commitLog }: PageContext,
-  repository: ListedRepository,
+  repository: ReadableRepository,
   sha: string,
   rules: readonly BranchRule[],
   { all, branches }: Places,

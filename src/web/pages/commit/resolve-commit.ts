@@ -1,6 +1,6 @@
 import { isFullId, isShortId } from '../../../domain/commit-id.ts'
 import type { GitClient } from '../../../git/history/cached-reads.ts'
-import type { ListedRepository } from '../../../store/access/repository-listing.ts'
+import type { ReadableRepository } from '../../../store/access/access.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 
 /** What the last part of a commit's path names. */
@@ -22,7 +22,7 @@ const CANDIDATES = 20
  */
 export async function resolveCommit(
   { refs, revisions, store }: PageContext,
-  repository: ListedRepository,
+  repository: ReadableRepository,
   text: string,
   client: GitClient,
 ): Promise<Named | null> {

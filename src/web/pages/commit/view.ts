@@ -1,9 +1,9 @@
 import { shortId } from '../../../domain/commit-id.ts'
 import type { failingSince } from '../../../domain/failing-since.ts'
 import { combinedCounts } from '../../../domain/states.ts'
-import type { Ref } from '../../../git/history/refs.ts'
 import type { CommitDetails } from '../../../git/history/revision.ts'
-import type { ListedRepository } from '../../../store/access/repository-listing.ts'
+import type { Ref } from '../../../git/refs/read-refs.ts'
+import type { ReadableRepository } from '../../../store/access/access.ts'
 import { truncate } from '../../../util/truncate.ts'
 import { reportCommand } from '../../parts/ci-lines.ts'
 import { authorship, subjectOf } from '../../parts/commit-row.ts'
@@ -19,7 +19,7 @@ import type { Places } from './places.ts'
 
 /** A commit as its page shows it. */
 export interface CommitView {
-  repository: ListedRepository
+  repository: ReadableRepository
   sha: string
   /** undefined if git does not have the commit, null if the repository's files cannot be opened. */
   details: CommitDetails | undefined | null
@@ -94,7 +94,7 @@ function subject({ subject }: CommitDetails): Html {
 }
 
 function byline(
-  { owner, name }: ListedRepository,
+  { owner, name }: ReadableRepository,
   { author, date, parents, moreParents }: CommitDetails,
 ): Html {
   return html`<span>${authorship({ author, date })}</span>
@@ -104,7 +104,7 @@ function byline(
 
 /** Renders links to the branches that contain a commit and the tags that point to it. */
 function refLinks(
-  { owner, name }: ListedRepository,
+  { owner, name }: ReadableRepository,
   sha: string,
   { all, branches, tags }: Places,
 ): Html | string {
@@ -127,7 +127,7 @@ function refLinks(
 
 /** Renders since when a check fails in a history, the newest commit first. @param branch null for the history of the commit */
 export function sinceView(
-  { owner, name }: ListedRepository,
+  { owner, name }: ReadableRepository,
   branch: string | null,
   shas: readonly string[],
   { first, length, neverPassed }: ReturnType<typeof failingSince>,
@@ -165,7 +165,7 @@ function howToReport({ repository, sha, origin }: CommitView): Html {
 
 /** Renders the commits that an ambiguous short id may mean. */
 export function candidatesView(
-  repository: ListedRepository,
+  repository: ReadableRepository,
   { id, more }: { id: string; more: boolean },
   candidates: Pick<CommitView, 'sha' | 'details'>[],
 ): Html {

@@ -2,11 +2,10 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { BranchVerdict } from '../../../domain/branch-verdicts.ts'
 import { isName, isOwnerName } from '../../../domain/names.ts'
 import { ServiceError } from '../../../errors.ts'
-import { readDefaultBranch } from '../../../git/history/head.ts'
-import type { Commit } from '../../../git/history/log.ts'
-import { RepositoryUnavailable } from '../../../git/repository.ts'
-import { GitTimeout } from '../../../git/run-git.ts'
-import type { ListedRepository } from '../../../store/access/repository-listing.ts'
+import { GitTimeout, RepositoryUnavailable } from '../../../git/errors.ts'
+import type { Commit } from '../../../git/history/log-reader.ts'
+import { readDefaultBranch } from '../../../git/refs/head.ts'
+import type { ReadableRepository } from '../../../store/access/access.ts'
 import { NO_STATUSES } from '../../../store/statuses/status-summaries.ts'
 import { QueueFull } from '../../../util/fair-queue.ts'
 import { authorship, objections, pill, type SummarizedCommit, subjectOf } from '../../parts/commit-row.ts'
@@ -25,11 +24,11 @@ const TIME_LIMIT = 3_000
 
 /** Why a row has no commit. */
 type Problem = 'empty' | 'unavailable' | 'slow'
-type Head = { repository: ListedRepository & { hasRules: boolean } } & (
+type Head = { repository: ReadableRepository & { hasRules: boolean } } & (
   | { commit: Commit }
   | { problem: Problem }
 )
-type RepositoryRow = { repository: ListedRepository } & (SummarizedCommit | { problem: Problem })
+type RepositoryRow = { repository: ReadableRepository } & (SummarizedCommit | { problem: Problem })
 
 /** Registers `/`: the repositories that the session may see, with the state of their default branches. */
 export async function repositoriesPage(app: FastifyInstance, options: PageContext): Promise<void> {
@@ -76,7 +75,7 @@ export async function repositoriesPage(app: FastifyInstance, options: PageContex
 
   /** Returns the verdict for the default branch or, if that has no rules, for the first branch with rules. */
   async function readVerdict(
-    { id, path }: ListedRepository,
+    { id, path }: ReadableRepository,
     sha: string,
   ): Promise<BranchVerdict | undefined> {
     const defaultBranch = await readDefaultBranch(path)
@@ -106,7 +105,7 @@ export async function repositoriesPage(app: FastifyInstance, options: PageContex
 }
 
 /** Renders the page. @param last the last repository of this page, if there are more */
-function repositoriesView(rows: RepositoryRow[], session: Session, last?: ListedRepository): Html {
+function repositoriesView(rows: RepositoryRow[], session: Session, last?: ReadableRepository): Html {
   const empty = session.user
     ? html`<p class="empty">You do not have access to any repositories. An administrator creates one with
         <code>repo create OWNER/NAME</code>.</p>`

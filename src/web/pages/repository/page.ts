@@ -2,8 +2,8 @@ import type { FastifyInstance } from 'fastify'
 import { isReserved } from '../../../domain/names.ts'
 import { ServiceError } from '../../../errors.ts'
 import { type History, MAX_STARTS } from '../../../git/history/log.ts'
-import type { Ref, Refs } from '../../../git/history/refs.ts'
-import type { ListedRepository } from '../../../store/access/repository-listing.ts'
+import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
+import type { ReadableRepository } from '../../../store/access/access.ts'
 import { NO_STATUSES, type StatusSummary } from '../../../store/statuses/status-summaries.ts'
 import { sendUnknownName } from '../../parts/find-commit.ts'
 import { createRepositoryFinder, gitClient, type RepositoryRoute } from '../../parts/find-repository.ts'
@@ -97,7 +97,7 @@ export async function repositoryPage(app: FastifyInstance, options: PageContext)
 
   /** Returns the commits that a page comes after, or null for the first page. @throws ServiceError `commit_unknown` */
   async function pageStart(
-    repository: ListedRepository,
+    repository: ReadableRepository,
     after: string | string[] | undefined,
   ): Promise<string[] | null> {
     const shas = firstOf(after).split(',').slice(0, MAX_STARTS)
@@ -112,7 +112,7 @@ export async function repositoryPage(app: FastifyInstance, options: PageContext)
   }
 
   async function summarize(
-    { id }: ListedRepository,
+    { id }: ReadableRepository,
     shas: readonly string[],
   ): Promise<Map<string, StatusSummary>> {
     const commits = [...new Set(shas)].map((sha) => ({ repositoryId: id, sha }))

@@ -1,8 +1,8 @@
 import type { BranchRule } from '../../../domain/branch-rules.ts'
 import { shortId } from '../../../domain/commit-id.ts'
 import { combinedCounts } from '../../../domain/states.ts'
-import type { Ref, Refs } from '../../../git/history/refs.ts'
-import type { ListedRepository } from '../../../store/access/repository-listing.ts'
+import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
+import type { ReadableRepository } from '../../../store/access/access.ts'
 import type { StatusSummary } from '../../../store/statuses/status-summaries.ts'
 import { ciLines } from '../../parts/ci-lines.ts'
 import {
@@ -23,7 +23,7 @@ import { type Verdicts, verdictLines, verdictWords } from '../../parts/verdicts.
 
 /** What the page of a repository shows, and the verdicts on `tip`. */
 export interface RepositoryPage extends Verdicts {
-  repository: ListedRepository
+  repository: ReadableRepository
   refs: Refs
   /** null if there is nothing to show: HEAD is a branch without commits. */
   ref: Ref | null
@@ -78,7 +78,7 @@ ${
 }`
 }
 
-function heading(repository: ListedRepository): Html {
+function heading(repository: ReadableRepository): Html {
   const { owner, name, visibility } = repository
   return html`<h1><span class="faint">${owner} /</span> ${name}
   ${visibility === 'private' ? html`<span class="badge">private</span>` : ''}</h1>`
@@ -137,7 +137,7 @@ function refsView(page: RepositoryPage): Html {
   </nav>`
 }
 
-function commitItem(repository: ListedRepository, commit: SummarizedCommit): Html {
+function commitItem(repository: ReadableRepository, commit: SummarizedCommit): Html {
   const { summary } = commit
   const { success, total } = combinedCounts(summary.counts)
   return html`<li class="commit" id="c-${commit.commit.sha}">
@@ -173,7 +173,7 @@ function rulesView(rules: readonly BranchRule[]): Html | string {
     }`
 }
 
-function cloneView({ owner, name }: ListedRepository, origin: string): Html {
+function cloneView({ owner, name }: ReadableRepository, origin: string): Html {
   return html`<h2>Clone</h2>
     <div class="copy"><code id="clone">git clone ${origin}/${owner}/${name}.git</code>${copyButton('clone', 'the clone command')}</div>`
 }
@@ -210,10 +210,10 @@ function unbornView({ refs, repository }: RepositoryPage): Html {
     <code>repo default-branch ${owner}/${name} BRANCH</code>.</p>`
 }
 
-function pathOf({ owner, name }: ListedRepository): string {
+function pathOf({ owner, name }: ReadableRepository): string {
   return `/${owner}/${name}`
 }
 
-function commitPath(repository: ListedRepository, { commit }: SummarizedCommit): string {
+function commitPath(repository: ReadableRepository, { commit }: SummarizedCommit): string {
   return `${pathOf(repository)}/commits/${commit.sha}`
 }

@@ -3,7 +3,7 @@ import { scopes } from '../../../../generated/operations.ts'
 import { issueToken } from '../../../auth/issue-token.ts'
 import { RuleViolation } from '../../../domain/rule-violation.ts'
 import { ServiceError } from '../../../errors.ts'
-import type { ListedRepository } from '../../../store/access/repository-listing.ts'
+import type { ReadableRepository } from '../../../store/access/access.ts'
 import type { TokenLimits } from '../../../store/access/token-limits.ts'
 import type { TokenInfo } from '../../../store/accounts/tokens.ts'
 import { reportCommand } from '../../parts/ci-lines.ts'
@@ -90,7 +90,7 @@ export async function tokenPages(
   /** Returns a command that reports a status, on a commit that the user can report on if there is one. */
   async function exampleFor(
     request: FastifyRequest,
-    repositories: readonly ListedRepository[],
+    repositories: readonly ReadableRepository[],
     limits: TokenLimits,
     secret: string,
   ): Promise<string> {

@@ -1,6 +1,6 @@
 import { isExpired } from '../../../auth/access-policy.ts'
 import { EXPIRES_SOON } from '../../../auth/issue-token.ts'
-import type { ListedRepository } from '../../../store/access/repository-listing.ts'
+import type { ReadableRepository } from '../../../store/access/access.ts'
 import type { ListedToken, TokenInfo } from '../../../store/accounts/tokens.ts'
 import { formatTime } from '../../../store/time.ts'
 import { ciLines } from '../../parts/ci-lines.ts'
@@ -15,7 +15,7 @@ export interface TokensView {
   session: Session
   tokens: ListedToken[]
   /** To which a new token can be limited. */
-  repositories: readonly ListedRepository[]
+  repositories: readonly ReadableRepository[]
   form: TokenForm
   /** Milliseconds for which a new token may live; null: for ever. */
   maxLifetime: number | null
@@ -171,7 +171,7 @@ ${contexts}</textarea>
 </form>`
 }
 
-function repositoryChoice({ id, owner, name }: ListedRepository, chosen: ReadonlySet<number>): Html {
+function repositoryChoice({ id, owner, name }: ReadableRepository, chosen: ReadonlySet<number>): Html {
   return html`<label class="check"><input type="checkbox" name="repository" value="${id}" ${chosen.has(id) ? 'checked' : ''}> ${owner}/${name}</label>`
 }
 

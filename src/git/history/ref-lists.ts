@@ -2,14 +2,12 @@ import { randomUUID } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { FairQueue } from '../../util/fair-queue.ts'
 import { memoizeByObject } from '../../util/memoize.ts'
-import type { RepositoryFolder } from '../repository-owner.ts'
+import type { ListLimits } from '../record-parser.ts'
+import { readRefsState } from '../refs/head.ts'
+import { type Ref, type Refs, readRef, readRefs } from '../refs/read-refs.ts'
+import type { RepositoryFiles } from '../repository.ts'
 import { decodeLatin1, readGit } from '../run-git.ts'
 import { CachedReads, createGitQueue, type GitClient, runInSlot } from './cached-reads.ts'
-import { readRefsState } from './head.ts'
-import type { ListLimits } from './log-reader.ts'
-import { type Ref, type Refs, readRef, readRefs } from './refs-reader.ts'
-
-export type { Ref, Refs }
 
 const LIMITS: ListLimits = { count: 20_000, timeout: 10_000 }
 /** Maximum number of refs in memory. The least recently used lists are dropped. */
@@ -33,48 +31,51 @@ export class RefLists {
     this.#queue = queue
     this.#limits = { ...LIMITS, ...limits }
     this.#reads = new CachedReads(queue, MAX_REFS, ({ branches, tags }) => branches.length + tags.length)
-    // It takes git seconds where there are many branches, and pages do without. So nothing else waits for it.
+    // It takes git seconds where there are many branches. Nothing waits for it: pages do without.
     this.#containing = new CachedReads(createGitQueue(1), MAX_REFS, ({ length }) => length)
   }
 
-  /** Returns the branches and tags, the newest first, and HEAD. A push takes effect at once. Throws as `CachedReads.get`. */
-  list(repository: RepositoryFolder, client: GitClient): Promise<Refs> {
+  /**
+   * Returns branches and tags, the newest first, and HEAD, as of now. Throws as `CachedReads.get`.
+   */
+  list(repository: RepositoryFiles, client: GitClient): Promise<Refs> {
     const { path } = repository
     return this.#reads.get(repository, path, client, {
       state: () => readRefsState(path),
-      read: (signal) => readRefs(path, this.#limits, signal),
+      read: (opened, signal) => readRefs(opened, this.#limits, signal),
     })
   }
 
   /** Returns the branches of `list` that contain a commit. Throws as `CachedReads.get`. */
-  containing(repository: RepositoryFolder, refs: Refs, sha: string, client: GitClient) {
+  containing(repository: RepositoryFiles, refs: Refs, sha: string, client: GitClient) {
     const { path } = repository
     const args = ['for-each-ref', `--contains=${sha}`, `--count=${this.#limits.count}`]
     const all = [...args, '--format=%(refname:lstrip=2)', 'refs/heads/']
     const timeout = this.#limits.timeout / 2
     return this.#containing.get(repository, `${this.#idOf(refs)} ${sha}`, client, {
-      read: async (signal) => {
-        const names = new Set(decodeLatin1(await readGit(path, all, { timeout, signal })).split('\n'))
+      read: async (opened, signal) => {
+        const output = await readGit(opened, all, { timeout, signal })
+        const names = new Set(decodeLatin1(output).split('\n'))
         this.#contained.set(`${path} ${sha}`, names)
         return this.contained(repository, refs, sha)
       },
     })
   }
 
-  /** Returns the branches whose tip is a commit, and what `containing` found before the latest pushes. */
-  contained({ path }: RepositoryFolder, { branches }: Refs, sha: string): readonly Ref[] {
+  /** Returns the branches whose tip is a commit, and the latest answer of `containing`. */
+  contained({ path }: RepositoryFiles, { branches }: Refs, sha: string): readonly Ref[] {
     const names = this.#contained.get(`${path} ${sha}`)
     return branches.filter(({ name, sha: tip }) => tip === sha || names?.has(name))
   }
 
   /**
-   * Finds a branch, or else a tag, of exactly this name. `refs/heads/x` and `refs/tags/x` are also accepted, unless a branch
-   * or tag has that name itself.
+   * Finds a branch, or else a tag, of exactly this name. `refs/heads/x` and `refs/tags/x` are also
+   * accepted, unless a branch or tag has that name itself.
    *
    * @param refs the answer of `list`
    * @param name anything a user may send
    */
-  async find(repository: RepositoryFolder, refs: Refs, name: string, client: GitClient): Promise<Ref | null> {
+  async find(repository: RepositoryFiles, refs: Refs, name: string, client: GitClient): Promise<Ref | null> {
     const named = (list: readonly Ref[], prefix: string) => list.find((ref) => prefix + ref.name === name)
     const listed =
       named(refs.branches, '') ??
@@ -84,9 +85,11 @@ export class RefLists {
     return listed ?? (refs.more ? this.findUnlisted(repository, name, client) : null)
   }
 
-  /** Finds a branch, or else a tag, of exactly this name, without the list. Arguments and errors as `find`. */
-  findUnlisted(repository: RepositoryFolder, name: string, client: GitClient): Promise<Ref | null> {
-    const read = () => readRef(repository.path, name, this.#limits.timeout, client.signal)
-    return runInSlot(this.#queue, repository, client, read)
+  /** Finds a branch, or else a tag, of exactly this name without the list. Otherwise as `find`. */
+  findUnlisted(repository: RepositoryFiles, name: string, client: GitClient): Promise<Ref | null> {
+    const { timeout } = this.#limits
+    return runInSlot(this.#queue, repository, client, (opened) =>
+      readRef(opened, name, timeout, client.signal),
+    )
   }
 }

@@ -1,15 +1,19 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
-import { followFirstBranch, setDefaultBranch } from '../../../src/git/history/default-branch.ts'
-import { RepositoryUnavailable } from '../../../src/git/repository.ts'
+import { RepositoryUnavailable } from '../../../src/git/errors.ts'
+import { followFirstBranch, setDefaultBranch } from '../../../src/git/refs/default-branch.ts'
+import { headPaths } from '../../../src/git/refs/head.ts'
+import { openRepository } from '../../../src/git/repository.ts'
 import { replaceGit } from '../../helpers/git.ts'
 import { createSample } from '../sample-repository.ts'
 
 t.test('a chosen branch stays even if git cannot tell that it was chosen', async (t) => {
   const sample = await createSample(t)
-  const { path } = sample
   sample.git('update-ref', 'refs/heads/other', sample.commit())
-  const follow = () => followFirstBranch(path, () => true)
-  await setDefaultBranch(path, 'later', true)
+  const opened = await openRepository(sample)
+  const follow = () => followFirstBranch(opened, () => true)
+  await setDefaultBranch(opened, 'later', true)
   await follow()
   t.equal(sample.git('symbolic-ref', 'HEAD'), 'refs/heads/later')
 
@@ -23,15 +27,23 @@ t.test('a chosen branch stays even if git cannot tell that it was chosen', async
 t.test('HEAD follows a branch if none was chosen', async (t) => {
   const sample = await createSample(t)
   sample.git('update-ref', 'refs/heads/other', sample.commit())
-  await followFirstBranch(sample.path, () => true)
+  await followFirstBranch(await openRepository(sample), () => true)
   t.equal(sample.git('symbolic-ref', 'HEAD'), 'refs/heads/other')
+})
+
+t.test('HEAD leads to no file outside of the repository', async (t) => {
+  const { path } = await createSample(t)
+  writeFileSync(join(path, 'HEAD'), 'ref: refs/heads/../../../outside\n')
+  t.equal((await headPaths(path)).at(-1), join(path, 'HEAD'))
+  writeFileSync(join(path, 'HEAD'), 'ref: refs/heads/within\n')
+  t.equal((await headPaths(path)).at(-1), join(path, 'refs/heads/within'))
 })
 
 t.test('HEAD stays where another push has moved it meanwhile', async (t) => {
   const sample = await createSample(t)
   for (const name of ['master', 'other']) sample.git('update-ref', `refs/heads/${name}`, sample.commit())
   let asked = 0
-  await followFirstBranch(sample.path, () => {
+  await followFirstBranch(await openRepository(sample), () => {
     if (asked++ === 0) sample.git('symbolic-ref', 'HEAD', 'refs/heads/other')
     return true
   })

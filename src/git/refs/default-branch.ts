@@ -1,14 +1,16 @@
 import { open, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { syncPath } from '../../util/durable.ts'
+import { nullOnSystemError } from '../../util/system-error.ts'
+import { GitFailed, unavailable } from '../errors.ts'
 import { statIfExists } from '../file-state.ts'
-import { unavailable } from '../repository-health.ts'
-import { decodeLatin1, GitFailed, readGit } from '../run-git.ts'
+import type { OpenedRepository } from '../repository.ts'
+import { decodeLatin1, readGit } from '../run-git.ts'
 import { headPaths } from './head.ts'
-import { readRefs } from './refs-reader.ts'
+import { readRefs } from './read-refs.ts'
 
 const LIMITS = { count: 1_000, timeout: 10_000 }
-/** Setting of a repository: a branch without commits that an administrator has chosen, so that HEAD keeps it. */
+/** Setting of a repository: a branch without commits that HEAD keeps, since it was chosen. */
 const CHOSEN = 'commitstatus.defaultbranch'
 /** Exit code of `git config --get` for a setting that does not exist. */
 const NOT_SET = 1
@@ -19,59 +21,79 @@ class HeadLocked extends Error {
 }
 
 /**
- * Lets HEAD follow the first branch that is pushed: if HEAD names a branch that does not exist, HEAD is set to one that does.
- * Otherwise a repository whose first branch is `master` would look empty, and clones of it would check out nothing.
+ * Lets HEAD follow the first branch that is pushed: if HEAD names a branch that does not exist,
+ * HEAD is set to one that does. Otherwise a repository whose first branch is `master` would look
+ * empty, and clones of it would check out nothing.
  *
- * If several branches were pushed at once, it is `main`, else `master`, else the one with the newest commit. Call it before
- * the repository's folders are synced.
+ * If several branches were pushed at once, it is `main`, else `master`, else the one with the
+ * newest commit. Call it before the repository's folders are synced.
  *
- * @param path of a repository that the server created
+ * @param repository one that the server created
  * @param mayMove returns whether HEAD may leave the branch that it names
  */
-export async function followFirstBranch(path: string, mayMove: (from: string) => boolean): Promise<void> {
+export async function followFirstBranch(
+  repository: OpenedRepository,
+  mayMove: (from: string) => boolean,
+): Promise<void> {
   // The usual case costs two calls of `stat` and no process.
-  if (await isLooseRef(path)) return
-  const wanted = async () => {
-    const { defaultBranch, head, branches } = await readRefs(path, LIMITS)
+  if (await isLooseRef(repository.path)) return
+
+  const wantedBranch = async () => {
+    const { defaultBranch, head, branches } = await readRefs(repository, LIMITS)
     if (head !== null || defaultBranch === null) return undefined
     const names = branches.map(({ name }) => name)
     const first = ['main', 'master'].find((name) => names.includes(name)) ?? names[0]
     if (first === undefined || !mayMove(defaultBranch)) return undefined
-    return (await chosenBranch(path)) === defaultBranch ? undefined : first
+    return (await chosenBranch(repository)) === defaultBranch ? undefined : first
   }
+
   try {
-    if ((await wanted()) === undefined) return
+    if ((await wantedBranch()) === undefined) return
     // Asked again under the lock: another push may have moved HEAD meanwhile.
-    await changeHead(path, wanted)
+    await changeHead(repository, wantedBranch)
   } catch (error) {
     // The other push takes care of it.
-    if (!(error instanceof HeadLocked)) throw unavailable(path, error)
+    if (!(error instanceof HeadLocked)) throw unavailable(repository.path, error)
   }
 }
 
 /**
  * Sets the branch that HEAD names. It is on disk when this returns.
  *
- * @param keep HEAD does not follow the first branch that is pushed, although this one does not exist yet
+ * @param keep HEAD does not follow the first branch that is pushed, although this one does not
+ * exist yet
  */
-export async function setDefaultBranch(path: string, branch: string, keep: boolean): Promise<void> {
+export async function setDefaultBranch(
+  repository: OpenedRepository,
+  branch: string,
+  keep: boolean,
+): Promise<void> {
+  const { path } = repository
   if (keep) {
-    await readGit(path, ['config', CHOSEN, branch])
+    await readGit(repository, ['config', CHOSEN, branch])
     await syncPath(join(path, 'config'))
   }
-  await changeHead(path, async () => branch)
+  await changeHead(repository, async () => branch)
   await syncPath(path)
 }
 
-/** Sets HEAD to the branch that `choose` returns under the lock of HEAD, unless it returns undefined. */
-async function changeHead(path: string, choose: () => Promise<string | undefined>): Promise<void> {
+/**
+ * Sets HEAD to the branch that `choose` returns under the lock of HEAD, unless it returns
+ * undefined.
+ */
+async function changeHead(
+  repository: OpenedRepository,
+  choose: () => Promise<string | undefined>,
+): Promise<void> {
+  const { path } = repository
   // Its tables have a lock of their own, which git holds only while it writes.
   if ((await statIfExists(join(path, 'reftable'))) !== null) {
     const branch = await choose()
     if (branch === undefined) return
-    await readGit(path, ['symbolic-ref', 'HEAD', `refs/heads/${branch}`])
+    await readGit(repository, ['symbolic-ref', 'HEAD', `refs/heads/${branch}`])
     return syncPath(join(path, 'reftable'))
   }
+
   const [head, lock] = [join(path, 'HEAD'), join(path, 'HEAD.lock')]
   const { mode } = await stat(head)
   // git locks HEAD by creating the same file.
@@ -80,6 +102,7 @@ async function changeHead(path: string, choose: () => Promise<string | undefined
       throw new HeadLocked(`another process is changing HEAD (${lock} exists)`)
     throw error
   })
+
   let locked = true
   try {
     const branch = await choose()
@@ -99,13 +122,13 @@ async function changeHead(path: string, choose: () => Promise<string | undefined
 async function isLooseRef(path: string): Promise<boolean> {
   const last = (await headPaths(path)).at(-1) ?? ''
   if (last === join(path, 'HEAD')) return false
-  return (await statIfExists(last).catch(() => null)) !== null
+  return (await statIfExists(last).catch(nullOnSystemError)) !== null
 }
 
-async function chosenBranch(path: string): Promise<string> {
-  const found = await readGit(path, ['config', '--get', CHOSEN]).catch((error: unknown) => {
+async function chosenBranch(repository: OpenedRepository): Promise<string> {
+  const name = await readGit(repository, ['config', '--get', CHOSEN]).catch((error: unknown) => {
     if (error instanceof GitFailed && error.code === NOT_SET) return ''
     throw error
   })
-  return decodeLatin1(found).trim()
+  return decodeLatin1(name).trim()
 }

@@ -1,8 +1,8 @@
 import { isFullId } from '../../domain/commit-id.ts'
-import { RepositoryUnavailable } from '../repository.ts'
-import { decodeLatin1, GitFailed, readGit, runGit } from '../run-git.ts'
-import { type ListLimits, readDate } from './log-reader.ts'
-import { RecordParser } from './record-parser.ts'
+import { GitFailed, RepositoryUnavailable } from '../errors.ts'
+import { type ListLimits, RecordParser, readDate } from '../record-parser.ts'
+import type { OpenedRepository } from '../repository.ts'
+import { decodeLatin1, readGit, runGit } from '../run-git.ts'
 
 /** A branch, or a tag of a commit. */
 export interface Ref {
@@ -38,19 +38,20 @@ const FORMAT = [
   .join('')
 const LIMITS = { fields: 7, fieldLength: 1024, outputLength: 16 * 1024 * 1024 }
 
-/**
- * Reads the newest branches and tags. Ignores refs that do not lead to a commit, and names that are longer than a file system
- * allows.
- */
-export async function readRefs(path: string, limits: ListLimits, signal?: AbortSignal): Promise<Refs> {
+/** Reads the newest branches and tags, without those of other objects and with overlong names. */
+export async function readRefs(
+  repository: OpenedRepository,
+  limits: ListLimits,
+  signal?: AbortSignal,
+): Promise<Refs> {
   const args = ['--sort=-creatordate', `--count=${limits.count + 1}`, HEADS, TAGS]
-  const parser = await listRefs(path, args, limits.timeout, signal)
+  const parser = await listRefs(repository, args, limits.timeout, signal)
   const records = parser.records.slice(0, limits.count)
   const refs = records.map(toRef).filter((ref) => ref !== null)
   const current = records.find((fields) => fields[5] === '*')
   const head = current && toRef(current)
   return {
-    ...(head ? { defaultBranch: head.name, head: head.sha } : await readHeadOf(path, limits, signal)),
+    ...(head ? { defaultBranch: head.name, head: head.sha } : await readHeadOf(repository, limits, signal)),
     branches: refs.filter(({ kind }) => kind === 'branch'),
     tags: refs.filter(({ kind }) => kind === 'tag'),
     more: parser.isFull || parser.records.length > limits.count,
@@ -60,10 +61,11 @@ export async function readRefs(path: string, limits: ListLimits, signal?: AbortS
 /**
  * Finds a branch, or else a tag, of exactly this name.
  *
- * @param name anything a user may send: it is never taken for revision syntax, a pattern or an option
+ * @param name anything a user may send: it is never taken for revision syntax, a pattern or an
+ * option
  */
 export async function readRef(
-  path: string,
+  repository: OpenedRepository,
   name: string,
   timeout: number,
   signal?: AbortSignal,
@@ -71,14 +73,15 @@ export async function readRef(
   if (!isRefName(name)) return null
   const names = [`${HEADS}${name}`, `${TAGS}${name}`]
   // Also lists refs in a folder of this name.
-  const { records } = await listRefs(path, ['--count=1000', ...names], timeout, signal)
+  const { records } = await listRefs(repository, ['--count=1000', ...names], timeout, signal)
   for (const refname of names) {
     const fields = records.find((record) => record[6] === refname)
     if (fields === undefined) continue
     const [object = '', , ...others] = fields
     // git before 2.45 does not follow a tag of a tag here.
     const peel = ['rev-parse', '--verify', '--quiet', '--end-of-options', `${object.trim()}^{commit}`]
-    const ref = toRef(fields) ?? toRef([await readLine(path, peel, timeout, signal), 'commit', ...others])
+    const ref =
+      toRef(fields) ?? toRef([await readLine(repository, peel, timeout, signal), 'commit', ...others])
     if (ref) return ref
   }
   return null
@@ -97,26 +100,28 @@ export function isRefName(name: string): boolean {
 
 /** Returns git's records of refs. */
 async function listRefs(
-  path: string,
+  repository: OpenedRepository,
   args: readonly string[],
   timeout: number,
   signal: AbortSignal | undefined,
 ): Promise<RecordParser> {
   const parser = new RecordParser(LIMITS)
   const all = ['for-each-ref', `--format=${FORMAT}`, ...args]
-  const failure = await runGit(path, all, parser, timeout, signal)
-  if (failure) throw new RepositoryUnavailable(`git could not list the refs of ${path}: ${failure.message}`)
+  const failure = await runGit(repository, all, parser, timeout, signal)
+  if (failure)
+    throw new RepositoryUnavailable(`git could not list the refs of ${repository.path}: ${failure.message}`)
   return parser
 }
 
 /** Returns where HEAD is if that is no branch with commits among those that were read. */
 async function readHeadOf(
-  path: string,
+  repository: OpenedRepository,
   { timeout }: ListLimits,
   signal: AbortSignal | undefined,
 ): Promise<Pick<Refs, 'defaultBranch' | 'head'>> {
-  const name = await readLine(path, ['symbolic-ref', '--quiet', 'HEAD'], timeout, signal)
-  const sha = await readLine(path, ['rev-parse', '--verify', '--quiet', 'HEAD^{commit}'], timeout, signal)
+  const name = await readLine(repository, ['symbolic-ref', '--quiet', 'HEAD'], timeout, signal)
+  const commit = ['rev-parse', '--verify', '--quiet', 'HEAD^{commit}']
+  const sha = await readLine(repository, commit, timeout, signal)
   return {
     defaultBranch: name.startsWith(HEADS) ? name.slice(HEADS.length) : null,
     head: isFullId(sha) ? sha : null,
@@ -125,13 +130,13 @@ async function readHeadOf(
 
 /** Returns the line that git prints, or an empty one if git fails. */
 async function readLine(
-  path: string,
+  repository: OpenedRepository,
   args: readonly string[],
   timeout: number,
   signal?: AbortSignal,
 ): Promise<string> {
   try {
-    return decodeLatin1(await readGit(path, args, { timeout, signal })).trim()
+    return decodeLatin1(await readGit(repository, args, { timeout, signal })).trim()
   } catch (error) {
     if (error instanceof GitFailed) return ''
     throw error

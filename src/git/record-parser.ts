@@ -1,4 +1,12 @@
-import type { GitOutput } from '../run-git.ts'
+import type { GitOutput } from './run-git.ts'
+
+/** Limits of one list. */
+export interface ListLimits {
+  /** Number of commits or refs. */
+  count: number
+  /** Milliseconds that one git process may take. */
+  timeout: number
+}
 
 /** Limits of the output of git that is kept. */
 export interface RecordLimits {
@@ -11,10 +19,11 @@ export interface RecordLimits {
 }
 
 /**
- * Splits git's output into records of a number of fields. Every field ends with NUL, which no field can contain.
+ * Splits git's output into records of a number of fields. Every field ends with NUL, which no field
+ * can contain.
  *
- * Messages of any length can be pushed. git has no option to print a prefix of bounded size, so it prints the whole message
- * and only the beginning of each field is kept.
+ * Messages of any length can be pushed. git has no option to print a prefix of bounded size, so it
+ * prints the whole message and only the beginning of each field is kept.
  */
 export class RecordParser implements GitOutput {
   readonly records: string[][] = []
@@ -60,4 +69,10 @@ export class RecordParser implements GitOutput {
     this.records.push(this.#fields)
     this.#fields = []
   }
+}
+
+/** Returns an ISO 8601 date in UTC, or null if git printed none. */
+export function readDate(text: string): string | null {
+  const moment = Date.parse(text)
+  return Number.isNaN(moment) ? null : new Date(moment).toISOString()
 }
