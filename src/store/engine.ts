@@ -29,7 +29,10 @@ export interface Engine {
   lastId(db: Kysely<Tables>, table: string): Promise<number>
   /** Makes sure that the table only assigns ids above this one. */
   setLastId(db: Kysely<Tables>, table: string, id: number): Promise<void>
-  /** Returns what the database reports about its own files, one sentence per problem; missing if it has no such check. */
+  /**
+   * Returns what the database reports about its own files and foreign keys, one sentence per problem; missing if it has no such
+   * check.
+   */
   checkFiles?(): Promise<string[]>
   /** Returns the number of pooled connections; missing without a pool. */
   pool?(): PoolFigures

@@ -5,7 +5,6 @@ import { gunzipSync, gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { restoreBackup } from '../../../src/maintenance/backup/restore.ts'
 import { writeBackup } from '../../../src/maintenance/backup/write.ts'
-import { findOrphans } from '../../../src/maintenance/orphans.ts'
 import { ADMINISTRATOR, recordEvent } from '../../../src/store/audit/audit.ts'
 import { openStore, type Store } from '../../../src/store/store.ts'
 import { databases, openTestStore, sqlite, temporaryFolder } from '../../helpers/databases.ts'
@@ -121,7 +120,7 @@ for (const from of databases) {
       await restoreBackup(restored.engine, file, quiet)
       t.same(await contentOf(restored), await contentOf(store))
       t.equal((await restored.statuses.list(repositoryId, SHA)).length, 637)
-      t.same(await findOrphans(restored.engine.kysely), [])
+      t.same((await restored.engine.checkFiles?.()) ?? [], [])
       t.equal(await restored.sessions.use('session', BROWSER), undefined, 'without sessions')
       t.equal(await restored.failures.find('192.0.2.1'), null, 'without failures')
 
