@@ -1,6 +1,5 @@
 import { type Kysely, sql, type TableMetadata } from 'kysely'
 import type { DialectSql, Engine } from './engine.ts'
-import { reportFunction } from './statuses/columns.ts'
 import { primaryKeys, type Tables } from './tables.ts'
 
 /** Statements that add a reporter for each token without one. */
@@ -148,7 +147,7 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
     )${clustered}`,
     'create index branch_rule_bypasses_by_user on branch_rule_bypasses (user_id)',
   ],
-  // Created the first version of `reportFunction`. `migrate` writes the current one after any migration, so nothing is left to do.
+  // Created the first version of PostgreSQL's function. `migrate` writes the current one after any migration, so nothing is left to do.
   '006-limited-reports': () => [],
   '007-trusted-owners': ({ integer }) => [
     `alter table repositories add column trust_owner ${integer} not null default 0`,
@@ -211,8 +210,8 @@ export async function migrate(engine: Engine, apply = true): Promise<void> {
       const applied_at = Math.floor(Date.now() / 1000)
       await db.insertInto('schema_migrations').values({ name, applied_at }).execute()
     }
-    // Servers of an earlier version call the function with their own parameters, if it has more of them now.
-    if (pending.length > 0 && !engine.dialect.serialWrites) await sql.raw(reportFunction()).execute(db)
+    if (pending.length > 0)
+      for (const statement of engine.dialect.functions()) await sql.raw(statement).execute(db)
   })
 }
 

@@ -8,6 +8,7 @@ import { Connection } from './connection.ts'
 import { DatabaseFiles } from './database-files.ts'
 import { retryingSqliteDialect } from './dialect.ts'
 import { retryWhileBusy, translateError } from './driver-errors.ts'
+import { reporting } from './reporting.ts'
 import { Turn } from './turn.ts'
 
 /** SQLite evaluates it once for each statement, and a statement that runs waits for no lock. */
@@ -23,6 +24,8 @@ const dialect: DialectSql = {
   now: NOW,
   clock: NOW,
   isOneOf: (texts) => sql`in (select value from json_each(${texts}) as asked)`,
+  functions: () => [],
+  reporting,
 }
 
 /** Maximum number of findings of an integrity check. */
