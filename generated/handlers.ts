@@ -5,10 +5,13 @@ import type { components, paths } from './schema.ts'
 /** A success that the contract declares. `Headers` is an object type with the property `headers`, if it has any. */
 export type Reply<Status extends number, Body extends object | null, Headers = unknown> = Headers & {
   status: Status
-  /** The body, or a function that returns it if the encoded body may be cached. */
-  body: Body | (() => Body)
-  /** Cache key of the encoded body: an object that stays the same as long as the body does. */
-  source?: object
+} & ({ body: Body } | { derived: Derived<Body> })
+
+/** A body that follows from its source alone, as `derive` in src/api/answers.ts returns it. */
+export interface Derived<Body> {
+  toBody: (source: never) => Body
+  source: object
+  body(): Body
 }
 
 export interface ReportStatusRequest {

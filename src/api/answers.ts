@@ -1,6 +1,6 @@
 import type { Ajv2020 } from 'ajv/dist/2020.js'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { AnyReply } from '../../generated/handlers.ts'
+import type { AnyReply, Derived } from '../../generated/handlers.ts'
 import type { createUnsentLimit } from '../hooks/unsent.ts'
 import { etagOf, matchesEtag } from '../http/etag.ts'
 import { compileValidator } from './validator.ts'
@@ -19,16 +19,30 @@ interface EncodedBody {
   etag: string
 }
 
+/**
+ * Returns a body that is encoded once for a function and a source. Pass a function that is declared where nothing but the source
+ * is in scope: one that is made for each call is encoded for each.
+ *
+ * @param source an object that stays the same as long as nothing in it changes
+ */
+export function derive<Source extends object, Body>(
+  toBody: (source: Source) => Body,
+  source: Source,
+): Derived<Body> {
+  return { toBody, source, body: () => toBody(source) }
+}
+
 /** Characters. Node sends a shorter text in one piece with the headers; a longer one is worth converting only once. */
 const CONVERT_ONCE = 8 * 1024
 
 /**
  * Returns a function that sends the reply of a handler. A 200 has an `ETag`, and becomes a 304 if the caller has the same
- * bytes already (RFC 9110, 13.1.2), where the operation declares one. A body with a source is encoded once: this is the only
- * cache of encoded bodies.
+ * bytes already (RFC 9110, 13.1.2), where the operation declares one. A derived body is encoded once: this is the only cache of
+ * encoded bodies.
  *
  * @param limitUnsent checks whether there is room for a body until it is sent
- * @param ajv validates every reply before it is serialized, which would hide what does not fit; null: nothing is validated
+ * @param ajv validates every reply before it is serialized, which would hide what does not fit, and compares cached bodies
+ * with new ones; null: nothing is validated
  */
 export function createSender(
   declared: DeclaredAnswers,
@@ -37,15 +51,21 @@ export function createSender(
 ) {
   const { replies, headers } = declared
   const verify = ajv && createVerifier(declared, ajv)
-  const encodedBodies = new WeakMap<object, EncodedBody>()
+  /** Encoded bodies by their function and source. */
+  const encodedBodies = new WeakMap<object, WeakMap<object, EncodedBody>>()
 
   function encode(reply: FastifyReply, answer: AnyReply): EncodedBody {
-    const { source } = answer
-    const known = source && encodedBodies.get(source)
-    if (known !== undefined) return known
+    const derived = 'derived' in answer ? answer.derived : null
+    const known = derived && encodedBodies.get(derived.toBody)?.get(derived.source)
+    if (known && !verify) return known
     const text = reply.serialize(bodyOf(answer)).toString()
     const encoded = { payload: text.length > CONVERT_ONCE ? Buffer.from(text) : text, etag: etagOf(text) }
-    if (source) encodedBodies.set(source, encoded)
+    if (known && known.etag !== encoded.etag)
+      throw new Error('a derived body depends on more than its source')
+    if (derived) {
+      const bySource = encodedBodies.get(derived.toBody) ?? new WeakMap<object, EncodedBody>()
+      encodedBodies.set(derived.toBody, bySource.set(derived.source, encoded))
+    }
     return encoded
   }
 
@@ -70,8 +90,8 @@ export function createSender(
   }
 }
 
-function bodyOf({ body }: AnyReply): object | null {
-  return typeof body === 'function' ? body() : body
+function bodyOf(answer: AnyReply): object | null {
+  return 'derived' in answer ? answer.derived.body() : answer.body
 }
 
 /** Returns a function that throws for a reply that does not match the contract. */

@@ -11,6 +11,7 @@ import type { ReadableRepository } from '../store/access/access.ts'
 import type { StatusRow } from '../store/statuses/columns.ts'
 import type { Store } from '../store/store.ts'
 import { formatTime } from '../store/time.ts'
+import { derive } from './answers.ts'
 
 /** Contexts that one verdict lists, under all of its patterns together: ten times as many as a commit has. */
 export const MAX_LISTED = 10_000
@@ -50,7 +51,7 @@ export function createHandlers(store: Store, lookup: CommitLookup, onReported: O
 
     async listStatuses({ params }, { repository }) {
       const rows = await statusesOf(repository, params.sha)
-      return { status: 200, body: () => toCommitStatuses(rows), source: rows }
+      return { status: 200, derived: derive(toCommitStatuses, rows) }
     },
 
     async getVerdict({ params, query }, { repository }) {
@@ -82,7 +83,7 @@ function checkContext(patterns: readonly string[], context: string): void {
   )
 }
 
-/** Returns the body of a read. */
+/** Returns the body of a read. It is cached with its rows, so nothing else may become part of it: no time, no rules. */
 export function toCommitStatuses(rows: readonly StatusRow[]): components['schemas']['CommitStatuses'] {
   return { state: combinedState(rows.map(({ state }) => state)), statuses: rows.map(toStatus) }
 }

@@ -8,7 +8,6 @@ import { explainOwnerProblem, findOwnerProblem } from '../git/repository-owner.t
 import type { Repository } from '../store/repositories/repositories.ts'
 import type { Store } from '../store/store.ts'
 import { nowInSeconds } from '../store/time.ts'
-import { findOrphans } from './orphans.ts'
 import { removeCommits, reportedCommits } from './prune.ts'
 
 /** Milliseconds; longer than the time between creating the folder of a repository and committing its row. */
@@ -22,7 +21,7 @@ export interface CheckOptions {
   full: boolean
   /** Also look up every commit with statuses in git. */
   commits: boolean
-  /** Remove statuses and other rows whose repository, user or commit is gone. */
+  /** With `commits`: remove the statuses of commits that are no longer in git. */
   prune: boolean
 }
 
@@ -50,13 +49,10 @@ export async function checkAll(
   { full, commits, prune }: CheckOptions,
   onProgress: OnProgress,
 ): Promise<CheckResult> {
-  const { engine } = store
-  const damage = (await engine.checkFiles?.()) ?? []
-  // A row may seem to be missing because of the damage.
+  const damage = (await store.engine.checkFiles?.()) ?? []
+  // A repository or a status may seem to be missing because of the damage.
   if (damage.length > 0) return { findings: damage, trusted: [], pruned: [], damaged: true }
   const result: CheckResult = { findings: [], trusted: [], pruned: [], damaged: false }
-  if (prune) result.pruned = await engine.kysely.transaction().execute((db) => findOrphans(db, true))
-  else result.findings = await findOrphans(engine.kysely)
   const repositories = await store.repositories.list()
   for (const [index, repository] of repositories.entries()) {
     const name = `${repository.owner}/${repository.name}`

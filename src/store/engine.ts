@@ -1,5 +1,7 @@
 import type { Kysely, RawBuilder } from 'kysely'
+import type { StatusCounts, StatusState } from '../domain/states.ts'
 import type { Prepared } from './prepared.ts'
+import type { DecidedFields, GivenFields } from './statuses/columns.ts'
 import type { Tables } from './tables.ts'
 
 /** One database, whatever its dialect. */
@@ -29,7 +31,10 @@ export interface Engine {
   lastId(db: Kysely<Tables>, table: string): Promise<number>
   /** Makes sure that the table only assigns ids above this one. */
   setLastId(db: Kysely<Tables>, table: string, id: number): Promise<void>
-  /** Returns what the database reports about its own files, one sentence per problem; missing if it has no such check. */
+  /**
+   * Returns what the database reports about its own files and foreign keys, one sentence per problem; missing if it has no such
+   * check.
+   */
   checkFiles?(): Promise<string[]>
   /** Returns the number of pooled connections; missing without a pool. */
   pool?(): PoolFigures
@@ -72,6 +77,25 @@ export interface DialectSql {
   clock: string
   /** Follows a text: whether it is one of a JSON array. Searches an index for each of them. */
   isOneOf(texts: string): RawBuilder<boolean>
+  /** Returns the statements that create the functions of the schema. They run after each migration. */
+  functions(): string[]
+  /** Returns the statement that stores a report unless the commit has `maxContexts` other contexts; it returns no row then. */
+  reporting(kysely: Kysely<Tables>, maxContexts: number): Prepared<GivenFields, DecidedFields>
+  /** Returns statements for many commits; missing where one for each commit is as fast. */
+  ofCommits?(kysely: Kysely<Tables>): StatementsOfCommits
+}
+
+interface StatementsOfCommits {
+  /** Takes an array of `n`, `repository_id` and `sha` in JSON, and returns a row for each in the order of `n`. */
+  summaries: Prepared<
+    { commits: string },
+    StatusCounts & { failed: { context: string; targetUrl: string | null }[] | null }
+  >
+  /** Takes an array in JSON. Returns a row for each commit with statuses. */
+  states: Prepared<
+    { repositoryId: number; shas: string },
+    { sha: string; contexts: string[]; states: StatusState[] }
+  >
 }
 
 /** A row refers to one that does not exist. Nothing was written. */

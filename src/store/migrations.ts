@@ -1,16 +1,23 @@
 import { type Kysely, sql, type TableMetadata } from 'kysely'
 import type { DialectSql, Engine } from './engine.ts'
-import { reportFunction } from './statuses/columns.ts'
 import { primaryKeys, type Tables } from './tables.ts'
 
-/** Statements that add a reporter for each token without one: of an older version, or restored from its backup. */
-export const addMissingReporters = [
+/** Statements that add a reporter for each token without one. */
+const addMissingReporters = [
   `insert into reporters (user_name, token_id, token_name)
     select users.name, tokens.id, tokens.name from tokens join users on users.id = tokens.user_id
     where tokens.reporter_id is null and tokens.id not in (select token_id from reporters) order by tokens.created_at, tokens.id`,
   `update tokens set reporter_id = (select reporters.id from reporters where reporters.token_id = tokens.id)
     where reporter_id is null`,
 ]
+
+/** Adds the subjects that events have by what they say: a user's push is the only thing done to nobody. */
+const addMissingSubjects = `update audit_events
+  set subject_id = user_id, subject_name = user_name, subject_key = user_key
+  where subject_key is null and user_key is not null and (actor <> 'user' or repository_key is null)`
+
+/** Statements that complete rows of an older version. They run again after its backup was restored. */
+export const completeOlderRows = [...addMissingReporters, addMissingSubjects]
 
 /** Migrations in the order in which they are applied. Never change a released one; add another. */
 const migrations: Record<string, (dialect: DialectSql) => string[]> = {
@@ -140,7 +147,7 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
     )${clustered}`,
     'create index branch_rule_bypasses_by_user on branch_rule_bypasses (user_id)',
   ],
-  // Created the first version of `reportFunction`. `migrate` writes the current one after any migration, so nothing is left to do.
+  // Created the first version of PostgreSQL's function. `migrate` writes the current one after any migration, so nothing is left to do.
   '006-limited-reports': () => [],
   '007-trusted-owners': ({ integer }) => [
     `alter table repositories add column trust_owner ${integer} not null default 0`,
@@ -163,6 +170,14 @@ const migrations: Record<string, (dialect: DialectSql) => string[]> = {
     `alter table users add column signed_in_at ${integer}`,
     'create unique index users_by_subject on users (oidc_issuer, oidc_subject)',
     `alter table sessions add column ends_at ${integer}`,
+  ],
+  '011-event-subjects': ({ integer, text }) => [
+    `alter table audit_events add column subject_id ${integer}`,
+    `alter table audit_events add column subject_name ${text}`,
+    `alter table audit_events add column subject_key ${text}`,
+    addMissingSubjects,
+    // Most events are found by the user: by the actor, or by a subject of whom no other user is the actor.
+    `create index audit_events_by_subject on audit_events (subject_key, time, id) where subject_key <> user_key`,
   ],
 }
 
@@ -195,8 +210,8 @@ export async function migrate(engine: Engine, apply = true): Promise<void> {
       const applied_at = Math.floor(Date.now() / 1000)
       await db.insertInto('schema_migrations').values({ name, applied_at }).execute()
     }
-    // Servers of an earlier version call the function with their own parameters, if it has more of them now.
-    if (pending.length > 0 && !engine.dialect.serialWrites) await sql.raw(reportFunction()).execute(db)
+    if (pending.length > 0)
+      for (const statement of engine.dialect.functions()) await sql.raw(statement).execute(db)
   })
 }
 

@@ -119,11 +119,18 @@ export interface Tables {
     /** Milliseconds since the epoch. */
     time: number
     actor: 'administrator' | 'anonymous' | 'user'
-    /** The user who did it or, if nobody was signed in, whom it concerns. */
+    /**
+     * The actor if it is a user, else the subject: version 0.2.0 has no other columns, and its servers run beside newer ones
+     * during an upgrade.
+     */
     user_id: number | null
     user_name: string | null
     /** `user_name` in lower case, by which events are found. */
     user_key: string | null
+    /** Whom it concerns, also if that is the actor; null in events of version 0.2.0, see `lineOf`. */
+    subject_id: number | null
+    subject_name: string | null
+    subject_key: string | null
     /** The token with which it was done. */
     token_id: string | null
     token_name: string | null

@@ -35,6 +35,16 @@ t.test('ETag and If-None-Match', async (t) => {
     t.equal(await ask(other), 200, `not ${other}`)
   }
 
+  const realNow = Date.now
+  const later = t.capture(Date, 'now', () => realNow() + 86_400_000)
+  // The server compares the cached body with a new one.
+  t.equal(
+    (await server.call('GET', path)).headers.get('etag'),
+    etag,
+    'nothing in the body changes as time passes',
+  )
+  later.restore()
+
   const unchanged = await server.call('GET', path, { headers: { 'if-none-match': etag } })
   t.equal(unchanged.headers.get('etag'), etag, 'a 304 carries the ETag')
   t.notOk(unchanged.headers.has('content-type'))

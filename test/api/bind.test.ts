@@ -1,4 +1,6 @@
 import t from 'tap'
+import type { Derived } from '../../generated/handlers.ts'
+import { derive } from '../../src/api/answers.ts'
 import { queryReader } from '../../src/api/query.ts'
 import { ajvFor } from '../../src/api/validator.ts'
 import { ServiceError } from '../../src/errors.ts'
@@ -55,6 +57,26 @@ t.test('another contract is served without changes to the generator', async (t) 
   t.equal(anonymous.headers.has('etag'), true)
   const refused = await fetch(`${url}${PARCELS}/2`, { method: 'DELETE' })
   t.equal(refused.status, 401, "the document's security applies to operations without their own")
+})
+
+t.test('a derived body is cached by its function and its source', async (t) => {
+  const parcels = [{ number: 1, to: 'Ada', kind: 'letter', weight: null, note: null }]
+  let weight = 1
+  const weighed = (list: object[]) => list.map((parcel) => ({ ...parcel, weight }))
+  const read = async (verifyReplies: boolean, list: () => Derived<object>) => {
+    const reply = async () => ({ status: 200, derived: list(), headers: { 'X-Total-Count': 1 } })
+    const app = await bindParcels(t, { verifyReplies, handlers: { ...parcelHandlers(), listParcels: reply } })
+    const answers: unknown[] = []
+    for (weight = 1; weight <= 2; weight++) {
+      const { statusCode, body } = await app.inject(PARCELS)
+      answers.push(statusCode === 200 ? JSON.parse(body)[0].weight : statusCode)
+    }
+    return answers
+  }
+  t.same(await read(false, () => derive(weighed, parcels)), [1, 1])
+  t.same(await read(true, () => derive(weighed, parcels)), [1, 500], 'tests see that it has become stale')
+  const inScope = () => derive((list) => weighed(list), parcels)
+  t.same(await read(false, inScope), [1, 2], 'a function that could see more than the source is called again')
 })
 
 t.test('query parameters are converted to the declared types', async (t) => {

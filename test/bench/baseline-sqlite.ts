@@ -5,10 +5,10 @@ import {
   answeredColumns,
   decidedColumns,
   fieldsOf,
+  givenColumns,
   type ReportedFields,
   replacedColumns,
   type StatusRow,
-  storedColumns,
 } from '../../src/store/statuses/columns.ts'
 import { newId } from '../../src/store/time.ts'
 import {
@@ -54,7 +54,7 @@ app.get<Place>(`/select${readUrl}`, readOptions, ({ params }, reply) => {
 
 const replaced = [...replacedColumns, 'updated_at'].map((name) => `${name} = excluded.${name}`)
 const upsert = db.prepare<unknown[], Pick<StatusRow, (typeof decidedColumns)[number]>>(
-  `insert into statuses (${storedColumns.join(', ')}) values (${storedColumns.map(() => '?').join(', ')})
+  `insert into statuses (${givenColumns.join(', ')}) values (${givenColumns.map(() => '?').join(', ')})
    on conflict (repository_id, sha, context) do update set ${replaced.join(', ')}
    returning ${decidedColumns.join(', ')}`,
 )
@@ -73,7 +73,7 @@ function write({ repo, sha }: Place['Params'], body: ReportedFields) {
     updated_at: now,
     reporter_id: REPORTER,
   }
-  const row = upsert.get(storedColumns.map((name) => values[name]))
+  const row = upsert.get(givenColumns.map((name) => values[name]))
   return row && toStatus({ ...fields, ...row })
 }
 

@@ -8,6 +8,7 @@ import tap, { type Test } from 'tap'
 import { installCommit } from '../bench/checkout.ts'
 import { databaseUrl, execute, temporaryFolder } from '../helpers/databases.ts'
 import { createCommits } from '../helpers/git.ts'
+import { csrfOf, openPageClient } from '../helpers/page-client.ts'
 import { startPostgres } from '../helpers/postgres-server.ts'
 import { minimalEnvironment, startProcess, type TestProcess } from '../helpers/process.ts'
 import { callerOf, type TestServer } from '../helpers/server.ts'
@@ -20,7 +21,10 @@ import { startLoad } from './parts/load.ts'
  */
 
 /** Commits of version 0.1.0: with its first schema, and with that of the audit log and branch rules. */
-const OLDER = ['6871c95', 'cef84fa']
+const FIRST = '6871c95'
+const OLDER = [FIRST, 'cef84fa']
+/** An address from which nothing else comes. */
+const BLOCKED = '192.0.2.9'
 const WRITERS = 4
 const COMMITS = 20
 /** Milliseconds of load between two steps, and between two reports of a writer. */
@@ -58,14 +62,15 @@ interface Place {
 }
 
 /** A running instance. */
-interface Instance extends Pick<TestServer, 'report' | 'read'> {
+interface Instance extends Pick<TestServer, 'report' | 'read' | 'url'> {
   process: TestProcess
 }
 
 function environmentOf(place: Place): NodeJS.ProcessEnv {
   // The first packages need the Node.js of the system.
   const PATH = `${dirname(process.execPath)}:${process.env.PATH}`
-  return { ...minimalEnvironment(), PATH, PORT: '0', LOG_LEVEL: 'error', ...place }
+  const limits = { TRUSTED_PROXIES: '127.0.0.1', AUTH_FAILURE_LIMIT: '1' }
+  return { ...minimalEnvironment(), PATH, PORT: '0', LOG_LEVEL: 'error', ...limits, ...place }
 }
 
 async function admin(bin: string, place: Place, ...args: string[]) {
@@ -79,12 +84,23 @@ async function admin(bin: string, place: Place, ...args: string[]) {
 async function start(t: Test, bin: string, place: Place): Promise<Instance> {
   const server = startProcess(t, join(bin, 'commit-status-server'), [], environmentOf(place))
   const [, url = ''] = await server.printed(/^Listening on (http:.+)$/m)
-  return { process: server, ...callerOf(url) }
+  return { process: server, url, ...callerOf(url) }
 }
 
 async function stop(t: Test, { process }: Instance): Promise<void> {
   process.child.kill('SIGTERM')
   t.equal(await process.ended, 0, process.stderr())
+}
+
+/** Has an instance block an address by a wrong password of `acme`, which is an event about that user. */
+async function blockAddress({ url }: Instance): Promise<void> {
+  const { send, get } = openPageClient(url)
+  const headers = { 'x-forwarded-for': BLOCKED }
+  const { body } = await get('/login', { headers })
+  await send('POST', '/login', {
+    headers,
+    form: { csrf: csrfOf(body), name: 'acme', password: 'wrong', next: '/' },
+  })
 }
 
 /** Reports on commits through all instances until it is stopped; an instance may be replaced meanwhile. */
@@ -171,6 +187,8 @@ for (const commit of OLDER) {
         await stop(t, instance)
         instances[index] = await start(t, here, place)
         await setTimeout(LOAD)
+        const old = instances[index + 1]
+        if (old) await blockAddress(old)
       }
       await load.stop()
       t.comment(`${kind} from ${commit}: ${JSON.stringify(load.answers)}`)
@@ -178,6 +196,11 @@ for (const commit of OLDER) {
       t.same(others, [], 'nothing else is answered')
       for (const instance of instances) await expectReports(t, instance, load.acknowledged, token)
       await done(here, place, 'user', 'list')
+      const events = JSON.parse(await done(here, place, 'audit', 'list', '--user', 'ACME', '--json'))
+      const besides = { action: 'address.blocked', actor: 'anonymous', user: 'acme', subject: 'acme' }
+      const earlier = { action: 'token.created', actor: 'administrator', user: 'acme', subject: 'acme' }
+      if (commit !== FIRST)
+        t.match([events[1], events.at(-1)], [earlier, besides], 'events of the old version have subjects')
       await done(here, place, 'check', '--full', '--commits')
       for (const instance of instances) await stop(t, instance)
 

@@ -10,12 +10,24 @@ const bob = { id: 2, name: 'bob' }
 const address = '192.0.2.1'
 const ci: Actor = { kind: 'user', user: bob, token: { id: 'f00d', name: 'CI' }, address }
 
-const locked: AuditEvent = { by: ADMINISTRATOR, action: 'user.locked', user: alice, details: { sessions: 2 } }
+const locked: AuditEvent = {
+  by: ADMINISTRATOR,
+  action: 'user.locked',
+  subject: alice,
+  details: { sessions: 2 },
+}
 const pushed: AuditEvent = {
   by: ci,
   action: 'push',
   repository: 'Acme/Rocket',
   details: { updates: [{ ref: 'refs/heads/main', old: '0'.repeat(40), new: 'a'.repeat(40) }] },
+}
+const shared: AuditEvent = {
+  by: ci,
+  action: 'repository.access',
+  repository: 'Acme/Rocket',
+  subject: alice,
+  details: { user: 'Alice', access: 'read' },
 }
 
 async function record(store: Store, ...events: AuditEvent[]): Promise<void> {
@@ -38,6 +50,7 @@ for (const database of databases) {
           time: '2023-11-14T22:13:20.123Z',
           actor: 'administrator',
           user: 'Alice',
+          subject: 'Alice',
           token_id: null,
           token_name: null,
           address: null,
@@ -50,6 +63,7 @@ for (const database of databases) {
           time: '2023-11-14T22:13:20.123Z',
           actor: 'user',
           user: 'bob',
+          subject: null,
           token_id: 'f00d',
           token_name: 'CI',
           address,
@@ -88,11 +102,51 @@ for (const database of databases) {
       t.same(await actions({ repository: 'acme/rocket', user: 'alice' }), [])
     })
 
+    t.test('finds what a user did, and what was done to a user', async (t) => {
+      const { store } = await openTestStore(t, database)
+      await record(store, locked, shared, pushed, locked, shared)
+      const ids = async (filter: AuditFilter) => (await listEvents(store, filter)).map(({ id }) => id)
+      t.same(
+        [await ids({ user: 'BOB' }), await ids({ user: 'alice' })],
+        [
+          [2, 3, 5],
+          [1, 2, 4, 5],
+        ],
+      )
+      t.match((await listEvents(store))[1], { actor: 'user', user: 'bob', subject: 'Alice' })
+      const latest = await store.auditLog.latest(alice, 3)
+      t.match(latest, [{ id: 5 }, { id: 4 }, { id: 2 }])
+      const others = { user: 'bob', address: null, token_id: null, token_name: null }
+      t.match(latest[0], others, 'without the address and the token of the other')
+      t.match(await store.auditLog.latest(bob, 1), [{ id: 5, address, token_name: 'CI' }])
+      const before = { time: Date.parse(latest[1]?.time ?? ''), id: 4 }
+      t.match(await store.auditLog.latest(alice, 3, before), [{ id: 2 }, { id: 1 }])
+    })
+
+    t.test('an event of version 0.2.0, which stores no subject, has the same one', async (t) => {
+      const { store } = await openTestStore(t, database)
+      const signedIn: AuditEvent = {
+        by: { kind: 'user', user: alice, address },
+        action: 'sign-in',
+        subject: alice,
+        details: {},
+      }
+      await record(store, locked, signedIn, pushed)
+      const lines = await listEvents(store)
+      const subject = { subject_id: null, subject_name: null, subject_key: null }
+      await store.engine.kysely.updateTable('audit_events').set(subject).execute()
+      t.same(await listEvents(store), lines)
+      t.same(await listEvents(store, { user: 'alice' }), lines.slice(0, 2))
+    })
+
     t.test("a user's latest events are not those of an earlier user of that name", async (t) => {
       const operator = { account: 'root', sudo_user: 'mallory' }
       const { store } = await openTestStore(t, database, { operator })
-      const events = [1, 2, 3].map((sessions) => ({ ...locked, details: { sessions } }) as const)
-      await record(store, ...events, { ...locked, user: { id: 9, name: 'Alice' } })
+      const lock = (sessions: number, subject = alice): AuditEvent => {
+        return { by: ADMINISTRATOR, action: 'user.locked', subject, details: { sessions } }
+      }
+      const earlier = { id: 9, name: 'Alice' }
+      await record(store, lock(1), lock(2), lock(3), lock(4, earlier), { ...shared, subject: earlier })
       const [third, second] = await store.auditLog.latest(alice, 2)
       t.same([third?.details, second?.details], [{ sessions: 3 }, { sessions: 2 }], 'without accounts')
       t.same((await listEvents(store))[0]?.details, { sessions: 1, ...operator })
@@ -155,7 +209,7 @@ for (const database of databases) {
       const details = { id: 'f00d', scopes: [], expires_at: null }
       await record(
         store,
-        { by: ci, action: 'token.created', token: name, user: bob, details },
+        { by: ci, action: 'token.created', token: name, subject: bob, details },
         { by: ci, action: 'push', repository: 'acme/rocket', details: { updates } },
       )
       const shown = `\ufffd\ufffd${'🚀'.repeat(252)}…`

@@ -89,6 +89,16 @@ async function expectAccountsAndRules(
   t.equal((await listEvents(store)).length, 19)
   const actions = async (filter: AuditFilter) => (await listEvents(store, filter)).map(({ action }) => action)
   t.same(await actions({ user: 'zoe' }), ['user.created', 'token.created', 'user.deleted'])
+  const subjects = await store.engine.kysely
+    .selectFrom('audit_events')
+    .select('subject_name')
+    .orderBy('id')
+    .execute()
+  t.same(
+    subjects.slice(12).map(({ subject_name }) => subject_name),
+    ['zoe', null, null, 'Alice', 'bob', 'mallory', 'zoe'],
+    'old events have the subjects that they name',
+  )
   t.match((await listEvents(store, { repository: 'acme/rocket' })).at(-1), {
     time: '2026-01-01T00:01:00.000Z',
     actor: 'user',

@@ -88,16 +88,25 @@ t.test('older events are on further pages', async (t) => {
   const server = await startServer(t)
   const id = await createAccount(server, 'alice')
   await createAccount(server, 'bob')
-  const user = { id, name: 'alice' }
+  const carol = { id: await createAccount(server, 'carol'), name: 'carol' }
+  const subject = { id, name: 'alice' }
   await server.store.audit.transaction(async (_db, record) => {
-    for (let sessions = 1; sessions <= 150; sessions++)
-      await record({ by: { kind: 'administrator' }, action: 'session.ended', user, details: { sessions } })
+    const event = { by: { kind: 'administrator' }, action: 'session.ended', subject } as const
+    for (let sessions = 1; sessions < 150; sessions++) await record({ ...event, details: { sessions } })
+    const by = { kind: 'user', user: carol, token: { id: 'f00d', name: 'CI' }, address: '192.0.2.1' } as const
+    await record({ ...event, by, details: { sessions: 150 } })
   })
   const client = openPageClient(server.url)
   await client.signIn('alice')
   const shown = (body: string) => [...body.matchAll(/sessions=(\d+)/g)].map(([, number]) => Number(number))
   const first = await client.get(PAGE)
   t.same([shown(first.body).length, shown(first.body)[0]], [99, 150], 'the sign-in and 99 others')
+  t.match(
+    first.body,
+    '<td data-column="By"><bdi>carol</bdi></td>',
+    'another user, whose address and token it does not show',
+  )
+  t.notMatch(first.body, '192.0.2.1')
   const [, next = ''] = /href="(\/settings\/account\?before=[\d-]+)#events"/.exec(first.body) ?? []
   const second = await client.get(next)
   t.same([shown(second.body)[0], shown(second.body).at(-1)], [51, 1])

@@ -27,7 +27,7 @@ export function addAuditCommands(program: Command, withStore: WithStore): void {
     .command('list')
     .description('print events: time, actor, address, action, object, details')
     .option('--since <duration>', 'only events of the last 7d, 12h or another duration')
-    .option('--user <name>', 'only events of this user')
+    .option('--user <name>', 'only what this user did and what was done to the user')
     .option('--repo <owner/name>', 'only events of this repository')
     .option('--json', 'print one JSON array; with --follow, one JSON object per line')
     .option('--follow', 'keep printing new events until interrupted')
@@ -80,14 +80,15 @@ async function follow(store: Store, filter: AuditFilter, { json }: ListOptions):
 
 function formatLine(line: AuditLine): string {
   const { time, address, action, object } = line
-  const details = [...concerned(line), describeDetails(line)].filter(Boolean).join(' ')
+  const details = [...subjectOf(line), describeDetails(line)].filter(Boolean).join(' ')
   const fields = [time, formatActor(line), address ?? '-', action, object, ...(details ? [details] : [])]
   return replaceHidden(fields.join('  '))
 }
 
-/** Returns the user whom an event concerns, where neither actor, object nor details say it: whose token it is. */
-function concerned({ actor, user, object, details }: AuditLine): string[] {
-  return actor === 'user' || user === null || user === object || 'user' in details ? [] : [`user=${user}`]
+/** Returns the subject of an event where neither actor, object nor details say it: whose token it is. */
+function subjectOf({ actor, user, subject, object, details }: AuditLine): string[] {
+  const isShown = (actor === 'user' && subject === user) || subject === object || 'user' in details
+  return subject === null || isShown ? [] : [`user=${subject}`]
 }
 
 function formatActor({ actor, user, token_name }: AuditLine): string {

@@ -5,7 +5,7 @@ import { CommitLookup } from '../../git/objects/commit-lookup.ts'
 import { type CheckOptions, checkAll } from '../../maintenance/check.ts'
 import { pruneStatuses } from '../../maintenance/prune.ts'
 import type { Store } from '../../store/store.ts'
-import { durationOption } from '../parts/arguments.ts'
+import { durationOption, UsageError } from '../parts/arguments.ts'
 import { count, print, say } from '../parts/output.ts'
 import { showCount, showProgress } from '../parts/progress.ts'
 import type { WithStore } from '../parts/with-store.ts'
@@ -20,9 +20,10 @@ export function addMaintenanceCommands(program: Command, withStore: WithStore): 
     .description('check the database, and all that the refs of repositories lead to; print each problem')
     .option('--full', 'also read the content of all files in git')
     .option('--commits', 'also look up every commit with statuses in git')
-    .option('--prune', 'remove rows of a missing repository, user or (with --commits) commit')
-    .action(({ full = false, commits = false, prune = false }: Partial<CheckOptions>) =>
-      (prune ? withStore : withStore.reading)(async (store, { tokenMaxLifetime }) => {
+    .option('--prune', 'with --commits: remove the statuses of commits that are no longer in git')
+    .action(({ full = false, commits = false, prune = false }: Partial<CheckOptions>) => {
+      if (prune && !commits) throw new UsageError('--prune needs --commits')
+      return (prune ? withStore : withStore.reading)(async (store, { tokenMaxLifetime }) => {
         await checkGit()
         const lookup = new CommitLookup()
         const progress = showProgress()
@@ -42,8 +43,8 @@ export function addMaintenanceCommands(program: Command, withStore: WithStore): 
         } finally {
           await lookup.close()
         }
-      }),
-    )
+      })
+    })
 
   program
     .command('prune')

@@ -7,7 +7,7 @@ import { createBareRepository, openRepository } from '../../git/repository.ts'
 import { fetchObjects, hasRefs, idsOf, writeRefs } from '../../git/transfer.ts'
 import { ADMINISTRATOR, BACKUP, recordEvent } from '../../store/audit/audit.ts'
 import type { Engine } from '../../store/engine.ts'
-import { addMissingReporters, appliedMigrations } from '../../store/migrations.ts'
+import { appliedMigrations, completeOlderRows } from '../../store/migrations.ts'
 import { settleAsUnknown } from '../../store/repositories/pushes.ts'
 import { databaseFile, openStore, type Store, type StoreOptions } from '../../store/store.ts'
 import type { Tables } from '../../store/tables.ts'
@@ -216,8 +216,7 @@ export async function restoreBackup(
     for (const { name, numbered } of durableTables) {
       if (numbered) await engine.setLastId(db, name, end.last_ids[name] ?? 0)
     }
-    // Tokens in a backup of an older version have none.
-    for (const statement of addMissingReporters) await sql.raw(statement).execute(db)
+    for (const statement of completeOlderRows) await sql.raw(statement).execute(db)
     const frame = { created_at, ...end }
     await finish(db, frame)
     return frame

@@ -220,7 +220,7 @@ export function createFailureStore(engine: Engine, audit: Audit) {
           by: { kind: 'anonymous', address },
           action: 'address.blocked',
           object: address,
-          ...(attempt.user && { user: attempt.user }),
+          ...(attempt.user && { subject: attempt.user }),
           details: { failures: limit, window: limits.window, after: attempt.at },
         })
         return last

@@ -55,7 +55,7 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
         .where(which)
         .executeTakeFirstOrThrow()
       const sessions = Number(numDeletedRows)
-      if (sessions > 0) await record({ by, action: 'session.ended', user, details: { sessions } })
+      if (sessions > 0) await record({ by, action: 'session.ended', subject: user, details: { sessions } })
       return sessions
     })
 
@@ -92,7 +92,7 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
         const before = await deleteSession(db, replaces ?? '')
         if (before) {
           const by = { kind: 'user', user: before, address: client.address } as const
-          await record({ by, action: 'session.ended', user: before, details: { sessions: 1 } })
+          await record({ by, action: 'session.ended', subject: before, details: { sessions: 1 } })
         }
         await db
           .insertInto('sessions')
@@ -107,7 +107,8 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
           })
           .execute()
         const by = { kind: 'user', user, address: client.address } as const
-        await record({ by, action: 'sign-in', user, details: byProvider ? { issuer: user.oidc_issuer } : {} })
+        const details = byProvider ? { issuer: user.oidc_issuer } : {}
+        await record({ by, action: 'sign-in', subject: user, details })
         return true
       })
     },
@@ -154,8 +155,10 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
     signOut(hash: string, address: string): Promise<boolean> {
       return audit.transaction(async (db, record) => {
         const user = await deleteSession(db, hash)
-        if (user) await record({ by: { kind: 'user', user, address }, action: 'sign-out', user, details: {} })
-        return Boolean(user?.oidc_subject)
+        if (!user) return false
+        const by = { kind: 'user', user, address } as const
+        await record({ by, action: 'sign-out', subject: user, details: {} })
+        return user.oidc_subject !== null
       })
     },
 

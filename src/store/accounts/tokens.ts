@@ -92,9 +92,9 @@ export function createTokenStore({ kysely, dialect }: Engine, audit: Audit, sign
           expires_at: formatMilliseconds(token.expiresAt),
           ...(created.repositories && { repositories: created.repositories }),
           ...(created.contexts && { contexts: [...created.contexts] }),
-          ...(!created.push && { push: false }),
+          ...(!created.push && { push: false as const }),
         }
-        await record({ by, action: 'token.created', token: created.name, user, details })
+        await record({ by, action: 'token.created', token: created.name, subject: user, details })
         return created
       })
     },
@@ -139,7 +139,7 @@ export function createTokenStore({ kysely, dialect }: Engine, audit: Audit, sign
           replaced: copy.id,
           replaced_expires_at: formatMilliseconds(until),
         }
-        await record({ by: ADMINISTRATOR, action: 'token.rotated', token: old.name, user, details })
+        await record({ by: ADMINISTRATOR, action: 'token.rotated', token: old.name, subject: user, details })
         return { expiresAt: fresh.expires_at, oldExpiresAt: until }
       })
     },
@@ -175,7 +175,7 @@ export function createTokenStore({ kysely, dialect }: Engine, audit: Audit, sign
         const deleted = await query.returning(['name', 'user_id']).executeTakeFirst()
         if (!deleted) throw new RuleViolation(`there is no token ${id}`)
         const user = await getUserById(db, deleted.user_id)
-        await record({ by, action: 'token.revoked', token: deleted.name, user, details: { id } })
+        await record({ by, action: 'token.revoked', token: deleted.name, subject: user, details: { id } })
       })
     },
 
@@ -186,7 +186,13 @@ export function createTokenStore({ kysely, dialect }: Engine, audit: Audit, sign
         const query = db.deleteFrom('tokens').where('user_id', '=', userId).returning(['id', 'name'])
         const deleted = await query.execute()
         for (const { id, name } of deleted)
-          await record({ by: ADMINISTRATOR, action: 'token.revoked', token: name, user, details: { id } })
+          await record({
+            by: ADMINISTRATOR,
+            action: 'token.revoked',
+            token: name,
+            subject: user,
+            details: { id },
+          })
         return deleted.length
       })
     },

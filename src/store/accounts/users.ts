@@ -78,7 +78,7 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
         const sessions = await deleteSessions(db, user.id)
         const details = { issuer: identity?.issuer ?? user.oidc_issuer, sessions }
         const action = identity ? 'user.linked' : 'user.unlinked'
-        await record({ by: ADMINISTRATOR, action, user, details })
+        await record({ by: ADMINISTRATOR, action, subject: user, details })
         return sessions
       })
     },
@@ -150,7 +150,7 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
             .execute()
         }
         const details = { sessions, tokens: await countTokens(db, user.id) }
-        await record({ by, action: 'password.set', user, details })
+        await record({ by, action: 'password.set', subject: user, details })
         return details
       })
     },
@@ -174,7 +174,7 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
           .executeTakeFirst()
         if (!changed) return null
         const sessions = isLocked ? await deleteSessions(db, user.id) : 0
-        const event = { by: ADMINISTRATOR, user }
+        const event = { by: ADMINISTRATOR, subject: user }
         if (isLocked) await record({ ...event, action: 'user.locked', details: { sessions } })
         else await record({ ...event, action: 'user.unlocked', details: {} })
         return { sessions, tokens: await countTokens(db, user.id) }
@@ -201,7 +201,7 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
             by: ADMINISTRATOR,
             action: 'repository.transferred',
             repository: to,
-            ...(newOwner && { user: newOwner }),
+            ...(newOwner && { subject: newOwner }),
             details: { from },
           })
         if (await ownsRepositories(db, name)) {
@@ -213,7 +213,7 @@ export function createUserStore({ kysely }: Engine, audit: Audit) {
         const sessions = await deleteSessions(db, user.id)
         await db.deleteFrom('users').where('id', '=', user.id).execute()
         const details = { tokens, sessions, ...(newOwner && { transferred_to: newOwner.name }) }
-        await record({ by: ADMINISTRATOR, action: 'user.deleted', user, details })
+        await record({ by: ADMINISTRATOR, action: 'user.deleted', subject: user, details })
         return moved.length
       })
     },
@@ -251,8 +251,9 @@ async function createUser(
   }
   const details = { password: passwordHash !== undefined, ...(identity && { issuer: identity.issuer }) }
   const by: Actor = address === undefined ? ADMINISTRATOR : { kind: 'user', user, address }
-  await record({ by, action: 'user.created', user, details })
-  if (isLocked) await record({ by: ADMINISTRATOR, action: 'user.locked', user, details: { sessions: 0 } })
+  await record({ by, action: 'user.created', subject: user, details })
+  if (isLocked)
+    await record({ by: ADMINISTRATOR, action: 'user.locked', subject: user, details: { sessions: 0 } })
   return user
 }
 

@@ -8,7 +8,7 @@ import { ADMINISTRATOR, type Audit, type AuditLine, BACKUP, lineOf } from './aud
 export interface AuditFilter {
   /** Milliseconds since the epoch. */
   since?: number | undefined
-  /** Events of this user, and of earlier users of that name. */
+  /** Events of which this user, or an earlier one of that name, is the actor or the subject. */
   user?: string | undefined
   /** Events of the repository OWNER/NAME. */
   repository?: string | undefined
@@ -21,28 +21,49 @@ const BATCH = 1_000
 /** Milliseconds after its time in which an event is committed. */
 const SETTLED = 30_000
 
+/** The place of an event in the order of events. */
+interface Position {
+  time: number
+  id: number
+}
+
 /**
  * Returns functions that read the audit log. Events are ordered by time. They are never changed, and only `prune` removes
  * any. They have no foreign keys, so they outlive the users, tokens and repositories that they name.
  */
 export function createAuditLog({ kysely }: Engine, audit: Audit) {
-  const matching = ({ since, user, repository }: AuditFilter) => {
+  /** @param from reads the events after this one in the order */
+  async function read(
+    { since, user, userId, repository }: AuditFilter & { userId?: number },
+    order: 'asc' | 'desc',
+    limit: number,
+    from?: Position,
+  ): Promise<Row[]> {
     let query = kysely.selectFrom('audit_events').selectAll()
     if (since !== undefined) query = query.where('time', '>=', since)
-    if (user !== undefined) query = query.where('user_key', '=', nameKey(user))
     if (repository !== undefined) query = query.where('repository_key', '=', nameKey(repository))
-    return query
+    if (from)
+      query = query.where(
+        sql<boolean>`(time, id) ${sql.raw(order === 'asc' ? '>' : '<')} (${from.time}, ${from.id})`,
+      )
+    query = query.orderBy('time', order).orderBy('id', order).limit(limit)
+    if (user === undefined) return query.execute()
+    // Two searches, each of its own index, because one with "or" would sort all that it finds.
+    let byUser = query.where('user_key', '=', nameKey(user))
+    let bySubject = query.where('subject_key', '=', nameKey(user)).whereRef('subject_key', '<>', 'user_key')
+    if (userId !== undefined) {
+      byUser = byUser.where('user_id', '=', userId)
+      bySubject = bySubject.where('subject_id', '=', userId)
+    }
+    const rows = [...(await byUser.execute()), ...(await bySubject.execute())]
+    const sign = order === 'asc' ? 1 : -1
+    return rows.sort((a, b) => sign * (a.time - b.time || a.id - b.id)).slice(0, limit)
   }
 
   /** Yields the events in batches, oldest first. */
   async function* list(filter: AuditFilter): AsyncGenerator<AuditLine[]> {
-    const query = matching(filter).orderBy('time').orderBy('id').limit(BATCH)
     for (let last: Row | undefined; ; ) {
-      const after: Row | undefined = last
-      const rows = await (after
-        ? query.where(sql<boolean>`(time, id) > (${after.time}, ${after.id})`)
-        : query
-      ).execute()
+      const rows: Row[] = await read(filter, 'asc', BATCH, last)
       last = rows.at(-1)
       if (!last) return
       yield rows.map(lineOf)
@@ -81,25 +102,30 @@ export function createAuditLog({ kysely }: Engine, audit: Audit) {
       }
     },
 
-    /** Returns a user's latest events, newest first. @param before from an earlier page: the time and id of its last event */
+    /**
+     * Returns a user's latest events, newest first, without what is not for users: accounts of the server's machine, and the
+     * tokens and addresses of others.
+     *
+     * @param before from an earlier page: the position of its last event
+     */
     async latest(
-      user: { id: number; name: string },
+      { id, name }: { id: number; name: string },
       count: number,
-      before?: { time: number; id: number },
+      before?: Position,
     ): Promise<AuditLine[]> {
-      let query = matching({ user: user.name }).where('user_id', '=', user.id)
-      if (before) query = query.where(sql<boolean>`(time, id) < (${before.time}, ${before.id})`)
-      const rows = await query.orderBy('time', 'desc').orderBy('id', 'desc').limit(count).execute()
-      // Accounts of the server's machine are not for users.
-      return rows.map(lineOf).map(({ details: { account: _1, sudo_user: _2, ...details }, ...line }) => {
-        return { ...line, details }
+      const rows = await read({ user: name, userId: id }, 'desc', count, before)
+      return rows.map((row) => {
+        const { details, ...line } = lineOf(row)
+        const { account: _1, sudo_user: _2, ...shown } = details
+        const isOthers = row.actor === 'user' && row.user_id !== id
+        const hidden = isOthers && { token_id: null, token_name: null, address: null }
+        return { ...line, ...hidden, details: shown }
       })
     },
 
     /** Returns the event of the latest complete backup. */
     async latestBackup(): Promise<AuditLine | undefined> {
-      const query = matching({ repository: BACKUP }).orderBy('time', 'desc').orderBy('id', 'desc')
-      const row = await query.limit(1).executeTakeFirst()
+      const [row] = await read({ repository: BACKUP }, 'desc', 1)
       return row && lineOf(row)
     },
 

@@ -44,7 +44,7 @@ export interface RefUpdate {
   new: string
 }
 
-/** Actions on a user. `user` may be omitted if the actor is that user. */
+/** Actions on a user. */
 interface UserActions {
   'user.created': { password: boolean; issuer?: string }
   'user.locked': { sessions: number }
@@ -62,7 +62,14 @@ interface UserActions {
 
 /** Actions on a user's token. The object is the token's name. */
 interface TokenActions {
-  'token.created': { id: string; scopes: string[]; expires_at: string | null; [limit: string]: Json }
+  'token.created': {
+    id: string
+    scopes: readonly string[]
+    expires_at: string | null
+    repositories?: readonly string[]
+    contexts?: readonly string[]
+    push?: false
+  }
   'token.revoked': { id: string }
   /** `replaced`: the id of the old secret, as a token of its own. */
   'token.rotated': {
@@ -84,9 +91,10 @@ interface RepositoryActions {
   'repository.access': { user: string; access: string }
   /** `from`: the branch that HEAD named before; null if it named none. */
   'repository.default-branch': { from: string | null; to: string }
-  'rule.set': { branches: string; [field: string]: Json }
-  'rule.removed': { branches: string; [field: string]: Json }
-  'rule.bypassed': { ref: string; [field: string]: Json }
+  'rule.set': { branches: string; required: readonly string[]; bypass: readonly string[] }
+  'rule.removed': { branches: string }
+  /** `reason`: why it would have been refused. */
+  'rule.bypassed': RefUpdate & { reason: string }
   'status.deleted': { sha: string; context: string }
   /**
    * The first updates that git made; those of which it is unknown, because the ref has another value by now; and how many `more`
@@ -136,13 +144,16 @@ type EventsOf<Actions, Object> = {
   [Action in keyof Actions]: { by: Actor; action: Action; details: Actions[Action] } & Object
 }[keyof Actions]
 
-/** Something that matters to the security of accounts and repositories. Never contains a secret. */
+/**
+ * Something that matters to the security of accounts and repositories. Never contains a secret.
+ *
+ * `subject`: whom it concerns, who may be the actor. Of a repository: whose access it changes.
+ */
 export type AuditEvent =
-  | EventsOf<UserActions, { user: NamedUser }>
-  | EventsOf<TokenActions, { token: string; user: NamedUser }>
-  /** `user`: whose access it changes. */
-  | EventsOf<RepositoryActions, { repository: string; user?: NamedUser }>
-  | EventsOf<AddressActions, { object: string; user?: NamedUser }>
+  | EventsOf<UserActions, { subject: NamedUser }>
+  | EventsOf<TokenActions, { token: string; subject: NamedUser }>
+  | EventsOf<RepositoryActions, { repository: string; subject?: NamedUser }>
+  | EventsOf<AddressActions, { object: string; subject?: NamedUser }>
   | EventsOf<BackupActions, { object: typeof BACKUP }>
   | EventsOf<LogActions, object>
 
@@ -152,8 +163,10 @@ export interface AuditLine {
   /** UTC with milliseconds. */
   time: string
   actor: Actor['kind']
-  /** The user who did it or, if nobody was signed in, whom it concerns. */
+  /** The user who did it or, if nobody was signed in, the subject. */
   user: string | null
+  /** Whom it concerns. */
+  subject: string | null
   token_id: string | null
   token_name: string | null
   address: string | null
@@ -177,7 +190,8 @@ const MAX_DETAILS = 32 * 1024
  */
 export async function recordEvent(db: Kysely<Tables>, event: AuditEvent, operator = {}): Promise<AuditLine> {
   const { by, action } = event
-  const user = by.kind === 'user' ? by.user : 'user' in event ? event.user : undefined
+  const subject = 'subject' in event ? event.subject : undefined
+  const user = by.kind === 'user' ? by.user : subject
   const token = by.kind === 'user' ? by.token : undefined
   const repository = 'repository' in event ? event.repository : undefined
   const row = {
@@ -186,6 +200,9 @@ export async function recordEvent(db: Kysely<Tables>, event: AuditEvent, operato
     user_id: user?.id ?? null,
     user_name: user?.name ?? null,
     user_key: user === undefined ? null : nameKey(user.name),
+    subject_id: subject?.id ?? null,
+    subject_name: subject?.name ?? null,
+    subject_key: subject === undefined ? null : nameKey(subject.name),
     token_id: token?.id ?? null,
     token_name: token === undefined ? null : bounded(token.name),
     address: by.kind === 'administrator' ? null : by.address,
@@ -220,7 +237,7 @@ function objectOf(event: AuditEvent): string {
   if ('repository' in event) return event.repository
   if ('token' in event) return event.token
   if ('object' in event) return event.object
-  return 'user' in event ? event.user.name : 'audit log'
+  return 'subject' in event ? event.subject.name : 'audit log'
 }
 
 /** Returns the details in JSON. Texts are cut to `MAX_TEXT`; PostgreSQL stores no U+0000, which JSON escapes. */
@@ -237,11 +254,14 @@ function bounded(text: string): string {
 
 /** Returns a stored event as it is printed and logged. */
 export function lineOf(row: Row): AuditLine {
+  // A server of version 0.2.0 that runs beside this one stores no subject. `addMissingSubjects` says when that is the user.
+  const hasSubject = row.actor !== 'user' || row.repository_key === null
   return {
     id: row.id,
     time: new Date(row.time).toISOString(),
     actor: row.actor,
     user: row.user_name,
+    subject: row.subject_name ?? (hasSubject ? row.user_name : null),
     token_id: row.token_id,
     token_name: row.token_name,
     address: row.address,

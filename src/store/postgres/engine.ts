@@ -4,6 +4,7 @@ import { type Prepared, prepare } from '../prepared.ts'
 import type { Tables } from '../tables.ts'
 import { Connections } from './connections.ts'
 import { isDiskError, retry } from './driver-errors.ts'
+import { isOneOf, ofCommits, reportFunction, reporting } from './statuses.ts'
 
 const dialect: DialectSql = {
   // Not `always`: a restored backup inserts ids.
@@ -16,8 +17,10 @@ const dialect: DialectSql = {
   // An index can only be searched for a value that does not change during a statement.
   now: 'floor(extract(epoch from statement_timestamp()) * 1000)::bigint',
   clock: 'floor(extract(epoch from clock_timestamp()) * 1000)::bigint',
-  // As a join, the planner would read all rows of the repository.
-  isOneOf: (texts) => sql`= any(array(select value from json_array_elements_text(${texts}) as asked))`,
+  isOneOf,
+  functions: () => [reportFunction()],
+  reporting,
+  ofCommits,
 }
 
 /** Milliseconds for a statement of the server. Together with a new connection it stays below the 5 s for a recovery. */

@@ -47,7 +47,7 @@ export function createCollaboratorStore(
           by: ADMINISTRATOR,
           action: 'repository.access',
           repository: fullNameOf(repository),
-          user,
+          subject: user,
           details: { user: user.name, access: permission ?? 'none' },
         })
       })

@@ -3,7 +3,7 @@ import { nameKey } from '../../domain/names.ts'
 import { readPatterns } from '../../domain/patterns.ts'
 import { RuleViolation } from '../../domain/rule-violation.ts'
 import { memoizeByObject } from '../../util/memoize.ts'
-import { ADMINISTRATOR, type Audit, type Pusher, repositoryNameOf } from '../audit/audit.ts'
+import { ADMINISTRATOR, type Audit, type Pusher, type RefUpdate, repositoryNameOf } from '../audit/audit.ts'
 import type { Engine } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 import { nowInSeconds } from '../time.ts'
@@ -13,10 +13,7 @@ import type { Repository } from './repositories.ts'
 const MAX_RULES = 100
 
 /** An update of a branch that its rules would have refused. */
-export interface Bypass {
-  ref: string
-  old: string
-  new: string
+export interface Bypass extends RefUpdate {
   /** Why it would have been refused. */
   reason: string
 }
@@ -135,7 +132,7 @@ export function createRuleStore(engine: Engine, audit: Audit) {
       await audit.transaction(async (db, record) => {
         const repository = (await repositoryNameOf(db, repositoryId)) ?? repositoryName
         for (const details of bypasses) {
-          await record({ by, action: 'rule.bypassed', repository, details: { ...details } })
+          await record({ by, action: 'rule.bypassed', repository, details })
         }
       })
     },

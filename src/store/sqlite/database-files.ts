@@ -1,36 +1,23 @@
-import { lstatSync, statSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { statSync } from 'node:fs'
 import { StoreUnavailable } from '../engine.ts'
 
 /** Milliseconds for which reads rely on the previous check. */
 const FRESH = 1_000
-/** Milliseconds within which two changes of a folder can have the same time: the resolution of file systems. */
-const RESOLUTION = 2_000
 
 interface Identity {
   dev: number
   ino: number
 }
 
-interface Folder extends Identity {
-  ctimeMs: number
-}
-
 /**
  * Checks that the files of an open database still exist under their names. After a file was deleted or replaced, SQLite
  * continues to write to the open file, whose content is lost when the process ends.
- *
- * Creating, deleting and renaming files changes the time of their folder. While it stays the same, they need no check.
  */
 export class DatabaseFiles {
   readonly #file: string
   readonly #opened = new Map<string, Identity>()
   readonly #saveLog: () => void
   #checkedAt = Number.NEGATIVE_INFINITY
-  /** As it was when the files were last found in order. */
-  #folder: Folder | undefined
-  /** Whether the files are in another folder. */
-  readonly #isLink: boolean
   #error: StoreUnavailable | undefined
 
   /** @param saveLog copies the open write-ahead log to the open database */
@@ -39,40 +26,20 @@ export class DatabaseFiles {
     this.#saveLog = saveLog
     const { dev, ino } = statSync(file)
     this.#opened.set(file, { dev, ino })
-    this.#isLink = lstatSync(file).isSymbolicLink()
   }
 
   /** Checks the files. @throws StoreUnavailable if one of them was deleted or replaced */
   check(): void {
-    const folder = this.#statFolder()
-    if (folder && this.#folder && isSameFile(folder, this.#folder) && folder.ctimeMs === this.#folder.ctimeMs)
-      return
-    this.#checkAll()
-    this.#folder = folder
-  }
-
-  /** Checks all files at most once a second, or always after a failed check. @throws StoreUnavailable */
-  checkNowAndThen(): void {
-    if (this.#error || performance.now() - this.#checkedAt > FRESH) this.#checkAll()
-  }
-
-  /** Returns the folder; undefined if its time does not tell whether files have changed since. */
-  #statFolder(): Folder | undefined {
-    try {
-      const folder = statSync(dirname(this.#file))
-      const isSettled = Math.abs(Date.now() - folder.ctimeMs) > RESOLUTION
-      return isSettled && !this.#isLink ? folder : undefined
-    } catch {
-      return undefined
-    }
-  }
-
-  #checkAll(): void {
     const error = this.#find()
     if (error && !this.#error) this.#save()
     this.#checkedAt = performance.now()
     this.#error = error
     if (error) throw error
+  }
+
+  /** Checks the files at most once a second, or always after a failed check. @throws StoreUnavailable */
+  checkNowAndThen(): void {
+    if (this.#error || performance.now() - this.#checkedAt > FRESH) this.check()
   }
 
   #find(): StoreUnavailable | undefined {

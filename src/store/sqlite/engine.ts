@@ -8,6 +8,7 @@ import { Connection } from './connection.ts'
 import { DatabaseFiles } from './database-files.ts'
 import { retryingSqliteDialect } from './dialect.ts'
 import { retryWhileBusy, translateError } from './driver-errors.ts'
+import { reporting } from './reporting.ts'
 import { Turn } from './turn.ts'
 
 /** SQLite evaluates it once for each statement, and a statement that runs waits for no lock. */
@@ -23,10 +24,15 @@ const dialect: DialectSql = {
   now: NOW,
   clock: NOW,
   isOneOf: (texts) => sql`in (select value from json_each(${texts}) as asked)`,
+  functions: () => [],
+  reporting,
 }
 
 /** Maximum number of findings of an integrity check. */
 const MAX_FINDINGS = 10_000
+/** Counts rows that refer to a missing one. Only a program that does not enforce foreign keys leaves some. */
+const DANGLING_ROWS = `select format('%s: rows that refer to missing %s: %d', "table", parent, count(*))
+  from pragma_foreign_key_check group by "table", parent`
 
 /**
  * Opens a SQLite database. Creates it and its folder if they do not exist.
@@ -95,6 +101,8 @@ export async function openSqlite(file: string): Promise<Engine> {
           .iterate()
         for (const text of rows)
           findings.push(...text.split('\n').filter((line) => !/^(ok$|\*\*\*)/.test(line)))
+        if (findings.length === 0)
+          findings.push(...cold.raw.prepare<unknown[], string>(DANGLING_ROWS).pluck().all())
       } catch (error) {
         // Keeps what was found before the page that stopped it.
         const reason = translateError(error)

@@ -32,7 +32,7 @@ const RANKS: readonly CombinedState[] = ['failure', 'pending', 'success']
 
 /** Returns functions that compare the statuses of commits. */
 export function createCheckMatrix(
-  { dialect, kysely, read, remote }: Engine,
+  { dialect, kysely, read }: Engine,
   { states }: Pick<StatusSummaries, 'states'>,
 ) {
   const ofCommits = (p: { repositoryId: number; shas: string }) =>
@@ -41,13 +41,7 @@ export function createCheckMatrix(
       .select('sha')
       .where('repository_id', '=', p.repositoryId)
       .where(sql<boolean>`sha ${dialect.isOneOf(p.shas)}`)
-  const listed = <Item>(column: string) => sql<Item[]>`json_agg(${sql.ref(column)})`
-  /** In the dialect of PostgreSQL, where to receive 30,000 rows takes most of the time of a page. */
-  const aggregated = prepare<{ repositoryId: number; shas: string }>()((p) =>
-    ofCommits(p)
-      .select([listed<string>('context').as('contexts'), listed<StatusState>('state').as('states')])
-      .groupBy('sha'),
-  )
+  const statesOfCommits = dialect.ofCommits?.(kysely).states
   const ofContexts = prepare<{ repositoryId: number; shas: string; contexts: string }>()((p) =>
     ofCommits(p)
       .select(['context', 'state', 'target_url', 'updated_at'])
@@ -56,8 +50,8 @@ export function createCheckMatrix(
 
   /** Returns a function that reads the states of one of the commits. Where each statement is a round trip, there is one for all. */
   async function readerOf(repositoryId: number, shas: readonly string[]) {
-    if (!remote) return (sha: string) => states({ repositoryId, sha })
-    const rows = await read(aggregated, { repositoryId, shas: JSON.stringify(shas) })
+    if (!statesOfCommits) return (sha: string) => states({ repositoryId, sha })
+    const rows = await read(statesOfCommits, { repositoryId, shas: JSON.stringify(shas) })
     const found = new Map(rows.map((row) => [row.sha, row]))
     return (sha: string) => {
       const { contexts = [], states = [] } = found.get(sha) ?? {}

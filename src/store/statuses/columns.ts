@@ -1,7 +1,10 @@
 import type { components } from '../../../generated/schema.ts'
 
-/** What becomes of a column when its context is reported again. `latest`: a time that never goes back. */
-type OnReplace = 'key' | 'kept' | 'replaced' | 'latest'
+/**
+ * What becomes of a column when its context is reported again. `latest`: a time that never goes back. `run`: the start of the
+ * run that the report belongs to, which follows from other columns.
+ */
+type OnReplace = 'key' | 'kept' | 'replaced' | 'latest' | 'run'
 
 interface Column {
   type: 'text' | 'integer'
@@ -29,10 +32,13 @@ const columns = {
   updated_at: { ...time, onReplace: 'latest' },
   /** Who sent the latest report. */
   reporter_id: { type: 'integer', onReplace: 'replaced', isReported: false, isAnswered: false },
+  /** Time of the last `pending`, if the latest report is it or the one after it; else null. */
+  pending_at: { type: 'integer', onReplace: 'run', isReported: false, isAnswered: false },
 } as const satisfies Record<string, Column>
 
 type Columns = typeof columns
 export type StoredColumn = keyof Columns
+export type GivenColumn = Exclude<StoredColumn, NamesWith<{ onReplace: 'run' }>>
 type NamesWith<Part extends Partial<Column>> = {
   [Name in StoredColumn]: Columns[Name] extends Part ? Name : never
 }[StoredColumn]
@@ -49,7 +55,11 @@ function namesWith<Part extends Partial<Column>>(part: Part): NamesWith<Part>[] 
   return names.filter(isPart) as NamesWith<Part>[]
 }
 
+const isGiven = (name: StoredColumn): name is GivenColumn => columns[name].onReplace !== 'run'
+
 export const storedColumns = namesWith({})
+/** What the statement that stores a report is given. */
+export const givenColumns = storedColumns.filter(isGiven)
 export const answeredColumns = namesWith({ isAnswered: true })
 const reportedColumns = namesWith({ isReported: true })
 export const replacedColumns = namesWith({ onReplace: 'replaced' })
@@ -62,6 +72,9 @@ export type StatusRow = {
   [Name in AnsweredColumn]: Columns[Name]['type'] extends 'integer' ? number : Status[Name]
 }
 type StoredFields = Pick<StatusRow, ReportedColumn>
+/** What the statement that stores a report is given, and what it returns. */
+export type GivenFields = StatusRow & { repository_id: number; reporter_id: number | null }
+export type DecidedFields = Pick<StatusRow, (typeof decidedColumns)[number]>
 /** What a report says. A field that may be null may also be missing. */
 export type ReportedFields = Partial<StoredFields> & Pick<StoredFields, 'context' | 'state'>
 
@@ -73,64 +86,36 @@ export function fieldsOf(report: ReportedFields): StoredFields {
   return fields as StoredFields
 }
 
-/** Returns the start of the run of a reported check, in SQL. @param reported the value of a column in the report */
-export function reportedStart(reported: (name: StoredColumn) => string): string {
-  return `case when ${reported('state')} = 'pending' then ${reported('updated_at')} end`
+/** Returns the SQL of a column of the report. */
+type Reported = (name: GivenColumn) => string
+type StoredValues = (readonly [column: StoredColumn, value: string])[]
+
+const startOfRun = (reported: Reported) =>
+  `case when ${reported('state')} = 'pending' then ${reported('updated_at')} end`
+
+/** Returns what is stored of a new context, in SQL. */
+export function insertions(reported: Reported): StoredValues {
+  return storedColumns.map((name) => [name, isGiven(name) ? reported(name) : startOfRun(reported)])
 }
 
 /**
  * Returns what becomes of the columns of a status that is reported again, in SQL. A run that ended ends once: what is reported
  * after it without another `pending` has an unknown start.
  *
- * @param reported the value of a column in the report
  * @param greatest the dialect's function
  */
-export function replacements(
-  reported: (name: StoredColumn) => string,
-  greatest: 'max' | 'greatest',
-): [column: string, value: string][] {
-  const started = "case when statuses.state = 'pending' then statuses.pending_at end"
+export function replacements(reported: Reported, greatest: 'max' | 'greatest'): StoredValues {
+  const latest = namesWith({ onReplace: 'latest' })
+  const runs = namesWith({ onReplace: 'run' })
+  const goesOn = (name: string) => `case when statuses.state = 'pending' then statuses.${name} end`
   return [
-    ...replacedColumns.map((name): [string, string] => [name, reported(name)]),
-    ['updated_at', `${greatest}(${reported('updated_at')}, statuses.updated_at)`],
-    ['pending_at', `coalesce(${reportedStart(reported)}, ${started})`],
+    ...replacedColumns.map((name) => [name, reported(name)] as const),
+    ...latest.map((name) => [name, `${greatest}(${reported(name)}, statuses.${name})`] as const),
+    ...runs.map((name) => [name, `coalesce(${startOfRun(reported)}, ${goesOn(name)})`] as const),
   ]
 }
 
-/**
- * Returns the PostgreSQL function that stores a report unless the commit has `max_contexts` other contexts. It returns no row
- * then.
- *
- * Each of its statements sees what was committed before it began. So what is counted after the lock was taken includes
- * every context that another transaction added under the same lock, which it holds until its commit. A replacing report
- * takes no lock. Commits whose keys collide just wait for each other.
- *
- * The names of columns are qualified where they are also columns of the result.
- */
-export function reportFunction(): string {
-  const sqlType = (name: StoredColumn) => (columns[name].type === 'integer' ? 'bigint' : 'text')
-  const parameters = storedColumns.map((name) => `new_${name} ${sqlType(name)}`)
-  const results = decidedColumns.map((name) => `${name} ${sqlType(name)}`)
-  const decided = decidedColumns.map((name) => `statuses.${name}`).join(', ')
-  const same = 'repository_id = new_repository_id and sha = new_sha and context = new_context'
-  const reported = (name: StoredColumn) => `new_${name}`
-  const set = replacements(reported, 'greatest')
-    .map(([name, value]) => `${name} = ${value}`)
-    .join(', ')
-  return `create or replace function report_status(${parameters.join(', ')}, max_contexts bigint)
-  returns table (${results.join(', ')}) language plpgsql as $$
-  begin
-    return query update statuses set ${set} where ${same} returning ${decided};
-    if found then
-      return;
-    end if;
-    perform pg_advisory_xact_lock(hashtextextended(new_sha, new_repository_id));
-    return query insert into statuses (${storedColumns.join(', ')}, pending_at)
-      select ${storedColumns.map(reported).join(', ')}, ${reportedStart(reported)}
-      where exists (select from statuses where ${same})
-        or not exists (
-          select from statuses where repository_id = new_repository_id and sha = new_sha offset max_contexts - 1)
-      on conflict (repository_id, sha, context) do update set ${set}
-      returning ${decided};
-  end $$`
+/** Returns the type of a column in PostgreSQL's functions. */
+export function typeOf(name: StoredColumn): 'bigint' | 'text' {
+  return columns[name].type === 'integer' ? 'bigint' : 'text'
 }

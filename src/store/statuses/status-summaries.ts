@@ -1,4 +1,4 @@
-import { type Kysely, type SelectQueryBuilder, sql } from 'kysely'
+import type { Kysely, SelectQueryBuilder } from 'kysely'
 import { schemas } from '../../../generated/schemas.ts'
 import { type StatusCounts, type StatusState, statesOf } from '../../domain/states.ts'
 import type { Engine } from '../engine.ts'
@@ -31,8 +31,8 @@ export interface CommitKey {
   sha: string
 }
 
-const MAX_FAILED = 3
-const FAILED = statesOf('failure')
+export const MAX_FAILED = 3
+export const FAILED = statesOf('failure')
 
 /** Names a commit's statuses where they are cached, and the lock under which contexts are added to it. */
 export function commitCacheKey({ repositoryId, sha }: CommitKey): string {
@@ -44,16 +44,18 @@ export function statusesOf(kysely: Kysely<Tables>, { repositoryId, sha }: Commit
   return kysely.selectFrom('statuses').where('repository_id', '=', repositoryId).where('sha', '=', sha)
 }
 
+/** Counts statuses by state. */
+export function countsOf(statuses: SelectQueryBuilder<Tables, 'statuses', object>) {
+  return statuses.select(({ fn }) =>
+    schemas.State.enum.map((state) => fn.count<number>('state').filterWhere('state', '=', state).as(state)),
+  )
+}
+
 export type StatusSummaries = ReturnType<typeof createStatusSummaries>
 
 /** Returns functions that summarize the statuses of commits. */
 export function createStatusSummaries(engine: Engine) {
-  const { kysely } = engine
-  const countsOf = (statuses: SelectQueryBuilder<Tables, 'statuses', object>) =>
-    statuses.select(({ fn }) =>
-      schemas.State.enum.map((state) => fn.count<number>('state').filterWhere('state', '=', state).as(state)),
-    )
-
+  const { kysely, dialect } = engine
   const count = prepare<CommitKey>()((p) => countsOf(statusesOf(kysely, p)))
   const failed = prepare<CommitKey>()((p) =>
     statusesOf(kysely, p)
@@ -68,33 +70,7 @@ export function createStatusSummaries(engine: Engine) {
   const states = prepare<CommitKey>()((p) =>
     statusesOf(kysely, p).select(['context', 'state', 'updated_at']).orderBy('context'),
   )
-  /** The same for many commits, in the dialect of PostgreSQL. */
-  const all = prepare<{ commits: string }>()((p) =>
-    kysely
-      .selectFrom(
-        sql<{
-          n: number
-          repository_id: number
-          sha: string
-        }>`json_to_recordset(cast(${p.commits} as json))`.as<'asked'>(
-          sql`asked (n integer, repository_id bigint, sha text)`,
-        ),
-      )
-      .crossJoinLateral(
-        countsOf(kysely.selectFrom('statuses'))
-          .select(
-            sql<
-              FailedContext[] | null
-            >`(array_agg(json_build_object('context', context, 'targetUrl', target_url) order by context)
-            filter (where state in (${sql.join(FAILED)})))[1:${sql.lit(MAX_FAILED)}]`.as('failed'),
-          )
-          .whereRef('statuses.repository_id', '=', sql.ref('asked.repository_id'))
-          .whereRef('statuses.sha', '=', sql.ref('asked.sha'))
-          .as('summary'),
-      )
-      .selectAll('summary')
-      .orderBy('asked.n'),
-  )
+  const ofCommits = dialect.ofCommits?.(kysely)
 
   /**
    * Counts the statuses of a commit by state. One statement per commit: its result stays cached until the commit is
@@ -130,9 +106,9 @@ export function createStatusSummaries(engine: Engine) {
      */
     async list(commits: readonly CommitKey[]): Promise<StatusSummary[]> {
       if (commits.length === 0) return []
-      if (engine.remote) {
+      if (ofCommits) {
         const asked = commits.map(({ repositoryId, sha }, n) => ({ n, repository_id: repositoryId, sha }))
-        const rows = await engine.read(all, { commits: JSON.stringify(asked) })
+        const rows = await engine.read(ofCommits.summaries, { commits: JSON.stringify(asked) })
         return rows.map(({ failed, ...counts }) => ({ counts, failed: failed ?? [] }))
       }
       const summaries: StatusSummary[] = []

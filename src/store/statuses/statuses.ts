@@ -1,21 +1,15 @@
-import { type Selectable, sql } from 'kysely'
 import { RuleViolation } from '../../domain/rule-violation.ts'
 import { ServiceError } from '../../errors.ts'
 import { ADMINISTRATOR, type Audit, repositoryNameOf } from '../audit/audit.ts'
 import { type Engine, ForeignKeyViolation } from '../engine.ts'
 import { prepare } from '../prepared.ts'
-import type { Tables } from '../tables.ts'
 import { newId, nowInSeconds } from '../time.ts'
 import {
   answeredColumns,
-  decidedColumns,
   fieldsOf,
+  type GivenFields,
   type ReportedFields,
-  replacements,
-  reportedStart,
   type StatusRow,
-  type StoredColumn,
-  storedColumns,
 } from './columns.ts'
 import { type CommitKey, commitCacheKey, statusesOf } from './status-summaries.ts'
 
@@ -34,8 +28,6 @@ export type Report = ReportedFields & {
   reporterId?: number | null
 }
 
-type NewStatus = Pick<Selectable<Tables['statuses']>, StoredColumn>
-
 /**
  * Returns functions that manage statuses: one per context of a commit, the latest report.
  *
@@ -43,44 +35,7 @@ type NewStatus = Pick<Selectable<Tables['statuses']>, StoredColumn>
  */
 export function createStatusStore(engine: Engine, audit: Audit, maxContexts: number) {
   const { kysely, dialect } = engine
-  /**
-   * Stores a report, unless the commit has `maxContexts` others. SQLite does not evaluate the second condition if the first
-   * one is true, so only a new context costs reading the others.
-   */
-  const upsert = prepare<NewStatus>()((p) => {
-    const reported = kysely.selectNoFrom(({ val }) => storedColumns.map((name) => val(p[name]).as(name)))
-    const contexts = kysely
-      .selectFrom('statuses')
-      .select('context')
-      .where('repository_id', '=', sql.ref<number>('reported.repository_id'))
-      .where('sha', '=', sql.ref<string>('reported.sha'))
-    const same = contexts.where('context', '=', sql.ref<string>('reported.context'))
-    const last = contexts.limit(sql.lit(1)).offset(sql.lit(maxContexts - 1))
-    const pendingAt = sql.raw<number | null>(reportedStart((name) => `reported.${name}`))
-    const replaced = Object.fromEntries(
-      replacements((name) => `excluded.${name}`, 'max').map(([name, value]) => [name, sql.raw<never>(value)]),
-    )
-    return kysely
-      .insertInto('statuses')
-      .columns([...storedColumns, 'pending_at'])
-      .expression(
-        kysely
-          .selectFrom(reported.as('reported'))
-          .select(storedColumns)
-          .select(pendingAt.as('pending_at'))
-          .where(({ or, exists, not }) => or([exists(same), not(exists(last))])),
-      )
-      .onConflict((conflict) => conflict.columns(['repository_id', 'sha', 'context']).doUpdateSet(replaced))
-      .returning(decidedColumns)
-  })
-  /** Does the same with `reportFunction`, because statements that run at once count alike. */
-  const call = prepare<NewStatus>()((p) => {
-    const values = storedColumns.map((name) => sql`${sql.raw(`new_${name}`)} => ${p[name]}`)
-    const reported = sql<Pick<StatusRow, (typeof decidedColumns)[number]>>`
-      report_status(${sql.join(values)}, max_contexts => ${sql.lit(maxContexts)})`
-    return kysely.selectFrom(reported.as('reported')).select(decidedColumns)
-  })
-  const write = dialect.serialWrites ? upsert : call
+  const write = dialect.reporting(kysely, maxContexts)
 
   const ofCommit = prepare<CommitKey>()((p) =>
     statusesOf(kysely, p).select(answeredColumns).orderBy('context'),
@@ -122,7 +77,7 @@ export function createStatusStore(engine: Engine, audit: Audit, maxContexts: num
     async report(report: Report): Promise<StatusRow | undefined> {
       const fields = { sha: report.sha, ...fieldsOf(report) }
       const now = nowInSeconds()
-      const status: NewStatus = {
+      const status: GivenFields = {
         ...fields,
         repository_id: report.repositoryId,
         id: newId(),

@@ -5,7 +5,6 @@ import { gunzipSync, gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { restoreBackup } from '../../../src/maintenance/backup/restore.ts'
 import { writeBackup } from '../../../src/maintenance/backup/write.ts'
-import { findOrphans } from '../../../src/maintenance/orphans.ts'
 import { ADMINISTRATOR, recordEvent } from '../../../src/store/audit/audit.ts'
 import { openStore, type Store } from '../../../src/store/store.ts'
 import { databases, openTestStore, sqlite, temporaryFolder } from '../../helpers/databases.ts'
@@ -61,7 +60,7 @@ async function fill(store: Store): Promise<number> {
   await recordEvent(store.engine.kysely, {
     by: ADMINISTRATOR,
     action: 'user.locked',
-    user: alice,
+    subject: alice,
     details: { sessions: 1 },
   })
   await Promise.all(
@@ -121,7 +120,7 @@ for (const from of databases) {
       await restoreBackup(restored.engine, file, quiet)
       t.same(await contentOf(restored), await contentOf(store))
       t.equal((await restored.statuses.list(repositoryId, SHA)).length, 637)
-      t.same(await findOrphans(restored.engine.kysely), [])
+      t.same((await restored.engine.checkFiles?.()) ?? [], [])
       t.equal(await restored.sessions.use('session', BROWSER), undefined, 'without sessions')
       t.equal(await restored.failures.find('192.0.2.1'), null, 'without failures')
 
@@ -169,11 +168,19 @@ for (const from of databases) {
   })
 }
 
-t.test('a backup of a version without reporters gives the tokens theirs', async (t) => {
+t.test('a backup of a version without reporters and subjects gives tokens and events theirs', async (t) => {
   const { store } = await openTestStore(t, sqlite)
   const id = await fill(store)
   const file = await backup(t, store)
-  const added = ['repositories', 'contexts', 'push', 'reporter_id']
+  const added = [
+    'repositories',
+    'contexts',
+    'push',
+    'reporter_id',
+    'subject_id',
+    'subject_name',
+    'subject_key',
+  ]
   const parts = gunzipSync(readFileSync(file))
     .toString('utf8')
     .trimEnd()
@@ -201,6 +208,10 @@ t.test('a backup of a version without reporters gives the tokens theirs', async 
     await restoreBackup(restored.engine, file, quiet)
     const { token } = await restored.access.find(null, 'h2', 'alice', 'rocket')
     await report(restored, id, { context: 'empty', reporterId: token?.reporterId })
+    const events = restored.engine.kysely.selectFrom('audit_events').where('action', '=', 'user.locked')
+    t.match(await events.selectAll().execute(), [
+      { subject_id: 1, subject_name: 'Alice', subject_key: 'alice' },
+    ])
     const rows = await restored.statuses.listWithReporters({ repositoryId: id, sha: SHA })
     t.same(
       rows.slice(-4).map((row) => [row.context, row.reporter_user, row.reporter_token]),

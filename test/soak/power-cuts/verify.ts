@@ -11,7 +11,6 @@ import { PushRecorder } from '../../../src/git-http/push/record.ts'
 import { openSpool } from '../../../src/git-http/spool.ts'
 import { listBackups } from '../../../src/maintenance/backup/generations.ts'
 import { findBackup, restoreAll } from '../../../src/maintenance/backup/restore.ts'
-import { findOrphans } from '../../../src/maintenance/orphans.ts'
 import type { Repository } from '../../../src/store/repositories/repositories.ts'
 import { databaseFile, openStore, type Store } from '../../../src/store/store.ts'
 import { basic, commit, git } from '../../git-http/client.ts'
@@ -65,10 +64,7 @@ export class Verifier {
       const store = await openStore({ dataDir })
       try {
         moveImports(dataDir, this.#recorded, disk)
-        problems.push(
-          ...((await store.engine.checkFiles?.()) ?? []),
-          ...(await findOrphans(store.engine.kysely)),
-        )
+        problems.push(...((await store.engine.checkFiles?.()) ?? []))
         await checkRows(store, promised, problems)
         const pushed = await settlePushes(store, problems)
         if (pushed.some(({ details }) => details.interrupted)) this.settled++

@@ -42,7 +42,7 @@ ${changed ? changedView(changed) : ''}
 ${view.hasPassword ? passwordForm(session, errors ?? {}) : ''}
 <section aria-labelledby="events">
   <h2 id="events">Security events</h2>
-  ${events.length === 0 ? html`<p class="empty">There are no events.</p>` : eventTable(events)}
+  ${events.length === 0 ? html`<p class="empty">There are no events.</p>` : eventTable(events, session.user?.name)}
   ${older === null ? '' : html`<p><a href="/settings/account?before=${older}#events">Older events</a></p>`}
 </section>`
 }
@@ -126,27 +126,28 @@ function passwordField(
   </div>`
 }
 
-function eventTable(events: AuditLine[]): Html {
+function eventTable(events: AuditLine[], reader?: string): Html {
   return html`<div class="scroll" tabindex="0" role="group" aria-labelledby="events"><table class="events">
   <thead><tr><th scope="col">Event</th><th scope="col">Object</th><th scope="col">By</th><th scope="col">Address</th>
     <th scope="col">Time</th><th scope="col">Details</th></tr></thead>
-  <tbody>${events.map(eventRow)}</tbody>
+  <tbody>${events.map((event) => eventRow(event, reader))}</tbody>
 </table></div>`
 }
 
-function eventRow(event: AuditLine): Html {
+function eventRow(event: AuditLine, reader?: string): Html {
   return html`<tr>
   <th scope="row"><code>${event.action}</code></th>
   <td data-column="Object">${shownText(event.object)}</td>
-  <td data-column="By">${actor(event)}</td>
+  <td data-column="By">${actor(event, reader)}</td>
   <td data-column="Address">${event.address ?? html`<span class="faint">none</span>`}</td>
   <td data-column="Time">${time(event.time)}</td>
   <td data-column="Details">${cutText(describeDetails(event), 200)}</td>
 </tr>`
 }
 
-function actor({ actor, token_name }: AuditLine): Html | string {
+function actor({ actor, user, token_name }: AuditLine, reader?: string): Html | string {
   if (actor === 'administrator') return 'an administrator'
   if (actor === 'anonymous') return 'someone who was not signed in'
+  if (user !== null && user !== reader) return shownText(user)
   return token_name === null ? 'you' : html`your token “${shownText(token_name)}”`
 }

@@ -1,0 +1,104 @@
+import { type Kysely, sql } from 'kysely'
+import type { StatusState } from '../../domain/states.ts'
+import type { DialectSql } from '../engine.ts'
+import { prepare } from '../prepared.ts'
+import {
+  type DecidedFields,
+  decidedColumns,
+  type GivenColumn,
+  type GivenFields,
+  givenColumns,
+  insertions,
+  replacements,
+  typeOf,
+} from '../statuses/columns.ts'
+import { countsOf, FAILED, type FailedContext, MAX_FAILED } from '../statuses/status-summaries.ts'
+import type { Tables } from '../tables.ts'
+
+/**
+ * Returns the function that stores a report unless the commit has `max_contexts` other contexts. It returns no row then.
+ * Servers of an earlier version call it with their own parameters, if it has more of them now.
+ *
+ * Each of its statements sees what was committed before it began. So what is counted after the lock was taken includes
+ * every context that another transaction added under the same lock, which it holds until its commit. A replacing report
+ * takes no lock. Commits whose keys collide just wait for each other.
+ *
+ * The names of columns are qualified where they are also columns of the result.
+ */
+export function reportFunction(): string {
+  const parameters = givenColumns.map((name) => `new_${name} ${typeOf(name)}`)
+  const results = decidedColumns.map((name) => `${name} ${typeOf(name)}`)
+  const decided = decidedColumns.map((name) => `statuses.${name}`).join(', ')
+  const same = 'repository_id = new_repository_id and sha = new_sha and context = new_context'
+  const reported = (name: GivenColumn) => `new_${name}`
+  const inserted = insertions(reported)
+  const set = replacements(reported, 'greatest')
+    .map(([name, value]) => `${name} = ${value}`)
+    .join(', ')
+  return `create or replace function report_status(${parameters.join(', ')}, max_contexts bigint)
+  returns table (${results.join(', ')}) language plpgsql as $$
+  begin
+    return query update statuses set ${set} where ${same} returning ${decided};
+    if found then
+      return;
+    end if;
+    perform pg_advisory_xact_lock(hashtextextended(new_sha, new_repository_id));
+    return query insert into statuses (${inserted.map(([name]) => name).join(', ')})
+      select ${inserted.map(([, value]) => value).join(', ')}
+      where exists (select from statuses where ${same})
+        or not exists (
+          select from statuses where repository_id = new_repository_id and sha = new_sha offset max_contexts - 1)
+      on conflict (repository_id, sha, context) do update set ${set}
+      returning ${decided};
+  end $$`
+}
+
+/** Returns the call of `reportFunction`: a statement that counts would not see others that run at once. */
+export const reporting: DialectSql['reporting'] = (kysely, maxContexts) =>
+  prepare<GivenFields>()((p) => {
+    const values = givenColumns.map((name) => sql`${sql.raw(`new_${name}`)} => ${p[name]}`)
+    const reported = sql<DecidedFields>`
+      report_status(${sql.join(values)}, max_contexts => ${sql.lit(maxContexts)})`
+    return kysely.selectFrom(reported.as('reported')).select(decidedColumns)
+  })
+
+/** Returns statements for many commits, because each is a round trip. */
+export function ofCommits(kysely: Kysely<Tables>): ReturnType<NonNullable<DialectSql['ofCommits']>> {
+  const asked = (commits: string) =>
+    sql<{ n: number; repository_id: number; sha: string }>`json_to_recordset(cast(${commits} as json))`
+  const failed = sql<FailedContext[] | null>`
+    (array_agg(json_build_object('context', context, 'targetUrl', target_url) order by context)
+      filter (where state in (${sql.join(FAILED)})))[1:${sql.lit(MAX_FAILED)}]`
+  return {
+    summaries: prepare<{ commits: string }>()((p) =>
+      kysely
+        .selectFrom(asked(p.commits).as<'asked'>(sql`asked (n integer, repository_id bigint, sha text)`))
+        .crossJoinLateral(
+          countsOf(kysely.selectFrom('statuses'))
+            .select(failed.as('failed'))
+            .whereRef('statuses.repository_id', '=', sql.ref('asked.repository_id'))
+            .whereRef('statuses.sha', '=', sql.ref('asked.sha'))
+            .as('summary'),
+        )
+        .selectAll('summary')
+        .orderBy('asked.n'),
+    ),
+    // To receive 30,000 rows takes most of the time of a page.
+    states: prepare<{ repositoryId: number; shas: string }>()((p) =>
+      kysely
+        .selectFrom('statuses')
+        .select([
+          'sha',
+          sql<string[]>`json_agg(context)`.as('contexts'),
+          sql<StatusState[]>`json_agg(state)`.as('states'),
+        ])
+        .where('repository_id', '=', p.repositoryId)
+        .where(sql<boolean>`sha ${isOneOf(p.shas)}`)
+        .groupBy('sha'),
+    ),
+  }
+}
+
+/** Follows a text: whether it is one of a JSON array. As a join, the planner would read all rows of the repository. */
+export const isOneOf: DialectSql['isOneOf'] = (texts) =>
+  sql`= any(array(select value from json_array_elements_text(${texts}) as asked))`

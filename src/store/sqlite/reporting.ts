@@ -1,0 +1,44 @@
+import { sql } from 'kysely'
+import type { DialectSql } from '../engine.ts'
+import { prepare } from '../prepared.ts'
+import {
+  decidedColumns,
+  type GivenFields,
+  givenColumns,
+  insertions,
+  replacements,
+  storedColumns,
+} from '../statuses/columns.ts'
+
+/**
+ * Returns one statement: transactions that write run one after the other, so what it counts stays true. SQLite does not
+ * evaluate the second condition if the first one is true, so only a new context costs reading the others.
+ */
+export const reporting: DialectSql['reporting'] = (kysely, maxContexts) =>
+  prepare<GivenFields>()((p) => {
+    const reported = kysely.selectNoFrom(({ val }) => givenColumns.map((name) => val(p[name]).as(name)))
+    const contexts = kysely
+      .selectFrom('statuses')
+      .select('context')
+      .where('repository_id', '=', sql.ref<number>('reported.repository_id'))
+      .where('sha', '=', sql.ref<string>('reported.sha'))
+    const same = contexts.where('context', '=', sql.ref<string>('reported.context'))
+    const last = contexts.limit(sql.lit(1)).offset(sql.lit(maxContexts - 1))
+    const inserted = insertions((name) => `reported.${name}`)
+    const replaced = replacements((name) => `excluded.${name}`, 'max')
+    return kysely
+      .insertInto('statuses')
+      .columns([...storedColumns])
+      .expression(
+        kysely
+          .selectFrom(reported.as('reported'))
+          .select(inserted.map(([name, value]) => sql.raw(value).as(name)))
+          .where(({ or, exists, not }) => or([exists(same), not(exists(last))])),
+      )
+      .onConflict((conflict) =>
+        conflict
+          .columns(['repository_id', 'sha', 'context'])
+          .doUpdateSet(Object.fromEntries(replaced.map(([name, value]) => [name, sql.raw<never>(value)]))),
+      )
+      .returning(decidedColumns)
+  })
