@@ -1,6 +1,6 @@
 import { parse } from 'pg-connection-string'
-import { parseCidr, type TrustedProxies } from './auth/address.ts'
 import type { OidcOptions } from './auth/oidc.ts'
+import { parseCidr, type TrustedProxies } from './http/address.ts'
 import { parseDuration } from './util/duration.ts'
 
 /** A variable has an invalid value; the message names the variable. */
