@@ -1,3 +1,4 @@
+import { Expected } from '../errors.ts'
 import { RepositoryUnavailable } from './repository.ts'
 import { readGit } from './run-git.ts'
 
@@ -6,7 +7,7 @@ const TIMEOUT = 5_000
 export const OLDEST_GIT = { major: 2, minor: 36 }
 
 /** git is too old to sync to disk what it acknowledges. */
-export class GitTooOld extends RepositoryUnavailable {}
+export class GitTooOld extends Expected {}
 
 /** Checks git. @throws RepositoryUnavailable if it is missing or does not answer; GitTooOld */
 export async function checkGit(): Promise<void> {

@@ -1,10 +1,11 @@
 import { constants } from 'node:fs'
 import { access, readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { Unavailable } from '../errors.ts'
 import { emptyWhenMissing, isMissing } from '../util/missing.ts'
 
 /** The repository cannot be opened, so its content is unknown. */
-export class RepositoryUnavailable extends Error {
+export class RepositoryUnavailable extends Unavailable {
   override readonly name = 'RepositoryUnavailable'
 }
 

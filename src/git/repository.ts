@@ -1,6 +1,7 @@
 import { mkdir, realpath, rm, stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import type { ObjectFormat } from '../domain/commit-id.ts'
+import { Expected } from '../errors.ts'
 import { createFolder, syncTree } from '../util/durable.ts'
 import { checkRepositoryFiles, namesIn, RepositoryUnavailable } from './repository-health.ts'
 import { decodeLatin1, readGit } from './run-git.ts'
@@ -14,7 +15,7 @@ interface OpenedRepository {
 }
 
 /** No repository can be opened at a path; the message names the path and the reason. */
-export class NotARepository extends Error {
+export class NotARepository extends Expected {
   override readonly name = 'NotARepository'
 }
 

@@ -1,4 +1,5 @@
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
+import { Expected } from '../errors.ts'
 import { gitEnvironment } from './environment.ts'
 import { RepositoryUnavailable } from './repository-health.ts'
 
@@ -10,7 +11,7 @@ export interface GitOutput {
 }
 
 /** git did not succeed. The message is the end of its standard error or, without one, says how git ended. */
-export class GitFailed extends Error {
+export class GitFailed extends Expected {
   override readonly name = 'GitFailed'
   /** null if git was killed or could not be started. */
   readonly code: number | null

@@ -1,4 +1,5 @@
 import type { Kysely, RawBuilder } from 'kysely'
+import { Unavailable } from '../errors.ts'
 import type { Prepared } from './prepared.ts'
 import type { Tables } from './tables.ts'
 
@@ -80,6 +81,6 @@ export class ForeignKeyViolation extends Error {
 }
 
 /** The database is unreachable, full or locked for too long; trying again later may help. */
-export class StoreUnavailable extends Error {
+export class StoreUnavailable extends Unavailable {
   override readonly name = 'StoreUnavailable'
 }

@@ -255,8 +255,9 @@ function readDetails(text: string): AuditLine['details'] | null {
     const details: unknown = JSON.parse(text)
     // Only `detailsOf` writes this column.
     return typeof details === 'object' && details !== null ? (details as AuditLine['details']) : null
-  } catch {
-    return null
+  } catch (error) {
+    if (error instanceof SyntaxError) return null
+    throw error
   }
 }
 
