@@ -1,10 +1,11 @@
 import { parse } from 'pg-connection-string'
-import { parseCidr, type TrustedProxies } from './auth/address.ts'
 import type { OidcOptions } from './auth/oidc.ts'
+import { Expected } from './errors.ts'
+import { parseCidr, type TrustedProxies } from './http/address.ts'
 import { parseDuration } from './util/duration.ts'
 
 /** A variable has an invalid value; the message names the variable. */
-export class ConfigError extends Error {
+export class ConfigError extends Expected {
   override readonly name = 'ConfigError'
 }
 
@@ -96,8 +97,8 @@ export function proxies(text: string, name: string): TrustedProxies {
   return entries.filter(Boolean).map((entry) => {
     try {
       return parseCidr(entry)
-    } catch {
-      throw new ConfigError(`${name}: "${entry}" is not a CIDR (expected for example 10.0.0.0/8)`)
+    } catch (cause) {
+      throw new ConfigError(`${name}: "${entry}" is not a CIDR (expected for example 10.0.0.0/8)`, { cause })
     }
   })
 }

@@ -1,6 +1,7 @@
 /**
- * Every error that a caller can receive: its status code and its default message. openapi.yaml declares the codes of each
- * operation. Code outside the HTTP layer throws a `ServiceError` with the name of a row, and does not deal with status codes.
+ * Every error that a caller can receive: its status code and its default message. openapi.yaml
+ * declares the codes of each operation. Code outside the HTTP layer throws a `ServiceError` with the
+ * name of a row, and does not deal with status codes.
  */
 const table = {
   malformed_request: [400, 'The request is not valid HTTP.'],
@@ -74,8 +75,33 @@ const table = {
 
 export type ErrorCode = keyof typeof table
 
+/** An error that people can act on. Its message says what is wrong, and its stack would not help. */
+export abstract class Expected extends Error {}
+
+/** The database, a repository or a queue cannot serve a request now. Trying again later may help. */
+export abstract class Unavailable extends Expected {}
+
+/** Returns what to print about an error that ends a program: its message, or the stack of a bug. */
+export function describeFailure(error: unknown): string {
+  if (isExpected(error)) return error.message
+  return (error instanceof Error && error.stack) || String(error)
+}
+
+/** Returns whether people can act on an error: those of the system are expected too. */
+export function isExpected(error: unknown): error is Error {
+  return error instanceof Expected || (error instanceof Error && 'syscall' in error)
+}
+
+/** Returns a handler that gives `value` instead of an error of a class, and throws any other. */
+export function insteadOf<T>(expected: abstract new (...values: never[]) => Error, value: T) {
+  return (error: unknown): T => {
+    if (error instanceof expected) return value
+    throw error
+  }
+}
+
 /** An error to answer a request with, identified by its row in the table. */
-export class ServiceError extends Error {
+export class ServiceError extends Expected {
   override readonly name = 'ServiceError'
   readonly code: ErrorCode
 

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { buildApp } from './app.ts'
 import { describeVariables, readConfig } from './config.ts'
 import { ConfigError } from './config-values.ts'
-import { RuleViolation } from './domain/rule-violation.ts'
+import { describeFailure, insteadOf, isExpected, Unavailable } from './errors.ts'
 import { checkGit, GitTooOld } from './git/git-version.ts'
 import { removeLeftovers } from './git/leftovers.ts'
 import { CommitLookup } from './git/objects/commit-lookup.ts'
@@ -14,8 +14,6 @@ import { createLogger } from './ops/logger.ts'
 import { stopServing } from './ops/stop.ts'
 import { adminCommand, version, versionText } from './runtime.ts'
 import type { AuditLine } from './store/audit/audit.ts'
-import { StoreUnavailable } from './store/engine.ts'
-import { UnknownSchema } from './store/migrations.ts'
 import { openStore, type Store } from './store/store.ts'
 
 /** Returns the usage text with all variables. */
@@ -113,14 +111,9 @@ async function serve(): Promise<void> {
   process.stdout.write(`Listening on http://${host.includes(':') ? `[${host}]` : host}:${listening}\n`)
 }
 
-/** Returns an error of the system or the database with the name of the variable that it comes from. Other errors are bugs. */
+/** Returns an expected error with the name of the variable that it comes from. */
 function startError(variable: string, error: unknown): unknown {
-  const isExpected =
-    error instanceof StoreUnavailable ||
-    error instanceof UnknownSchema ||
-    error instanceof RuleViolation ||
-    (error instanceof Error && 'syscall' in error)
-  return isExpected ? new ConfigError(`${variable}: ${error.message}`, { cause: error }) : error
+  return isExpected(error) ? new ConfigError(`${variable}: ${error.message}`, { cause: error }) : error
 }
 
 /** Logs how to create the first user where there is none. */
@@ -138,17 +131,16 @@ async function warnOfOwners(
 ): Promise<void> {
   for (const { owner, name, path, ownerTrust } of await repositories.list()) {
     // What cannot be read is found by `check` and by each request.
-    const problem = ownerTrust === 'trusted' ? null : await findOwnerProblem(path).catch(() => null)
+    const problem =
+      ownerTrust === 'trusted' ? null : await findOwnerProblem(path).catch(insteadOf(Unavailable, null))
     const repository = `${owner}/${name}`
     if (problem) logger.warn({ repository }, explainOwnerProblem(problem, repository, path))
   }
 }
 
-/** Prints an error and exits: one sentence for an expected error, the stack for a bug. */
+/** Prints an error and exits. */
 function fail(error: unknown): never {
-  const isExpected = error instanceof ConfigError || error instanceof GitTooOld
-  const text = error instanceof Error ? (isExpected ? error.message : error.stack) : String(error)
-  process.stderr.write(`${text}\n`)
+  process.stderr.write(`${describeFailure(error)}\n`)
   process.exit(1)
 }
 

@@ -1,8 +1,8 @@
 import type { Ajv2020 } from 'ajv/dist/2020.js'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { AnyReply, Derived } from '../../generated/handlers.ts'
-import type { createUnsentLimit } from '../hooks/unsent.ts'
 import { etagOf, matchesEtag } from '../http/etag.ts'
+import type { createUnsentLimit } from '../http/unsent.ts'
 import { compileValidator } from './validator.ts'
 
 /** The answers that an operation declares. */
@@ -85,7 +85,7 @@ export function createSender(
     if (encoded === null) return reply.code(status).send(bodyOf(answer))
     reply.header('etag', encoded.etag)
     if (matchesEtag(request.headers['if-none-match'], encoded.etag)) return reply.code(304).send()
-    limitUnsent(request, reply, encoded.payload)
+    limitUnsent(request.client.address, reply.raw, encoded.payload)
     return reply.type('application/json; charset=utf-8').send(encoded.payload)
   }
 }

@@ -6,9 +6,9 @@ import type { Caller, Requirement } from '../auth/access-policy.ts'
 import type { Authorizer } from '../auth/authorizer.ts'
 import { readCredential } from '../auth/credential.ts'
 import type { CommitLookup } from '../git/objects/commit-lookup.ts'
-import { asServiceError, sendError } from '../hooks/error-replies.ts'
-import { recheckAccess } from '../hooks/recheck-access.ts'
 import { headerValues } from '../http/header-values.ts'
+import { asServiceError, sendError } from '../replies/error-replies.ts'
+import { recheckAccess } from '../replies/recheck-access.ts'
 import type { Store } from '../store/store.ts'
 import {
   type BoundOperation,

@@ -30,8 +30,8 @@ function decodePair(pair: string): Pairs[number] {
 function decode(text: string): string {
   try {
     return decodeURIComponent(text.replaceAll('+', ' '))
-  } catch {
-    throw new ServiceError('malformed_url')
+  } catch (cause) {
+    throw new ServiceError('malformed_url', undefined, { cause })
   }
 }
 

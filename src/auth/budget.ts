@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises'
-import { ServiceError } from '../errors.ts'
+import { insteadOf, ServiceError, Unavailable } from '../errors.ts'
 import {
   type FailedAttempt,
   type FailureLimits,
@@ -163,7 +163,7 @@ export function createBudget(
         const reservation = await retryForRoom(address, since, () => failures.reserve(address, limits))
         const right = await compare().catch(async (error: unknown) => {
           // If this fails too, the reservation expires.
-          await reservation.release().catch(() => {})
+          await reservation.release().catch(insteadOf(Unavailable, undefined))
           throw error
         })
         if (right !== null) await reservation.release()

@@ -1,5 +1,6 @@
 import { CommanderError } from 'commander'
 import { AlreadyExists } from '../domain/rule-violation.ts'
+import { describeFailure } from '../errors.ts'
 import { NoDatabase } from '../store/store.ts'
 import { replaceHiddenInLines } from '../util/replace-characters.ts'
 import { UsageError } from './parts/arguments.ts'
@@ -21,10 +22,9 @@ export async function run(args: readonly string[], environment: NodeJS.ProcessEn
   } catch (error) {
     // Commander has already printed what is wrong, or the help that was requested.
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
-    const message = error instanceof Error ? error.message : String(error)
     const hint = error instanceof NoDatabase ? `. ${NO_DATABASE}` : ''
     // Names of files and keys may come from others: they must not change what the terminal shows.
-    process.stderr.write(`error: ${replaceHiddenInLines(message)}${hint}\n`)
+    process.stderr.write(`error: ${replaceHiddenInLines(describeFailure(error))}${hint}\n`)
     if (error instanceof AlreadyExists) return 3
     return error instanceof UsageError ? 2 : 1
   }

@@ -1,6 +1,7 @@
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import openapiTypescript, { astToString } from 'openapi-typescript'
+import { emptyWhenMissing } from '../util/missing.ts'
 import { emitClient } from './emit/client.ts'
 import { emitHandlers } from './emit/handlers.ts'
 import { emitOperations } from './emit/operations.ts'
@@ -45,7 +46,7 @@ export async function findDrift(options: GenerateOptions): Promise<string[]> {
   const files = await generate(options)
   const drift = await findObsolete(options, files)
   for (const [path, text] of files) {
-    const current = await readFile(path, 'utf8').catch(() => null)
+    const current = await readFile(path, 'utf8').catch(emptyWhenMissing)
     if (current !== text) drift.push(path)
   }
   return drift
@@ -54,7 +55,7 @@ export async function findDrift(options: GenerateOptions): Promise<string[]> {
 async function findObsolete(options: GenerateOptions, files: Map<string, string>): Promise<string[]> {
   const found: string[] = []
   for (const folder of [options.server, options.client]) {
-    for (const name of await readdir(folder).catch(() => [])) found.push(join(folder, name))
+    for (const name of await readdir(folder).catch(emptyWhenMissing)) found.push(join(folder, name))
   }
   return found.filter((path) => !files.has(path))
 }

@@ -58,7 +58,8 @@ export function readPatterns(text: string): string[] | null {
     const value: unknown = JSON.parse(text)
     if (!Array.isArray(value) || value.length === 0) return null
     return value.every((item: unknown) => typeof item === 'string') ? value : null
-  } catch {
-    return null
+  } catch (error) {
+    if (error instanceof SyntaxError) return null
+    throw error
   }
 }

@@ -1,5 +1,7 @@
+import { Expected } from '../errors.ts'
+
 /** A request that breaks a rule. Nothing was changed. The message is meant for the user. */
-export class RuleViolation extends Error {
+export class RuleViolation extends Expected {
   override readonly name: string = 'RuleViolation'
 }
 

@@ -1,7 +1,8 @@
+import { Expected, Unavailable } from '../errors.ts'
 import { isSystemError } from '../util/system-error.ts'
 
 /** The repository cannot be opened, so its content is unknown. */
-export class RepositoryUnavailable extends Error {
+export class RepositoryUnavailable extends Unavailable {
   override readonly name = 'RepositoryUnavailable'
 }
 
@@ -9,12 +10,12 @@ export class RepositoryUnavailable extends Error {
 export class GitTimeout extends RepositoryUnavailable {}
 
 /** No repository can be opened at a path; the message names the path and the reason. */
-export class NotARepository extends Error {
+export class NotARepository extends Expected {
   override readonly name = 'NotARepository'
 }
 
 /** git did not succeed. The message is the end of its standard error, or says how git ended. */
-export class GitFailed extends Error {
+export class GitFailed extends Expected {
   override readonly name = 'GitFailed'
   /** null if git was killed or could not be started. */
   readonly code: number | null

@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { ServiceError } from '../errors.ts'
 import { boundedMemoize } from '../util/memoize.ts'
@@ -124,10 +125,5 @@ function notJson(bytes: Buffer): string {
   if (bytes.subarray(0, 3).equals(Buffer.of(0xef, 0xbb, 0xbf))) {
     return 'The body begins with a byte order mark, which JSON does not allow.'
   }
-  try {
-    utf8.decode(bytes)
-    return 'The body is not valid JSON.'
-  } catch {
-    return 'The body is not valid UTF-8.'
-  }
+  return isUtf8(bytes) ? 'The body is not valid JSON.' : 'The body is not valid UTF-8.'
 }

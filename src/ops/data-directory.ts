@@ -39,7 +39,9 @@ function canWrite(folder: string): boolean {
   try {
     accessSync(folder, constants.W_OK | constants.X_OK)
     return true
-  } catch {
-    return false
+  } catch (error) {
+    // Missing rights, or a file system that is mounted for reading only.
+    if (error instanceof Error && 'syscall' in error) return false
+    throw error
   }
 }

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import { ServiceError } from '../errors.ts'
 import { checkGit } from '../git/git-version.ts'
-import { sendError } from '../hooks/error-replies.ts'
+import { sendError } from '../replies/error-replies.ts'
 import type { Store } from '../store/store.ts'
 
 /** Milliseconds for which the result of a check is reused: it writes to the database, and anyone may call it. */

@@ -3,8 +3,8 @@ import type { FastifyInstance } from 'fastify'
 import type { Budget } from '../auth/budget.ts'
 import { readAuthorization } from '../auth/credential.ts'
 import { ServiceError } from '../errors.ts'
-import { sendError } from '../hooks/error-replies.ts'
 import { headerValues } from '../http/header-values.ts'
+import { sendError } from '../replies/error-replies.ts'
 import type { Metrics } from './metrics.ts'
 
 export interface MetricsPageOptions {

@@ -1,5 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from '@prometheus-io/client'
 import { schemas } from '../../generated/schemas.ts'
+import { Unavailable } from '../errors.ts'
 import type { CommitLookup } from '../git/objects/commit-lookup.ts'
 import { version } from '../runtime.ts'
 import type { FailureLimits } from '../store/access/failures.ts'
@@ -42,7 +43,8 @@ export function createMetrics(store: Store, lookup: CommitLookup, limits: Failur
         this.reset()
         try {
           for (const [labels, value] of await read()) this.set(labels, value)
-        } catch {
+        } catch (error) {
+          if (!(error instanceof Unavailable)) throw error
           // The other metrics say why.
           if (labelNames.length === 0) this.set(Number.NaN)
         }

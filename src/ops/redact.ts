@@ -24,7 +24,8 @@ function parseLine(line: string): Json {
   try {
     // What JSON.parse returns is JSON.
     return JSON.parse(line) as Json
-  } catch {
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error
     return { msg: line }
   }
 }

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from 'fastify'
-import { whoSent } from '../hooks/client.ts'
+import { whoSent } from '../replies/client.ts'
 
 /** Logs one line per answered request at level `debug`. Omits the query, which may contain secrets. */
 export function logRequests(app: FastifyInstance): void {

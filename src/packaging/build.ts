@@ -1,7 +1,6 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { manPages } from './man-pages.ts'
 
 /** What the published manifest takes from that of the project. */
 interface ProjectManifest {
@@ -31,13 +30,13 @@ const files = [
   'CHANGELOG.md',
   'README.md',
   'src/ops/README.md',
-  'src/ops/partitioning.sql',
   'src/ops/grafana-dashboard.json',
   'src/web/screenshots',
   'openapi.yaml',
   'generated/openapi.json',
   'src/web/assets',
   'src/git-http/push/hooks',
+  'src/cli/completion',
   'clients/shell/commit-status',
   'clients/typescript/commit-status-client.tgz',
   'clients/typescript/README.md',
@@ -50,10 +49,6 @@ mkdirSync(resolve(target, 'bin'))
 for (const program of programs) {
   writeFileSync(resolve(target, 'bin', program), launcher.replaceAll('PROGRAM', program), { mode: 0o755 })
 }
-
-const pages = manPages()
-mkdirSync(resolve(target, 'man'))
-for (const [path, text] of Object.entries(pages)) writeFileSync(resolve(target, path), text)
 
 const project = JSON.parse(readFileSync(resolve(root, 'package.json'), 'utf8')) as ProjectManifest
 const { name, version, description, license, type, dependencies } = project
@@ -74,7 +69,6 @@ const manifest = {
   license,
   type,
   bin: Object.fromEntries(programs.map((program) => [program, `bin/${program}`])),
-  man: Object.keys(pages),
   dependencies,
   ...(commit && { gitHead: commit }),
 }

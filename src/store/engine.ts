@@ -1,5 +1,6 @@
 import type { Kysely, RawBuilder } from 'kysely'
 import type { StatusCounts, StatusState } from '../domain/states.ts'
+import { Unavailable } from '../errors.ts'
 import type { Prepared } from './prepared.ts'
 import type { DecidedFields, GivenFields } from './statuses/columns.ts'
 import type { Tables } from './tables.ts'
@@ -104,6 +105,6 @@ export class ForeignKeyViolation extends Error {
 }
 
 /** The database is unreachable, full or locked for too long; trying again later may help. */
-export class StoreUnavailable extends Error {
+export class StoreUnavailable extends Unavailable {
   override readonly name = 'StoreUnavailable'
 }

@@ -3,6 +3,7 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parse } from 'pg-connection-string'
 import { RuleViolation } from '../domain/rule-violation.ts'
+import { Expected } from '../errors.ts'
 import { createAccessStore } from './access/access.ts'
 import { createFailureStore } from './access/failures.ts'
 import { createRepositoryListing } from './access/repository-listing.ts'
@@ -55,7 +56,7 @@ export interface StoreOptions {
 export const MAX_CONTEXTS = 1_000
 
 /** There is no database, and it should not be created. The message says where. */
-export class NoDatabase extends Error {
+export class NoDatabase extends Expected {
   override readonly name = 'NoDatabase'
 }
 

@@ -101,7 +101,7 @@ export interface Tables {
     ends_at: number | null
   }
   auth_failures: {
-    /** The address of a client in the form of `auth/address.ts`. */
+    /** The address of a client in the form of `http/address.ts`. */
     address: string
     /** Failures since the window began. The address is blocked once they reach the limit. */
     failures: number
@@ -134,7 +134,7 @@ export interface Tables {
     /** The token with which it was done. */
     token_id: string | null
     token_name: string | null
-    /** The client's address in the form of `auth/address.ts`. */
+    /** The client's address in the form of `http/address.ts`. */
     address: string | null
     action: string
     object: string

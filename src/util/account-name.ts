@@ -5,7 +5,8 @@ export function accountName(uid: number): string | undefined {
   try {
     const accounts = readFileSync('/etc/passwd', 'utf8').split('\n')
     return accounts.map((line) => line.split(':')).find(([, , id]) => id === String(uid))?.[0]
-  } catch {
-    return undefined
+  } catch (error) {
+    if (error instanceof Error && 'syscall' in error) return undefined
+    throw error
   }
 }

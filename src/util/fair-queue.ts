@@ -1,3 +1,5 @@
+import { Unavailable } from '../errors.ts'
+
 /** How much a `FairQueue` admits. Counts are of callers, the time is in milliseconds. */
 export interface FairQueueLimits {
   /** Callers admitted at a time. */
@@ -13,7 +15,7 @@ export interface FairQueueLimits {
 }
 
 /** Thrown when a caller gets no slot: too many callers wait, or it waited too long. */
-export class QueueFull extends Error {
+export class QueueFull extends Unavailable {
   override readonly name = 'QueueFull'
 }
 

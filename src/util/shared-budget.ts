@@ -20,13 +20,23 @@ export class SharedBudget {
     return this.#taken
   }
 
+  /** The number of clients that hold anything. */
+  get clients(): number {
+    return this.#held.size
+  }
+
+  /** Returns the amount that a client holds. */
+  heldBy(client: string): number {
+    return this.#held.get(client) ?? 0
+  }
+
   /**
    * Takes `amount` for a client. Returns false, and takes nothing, if that exceeds the total or the client's share.
    *
    * @param own what the caller itself holds already. If that is all that the client holds, its share is no limit
    */
   take(client: string, amount: number, own = Number.NaN): boolean {
-    const held = this.#held.get(client) ?? 0
+    const held = this.heldBy(client)
     if (this.#taken + amount > this.#total) return false
     if (held + amount > this.#share && held !== own) return false
     this.#taken += amount
@@ -36,7 +46,7 @@ export class SharedBudget {
 
   /** Releases `amount` of what the client holds. */
   release(client: string, amount: number): void {
-    const held = (this.#held.get(client) ?? 0) - amount
+    const held = this.heldBy(client) - amount
     this.#taken -= amount
     if (held > 0) this.#held.set(client, held)
     else this.#held.delete(client)

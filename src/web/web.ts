@@ -3,9 +3,9 @@ import { createGitQueue } from '../git/history/cached-reads.ts'
 import { CommitLog } from '../git/history/log.ts'
 import { RefLists } from '../git/history/ref-lists.ts'
 import { Revisions } from '../git/history/revision.ts'
-import { setSecurityHeaders } from '../hooks/security-headers.ts'
-import { createUnsentLimit } from '../hooks/unsent.ts'
 import { readForm } from '../http/body.ts'
+import { createUnsentLimit } from '../http/unsent.ts'
+import { setSecurityHeaders } from '../replies/security-headers.ts'
 import { files } from './files.ts'
 import { accountPages } from './pages/account/page.ts'
 import { badge } from './pages/badge/page.ts'
@@ -62,7 +62,9 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
       await pageQueue.start(request)
       request.session = await sessionAuth.identify(request, reply)
     })
-    pages.addHook('onSend', async (request, reply, payload) => limitUnsent(request, reply, payload))
+    pages.addHook('onSend', async (request, reply, payload) =>
+      limitUnsent(request.client.address, reply.raw, payload),
+    )
     // Runs before Fastify checks the content type: an unparsable one would become an internal error.
     pages.addHook('preParsing', async (request: FastifyRequest, reply: FastifyReply) => {
       if (request.method !== 'POST') return

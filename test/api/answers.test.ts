@@ -1,7 +1,7 @@
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
-import { parseCidr } from '../../src/auth/address.ts'
+import { parseCidr } from '../../src/http/address.ts'
 import { startServer } from '../helpers/server.ts'
 
 async function setUp(t: Test) {

@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { type Binding, bindOperations, declaredError } from '../../src/api/bind.ts'
 import { writeGenerated } from '../../src/codegen/generate.ts'
 import { ServiceError } from '../../src/errors.ts'
-import { asServiceError, sendError } from '../../src/hooks/error-replies.ts'
+import { asServiceError, sendError } from '../../src/replies/error-replies.ts'
 
 /** A small contract of another service, generated once per test file, with handlers that keep parcels in memory. */
 const spec = resolve(import.meta.dirname, '../codegen/fixtures/parcels.yaml')

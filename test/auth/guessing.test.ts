@@ -1,6 +1,6 @@
 import t from 'tap'
-import { parseCidr } from '../../src/auth/address.ts'
 import { hashPassword } from '../../src/auth/password.ts'
+import { parseCidr } from '../../src/http/address.ts'
 import { databases } from '../helpers/databases.ts'
 import { holdRequest, signInForm } from '../helpers/held-request.ts'
 import { startInstance } from '../helpers/instance.ts'

@@ -10,6 +10,7 @@ const scripts = [
   'clients/recipes/post-receive',
   'clients/recipes/pre-receive',
   'clients/recipes/update',
+  'src/cli/completion/completion.bash',
   'src/packaging/launcher',
   'src/git-http/push/hooks/proc-receive',
   '.ci/run',

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { parseCidr } from '../../src/auth/address.ts'
+import { parseCidr } from '../../src/http/address.ts'
 
 import { contractFile } from '../helpers/contract.ts'
 import { sqlite } from '../helpers/databases.ts'

@@ -49,7 +49,6 @@ const OTHERS: Record<string, string[]> = {
   ln: ['--force', '--symbolic'],
   npm: ['--global', '--no-save', '--offline', '--silent'],
   npx: ['--no', '--package'],
-  psql: ['--file', '--no-psqlrc', '--set'],
   rsync: ['--archive', '--delete'],
   sed: ['--in-place'],
   sha256sum: ['--check', '--ignore-missing'],

@@ -47,9 +47,8 @@ daemon-reload) ;;
 "enable --now commit-status"|"start commit-status"|"restart commit-status") service start;;
 "stop commit-status") service stop;;
 *) exit 1;; esac`,
-  // The soaks `container` and `partitions` run the real ones.
+  // The soak `container` runs the real one.
   docker: `case "$1" in build) [ -e "$ROOT/$3" ];; run|exec) ;; *) exit 1;; esac`,
-  psql: `[ "$1 $2 $3 $4" = "--no-psqlrc --set ON_ERROR_STOP=1 --file" ] && [ -e "$ROOT/src/ops/$5" ]`,
   // The soak `fresh-machine` runs the real ones.
   sha256sum: `[ "$*" = "--check --ignore-missing SHA256SUMS" ]`,
   tar: `[ "$1 $2" = "--extract --file" ] && mkdir -p "\${5#*=}/bin" && cp "$FOLDER"/bin/commit-status-* "\${5#*=}/bin"`,

@@ -52,6 +52,17 @@ t.test('a client that waits for "100 Continue" gets it, also if it has sent the 
   t.same(statuses, ['100', '200', '200'])
 })
 
+t.test('a client of HTTP/1.0 gets no "100 Continue", which it does not know', async (t) => {
+  const client = await connectTo(
+    t,
+    createHttpServer(async (request, response) => {
+      response.end(JSON.stringify(await readJsonBody(request, response, 100, 60_000)))
+    }, DEFAULT_TIMEOUTS),
+  )
+  client.write('POST / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n"x"')
+  t.match(await text(client), /^HTTP\/1\.1 200 /)
+})
+
 t.test('reading the body of a disconnected client fails at once', async (t) => {
   const received = Promise.withResolvers<{ request: IncomingMessage; response: ServerResponse }>()
   const server = createServer((request, response) => received.resolve({ request, response }))

@@ -1,12 +1,13 @@
-import { setImmediate } from 'node:timers/promises'
+import { setImmediate, setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { startServer, type TestServer } from '../helpers/server.ts'
 
 const METRICS_TOKEN = 'metrics-token'
 
-/** Blocks the event loop for that long, repeatedly, until `done`. */
-async function hog(milliseconds: number, done: Promise<unknown>): Promise<void> {
+/** Blocks the event loop for that long, repeatedly, until `done`. @returns how often */
+async function hog(milliseconds: number, done: Promise<unknown>): Promise<number> {
   let running = true
+  let times = 0
   done.finally(() => {
     running = false
   })
@@ -14,7 +15,9 @@ async function hog(milliseconds: number, done: Promise<unknown>): Promise<void> 
     const until = performance.now() + milliseconds
     while (performance.now() < until);
     await setImmediate()
+    times++
   }
+  return times
 }
 
 async function untilStatus(server: TestServer, path: string, status: number): Promise<Headers> {
@@ -40,9 +43,12 @@ t.test('an overloaded server sheds load, then recovers', async (t) => {
     )
     t.equal((await server.call('GET', '/nowhere')).status, 503, 'unknown paths too')
   }
+  // Each measurement begins anew: quiet times before the load do not count.
+  await setTimeout(1_500)
   const overloaded = overload()
-  await hog(60, overloaded)
+  const times = await hog(60, overloaded)
   await overloaded
+  t.ok(times < 100, `${times} pauses of 60 ms`)
 
   await untilStatus(server, path, 200)
   const { body } = await server.call('GET', '/metrics', { token: METRICS_TOKEN })

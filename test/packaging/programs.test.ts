@@ -1,10 +1,8 @@
-import { execFile, spawnSync } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { resolve } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { createProgram } from '../../src/cli/program.ts'
 import { describeVariables } from '../../src/config.ts'
-import { leaves, manPages } from '../../src/packaging/man-pages.ts'
 import { temporaryFolder } from '../helpers/databases.ts'
 import { startProcess } from '../helpers/process.ts'
 
@@ -12,22 +10,6 @@ const run = promisify(execFile)
 /** Makes a process believe that it runs on an older Node.js. */
 const OLD_NODE =
   'data:text/javascript,Object.defineProperty(process,"versions",{value:{...process.versions,node:"20.20.2"}})'
-
-t.test('the manual pages are valid and name every command and variable', async (t) => {
-  for (const [path, page] of Object.entries(manPages())) {
-    const names = path.includes('admin')
-      ? leaves(createProgram({})).map(({ path }) => path.join(' '))
-      : describeVariables().map(({ name }) => name)
-    const { error, stdout, stderr } = spawnSync('groff', ['-man', '-ww', '-Tascii', '-P-cbou'], {
-      input: page,
-      encoding: 'utf8',
-    })
-    // Without groff, nothing shows them either.
-    const text = (error ? page.replaceAll('\\-', '-') : stdout).replace(/ +/g, ' ')
-    t.equal(stderr ?? '', '')
-    for (const name of names) t.match(text, new RegExp(`^(?: |\\.SS "|\\.B )${name}\\b`, 'm'), path)
-  }
-})
 
 for (const program of ['commit-status-server', 'commit-status-admin']) {
   t.test(`${program} on an older Node.js says so in one sentence`, async (t) => {

@@ -13,6 +13,7 @@ t.test('a client holds at most half of the total, and all clients at most all of
   t.equal(budget.take('b', 1), true)
   t.equal(budget.take('c', 3), true)
   t.equal(budget.take('a', 1), false)
+  t.same([budget.clients, budget.heldBy('b'), budget.heldBy('a')], [2, 5, 0], 'a takes no memory')
 })
 
 t.test('what a caller alone holds of its client is not bounded by the share', async (t) => {

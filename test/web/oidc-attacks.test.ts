@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { setTimeout as pause } from 'node:timers/promises'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
-import { parseCidr } from '../../src/auth/address.ts'
+import { parseCidr } from '../../src/http/address.ts'
 import { freePort } from '../helpers/free-port.ts'
 import {
   callbackOf,

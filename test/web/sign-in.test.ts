@@ -1,7 +1,7 @@
 import { createHook } from 'node:async_hooks'
 import t, { type Test } from 'tap'
-import { parseCidr } from '../../src/auth/address.ts'
 import { createToken } from '../../src/auth/token.ts'
+import { parseCidr } from '../../src/http/address.ts'
 import { sqlite } from '../helpers/databases.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { createAccount, csrfOf, openPageClient, PASSWORD } from '../helpers/page-client.ts'
@@ -172,6 +172,8 @@ t.test('the cookie is limited to this site, and to https where it is used', asyn
     ['a header of somebody else', server, https, plain],
     ['https at a trusted proxy', behind, https, safe],
     ['http at a trusted proxy', behind, { 'x-forwarded-proto': 'http' }, plain],
+    ['https at the last of several proxies', behind, { 'x-forwarded-proto': 'http, https' }, safe],
+    ['http at the last of several proxies', behind, { 'x-forwarded-proto': 'https,http' }, plain],
     ['an https address', secure, {}, safe],
   ] as const) {
     const { headers: answer } = await app.inject({ url: '/login', headers })

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
-import { addressKey, UNKNOWN_ADDRESS } from '../../auth/address.ts'
 import { RuleViolation } from '../../domain/rule-violation.ts'
+import { addressKey, UNKNOWN_ADDRESS } from '../../http/address.ts'
 import { UsageError } from '../parts/arguments.ts'
 import { printList } from '../parts/output.ts'
 import type { WithStore } from '../parts/with-store.ts'

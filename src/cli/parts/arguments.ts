@@ -1,4 +1,5 @@
 import { resolve } from 'node:path'
+import { Expected } from '../../errors.ts'
 import type { Repository } from '../../store/repositories/repositories.ts'
 import type { Store } from '../../store/store.ts'
 import { parseDuration } from '../../util/duration.ts'
@@ -7,7 +8,7 @@ const DATE = /^\d{4}-\d{2}-\d{2}$/
 const DATE_TIME = /^(\d{4}-\d{2}-\d{2})[Tt ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|z|[+-]\d{2}:?\d{2})$/
 
 /** The command line is invalid: exit code 2. */
-export class UsageError extends Error {
+export class UsageError extends Expected {
   override readonly name = 'UsageError'
 }
 

@@ -38,8 +38,8 @@ function readObject<Field extends string>(
   let value: unknown
   try {
     value = JSON.parse(line)
-  } catch {
-    throw problem('not JSON')
+  } catch (error) {
+    throw error instanceof SyntaxError ? problem('not JSON') : error
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw problem('not a JSON object')
   const object: { [name in Field]?: string } = {}

@@ -31,7 +31,8 @@ export function checkExpression(pattern: string, where: string): void {
 function compiles(pattern: string, flags: string): boolean {
   try {
     return new RegExp(pattern, flags) !== null
-  } catch {
-    return false
+  } catch (error) {
+    if (error instanceof SyntaxError) return false
+    throw error
   }
 }

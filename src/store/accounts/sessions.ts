@@ -22,7 +22,7 @@ export interface SessionUser {
 
 /** The browser that sends a request. */
 export interface SessionClient {
-  /** In the form of `auth/address.ts`. */
+  /** In the form of `http/address.ts`. */
   address: string
   /** Its `User-Agent`, of bounded length. */
   userAgent: string | null

@@ -12,7 +12,7 @@ export type Actor =
   | { kind: 'administrator' }
   /** A client without an identity. */
   | { kind: 'anonymous'; address: string }
-  /** A signed-in user, or a user's token. `address` is in the form of `auth/address.ts`. */
+  /** A signed-in user, or a user's token. `address` is in the form of `http/address.ts`. */
   | { kind: 'user'; user: NamedUser; token?: { id: string; name: string }; address: string }
 
 interface NamedUser {
@@ -277,8 +277,9 @@ function readDetails(text: string): AuditLine['details'] | null {
     const details: unknown = JSON.parse(text)
     // Only `detailsOf` writes this column.
     return typeof details === 'object' && details !== null ? (details as AuditLine['details']) : null
-  } catch {
-    return null
+  } catch (error) {
+    if (error instanceof SyntaxError) return null
+    throw error
   }
 }
 

@@ -1,9 +1,9 @@
 import { STATUS_CODES } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { statusOf } from '../../errors.ts'
-import { applyErrorHeaders, asServiceError, sendError } from '../../hooks/error-replies.ts'
-import { setSecurityHeaders } from '../../hooks/security-headers.ts'
-import { WrongMethod } from '../../hooks/unknown-paths.ts'
+import { insteadOf, statusOf, Unavailable } from '../../errors.ts'
+import { applyErrorHeaders, asServiceError, sendError } from '../../replies/error-replies.ts'
+import { setSecurityHeaders } from '../../replies/security-headers.ts'
+import { WrongMethod } from '../../replies/unknown-paths.ts'
 import type { Session, SessionAuth } from '../session/session-auth.ts'
 import { html } from './html.ts'
 import { sendPage } from './layout.ts'
@@ -20,7 +20,8 @@ export function createErrorPageSender(sessionAuth: SessionAuth) {
     const error = asServiceError(cause)
     applyErrorHeaders(reply, error)
     setSecurityHeaders(request, reply)
-    const session = request.session ?? (await sessionAuth.identify(request, reply).catch(() => ANONYMOUS))
+    const session =
+      request.session ?? (await sessionAuth.identify(request, reply).catch(insteadOf(Unavailable, ANONYMOUS)))
     const status = statusOf(error.code)
     const title = STATUS_CODES[status] ?? 'Error'
     const content = html`<div class="notice">

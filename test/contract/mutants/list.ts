@@ -60,7 +60,7 @@ export const mutants: Readonly<Record<string, readonly Edit[]>> = {
     ),
   ],
   'an error is no JSON': [
-    call('src/hooks', 'stringify', ({ arguments: [body] }) =>
+    call('src/replies', 'stringify', ({ arguments: [body] }) =>
       body && ts.isObjectLiteralExpression(body) && hasProperties(body, 'error')
         ? initializerOf(body, 'error')
         : undefined,
@@ -101,7 +101,7 @@ export const mutants: Readonly<Record<string, readonly Edit[]>> = {
     ),
   ],
   'missing repository files are 404': [
-    node('src/hooks', (created) =>
+    node('src/replies', (created) =>
       ts.isNewExpression(created) && isText(created.arguments?.[0], 'unavailable')
         ? `new ${created.expression.getText()}('repository_unknown')`
         : undefined,

@@ -1,6 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
 import type { BranchRule } from '../../../domain/branch-rules.ts'
 import { ruledBranches } from '../../../domain/branch-verdicts.ts'
+import { insteadOf, Unavailable } from '../../../errors.ts'
 import type { GitClient } from '../../../git/history/cached-reads.ts'
 import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
 import type { ReadableRepository } from '../../../store/access/access.ts'
@@ -26,7 +27,7 @@ export async function findPlaces(
   client: GitClient,
 ): Promise<Places> {
   const all = await refs.list(repository, client)
-  const asked = refs.containing(repository, all, sha, client).catch(() => null)
+  const asked = refs.containing(repository, all, sha, client).catch(insteadOf(Unavailable, null))
   const found = await Promise.race([asked, setTimeout(TIME_LIMIT, null, { ref: false })])
   // So branches do not vanish from an open page after each push, while git is asked again.
   const branches = found ?? refs.contained(repository, all, sha)

@@ -97,8 +97,6 @@ export async function repositoriesPage(app: FastifyInstance, options: PageContex
         return 'unavailable' as const
       },
     )
-    // Avoids an unhandled rejection if it fails later.
-    reading.catch(() => {})
     const found = await Promise.race([reading, late])
     return typeof found === 'string' ? { repository, problem: found } : { repository, commit: found }
   }

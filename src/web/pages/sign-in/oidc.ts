@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { Oidc } from '../../../auth/oidc.ts'
 import { RuleViolation } from '../../../domain/rule-violation.ts'
+import { insteadOf, ServiceError } from '../../../errors.ts'
 import { connectionSignal } from '../../../http/connection-signal.ts'
 import { shellQuote } from '../../../util/shell-quote.ts'
 import { truncate } from '../../../util/truncate.ts'
@@ -91,7 +92,9 @@ export async function oidcSignIn(app: FastifyInstance, options: PageContext & { 
 
   // A page, because the policy for forms would stop a redirect of the form that signs out.
   app.get('/login/signed-out', async ({ client, session }, reply) => {
-    const url = session.user ? null : await oidc.endSession(`${client.origin()}/`).catch(() => null)
+    const url = session.user
+      ? null
+      : await oidc.endSession(`${client.origin()}/`).catch(insteadOf(ServiceError, null))
     if (url === null) return reply.redirect('/', 303)
     const head = html`<meta http-equiv="refresh" content="0; url=${url}">`
     const content = html`<div class="notice">

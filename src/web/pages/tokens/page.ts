@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { scopes } from '../../../../generated/operations.ts'
 import { issueToken } from '../../../auth/issue-token.ts'
 import { RuleViolation } from '../../../domain/rule-violation.ts'
-import { ServiceError } from '../../../errors.ts'
+import { insteadOf, ServiceError, Unavailable } from '../../../errors.ts'
 import type { ReadableRepository } from '../../../store/access/access.ts'
 import type { TokenLimits } from '../../../store/access/token-limits.ts'
 import type { TokenInfo } from '../../../store/accounts/tokens.ts'
@@ -99,7 +99,7 @@ export async function tokenPages(
     const report = (path: string) => reportCommand(origin(), path, secret, context)
     const included = repositories.filter(({ id }) => limits.repositories?.includes(id) !== false)
     for (const repository of included.slice(0, EXAMPLES)) {
-      const [commit] = await commitLog.newest(repository, { address }).catch(() => [])
+      const [commit] = await commitLog.newest(repository, { address }).catch(insteadOf(Unavailable, []))
       if (commit) return report(`${repository.owner}/${repository.name}/statuses/${commit.sha}`)
     }
     return report('OWNER/REPOSITORY/statuses/COMMIT')

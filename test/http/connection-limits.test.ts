@@ -1,8 +1,8 @@
 import { connect, type Socket } from 'node:net'
 import { Writable } from 'node:stream'
 import t, { type Test } from 'tap'
-import { parseCidr } from '../../src/auth/address.ts'
-import { defaultConnectionLimits } from '../../src/hooks/connection-limits.ts'
+import { parseCidr } from '../../src/http/address.ts'
+import { defaultConnectionLimits } from '../../src/http/connection-limits.ts'
 import { createLogger } from '../../src/ops/logger.ts'
 import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
@@ -55,7 +55,12 @@ t.test('one address holds at most its share of the connections', async (t) => {
   for (const socket of held.slice(0, 2)) socket.destroy()
   await until(async () => (await open('127.0.0.2', 1)).length === 1)
   t.equal(lines.length, 1, 'refusals are logged once a minute')
-  t.match(JSON.parse(lines[0] ?? ''), { address: '127.0.0.2', connections: PER_CLIENT, level: 40 })
+  t.match(JSON.parse(lines[0] ?? ''), {
+    address: '127.0.0.2',
+    connections: PER_CLIENT,
+    clients: 1,
+    level: 40,
+  })
 })
 
 t.test('all addresses together hold at most the total, a trusted proxy too', async (t) => {

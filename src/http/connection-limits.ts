@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import type { Server } from 'node:http'
-import { addressKey, isTrusted, type TrustedProxies } from '../auth/address.ts'
+import { SharedBudget } from '../util/shared-budget.ts'
+import { addressKey, isTrusted, type TrustedProxies } from './address.ts'
 
 /** How many connections may be open at a time. */
 export interface ConnectionLimits {
@@ -13,15 +14,16 @@ export interface ConnectionLimits {
 const QUIET = 60_000
 
 /**
- * Returns the default limits. Every connection is an open file, and so are the database, repositories and pipes to git: half
- * of the files remain for these, and seven eighths for other clients than the busiest one.
+ * Returns the default limits. Every connection is an open file, and so are the database,
+ * repositories and pipes to git: half of the files remain for these, and seven eighths for other
+ * clients than the busiest one.
  */
 export function defaultConnectionLimits(): ConnectionLimits {
   const files = maxOpenFiles()
   return { total: Math.floor(files / 2), perClient: Math.floor(files / 8) }
 }
 
-/** Returns how many files this process may open: proc_pid_limits(5). Infinity on systems without that file. */
+/** Returns how many files this process may open: proc_pid_limits(5). Infinity on other systems. */
 function maxOpenFiles(): number {
   if (process.platform !== 'linux') return Number.POSITIVE_INFINITY
   const [, soft] = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'latin1')) ?? []
@@ -29,25 +31,24 @@ function maxOpenFiles(): number {
 }
 
 /**
- * Returns a function that makes a server close connections above the limits as soon as they are accepted. Several servers
- * share the limits. Clients count by address, IPv6 by /64.
+ * Returns a function that makes a server close connections above the limits as soon as they are
+ * accepted. Several servers share the limits. Clients count by address, IPv6 by /64.
  *
  * @param warn logs a refusal, at most once a minute
  */
 export function createConnectionLimiter(
-  limits: ConnectionLimits,
+  { total, perClient }: ConnectionLimits,
   proxies: TrustedProxies,
-  warn: (details: { address: string; connections: number }, text: string) => void,
+  warn: (details: { address: string; connections: number; clients: number }, text: string) => void,
 ): (server: Server) => Server {
-  const open = new Map<string, number>()
-  let total = 0
+  const connections = new SharedBudget(total, perClient)
   let quietUntil = Number.NEGATIVE_INFINITY
 
-  function refuse(address: string, connections: number): void {
+  function warnOfRefusal(address: string, client: string): void {
     if (performance.now() < quietUntil) return
     quietUntil = performance.now() + QUIET
     warn(
-      { address, connections },
+      { address, connections: connections.heldBy(client), clients: connections.clients },
       'Too many connections: new ones are closed. If this address is your proxy, add it to TRUSTED_PROXIES',
     )
   }
@@ -56,19 +57,13 @@ export function createConnectionLimiter(
     server.on('connection', (socket) => {
       const peer = socket.remoteAddress ?? ''
       const address = addressKey(peer)
-      const ofClient = open.get(address) ?? 0
-      if (total >= limits.total || (ofClient >= limits.perClient && !isTrusted(peer, proxies))) {
-        refuse(address, ofClient)
-        socket.destroy()
+      // Each connection of a trusted proxy counts as a client.
+      const client = isTrusted(peer, proxies) ? `${peer} ${socket.remotePort}` : address
+      if (connections.take(client, 1)) {
+        socket.once('close', () => connections.release(client, 1))
         return
       }
-      total++
-      open.set(address, ofClient + 1)
-      socket.once('close', () => {
-        total--
-        const left = (open.get(address) ?? 1) - 1
-        if (left === 0) open.delete(address)
-        else open.set(address, left)
-      })
+      warnOfRefusal(address, client)
+      socket.destroy()
     })
 }

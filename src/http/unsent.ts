@@ -1,7 +1,6 @@
 import type { ServerResponse } from 'node:http'
-import type { FastifyReply, FastifyRequest } from 'fastify'
 
-/** Bytes from which on an answer counts while it is being sent, and bytes of all such answers. */
+/** Bytes of the smallest answer that counts while it is being sent, and of all that may wait. */
 const LARGE = 64 * 1024
 const UNSENT = 128 * 1024 * 1024
 
@@ -12,9 +11,9 @@ interface Client {
 }
 
 /**
- * Returns a function to call with each answer before it is sent. When clients read so slowly that more than `limit` bytes of large
- * answers wait, the client with the most of them loses its oldest one: its connection is destroyed. So nobody can keep others
- * from large answers by not reading.
+ * Returns a function to call with each answer before it is sent. When clients read so slowly that
+ * more than `limit` bytes of large answers wait, the client with the most of them loses its oldest
+ * one: its connection is destroyed. So nobody can keep others from large answers by not reading.
  */
 export function createUnsentLimit(limit = UNSENT) {
   const clients = new Map<string, Client>()
@@ -41,15 +40,14 @@ export function createUnsentLimit(limit = UNSENT) {
     }
   }
 
-  return (request: FastifyRequest, { raw }: FastifyReply, payload: unknown): void => {
-    if (!Buffer.isBuffer(payload) || payload.length < LARGE || raw.destroyed) return
-    const { address } = request.client
+  return (address: string, answer: ServerResponse, payload: unknown): void => {
+    if (!Buffer.isBuffer(payload) || payload.length < LARGE || answer.destroyed) return
     const client = clients.get(address) ?? { bytes: 0, answers: new Map() }
     clients.set(address, client)
-    client.answers.set(raw, payload.length)
+    client.answers.set(answer, payload.length)
     client.bytes += payload.length
     total += payload.length
-    raw.once('close', () => remove(address, raw))
+    answer.once('close', () => remove(address, answer))
     while (total > limit) cutOldest()
   }
 }

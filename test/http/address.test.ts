@@ -1,5 +1,5 @@
 import t from 'tap'
-import { addressKey, clientAddress, isTrusted, parseCidr } from '../../src/auth/address.ts'
+import { addressKey, clientAddress, isTrusted, parseCidr } from '../../src/http/address.ts'
 
 t.test('addressKey', async (t) => {
   const rows = [

@@ -1,9 +1,6 @@
 import type { FastifyReply } from 'fastify'
 import { Blocked } from '../auth/budget.ts'
-import { ServiceError, statusOf } from '../errors.ts'
-import { RepositoryUnavailable } from '../git/errors.ts'
-import { StoreUnavailable } from '../store/engine.ts'
-import { QueueFull } from '../util/fair-queue.ts'
+import { ServiceError, statusOf, Unavailable } from '../errors.ts'
 
 /** Seconds after which a client may retry while the database or a repository is unavailable. */
 const RETRY_AFTER = 2
@@ -11,21 +8,15 @@ const RETRY_AFTER = 2
 /** Converts any error to a ServiceError. An unknown error becomes `internal`. */
 export function asServiceError(error: unknown): ServiceError {
   if (error instanceof ServiceError) return error
-  if (
-    error instanceof StoreUnavailable ||
-    error instanceof RepositoryUnavailable ||
-    error instanceof QueueFull
-  ) {
-    return new ServiceError('unavailable', undefined, { cause: error })
-  }
+  if (error instanceof Unavailable) return new ServiceError('unavailable', undefined, { cause: error })
   const code = error instanceof Error && 'code' in error ? error.code : undefined
   if (code === 'FST_ERR_BAD_URL') return new ServiceError('malformed_url')
   return new ServiceError('internal', undefined, { cause: error })
 }
 
 /**
- * Sets the status and headers of an error; they are the same for JSON and pages. Logs server errors, whose messages reveal
- * no internals.
+ * Sets the status and headers of an error; they are the same for JSON and pages. Logs server errors,
+ * whose messages reveal no internals.
  */
 export function applyErrorHeaders(reply: FastifyReply, error: ServiceError): void {
   const status = statusOf(error.code)

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Caller } from '../auth/access-policy.ts'
-import { addressKey, clientAddress, isTrusted, type TrustedProxies } from '../auth/address.ts'
+import { addressKey, clientAddress, isTrusted, type TrustedProxies } from '../http/address.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {

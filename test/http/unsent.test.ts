@@ -1,0 +1,35 @@
+import { IncomingMessage, ServerResponse } from 'node:http'
+import { Socket } from 'node:net'
+import t from 'tap'
+import { createUnsentLimit } from '../../src/http/unsent.ts'
+
+const large = Buffer.alloc(100 * 1024)
+const answer = () => new ServerResponse(new IncomingMessage(new Socket()))
+
+t.test('the client with the most unsent bytes loses its oldest answer', async (t) => {
+  const limitUnsent = createUnsentLimit(3 * large.length)
+  const [first, second, third, fourth] = [answer(), answer(), answer(), answer()]
+  limitUnsent('192.0.2.2', first, large)
+  limitUnsent('192.0.2.1', second, large)
+  limitUnsent('192.0.2.1', third, large)
+  limitUnsent('192.0.2.1', answer(), large.subarray(0, 1024))
+  t.notOk(third.destroyed, 'what is within the limit waits')
+  limitUnsent('192.0.2.1', fourth, large)
+  t.same(
+    [first, second, third, fourth].map(({ destroyed }) => destroyed),
+    [false, true, false, false],
+  )
+})
+
+t.test('an answer that has been sent no longer counts', async (t) => {
+  const limitUnsent = createUnsentLimit(2 * large.length)
+  const sent = Array.from({ length: 5 }, answer)
+  for (const each of sent) {
+    limitUnsent('192.0.2.1', each, large)
+    each.emit('close')
+  }
+  const [waiting, another] = [answer(), answer()]
+  limitUnsent('192.0.2.1', waiting, large)
+  limitUnsent('192.0.2.1', another, large)
+  t.notOk([...sent, waiting, another].some(({ destroyed }) => destroyed))
+})
