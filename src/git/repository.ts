@@ -1,7 +1,7 @@
 import { mkdir, realpath, rm, stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import type { ObjectFormat } from '../domain/commit-id.ts'
-import { createFolder, syncTree } from '../util/durable.ts'
+import { createFolder } from '../util/durable.ts'
 import { checkRepositoryFiles, namesIn, RepositoryUnavailable } from './repository-health.ts'
 import { decodeLatin1, readGit } from './run-git.ts'
 
@@ -19,8 +19,8 @@ export class NotARepository extends Error {
 }
 
 /**
- * Creates an empty bare repository with HEAD at `main`, without git's template files, and missing parent folders. Syncs the
- * repository to disk, because git syncs neither `HEAD` nor `config`. Leaves no files behind if it throws.
+ * Creates an empty bare repository with HEAD at `main`, without git's template files, and missing parent folders. It is not
+ * on disk before it is published: git syncs neither `HEAD` nor `config`. Leaves no files behind if it throws.
  */
 export async function createBareRepository(path: string, objectFormat: ObjectFormat): Promise<void> {
   await createFolder(dirname(path))
@@ -28,7 +28,6 @@ export async function createBareRepository(path: string, objectFormat: ObjectFor
   const args = ['init', '--quiet', '--bare', '--template=', '--initial-branch=main']
   try {
     await readGit(path, [...args, `--object-format=${objectFormat}`])
-    await syncTree(path)
   } catch (error) {
     await rm(path, { recursive: true, force: true })
     throw error

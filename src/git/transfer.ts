@@ -1,7 +1,7 @@
 import { readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
-import { syncPath, syncTree, writeDurably } from '../util/durable.ts'
+import { syncPath, writeDurably } from '../util/durable.ts'
 import { shellQuote } from '../util/shell-quote.ts'
 import { FIXED_SETTINGS, gitEnvironment } from './environment.ts'
 import { symbolicFiles } from './history/head.ts'
@@ -100,14 +100,13 @@ export async function addObjects(from: string, to: string, ids: readonly string[
   await writeDurably(join(to, 'packed-refs'), lines.join(''))
 }
 
-/** Gives a new repository its refs, and waits until all of it is on disk. */
+/** Gives a draft of a repository its refs. */
 export async function writeRefs(path: string, { refs, symbolic }: RefList): Promise<void> {
   const head = refs.find((line) => line.endsWith(' HEAD'))
   const packed = refs.filter((line) => line !== head).map((line) => `${line}\n`)
   await writeFile(join(path, 'packed-refs'), packed.join(''), 'latin1')
   if (head) await writeFile(join(path, 'HEAD'), head.replace(' HEAD', '\n'))
   for (const line of symbolic) await runUnlimited(path, ['symbolic-ref', ...decodeLatin1(line).split(' ')])
-  await syncTree(path)
 }
 
 /** Runs git, which may take as long as it needs, and without a limit of memory: the objects are already stored. @throws GitFailed */

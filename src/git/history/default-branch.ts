@@ -1,6 +1,6 @@
-import { open, rename, rm, stat } from 'node:fs/promises'
+import { open, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { syncPath } from '../../util/durable.ts'
+import { publish, syncPath } from '../../util/durable.ts'
 import { statIfExists } from '../file-state.ts'
 import { unavailable } from '../repository-health.ts'
 import { decodeLatin1, GitFailed, readGit } from '../run-git.ts'
@@ -58,9 +58,9 @@ export async function setDefaultBranch(path: string, branch: string, keep: boole
   if (keep) {
     await readGit(path, ['config', CHOSEN, branch])
     await syncPath(join(path, 'config'))
+    await syncPath(path)
   }
   await changeHead(path, async () => branch)
-  await syncPath(path)
 }
 
 /** Sets HEAD to the branch that `choose` returns under the lock of HEAD, unless it returns undefined. */
@@ -86,8 +86,7 @@ async function changeHead(path: string, choose: () => Promise<string | undefined
     if (branch === undefined) return
     await handle.writeFile(`ref: refs/heads/${branch}\n`)
     // git would not sync HEAD.
-    await handle.sync()
-    await rename(lock, head)
+    await publish(lock, head)
     locked = false
   } finally {
     await handle.close()
