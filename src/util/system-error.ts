@@ -7,3 +7,8 @@ export function hasCode(error: unknown, ...codes: string[]): boolean {
 export function isSystemError(error: unknown): boolean {
   return error instanceof Error && 'syscall' in error
 }
+
+/** Handles a rejected call whose failure does not matter. @throws errors of the program */
+export function ignoreSystemError(error: unknown): void {
+  if (!isSystemError(error)) throw error
+}

@@ -198,13 +198,13 @@ export async function restoreBackup(
   // Reads the whole file first, to find damage before hours are spent on the rows before it.
   const applied = await appliedMigrations(engine.kysely)
   let created_at = ''
-  const header = async (found: BackupHeader) => {
-    const unknown = found.migrations.find((name) => !applied.has(name))
+  const header = async (header: BackupHeader) => {
+    const unknown = header.migrations.find((name) => !applied.has(name))
     if (unknown)
       throw new RuleViolation(
         `the backup was made by a newer version: unknown migration "${unknown}". Upgrade the server to restore it`,
       )
-    created_at = found.created_at
+    created_at = header.created_at
   }
   const { counts } = await readBackup(file, { header })
   return engine.kysely.transaction().execute(async (db) => {
