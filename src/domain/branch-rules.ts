@@ -1,5 +1,5 @@
 import { schemas } from '../../generated/schemas.ts'
-import { checkPattern, checkPatterns, matchesPattern } from './patterns.ts'
+import { checkPattern, checkPatterns, patternMatcher } from './patterns.ts'
 import { RuleViolation } from './rule-violation.ts'
 
 /** Which checks a commit must have passed before it becomes the tip of certain branches. */
@@ -17,7 +17,13 @@ const MAX_BYPASSES = 20
 
 /** Returns the rules that apply to a branch. @param branch its name without `refs/heads/` */
 export function rulesFor(rules: readonly BranchRule[], branch: string): BranchRule[] {
-  return rules.filter(({ branchPattern }) => matchesPattern(branchPattern, branch))
+  return ruleMatcher(rules)(branch)
+}
+
+/** Returns `rulesFor` for many branches, which compiles the patterns once. */
+export function ruleMatcher(rules: readonly BranchRule[]): (branch: string) => BranchRule[] {
+  const matchers = rules.map((rule) => ({ rule, matches: patternMatcher(rule.branchPattern) }))
+  return (branch) => matchers.filter(({ matches }) => matches(branch)).map(({ rule }) => rule)
 }
 
 /** Returns the patterns that any of the rules requires, without duplicates. */

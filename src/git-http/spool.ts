@@ -64,8 +64,8 @@ export async function openSpool(dataDir: string, bytes: number): Promise<Spool> 
   await chmod(folder, 0o700)
   await access(folder, constants.W_OK | constants.X_OK)
   // Network file systems keep removed files that another process has open under hidden names.
-  const left = (await readdir(folder)).filter((name) => !name.startsWith('.'))
-  for (const name of left) await rm(join(folder, name), { force: true })
+  const leftovers = (await readdir(folder)).filter((name) => !name.startsWith('.'))
+  for (const name of leftovers) await rm(join(folder, name), { force: true })
   if (bytes > 0) return new Spool(folder, bytes)
   const { bavail, bsize } = await statfs(folder)
   return new Spool(folder, Math.min(MAX_BYTES, Math.floor(bavail * bsize * SHARE)))

@@ -2,7 +2,7 @@ import { mkdir, realpath, rm, stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import type { ObjectFormat } from '../domain/commit-id.ts'
 import type { Repository } from '../store/repositories/repositories.ts'
-import { createFolder, syncTree } from '../util/durable.ts'
+import { createFolder } from '../util/durable.ts'
 import { isSystemError } from '../util/system-error.ts'
 import { cannotOpen, GitFailed, NotARepository, RepositoryUnavailable } from './errors.ts'
 import { checkFolder, checkRepositoryFiles, namesIn } from './repository-health.ts'
@@ -45,7 +45,7 @@ export async function openRepository({ path, ownerTrust }: RepositoryFiles): Pro
 
 /**
  * Creates an empty bare repository with HEAD at `main`, without git's template files, and missing
- * parent folders. Syncs the repository to disk, because git syncs neither `HEAD` nor `config`.
+ * parent folders. It is not on disk before it is published: git syncs neither `HEAD` nor `config`.
  * Leaves no files behind if it throws.
  */
 export async function createBareRepository(path: string, objectFormat: ObjectFormat): Promise<void> {
@@ -54,7 +54,6 @@ export async function createBareRepository(path: string, objectFormat: ObjectFor
   const args = ['init', '--quiet', '--bare', '--template=', '--initial-branch=main']
   try {
     await readGit(new OpenedRepository(path), [...args, `--object-format=${objectFormat}`])
-    await syncTree(path)
   } catch (error) {
     await rm(path, { recursive: true, force: true })
     throw error

@@ -1,7 +1,7 @@
 import { readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
-import { syncPath, syncTree, writeDurably } from '../util/durable.ts'
+import { syncPath, writeDurably } from '../util/durable.ts'
 import { shellQuote } from '../util/shell-quote.ts'
 import { FIXED_SETTINGS, gitEnvironment } from './environment.ts'
 import { GitFailed, RepositoryUnavailable, unavailable } from './errors.ts'
@@ -130,7 +130,7 @@ export async function addObjects(
   await writeDurably(join(to.path, 'packed-refs'), lines.join(''))
 }
 
-/** Gives a new repository its refs, and waits until all of it is on disk. */
+/** Gives a draft of a repository its refs. */
 export async function writeRefs(repository: OpenedRepository, { refs, symbolic }: RefList): Promise<void> {
   const { path } = repository
   const head = refs.find((line) => line.endsWith(' HEAD'))
@@ -139,7 +139,6 @@ export async function writeRefs(repository: OpenedRepository, { refs, symbolic }
   if (head) await writeFile(join(path, 'HEAD'), head.replace(' HEAD', '\n'))
   for (const line of symbolic)
     await runUnlimited(repository, ['symbolic-ref', ...decodeLatin1(line).split(' ')])
-  await syncTree(path)
 }
 
 /** Runs git without limits of time and memory: the objects are already stored. @throws GitFailed */

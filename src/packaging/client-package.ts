@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process'
-import { existsSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { publish } from '../util/durable.ts'
 
 /**
  * Packs the typed client for `/assets/commit-status-client.tgz`, so that a job can install the version that matches the server.
@@ -18,7 +19,7 @@ if (existsSync(join(root, 'node_modules/.bin/tsc'))) {
     cwd: root,
     stdio: ['ignore', 'ignore', 'inherit'],
   })
-  renameSync(join(folder, `commit-status-client-${version}.tgz`), target)
+  await publish(join(folder, `commit-status-client-${version}.tgz`), target)
 } else {
   // Without development packages, the server answers 404 and says how to build the client.
   process.stderr.write('The client package is not built, since TypeScript is not installed.\n')

@@ -7,12 +7,12 @@ import {
   globSync,
   readdirSync,
   readFileSync,
-  renameSync,
   rmSync,
   statSync,
   writeFileSync,
 } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { publish } from '../util/durable.ts'
 
 /**
  * Packs `dist/commit-status-server` for each processor, complete: with the locked dependencies and Node.js, so that npm installs the file
@@ -84,7 +84,7 @@ for (const cpu of ['x64', 'arm64']) {
   const platform = { os: ['linux'], cpu: [cpu], libc: ['glibc'] }
   writeManifest({ ...manifest, ...platform, dependencies, bundleDependencies: Object.keys(dependencies) })
   const packed = npm('pack', '--pack-destination', dist).trim()
-  renameSync(join(dist, packed), join(dist, `${name}.tgz`))
+  await publish(join(dist, packed), join(dist, `${name}.tgz`))
 }
 const packages = globSync('commit-status-server-*', { cwd: dist }).sort()
 const sums = packages.map((file) => `${hash('sha256', readFileSync(join(dist, file)))}  ${file}\n`)

@@ -177,22 +177,28 @@ export interface Tables {
   }
 }
 
+/** A primary key, and whether the database numbers the rows: it must never assign an id again. */
+type PrimaryKey<Row> = {
+  key: readonly (keyof Row)[]
+  numbered: Row extends { id: Generated<number> } ? true : false
+}
+
 /**
  * The primary key of each table, which comes after those that its foreign keys refer to. Does not compile if a table is
  * missing.
  */
 export const primaryKeys = {
-  users: ['id'],
-  repositories: ['id'],
-  collaborators: ['repository_id', 'user_id'],
-  reporters: ['id'],
-  tokens: ['id'],
-  sessions: ['hash'],
-  auth_failures: ['address'],
-  audit_events: ['id'],
-  branch_rules: ['id'],
-  branch_rule_bypasses: ['rule_id', 'user_id'],
-  push_intents: ['id'],
-  schema_migrations: ['name'],
-  statuses: ['repository_id', 'sha', 'context'],
-} as const satisfies { [Table in keyof Tables]: readonly (keyof Tables[Table])[] }
+  users: { key: ['id'], numbered: true },
+  repositories: { key: ['id'], numbered: true },
+  collaborators: { key: ['repository_id', 'user_id'], numbered: false },
+  reporters: { key: ['id'], numbered: true },
+  tokens: { key: ['id'], numbered: false },
+  sessions: { key: ['hash'], numbered: false },
+  auth_failures: { key: ['address'], numbered: false },
+  audit_events: { key: ['id'], numbered: true },
+  branch_rules: { key: ['id'], numbered: true },
+  branch_rule_bypasses: { key: ['rule_id', 'user_id'], numbered: false },
+  push_intents: { key: ['id'], numbered: true },
+  schema_migrations: { key: ['name'], numbered: false },
+  statuses: { key: ['repository_id', 'sha', 'context'], numbered: false },
+} as const satisfies { [Table in keyof Tables]: PrimaryKey<Tables[Table]> }

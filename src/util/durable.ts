@@ -1,6 +1,7 @@
 import { constants } from 'node:fs'
-import { mkdir, open, readdir, rename, stat, writeFile } from 'node:fs/promises'
+import { link, mkdir, open, readdir, rename, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { hasCode } from './system-error.ts'
 
 /**
  * Waits until the content of a file, or the names in a folder, are on disk. Creating, renaming or removing a file is
@@ -13,33 +14,60 @@ export async function syncPath(path: string): Promise<void> {
     await handle.sync()
   } catch (error) {
     // Some network and FUSE file systems cannot sync a folder.
-    if (!(error instanceof Error && 'code' in error && error.code === 'EINVAL')) throw error
+    if (!hasCode(error, 'EINVAL')) throw error
   } finally {
     await handle.close()
   }
 }
 
-/** Syncs a folder, everything below it, and its parent folder. */
-export async function syncTree(path: string): Promise<void> {
-  const entries = await readdir(path, { recursive: true, withFileTypes: true })
-  for (const entry of entries) {
-    if (entry.isFile() || entry.isDirectory()) await syncPath(join(entry.parentPath, entry.name))
+/** A file or folder that is complete and on disk, under a name that nobody reads. See `publish`. */
+export class SyncedDraft {
+  readonly #path: string
+
+  private constructor(path: string) {
+    this.#path = path
   }
-  await syncPath(path)
-  await syncPath(dirname(path))
+
+  /** Waits until a file, or a folder and everything below it, is on disk. The only way to get a draft. */
+  static async of(path: string): Promise<SyncedDraft> {
+    if ((await stat(path)).isDirectory())
+      for (const entry of await readdir(path, { recursive: true, withFileTypes: true }))
+        if (entry.isFile() || entry.isDirectory()) await syncPath(join(entry.parentPath, entry.name))
+    await syncPath(path)
+    return new SyncedDraft(path)
+  }
+
+  get path(): string {
+    return this.#path
+  }
 }
 
-/** Renames a file or folder, replacing a file at `to`. The new name is on disk when this returns. */
-export async function renameDurably(from: string, to: string): Promise<void> {
-  await rename(from, to)
-  await syncPath(dirname(to))
-  if (dirname(from) !== dirname(to)) await syncPath(dirname(from))
+/**
+ * Makes a file or folder visible at a place, where it replaces a file. After a power cut, either the whole draft is there or
+ * what was there before. This module is the only one that renames or links files, so nothing is visible before it is on disk.
+ */
+export async function publish(draft: string, place: string): Promise<void> {
+  await publishAll([{ draft: await SyncedDraft.of(draft), place }])
+}
+
+/** As `publish`, for many drafts: each folder is synced once, after the last of them. */
+export async function publishAll(drafts: readonly { draft: SyncedDraft; place: string }[]): Promise<void> {
+  for (const { draft, place } of drafts) await rename(draft.path, place)
+  const folders = drafts.flatMap(({ draft, place }) => [dirname(place), dirname(draft.path)])
+  for (const folder of new Set(folders)) await syncPath(folder)
+}
+
+/** As `publish`, for a file, which also keeps its first name. @throws the system's error EEXIST if there is one at the place */
+export async function publishNew(draft: string, place: string): Promise<void> {
+  const { path } = await SyncedDraft.of(draft)
+  await link(path, place)
+  await syncPath(dirname(place))
 }
 
 /** Writes a file that only its owner may read, or replaces it as a whole. Until then its content is in `PATH.part`. */
 export async function writeDurably(path: string, text: string): Promise<void> {
-  await writeFile(`${path}.part`, text, { flush: true, mode: 0o600 })
-  await renameDurably(`${path}.part`, path)
+  await writeFile(`${path}.part`, text, { mode: 0o600 })
+  await publish(`${path}.part`, path)
 }
 
 /**

@@ -2,11 +2,12 @@ import { createHash, randomBytes, randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, readdirSync, renameSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { clearInterval, setInterval } from 'node:timers'
 import { setTimeout } from 'node:timers/promises'
 import { deflateSync } from 'node:zlib'
 import t from 'tap'
-import { openSpool } from '../../src/git-http/spool.ts'
+import { openSpool, Spool } from '../../src/git-http/spool.ts'
 import { SpooledStream } from '../../src/git-http/spooled-stream.ts'
 import { SharedBudget } from '../../src/util/shared-budget.ts'
 import { temporaryFolder } from '../helpers/databases.ts'
@@ -112,6 +113,26 @@ t.test('a stream that is destroyed at any moment leaves nothing', async (t) => {
   }
   await until(() => memory.budget.taken === 0 && disk.budget.taken === 0)
   await until(() => spooledFiles().length === 0)
+})
+
+t.test('without room on disk the writer waits; another error ends the stream', async (t) => {
+  const memory = { bytes: 0, budget: new SharedBudget(0, 0) }
+  const error = Object.assign(new Error('test'), { code: 'EDQUOT' })
+  class BrokenSpool extends Spool {
+    override createFile = () => Promise.reject(error)
+  }
+  const disk = { spool: new BrokenSpool('', MB), budget: new SharedBudget(MB, MB) }
+  let holds = 0
+  const open = () => new SpooledStream({ client: 'a', memory, disk }, () => () => void holds++)
+  const held = open()
+  held.end('text')
+  t.equal(await text(held), 'text')
+  t.equal(holds, 1)
+  error.code = 'ERR_INVALID_ARG_TYPE'
+  const broken = open()
+  broken.write('text')
+  t.equal((await once(broken, 'error'))[0], error)
+  t.equal(disk.budget.taken, 0)
 })
 
 t.test('a push that finds no room gets 503, and the next one is accepted', async (t) => {

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { connect, type Socket } from 'node:net'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
-import { receive } from '../../src/git-http/receive.ts'
+import { readBody } from '../../src/git-http/body.ts'
 import { readJsonBody } from '../../src/http/body.ts'
 import { createHttpServer, DEFAULT_TIMEOUTS } from '../../src/http/server.ts'
 import { until } from '../helpers/until.ts'
@@ -23,7 +23,8 @@ t.test('a request may have no body', { timeout: 10_000 }, async (t) => {
     createHttpServer(async (request, response) => {
       const read = readJsonBody(request, response, 100, 60_000)
       const ignore = () => {}
-      const { content } = await receive(request, response, null, 100, pace, ignore, ignore)
+      const options = { file: null, maxBytes: 100, pace, take: ignore, onClose: ignore }
+      const { content } = await readBody(request, response, options)
       const error: unknown = await read.catch((error: unknown) => error)
       response.end(`${error instanceof Error ? error.message : error} ${content}`)
     }, DEFAULT_TIMEOUTS),

@@ -1,4 +1,5 @@
-import { rename, rm } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Argument, type Command, Option } from 'commander'
 import type { Config } from '../../config.ts'
@@ -15,7 +16,7 @@ import type { NewRepository, Repository } from '../../store/repositories/reposit
 import type { Store } from '../../store/store.ts'
 import { type Permission, VISIBILITIES, type Visibility } from '../../store/tables.ts'
 import { formatTime } from '../../store/time.ts'
-import { syncPath } from '../../util/durable.ts'
+import { publishAll, SyncedDraft } from '../../util/durable.ts'
 import { callerPath, findRepository, splitFullName, UsageError } from '../parts/arguments.ts'
 import { print, printList, say } from '../parts/output.ts'
 import { fromOption, readObjects } from '../parts/read-objects.ts'
@@ -246,27 +247,24 @@ async function createRepositories(
   repositories: readonly NewRepository[],
 ): Promise<Repository[]> {
   await checkGit()
-  // Created under another name and moved when their rows are stored, so that no row is without its repository on disk.
+  // Published when their rows are stored, so that no row is without its repository on disk.
   const folder = join(dataDir, 'repositories')
   const drafts = repositories.map((repository) => ({ repository, path: draftPath(folder) }))
-  const placed: string[] = []
+  const places: { draft: SyncedDraft; place: string }[] = []
   try {
-    for (const { repository, path } of drafts) await createBareRepository(path, repository.objectFormat)
-    return await store.repositories.createAll(
-      drafts.map(({ repository, path: draft }) => ({
-        repository,
-        async place(path) {
-          await rename(draft, path)
-          placed.push(path)
-        },
-      })),
-      // Once for all: the database is locked meanwhile.
-      () => syncPath(folder),
-    )
+    const created = []
+    for (const { repository, path } of drafts) {
+      await createBareRepository(path, repository.objectFormat)
+      // Not later, because the database is locked then.
+      const draft = await SyncedDraft.of(path)
+      created.push({ repository, place: async (place: string) => void places.push({ draft, place }) })
+    }
+    return await store.repositories.createAll(created, () => publishAll(places))
   } catch (error) {
     // The rows may have been stored all the same if the connection broke. Folders without a row are skipped.
     if (!(error instanceof StoreUnavailable))
-      for (const path of placed) await rm(path, { recursive: true, force: true })
+      for (const { draft, place } of places)
+        if (!existsSync(draft.path)) await rm(place, { recursive: true, force: true })
     throw error
   } finally {
     for (const { path } of drafts) await rm(path, { recursive: true, force: true })

@@ -14,7 +14,7 @@ export interface PushRequest {
 const MAX_BYTES = 8 * 1024 * 1024
 /** Bytes that are read at once. */
 const CHUNK = 64 * 1024
-/** Maximum number of bytes of a line. A longer name would be no path of a file. */
+/** Maximum number of bytes of a line. A longer name could not be the path of a file. */
 const MAX_LINE = 4096
 /**
  * git updates no other refs. No ref has one of these characters (git-check-ref-format(1)): git would split lines at spaces, and
@@ -31,7 +31,7 @@ const REPORTS = ['report-status', 'report-status-v2']
  * What git might read differently is refused, so git never gets a command that is not returned. git would take capabilities
  * from every line that has a NUL, and commands from certificates, by rules of their own.
  *
- * A push that asks for no report is refused: a ref that another push has moved back meanwhile does not tell that it was moved.
+ * A push that asks for no report is refused: without one, a ref that another push has moved back meanwhile looks untouched.
  *
  * @throws ServiceError `malformed_request`, `body_too_large`; the system's error
  */

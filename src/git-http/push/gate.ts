@@ -1,4 +1,4 @@
-import { type BranchRule, isBypassedBy, requiredBy, rulesFor } from '../../domain/branch-rules.ts'
+import { type BranchRule, isBypassedBy, requiredBy, ruleMatcher } from '../../domain/branch-rules.ts'
 import { explainVerdict } from '../../domain/unmet-checks.ts'
 import type { OpenedRepository } from '../../git/repository.ts'
 import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
@@ -96,8 +96,8 @@ async function decideRefs(
     }
   }
   if (atomic && refused.size > 0) return new Map([...refuseAll(updates, ATOMIC), ...refused])
-  const made = bypasses.filter(({ ref }) => !refused.has(ref))
-  if (made.length > 0) await store.rules.recordBypasses(pusher, made)
+  const usedBypasses = bypasses.filter(({ ref }) => !refused.has(ref))
+  if (usedBypasses.length > 0) await store.rules.recordBypasses(pusher, usedBypasses)
   return refused
 }
 
@@ -135,14 +135,15 @@ async function ruledUpdates(
   updates: readonly RefUpdate[],
   branchesOf: (ref: string) => string[],
 ): Promise<RuledUpdate[]> {
+  const rulesOf = ruleMatcher(rules)
   const ruled: RuledUpdate[] = []
   let index = 0
   await runInSlices(() => {
     const update = updates[index++]
     if (update === undefined) return false
     const branches = branchesOf(update.ref)
-      .map((branch) => rulesFor(rules, branch))
-      .filter((found) => found.length > 0)
+      .map(rulesOf)
+      .filter((rules) => rules.length > 0)
     if (branches.length > 0) ruled.push({ update, branches })
     return true
   })

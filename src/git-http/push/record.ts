@@ -1,3 +1,4 @@
+import { GitFailed, RepositoryUnavailable } from '../../git/errors.ts'
 import { openRepository, type RepositoryFiles } from '../../git/repository.ts'
 import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
 import type { PushOutcome } from '../../store/repositories/pushes.ts'
@@ -82,7 +83,7 @@ export class PushRecorder {
     }
   }
 
-  /** Never rejects: the refs have moved, so nobody can be told. */
+  /** Never rejects: the refs have moved, so it is too late to refuse the push. */
   #track(work: Promise<void>): Promise<void> {
     const tracked = work.catch(this.#onError).finally(() => this.#pending.delete(tracked))
     this.#pending.add(tracked)
@@ -91,8 +92,8 @@ export class PushRecorder {
 }
 
 /**
- * Returns which updates were made, as far as the refs tell. git moves a ref only from its old value. So one that still has that
- * was not moved, and one that has neither value was moved by another push, before or after this one.
+ * Returns which updates were made, as far as the refs tell. git moves a ref only from its old value. So a ref that still has its
+ * old value was not moved, and one that has neither value was moved by another push, before or after this one.
  *
  * @param repository null if it is gone
  * @param before the refs before git started, if they are known
@@ -103,7 +104,7 @@ async function compareRefs(
   before?: RefIds,
 ): Promise<PushOutcome> {
   const moves = commands.filter(isMove)
-  const refs = repository && (await readOwnRefs(repository, moves).catch(() => null))
+  const refs = repository && (await readOwnRefs(repository, moves))
   if (refs === null) return { updates: [], unknown: moves }
   const isAt = (ref: string, id: string) => (NO_OBJECT.test(id) ? !refs.has(ref) : refs.get(ref) === id)
   const isKept = ({ ref, old }: RefUpdate) => isAt(ref, old) || (before && before.get(ref) === refs.get(ref))
@@ -112,11 +113,18 @@ async function compareRefs(
   return { updates, unknown }
 }
 
-async function readOwnRefs(repository: RepositoryFiles, moves: readonly RefUpdate[]): Promise<RefIds> {
-  const opened = await openRepository(repository)
-  // A power cut must not undo what the event says.
-  await syncFolders(opened.path)
-  return readRefIds(opened, moves, AbortSignal.timeout(TIMEOUT))
+/** Returns null if the refs cannot be read now. */
+async function readOwnRefs(repository: RepositoryFiles, moves: readonly RefUpdate[]): Promise<RefIds | null> {
+  const timeout = AbortSignal.timeout(TIMEOUT)
+  try {
+    const opened = await openRepository(repository)
+    // A power cut must not undo what the event says.
+    await syncFolders(opened.path)
+    return await readRefIds(opened, moves, timeout)
+  } catch (error) {
+    if (timeout.aborted || error instanceof RepositoryUnavailable || error instanceof GitFailed) return null
+    throw error
+  }
 }
 
 function isMove(command: RefUpdate): boolean {

@@ -28,8 +28,8 @@ export async function isAncestor(
 }
 
 /**
- * Returns the refs that point to another ref, with the last ref that each of them leads to, which need not exist. Names are
- * decoded as Latin-1, because they may not be UTF-8.
+ * Returns the symbolic refs, each with the ref at the end of its chain, which need not exist. Names are decoded as Latin-1,
+ * because they may not be UTF-8.
  */
 export async function readSymbolicRefs(
   repository: OpenedRepository,
@@ -42,14 +42,14 @@ export async function readSymbolicRefs(
     if (target !== '') symbolic.set(ref, target)
   }
   await eachRef(repository, 'symref', [], take, signal)
-  // A push to one that leads nowhere creates its target.
+  // git lists none whose target does not exist; a push to such a ref creates the target.
   for await (const [ref, target] of symbolicFiles(repository.path, (name) => listed.has(name)))
     symbolic.set(ref, target)
   for (const ref of symbolic.keys()) symbolic.set(ref, lastOf(ref, symbolic))
   return symbolic
 }
 
-/** Follows symbolic refs to the last one, which is none. git follows fewer. */
+/** Returns the ref at the end of a chain of symbolic refs. git follows shorter chains than this. */
 function lastOf(ref: string, symbolic: ReadonlyMap<string, string>): string {
   let last = ref
   for (let depth = 0; depth < MAX_DEPTH; depth++) last = symbolic.get(last) ?? last

@@ -1,4 +1,5 @@
 import { Transform } from 'node:stream'
+import { ServiceError } from '../../errors.ts'
 import type { RefUpdate } from '../../store/audit/audit.ts'
 import { hasCapability, type PushRequest } from './commands.ts'
 import { MAX_CONTENT, PacketReader, packet } from './pkt-line.ts'
@@ -29,7 +30,8 @@ export class PushReport {
   read(chunk: Buffer): void {
     try {
       this.#answer.read(chunk)
-    } catch {
+    } catch (error) {
+      if (!(error instanceof ServiceError)) throw error
       // Malformed: the reader ignores what follows.
       this.isBegun = true
     }

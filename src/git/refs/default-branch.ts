@@ -1,6 +1,6 @@
-import { open, rename, rm, stat } from 'node:fs/promises'
+import { open, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { syncPath } from '../../util/durable.ts'
+import { publish, syncPath } from '../../util/durable.ts'
 import { nullOnSystemError } from '../../util/system-error.ts'
 import { GitFailed, unavailable } from '../errors.ts'
 import { statIfExists } from '../file-state.ts'
@@ -72,9 +72,9 @@ export async function setDefaultBranch(
   if (keep) {
     await readGit(repository, ['config', CHOSEN, branch])
     await syncPath(join(path, 'config'))
+    await syncPath(path)
   }
   await changeHead(repository, async () => branch)
-  await syncPath(path)
 }
 
 /**
@@ -109,8 +109,7 @@ async function changeHead(
     if (branch === undefined) return
     await handle.writeFile(`ref: refs/heads/${branch}\n`)
     // git would not sync HEAD.
-    await handle.sync()
-    await rename(lock, head)
+    await publish(lock, head)
     locked = false
   } finally {
     await handle.close()

@@ -1,5 +1,5 @@
 import { existsSync, rmSync, statSync } from 'node:fs'
-import { link, readdir, rename, writeFile } from 'node:fs/promises'
+import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Kysely, sql } from 'kysely'
 import { RuleViolation } from '../../domain/rule-violation.ts'
@@ -12,7 +12,7 @@ import { settleAsUnknown } from '../../store/repositories/pushes.ts'
 import { databaseFile, openStore, type Store, type StoreOptions } from '../../store/store.ts'
 import type { Tables } from '../../store/tables.ts'
 import { nowInSeconds } from '../../store/time.ts'
-import { createFolder, syncPath } from '../../util/durable.ts'
+import { createFolder, publishAll, publishNew, SyncedDraft } from '../../util/durable.ts'
 import { emptyWhenMissing } from '../../util/missing.ts'
 import { lockFile } from './file-lock.ts'
 import { type BackupEnd, type BackupHeader, type BackupRows, damagedBackup } from './format.ts'
@@ -78,11 +78,24 @@ export async function restoreAll(
   // SQLite would add its content to the new database.
   if (isNew && existsSync(`${file}-wal`))
     throw new RuleViolation(`${file}-wal is in the way: it belongs to a database that is gone. Move it away`)
+
   await createFolder(dataDir, 0o700)
+  const draft = join(dataDir, DRAFT)
+  return withDrafts(dataDir, [draft, join(folder, DRAFT)], async () => {
+    const place = isNew ? draft : dataDir
+    const store = await openStore({ ...options, dataDir: place, create: 'restore' })
+    const restored = await restoreInto(store, options, source, copies, onRows).finally(() => store.close())
+    // Fails if another process has created a database meanwhile.
+    if (isNew) await publishNew(databaseFile(place), file)
+    return restored
+  })
+}
+
+/** Runs the only restore into a folder. Removes its drafts before, and however it ends. */
+async function withDrafts<T>(dataDir: string, drafts: string[], restore: () => Promise<T>): Promise<T> {
   const lock = join(dataDir, `${DRAFT}.lock`)
   const unlock = lockFile(lock)
   if (!unlock) throw new RuleViolation(`another restore into ${dataDir} is running`)
-  const drafts = [join(dataDir, DRAFT), join(folder, DRAFT)]
   const remove = (paths: string[]) => {
     for (const path of paths) rmSync(path, { recursive: true, force: true, maxRetries: 3 })
   }
@@ -93,16 +106,7 @@ export async function restoreAll(
   process.once('SIGINT', stop).once('SIGTERM', stop)
   try {
     remove(drafts)
-    const place = isNew ? join(dataDir, DRAFT) : dataDir
-    const store = await openStore({ ...options, dataDir: place, create: 'restore' })
-    const restored = await restoreInto(store, options, source, copies, onRows).finally(() => store.close())
-    if (isNew) {
-      await syncPath(databaseFile(place))
-      // Fails if another process has created a database meanwhile.
-      await link(databaseFile(place), file)
-      await syncPath(dataDir)
-    }
-    return restored
+    return await restore()
   } finally {
     process.off('SIGINT', stop).off('SIGTERM', stop)
     remove([...drafts, lock])
@@ -119,10 +123,15 @@ async function restoreInto(
 ): Promise<RestoredDatabase> {
   const folder = join(dataDir, 'repositories')
   await checkEmpty(engine.kysely)
+
+  const drafts: { draft: SyncedDraft; place: string }[] = []
   for (const [index, copy] of copies.entries()) {
-    await restoreRepository(source.folder, copy, join(folder, DRAFT, `${copy.id}.git`))
+    const path = join(folder, DRAFT, `${copy.id}.git`)
+    await restoreRepository(source.folder, copy, path)
+    drafts.push({ draft: await SyncedDraft.of(path), place: join(folder, `${copy.id}.git`) })
     onRows('repositories', index + 1, copies.length)
   }
+
   let locked = 0
   const frame = await restoreBackup(engine, source.file, onRows, async (db, { created_at, sha256 }) => {
     if (source.sha256 && sha256 !== source.sha256) throw damagedBackup()
@@ -136,8 +145,7 @@ async function restoreInto(
     }
     const event = { by: ADMINISTRATOR, action: 'backup.restored', object: BACKUP } as const
     await recordEvent(db, { ...event, details: { created_at, locked } }, operator)
-    for (const { id } of copies) await rename(join(folder, DRAFT, `${id}.git`), join(folder, `${id}.git`))
-    if (copies.length > 0) await syncPath(folder)
+    await publishAll(drafts)
   })
   return { ...frame, locked }
 }
@@ -193,13 +201,13 @@ export async function restoreBackup(
   // Reads the whole file first, to find damage before hours are spent on the rows before it.
   const applied = await appliedMigrations(engine.kysely)
   let created_at = ''
-  const header = async (found: BackupHeader) => {
-    const unknown = found.migrations.find((name) => !applied.has(name))
+  const header = async (header: BackupHeader) => {
+    const unknown = header.migrations.find((name) => !applied.has(name))
     if (unknown)
       throw new RuleViolation(
         `the backup was made by a newer version: unknown migration "${unknown}". Upgrade the server to restore it`,
       )
-    created_at = found.created_at
+    created_at = header.created_at
   }
   const { counts } = await readBackup(file, { header })
   return engine.kysely.transaction().execute(async (db) => {

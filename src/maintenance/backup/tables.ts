@@ -21,4 +21,4 @@ const TRANSIENT: readonly string[] = [
 /** The tables of a backup, in an order in which a table comes after those that its foreign keys refer to. */
 export const durableTables: readonly DurableTable[] = Object.entries(primaryKeys)
   .filter(([name]) => !TRANSIENT.includes(name))
-  .map(([name, key]) => ({ name, key, numbered: key[0] === 'id' && name !== 'tokens' }))
+  .map(([name, primaryKey]) => ({ name, ...primaryKey }))

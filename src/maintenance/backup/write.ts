@@ -8,7 +8,7 @@ import type { Engine } from '../../store/engine.ts'
 import { appliedMigrations } from '../../store/migrations.ts'
 import type { Tables } from '../../store/tables.ts'
 import { formatTime, nowInSeconds } from '../../store/time.ts'
-import { renameDurably } from '../../util/durable.ts'
+import { publish } from '../../util/durable.ts'
 import { type BackupEnd, type BackupHeader, type BackupRows, FORMAT, VERSION } from './format.ts'
 import { type DurableTable, durableTables, type OnRows } from './tables.ts'
 
@@ -33,10 +33,10 @@ export async function writeBackup(engine: Engine, file: string, onRows: OnRows):
       pipeline(
         Readable.from(dumpLines(engine, db, onRows)),
         createGzip(),
-        createWriteStream(draft, { mode: 0o600, flush: true }),
+        createWriteStream(draft, { mode: 0o600 }),
       ),
     )
-  await renameDurably(draft, file)
+  await publish(draft, file)
 }
 
 async function* dumpLines(engine: Engine, db: Kysely<Tables>, onRows: OnRows): AsyncGenerator<string> {

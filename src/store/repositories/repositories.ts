@@ -126,19 +126,19 @@ export function createRepositoryStore({ kysely }: Engine, folder: string, audit:
     },
 
     /**
-     * Creates repositories: all or none. The caller removes the files that `place` has moved if this fails.
+     * Creates repositories: all or none. The caller removes the files that `publish` has moved if this fails.
      *
-     * @param sync puts the names of all moved files on disk before the rows are visible
+     * @param publish moves the files to the paths that each `place` has received, before the rows are visible
      */
     createAll(
       repositories: readonly { repository: NewRepository; place(path: string): Promise<void> }[],
-      sync: () => Promise<void>,
+      publish: () => Promise<void>,
     ): Promise<Repository[]> {
       return audit.transaction(async (db, record) => {
         const created: Repository[] = []
         for (const { repository, place } of repositories)
           created.push(await create(db, record, repository, place))
-        await sync()
+        await publish()
         return created
       })
     },

@@ -189,6 +189,12 @@ t.test('a repository that cannot be read keeps its last good state', async (t) =
   t.match(await listEvents(store), { length: 7 })
   t.equal((await listEvents(store)).at(-1)?.action, 'backup.incomplete')
   t.equal((await store.auditLog.latestBackup())?.id, complete?.id, 'an incomplete one does not count')
+
+  const other = store.engine.kysely.updateTable('repositories').set({ created_at: 1 })
+  await other.where('id', '=', broken.id).execute()
+  await backUp(store, folder, defaults, quiet)
+  const { repositories } = await findBackup(folder)
+  t.equal(repositories.find(({ id }) => id === broken.id)?.content, null, 'another repository with its id')
 })
 
 t.test('only one backup to a folder runs', async (t) => {

@@ -10,10 +10,10 @@ import { sendError } from '../replies/error-replies.ts'
 import { recheckAccess } from '../replies/recheck-access.ts'
 import type { Pusher } from '../store/audit/audit.ts'
 import type { Store } from '../store/store.ts'
-import type { GitService } from './http-backend.ts'
+import type { GitService } from './backend.ts'
+import { bodyLimit, checkGitBodyHeaders } from './body.ts'
 import { PushRecorder } from './push/record.ts'
-import { bodyLimit, checkGitBodyHeaders } from './receive.ts'
-import { createGitServer, type GitCall, type GitServerOptions, openServable } from './serve.ts'
+import { createGitServer, type GitRequest, type GitServerOptions, openServable } from './run.ts'
 
 export interface GitHttpOptions extends Omit<GitServerOptions, 'pushes'> {
   authorizer: Authorizer
@@ -64,7 +64,7 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
   )
   app.addHook('onClose', () => recorder.close())
   const onError = (error: unknown) => app.log.error({ err: error }, 'cannot check a push')
-  const serveGit = createGitServer({ ...rest, limits, pushes: { store, recorder, onError } })
+  const runGit = createGitServer({ ...rest, limits, pushes: { store, recorder, onError } })
   app.setErrorHandler(async (error, _request, reply) => sendError(reply, withoutDisconnect(error), CHALLENGE))
 
   /** Runs steps 2 to 6 of the order of checks. */
@@ -84,7 +84,7 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
     reply: FastifyReply,
     target: Target,
     { token, repository }: Caller,
-    call: Pick<GitCall, 'service' | 'step' | 'pusher'>,
+    call: Pick<GitRequest, 'service' | 'step' | 'pusher'>,
   ): Promise<FastifyReply> {
     const kind = call.step === 'refs' ? 'advertisement' : 'result'
     reply.header('cache-control', 'no-store').type(`application/x-${call.service}-${kind}`)
@@ -95,7 +95,7 @@ export async function gitHttp(app: FastifyInstance, options: GitHttpOptions): Pr
       }
       const protocol = protocolOf(request.raw)
       const client = token ? `user ${token.userId}` : request.client.address
-      return reply.send(await serveGit({ ...call, request, reply, repository, protocol, client }))
+      return reply.send(await runGit({ ...call, request, reply, repository, protocol, client }))
     } catch (error) {
       throw await recheckAccess(error, () => authorize(request, target, 'read'))
     }

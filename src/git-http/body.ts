@@ -5,7 +5,7 @@ import { createGunzip } from 'node:zlib'
 import { ServiceError } from '../errors.ts'
 import { tooLarge } from '../http/body.ts'
 import { abortBody, BODY_ABORTED, hasBody, isBodyAborted } from '../http/lingering-close.ts'
-import type { GitService } from './http-backend.ts'
+import type { GitService } from './backend.ts'
 
 /** git's own limit for a fetch request in memory (default of `http.maxRequestBuffer`). */
 const FETCH_BYTES = 10 * 1024 * 1024
@@ -42,24 +42,29 @@ export function checkGitBodyHeaders({ headers }: IncomingMessage, service: GitSe
   )
 }
 
+/** How a body is read. */
+interface BodyOptions {
+  /** Where it is stored, and which is closed with it; null: in memory. */
+  file: FileHandle | null
+  /** Size of the largest body, counted while reading and after decompression. */
+  maxBytes: number
+  pace: Pace
+  /** Receives the length of each part, and throws if there is no room for it. */
+  take(length: number): void
+  /** Called once, when the body is closed or could not be read. */
+  onClose(): void
+}
+
 /**
- * Receives a whole body, decompressed. Sends `100 Continue` if the client waits for it.
+ * Reads a whole body, decompressed. Sends `100 Continue` if the client waits for it.
  *
- * @param file where it is stored, and which is closed with it; null: in memory
- * @param bytes of the largest body, counted while reading and after decompression
- * @param take is called with the length of each part, and throws if there is no room for it
- * @param onClose called once, also if this throws
  * @throws ServiceError `body_too_large`, `body_not_gzip`, `too_slow`, or `malformed_request` if the client disconnects; the
  * errors of `take` and of the file
  */
-export async function receive(
+export async function readBody(
   request: IncomingMessage,
   response: ServerResponse,
-  file: FileHandle | null,
-  bytes: number,
-  pace: Pace,
-  take: (length: number) => void,
-  onClose: () => void,
+  { file, maxBytes, pace, take, onClose }: BodyOptions,
 ): Promise<Body> {
   const chunks: Buffer[] = []
   // Written at offsets, so that the position of the file, from which git reads, stays at its start.
@@ -72,6 +77,7 @@ export async function receive(
         done()
       },
     })
+
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   const lose = () => reject(new ServiceError('malformed_request'))
   if (isBodyAborted(request) || (request.destroyed && hasBody(request))) lose()
@@ -80,13 +86,14 @@ export async function receive(
   })
   response.once('close', lose)
   sink.once('finish', resolve).once('close', onClose).on('error', reject)
+
   if (request.headers.expect !== undefined && request.httpVersion === '1.1') response.writeContinue()
 
   let length = 0
   const count = (chunk: Buffer) => {
     length += chunk.length
     try {
-      if (length > bytes) throw tooLarge(bytes)
+      if (length > maxBytes) throw tooLarge(maxBytes)
       take(chunk.length)
     } catch (error) {
       reject(error)

@@ -12,12 +12,14 @@ import { QueueFull } from '../util/fair-queue.ts'
 import type { AddGauge } from '../util/gauge.ts'
 import { limitConcurrency } from '../util/limit-concurrency.ts'
 import { SharedBudget } from '../util/shared-budget.ts'
+import { isSystemError } from '../util/system-error.ts'
+import { type GitCall, startBackend } from './backend.ts'
+import { type Body, bodyLimit, type Pace, readBody } from './body.ts'
 import { createGitPlaces } from './git-places.ts'
-import { type BackendCall, startBackend } from './http-backend.ts'
 import { beginPush, type Push, type PushServices } from './push/push.ts'
-import { type Body, bodyLimit, type Pace, receive } from './receive.ts'
 import type { Spool } from './spool.ts'
-import { CHUNK_OVERHEAD, SpooledStream } from './spooled-stream.ts'
+import { CHUNK_OVERHEAD } from './spool-memory.ts'
+import { SpooledStream } from './spooled-stream.ts'
 
 export interface GitLimits {
   /** Largest push in bytes. */
@@ -54,11 +56,8 @@ export const DEFAULT_GIT_LIMITS: GitLimits = {
 /** Starting a process stops the event loop for milliseconds, so each turn of it starts one, and other requests are answered in between. */
 const inTurn = limitConcurrency(1)
 
-/** Returns git's answer to a request. */
-export type ServeGit = (call: GitCall) => Promise<Readable | Buffer>
-
-/** A request of a caller who has access to the repository. */
-export interface GitCall extends Pick<BackendCall, 'service' | 'step' | 'protocol'> {
+/** A call of git over HTTP. */
+export interface GitRequest extends GitCall {
   request: FastifyRequest
   reply: FastifyReply
   repository: ReadableRepository
@@ -67,6 +66,9 @@ export interface GitCall extends Pick<BackendCall, 'service' | 'step' | 'protoco
   /** null unless it is a push. */
   pusher: Pusher | null
 }
+
+/** Returns git's answer to a request. */
+export type RunGit = (call: GitRequest) => Promise<Readable | Buffer>
 
 export interface GitServerOptions {
   limits: GitLimits
@@ -93,14 +95,116 @@ export interface GitServerOptions {
  *
  * When the client disconnects, its request leaves the queue, or git is stopped.
  */
-export function createGitServer(options: GitServerOptions): ServeGit {
+export function createGitServer(options: GitServerOptions): RunGit {
   const { limits, spool, bodyTimeout, pushes, addGauge } = options
   const places = createGitPlaces(limits.maxChildren, limits.maxWait)
   const pushDisk = new SharedBudget(spool.bytes)
   const answerDisk = new SharedBudget(spool.bytes, spool.bytes * ANSWERS_OF_CLIENT)
   const bodyMemory = new SharedBudget(limits.bodyMemory)
   const answerMemory = new SharedBudget(limits.answerMemory.all, limits.answerMemory.all)
-  addGauge?.(
+  if (addGauge) addGauges(addGauge, places, pushDisk, answerDisk, spool)
+
+  /** Receives the whole body of a request. */
+  async function receive({ request, reply, service, client, pusher }: GitRequest): Promise<Body> {
+    const budget = pusher ? pushDisk : bodyMemory
+    let held = 0
+    const take = (length: number) => {
+      const size = pusher ? length : length + CHUNK_OVERHEAD
+      if (!budget.take(client, size, held)) throw new ServiceError(pusher ? 'no_room' : 'git_busy')
+      held += size
+    }
+    try {
+      return await readBody(request.raw, reply.raw, {
+        file: pusher && (await spool.createFile()),
+        maxBytes: bodyLimit(service, limits.maxBytes),
+        pace: pusher ? limits.pace : { bytes: Number.POSITIVE_INFINITY, window: bodyTimeout },
+        take,
+        onClose: () => budget.release(client, held),
+      })
+    } catch (cause) {
+      throw isSystemError(cause) ? new ServiceError('no_room', undefined, { cause }) : cause
+    }
+  }
+
+  /** Runs git in a place of its share. The body is closed when git has ended, or if this throws. */
+  async function runInPlace(call: GitRequest, body: Body | null): Promise<Readable | Buffer> {
+    const { request, repository, service, client, pusher } = call
+    const connection = connectionSignal(request.raw.socket)
+    const place = places[service]
+    const leave = await place.enter(client, connection)
+
+    const stop = new AbortController()
+    const signal = AbortSignal.any([connection, stop.signal])
+    const timer = setTimeout(() => {
+      const cause = new Error('git took too long')
+      stop.abort(new ServiceError('unavailable', undefined, { cause }))
+    }, limits.timeout)
+
+    let push: Push | null = null
+    const end = async () => {
+      leave()
+      body?.close()
+      clearTimeout(timer)
+      await push?.end()
+    }
+    const onEnd = ({ code, stderr }: GitEnd) => {
+      const details = { reqId: request.id, service, path: repository.path, code, stderr }
+      if (stderr !== '') request.server.log.info(details, 'git wrote to standard error')
+      return end()
+    }
+
+    const room = {
+      client,
+      memory: { bytes: limits.answerMemory.each, budget: answerMemory },
+      disk: { spool, budget: answerDisk },
+    }
+    const giveUp = () => stop.abort(new ServiceError('git_busy'))
+    const answer = new SpooledStream(room, () => place.pause(client, giveUp))
+    const content = body?.content ?? null
+    let begun: Promise<void>
+    try {
+      const opened = await openServable(repository)
+      if (pusher) {
+        if (content === null || Buffer.isBuffer(content))
+          throw new Error('a push was not received into a file')
+        const pushOrRefusal = await beginPush(pushes, pusher, { repository, opened }, content, signal)
+        if (Buffer.isBuffer(pushOrRefusal)) {
+          await end()
+          return pushOrRefusal
+        }
+        push = pushOrRefusal
+      }
+      await inTurn(() => setImmediate())
+      signal.throwIfAborted()
+      begun = startBackend(opened, call, { body: content, push, answer, signal, onEnd })
+    } catch (error) {
+      await end()
+      throw error
+    }
+    await begun
+    return answer
+  }
+
+  return async (call) => {
+    const body = call.step === 'rpc' ? await receive(call) : null
+    try {
+      return await runInPlace(call, body)
+    } catch (error) {
+      body?.close()
+      if (error instanceof QueueFull) throw new ServiceError('git_busy', undefined, { cause: error })
+      throw error
+    }
+  }
+}
+
+function addGauges(
+  addGauge: AddGauge,
+  places: ReturnType<typeof createGitPlaces>,
+  pushDisk: SharedBudget,
+  answerDisk: SharedBudget,
+  spool: Spool,
+): void {
+  addGauge(
     'commit_status_git_requests',
     'Requests on which git is working, and that wait for a place, by service.',
     () =>
@@ -110,7 +214,7 @@ export function createGitServer(options: GitServerOptions): ServeGit {
       ]),
     ['service', 'state'],
   )
-  addGauge?.(
+  addGauge(
     'commit_status_spool_bytes',
     'Bytes on disk of pushes until git has ended, and of answers of git that are not read yet.',
     () => [
@@ -119,91 +223,9 @@ export function createGitServer(options: GitServerOptions): ServeGit {
     ],
     ['content'],
   )
-  addGauge?.('commit_status_disk_free_bytes', 'Free bytes on the disk of the repositories.', async () => [
+  addGauge('commit_status_disk_free_bytes', 'Free bytes on the disk of the repositories.', async () => [
     [{}, await spool.free()],
   ])
-
-  /** Receives the whole body of a request. */
-  async function receiveBody({ request, reply, service, client, pusher }: GitCall): Promise<Body> {
-    const bytes = bodyLimit(service, limits.maxBytes)
-    const pace = pusher ? limits.pace : { bytes: Number.POSITIVE_INFINITY, window: bodyTimeout }
-    const budget = pusher ? pushDisk : bodyMemory
-    let held = 0
-    const take = (length: number) => {
-      const size = pusher ? length : length + CHUNK_OVERHEAD
-      if (!budget.take(client, size, held)) throw new ServiceError(pusher ? 'no_room' : 'git_busy')
-      held += size
-    }
-    const release = () => budget.release(client, held)
-    try {
-      const file = pusher && (await spool.createFile())
-      return await receive(request.raw, reply.raw, file, bytes, pace, take, release)
-    } catch (cause) {
-      const isOfDisk = cause instanceof Error && 'syscall' in cause
-      throw isOfDisk ? new ServiceError('no_room', undefined, { cause }) : cause
-    }
-  }
-
-  async function runBackend(call: GitCall, body: Body | null): Promise<Readable | Buffer> {
-    const { request, repository, service, step, protocol, client, pusher } = call
-    const { path } = repository
-    const connection = connectionSignal(request.raw.socket)
-    const place = places[service]
-    const leave = await place.enter(client, connection)
-    const stop = new AbortController()
-    const signal = AbortSignal.any([connection, stop.signal])
-    const cause = new Error('git took too long')
-    const timeout = new ServiceError('unavailable', undefined, { cause })
-    const timer = setTimeout(() => stop.abort(timeout), limits.timeout)
-    let push: Push | null = null
-    const end = async ({ stderr, code }: Omit<GitEnd, 'reason'>) => {
-      leave()
-      body?.close()
-      clearTimeout(timer)
-      const details = { reqId: request.id, service, path, code, stderr }
-      if (stderr !== '') request.server.log.info(details, 'git wrote to standard error')
-      await push?.end()
-    }
-    const answer = new SpooledStream(
-      {
-        client,
-        memory: { bytes: limits.answerMemory.each, budget: answerMemory },
-        disk: { spool, budget: answerDisk },
-      },
-      () => place.pause(client, () => stop.abort(new ServiceError('git_busy'))),
-    )
-    let begun: Promise<void> | null = null
-    try {
-      const opened = await openServable(repository)
-      const content = body?.content ?? null
-      if (pusher) {
-        if (content === null || Buffer.isBuffer(content))
-          throw new Error('a push was not received into a file')
-        const pushed = await beginPush(pushes, pusher, { repository, opened }, content, signal)
-        if (Buffer.isBuffer(pushed)) return pushed
-        push = pushed
-      }
-      await inTurn(() => setImmediate())
-      signal.throwIfAborted()
-      const backend = { repository: opened, service, step, protocol, body: content, push }
-      begun = startBackend(backend, answer, signal, end)
-    } finally {
-      if (begun === null) await end({ stderr: '', code: null })
-    }
-    await begun
-    return answer
-  }
-
-  return async (call) => {
-    const body = call.step === 'rpc' ? await receiveBody(call) : null
-    try {
-      return await runBackend(call, body)
-    } catch (error) {
-      body?.close()
-      if (error instanceof QueueFull) throw new ServiceError('git_busy', undefined, { cause: error })
-      throw error
-    }
-  }
 }
 
 /** Opens a repository of which git needs all objects. @throws RepositoryUnavailable */

@@ -1,0 +1,123 @@
+import type { FileHandle } from 'node:fs/promises'
+import type { SharedBudget } from '../util/shared-budget.ts'
+import { hasCode, nullOnSystemError } from '../util/system-error.ts'
+import type { Spool } from './spool.ts'
+
+/** A file, and how much of it was written and read. */
+interface SpoolFile {
+  handle: FileHandle
+  written: number
+  read: number
+}
+
+/** Bytes that are read from a file at once. */
+export const READ_AHEAD = 256 * 1024
+/** Bytes after which another file is begun, so that what has been read leaves the disk. */
+const FILE_BYTES = 16 * 1024 ** 2
+/** Codes of errors that say that nothing can be stored now: disk or quota full, disk broken or gone, too many open files. */
+const NO_ROOM = ['ENOSPC', 'EDQUOT', 'EFBIG', 'EIO', 'EROFS', 'ENOENT', 'EACCES', 'EMFILE', 'ENFILE']
+
+/**
+ * A queue of bytes in files. One `write` and one `read` may run at a time, beside each other.
+ *
+ * ```
+ *   a file:   last ── 16 MiB are written ──▶ full ── all was read ──▶ closed: its bytes are free
+ *              └───── all was read, and nothing is being written ──────▲
+ * ```
+ */
+export class SpoolFiles {
+  readonly #client: string
+  readonly #budget: SharedBudget
+  readonly #spool: Spool
+  /** In the order in which they were written. */
+  readonly #files: SpoolFile[] = []
+  #taken = 0
+  #unread = 0
+  #isWriting = false
+  #isClosed = false
+
+  constructor(client: string, budget: SharedBudget, spool: Spool) {
+    this.#client = client
+    this.#budget = budget
+    this.#spool = spool
+  }
+
+  /** Bytes that were written and not read yet. */
+  get unread(): number {
+    return this.#unread
+  }
+
+  /** Stores chunks, or nothing of them. Returns whether there was room. @throws any other error */
+  async write(chunks: readonly Buffer[], length: number): Promise<boolean> {
+    if (!this.#budget.take(this.#client, length, this.#taken)) return false
+    this.#taken += length
+    this.#isWriting = true
+    const isStored = await this.#append(chunks, length).catch((error: unknown) => {
+      if (hasCode(error, ...NO_ROOM)) return false
+      throw error
+    })
+    this.#isWriting = false
+    if (isStored) this.#unread += length
+    else this.#release(length)
+    this.#closeRead()
+    return isStored
+  }
+
+  /** Returns the oldest bytes; there must be some. @throws the system's error */
+  async read(): Promise<Buffer> {
+    const file = this.#files.find(({ read, written }) => read < written)
+    if (!file) throw new Error('nothing is stored')
+    const length = Math.min(READ_AHEAD, file.written - file.read)
+    const { buffer, bytesRead } = await file.handle.read(Buffer.allocUnsafeSlow(length), 0, length, file.read)
+    if (bytesRead < length) throw new Error('a file of the spool is shorter than what was written to it')
+    file.read += length
+    this.#unread -= length
+    this.#closeRead()
+    return buffer
+  }
+
+  /** Frees everything. What runs is ended first. */
+  close(): void {
+    this.#release(this.#taken)
+    this.#isClosed = true
+    for (const { handle } of this.#files.splice(0)) closeUnneeded(handle)
+  }
+
+  async #append(chunks: readonly Buffer[], length: number): Promise<boolean> {
+    let file = this.#files.at(-1)
+    if (!file || file.written >= FILE_BYTES) {
+      file = { handle: await this.#spool.createFile(), written: 0, read: 0 }
+      if (this.#isClosed) {
+        await file.handle.close()
+        return false
+      }
+      this.#files.push(file)
+    }
+    const { bytesWritten } = await file.handle.writev(chunks, file.written)
+    if (bytesWritten < length) return false
+    file.written += length
+    return true
+  }
+
+  /** Closes the files of which all was read. More may be written to the last one. */
+  #closeRead(): void {
+    for (;;) {
+      const [oldest] = this.#files
+      if (!oldest || oldest.read < oldest.written || (this.#isWriting && this.#files.length === 1)) return
+      this.#files.shift()
+      closeUnneeded(oldest.handle)
+      this.#release(oldest.written)
+    }
+  }
+
+  #release(length: number): void {
+    if (this.#isClosed) return
+    this.#budget.release(this.#client, length)
+    this.#taken -= length
+  }
+}
+
+/** Closes a file whose content nobody needs, so that it does not matter whether all of it was stored. */
+function closeUnneeded(handle: FileHandle): void {
+  handle.close().catch(nullOnSystemError)
+}
