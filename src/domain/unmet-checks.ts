@@ -19,12 +19,13 @@ export interface ExplainedVerdict {
  *
  * @param reported and `patterns` as `verdictOf` takes them; at least one pattern
  */
-export async function explainVerdict(
+export function explainVerdict(
   reported: readonly ReportedContext[],
   patterns: readonly string[],
-): Promise<ExplainedVerdict> {
-  const { verdict, required } = await verdictOf(reported, patterns)
+): ExplainedVerdict {
+  const { verdict, required } = verdictOf(reported, patterns)
   if (verdict === 'success') return { verdict, reason: null }
+
   const contexts = new Set(required.flatMap((pattern) => pattern.contexts))
   const counted = reported.filter(({ context }) => contexts.has(context))
   const described = (combined: CombinedState, verb: string) =>
@@ -37,6 +38,7 @@ export async function explainVerdict(
     ...missing.map(({ pattern }) => `${shown(pattern)} has not reported`),
     ...described('pending', 'is'),
   ]
+
   const more = unmet.length - MAX_REASONS
   const reason = unmet.slice(0, MAX_REASONS).join(', ') + (more > 0 ? `, and ${more} more` : '')
   return { verdict, reason }

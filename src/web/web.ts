@@ -10,7 +10,7 @@ import { files } from './files.ts'
 import { accountPages } from './pages/account/page.ts'
 import { badge } from './pages/badge/page.ts'
 import { checksPage } from './pages/checks/page.ts'
-import { commitPages } from './pages/commit/page.ts'
+import { commitPage } from './pages/commit/page.ts'
 import { docs } from './pages/docs/page.ts'
 import { repositoriesPage } from './pages/repositories/page.ts'
 import { repositoryPage } from './pages/repository/page.ts'
@@ -78,7 +78,7 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
     await pages.register(docs)
     await pages.register(repositoriesPage, pageContext)
     await pages.register(repositoryPage, pageContext)
-    await pages.register(commitPages, pageContext)
+    await pages.register(commitPage, pageContext)
     await pages.register(checksPage, pageContext)
   })
 }

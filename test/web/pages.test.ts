@@ -82,7 +82,6 @@ t.test('HEAD is GET without the body', async (t) => {
     '/settings/tokens',
     '/alice/rocket',
     `/alice/rocket/commits/${commits[0]}`,
-    `/alice/rocket/live/${commits[0]}`,
     '/alice/rocket/commits/main',
     '/alice/rocket/checks',
   ]

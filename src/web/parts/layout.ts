@@ -19,9 +19,8 @@ export interface PageOptions {
 }
 
 /** The script that keeps a page current, and what a page without it says. */
-export const LIVE = html`<script src="/assets/live.js" defer></script>`
-export const asOf = () =>
-  html`<noscript><p class="faint">As of ${time(new Date().toISOString())}</p></noscript>`
+const LIVE = html`<script src="/assets/live.js" defer></script>`
+const asOf = () => html`<noscript><p class="faint">As of ${time(new Date().toISOString())}</p></noscript>`
 
 /** Sends a page, or only what is new of it to the script of the page. */
 export function sendPage(
@@ -52,7 +51,7 @@ function titleOf({ title }: PageOptions): string {
 }
 
 /** Sends HTML as bytes, so that it is in memory only once while it is sent. */
-export function sendHtml(reply: FastifyReply, content: Html): FastifyReply {
+function sendHtml(reply: FastifyReply, content: Html): FastifyReply {
   return reply.type(HTML).send(content.toBuffer())
 }
 

@@ -6,9 +6,9 @@ import {
   type StatusCounts,
   type StatusState,
 } from '../../domain/states.ts'
-import type { StatusSummary } from '../../store/statuses/status-summaries.ts'
 import { truncate } from '../../util/truncate.ts'
 import { type Html, html } from './html.ts'
+import type { PageOptions } from './layout.ts'
 import { visibleText } from './text.ts'
 
 /** The state of a commit in a few words, for its page, the browser's tab and screen readers. */
@@ -54,7 +54,7 @@ export function summarize(reported: StatusCounts, missing: number): Summary {
 }
 
 /** Returns the summary of a commit with a verdict, which comes first. Without one, the combined state is the verdict. */
-export function withVerdict(summary: Summary, verdict: BranchVerdict | undefined): Summary {
+function withVerdict(summary: Summary, verdict: BranchVerdict | undefined): Summary {
   if (!verdict) return summary
   const words = visibleText(`${verdict.branch}: ${verdict.reason ?? MET}`)
   return {
@@ -65,11 +65,22 @@ export function withVerdict(summary: Summary, verdict: BranchVerdict | undefined
   }
 }
 
-/** Returns the tab of a page about the tip of a branch. @param verdicts the most important first */
-export function tabOf(title: string, { counts }: StatusSummary, verdicts: readonly BranchVerdict[]) {
-  const { short, icon, text } = withVerdict(summarize(counts, 0), verdicts[0])
-  const pending = counts.pending > 0 || verdicts.some(({ verdict }) => verdict === 'pending')
-  return { tab: `${short} · ${title}`, icon, live: { summary: text, pending } }
+/**
+ * Returns the tab of a page about a commit.
+ *
+ * @param verdicts the most important first
+ * @param missing as `summarize`
+ */
+export function tabOf(
+  title: string,
+  counts: StatusCounts,
+  verdicts: readonly BranchVerdict[],
+  missing = 0,
+): Pick<PageOptions, 'tab' | 'icon' | 'live'> {
+  const { short, icon, text } = withVerdict(summarize(counts, missing), verdicts[0])
+  const isPending =
+    combinedCounts(counts).pending > 0 || missing > 0 || verdicts.some(({ verdict }) => verdict === 'pending')
+  return { tab: `${short} · ${title}`, icon, live: { summary: text, pending: isPending } }
 }
 
 /** Renders a state, or "no status". Its color is the one of the combined state. */

@@ -62,11 +62,11 @@ export function durationInWords(seconds: number): string {
  * up to date.
  *
  * @param iso ISO 8601, UTC
- * @param now milliseconds since the epoch; null: renders the exact time, for answers that must not change as time passes
+ * @param now milliseconds since the epoch
  */
-export function formatAge(iso: string, now: number | null = Date.now()): Html {
+export function formatAge(iso: string, now = Date.now()): Html {
   const exact = `${iso.slice(0, 10)} ${iso.slice(11, 19)} UTC`
-  const seconds = now === null ? Number.NEGATIVE_INFINITY : (now - Date.parse(iso)) / 1000
+  const seconds = (now - Date.parse(iso)) / 1000
   // Other clocks are a little ahead. A commit can have any date.
   const age = seconds < 60 ? 'just now' : `${durationInWords(seconds)} ago`
   const text = seconds < -CLOCK_SKEW ? exact : age

@@ -8,13 +8,6 @@ import type { PasswordChange, User } from '../../store/accounts/users.ts'
 import type { Actor } from '../../store/audit/audit.ts'
 import type { Store } from '../../store/store.ts'
 
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    /** Pages request the route by themselves, at intervals. That does not extend the user's session. */
-    polled?: boolean
-  }
-}
-
 /** A browser's session, as a page sees it: with a signed-in user, or without one. */
 export interface Session {
   /** null when not signed in. */
@@ -76,7 +69,8 @@ export function createSessionAuth({ sessions, users }: Pick<Store, 'sessions' | 
     /** Returns the user who sends the request. */
     async identify(request: FastifyRequest, reply: FastifyReply): Promise<Session> {
       let secret = readSessionCookie(request)
-      const extend = !request.routeOptions.config.polled && request.headers['x-live'] === undefined
+      // Pages send this when they ask for changes by themselves, which is no sign of the user.
+      const extend = request.headers['x-live'] === undefined
       const user =
         secret === undefined ? undefined : await sessions.use(hash(secret), sessionClient(request), extend)
       if (secret !== undefined && user) return userSession(request, user, secret)

@@ -69,7 +69,7 @@ export async function checksPage(app: FastifyInstance, options: PageContext): Pr
         more: matching.length - contexts.length,
         ...shown,
       })
-      const tab = summary && tabOf(title, summary, shown.verdicts)
+      const tab = summary && tabOf(title, summary.counts, shown.verdicts)
       return sendPage(reply, { title, ...tab }, content)
     })
   })

@@ -45,7 +45,7 @@ export interface BranchHistory {
 }
 
 /** Returns the branch with rules to which a commit goes, or else the default branch; undefined if that contains the commit. */
-export function findBase(
+function findBase(
   rules: readonly BranchRule[],
   { all, branches }: Pick<Places, 'all' | 'branches'>,
 ): Ref | undefined {

@@ -14,7 +14,7 @@ import { branchOf, headOf } from '../../parts/ref-chooser.ts'
 import { tabOf } from '../../parts/state-summary.ts'
 import { visibleText } from '../../parts/text.ts'
 import { verdictsOf } from '../../parts/verdicts.ts'
-import { repositoryView } from './view.ts'
+import { type RepositoryView, repositoryView } from './view.ts'
 
 interface Route extends RepositoryRoute {
   Querystring: Query<'find' | 'ref' | 'after'>
@@ -48,15 +48,16 @@ export async function repositoryPage(app: FastifyInstance, options: PageContext)
     const client = gitClient(request)
     const name = `${repository.owner}/${repository.name}`
     const refs = await options.refs.list(repository, client)
-    const askedRef = firstOf(request.query.ref)
-    const ref = askedRef ? await options.refs.find(repository, refs, askedRef, client) : headOf(refs)
-    if (askedRef && ref === null) return sendUnknownName(reply.code(404), repository, refs, askedRef)
+    const refName = firstOf(request.query.ref)
+    const ref = refName ? await options.refs.find(repository, refs, refName, client) : headOf(refs)
+    if (refName && ref === null) return sendUnknownName(reply.code(404), repository, refs, refName)
 
     const after = await pageStart(repository, request.query.after)
     const from = after ? { after } : ref && { first: ref.sha }
     const history = from ? await commitLog.history(repository, from, client) : EMPTY
     const branches = shownBranches(refs, ref)
     const shas = [...branches, ...(ref ? [ref] : []), ...history.commits].map(({ sha }) => sha)
+
     return pageQueue.render(request, async () => {
       const summaries = await summarize(repository, shas)
       const summaryOf = (sha: string) => summaries.get(sha) ?? NO_STATUSES
@@ -64,33 +65,34 @@ export async function repositoryPage(app: FastifyInstance, options: PageContext)
       const rules = await store.rules.load(repository.id)
       const verdicts = verdictsOf(store, repository.id, rules, refs)
       const shown = await verdicts.shown(tip?.sha, branchOf(ref))
+
+      // One after the other, so that each verdict has a turn of the event loop.
+      const branchRows: RepositoryView['branches'] = []
+      for (const branch of branches) {
+        const verdict = await verdicts.first(branch.sha, branch.name)
+        branchRows.push({ ...branch, summary: summaryOf(branch.sha), verdict })
+      }
+      const commitRows: RepositoryView['commits'] = []
+      for (const commit of history.commits) {
+        const verdict = await verdicts.first(commit.sha, branchOf(ref))
+        commitRows.push({ commit, summary: summaryOf(commit.sha), verdict })
+      }
+
       const content = repositoryView({
         repository,
         refs,
         ref,
         tip: tip && { commit: tip, summary: summaryOf(tip.sha) },
-        branches: await Promise.all(
-          branches.map(async (branch) => ({
-            ...branch,
-            summary: summaryOf(branch.sha),
-            verdict: await verdicts.first(branch.sha, branch.name),
-          })),
-        ),
-        commits: await Promise.all(
-          history.commits.map(async (commit) => ({
-            commit,
-            summary: summaryOf(commit.sha),
-            verdict: await verdicts.first(commit.sha, branchOf(ref)),
-          })),
-        ),
+        branches: branchRows,
+        commits: commitRows,
         older: history.after,
         isFirstPage: after === null,
         ...shown,
         rules,
         origin: request.client.origin(),
       })
-      const title = askedRef && ref ? `${visibleText(ref.name)} · ${name}` : name
-      const tab = tip && tabOf(title, summaryOf(tip.sha), shown.verdicts)
+      const title = refName && ref ? `${visibleText(ref.name)} · ${name}` : name
+      const tab = tip && tabOf(title, summaryOf(tip.sha).counts, shown.verdicts)
       return sendPage(reply, { title, ...tab }, content)
     })
   })
@@ -103,8 +105,9 @@ export async function repositoryPage(app: FastifyInstance, options: PageContext)
     const shas = firstOf(after).split(',').slice(0, MAX_STARTS)
     if (shas[0] === '') return null
     // Full ids only: git takes anything else for a revision.
-    const known = await Promise.all(shas.map((sha) => lookup.has(repository, sha)))
-    if (known.every(Boolean)) return shas
+    const isCommit = await Promise.all(shas.map((sha) => lookup.has(repository, sha)))
+    if (isCommit.every(Boolean)) return shas
+
     throw new ServiceError(
       'commit_unknown',
       'The commit that this page continues from does not exist in this repository.',
