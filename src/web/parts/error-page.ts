@@ -1,10 +1,11 @@
 import { STATUS_CODES } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Session } from '../../auth/session.ts'
 import { statusOf } from '../../errors.ts'
 import { applyErrorHeaders, asServiceError, sendError } from '../../hooks/error-replies.ts'
 import { setSecurityHeaders } from '../../hooks/security-headers.ts'
 import { WrongMethod } from '../../hooks/unknown-paths.ts'
-import type { Session, SessionAuth } from '../session/session-auth.ts'
+import type { SessionAuth } from '../session/session-auth.ts'
 import { html } from './html.ts'
 import { sendPage } from './layout.ts'
 

@@ -5,6 +5,7 @@ import type { GitClient } from '../../git/history/cached-reads.ts'
 import { recheckAccess } from '../../hooks/recheck-access.ts'
 import { connectionSignal } from '../../http/connection-signal.ts'
 import type { ListedRepository } from '../../store/access/repository-listing.ts'
+import { sessionOf } from '../session/session-auth.ts'
 import type { PageContext } from './page-context.ts'
 
 export interface RepositoryRoute {
@@ -30,7 +31,7 @@ export function createRepositoryFinder(app: FastifyInstance, { store, sendErrorP
     const { owner, repo } = request.params
     // The router also matches empty segments, and reserved words in any case.
     if (owner === '' || repo === '' || isReserved(owner)) throw new ServiceError('path_unknown')
-    const { user } = request.session
+    const { user } = sessionOf(request)
     const found = await store.listing.find(user?.id ?? null, owner, repo)
     if (found) return found
     if (user) throw new ServiceError('repository_unknown')

@@ -1,6 +1,7 @@
 import type { FastifyReply } from 'fastify'
+import type { Session } from '../../auth/session.ts'
 import { etagOf, matchesEtag } from '../../http/etag.ts'
-import type { Session } from '../session/session-auth.ts'
+import { sessionOf } from '../session/session-auth.ts'
 import { type Html, html } from './html.ts'
 
 /** Options of the layout that all pages share. */
@@ -27,7 +28,7 @@ export function sendPage(
   reply: FastifyReply,
   options: PageOptions,
   content: Html,
-  session = reply.request.session,
+  session = sessionOf(reply.request),
 ): FastifyReply {
   const { live, tab, icon } = options
   const { url, headers } = reply.request

@@ -2,23 +2,12 @@ import { createHash, randomBytes } from 'node:crypto'
 import Tokens from '@fastify/csrf'
 import { parseCookie, stringifySetCookie } from 'cookie'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Session } from '../../auth/session.ts'
 import { ServiceError } from '../../errors.ts'
 import type { SessionClient, SessionUser } from '../../store/accounts/sessions.ts'
 import type { PasswordChange, User } from '../../store/accounts/users.ts'
 import type { Actor } from '../../store/audit/audit.ts'
 import type { Store } from '../../store/store.ts'
-
-/** A browser's session, as a page sees it: with a signed-in user, or without one. */
-export interface Session {
-  /** null when not signed in. */
-  user: SessionUser | null
-  /** Path of the page, to which sign-in returns; `/` if the request was not a GET. */
-  path: string
-  /** Under which the session of a signed-in user is stored. */
-  hash?: string
-  /** Returns a token for the forms of this page, bound to the user's cookie. */
-  csrfToken(): string
-}
 
 export type SessionAuth = ReturnType<typeof createSessionAuth>
 
@@ -123,7 +112,7 @@ export function createSessionAuth({ sessions, users }: Pick<Store, 'sessions' | 
       user: User,
       passwordHash: string,
     ): Promise<PasswordChange | null> {
-      const { hash: current } = request.session
+      const { hash: current } = sessionOf(request)
       const secret = createSecret()
       const keep = current === undefined ? undefined : { hash: current, newHash: hash(secret) }
       const changed = await users.setPassword(user, passwordHash, actorOf(request, user), keep)
@@ -165,14 +154,20 @@ export function actorOf(request: FastifyRequest, user: SessionUser): Actor {
 /** Returns a hook that sends users who are not signed in to the sign-in page. @param path to which it returns */
 export function requireSignIn(path: string) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
-    if (!request.session.user) return reply.redirect(`/login?next=${encodeURIComponent(path)}`, 303)
+    if (!sessionOf(request).user) return reply.redirect(`/login?next=${encodeURIComponent(path)}`, 303)
   }
+}
+
+/** Returns the session of a page. */
+export function sessionOf({ session }: FastifyRequest): Session {
+  if (!session) throw new Error('only pages have sessions')
+  return session
 }
 
 /** Returns the signed-in user of a page that requires one. */
 export function userOf(request: FastifyRequest): SessionUser {
-  const { user } = request.session
-  if (!user) throw new ServiceError('internal', undefined, { cause: new Error('the user is not signed in') })
+  const { user } = sessionOf(request)
+  if (!user) throw new Error('the user is not signed in')
   return user
 }
 
