@@ -6,7 +6,7 @@ import { RuleViolation } from './rule-violation.ts'
 export interface BranchRule {
   /** Matches names of branches without `refs/heads/`. `*` stands for any characters. */
   branchPattern: string
-  /** Context patterns. Each must match a context of the commit, and every context that it matches must be `success`. */
+  /** Context patterns. Each must match a context, and all that it matches must be `success`. */
   required: readonly string[]
   /** Users who may push to these branches without the checks. */
   bypass: readonly { id: number; name: string }[]
@@ -54,8 +54,8 @@ export function validateRule({ branchPattern, required, bypass }: BranchRule): B
 }
 
 /**
- * Checks how many patterns the rules of a repository require in all. Repositories may have more from
- * before there was a maximum: then a change must not add any.
+ * Checks how many patterns the rules of a repository require in all. Repositories may have more
+ * from before there was a maximum: then a change must not add any.
  *
  * @throws RuleViolation if there would be too many
  */

@@ -31,8 +31,8 @@ export function ruledBranches(
 /**
  * Decides whether a commit may be pushed to a branch, as the server decides about a push.
  *
- * @param branch with rules, as `ruledBranches` returns it. A pattern stands for a branch to which no
- *   other rule applies.
+ * @param branch with rules, as `ruledBranches` returns it. A pattern stands for a branch to which
+ *   no other rule applies.
  * @param reported of the commit, ordered by the code points of `context`
  */
 export function branchVerdict(

@@ -1,11 +1,11 @@
 import type { BranchRule } from './branch-rules.ts'
 import { patternMatcher } from './patterns.ts'
 
-/** What the rules of a repository say about the contexts of one commit, whichever branch it may get to. */
+/** What the rules of a repository say about the contexts of a commit, on whichever branch. */
 export interface RequiredContexts {
-  /** The branch patterns of the rules that require a context, for each context that any rule requires. */
+  /** The branch patterns of the rules that require a context, for each required context. */
   reported: Map<string, string[]>
-  /** Each pattern that no context matches, with the branch patterns of the rules that require it. */
+  /** Each pattern that no context matches, with the branch patterns of its rules. */
   missing: Map<string, string[]>
 }
 

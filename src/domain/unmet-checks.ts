@@ -3,11 +3,11 @@ import { truncate } from '../util/truncate.ts'
 import { COMBINED, type CombinedState } from './states.ts'
 import { type ReportedContext, verdictOf } from './verdict.ts'
 
-/** Maximum length of a name in a reason, in code points, and maximum number of reasons that are spelled out. */
+/** Maximum length of a name in code points, and maximum number of reasons that are spelled out. */
 const MAX_NAME = 100
 const MAX_REASONS = 3
 
-/** A verdict, and in one line why it is not `success`: `ci/test reported failure, lint has not reported`. */
+/** A verdict, and why it is not `success`: `ci/test reported failure, lint has not reported`. */
 export interface ExplainedVerdict {
   verdict: CombinedState
   /** null if the verdict is `success`. */
@@ -15,7 +15,8 @@ export interface ExplainedVerdict {
 }
 
 /**
- * Decides whether a commit meets required checks, and says why it does not. What decides the verdict comes first.
+ * Decides whether a commit meets required checks, and says why it does not. What decides the
+ * verdict comes first.
  *
  * @param reported and `patterns` as `verdictOf` takes them; at least one pattern
  */

@@ -12,8 +12,9 @@ import { sendPage } from './layout.ts'
 export type SendErrorPage = ReturnType<typeof createErrorPageSender>
 
 /**
- * Creates the error handler of pages and unknown paths. It answers with an error page that has the same status and message
- * as the API, or with `{"error": message}` when the path is unknown and the client does not accept HTML.
+ * Creates the error handler of pages and unknown paths. It answers with an error page that has the
+ * same status and message as the API, or with `{"error": message}` when the path is unknown and the
+ * client does not accept HTML.
  */
 export function createErrorPageSender(sessionAuth: SessionAuth) {
   return async (cause: unknown, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {

@@ -13,7 +13,7 @@ export interface PageOptions {
   icon?: string
   /** Additional elements of the head. */
   head?: Html
-  /** Makes the script of the page keep it current: its state in a few words, and whether that is about to change. */
+  /** Keeps the page current by script: its state in words, and whether that is about to change. */
   live?: { summary: string; pending: boolean }
   /** Whether the page uses the full width of the window and renders its own `main` element. */
   wide?: boolean
@@ -109,7 +109,7 @@ export function csrfField(session: Session): Html {
   return html`<input type="hidden" name="csrf" value="${session.csrfToken()}">`
 }
 
-/** Renders a time for people, with its machine-readable form as an attribute. @param iso ISO 8601, UTC */
+/** Renders a time for people and, as an attribute, for machines. @param iso ISO 8601, UTC */
 export function time(iso: string): Html {
   return html`<time datetime="${iso}"><span>${iso.slice(0, 10)}</span> <span>${iso.slice(11, 16)} UTC</span></time>`
 }

@@ -22,7 +22,7 @@ export interface Summary {
   icon: string
 }
 
-/** Says that nothing is missing. A commit that is in the branch cannot be pushed to it, so the words are not about a push. */
+/** Says that no check is missing, of a commit that may be in the branch already. */
 export const MET = 'meets the rules'
 /** Code points of a verdict in a title. */
 const TITLE = 80
@@ -31,7 +31,8 @@ const SYMBOLS = { failure: '✗', pending: '●', success: '✓' } as const
 /**
  * Summarizes the statuses of a commit. Each counts as in the combined state.
  *
- * @param missing number of required patterns that no context matches. They do not change the combined state.
+ * @param missing number of required patterns that no context matches. They do not change the
+ *   combined state.
  */
 export function summarize(reported: StatusCounts, missing: number): Summary {
   const { failure, pending, success } = combinedCounts(reported)
@@ -53,7 +54,7 @@ export function summarize(reported: StatusCounts, missing: number): Summary {
   }
 }
 
-/** Returns the summary of a commit with a verdict, which comes first. Without one, the combined state is the verdict. */
+/** Returns the summary with the verdict first. Without one, the combined state is the verdict. */
 function withVerdict(summary: Summary, verdict: BranchVerdict | undefined): Summary {
   if (!verdict) return summary
   const words = visibleText(`${verdict.branch}: ${verdict.reason ?? MET}`)

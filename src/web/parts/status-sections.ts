@@ -29,7 +29,7 @@ const FOLDED_ABOVE = 20
 /** Characters of a description that are shown at first. */
 const DESCRIPTION = 200
 
-/** Renders the statuses of a commit: failed ones first, then pending ones, then required ones that have not reported, then passed. */
+/** Renders the statuses of a commit: failed, pending, required but not reported, passed. */
 export function statusSections(list: StatusList): Html {
   const matching = list.statuses.filter((status) => matches(checkOf(status, list), list.filter))
   const missing = [...list.required.missing].filter(([pattern]) => matches(unreported(pattern), list.filter))
@@ -118,7 +118,7 @@ function statusRow(status: ReportedStatus, { permission, required, since, stalle
 `
 }
 
-/** Renders who reported a status last; nothing if it is not known. Names of tokens are for those who may write. */
+/** Renders who reported a status last, if known. Only those who may write see names of tokens. */
 function reporter(
   { reporter_user: user, reporter_token: token }: ReportedStatus,
   permission: Permission | null,
@@ -127,7 +127,7 @@ function reporter(
   return html`<span class="faint">by ${user}${permission === 'write' && token ? html`, token ${shownText(token)}` : ''}</span>`
 }
 
-/** Returns whether a status is pending and was last reported before a time, in seconds since the epoch. */
+/** Returns whether a status is pending since before a time, in seconds since the epoch. */
 export function isStalled(
   { state, updated_at }: Pick<ReportedStatus, 'state' | 'updated_at'>,
   before: number,

@@ -16,13 +16,14 @@ const csrf = Tokens()
 const MAX_USER_AGENT = 255
 
 /**
- * Authenticates users by session cookies. A cookie holds only a random secret. Before sign-in it binds forms to the
- * browser; after sign-in its session is in the database, where signing out ends it.
+ * Authenticates users by session cookies. A cookie holds only a random secret. Before sign-in it
+ * binds forms to the browser; after sign-in its session is in the database, where signing out ends
+ * it.
  */
 export function createSessionAuth({ sessions, users }: Pick<Store, 'sessions' | 'users'>) {
   const isSecure = (request: FastifyRequest) => request.client.origin().startsWith('https:')
   const createCookie = (ownName: string) => {
-    // With this prefix browsers reject cookies set by other subdomains or over plain http. It requires https.
+    // With this prefix, browsers reject cookies that other subdomains or plain http set.
     const nameFor = (request: FastifyRequest) => (isSecure(request) ? `__Host-${ownName}` : ownName)
     return {
       read: (request: FastifyRequest) => parseCookie(request.headers.cookie ?? '')[nameFor(request)],
@@ -80,11 +81,13 @@ export function createSessionAuth({ sessions, users }: Pick<Store, 'sessions' | 
     },
 
     /**
-     * Starts a session with a new secret, against session fixation, and ends the browser's previous one.
+     * Starts a session with a new secret, against session fixation, and ends the browser's previous
+     * one.
      *
      * @param user as read when the password was compared, or the provider's account found
      * @param byProvider whether the user signed in with an OpenID Connect provider
-     * @returns false, without a session, if the password or the link was changed or the user locked meanwhile
+     * @returns false, without a session, if the password or the link was changed or the user locked
+     *   meanwhile
      */
     async signIn(
       request: FastifyRequest,
@@ -101,7 +104,8 @@ export function createSessionAuth({ sessions, users }: Pick<Store, 'sessions' | 
     },
 
     /**
-     * Sets the user's password, ends all other sessions of the user, and gives this one a new secret.
+     * Sets the user's password, ends all other sessions of the user, and gives this one a new
+     * secret.
      *
      * @param user as read when the current password was compared
      * @returns null, without a change, if the password was changed meanwhile
@@ -123,7 +127,7 @@ export function createSessionAuth({ sessions, users }: Pick<Store, 'sessions' | 
       return changed
     },
 
-    /** Ends the user's session and deletes the cookie. @returns whether the user signs in with a provider */
+    /** Ends the session and deletes the cookie. @returns whether the user signs in by a provider */
     async signOut(request: FastifyRequest, reply: FastifyReply): Promise<boolean> {
       const secret = readSessionCookie(request)
       cookie.set(request, reply, '', 0)
@@ -151,7 +155,7 @@ export function actorOf(request: FastifyRequest, user: SessionUser): Actor {
   return { kind: 'user', user, address: request.client.address }
 }
 
-/** Returns a hook that sends users who are not signed in to the sign-in page. @param path to which it returns */
+/** Returns a hook that sends anonymous users to the sign-in page. @param path to return to */
 export function requireSignIn(path: string) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
     if (!sessionOf(request).user) return reply.redirect(`/login?next=${encodeURIComponent(path)}`, 303)

@@ -50,7 +50,7 @@ export async function accountPages(
   )
 
   app.post('/settings/account/password', {
-    // The current password is a credential: when the budget is spent, it is refused before the body is read.
+    // The current password is a credential: over the budget, it is refused before the body is read.
     onRequest: (request) => budget.check(request.client.address),
     async handler(request, reply) {
       const { address } = request.client

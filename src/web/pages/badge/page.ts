@@ -20,10 +20,11 @@ const LABEL = 'checks'
 const POLICY = "default-src 'none'; frame-ancestors 'none'; sandbox"
 
 /**
- * Registers `/{owner}/{repo}/badge.svg`: the state of a branch or tag (`ref`; by default HEAD), or of one context on it.
+ * Registers `/{owner}/{repo}/badge.svg`: the state of a branch or tag (`ref`; by default HEAD), or
+ * of one context on it.
  *
- * Caches share it between users, so it shows only what anonymous users may see, and neither cookies nor tokens are
- * read. What they may not see and what does not exist get the same badge.
+ * Caches share it between users, so it shows only what anonymous users may see, and neither cookies
+ * nor tokens are read. What they may not see and what does not exist get the same badge.
  */
 export async function badgePage(app: FastifyInstance, { store, refs }: PageContext): Promise<void> {
   app.setErrorHandler((cause, _request, reply) => {

@@ -40,12 +40,12 @@ function isState(message: Message): message is StatusState {
   return message in COMBINED
 }
 
-/** Returns the text with visible symbols for control characters, and without the characters that XML excludes. */
+/** Returns the text with symbols for control characters, without characters that XML excludes. */
 function validXml(text: string): string {
   return visibleText(text).replace(/[\ufffe\uffff]/g, '\ufffd')
 }
 
-/** Returns about the width of a text with its margins. The text is then fitted to it, whatever the font. */
+/** Returns the approximate width of a text with margins. The text is fitted to it in any font. */
 function widthOf(text: string): number {
   let width = 12
   for (const character of text) {

@@ -86,7 +86,7 @@ export async function commitPage(app: FastifyInstance, options: PageContext): Pr
     })
   })
 
-  /** Returns what git says; null if it cannot read the repository. The statuses are shown nonetheless. */
+  /** Returns what git says; null if it cannot read the repository: its statuses are still shown. */
   async function ifAvailable<T>(request: FastifyRequest, read: () => Promise<T>): Promise<T | null> {
     try {
       return await read()

@@ -9,7 +9,8 @@ import type { PageContext } from '../../parts/page-context.ts'
  * least 7 digits of its id. A full id is never a name, even if there is no such commit.
  *
  * @returns the full id in lower case; null if nothing has this name
- * @throws ServiceError `field_invalid` if several commits begin with these digits; RepositoryUnavailable
+ * @throws ServiceError `field_invalid` if several commits begin with these digits;
+ *   RepositoryUnavailable
  */
 export async function resolveCommit(
   { refs, revisions }: PageContext,

@@ -97,7 +97,7 @@ function refLinks(
     )}${more > 0 ? html`<span>and ${more} more</span>` : ''}</div>`
 }
 
-/** Renders since when a check fails in a history, the newest commit first. @param branch null for the history of the commit */
+/** Renders since when a check fails in a history. @param branch null for that of the commit */
 export function sinceView(
   { owner, name }: ListedRepository,
   branch: string | null,
@@ -117,7 +117,7 @@ export function sinceView(
   return html`<span class="faint">Fails${where} since <a href="/${owner}/${name}/commits/${sha}"><code>${shortId(sha)}</code></a>${ago}${neverPassed ? ' or earlier' : ''}</span>`
 }
 
-/** Returns the part of the message that the heading does not show; all of it if the heading shows only a part of the subject. */
+/** Returns what the heading does not show of the message; all of it if the subject is cut. */
 function fullMessage({ subject, body }: CommitDetails): string {
   return truncate(subject, SUBJECT) === subject ? body : `${subject}\n\n${body}`.trim()
 }

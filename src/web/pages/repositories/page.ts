@@ -19,7 +19,7 @@ import { type Problem, type RepositoryRow, repositoriesView } from './view.ts'
 
 /** Repositories per page. */
 const REPOSITORIES = 30
-/** Milliseconds that the page waits for git. What takes longer is ready when the page is reloaded. */
+/** Milliseconds that the page waits for git. The rest is ready when the page is reloaded. */
 const TIME_LIMIT = 3_000
 
 type Head = { repository: ListedRepository & { hasRules: boolean } } & (
@@ -27,7 +27,7 @@ type Head = { repository: ListedRepository & { hasRules: boolean } } & (
   | { problem: Problem }
 )
 
-/** Registers `/`: the repositories that the session may see, with the state of their default branches. */
+/** Registers `/`: the repositories that the user may see, with the states of default branches. */
 export async function repositoriesPage(app: FastifyInstance, options: PageContext): Promise<void> {
   const { store, pageQueue } = options
 
@@ -76,7 +76,7 @@ export async function repositoriesPage(app: FastifyInstance, options: PageContex
     return rows
   }
 
-  /** Returns the verdict for the default branch or, if that has no rules, for the first branch with rules. */
+  /** Returns the verdict for the default branch or, without rules for it, the first with rules. */
   async function readVerdict(
     { id, path }: ListedRepository,
     sha: string,

@@ -25,14 +25,14 @@ const BRANCHES = 30
 const EMPTY: History = { commits: [], after: null }
 
 /**
- * Registers `/{owner}/{repo}`: the commits of a branch or tag (`ref`), limited to what the user may see. `after` is
- * `History.after` of the previous page, separated by commas.
+ * Registers `/{owner}/{repo}`: the commits of a branch or tag (`ref`), limited to what the user may
+ * see. `after` is `History.after` of the previous page, separated by commas.
  */
 export async function repositoryPage(app: FastifyInstance, options: PageContext): Promise<void> {
   const { store, lookup, commitLog, pageQueue } = options
   const findRepository = createRepositoryFinder(app, options)
 
-  // Without the slash, and with any other query than one that finds a commit, it is the page of the repository.
+  // A final slash, and a query that finds no commit, lead to the page of the repository.
   for (const path of ['/:owner/:repo/', '/:owner/:repo/commits'])
     app.get<Route>(path, (request, reply) => {
       const { owner, repo } = request.params
@@ -97,7 +97,7 @@ export async function repositoryPage(app: FastifyInstance, options: PageContext)
     })
   })
 
-  /** Returns the commits that a page comes after, or null for the first page. @throws ServiceError `commit_unknown` */
+  /** Returns the commits that a page continues from; null if first. @throws `commit_unknown` */
   async function pageStart(
     repository: ListedRepository,
     after: string | string[] | undefined,

@@ -84,7 +84,7 @@ function heading(repository: ListedRepository): Html {
   ${visibility === 'private' ? html`<span class="badge">private</span>` : ''}</h1>`
 }
 
-/** Renders the answer to "may it be pushed?" or, without rules, to "is it green?" for the ref of the page. */
+/** Renders whether the ref of the page may be pushed or, without rules, its combined state. */
 function tipView(view: RepositoryView): Html | string {
   const { repository, refs, ref, tip, verdicts } = view
   if (!ref || !tip) return ''

@@ -23,7 +23,7 @@ const FAILED = 'The sign-in was not completed, or took too long. Start again.'
 /** Registers what lies below `/login/`: the way to the provider, the way back, and the way out. */
 export async function oidcPages(app: FastifyInstance, options: PageContext & { oidc: Oidc }): Promise<void> {
   const { store, providerBudget, sessionAuth, oidc } = options
-  // The only trace of an attempt, so that nobody can fill a table, and an answer counts only in the browser that asked.
+  // The only trace of an attempt: nobody can fill a table, and only this browser can finish it.
   const cookie = sessionAuth.createCookie('sign-in')
 
   app.get<{ Querystring: Query<'next'> }>('/login/oidc', async (request, reply) => {

@@ -68,7 +68,7 @@ const HERE = 'http://here.invalid'
 
 /** Returns the requested path if it belongs to this site, otherwise the start page. */
 export function localPath(wanted: string | null | undefined): string {
-  // Browsers treat a backslash as a slash and drop tabs and line breaks: `/\t/evil.example` is another host.
+  // Browsers read a backslash as a slash and drop tabs and line breaks: `/\t/evil.example`.
   if (!wanted?.startsWith('/') || /^\/[/\\]|[\p{Cc}\\]/u.test(wanted)) return '/'
   const url = URL.parse(wanted, HERE)
   // Normalized, `/.//evil.example` is another host as well.

@@ -88,7 +88,7 @@ export async function tokenPages(
     return token
   }
 
-  /** Returns a command that reports a status, on a commit that the user can report on if there is one. */
+  /** Returns a command that reports a status, on a commit of the user if there is one. */
   async function exampleFor(
     request: FastifyRequest,
     repositories: readonly ListedRepository[],
