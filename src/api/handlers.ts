@@ -61,7 +61,7 @@ export function createHandlers(store: Store, lookup: CommitLookup, onReported: O
       // CI systems name a branch like this. A rule that is missed would not be noticed.
       if (branch?.startsWith(BRANCHES))
         ruled.push(...(await rules.requiredPatterns(repository.id, branch.slice(BRANCHES.length))))
-      const body = await verdictOf(rows, [...new Set([...require, ...ruled])])
+      const body = verdictOf(rows, [...new Set([...require, ...ruled])])
       const listed = body.required.reduce((sum, { contexts }) => sum + contexts.length, 0)
       if (listed > MAX_LISTED)
         throw new ServiceError(

@@ -10,8 +10,8 @@ export interface BranchVerdict extends ExplainedVerdict {
 }
 
 /**
- * Returns the branches with rules that a commit belongs or may go to: those of `names` that have rules, then the pattern of
- * each rule that applies to none of them. No two lead to the same rules by the same name.
+ * Returns the branches with rules that a commit belongs to or may be pushed to: those of `names`
+ * that have rules, then the pattern of each rule that applies to none of them, without duplicates.
  *
  * @param names of branches, the most important first
  */
@@ -19,24 +19,26 @@ export function ruledBranches(
   rules: readonly BranchRule[],
   names: readonly (string | null | undefined)[],
 ): string[] {
-  const named = names.filter((name) => typeof name === 'string' && rulesFor(rules, name).length > 0)
-  const known = [...new Set(named)].filter((name) => typeof name === 'string')
-  const others = rules.filter(
-    ({ branchPattern }) => !known.some((name) => matchesPattern(branchPattern, name)),
-  )
-  return [...known, ...others.map(({ branchPattern }) => branchPattern)]
+  const branches = [...new Set(names)]
+    .filter((name) => typeof name === 'string')
+    .filter((name) => rulesFor(rules, name).length > 0)
+  const otherPatterns = rules
+    .map(({ branchPattern }) => branchPattern)
+    .filter((pattern) => !branches.some((name) => matchesPattern(pattern, name)))
+  return [...branches, ...otherPatterns]
 }
 
 /**
  * Decides whether a commit may be pushed to a branch, as the server decides about a push.
  *
- * @param branch with rules, as `ruledBranches` returns it: a pattern stands for a branch to which no other rule applies
+ * @param branch with rules, as `ruledBranches` returns it. A pattern stands for a branch to which
+ *   no other rule applies.
  * @param reported of the commit, ordered by the code points of `context`
  */
-export async function branchVerdict(
+export function branchVerdict(
   rules: readonly BranchRule[],
   branch: string,
   reported: readonly ReportedContext[],
-): Promise<BranchVerdict> {
-  return { branch, ...(await explainVerdict(reported, requiredBy(rulesFor(rules, branch)))) }
+): BranchVerdict {
+  return { branch, ...explainVerdict(reported, requiredBy(rulesFor(rules, branch))) }
 }

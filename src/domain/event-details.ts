@@ -3,8 +3,8 @@ import { shortId } from './commit-id.ts'
 export type Json = string | number | boolean | null | Json[] | { [name: string]: Json }
 
 /**
- * Returns the details of an event in one line: `sessions=2 tokens=1`; for a push its updates. Empty if there are none. May
- * contain any character that a client sent.
+ * Returns the details of an event in one line: `sessions=2 tokens=1`; for a push its updates. Empty
+ * if there are none. May contain any character that a client sent.
  */
 export function describeDetails({
   action,

@@ -1,11 +1,13 @@
 import { COMBINED, type StatusState } from './states.ts'
 
 /**
- * Returns the oldest commit of the failures that lead up to now. Commits on which the check has not completed count neither
- * way.
+ * Returns the oldest commit of the failures that lead up to now. Commits on which the check has not
+ * completed count neither way.
  *
- * @param cells the state of the check on each commit, the newest first; undefined where it has not reported
- * @returns `length` is the number of commits on which it failed; `neverPassed` is true if it passed on no commit before, so an older commit may have broken it
+ * @param cells the state of the check on each commit, the newest first; undefined where it has not
+ *   reported
+ * @returns `length` is the number of commits on which it failed; `neverPassed` is true if it passed
+ *   on no commit before, so an older commit may have broken it
  */
 export function failingSince(cells: readonly ({ state: StatusState } | undefined)[]): {
   first: number

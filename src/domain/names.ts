@@ -3,7 +3,7 @@ import { schemas } from '../../generated/schemas.ts'
 const pattern = new RegExp(schemas.Name.pattern, 'u')
 const excluded = new RegExp(schemas.Name.not.pattern, 'u')
 
-/** Paths of the site, which no owner or user can have as a name. New paths of the site go below one of these. */
+/** Paths of the site, which are no names of owners or users. New paths go below one of these. */
 const RESERVED = new Set([
   '.well-known',
   'api',
@@ -32,7 +32,7 @@ export function nameKey(name: string): string {
   return name.toLowerCase()
 }
 
-/** Returns whether `name` is valid for an owner, a user or a repository: the contract's schema `Name`. */
+/** Returns whether a name of an owner, user or repository is valid: the schema `Name`. */
 export function isName(name: string): boolean {
   return name.length <= schemas.Name.maxLength && pattern.test(name) && !excluded.test(name)
 }

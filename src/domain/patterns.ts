@@ -2,11 +2,12 @@ import { schemas } from '../../generated/schemas.ts'
 import { RuleViolation } from './rule-violation.ts'
 
 /**
- * Returns a function that tests whether a pattern matches a whole text. `*` matches any number of characters, including none
- * and `/`; everything else is compared exactly, code point by code point. Both must be well-formed Unicode, or a `*` could
- * match half of a surrogate pair.
+ * Returns a function that tests whether a pattern matches a whole text. `*` matches any number of
+ * characters, including none and `/`; everything else is compared exactly, code point by code
+ * point. Both must be well-formed Unicode, or a `*` could match half of a surrogate pair.
  *
- * Never backtracks: the first place where a part occurs leaves the most room for the parts after it.
+ * Never backtracks: the first place where a part occurs leaves the most room for the parts after
+ * it.
  */
 export function patternMatcher(pattern: string): (text: string) => boolean {
   const [head = '', ...parts] = pattern.split('*')
@@ -19,9 +20,9 @@ export function patternMatcher(pattern: string): (text: string) => boolean {
     let from = head.length
     if (from > end || !text.startsWith(head) || !text.endsWith(tail)) return false
     for (const part of middle) {
-      const found = text.indexOf(part, from)
-      if (found === -1 || found + part.length > end) return false
-      from = found + part.length
+      const start = text.indexOf(part, from)
+      if (start === -1 || start + part.length > end) return false
+      from = start + part.length
     }
     return true
   }
@@ -35,14 +36,14 @@ export function matchesPattern(pattern: string, text: string): boolean {
 /** Maximum number of context patterns in one list. */
 export const MAX_PATTERNS = 20
 
-/** Checks a list of context patterns. @throws RuleViolation if there are too many, or as `checkPattern` */
+/** Checks a list of context patterns. @throws RuleViolation for too many or an invalid one */
 export function checkPatterns(what: string, patterns: readonly string[]): void {
   if (patterns.length > MAX_PATTERNS)
     throw new RuleViolation(`${patterns.length} ${what}s; at most ${MAX_PATTERNS} are allowed`)
   for (const pattern of patterns) checkPattern(what, pattern, schemas.ContextPattern)
 }
 
-/** Checks a context or branch pattern, counted in code points. @throws RuleViolation if it is invalid */
+/** Checks a pattern, counted in code points. @throws RuleViolation if it is invalid */
 export function checkPattern(what: string, pattern: string, { maxLength }: { maxLength: number }): void {
   const length = [...pattern].length
   if (length === 0) throw new RuleViolation(`the ${what} is empty`)

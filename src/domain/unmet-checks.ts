@@ -3,11 +3,11 @@ import { truncate } from '../util/truncate.ts'
 import { COMBINED, type CombinedState } from './states.ts'
 import { type ReportedContext, verdictOf } from './verdict.ts'
 
-/** Maximum length of a name in a reason, in code points, and maximum number of reasons that are spelled out. */
+/** Maximum length of a name in code points, and maximum number of reasons that are spelled out. */
 const MAX_NAME = 100
 const MAX_REASONS = 3
 
-/** A verdict, and in one line why it is not `success`: `ci/test reported failure, lint has not reported`. */
+/** A verdict, and why it is not `success`: `ci/test reported failure, lint has not reported`. */
 export interface ExplainedVerdict {
   verdict: CombinedState
   /** null if the verdict is `success`. */
@@ -15,16 +15,18 @@ export interface ExplainedVerdict {
 }
 
 /**
- * Decides whether a commit meets required checks, and says why it does not. What decides the verdict comes first.
+ * Decides whether a commit meets required checks, and says why it does not. What decides the
+ * verdict comes first.
  *
  * @param reported and `patterns` as `verdictOf` takes them; at least one pattern
  */
-export async function explainVerdict(
+export function explainVerdict(
   reported: readonly ReportedContext[],
   patterns: readonly string[],
-): Promise<ExplainedVerdict> {
-  const { verdict, required } = await verdictOf(reported, patterns)
+): ExplainedVerdict {
+  const { verdict, required } = verdictOf(reported, patterns)
   if (verdict === 'success') return { verdict, reason: null }
+
   const contexts = new Set(required.flatMap((pattern) => pattern.contexts))
   const counted = reported.filter(({ context }) => contexts.has(context))
   const described = (combined: CombinedState, verb: string) =>
@@ -37,6 +39,7 @@ export async function explainVerdict(
     ...missing.map(({ pattern }) => `${shown(pattern)} has not reported`),
     ...described('pending', 'is'),
   ]
+
   const more = unmet.length - MAX_REASONS
   const reason = unmet.slice(0, MAX_REASONS).join(', ') + (more > 0 ? `, and ${more} more` : '')
   return { verdict, reason }

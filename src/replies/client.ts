@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Caller } from '../auth/access-policy.ts'
+import type { Session } from '../auth/session.ts'
 import { addressKey, clientAddress, isTrusted, type TrustedProxies } from '../http/address.ts'
 
 declare module 'fastify' {
@@ -10,6 +11,8 @@ declare module 'fastify' {
     knownClient: Client | null
     /** The token that the request was authorized with; null: none, or not yet. */
     caller: Caller['token']
+    /** The session of the browser; null on routes that are no pages, and until it has been read. */
+    session: Session | null
   }
 }
 
@@ -58,6 +61,7 @@ export function decorateClient(
 
   app.decorateRequest('knownClient', null)
   app.decorateRequest('caller', null)
+  app.decorateRequest('session', null)
   app.decorateRequest('client', {
     getter() {
       this.knownClient ??= clientOf(this)

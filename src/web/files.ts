@@ -13,7 +13,7 @@ const CONTRACT = resolve(import.meta.dirname, '../../openapi.yaml')
 /** The contract as JSON, which takes a fiftieth of the time to read. */
 const DOCUMENT = resolve(import.meta.dirname, '../../generated/openapi.json')
 
-/** Clients for CI jobs to download and how to use them, by asset name. The package is built by `npm run prepare`. */
+/** Clients for CI jobs and how to use them, by asset name. `npm run prepare` builds the package. */
 const CLIENTS = {
   'commit-status.sh': resolve(import.meta.dirname, '../../clients/shell/commit-status'),
   'commit-status-client.tgz': resolve(

@@ -8,26 +8,16 @@ import { createUnsentLimit } from '../http/unsent.ts'
 import { setSecurityHeaders } from '../replies/security-headers.ts'
 import { files } from './files.ts'
 import { accountPages } from './pages/account/page.ts'
-import { badge } from './pages/badge/page.ts'
+import { badgePage } from './pages/badge/page.ts'
 import { checksPage } from './pages/checks/page.ts'
-import { commitPages } from './pages/commit/page.ts'
-import { docs } from './pages/docs/page.ts'
+import { commitPage } from './pages/commit/page.ts'
+import { docsPage } from './pages/docs/page.ts'
 import { repositoriesPage } from './pages/repositories/page.ts'
 import { repositoryPage } from './pages/repository/page.ts'
-import { signIn } from './pages/sign-in/page.ts'
+import { signInPages } from './pages/sign-in/page.ts'
 import { tokenPages } from './pages/tokens/page.ts'
 import type { PageContext, WebOptions } from './parts/page-context.ts'
 import { createPageQueue } from './parts/page-queue.ts'
-import type { Session } from './session/session-auth.ts'
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** Set on pages before any other hook runs. */
-    session: Session
-    /** Set on pages that receive a form. */
-    form: URLSearchParams
-  }
-}
 
 /** Maximum bytes of a form, which has a few short fields. */
 const FORM_LIMIT = 64 * 1024
@@ -52,8 +42,9 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
     done()
   })
   await app.register(files)
-  await app.register(badge, pageContext)
+  await app.register(badgePage, pageContext)
   await app.register(async (pages) => {
+    pages.decorateRequest('form', null)
     pages.addHook('onRoute', (route) => {
       route.config = { ...route.config, page: true }
     })
@@ -65,22 +56,23 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
     pages.addHook('onSend', async (request, reply, payload) =>
       limitUnsent(request.client.address, reply.raw, payload),
     )
-    // Runs before Fastify checks the content type: an unparsable one would become an internal error.
+    // Before Fastify checks the content type: an unparsable one would become an internal error.
     pages.addHook('preParsing', async (request: FastifyRequest, reply: FastifyReply) => {
       if (request.method !== 'POST') return
-      request.form = await readForm(request.raw, reply.raw, FORM_LIMIT, options.bodyTimeout)
-      sessionAuth.checkForm(request, request.form)
+      const form = await readForm(request.raw, reply.raw, FORM_LIMIT, options.bodyTimeout)
+      sessionAuth.checkForm(request, form)
+      request.form = form
     })
-    await pages.register(signIn, pageContext)
+    await pages.register(signInPages, pageContext)
     const { oidc } = options
     if (oidc)
-      await pages.register((await import('./pages/sign-in/oidc.ts')).oidcSignIn, { ...pageContext, oidc })
+      await pages.register((await import('./pages/sign-in/oidc.ts')).oidcPages, { ...pageContext, oidc })
     await pages.register(tokenPages, pageContext)
     await pages.register(accountPages, pageContext)
-    await pages.register(docs)
+    await pages.register(docsPage)
     await pages.register(repositoriesPage, pageContext)
     await pages.register(repositoryPage, pageContext)
-    await pages.register(commitPages, pageContext)
+    await pages.register(commitPage, pageContext)
     await pages.register(checksPage, pageContext)
   })
 }

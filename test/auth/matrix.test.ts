@@ -94,7 +94,6 @@ const ROUTES: Record<string, Sample[]> = {
   'GET /:owner/:repo/commits': [{ path: '/acme/{repo}/commits', expected: always(303) }],
   'GET /:owner/:repo/commits/*': [{ path: '/acme/{repo}/commits/{sha}', expected: repositoryPage }],
   'GET /:owner/:repo/checks': [{ path: '/acme/{repo}/checks', expected: repositoryPage }],
-  'GET /:owner/:repo/live/:sha': [{ path: '/acme/{repo}/live/{sha}', expected: repositoryPage }],
   'GET /:owner/:repo/badge.svg': [{ path: '/acme/{repo}/badge.svg', expected: publicOnly }],
   'GET /settings/tokens': [{ path: '/settings/tokens', expected: signedIn(200) }],
   'POST /settings/tokens': [{ path: '/settings/tokens', ...FORM, expected: signedIn(403) }],

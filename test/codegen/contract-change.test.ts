@@ -234,7 +234,8 @@ t.test('a change of the contract requires the edits that the README names, and i
     t.match(filtered, `maxlength="${2 * CONTEXT}"`, 'the filter takes a whole context')
     t.match(filtered, 'ci/mac')
     t.notMatch(filtered, 'id="passed"')
-    const live = (etag = '') => fetch(`${pages}/live/${sha}`, { headers: { 'if-none-match': etag } })
+    const live = (etag = '') =>
+      fetch(`${server.url}/${commit}`, { headers: { 'x-live': '1', 'if-none-match': etag } })
     const etag = (await live()).headers.get('etag') ?? ''
     t.equal((await live(etag)).status, 304)
     await report({ state: FAIL, context: 'ci/mac', description: 'again' })

@@ -10,6 +10,7 @@ import { MAX_LISTED } from '../../src/api/handlers.ts'
 import { COMMON_PASSWORDS, MIN_NAME_LENGTH, MIN_PASSWORD_LENGTH } from '../../src/auth/password-rules.ts'
 import { resolve } from '../../src/codegen/document.ts'
 import { describeVariables, readConfig } from '../../src/config.ts'
+import { MAX_REPOSITORY_PATTERNS } from '../../src/domain/branch-rules.ts'
 import { SHORT_ID } from '../../src/domain/commit-id.ts'
 import { MAX_PATTERNS } from '../../src/domain/patterns.ts'
 import { OLDEST_GIT } from '../../src/git/git-version.ts'
@@ -194,6 +195,7 @@ test('numbers in prose are those of the program', async (t) => {
     [GUIDE, /at most one log line every (\w+) seconds/, IN_WORDS[`${QUIET / 1000}`]],
     [GUIDE, /A push has at most (\S+) refs/, MAX_REFS.toLocaleString('en')],
     [GUIDE, /with a rule has at most (\S+) refs/, MAX_RULED_REFS],
+    [GUIDE, /rules of a repository together have at most (\S+) patterns/, MAX_REPOSITORY_PATTERNS],
     ['clients/typescript/README.md', /retried for at most (\S+) seconds/, defaultTimes.totalTimeout / 1000],
     ['src/README.md', /1 to 3 ms instead, for at most (\S+) s\./, BUSY_TIMEOUT / 1000],
     ['src/README.md', /At most (\S+) parallel lines/, MAX_STARTS],

@@ -64,6 +64,9 @@ export function openPageClient(url: string) {
     send,
     submit,
     get: (path: string, options?: PageRequest) => send('GET', path, options),
+    /** Asks for the changes of a page, as its script does. */
+    poll: (path: string, etag?: string | null) =>
+      send('GET', path, { headers: { 'x-live': '1', ...(etag && { 'if-none-match': etag }) } }),
     signIn: (name: string, password = PASSWORD, next = '/') =>
       submit('/login', '/login', { name, password, next }),
   }

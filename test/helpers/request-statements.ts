@@ -117,8 +117,6 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
   'the rules of a branch': (store) => store.rules.requiredPatterns(500, 'release-3'),
   'all statuses of a commit with their reporters': (store) =>
     store.statuses.listWithReporters({ repositoryId: 500, sha: SHA }),
-  'commits by the beginning of their ids': (store) =>
-    store.statuses.commitsWithPrefix(500, SHA.slice(0, 7), 20),
   'a failure': (store) => store.failures.count('192.0.2.9', { limit: 30, window: 300 }),
   'a reservation and its release': async (store) => {
     const reservation = await store.failures.reserve('192.0.2.10', { limit: 30, window: 300 })

@@ -95,15 +95,36 @@ for (const database of databases) {
       ),
       violation(/21 users/),
     )
-    for (let index = (await rules.load(id)).length; index < 100; index++) await set(`b${index}`, ['ci'])
-    await t.rejects(set('one more', ['ci']), violation(/100 rules/))
-    t.equal((await rules.load(id)).length, 100)
-    await set('b50', ['lint'])
-    t.same(await rules.requiredPatterns(id, 'b50'), ['lint'], 'a rule can still be replaced')
+    for (let index = 0; index < 4; index++) await set(`b${index}`, many.slice(0, 18 + index / 3))
+    const total = await set('main', ['ci'])
+    for (let index = total; index < 100; index++) t.equal(await set(`c${index}`, ['ci']), index + 1)
+    const tooMany = violation(
+      'the rules of the repository would together require 101 patterns; at most 100 are allowed. ' +
+        'Remove a rule or require fewer patterns',
+    )
+    await t.rejects(set('one more', ['ci']), tooMany)
+    await t.rejects(set('main', ['ci', 'lint']), tooMany)
+    t.equal(await set('main', ['lint']), 100)
+    t.same(await rules.requiredPatterns(id, 'main'), ['lint'], 'a rule can still be replaced')
 
-    await set('b50', ['lint'], [bob])
+    t.comment('rules from before the maximum')
+    const former = {
+      repository_id: id,
+      branch_pattern: 'former',
+      required: JSON.stringify(many),
+      created_at: 0,
+    }
+    await store.engine.kysely.insertInto('branch_rules').values(former).execute()
+    t.same(await rules.requiredPatterns(id, 'former'), many)
+    const keepWorking = violation(/require 122 patterns; at most 100 are allowed. The 121 that it has keep/)
+    await t.rejects(set('one more', ['ci']), keepWorking)
+    await t.rejects(set('main', ['ci', 'lint']), keepWorking)
+    t.equal(await set('main', ['ci'], [bob]), 121, 'one that adds nothing')
+    t.equal(await set('former', many.slice(1, 3)), 102)
+
+    await set('b0', ['lint'], [bob])
     await store.users.delete('bob')
-    t.notOk(await bypasses(id, 'b50', bob.id))
+    t.notOk(await bypasses(id, 'b0', bob.id))
     await store.repositories.delete('alice', 'rocket')
     t.same(await rules.load(id), [])
     t.equal((await rules.load(other.id)).length, 1)

@@ -363,19 +363,6 @@ for (const database of databases) {
     t.equal(expected.length, 7)
   })
 
-  test('finds commits with statuses by the beginning of their ids', async (t) => {
-    const { store, id, report } = await openRepository(t, database)
-    const shas = ['0', '1', '9', 'a', 'f'].map((digit) => `abc1230${digit}`.padEnd(40, '0'))
-    for (const sha of [...shas, 'abc1231'.padEnd(40, '0'), 'abc122f'.padEnd(40, 'f')])
-      await report('ci', { sha })
-    await report('other', { sha: shas[0] ?? '' })
-    t.same(await store.statuses.commitsWithPrefix(id, 'abc1230', 20), shas)
-    t.same(await store.statuses.commitsWithPrefix(id, 'abc1230', 2), shas.slice(0, 2))
-    t.same(await store.statuses.commitsWithPrefix(id, 'abc1230f', 20), shas.slice(4))
-    t.same(await store.statuses.commitsWithPrefix(id, 'abc1232', 20), [])
-    t.same(await store.statuses.commitsWithPrefix(id + 1, 'abc1230', 20), [])
-  })
-
   test('deleting a repository deletes its statuses, also concurrent ones', async (t) => {
     const { store, id, report } = await openRepository(t, database)
     await report('before')

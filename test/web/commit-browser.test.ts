@@ -1,4 +1,4 @@
-import type { BrowserContextOptions } from 'playwright-core'
+import type { BrowserContextOptions, Response } from 'playwright-core'
 import t, { type Test } from 'tap'
 import type { StatusState } from '../../src/domain/states.ts'
 import { HOST, openBrowser, tabTo } from '../helpers/browser.ts'
@@ -132,16 +132,17 @@ t.test('a page is brought up to date while checks are pending', async (t) => {
   const [sha = ''] = commits
   for (let index = 0; index < 60; index++) await report(sha, `ci/job-${index}`, 'pending', 'waits')
   const page = await openPage(t, DESKTOP)
+  const isPoll = (response: Response) => 'x-live' in response.request().headers()
   const answers: number[] = []
   page.on('response', (response) => {
-    if (response.url().includes('/live/')) answers.push(response.status())
+    if (isPoll(response)) answers.push(response.status())
   })
   await page.clock.install()
   await page.goto(`${url}/commits/${sha}`)
   t.equal(await page.title(), `● 60 pending · live@${sha.slice(0, 7)}`)
   /** Advances the clock of the page to its next request and returns the answer's status. */
   const next = async () => {
-    const answer = page.waitForResponse(/\/live\//)
+    const answer = page.waitForResponse(isPoll)
     await page.clock.fastForward(60_000)
     return (await answer).status()
   }
@@ -190,16 +191,16 @@ t.test('a page is brought up to date while checks are pending', async (t) => {
     const count = answers.length
     await page.clock.fastForward(600_000)
     t.equal(answers.length, count)
-    const answer = page.waitForResponse(/\/live\//)
+    const answer = page.waitForResponse(isPoll)
     await setHidden(false)
     t.equal((await answer).status(), 304, 'at once when it is shown again')
   })
 
   t.test('it says how old it is while the server cannot be reached', async (t) => {
-    await page.route('**/live/**', (route) => route.fulfill({ status: 503 }))
+    await page.route('**/commits/**', (route) => route.fulfill({ status: 503 }))
     await page.clock.fastForward(60_000)
     await page.getByText(/As of .* The server cannot be reached/).waitFor()
-    await page.unroute('**/live/**')
+    await page.unroute('**/commits/**')
     await next()
     await until(async () => (await page.textContent('p[role=status]')) === 'This page is up to date again.')
     t.equal(await page.locator('p[role=status].sr').count(), 1)

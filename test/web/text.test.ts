@@ -66,7 +66,11 @@ t.test('ages are relative, with the exact time', async (t) => {
     `${exact}just now</time>`,
     'another clock is ahead',
   )
-  t.equal(String(formatAge(time, null)), `${exact}2026-01-02 03:04:05 UTC</time>`)
+  t.equal(
+    String(formatAge(time, Date.parse(time) - 301_000)),
+    `${exact}2026-01-02 03:04:05 UTC</time>`,
+    'a date in the future',
+  )
 })
 
 t.test('"Sign in" returns to the page it was on', async (t) => {

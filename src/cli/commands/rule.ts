@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
+import { MAX_REPOSITORY_PATTERNS } from '../../domain/branch-rules.ts'
 import { findRepository } from '../parts/arguments.ts'
-import { printList } from '../parts/output.ts'
+import { printList, say } from '../parts/output.ts'
 import type { WithStore } from '../parts/with-store.ts'
 
 export function addRuleCommands(program: Command, withStore: WithStore): void {
@@ -18,7 +19,11 @@ export function addRuleCommands(program: Command, withStore: WithStore): void {
       withStore(async (store) => {
         const repository = await findRepository(store, fullName)
         const bypass = await Promise.all((options.bypass ?? []).map((name) => store.users.get(name)))
-        await store.rules.set(repository, { branchPattern, required: options.require, bypass })
+        const total = await store.rules.set(repository, { branchPattern, required: options.require, bypass })
+        if (total > MAX_REPOSITORY_PATTERNS)
+          say(
+            `The rules of ${fullName} together require ${total} patterns; at most ${MAX_REPOSITORY_PATTERNS} are allowed now. They keep working, but no pattern can be added.`,
+          )
       }),
     )
 

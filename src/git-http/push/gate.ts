@@ -4,7 +4,6 @@ import type { OpenedRepository } from '../../git/repository.ts'
 import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
 import type { Bypass } from '../../store/repositories/rules.ts'
 import type { Store } from '../../store/store.ts'
-import { runInSlices } from '../../util/run-in-slices.ts'
 import type { PushedRefs } from './proc-receive.ts'
 import { isAncestor, readSymbolicRefs } from './ref-graph.ts'
 
@@ -42,7 +41,7 @@ export async function findLimit(
   signal: AbortSignal,
 ): Promise<string | null> {
   if (updates.length <= MAX_RULED_REFS) return null
-  const ruled = await ruledUpdates(rules, updates, await findBranches(repository, signal))
+  const ruled = ruledUpdates(rules, updates, await findBranches(repository, signal))
   const { id } = pusher.by.user
   if (ruled.every(({ branches }) => branches.every((rules) => isBypassedBy(rules, id)))) return null
   return `${updates.length} refs in one push with a branch that has required checks; at most ${MAX_RULED_REFS} are allowed: push fewer at a time`
@@ -74,7 +73,7 @@ async function decideRefs(
   /** Why an update is refused whatever has been reported; null: it depends on the reports. */
   const reasons = new Map<RefUpdate, string | null>()
   const compare = async (rules: readonly BranchRule[]) => {
-    const ruled = await ruledUpdates(rules, updates, branchesOf)
+    const ruled = ruledUpdates(rules, updates, branchesOf)
     for (const { update } of ruled)
       if (!reasons.has(update)) reasons.set(update, await compareTips(repository, update, signal))
     return ruled
@@ -88,8 +87,7 @@ async function decideRefs(
     for (const rules of branches) {
       const reason =
         reasons.get(update) ??
-        (await explainVerdict(await store.statuses.list(pusher.repositoryId, update.new), requiredBy(rules)))
-          .reason
+        explainVerdict(await store.statuses.list(pusher.repositoryId, update.new), requiredBy(rules)).reason
       if (reason === null) continue
       if (isBypassedBy(rules, pusher.by.user.id)) bypasses.push({ ...update, reason })
       else refused.set(update.ref, reason)
@@ -130,24 +128,18 @@ async function findBranches(
 }
 
 /** Returns the updates of branches with rules. */
-async function ruledUpdates(
+function ruledUpdates(
   rules: readonly BranchRule[],
   updates: readonly RefUpdate[],
   branchesOf: (ref: string) => string[],
-): Promise<RuledUpdate[]> {
+): RuledUpdate[] {
   const rulesOf = ruleMatcher(rules)
-  const ruled: RuledUpdate[] = []
-  let index = 0
-  await runInSlices(() => {
-    const update = updates[index++]
-    if (update === undefined) return false
+  return updates.flatMap((update) => {
     const branches = branchesOf(update.ref)
       .map(rulesOf)
-      .filter((rules) => rules.length > 0)
-    if (branches.length > 0) ruled.push({ update, branches })
-    return true
+      .filter((branchRules) => branchRules.length > 0)
+    return branches.length > 0 ? [{ update, branches }] : []
   })
-  return ruled
 }
 
 function refuseAll(updates: readonly RefUpdate[], reason: string): Map<string, string> {

@@ -1,4 +1,10 @@
-import { type BranchRule, requiredBy, rulesFor, validateRule } from '../../domain/branch-rules.ts'
+import {
+  type BranchRule,
+  checkPatternTotal,
+  requiredBy,
+  rulesFor,
+  validateRule,
+} from '../../domain/branch-rules.ts'
 import { nameKey } from '../../domain/names.ts'
 import { readPatterns } from '../../domain/patterns.ts'
 import { RuleViolation } from '../../domain/rule-violation.ts'
@@ -8,9 +14,6 @@ import type { Engine } from '../engine.ts'
 import { prepare } from '../prepared.ts'
 import { nowInSeconds } from '../time.ts'
 import type { Repository } from './repositories.ts'
-
-/** Maximum number of rules of a repository. */
-const MAX_RULES = 100
 
 /** An update of a branch that its rules would have refused. */
 export interface Bypass extends RefUpdate {
@@ -50,14 +53,24 @@ export function createRuleStore(engine: Engine, audit: Audit) {
     /**
      * Stores a rule. Replaces the rule with the same branch pattern.
      *
+     * @returns the number of patterns that all rules of the repository require
      * @throws RuleViolation if it exceeds a limit or a pattern is invalid
      */
     async set(
       { id, owner, name }: Pick<Repository, 'id' | 'owner' | 'name'>,
       rule: BranchRule,
-    ): Promise<void> {
+    ): Promise<number> {
       const { branchPattern, required, bypass } = validateRule(rule)
-      await audit.transaction(async (db, record) => {
+      return audit.transaction(async (db, record) => {
+        const rules = await db
+          .selectFrom('branch_rules')
+          .select(['branch_pattern', 'required'])
+          .where('repository_id', '=', id)
+          .execute()
+        const others = rules.filter((other) => other.branch_pattern !== branchPattern)
+        const total = countPatterns(others) + required.length
+        checkPatternTotal(countPatterns(rules), total)
+
         const row = await db
           .insertInto('branch_rules')
           .values({
@@ -73,26 +86,19 @@ export function createRuleStore(engine: Engine, audit: Audit) {
           )
           .returning('id')
           .executeTakeFirstOrThrow()
-        const { rules } = await db
-          .selectFrom('branch_rules')
-          .select(({ fn }) => fn.countAll<number>().as('rules'))
-          .where('repository_id', '=', id)
-          .executeTakeFirstOrThrow()
-        if (rules > MAX_RULES)
-          throw new RuleViolation(
-            `the repository has ${MAX_RULES} rules, which is the maximum; remove one first`,
-          )
         await db.deleteFrom('branch_rule_bypasses').where('rule_id', '=', row.id).execute()
         if (bypass.length > 0) {
           const users = bypass.map((user) => ({ rule_id: row.id, user_id: user.id }))
           await db.insertInto('branch_rule_bypasses').values(users).execute()
         }
+
         const details = {
           branches: branchPattern,
           required: [...required],
           bypass: bypass.map((user) => user.name),
         }
         await record({ by: ADMINISTRATOR, action: 'rule.set', repository: `${owner}/${name}`, details })
+        return total
       })
     },
 
@@ -137,6 +143,11 @@ export function createRuleStore(engine: Engine, audit: Audit) {
       })
     },
   }
+}
+
+/** Returns the number of patterns that rules require. A rule that cannot be read counts as one. */
+function countPatterns(rules: readonly { required: string }[]): number {
+  return rules.reduce((sum, { required }) => sum + (readPatterns(required)?.length ?? 1), 0)
 }
 
 interface RuleRow {

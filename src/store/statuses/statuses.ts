@@ -53,17 +53,6 @@ export function createStatusStore(engine: Engine, audit: Audit, maxContexts: num
       .orderBy('context'),
   )
 
-  const nextCommit = prepare<{ repositoryId: number; after: string; end: string }>()((p) =>
-    kysely
-      .selectFrom('statuses')
-      .select('sha')
-      .where('repository_id', '=', p.repositoryId)
-      .where('sha', '>', p.after)
-      .where('sha', '<', p.end)
-      .orderBy('sha')
-      .limit(1),
-  )
-
   const any = prepare<CommitKey>()((p) => statusesOf(kysely, p).select('sha').limit(1))
 
   return {
@@ -112,23 +101,6 @@ export function createStatusStore(engine: Engine, audit: Audit, maxContexts: num
     /** Returns all statuses of a commit with their reporters, as `list`. */
     listWithReporters: (commit: CommitKey): Promise<ReportedStatus[]> =>
       engine.read(withReporters, commit, { key: commitCacheKey(commit), variant: 'reporters' }),
-
-    /**
-     * Returns the ids of commits with statuses that begin with `prefix`, in ascending order.
-     *
-     * @param prefix lower-case hex digits
-     */
-    async commitsWithPrefix(repositoryId: number, prefix: string, limit: number): Promise<string[]> {
-      const found: string[] = []
-      // Each step is one search of the index, however many statuses a commit has.
-      for (let after = prefix; found.length < limit; ) {
-        const [next] = await engine.read(nextCommit, { repositoryId, after, end: `${prefix}g` })
-        if (!next) break
-        found.push(next.sha)
-        after = next.sha
-      }
-      return found
-    },
 
     /**
      * Removes the status of a context. The next read in every process is without it.

@@ -15,7 +15,7 @@ COMMIT_STATUS_URL=${origin} sh commit-status run --context ci/test -- make test`
     ${copyButton('ci-node', 'the command')}</div>`
 }
 
-/** Returns a shell command that reports a status. @param path below `/repos/` @param token itself, or the variable that holds it */
+/** Returns a command that reports a status. @param path below `/repos/` @param token or variable */
 export function reportCommand(origin: string, path: string, token: string, context = 'hello'): string {
   const body = JSON.stringify({ state: 'success', context, description: 'Reported by hand' })
   return `curl -X POST ${origin}/api/v1/repos/${path} \\

@@ -1,18 +1,20 @@
 import { STATUS_CODES } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Session } from '../../auth/session.ts'
 import { insteadOf, statusOf, Unavailable } from '../../errors.ts'
 import { applyErrorHeaders, asServiceError, sendError } from '../../replies/error-replies.ts'
 import { setSecurityHeaders } from '../../replies/security-headers.ts'
 import { WrongMethod } from '../../replies/unknown-paths.ts'
-import type { Session, SessionAuth } from '../session/session-auth.ts'
+import type { SessionAuth } from '../session/session-auth.ts'
 import { html } from './html.ts'
 import { sendPage } from './layout.ts'
 
 export type SendErrorPage = ReturnType<typeof createErrorPageSender>
 
 /**
- * Creates the error handler of pages and unknown paths. It answers with an error page that has the same status and message
- * as the API, or with `{"error": message}` when the path is unknown and the client does not accept HTML.
+ * Creates the error handler of pages and unknown paths. It answers with an error page that has the
+ * same status and message as the API, or with `{"error": message}` when the path is unknown and the
+ * client does not accept HTML.
  */
 export function createErrorPageSender(sessionAuth: SessionAuth) {
   return async (cause: unknown, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {

@@ -9,7 +9,7 @@ import { formatAge, shownText, visibleText } from './text.ts'
 /** Suggestions for the name of a ref that does not exist. */
 const SUGGESTIONS = 50
 
-/** Renders the way back to a repository, and a field that finds a commit of it. @param query makes its page show a ref */
+/** Renders the way back to a repository, and a field that finds a commit. @param query of a ref */
 export function repositoryHead({ owner, name }: ReadableRepository, query = ''): Html {
   return html`<div class="titled"><p class="crumbs"><a href="/${owner}/${name}${query}">${owner} / ${name}</a> · <a href="/${owner}/${name}/checks${query}">Checks</a></p>
 <form class="choose" role="search" aria-label="Commits" action="/${owner}/${name}/commits">
@@ -24,20 +24,20 @@ export function sendUnknownName(
   reply: FastifyReply,
   repository: ReadableRepository,
   refs: Refs,
-  asked: string,
+  name: string,
 ): FastifyReply {
-  const title = `${visibleText(asked)} · ${repository.owner}/${repository.name}`
-  return sendPage(reply, { title }, unknownNameView(repository, refs, asked))
+  const title = `${visibleText(name)} · ${repository.owner}/${repository.name}`
+  return sendPage(reply, { title }, unknownNameView(repository, refs, name))
 }
 
-function unknownNameView(repository: ReadableRepository, refs: Refs, asked: string): Html {
+function unknownNameView(repository: ReadableRepository, refs: Refs, wanted: string): Html {
   const { owner, name } = repository
-  const text = asked.toLowerCase()
-  const isLike = (ref: Ref) => ref.name.toLowerCase().includes(text) || isTypo(ref.name, asked)
+  const text = wanted.toLowerCase()
+  const isLike = (ref: Ref) => ref.name.toLowerCase().includes(text) || isTypo(ref.name, wanted)
   const suggestions = [...refs.branches, ...refs.tags].filter(isLike).slice(0, SUGGESTIONS)
   return html`${repositoryHead(repository)}
 <h1>Not found</h1>
-<p class="empty">There is no commit, branch or tag <strong>${shownText(asked)}</strong>. Commit ids may be abbreviated to 7 or more hex
+<p class="empty">There is no commit, branch or tag <strong>${shownText(wanted)}</strong>. Commit ids may be abbreviated to 7 or more hex
   digits. <a href="/${owner}/${name}">Show the default branch</a></p>
 ${
   suggestions.length > 0
@@ -52,11 +52,11 @@ ${
 }`
 }
 
-/** Returns whether two names differ only in at most two neighboring characters: `mian` and `main`. */
-function isTypo(name: string, asked: string): boolean {
-  const shorter = Math.min(name.length, asked.length)
+/** Returns whether names differ in at most two neighboring characters: `mian` and `main`. */
+function isTypo(name: string, wanted: string): boolean {
+  const shorter = Math.min(name.length, wanted.length)
   let same = 0
-  while (same < shorter && name[same] === asked[same]) same++
-  for (let end = 1; same < shorter && name.at(-end) === asked.at(-end); end++) same++
-  return same >= 2 && Math.max(name.length, asked.length) - same <= 2
+  while (same < shorter && name[same] === wanted[same]) same++
+  for (let end = 1; same < shorter && name.at(-end) === wanted.at(-end); end++) same++
+  return same >= 2 && Math.max(name.length, wanted.length) - same <= 2
 }

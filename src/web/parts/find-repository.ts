@@ -5,6 +5,7 @@ import type { GitClient } from '../../git/history/cached-reads.ts'
 import { connectionSignal } from '../../http/connection-signal.ts'
 import { recheckAccess } from '../../replies/recheck-access.ts'
 import type { ReadableRepository } from '../../store/access/access.ts'
+import { sessionOf } from '../session/session-auth.ts'
 import type { PageContext } from './page-context.ts'
 
 export interface RepositoryRoute {
@@ -17,8 +18,9 @@ export function gitClient({ client, raw }: FastifyRequest): GitClient {
 }
 
 /**
- * Returns a function that finds the repository of a page. For a private or missing one it redirects an anonymous user to
- * the sign-in page and returns null: the request is answered. A signed-in user gets 404.
+ * Returns a function that finds the repository of a page. For a private or missing one it redirects
+ * an anonymous user to the sign-in page and returns null: the request is answered. A signed-in user
+ * gets 404.
  *
  * @param app gets an error handler that checks access again when a repository cannot be opened
  */
@@ -30,9 +32,9 @@ export function createRepositoryFinder(app: FastifyInstance, { store, sendErrorP
     const { owner, repo } = request.params
     // The router also matches empty segments, and reserved words in any case.
     if (owner === '' || repo === '' || isReserved(owner)) throw new ServiceError('path_unknown')
-    const { user } = request.session
-    const found = await store.listing.find(user?.id ?? null, owner, repo)
-    if (found) return found
+    const { user } = sessionOf(request)
+    const repository = await store.listing.find(user?.id ?? null, owner, repo)
+    if (repository) return repository
     if (user) throw new ServiceError('repository_unknown')
     reply.redirect(`/login?next=${encodeURIComponent(request.url)}`, 303)
     return null

@@ -9,7 +9,7 @@ const ENTITIES = new Map([
 ])
 const escapeText = characterReplacer(/[&<>"']/, (character) => ENTITIES.get(character) ?? '')
 
-/** UTF-16 code units that are encoded at once. One string of a large page would take most of the time. */
+/** UTF-16 code units that are encoded at once. Encoding one large string takes much longer. */
 const CHUNK = 16 * 1024
 
 type Write = (piece: string) => void
@@ -18,7 +18,7 @@ type Write = (piece: string) => void
 export class Html {
   readonly write: (write: Write) => void
 
-  /** @param write calls its argument with one escaped piece after the other. No piece ends within a character */
+  /** @param write calls its argument with each escaped piece. No piece ends within a character */
   constructor(write: (write: Write) => void) {
     this.write = write
   }
@@ -40,7 +40,7 @@ export class Html {
   }
 }
 
-/** Null and undefined are left out. A function is called when its turn comes, so that rows are not in memory together. */
+/** Null and undefined are left out. Functions run in turn, so rows are not in memory together. */
 type Value = Html | string | number | null | undefined | readonly Value[] | (() => Html)
 
 /** Returns the HTML of a template. Escapes all values except other templates. */

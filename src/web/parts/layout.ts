@@ -1,6 +1,7 @@
 import type { FastifyReply } from 'fastify'
+import type { Session } from '../../auth/session.ts'
 import { etagOf, matchesEtag } from '../../http/etag.ts'
-import type { Session } from '../session/session-auth.ts'
+import { sessionOf } from '../session/session-auth.ts'
 import { type Html, html } from './html.ts'
 
 /** Options of the layout that all pages share. */
@@ -12,23 +13,22 @@ export interface PageOptions {
   icon?: string
   /** Additional elements of the head. */
   head?: Html
-  /** Makes the script of the page keep it current: its state in a few words, and whether that is about to change. */
+  /** Keeps the page current by script: its state in words, and whether that is about to change. */
   live?: { summary: string; pending: boolean }
   /** Whether the page uses the full width of the window and renders its own `main` element. */
   wide?: boolean
 }
 
 /** The script that keeps a page current, and what a page without it says. */
-export const LIVE = html`<script src="/assets/live.js" defer></script>`
-export const asOf = () =>
-  html`<noscript><p class="faint">As of ${time(new Date().toISOString())}</p></noscript>`
+const LIVE = html`<script src="/assets/live.js" defer></script>`
+const asOf = () => html`<noscript><p class="faint">As of ${time(new Date().toISOString())}</p></noscript>`
 
 /** Sends a page, or only what is new of it to the script of the page. */
 export function sendPage(
   reply: FastifyReply,
   options: PageOptions,
   content: Html,
-  session = reply.request.session,
+  session = sessionOf(reply.request),
 ): FastifyReply {
   const { live, tab, icon } = options
   const { url, headers } = reply.request
@@ -52,7 +52,7 @@ function titleOf({ title }: PageOptions): string {
 }
 
 /** Sends HTML as bytes, so that it is in memory only once while it is sent. */
-export function sendHtml(reply: FastifyReply, content: Html): FastifyReply {
+function sendHtml(reply: FastifyReply, content: Html): FastifyReply {
   return reply.type(HTML).send(content.toBuffer())
 }
 
@@ -109,7 +109,7 @@ export function csrfField(session: Session): Html {
   return html`<input type="hidden" name="csrf" value="${session.csrfToken()}">`
 }
 
-/** Renders a time for people, with its machine-readable form as an attribute. @param iso ISO 8601, UTC */
+/** Renders a time for people and, as an attribute, for machines. @param iso ISO 8601, UTC */
 export function time(iso: string): Html {
   return html`<time datetime="${iso}"><span>${iso.slice(0, 10)}</span> <span>${iso.slice(11, 16)} UTC</span></time>`
 }

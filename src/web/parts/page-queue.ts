@@ -5,11 +5,13 @@ import { FairQueue } from '../../util/fair-queue.ts'
 export type PageQueue = ReturnType<typeof createPageQueue>
 
 /**
- * Creates the queue of pages. In each turn of the event loop at most one of them starts or is rendered, however many are requested
- * from however many addresses, so that API requests wait for one page at most. With a remote database there may be two, of
- * different clients, because one waits for its rows while the other is rendered. At most as many are in memory together with
- * what was read for them. When too many requests wait, further ones are refused. A page that waits for git is not in the queue.
- * Its methods throw QueueFull, and ServiceError `malformed_request` if the client has disconnected.
+ * Creates the queue of pages. In each turn of the event loop at most one of them starts or is
+ * rendered, however many are requested from however many addresses, so that API requests wait for
+ * one page at most. With a remote database there may be two, of different clients, because one
+ * waits for its rows while the other is rendered. At most as many are in memory together with what
+ * was read for them. When too many requests wait, further ones are refused. A page that waits for
+ * git is not in the queue. Its methods throw QueueFull, and ServiceError `malformed_request` if the
+ * client has disconnected.
  */
 export function createPageQueue(isRemote: boolean) {
   const queue = new FairQueue({
@@ -26,7 +28,7 @@ export function createPageQueue(isRemote: boolean) {
     async start(request: FastifyRequest): Promise<void> {
       setImmediate(await enter(request))
     },
-    /** Runs `render` when it is its turn: it reads what a page shows from the database, and renders it. */
+    /** Runs `render`, which reads what a page shows and renders it, when it is its turn. */
     async render<T>(request: FastifyRequest, render: () => Promise<T>): Promise<T> {
       const leave = await enter(request)
       try {

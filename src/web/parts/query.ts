@@ -1,3 +1,18 @@
+import type { FastifyRequest } from 'fastify'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The form that a page received; null if it received none. */
+    form: URLSearchParams | null
+  }
+}
+
+/** Returns the form that a page received. */
+export function formOf({ form }: FastifyRequest): URLSearchParams {
+  if (!form) throw new Error('only a POST to a page has a form')
+  return form
+}
+
 /** The parsed query of a page. A parameter that is repeated is an array. */
 export type Query<Name extends string> = { [Parameter in Name]?: string | string[] }
 

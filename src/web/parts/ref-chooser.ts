@@ -6,17 +6,17 @@ import { visibleText } from './text.ts'
 /** Branches and tags to choose from. Further ones are found by the field of the page. */
 const CHOICES = 100
 
-/** Returns what a page shows unless the user asks for a ref; null if there is nothing. HEAD without a branch has no name. */
+/** Returns the default ref of a page; null if there is none. HEAD without a branch has no name. */
 export function headOf({ defaultBranch, head }: Refs): Ref | null {
   return head === null ? null : { kind: 'branch', name: defaultBranch ?? '', sha: head, date: null }
 }
 
-/** Returns the name of a branch; null for a tag, for HEAD without a branch, and if there is nothing. */
+/** Returns the name of a branch; null for a tag, HEAD without a branch, or nothing. */
 export function branchOf(ref: Ref | null): string | null {
   return ref?.kind === 'branch' && ref.name !== '' ? ref.name : null
 }
 
-/** Renders the choice of a branch or tag for a page. @param labelled whether the label is visible */
+/** Renders the choice of a branch or tag. @param labelled whether the label is visible */
 export function refChooser(path: string, refs: Refs, ref: Ref | null, labelled: boolean): Html {
   const named = (kind: Ref['kind'], list: readonly Ref[]) => {
     const newest = list.slice(0, CHOICES)
@@ -38,13 +38,13 @@ export function refChooser(path: string, refs: Refs, ref: Ref | null, labelled: 
   </form>`
 }
 
-/** Returns the query of a page that shows a ref; empty for HEAD without a branch. Slashes stay readable. */
+/** Returns the query that shows a ref; empty for HEAD without a branch. Slashes stay readable. */
 export function refQuery(refs: Refs, ref: Ref | null): string {
   const name = ref ? refName(refs, ref) : ''
   return name === '' ? '' : `?ref=${encodeURIComponent(name).replaceAll('%2F', '/')}`
 }
 
-/** Returns the name by which pages find a ref. A tag is named in full if there is a branch of the same name. */
+/** Returns the name by which pages find a ref. A tag named like a branch is named in full. */
 export function refName({ branches }: Refs, { kind, name }: Ref): string {
   return kind === 'tag' && namesOf(branches).has(name) ? `refs/tags/${name}` : name
 }

@@ -6,9 +6,9 @@ import {
   type StatusCounts,
   type StatusState,
 } from '../../domain/states.ts'
-import type { StatusSummary } from '../../store/statuses/status-summaries.ts'
 import { truncate } from '../../util/truncate.ts'
 import { type Html, html } from './html.ts'
+import type { PageOptions } from './layout.ts'
 import { visibleText } from './text.ts'
 
 /** The state of a commit in a few words, for its page, the browser's tab and screen readers. */
@@ -22,7 +22,7 @@ export interface Summary {
   icon: string
 }
 
-/** Says that nothing is missing. A commit that is in the branch cannot be pushed to it, so the words are not about a push. */
+/** Says that no check is missing, of a commit that may be in the branch already. */
 export const MET = 'meets the rules'
 /** Code points of a verdict in a title. */
 const TITLE = 80
@@ -31,7 +31,8 @@ const SYMBOLS = { failure: '✗', pending: '●', success: '✓' } as const
 /**
  * Summarizes the statuses of a commit. Each counts as in the combined state.
  *
- * @param missing number of required patterns that no context matches. They do not change the combined state.
+ * @param missing number of required patterns that no context matches. They do not change the
+ *   combined state.
  */
 export function summarize(reported: StatusCounts, missing: number): Summary {
   const { failure, pending, success } = combinedCounts(reported)
@@ -53,8 +54,8 @@ export function summarize(reported: StatusCounts, missing: number): Summary {
   }
 }
 
-/** Returns the summary of a commit with a verdict, which comes first. Without one, the combined state is the verdict. */
-export function withVerdict(summary: Summary, verdict: BranchVerdict | undefined): Summary {
+/** Returns the summary with the verdict first. Without one, the combined state is the verdict. */
+function withVerdict(summary: Summary, verdict: BranchVerdict | undefined): Summary {
   if (!verdict) return summary
   const words = visibleText(`${verdict.branch}: ${verdict.reason ?? MET}`)
   return {
@@ -65,11 +66,22 @@ export function withVerdict(summary: Summary, verdict: BranchVerdict | undefined
   }
 }
 
-/** Returns the tab of a page about the tip of a branch. @param verdicts the most important first */
-export function tabOf(title: string, { counts }: StatusSummary, verdicts: readonly BranchVerdict[]) {
-  const { short, icon, text } = withVerdict(summarize(counts, 0), verdicts[0])
-  const pending = counts.pending > 0 || verdicts.some(({ verdict }) => verdict === 'pending')
-  return { tab: `${short} · ${title}`, icon, live: { summary: text, pending } }
+/**
+ * Returns the tab of a page about a commit.
+ *
+ * @param verdicts the most important first
+ * @param missing as `summarize`
+ */
+export function tabOf(
+  title: string,
+  counts: StatusCounts,
+  verdicts: readonly BranchVerdict[],
+  missing = 0,
+): Pick<PageOptions, 'tab' | 'icon' | 'live'> {
+  const { short, icon, text } = withVerdict(summarize(counts, missing), verdicts[0])
+  const isPending =
+    combinedCounts(counts).pending > 0 || missing > 0 || verdicts.some(({ verdict }) => verdict === 'pending')
+  return { tab: `${short} · ${title}`, icon, live: { summary: text, pending: isPending } }
 }
 
 /** Renders a state, or "no status". Its color is the one of the combined state. */

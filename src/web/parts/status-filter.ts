@@ -49,12 +49,6 @@ export function isFiltered({ q, state }: StatusFilter): boolean {
   return q !== '' || state !== null
 }
 
-/** Returns the query string of a filter, with its question mark; empty if it leaves nothing out. */
-export function filterQuery({ q, state }: StatusFilter): string {
-  const query = new URLSearchParams({ ...(q !== '' && { q }), ...(state && { state }) }).toString()
-  return query && `?${query}`
-}
-
 /** Returns whether a check is shown. */
 export function matches(check: FilteredCheck, { q, state }: StatusFilter): boolean {
   if (state !== null && !isIn(check, state)) return false

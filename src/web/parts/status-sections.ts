@@ -20,8 +20,6 @@ export interface StatusList extends Verdicts {
   permission: Permission | null
   /** Seconds since the epoch. A pending status last reported before is stalled. */
   stalledBefore: number
-  /** Whether ages are shown; otherwise the script of the page computes them. */
-  withAges: boolean
   /** All statuses of the commit, ordered by context. */
   statuses: readonly ReportedStatus[]
 }
@@ -30,10 +28,8 @@ export interface StatusList extends Verdicts {
 const FOLDED_ABOVE = 20
 /** Characters of a description that are shown at first. */
 const DESCRIPTION = 200
-/** Required patterns without a report that are listed. */
-const MISSING = 100
 
-/** Renders the statuses of a commit: failed ones first, then pending ones, then required ones that have not reported, then passed. */
+/** Renders the statuses of a commit: failed, pending, required but not reported, passed. */
 export function statusSections(list: StatusList): Html {
   const matching = list.statuses.filter((status) => matches(checkOf(status, list), list.filter))
   const missing = [...list.required.missing].filter(([pattern]) => matches(unreported(pattern), list.filter))
@@ -84,12 +80,9 @@ function tableStart(id: string): Html {
 
 /** Renders required patterns that no context matches. */
 function missingView(missing: [pattern: string, branchPatterns: string[]][]): Html {
-  const more = missing.length - MISSING
   return html`<section class="section" id="missing" aria-labelledby="missing-heading">
-<h2 id="missing-heading">Not reported <span class="count">${missing.length}</span></h2>${tableStart('missing')}${missing
-    .slice(0, MISSING)
-    .map(
-      ([pattern, branchPatterns]) => html`<tr>
+<h2 id="missing-heading">Not reported <span class="count">${missing.length}</span></h2>${tableStart('missing')}${missing.map(
+    ([pattern, branchPatterns]) => html`<tr>
   <td><span class="badge missing">not reported</span></td>
   <th scope="row">${shownText(pattern)}</th>
   <td>Required for ${branchNames(branchPatterns)}</td>
@@ -97,7 +90,7 @@ function missingView(missing: [pattern: string, branchPatterns: string[]][]): Ht
   <td data-column="Reported"></td>
 </tr>
 `,
-    )}</tbody></table></div>${more > 0 ? html`<p class="faint">${more} more are not listed.</p>` : ''}</section>`
+  )}</tbody></table></div></section>`
 }
 
 /** Renders branch patterns: at most three. */
@@ -111,25 +104,21 @@ function requiredMark(branchPatterns: readonly string[] | undefined): Html | str
   return html` <span class="badge required">required for ${branchNames(branchPatterns)}</span>`
 }
 
-function statusRow(
-  status: ReportedStatus,
-  { permission, required, since, stalledBefore, withAges }: StatusList,
-): Html {
+function statusRow(status: ReportedStatus, { permission, required, since, stalledBefore }: StatusList): Html {
   const { id, state, context, description, pending_at, updated_at } = status
   const took =
     COMBINED[state] === 'pending' || pending_at === null ? '' : formatElapsed(updated_at - pending_at)
-  const now = withAges ? Date.now() : null
   return html`<tr id="s-${id}">
   <td>${stateBadge(state)}${isStalled(status, stalledBefore) ? html` <span class="badge stalled">stalled</span>` : ''}</td>
   <th scope="row">${targetLink(status.target_url, shownText(context))}${requiredMark(required.reported.get(context))}</th>
   <td>${description === null ? '' : cutText(description, DESCRIPTION)}${since.get(context) ?? ''}</td>
   <td data-column="Took">${took}</td>
-  <td data-column="Reported">${formatAge(formatTime(updated_at), now)} ${reporter(status, permission)}</td>
+  <td data-column="Reported">${formatAge(formatTime(updated_at))} ${reporter(status, permission)}</td>
 </tr>
 `
 }
 
-/** Renders who reported a status last; nothing if it is not known. Names of tokens are for those who may write. */
+/** Renders who reported a status last, if known. Only those who may write see names of tokens. */
 function reporter(
   { reporter_user: user, reporter_token: token }: ReportedStatus,
   permission: Permission | null,
@@ -138,7 +127,7 @@ function reporter(
   return html`<span class="faint">by ${user}${permission === 'write' && token ? html`, token ${shownText(token)}` : ''}</span>`
 }
 
-/** Returns whether a status is pending and was last reported before a time, in seconds since the epoch. */
+/** Returns whether a status is pending since before a time, in seconds since the epoch. */
 export function isStalled(
   { state, updated_at }: Pick<ReportedStatus, 'state' | 'updated_at'>,
   before: number,

@@ -2,11 +2,11 @@ import { characterReplacer, HIDDEN, inLines } from '../../util/replace-character
 import { truncate } from '../../util/truncate.ts'
 import { type Html, html } from './html.ts'
 
-/** Returns text in which control and formatting characters are replaced by visible symbols, for titles and attributes. */
+/** Returns text with visible symbols for control and formatting characters, for attributes. */
 export const visibleText = characterReplacer(HIDDEN, symbolOf)
 const visibleLines = characterReplacer(HIDDEN, inLines(symbolOf))
 
-/** Renders text from outside. Its direction does not affect the text around it, and no character of it is invisible. */
+/** Renders text from outside. No character is invisible or affects the direction of other text. */
 export function shownText(text: string): Html {
   return html`<bdi>${visibleText(text)}</bdi>`
 }
@@ -17,12 +17,12 @@ export function enumerate(shown: readonly Html[], total = shown.length): Html {
   return html`${shown.map((item, index) => html`${index > 0 ? ', ' : ''}${item}`)}${more > 0 ? ` and ${more} more` : ''}`
 }
 
-/** Renders text of several lines from outside, as `shownText`. Place it where whitespace is kept. */
+/** Renders text of several lines, as `shownText`. Place it where whitespace is kept. */
 export function shownLines(text: string): Html {
   return html`<div dir="auto" class="lines">${visibleLines(text.replaceAll('\r\n', '\n'))}</div>`
 }
 
-/** Renders text from outside, and only its beginning if it is long: the rest is shown when the user opens it. */
+/** Renders text from outside. Only its beginning if it is long, until the user opens the rest. */
 export function cutText(text: string, length: number): Html {
   const cut = truncate(text, length)
   if (cut === text) return shownText(text)
@@ -31,7 +31,7 @@ export function cutText(text: string, length: number): Html {
   <span class="more">Show all</span></summary>${shownText(text.slice(start.length))}</details>`
 }
 
-/** Returns a picture of a control character, or the number of any other character: `␀`, `[U+202E]`. */
+/** Returns a picture of a control character, or the number of any other: `␀`, `[U+202E]`. */
 function symbolOf(character: string): string {
   const code = character.charCodeAt(0)
   if (code < 0x20) return String.fromCharCode(0x2400 + code)
@@ -50,7 +50,7 @@ const UNITS = [
 /** Seconds by which the clock of another machine may be ahead. */
 const CLOCK_SKEW = 300
 
-/** Returns a duration in its largest unit, rounded down: `3 hours`. @param seconds negative counts as none */
+/** Returns a duration in its largest unit, rounded down: `3 hours`. Negative ones count as none. */
 export function durationInWords(seconds: number): string {
   const [unit, length] = UNITS.find(([, length]) => seconds >= length) ?? ['second', 1]
   const count = Math.max(Math.floor(seconds / length), 0)
@@ -58,22 +58,22 @@ export function durationInWords(seconds: number): string {
 }
 
 /**
- * Renders how long ago something happened, with the exact time in `datetime` and `title`. The script of the pages keeps it
- * up to date.
+ * Renders how long ago something happened, with the exact time in `datetime` and `title`. The
+ * script of the pages keeps it up to date.
  *
  * @param iso ISO 8601, UTC
- * @param now milliseconds since the epoch; null: renders the exact time, for answers that must not change as time passes
+ * @param now milliseconds since the epoch
  */
-export function formatAge(iso: string, now: number | null = Date.now()): Html {
+export function formatAge(iso: string, now = Date.now()): Html {
   const exact = `${iso.slice(0, 10)} ${iso.slice(11, 19)} UTC`
-  const seconds = now === null ? Number.NEGATIVE_INFINITY : (now - Date.parse(iso)) / 1000
+  const seconds = (now - Date.parse(iso)) / 1000
   // Other clocks are a little ahead. A commit can have any date.
   const age = seconds < 60 ? 'just now' : `${durationInWords(seconds)} ago`
   const text = seconds < -CLOCK_SKEW ? exact : age
   return html`<time datetime="${iso}" title="${exact}" data-age>${text}</time>`
 }
 
-/** Returns how long something took: `41 s`, `3 min 12 s`, `2 h 5 min`, `3 d 4 h`; empty for less than a second. */
+/** Returns how long something took: `41 s`, `3 min 12 s`, `3 d 4 h`; empty below one second. */
 export function formatElapsed(seconds: number): string {
   if (seconds < 60) return seconds < 1 ? '' : `${seconds} s`
   const [large, small, length, unit] = SPANS.find(([, , length]) => seconds >= length) ?? MINUTES
@@ -89,14 +89,14 @@ export function sentence(message: string): string {
   return `${message.charAt(0).toUpperCase()}${message.slice(1)}.`
 }
 
-/** Renders a button that copies the text of an element; hidden without JavaScript. @param what for screen readers */
+/** Renders a button that copies an element's text; hidden without scripts. @param what it is */
 export function copyButton(id: string, what: string): Html {
   return html`<button type="button" class="quiet" data-copy="${id}" aria-label="Copy ${what}" hidden>Copy</button>`
 }
 
 const HTTP = new Set(['http:', 'https:'])
 
-/** Renders a link. Checks the URL again, so that only http(s) URLs become links whatever the database holds. */
+/** Renders a link. Checks the URL again: only http(s) becomes a link, whatever is stored. */
 export function targetLink(target: string | null, content: Html): Html {
   const url = target === null ? null : URL.parse(target)
   return url && HTTP.has(url.protocol)

@@ -1,5 +1,6 @@
 import type { BranchRule } from '../../domain/branch-rules.ts'
 import { type BranchVerdict, branchVerdict, ruledBranches } from '../../domain/branch-verdicts.ts'
+import type { ReportedContext } from '../../domain/verdict.ts'
 import type { Refs } from '../../git/refs/read-refs.ts'
 import type { Store } from '../../store/store.ts'
 import { boundedMemoize } from '../../util/memoize.ts'
@@ -12,25 +13,37 @@ const SHOWN = 5
 /** More than a page has commits and branches. */
 const COMMITS = 1_000
 
-/** What a page says about a commit and the branches with rules that it belongs or may go to, the most important first. */
+/**
+ * What a page says about a commit and the branches with rules that it belongs to or may be pushed
+ * to, the most important first.
+ */
 export interface Verdicts {
   verdicts: readonly BranchVerdict[]
   /** Branches whose verdicts are left out. */
   moreVerdicts: number
 }
 
-/** Decides about the first few of the branches. @param decide returns the verdict for a branch */
-export async function firstVerdicts(
+/**
+ * Decides about the first few branches.
+ *
+ * @param branches with rules, as `ruledBranches` returns them
+ * @param reported of the commit, ordered by the code points of `context`
+ */
+export function firstVerdicts(
+  rules: readonly BranchRule[],
   branches: readonly string[],
-  decide: (branch: string) => Promise<BranchVerdict>,
-): Promise<Verdicts> {
+  reported: readonly ReportedContext[],
+): Verdicts {
   const shown = branches.slice(0, SHOWN)
-  return { verdicts: await Promise.all(shown.map(decide)), moreVerdicts: branches.length - shown.length }
+  return {
+    verdicts: shown.map((branch) => branchVerdict(rules, branch, reported)),
+    moreVerdicts: branches.length - shown.length,
+  }
 }
 
 /**
- * Returns functions that decide about commits of branches. A commit is pushed to its branch if that has rules, otherwise to all
- * branches with rules, the default branch first. Nothing is read twice.
+ * Returns functions that decide about commits of branches. A commit is pushed to its branch if that
+ * has rules, otherwise to all branches with rules, the default branch first. Reports are read once.
  */
 export function verdictsOf(
   { summaries }: Pick<Store, 'summaries'>,
@@ -39,24 +52,24 @@ export function verdictsOf(
   { defaultBranch }: Pick<Refs, 'defaultBranch'>,
 ) {
   const targetsOf = boundedMemoize(COMMITS, (branch: string | null): string[] => {
-    const found = ruledBranches(rules, [branch, defaultBranch])
-    return found[0] === branch ? found.slice(0, 1) : found
+    const targets = ruledBranches(rules, [branch, defaultBranch])
+    // `ruledBranches` keeps the order, so the branch is first if it has rules.
+    return targets[0] === branch ? targets.slice(0, 1) : targets
   })
-  const decide = boundedMemoize(COMMITS, (target: string) =>
-    boundedMemoize(COMMITS, async (sha: string) =>
-      branchVerdict(rules, target, await summaries.states({ repositoryId, sha })),
-    ),
-  )
+  const reportsOf = boundedMemoize(COMMITS, (sha: string) => summaries.states({ repositoryId, sha }))
+
   return {
     /** Returns the most important verdict on a commit; undefined without rules. */
     async first(sha: string, branch: string | null): Promise<BranchVerdict | undefined> {
       const [target] = targetsOf(branch)
-      return target === undefined ? undefined : decide(target)(sha)
+      return target === undefined ? undefined : branchVerdict(rules, target, await reportsOf(sha))
     },
+
     /** Returns the verdicts that a page spells out: none without a commit. */
     async shown(sha: string | undefined, branch: string | null): Promise<Verdicts> {
-      const branches = sha === undefined ? [] : targetsOf(branch)
-      return firstVerdicts(branches, (target) => decide(target)(sha ?? ''))
+      const targets = targetsOf(branch)
+      if (sha === undefined || targets.length === 0) return { verdicts: [], moreVerdicts: 0 }
+      return firstVerdicts(rules, targets, await reportsOf(sha))
     },
   }
 }

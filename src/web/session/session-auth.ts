@@ -2,30 +2,12 @@ import { createHash, randomBytes } from 'node:crypto'
 import Tokens from '@fastify/csrf'
 import { parseCookie, stringifySetCookie } from 'cookie'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Session } from '../../auth/session.ts'
 import { ServiceError } from '../../errors.ts'
 import type { SessionClient, SessionUser } from '../../store/accounts/sessions.ts'
 import type { PasswordChange, User } from '../../store/accounts/users.ts'
 import type { Actor } from '../../store/audit/audit.ts'
 import type { Store } from '../../store/store.ts'
-
-declare module 'fastify' {
-  interface FastifyContextConfig {
-    /** Pages request the route by themselves, at intervals. That does not extend the user's session. */
-    polled?: boolean
-  }
-}
-
-/** A browser's session, as a page sees it: with a signed-in user, or without one. */
-export interface Session {
-  /** null when not signed in. */
-  user: SessionUser | null
-  /** Path of the page, to which sign-in returns; `/` if the request was not a GET. */
-  path: string
-  /** Under which the session of a signed-in user is stored. */
-  hash?: string
-  /** Returns a token for the forms of this page, bound to the user's cookie. */
-  csrfToken(): string
-}
 
 export type SessionAuth = ReturnType<typeof createSessionAuth>
 
@@ -34,13 +16,14 @@ const csrf = Tokens()
 const MAX_USER_AGENT = 255
 
 /**
- * Authenticates users by session cookies. A cookie holds only a random secret. Before sign-in it binds forms to the
- * browser; after sign-in its session is in the database, where signing out ends it.
+ * Authenticates users by session cookies. A cookie holds only a random secret. Before sign-in it
+ * binds forms to the browser; after sign-in its session is in the database, where signing out ends
+ * it.
  */
 export function createSessionAuth({ sessions, users }: Pick<Store, 'sessions' | 'users'>) {
   const isSecure = (request: FastifyRequest) => request.client.origin().startsWith('https:')
   const createCookie = (ownName: string) => {
-    // With this prefix browsers reject cookies set by other subdomains or over plain http. It requires https.
+    // With this prefix, browsers reject cookies that other subdomains or plain http set.
     const nameFor = (request: FastifyRequest) => (isSecure(request) ? `__Host-${ownName}` : ownName)
     return {
       read: (request: FastifyRequest) => parseCookie(request.headers.cookie ?? '')[nameFor(request)],
@@ -76,7 +59,8 @@ export function createSessionAuth({ sessions, users }: Pick<Store, 'sessions' | 
     /** Returns the user who sends the request. */
     async identify(request: FastifyRequest, reply: FastifyReply): Promise<Session> {
       let secret = readSessionCookie(request)
-      const extend = !request.routeOptions.config.polled && request.headers['x-live'] === undefined
+      // Pages send this when they ask for changes by themselves, which is no sign of the user.
+      const extend = request.headers['x-live'] === undefined
       const user =
         secret === undefined ? undefined : await sessions.use(hash(secret), sessionClient(request), extend)
       if (secret !== undefined && user) return userSession(request, user, secret)
@@ -97,11 +81,13 @@ export function createSessionAuth({ sessions, users }: Pick<Store, 'sessions' | 
     },
 
     /**
-     * Starts a session with a new secret, against session fixation, and ends the browser's previous one.
+     * Starts a session with a new secret, against session fixation, and ends the browser's previous
+     * one.
      *
      * @param user as read when the password was compared, or the provider's account found
      * @param byProvider whether the user signed in with an OpenID Connect provider
-     * @returns false, without a session, if the password or the link was changed or the user locked meanwhile
+     * @returns false, without a session, if the password or the link was changed or the user locked
+     *   meanwhile
      */
     async signIn(
       request: FastifyRequest,
@@ -118,7 +104,8 @@ export function createSessionAuth({ sessions, users }: Pick<Store, 'sessions' | 
     },
 
     /**
-     * Sets the user's password, ends all other sessions of the user, and gives this one a new secret.
+     * Sets the user's password, ends all other sessions of the user, and gives this one a new
+     * secret.
      *
      * @param user as read when the current password was compared
      * @returns null, without a change, if the password was changed meanwhile
@@ -129,7 +116,7 @@ export function createSessionAuth({ sessions, users }: Pick<Store, 'sessions' | 
       user: User,
       passwordHash: string,
     ): Promise<PasswordChange | null> {
-      const { hash: current } = request.session
+      const { hash: current } = sessionOf(request)
       const secret = createSecret()
       const keep = current === undefined ? undefined : { hash: current, newHash: hash(secret) }
       const changed = await users.setPassword(user, passwordHash, actorOf(request, user), keep)
@@ -140,7 +127,7 @@ export function createSessionAuth({ sessions, users }: Pick<Store, 'sessions' | 
       return changed
     },
 
-    /** Ends the user's session and deletes the cookie. @returns whether the user signs in with a provider */
+    /** Ends the session and deletes the cookie. @returns whether the user signs in by a provider */
     async signOut(request: FastifyRequest, reply: FastifyReply): Promise<boolean> {
       const secret = readSessionCookie(request)
       cookie.set(request, reply, '', 0)
@@ -168,17 +155,23 @@ export function actorOf(request: FastifyRequest, user: SessionUser): Actor {
   return { kind: 'user', user, address: request.client.address }
 }
 
-/** Returns a hook that sends users who are not signed in to the sign-in page. @param path to which it returns */
+/** Returns a hook that sends anonymous users to the sign-in page. @param path to return to */
 export function requireSignIn(path: string) {
   return async (request: FastifyRequest, reply: FastifyReply) => {
-    if (!request.session.user) return reply.redirect(`/login?next=${encodeURIComponent(path)}`, 303)
+    if (!sessionOf(request).user) return reply.redirect(`/login?next=${encodeURIComponent(path)}`, 303)
   }
+}
+
+/** Returns the session of a page. */
+export function sessionOf({ session }: FastifyRequest): Session {
+  if (!session) throw new Error('only pages have sessions')
+  return session
 }
 
 /** Returns the signed-in user of a page that requires one. */
 export function userOf(request: FastifyRequest): SessionUser {
-  const { user } = request.session
-  if (!user) throw new ServiceError('internal', undefined, { cause: new Error('the user is not signed in') })
+  const { user } = sessionOf(request)
+  if (!user) throw new Error('the user is not signed in')
   return user
 }
 

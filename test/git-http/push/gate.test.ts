@@ -225,7 +225,9 @@ t.test('rules and reports count that come while git works', async (t) => {
   whileGitWorks(() => report('failure'))
   t.match((await push('HEAD:main')).stderr, /ci\/test reported failure/)
   await report('success')
-  whileGitWorks(() => store.rules.set(repository, { branchPattern: 'oth*', required: ['e2e'], bypass: [] }))
+  whileGitWorks(async () => {
+    await store.rules.set(repository, { branchPattern: 'oth*', required: ['e2e'], bypass: [] })
+  })
   const { stderr } = await push('HEAD:main', 'HEAD:other', '+HEAD~1:refs/heads/others')
   t.match(stderr, /other \(e2e has not reported\)/)
   t.not(tip('other'), tip('main'))

@@ -1,4 +1,4 @@
-/** Parts of a `User-Agent` and what they stand for. The first one counts: browsers also name those that they descend from. */
+/** Parts of a `User-Agent` and their names. The first match counts: browsers name ancestors. */
 const BROWSERS = [
   ['Edg', 'Edge'],
   ['OPR/', 'Opera'],
@@ -20,7 +20,7 @@ const SYSTEMS = [
   ['Linux', 'Linux'],
 ] as const
 
-/** Returns the name of a browser for people: `Firefox on Linux`. Never contains text of the client. */
+/** Returns the name of a browser: `Firefox on Linux`. Never contains text of the client. */
 export function browserName(userAgent: string | null): string {
   const find = (names: readonly (readonly [part: string, name: string])[]) =>
     names.find(([part]) => userAgent?.includes(part))?.[1]

@@ -5,9 +5,9 @@ import { RuleViolation } from '../../../domain/rule-violation.ts'
 import { connectionSignal } from '../../../http/connection-signal.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
-import { firstOf, type Query } from '../../parts/query.ts'
+import { firstOf, formOf, type Query } from '../../parts/query.ts'
 import { sentence } from '../../parts/text.ts'
-import { actorOf, requireSignIn, userOf } from '../../session/session-auth.ts'
+import { actorOf, requireSignIn, sessionOf, userOf } from '../../session/session-auth.ts'
 import { type AccountView, accountView, type PasswordErrors } from './view.ts'
 
 /** Maximum number of sessions and of events on a page. */
@@ -35,7 +35,7 @@ export async function accountPages(
     const isLinked = oidc && (await store.users.get(user.name)).oidc_subject !== null
     const content = accountView({
       hasPassword: passwordSignIn && !isLinked,
-      session: request.session,
+      session: sessionOf(request),
       sessions: sessions.slice(0, SESSIONS),
       moreSessions: sessions.length > SESSIONS,
       events: events.slice(0, EVENTS),
@@ -50,20 +50,23 @@ export async function accountPages(
   )
 
   app.post('/settings/account/password', {
-    // The current password is a credential: when the budget is spent, it is refused before the body is read.
+    // The current password is a credential: over the budget, it is refused before the body is read.
     onRequest: (request) => budget.check(request.client.address),
     async handler(request, reply) {
       const { address } = request.client
       // Other attempts may have spent the budget while the form was being received.
       await budget.check(address)
       const signedIn = userOf(request)
-      const current = request.form.get('current') ?? ''
-      const password = request.form.get('password') ?? ''
-      const errors = await findErrors(request.form, password, signedIn.name)
+      const form = formOf(request)
+      const current = form.get('current') ?? ''
+      const password = form.get('password') ?? ''
+      const errors = await findErrors(form, password, signedIn.name)
       if (errors) return send(request, reply.code(422), { errors })
+
       const compare = async () => authenticate(await store.users.find(signedIn.name), current)
       const failed = () => ({ at: 'password', user: signedIn }) as const
       const user = await budget.attempt(address, compare, failed, connectionSignal(request.raw.socket))
+
       const changed =
         user?.id === signedIn.id
           ? await sessionAuth.setPassword(request, reply, user, await hashPassword(password))
@@ -82,7 +85,7 @@ export async function accountPages(
 
   app.post('/settings/account/sessions/end-others', async (request, reply) => {
     const user = userOf(request)
-    await store.sessions.endAll(user, actorOf(request, user), request.session.hash)
+    await store.sessions.endAll(user, actorOf(request, user), sessionOf(request).hash)
     return reply.redirect('/settings/account', 303)
   })
 }

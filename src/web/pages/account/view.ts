@@ -1,4 +1,5 @@
 import { MIN_PASSWORD_LENGTH } from '../../../auth/password-rules.ts'
+import type { Session } from '../../../auth/session.ts'
 import { describeDetails } from '../../../domain/event-details.ts'
 import { type SessionInfo, sessionId } from '../../../store/accounts/sessions.ts'
 import type { PasswordChange } from '../../../store/accounts/users.ts'
@@ -7,7 +8,6 @@ import { formatTime } from '../../../store/time.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { csrfField, time } from '../../parts/layout.ts'
 import { cutText, shownText, visibleText } from '../../parts/text.ts'
-import type { Session } from '../../session/session-auth.ts'
 import { browserName } from './browser-name.ts'
 
 /** What is wrong with the form for a new password, by field. */

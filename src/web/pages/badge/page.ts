@@ -1,50 +1,32 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { isReserved } from '../../../domain/names.ts'
-import { COMBINED, type CombinedState, type StatusState } from '../../../domain/states.ts'
 import { ServiceError } from '../../../errors.ts'
 import { etagOf, matchesEtag } from '../../../http/etag.ts'
 import { applyErrorHeaders, asServiceError, sendError } from '../../../replies/error-replies.ts'
-import { truncate } from '../../../util/truncate.ts'
 import { stateOfSummary } from '../../parts/commit-row.ts'
 import { gitClient, type RepositoryRoute } from '../../parts/find-repository.ts'
-import { html } from '../../parts/html.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
-import { visibleText } from '../../parts/text.ts'
+import { badgeView, type Message } from './view.ts'
 
 interface Route extends RepositoryRoute {
   Querystring: Query<'ref' | 'context'>
 }
 
-/** Messages that are no state. */
-type Note = 'no status' | 'unknown' | 'unavailable'
-type Message = StatusState | Note
-
 /** Seconds for which caches may show a badge. */
 const MAX_AGE = 60
 /** What is on the left of a badge that is not about one context. */
 const LABEL = 'checks'
-/** Maximum number of code points of a label. */
-const LABEL_LENGTH = 40
 const POLICY = "default-src 'none'; frame-ancestors 'none'; sandbox"
 
-/** Colors on which white text is readable, on light and dark pages. */
-const COLORS: Record<CombinedState | Note, string> = {
-  success: '#1a7540',
-  pending: '#8a5a00',
-  failure: '#b3261e',
-  'no status': '#59636b',
-  unknown: '#59636b',
-  unavailable: '#59636b',
-}
-
 /**
- * Registers `/{owner}/{repo}/badge.svg`: the state of a branch or tag (`ref`; by default HEAD), or of one context on it.
+ * Registers `/{owner}/{repo}/badge.svg`: the state of a branch or tag (`ref`; by default HEAD), or
+ * of one context on it.
  *
- * Caches share it between users, so it shows only what anonymous users may see, and neither cookies nor tokens are
- * read. What they may not see and what does not exist get the same badge.
+ * Caches share it between users, so it shows only what anonymous users may see, and neither cookies
+ * nor tokens are read. What they may not see and what does not exist get the same badge.
  */
-export async function badge(app: FastifyInstance, { store, refs }: PageContext): Promise<void> {
+export async function badgePage(app: FastifyInstance, { store, refs }: PageContext): Promise<void> {
   app.setErrorHandler((cause, _request, reply) => {
     const error = asServiceError(cause)
     if (error.code !== 'unavailable') return sendError(reply, error, '')
@@ -73,8 +55,8 @@ export async function badge(app: FastifyInstance, { store, refs }: PageContext):
     if (!repository) return null
     const client = gitClient(request)
     const list = await refs.list(repository, client)
-    const asked = firstOf(request.query.ref)
-    const sha = asked ? (await refs.find(repository, list, asked, client))?.sha : list.head
+    const refName = firstOf(request.query.ref)
+    const sha = refName ? (await refs.find(repository, list, refName, client))?.sha : list.head
     if (!sha) return null
     if (context) return (await store.summaries.state(repository.id, sha, context)) ?? null
     const [summary] = await store.summaries.list([{ repositoryId: repository.id, sha }])
@@ -91,38 +73,4 @@ function setHeaders(reply: FastifyReply): FastifyReply {
     .type('image/svg+xml; charset=utf-8')
     .header('content-security-policy', POLICY)
     .header('cross-origin-resource-policy', 'cross-origin')
-}
-
-function badgeView(label: string, message: Message) {
-  const full = validXml(label)
-  const shown = truncate(full, LABEL_LENGTH)
-  const [left, right] = [widthOf(shown), widthOf(message)]
-  const text = (content: string, x: number, width: number) =>
-    html`<text x="${x}" y="14" textLength="${width - 12}" lengthAdjust="spacingAndGlyphs" direction="ltr" unicode-bidi="isolate">${content}</text>`
-  return html`<svg xmlns="http://www.w3.org/2000/svg" width="${left + right}" height="20" viewBox="0 0 ${left + right} 20" role="img" aria-label="${full}: ${message}">
-<title>${full}: ${message}</title>
-<clipPath id="r"><rect width="${left + right}" height="20" rx="4"/></clipPath>
-<g clip-path="url(#r)"><rect width="${left}" height="20" fill="#3b4345"/><rect x="${left}" width="${right}" height="20" fill="${COLORS[isState(message) ? COMBINED[message] : message]}"/></g>
-<g fill="#fff" font-family="Verdana,DejaVu Sans,Geneva,sans-serif" font-size="11">${text(shown, 6, left)}${text(message, left + 6, right)}</g>
-</svg>
-`
-}
-
-function isState(message: Message): message is StatusState {
-  return message in COMBINED
-}
-
-/** Returns the text with visible symbols for control characters, and without the characters that XML excludes. */
-function validXml(text: string): string {
-  return visibleText(text).replace(/[\ufffe\uffff]/g, '\ufffd')
-}
-
-/** Returns about the width of a text with its margins. The text is then fitted to it, whatever the font. */
-function widthOf(text: string): number {
-  let width = 12
-  for (const character of text) {
-    const code = character.codePointAt(0) ?? 0
-    width += code > 0x1100 ? 11 : /[ijltfr.,:;|!'/ ]/.test(character) ? 4.5 : 7
-  }
-  return Math.round(width)
 }

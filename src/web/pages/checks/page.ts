@@ -21,7 +21,7 @@ interface Route extends RepositoryRoute {
 /** Contexts that are shown at once. The filter finds the others. */
 const SHOWN = 200
 
-/** Registers `/{owner}/{repo}/checks`: the checks of the newest commits of a branch or tag (`ref`). */
+/** Registers `/{owner}/{repo}/checks`: the checks of the newest commits of a ref (`ref`). */
 export async function checksPage(app: FastifyInstance, options: PageContext): Promise<void> {
   const { store, commitLog, pageQueue } = options
   const findRepository = createRepositoryFinder(app, options)
@@ -31,28 +31,32 @@ export async function checksPage(app: FastifyInstance, options: PageContext): Pr
     if (!repository) return reply
     const client = gitClient(request)
     const refs = await options.refs.list(repository, client)
-    const asked = firstOf(request.query.ref)
-    const ref = asked ? await options.refs.find(repository, refs, asked, client) : headOf(refs)
-    if (asked && ref === null) return sendUnknownName(reply.code(404), repository, refs, asked)
+    const refName = firstOf(request.query.ref)
+    const ref = refName ? await options.refs.find(repository, refs, refName, client) : headOf(refs)
+    if (refName && ref === null) return sendUnknownName(reply.code(404), repository, refs, refName)
+
     const history = ref && (await commitLog.history(repository, { first: ref.sha }, client))
     const commits = history?.commits.slice(0, MATRIX_COMMITS) ?? []
     const shas = commits.map(({ sha }) => sha)
     const of = ref?.name ? ` of ${visibleText(ref.name)}` : ''
     const title = `Checks${of} · ${repository.owner}/${repository.name}`
+
     return pageQueue.render(request, async () => {
       const columns = await store.matrix.columns(repository.id, shas)
       const stalledBefore = nowInSeconds() - options.stalledAfter
       const [sha] = shas
       const tip = sha === undefined ? undefined : { repositoryId: repository.id, sha }
       const newest = tip ? await store.summaries.states(tip) : []
-      const late = newest.filter((status) => isStalled(status, stalledBefore))
-      const stalled = new Set(late.map(({ context }) => context))
+      const stalledStatuses = newest.filter((status) => isStalled(status, stalledBefore))
+      const stalled = new Set(stalledStatuses.map(({ context }) => context))
       const checks = columns.map(({ context, cells: [cell] }): FilteredCheck => {
         return { context, state: cell?.state ?? null, stalled: stalled.has(context) }
       })
+
       const filter = readFilter(request.query)
       const matching = checks.filter((check) => matches(check, filter)).map(({ context }) => context)
       const contexts = matching.slice(0, SHOWN)
+
       const histories = await store.matrix.histories(repository.id, shas, contexts)
       const [summary] = tip ? await store.summaries.list([tip]) : []
       const rules = await store.rules.load(repository.id)
@@ -69,7 +73,7 @@ export async function checksPage(app: FastifyInstance, options: PageContext): Pr
         more: matching.length - contexts.length,
         ...shown,
       })
-      const tab = summary && tabOf(title, summary, shown.verdicts)
+      const tab = summary && tabOf(title, summary.counts, shown.verdicts)
       return sendPage(reply, { title, ...tab }, content)
     })
   })

@@ -16,7 +16,9 @@ export interface Places {
   tags: Ref[]
 }
 
-/** Milliseconds to wait for the branches that contain a commit. git goes on, so a later visit shows them. */
+/**
+ * Milliseconds to wait for the branches with a commit. git goes on, and a later visit shows them.
+ */
 const TIME_LIMIT = 500
 
 /** Finds the places of a commit. Throws as `CachedReads.get`. */
@@ -27,10 +29,11 @@ export async function findPlaces(
   client: GitClient,
 ): Promise<Places> {
   const all = await refs.list(repository, client)
-  const asked = refs.containing(repository, all, sha, client).catch(insteadOf(Unavailable, null))
-  const found = await Promise.race([asked, setTimeout(TIME_LIMIT, null, { ref: false })])
-  // So branches do not vanish from an open page after each push, while git is asked again.
-  const branches = found ?? refs.contained(repository, all, sha)
+  const currentBranches = refs.containing(repository, all, sha, client).catch(insteadOf(Unavailable, null))
+  const timeLimit = setTimeout(TIME_LIMIT, null, { ref: false })
+  // The former branches, so that none vanishes from an open page after a push, while git is asked.
+  const branches = (await Promise.race([currentBranches, timeLimit])) ?? refs.contained(repository, all, sha)
+
   const isDefault = ({ name }: Ref) => name === all.defaultBranch
   return {
     all,
@@ -45,8 +48,10 @@ export interface BranchHistory {
   shas: string[]
 }
 
-/** Returns the branch with rules to which a commit goes, or else the default branch; undefined if that contains the commit. */
-export function findBase(
+/**
+ * Returns the branch, with rules or default, to compare a commit with; undefined if it is in it.
+ */
+function findBase(
   rules: readonly BranchRule[],
   { all, branches }: Pick<Places, 'all' | 'branches'>,
 ): Ref | undefined {
@@ -56,8 +61,8 @@ export function findBase(
 }
 
 /**
- * Reads the histories that say since when checks of a commit fail: of the branch of `findBase`, then of the commit itself.
- * Throws as `CachedReads.get`.
+ * Reads the histories that say since when checks of a commit fail: of the branch of `findBase`,
+ * then of the commit itself. Throws as `CachedReads.get`.
  */
 export async function readHistories(
   { commitLog }: PageContext,

@@ -10,8 +10,8 @@ import { authorship, subjectOf } from '../../parts/commit-row.ts'
 import { repositoryHead } from '../../parts/find-commit.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { refQuery } from '../../parts/ref-chooser.ts'
-import { type Summary, stateBadge, summarize, withVerdict } from '../../parts/state-summary.ts'
-import { filterForm, filterQuery, isFiltered } from '../../parts/status-filter.ts'
+import { stateBadge, summarize } from '../../parts/state-summary.ts'
+import { filterForm, isFiltered } from '../../parts/status-filter.ts'
 import { checksOf, type StatusList, statusSections } from '../../parts/status-sections.ts'
 import { copyButton, shownLines, shownText } from '../../parts/text.ts'
 import { verdictLines } from '../../parts/verdicts.ts'
@@ -40,7 +40,9 @@ const FILTERED_FROM = 10
 /** Renders a commit and all its statuses. */
 export function commitView(view: CommitView): Html {
   const { repository, sha, details, places, statuses } = view
-  const total = totalOf(statuses)
+  const { counts, filter, required, verdicts } = statuses
+  const { total } = combinedCounts(counts)
+  const combined = summarize(counts, required.missing.size)
   return html`${repositoryHead(repository, places ? refQuery(places.all, places.branches[0] ?? null) : '')}
 <h1>${details ? subject(details) : html`Commit <code>${shortId(sha)}</code>`}</h1>
 <div class="byline">
@@ -50,42 +52,12 @@ export function commitView(view: CommitView): Html {
   ${details === null ? html`<span class="faint">The repository’s files cannot be opened right now.</span>` : ''}
 </div>
 ${details && fullMessage(details) !== '' ? messageView(details) : ''}
-${liveRegion(view)}${total === 0 && repository.permission === 'write' ? howToReport(view) : ''}`
-}
-
-/** Renders the part of the page that changes after reports and pushes. The script of the page replaces it. */
-export function liveRegion(view: Omit<CommitView, 'details' | 'origin'>): Html {
-  const { repository, sha, places, statuses } = view
-  const { owner, name } = repository
-  const { counts, filter, required, verdicts } = statuses
-  const { tab, icon, text } = summaryOf(view)
-  const combined = summarize(counts, required.missing.size)
-  const isPending = combinedCounts(counts).pending > 0 || required.missing.size > 0
-  const path = `/${owner}/${name}/live/${sha}${filterQuery(filter)}`
-  return html`<div id="live" data-path="${path}" data-tab="${tab}" data-icon="${icon}"
-  data-summary="${text}" ${isPending ? 'data-pending' : ''}>
 ${verdictLines(statuses)}
 <p class="${verdicts.length > 0 ? 'combined' : 'summary'}" id="summary">${verdicts.length > 0 ? 'Combined state: ' : ''}${stateBadge(combined.state)} ${combined.text}</p>
 ${places ? refLinks(repository, sha, places) : ''}
-${totalOf(statuses) >= FILTERED_FROM || isFiltered(filter) ? filterForm(filter, checksOf(statuses)) : ''}
-${totalOf(statuses) === 0 ? html`<p class="empty">No statuses have been reported for this commit.</p>` : ''}${statusSections(statuses)}</div>`
-}
-
-/**
- * Returns the verdict on a commit in a few words: that for the most important branch or, without rules, its combined state.
- * `tab` is the title of the browser's tab.
- */
-export function summaryOf({
-  repository,
-  sha,
-  statuses: { counts, required, verdicts },
-}: Pick<CommitView, 'repository' | 'sha' | 'statuses'>): Summary & { tab: string } {
-  const summary = withVerdict(summarize(counts, required.missing.size), verdicts[0])
-  return { ...summary, tab: `${summary.short} · ${repository.name}@${shortId(sha)}` }
-}
-
-function totalOf({ counts }: StatusList): number {
-  return combinedCounts(counts).total
+${total >= FILTERED_FROM || isFiltered(filter) ? filterForm(filter, checksOf(statuses)) : ''}
+${total === 0 ? html`<p class="empty">No statuses have been reported for this commit.</p>` : ''}${statusSections(statuses)}
+${total === 0 && repository.permission === 'write' ? howToReport(view) : ''}`
 }
 
 /** Renders the subject of a commit, or that it has none. */
@@ -125,7 +97,7 @@ function refLinks(
     )}${more > 0 ? html`<span>and ${more} more</span>` : ''}</div>`
 }
 
-/** Renders since when a check fails in a history, the newest commit first. @param branch null for the history of the commit */
+/** Renders since when a check fails in a history. @param branch null for that of the commit */
 export function sinceView(
   { owner, name }: ReadableRepository,
   branch: string | null,
@@ -145,7 +117,7 @@ export function sinceView(
   return html`<span class="faint">Fails${where} since <a href="/${owner}/${name}/commits/${sha}"><code>${shortId(sha)}</code></a>${ago}${neverPassed ? ' or earlier' : ''}</span>`
 }
 
-/** Returns the part of the message that the heading does not show; all of it if the heading shows only a part of the subject. */
+/** Returns what the heading does not show of the message; all of it if the subject is cut. */
 function fullMessage({ subject, body }: CommitDetails): string {
   return truncate(subject, SUBJECT) === subject ? body : `${subject}\n\n${body}`.trim()
 }
@@ -161,20 +133,4 @@ function howToReport({ repository, sha, origin }: CommitView): Html {
   const command = reportCommand(origin, `${owner}/${name}/statuses/${sha}`, '$COMMIT_STATUS_TOKEN')
   return html`<p>Report one with a <a href="/settings/tokens">token</a> in <code>COMMIT_STATUS_TOKEN</code>:</p>
 <div class="copy"><pre id="report" tabindex="0">${command}</pre>${copyButton('report', 'the command')}</div>`
-}
-
-/** Renders the commits that an ambiguous short id may mean. */
-export function candidatesView(
-  repository: ReadableRepository,
-  { id, more }: { id: string; more: boolean },
-  candidates: Pick<CommitView, 'sha' | 'details'>[],
-): Html {
-  const { owner, name } = repository
-  return html`${repositoryHead(repository)}
-<h1>Several commits begin with <code>${id}</code></h1>
-<ul class="list">${candidates.map(
-    ({ sha, details }) => html`<li><a href="/${owner}/${name}/commits/${sha}"><code>${sha}</code></a>
-  ${details ? html`<br>${subject(details)} <span class="faint">${authorship(details)}</span>` : ''}</li>`,
-  )}</ul>
-${more ? html`<p class="faint">There are more. Use a longer id.</p>` : ''}`
 }

@@ -1,19 +1,10 @@
 import type { FastifyInstance } from 'fastify'
-import { html } from '../../parts/html.ts'
 import { sendPage } from '../../parts/layout.ts'
+import { docsHead, docsView } from './view.ts'
 
 /** Registers `/docs`, which renders the contract within the layout of the site. */
-export async function docs(app: FastifyInstance): Promise<void> {
-  app.get('/docs', async (_request, reply) => {
-    const head = html`<link rel="stylesheet" href="/assets/swagger-ui.css">
-<link rel="stylesheet" href="/assets/docs.css">
-<script src="/assets/swagger-ui-bundle.js" defer></script>
-<script src="/assets/docs.js" defer></script>`
-    const content = html`<nav class="clients" aria-label="Clients">In a CI job: <a href="/assets/commit-status.sh">shell client</a>,
-<a href="/assets/commit-status-client.tgz">Node.js client</a> with <a href="/assets/client.md#:~:text=Waiting"><code>wait</code></a> and
-<a href="/assets/client.md#:~:text=Required%20checks"><code>gate</code></a>, and
-<a href="/assets/recipes.md">recipes for CI systems</a>.</nav><div id="docs"><noscript><p class="empty">The API docs require JavaScript. The contract
-is also available at <a href="/openapi.yaml">/openapi.yaml</a>.</p></noscript></div>`
-    return sendPage(reply, { title: 'API docs', head, wide: true }, content)
-  })
+export async function docsPage(app: FastifyInstance): Promise<void> {
+  app.get('/docs', async (_request, reply) =>
+    sendPage(reply, { title: 'API docs', head: docsHead, wide: true }, docsView),
+  )
 }

@@ -14,7 +14,7 @@ import { branchOf, headOf } from '../../parts/ref-chooser.ts'
 import { tabOf } from '../../parts/state-summary.ts'
 import { visibleText } from '../../parts/text.ts'
 import { verdictsOf } from '../../parts/verdicts.ts'
-import { repositoryView } from './view.ts'
+import { type RepositoryView, repositoryView } from './view.ts'
 
 interface Route extends RepositoryRoute {
   Querystring: Query<'find' | 'ref' | 'after'>
@@ -25,14 +25,14 @@ const BRANCHES = 30
 const EMPTY: History = { commits: [], after: null }
 
 /**
- * Registers `/{owner}/{repo}`: the commits of a branch or tag (`ref`), limited to what the user may see. `after` is
- * `History.after` of the previous page, separated by commas.
+ * Registers `/{owner}/{repo}`: the commits of a branch or tag (`ref`), limited to what the user may
+ * see. `after` is `History.after` of the previous page, separated by commas.
  */
 export async function repositoryPage(app: FastifyInstance, options: PageContext): Promise<void> {
   const { store, lookup, commitLog, pageQueue } = options
   const findRepository = createRepositoryFinder(app, options)
 
-  // Without the slash, and with any other query than one that finds a commit, it is the page of the repository.
+  // A final slash, and a query that finds no commit, lead to the page of the repository.
   for (const path of ['/:owner/:repo/', '/:owner/:repo/commits'])
     app.get<Route>(path, (request, reply) => {
       const { owner, repo } = request.params
@@ -48,15 +48,16 @@ export async function repositoryPage(app: FastifyInstance, options: PageContext)
     const client = gitClient(request)
     const name = `${repository.owner}/${repository.name}`
     const refs = await options.refs.list(repository, client)
-    const askedRef = firstOf(request.query.ref)
-    const ref = askedRef ? await options.refs.find(repository, refs, askedRef, client) : headOf(refs)
-    if (askedRef && ref === null) return sendUnknownName(reply.code(404), repository, refs, askedRef)
+    const refName = firstOf(request.query.ref)
+    const ref = refName ? await options.refs.find(repository, refs, refName, client) : headOf(refs)
+    if (refName && ref === null) return sendUnknownName(reply.code(404), repository, refs, refName)
 
     const after = await pageStart(repository, request.query.after)
     const from = after ? { after } : ref && { first: ref.sha }
     const history = from ? await commitLog.history(repository, from, client) : EMPTY
     const branches = shownBranches(refs, ref)
     const shas = [...branches, ...(ref ? [ref] : []), ...history.commits].map(({ sha }) => sha)
+
     return pageQueue.render(request, async () => {
       const summaries = await summarize(repository, shas)
       const summaryOf = (sha: string) => summaries.get(sha) ?? NO_STATUSES
@@ -64,38 +65,39 @@ export async function repositoryPage(app: FastifyInstance, options: PageContext)
       const rules = await store.rules.load(repository.id)
       const verdicts = verdictsOf(store, repository.id, rules, refs)
       const shown = await verdicts.shown(tip?.sha, branchOf(ref))
+
+      // One after the other, so that each verdict has a turn of the event loop.
+      const branchRows: RepositoryView['branches'] = []
+      for (const branch of branches) {
+        const verdict = await verdicts.first(branch.sha, branch.name)
+        branchRows.push({ ...branch, summary: summaryOf(branch.sha), verdict })
+      }
+      const commitRows: RepositoryView['commits'] = []
+      for (const commit of history.commits) {
+        const verdict = await verdicts.first(commit.sha, branchOf(ref))
+        commitRows.push({ commit, summary: summaryOf(commit.sha), verdict })
+      }
+
       const content = repositoryView({
         repository,
         refs,
         ref,
         tip: tip && { commit: tip, summary: summaryOf(tip.sha) },
-        branches: await Promise.all(
-          branches.map(async (branch) => ({
-            ...branch,
-            summary: summaryOf(branch.sha),
-            verdict: await verdicts.first(branch.sha, branch.name),
-          })),
-        ),
-        commits: await Promise.all(
-          history.commits.map(async (commit) => ({
-            commit,
-            summary: summaryOf(commit.sha),
-            verdict: await verdicts.first(commit.sha, branchOf(ref)),
-          })),
-        ),
+        branches: branchRows,
+        commits: commitRows,
         older: history.after,
         isFirstPage: after === null,
         ...shown,
         rules,
         origin: request.client.origin(),
       })
-      const title = askedRef && ref ? `${visibleText(ref.name)} · ${name}` : name
-      const tab = tip && tabOf(title, summaryOf(tip.sha), shown.verdicts)
+      const title = refName && ref ? `${visibleText(ref.name)} · ${name}` : name
+      const tab = tip && tabOf(title, summaryOf(tip.sha).counts, shown.verdicts)
       return sendPage(reply, { title, ...tab }, content)
     })
   })
 
-  /** Returns the commits that a page comes after, or null for the first page. @throws ServiceError `commit_unknown` */
+  /** Returns the commits that a page continues from; null if first. @throws `commit_unknown` */
   async function pageStart(
     repository: ReadableRepository,
     after: string | string[] | undefined,
@@ -103,8 +105,9 @@ export async function repositoryPage(app: FastifyInstance, options: PageContext)
     const shas = firstOf(after).split(',').slice(0, MAX_STARTS)
     if (shas[0] === '') return null
     // Full ids only: git takes anything else for a revision.
-    const known = await Promise.all(shas.map((sha) => lookup.has(repository, sha)))
-    if (known.every(Boolean)) return shas
+    const isCommit = await Promise.all(shas.map((sha) => lookup.has(repository, sha)))
+    if (isCommit.every(Boolean)) return shas
+
     throw new ServiceError(
       'commit_unknown',
       'The commit that this page continues from does not exist in this repository.',

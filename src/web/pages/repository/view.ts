@@ -22,7 +22,7 @@ import { copyButton, enumerate, formatAge, shownText } from '../../parts/text.ts
 import { type Verdicts, verdictLines, verdictWords } from '../../parts/verdicts.ts'
 
 /** What the page of a repository shows, and the verdicts on `tip`. */
-export interface RepositoryPage extends Verdicts {
+export interface RepositoryView extends Verdicts {
   repository: ReadableRepository
   refs: Refs
   /** null if there is nothing to show: HEAD is a branch without commits. */
@@ -42,31 +42,31 @@ export interface RepositoryPage extends Verdicts {
 const UNFOLDED = 6
 
 /** Renders a repository: its branches with their states, and a page of the commits of one. */
-export function repositoryView(page: RepositoryPage): Html {
-  const { repository, refs, ref, commits, isFirstPage, origin } = page
+export function repositoryView(view: RepositoryView): Html {
+  const { repository, refs, ref, commits, isFirstPage, origin } = view
   const { permission } = repository
   const isEmpty = refs.head === null && refs.branches.length === 0 && refs.tags.length === 0
   return html`${repositoryHead(repository, refQuery(refs, ref))}
 ${heading(repository)}
 ${
   isEmpty
-    ? emptyView(page)
-    : html`${tipView(page)}
+    ? emptyView(view)
+    : html`${tipView(view)}
 <div class="columns">
-  ${refsView(page)}
+  ${refsView(view)}
   <section class="history" aria-labelledby="commits">
     <h2 id="commits">${isFirstPage ? 'Commits' : 'Older commits'}${ref?.name ? html` of ${shownText(ref.name)}` : ''}</h2>
     ${
       ref === null
-        ? unbornView(page)
+        ? unbornView(view)
         : html`<ul class="list">${commits.map((commit) => commitItem(repository, commit))}</ul>
-    ${pager(page)}`
+    ${pager(view)}`
     }
   </section>
   <section class="extras">
-    ${rulesView(page.rules)}
+    ${rulesView(view.rules)}
     ${cloneView(repository, origin)}
-    ${badgeView(page)}
+    ${badgeView(view)}
   </section>
 </div>`
 }
@@ -84,9 +84,9 @@ function heading(repository: ReadableRepository): Html {
   ${visibility === 'private' ? html`<span class="badge">private</span>` : ''}</h1>`
 }
 
-/** Renders the answer to "may it be pushed?" or, without rules, to "is it green?" for the ref of the page. */
-function tipView(page: RepositoryPage): Html | string {
-  const { repository, refs, ref, tip, verdicts } = page
+/** Renders whether the ref of the page may be pushed or, without rules, its combined state. */
+function tipView(view: RepositoryView): Html | string {
+  const { repository, refs, ref, tip, verdicts } = view
   if (!ref || !tip) return ''
   const state = stateOfSummary(tip.summary)
   const [verdict] = verdicts
@@ -94,7 +94,7 @@ function tipView(page: RepositoryPage): Html | string {
   return html`<section class="tip ${verdict?.verdict ?? state ?? 'unreported'}" aria-label="State of ${ref.name || 'HEAD'}">
   ${
     verdict
-      ? html`${verdictLines(page)}
+      ? html`${verdictLines(view)}
   <p class="combined">Combined state of ${name}: ${stateBadge(state)} ${sentenceOf(tip.summary)}</p>`
       : html`<p>${stateBadge(state)} ${name}: ${sentenceOf(tip.summary)}</p>`
   }
@@ -113,9 +113,9 @@ function sentenceOf(summary: StatusSummary): Html | string {
 }
 
 /** Renders the choice of a branch or tag, and the newest branches with their states. */
-function refsView(page: RepositoryPage): Html {
-  const { repository, refs, branches, ref } = page
-  const item = (branch: RepositoryPage['branches'][number]) => {
+function refsView(view: RepositoryView): Html {
+  const { repository, refs, branches, ref } = view
+  const item = (branch: RepositoryView['branches'][number]) => {
     const current = ref?.kind === 'branch' && ref.name === branch.name
     return html`<li class="ref">${pill(branch)}
       <a href="${pathOf(repository)}${refQuery(refs, branch)}"${current ? html` aria-current="page"` : ''}>${shownText(branch.name)}</a>
@@ -148,7 +148,7 @@ function commitItem(repository: ReadableRepository, commit: SummarizedCommit): H
 </li>`
 }
 
-function pager({ repository, refs, ref, older, isFirstPage }: RepositoryPage): Html | string {
+function pager({ repository, refs, ref, older, isFirstPage }: RepositoryView): Html | string {
   if (older === null && isFirstPage) return ''
   const query = refQuery(refs, ref)
   return html`<p class="pager">
@@ -178,7 +178,7 @@ function cloneView({ owner, name }: ReadableRepository, origin: string): Html {
     <div class="copy"><code id="clone">git clone ${origin}/${owner}/${name}.git</code>${copyButton('clone', 'the clone command')}</div>`
 }
 
-function badgeView({ repository, refs, ref, origin }: RepositoryPage): Html | string {
+function badgeView({ repository, refs, ref, origin }: RepositoryView): Html | string {
   if (repository.visibility === 'private') return ''
   const url = `${origin}${pathOf(repository)}`
   const query = refQuery(refs, ref)
@@ -188,7 +188,7 @@ function badgeView({ repository, refs, ref, origin }: RepositoryPage): Html | st
     <div class="copy"><code id="badge">${markdown}</code>${copyButton('badge', 'the Markdown of the badge')}</div>`
 }
 
-function emptyView({ repository, origin, refs, rules }: RepositoryPage): Html {
+function emptyView({ repository, origin, refs, rules }: RepositoryView): Html {
   const { owner, name, permission } = repository
   const push = `git push ${origin}/${owner}/${name}.git HEAD:${refs.defaultBranch ?? 'main'}`
   return html`<p class="empty">Nothing has been pushed yet.</p>
@@ -203,7 +203,7 @@ function emptyView({ repository, origin, refs, rules }: RepositoryPage): Html {
 }
 
 /** Renders why there are no commits although there are branches. */
-function unbornView({ refs, repository }: RepositoryPage): Html {
+function unbornView({ refs, repository }: RepositoryView): Html {
   const { owner, name } = repository
   return html`<p class="empty">The default branch <strong>${shownText(refs.defaultBranch ?? 'HEAD')}</strong> does not exist.
     Choose a branch. An administrator sets the default branch with

@@ -3,14 +3,15 @@ import type { Oidc } from '../../../auth/oidc.ts'
 import { RuleViolation } from '../../../domain/rule-violation.ts'
 import { insteadOf, ServiceError } from '../../../errors.ts'
 import { connectionSignal } from '../../../http/connection-signal.ts'
-import { shellQuote } from '../../../util/shell-quote.ts'
 import { truncate } from '../../../util/truncate.ts'
 import { html } from '../../parts/html.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
-import { sentence, shownText } from '../../parts/text.ts'
+import { sentence } from '../../parts/text.ts'
+import { sessionOf } from '../../session/session-auth.ts'
 import { localPath, sendSignIn } from './page.ts'
+import { refusedView, signedOutView } from './view.ts'
 
 /** Seconds that people may take at the provider. */
 const LIFETIME = 600
@@ -21,9 +22,9 @@ const MAX_MESSAGE = 300
 const FAILED = 'The sign-in was not completed, or took too long. Start again.'
 
 /** Registers what lies below `/login/`: the way to the provider, the way back, and the way out. */
-export async function oidcSignIn(app: FastifyInstance, options: PageContext & { oidc: Oidc }): Promise<void> {
+export async function oidcPages(app: FastifyInstance, options: PageContext & { oidc: Oidc }): Promise<void> {
   const { store, providerBudget, sessionAuth, oidc } = options
-  // The only trace of an attempt, so that nobody can fill a table, and an answer counts only in the browser that asked.
+  // The only trace of an attempt: nobody can fill a table, and only this browser can finish it.
   const cookie = sessionAuth.createCookie('sign-in')
 
   app.get<{ Querystring: Query<'next'> }>('/login/oidc', async (request, reply) => {
@@ -77,30 +78,19 @@ export async function oidcSignIn(app: FastifyInstance, options: PageContext & { 
     await store.audit.transaction((_db, record) =>
       record({ by, action: 'sign-in.refused', object: client.address, details }),
     )
-    const content = html`<div class="card narrow">
-  <h1>You cannot sign in</h1>
-  <p>${shownText(message)}</p>
-  ${
-    subject &&
-    html`<p>Ask an administrator to link your account to a user:</p>
-  <pre>user link NAME --subject ${shellQuote(subject)}</pre>`
-  }
-  <p><a href="/login/signed-out">Sign out of ${oidc.name}</a> to use another account.</p>
-</div>`
+    const content = refusedView(oidc.name, message, subject)
     return sendPage(reply.code(403), { title: 'You cannot sign in' }, content)
   })
 
   // A page, because the policy for forms would stop a redirect of the form that signs out.
-  app.get('/login/signed-out', async ({ client, session }, reply) => {
-    const url = session.user
+  app.get('/login/signed-out', async (request, reply) => {
+    const { client } = request
+    const url = sessionOf(request).user
       ? null
       : await oidc.endSession(`${client.origin()}/`).catch(insteadOf(ServiceError, null))
     if (url === null) return reply.redirect('/', 303)
     const head = html`<meta http-equiv="refresh" content="0; url=${url}">`
-    const content = html`<div class="notice">
-  <h1>Signed out</h1>
-  <p><a href="${url}">Sign out of ${oidc.name} too</a></p>
-</div>`
+    const content = signedOutView(oidc.name, url)
     return sendPage(reply, { title: 'Signed out', head }, content)
   })
 }

@@ -3,17 +3,18 @@ import { authenticate } from '../../../auth/password.ts'
 import { isOwnerName } from '../../../domain/names.ts'
 import { connectionSignal } from '../../../http/connection-signal.ts'
 import type { User } from '../../../store/accounts/users.ts'
-import { html } from '../../parts/html.ts'
-import { csrfField, sendPage } from '../../parts/layout.ts'
+import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
-import { firstOf, type Query } from '../../parts/query.ts'
+import { firstOf, formOf, type Query } from '../../parts/query.ts'
+import { sessionOf } from '../../session/session-auth.ts'
+import { type SignInView, signInView } from './view.ts'
 
 /** Registers `/login` and `/logout`. */
-export async function signIn(app: FastifyInstance, options: PageContext): Promise<void> {
+export async function signInPages(app: FastifyInstance, options: PageContext): Promise<void> {
   const { store, budget, sessionAuth, oidc, passwordSignIn } = options
   app.get<{ Querystring: Query<'next'> }>('/login', async (request, reply) => {
     const next = localPath(firstOf(request.query.next))
-    if (request.session.user) return reply.redirect(next, 303)
+    if (sessionOf(request).user) return reply.redirect(next, 303)
     return sendSignIn(request, reply, options, { next })
   })
 
@@ -25,9 +26,11 @@ export async function signIn(app: FastifyInstance, options: PageContext): Promis
         const { address } = request.client
         // Other attempts may have spent the budget while the form was being received.
         await budget.check(address)
-        const name = request.form.get('name') ?? ''
-        const password = request.form.get('password') ?? ''
-        const next = localPath(request.form.get('next'))
+        const form = formOf(request)
+        const name = form.get('name') ?? ''
+        const password = form.get('password') ?? ''
+        const next = localPath(form.get('next'))
+
         let named: User | undefined
         const compare = async () => {
           named = isOwnerName(name) ? await store.users.find(name) : undefined
@@ -50,48 +53,22 @@ export async function signIn(app: FastifyInstance, options: PageContext): Promis
   })
 }
 
-/** Sends the sign-in page. @param view where it returns to, and why a sign-in failed; the name, if it was with a password */
+/** Sends the sign-in page. @param result where it returns to, and why a sign-in failed */
 export function sendSignIn(
   request: FastifyRequest,
   reply: FastifyReply,
   { oidc, passwordSignIn }: Pick<PageContext, 'oidc' | 'passwordSignIn'>,
-  { next, name, error }: { next: string; name?: string; error?: string },
+  result: Pick<SignInView, 'next' | 'name' | 'error'>,
 ): FastifyReply {
-  const { session } = request
-  const described = error ? html`aria-describedby="sign-in-error"` : null
-  // What failed has the focus again, and screen readers announce the error with it.
-  const [ofLink, ofForm] = name === undefined ? [described, null] : [null, described]
-  // A link, because the policy for forms would stop the redirect to the provider.
-  const link =
-    oidc &&
-    html`<p><a class="button" href="/login/oidc?next=${encodeURIComponent(next)}" ${ofLink && html`${ofLink} autofocus`}>Sign in with ${oidc.name}</a></p>`
-  const form = () => html`<form method="post" action="/login">
-    ${csrfField(session)}
-    <input type="hidden" name="next" value="${next}">
-    <label for="name">Name</label>
-    <input id="name" name="name" value="${name}" autocomplete="username" autocapitalize="none" spellcheck="false"
-      required maxlength="100" ${error ? ofForm : html`autofocus`}>
-    <label for="password">Password</label>
-    <input id="password" name="password" type="password" autocomplete="current-password" required
-      ${ofForm && html`${ofForm} autofocus`}>
-    <button type="submit">Sign in</button>
-  </form>`
-  const accounts = oidc ? 'Your first sign-in creates your account.' : 'An administrator creates accounts.'
-  const content = html`<div class="card narrow">
-  <h1>Sign in</h1>
-  ${error ? html`<p class="error" id="sign-in-error" role="alert">${error}</p>` : ''}
-  ${link}
-  ${passwordSignIn ? form() : ''}
-  <p class="hint">${accounts} CI jobs do not sign in; they use a token.</p>
-</div>`
-  return sendPage(reply, { title: 'Sign in' }, content)
+  const view = { session: sessionOf(request), provider: oidc?.name, passwordSignIn, ...result }
+  return sendPage(reply, { title: 'Sign in' }, signInView(view))
 }
 
 const HERE = 'http://here.invalid'
 
 /** Returns the requested path if it belongs to this site, otherwise the start page. */
 export function localPath(wanted: string | null | undefined): string {
-  // Browsers treat a backslash as a slash and drop tabs and line breaks: `/\t/evil.example` is another host.
+  // Browsers read a backslash as a slash and drop tabs and line breaks: `/\t/evil.example`.
   if (!wanted?.startsWith('/') || /^\/[/\\]|[\p{Cc}\\]/u.test(wanted)) return '/'
   const url = URL.parse(wanted, HERE)
   // Normalized, `/.//evil.example` is another host as well.

@@ -9,7 +9,8 @@ import type { TokenInfo } from '../../../store/accounts/tokens.ts'
 import { reportCommand } from '../../parts/ci-lines.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
-import { actorOf, requireSignIn, userOf } from '../../session/session-auth.ts'
+import { formOf } from '../../parts/query.ts'
+import { actorOf, requireSignIn, sessionOf, userOf } from '../../session/session-auth.ts'
 import { EMPTY_FORM, readTokenForm } from './form.ts'
 import { revokeView, type TokensView, tokensView } from './view.ts'
 
@@ -33,7 +34,7 @@ export async function tokenPages(
     const { id } = userOf(request)
     const [tokens, repositories] = [await store.tokens.list(id), await store.listing.writable(id, CHOICES)]
     const content = tokensView({
-      session: request.session,
+      session: sessionOf(request),
       tokens,
       repositories,
       maxLifetime: tokenMaxLifetime,
@@ -49,7 +50,7 @@ export async function tokenPages(
     const user = userOf(request)
     const repositories = await store.listing.writable(user.id, CHOICES)
     const { form, expiresAt, limits } = readTokenForm(
-      request.form,
+      formOf(request),
       Date.now(),
       repositories,
       tokenMaxLifetime,
@@ -67,7 +68,7 @@ export async function tokenPages(
   })
 
   app.get<{ Params: { id: string } }>('/settings/tokens/:id/revoke', async (request, reply) => {
-    const content = revokeView(request.session, await tokenOf(request))
+    const content = revokeView(sessionOf(request), await tokenOf(request))
     return sendPage(reply, { title: 'Revoke token' }, content)
   })
 
@@ -87,7 +88,7 @@ export async function tokenPages(
     return token
   }
 
-  /** Returns a command that reports a status, on a commit that the user can report on if there is one. */
+  /** Returns a command that reports a status, on a commit of the user if there is one. */
   async function exampleFor(
     request: FastifyRequest,
     repositories: readonly ReadableRepository[],

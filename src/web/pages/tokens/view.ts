@@ -1,5 +1,6 @@
 import { isExpired } from '../../../auth/access-policy.ts'
 import { EXPIRES_SOON } from '../../../auth/issue-token.ts'
+import type { Session } from '../../../auth/session.ts'
 import type { ReadableRepository } from '../../../store/access/access.ts'
 import type { ListedToken, TokenInfo } from '../../../store/accounts/tokens.ts'
 import { formatTime } from '../../../store/time.ts'
@@ -7,7 +8,6 @@ import { ciLines } from '../../parts/ci-lines.ts'
 import { type Html, html } from '../../parts/html.ts'
 import { csrfField, time } from '../../parts/layout.ts'
 import { copyButton, shownText } from '../../parts/text.ts'
-import type { Session } from '../../session/session-auth.ts'
 import { expiryDays, type TokenForm } from './form.ts'
 
 /** The content of `/settings/tokens`. */

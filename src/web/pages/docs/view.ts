@@ -1,0 +1,12 @@
+import { html } from '../../parts/html.ts'
+
+export const docsHead = html`<link rel="stylesheet" href="/assets/swagger-ui.css">
+<link rel="stylesheet" href="/assets/docs.css">
+<script src="/assets/swagger-ui-bundle.js" defer></script>
+<script src="/assets/docs.js" defer></script>`
+
+export const docsView = html`<nav class="clients" aria-label="Clients">In a CI job: <a href="/assets/commit-status.sh">shell client</a>,
+<a href="/assets/commit-status-client.tgz">Node.js client</a> with <a href="/assets/client.md#:~:text=Waiting"><code>wait</code></a> and
+<a href="/assets/client.md#:~:text=Required%20checks"><code>gate</code></a>, and
+<a href="/assets/recipes.md">recipes for CI systems</a>.</nav><div id="docs"><noscript><p class="empty">The API docs require JavaScript. The contract
+is also available at <a href="/openapi.yaml">/openapi.yaml</a>.</p></noscript></div>`
