@@ -14,7 +14,7 @@ const REFS_TIMEOUT = 5_000
 /** Milliseconds in which git reads all of a repository. */
 const WALK_TIMEOUT = 12 * 3_600_000
 const [MAX_FINDINGS, MAX_OUTPUT] = [20, 16_384]
-/** What `git fsck` prints besides damage. HEAD may be null; `checkComplete` finds other nulls. */
+/** What `git fsck` prints besides damage; `checkComplete` finds nulls that are no dangling HEAD. */
 const HARMLESS = /^$|^ |^notice: |^warning|^broken link |^it ended with \d+$|: invalid sha1 pointer 0+$/
 
 /** The state of the packs of each repository in which it was found to be complete, by path. */
