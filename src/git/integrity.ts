@@ -14,7 +14,7 @@ const REFS_TIMEOUT = 5_000
 /** Milliseconds in which git reads all of a repository. */
 const WALK_TIMEOUT = 12 * 3_600_000
 const [MAX_FINDINGS, MAX_OUTPUT] = [20, 16_384]
-/** What `git fsck` prints besides damage. HEAD may be null; `checkComplete` finds other nulls. */
+/** What `git fsck` prints besides damage; `checkComplete` finds nulls that are no dangling HEAD. */
 const HARMLESS = /^$|^ |^notice: |^warning|^broken link |^it ended with \d+$|: invalid sha1 pointer 0+$/
 
 /** The state of the packs of each repository in which it was found to be complete, by path. */
@@ -34,13 +34,13 @@ export async function checkComplete(repository: OpenedRepository, packs?: string
   const names = new Set(await readdir(folder).catch(emptyWhenMissing))
   const lacksIndex = (name: string) => name.endsWith('.pack') && !names.has(name.replace(/pack$/, 'idx'))
   const incomplete = [...names].filter(lacksIndex).map((name) => join(folder, name))
-  const lost: string[] = []
+  const problems: string[] = []
   for (const pack of incomplete) {
     const stats = await statIfExists(pack)
     if (stats && stats.ctimeMs < Date.now() - INDEX_DELAY)
-      lost.push(`${pack} has no index. Create it with: git index-pack ${shellQuote(pack)}`)
+      problems.push(`${pack} has no index. Create it with: git index-pack ${shellQuote(pack)}`)
   }
-  if (lost.length > 0) throw damagedRepository(path, lost.slice(0, MAX_FINDINGS).join('; '))
+  if (problems.length > 0) throw damagedRepository(path, problems.slice(0, MAX_FINDINGS).join('; '))
 
   try {
     await readGit(repository, ['show-ref', '--quiet', '--head'], { timeout: REFS_TIMEOUT })
@@ -60,13 +60,13 @@ export async function checkComplete(repository: OpenedRepository, packs?: string
  * @param full whether to read every object, which finds changed bytes
  */
 export async function findDamage(repository: OpenedRepository, full: boolean): Promise<string[]> {
-  let printed = ''
+  let output = ''
   const push = (chunk: Buffer) => {
-    if (printed.length < MAX_OUTPUT) printed += chunk
+    if (output.length < MAX_OUTPUT) output += chunk
   }
   const args = ['--no-dangling', '--no-reflogs', '--no-progress', ...(full ? [] : ['--connectivity-only'])]
   const failure = await runGit(repository, ['fsck', ...args], { push }, WALK_TIMEOUT)
-  const lines = `${printed}${failure?.message ?? ''}`.split('\n').filter((line) => !HARMLESS.test(line))
+  const lines = `${output}${failure?.message ?? ''}`.split('\n').filter((line) => !HARMLESS.test(line))
   return lines.slice(0, MAX_FINDINGS).map((line) => line.replace(/^(?:error|fatal): /, ''))
 }
 

@@ -21,11 +21,7 @@ const LOCKS = [
   'shallow.lock',
 ]
 
-/**
- * Returns a path for a repository that has no row yet.
- *
- * @param folder the server's own folder of repositories
- */
+/** Returns a path, in the server's own folder, for a repository that has no row yet. */
 export function draftPath(folder: string): string {
   return join(folder, `new-${randomBytes(8).toString('hex')}.git`)
 }
@@ -47,7 +43,6 @@ export async function removeLeftovers(
   longest: number,
 ): Promise<void> {
   const errors: unknown[] = []
-
   for (const entry of await readdir(folder, { withFileTypes: true }).catch(emptyWhenMissing)) {
     if (!entry.isDirectory()) continue
     const repository = join(folder, entry.name)

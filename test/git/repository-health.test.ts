@@ -141,8 +141,8 @@ t.test('a bug does not pass for a repository that is unavailable', async (t) => 
   }
   const works: (() => Promise<unknown>)[] = [
     () => lookup.has({ ...sample, id: -1, path }, '1'.repeat(40)),
-    () => checkRepositoryFiles(path),
     () => openRepository({ path, ownerTrust: 'checked' }),
+    () => openRepository({ path, ownerTrust: 'trusted' }),
     () => removeStaleLocks(path),
     () => syncFolders(path),
     () => followFirstBranch(opened, bug),

@@ -79,8 +79,8 @@ export class CachedReads<Value extends object> {
     client: GitClient,
     reading: Reading<Value>,
   ): Promise<Value> {
-    const known = await this.#current(key)
-    if (known) return openEntry(known)
+    const cachedEntry = await this.#current(key)
+    if (cachedEntry) return openEntry(cachedEntry)
 
     const find = async (signal: AbortSignal) => {
       // What this run has waited for may have read the value.
@@ -99,8 +99,8 @@ export class CachedReads<Value extends object> {
 
   /** Returns the cached value; undefined if there is none, or if files have changed since. */
   async #current(key: string): Promise<Entry<Value> | undefined> {
-    const known = this.#entries.get(key)
-    return known && (known.state === undefined || (await isCurrent(known.state))) ? known : undefined
+    const entry = this.#entries.get(key)
+    return entry && (entry.state === undefined || (await isCurrent(entry.state))) ? entry : undefined
   }
 
   async #read(

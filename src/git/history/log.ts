@@ -70,22 +70,22 @@ export class CommitLog {
     client: GitClient,
   ): Promise<History> {
     const starts = 'first' in from ? [from.first] : from.after.slice(0, MAX_STARTS)
-    const shown = 'first' in from ? undefined : starts[0]
+    const shownId = 'first' in from ? undefined : starts[0]
     // One more for the commit that the previous page has shown.
     const limits = { ...this.#limits, count: this.#limits.count + 1 }
     const key = [repository.path, ...starts].join('\0')
-    const listed = await this.#reads.get(repository, key, client, {
+    const listedCommits = await this.#reads.get(repository, key, client, {
       read: (opened, signal) => readLog(opened, starts, limits, signal),
     })
 
-    const commits = listed.filter(({ sha }) => sha !== shown).slice(0, this.#limits.count)
+    const commits = listedCommits.filter(({ sha }) => sha !== shownId).slice(0, this.#limits.count)
     const last = commits.at(-1)
-    const seen = new Set([...commits.map(({ sha }) => sha), shown])
-    const reached = [
+    const seenIds = new Set([...commits.map(({ sha }) => sha), shownId])
+    const reachedIds = [
       ...starts,
-      ...listed.filter(({ sha }) => seen.has(sha)).flatMap(({ parents }) => parents),
+      ...listedCommits.filter(({ sha }) => seenIds.has(sha)).flatMap(({ parents }) => parents),
     ]
-    const others = new Set(reached.filter((sha) => !seen.has(sha)))
+    const others = new Set(reachedIds.filter((sha) => !seenIds.has(sha)))
     if (last === undefined || others.size === 0) return { commits, after: null }
     for (const parent of last.parents) others.delete(parent)
     return { commits, after: [last.sha, ...others].slice(0, MAX_STARTS) }

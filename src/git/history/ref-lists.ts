@@ -77,12 +77,12 @@ export class RefLists {
    */
   async find(repository: RepositoryFiles, refs: Refs, name: string, client: GitClient): Promise<Ref | null> {
     const named = (list: readonly Ref[], prefix: string) => list.find((ref) => prefix + ref.name === name)
-    const listed =
+    const listedRef =
       named(refs.branches, '') ??
       named(refs.tags, '') ??
       named(refs.branches, 'refs/heads/') ??
       named(refs.tags, 'refs/tags/')
-    return listed ?? (refs.more ? this.findUnlisted(repository, name, client) : null)
+    return listedRef ?? (refs.more ? this.findUnlisted(repository, name, client) : null)
   }
 
   /** Finds a branch, or else a tag, of exactly this name without the list. Otherwise as `find`. */

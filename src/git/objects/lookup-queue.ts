@@ -128,10 +128,10 @@ export class LookupQueue {
     const reader = await this.#currentReader()
     const answers = await reader.ask(lookups.map(({ sha }) => sha))
 
-    const answered = lookups.slice(0, answers.length)
-    for (const [index, lookup] of answered.entries())
+    const answeredLookups = lookups.slice(0, answers.length)
+    for (const [index, lookup] of answeredLookups.entries())
       if (answers[index] !== 'missing') this.#settle(lookup, answers[index] === 'commit')
-    const missing = answered.filter((_, index) => answers[index] === 'missing')
+    const missing = answeredLookups.filter((_, index) => answers[index] === 'missing')
     if (missing.length > 0) void this.#settleMissing(missing)
     return { rest: lookups.slice(answers.length), ended: reader.ended }
   }

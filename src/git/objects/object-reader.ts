@@ -20,7 +20,7 @@ export class ObjectReader {
   ended: string | undefined
   readonly #started: Promise<ChildProcess>
   readonly #timeout: number
-  #asked: readonly string[] = []
+  #ids: readonly string[] = []
   #answers: Answer[] = []
   #line = ''
   #settle = () => {}
@@ -56,7 +56,7 @@ export class ObjectReader {
   /** Asks about full lower-case hex ids, one call at a time. The answers end with the process. */
   async ask(ids: readonly string[]): Promise<Answer[]> {
     const child = await this.#started
-    this.#asked = ids
+    this.#ids = ids
     this.#answers = []
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#settle = resolve
@@ -93,11 +93,11 @@ export class ObjectReader {
     const lines = (this.#line + chunk).split('\n')
     this.#line = lines.pop() ?? ''
     for (const line of lines) {
-      const id = this.#asked[this.#answers.length]
+      const id = this.#ids[this.#answers.length]
       if (id === undefined) this.kill()
       else this.#answers.push(readAnswer(id, line))
     }
-    if (this.#answers.length === this.#asked.length) this.#settle()
+    if (this.#answers.length === this.#ids.length) this.#settle()
   }
 }
 

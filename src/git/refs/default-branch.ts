@@ -60,8 +60,7 @@ export async function followFirstBranch(
 /**
  * Sets the branch that HEAD names. It is on disk when this returns.
  *
- * @param keep HEAD does not follow the first branch that is pushed, although this one does not
- * exist yet
+ * @param keep whether HEAD stays there even if another branch is pushed first
  */
 export async function setDefaultBranch(
   repository: OpenedRepository,
@@ -77,10 +76,7 @@ export async function setDefaultBranch(
   await changeHead(repository, async () => branch)
 }
 
-/**
- * Sets HEAD to the branch that `choose` returns under the lock of HEAD, unless it returns
- * undefined.
- */
+/** Sets HEAD, under its lock, to the branch that `choose` returns, unless that is undefined. */
 async function changeHead(
   repository: OpenedRepository,
   choose: () => Promise<string | undefined>,
