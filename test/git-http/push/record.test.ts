@@ -81,18 +81,26 @@ for (const database of databases) {
     t.match((await listPushes(store))[2]?.details, { updates: [], more: 20, interrupted: true })
     t.equal((await listPushes(store))[2]?.object, 'owner/demo', 'the name that the push used')
 
+    const some = many.slice(0, 30)
+    await store.pushes.settle(await store.pushes.begin(pusher, some), pusher, {
+      updates: some,
+      unknown: some,
+    })
+    const { updates, unknown, more } = (await listPushes(store))[3]?.details ?? {}
+    t.same([updates?.length, unknown?.length, more], [30, 20, 10], 'fifty are listed in all')
+
     const early = await store.pushes.begin(pusher, [move('made', first, second)])
     await settle(t, another)
     await store.pushes.settle(early, pusher, { updates: [move('made', first, second)] })
     t.same(
-      (await listPushes(store))[4]?.details,
+      (await listPushes(store))[5]?.details,
       { updates: [move('made', first, second)] },
       'a push that another instance has settled too early is recorded by its own',
     )
 
     await store.pushes.begin(pusher, [move('made', first, second)])
     await settleAsUnknown(store.engine.kysely)
-    t.match((await listPushes(store))[5]?.details, { updates: [], unknown: [move('made', first, second)] })
+    t.match((await listPushes(store))[6]?.details, { updates: [], unknown: [move('made', first, second)] })
     t.same(await store.pushes.open(0), [])
   })
 }
