@@ -105,5 +105,5 @@ export async function commitExists(
   repository: RepositoryAccess,
   sha: string,
 ): Promise<boolean> {
-  return (await statuses.any(repository.id, sha)) || lookup.has(repository, sha)
+  return (await statuses.hasAny(repository.id, sha)) || lookup.has(repository, sha)
 }

@@ -44,7 +44,7 @@ export function verdictsOf(
   })
   const decide = boundedMemoize(COMMITS, (target: string) =>
     boundedMemoize(COMMITS, async (sha: string) =>
-      branchVerdict(rules, target, await summaries.states({ repositoryId, sha })),
+      branchVerdict(rules, target, await summaries.listStates({ repositoryId, sha })),
     ),
   )
   return {

@@ -59,7 +59,7 @@ for (const database of databases) {
       move('\xc3\xbc', NONE, first),
     ])
     t.same(await listPushes(store), [], 'only settled pushes are listed')
-    t.same(await store.pushes.open(60_000), [], 'not overdue yet')
+    t.same(await store.pushes.listOpen(60_000), [], 'not overdue yet')
     await settle(t, store, another)
     const [event, ...others] = await listPushes(store)
     t.same(others, [])
@@ -101,7 +101,7 @@ for (const database of databases) {
     await store.pushes.begin(pusher, [move('made', first, second)])
     await settleAsUnknown(store.engine.kysely)
     t.match((await listPushes(store))[6]?.details, { updates: [], unknown: [move('made', first, second)] })
-    t.same(await store.pushes.open(0), [])
+    t.same(await store.pushes.listOpen(0), [])
   })
 }
 
@@ -226,7 +226,7 @@ t.test('a git that does not answer holds up neither other events nor the stop of
   t.match((await listPushes(store))[0]?.details, { updates: [], unknown: [update] })
   for (let push = 0; push < 3; push++) await store.pushes.begin(pusher, [update])
   await settle(t, store)
-  t.equal((await store.pushes.open(0)).length, 2, 'a server that stops settles no more when time is up')
+  t.equal((await store.pushes.listOpen(0)).length, 2, 'a server that stops settles no more when time is up')
 })
 
 t.test('git does not complete a push whose client has gone while git was still reading it', async (t) => {

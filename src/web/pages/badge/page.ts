@@ -76,7 +76,7 @@ export async function badge(app: FastifyInstance, { store, refs }: PageContext):
     const asked = firstOf(request.query.ref)
     const sha = asked ? (await refs.find(repository, list, asked, client))?.sha : list.head
     if (!sha) return null
-    if (context) return (await store.summaries.state(repository.id, sha, context)) ?? null
+    if (context) return (await store.summaries.findState(repository.id, sha, context)) ?? null
     const [summary] = await store.summaries.list([{ repositoryId: repository.id, sha }])
     return (summary && stateOfSummary(summary)) ?? 'no status'
   }

@@ -126,7 +126,7 @@ export async function commitPages(app: FastifyInstance, options: PageContext): P
     sha: string,
     { rules, places }: Place,
   ): Promise<Found['histories']> {
-    const { failure } = combinedCounts(await store.summaries.counts(repository.id, sha))
+    const { failure } = combinedCounts(await store.summaries.countByState(repository.id, sha))
     if (failure === 0 || places === null) return []
     const read = () => readHistories(options, repository, sha, rules, places, gitClient(request))
     return ifAvailable(request, read)
@@ -145,7 +145,7 @@ export async function commitPages(app: FastifyInstance, options: PageContext): P
     const failed = statuses.filter(({ state }) => COMBINED[state] === 'failure').slice(0, SINCE)
     const since = new Map(failed.map(({ context }): [string, Html[]] => [context, []]))
     for (const { branch, shas } of failed.length > 0 ? (histories ?? []) : [])
-      for (const [context, cells] of await store.matrix.histories(repository.id, shas, [...since.keys()]))
+      for (const [context, cells] of await store.matrix.listHistories(repository.id, shas, [...since.keys()]))
         since.get(context)?.push(sinceView(repository, branch, shas, failingSince(cells)))
     return {
       ...list,
