@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import t, { type Test } from 'tap'
 import { type Budget, createBudget } from '../../src/auth/budget.ts'
 import { openEngine, openStore } from '../../src/store/store.ts'
-import { databases, openTestStore, type TestDatabase } from '../helpers/databases.ts'
+import { databases, openTestStore, sqlite, type TestDatabase } from '../helpers/databases.ts'
 
 const A = '192.0.2.1'
 const B = '192.0.2.2'
@@ -44,6 +44,23 @@ function hold(budget: Budget, address = A) {
   outcome.catch(() => {})
   return { begun, outcome, settle, reject, isCompared: () => compared }
 }
+
+t.test('the first attempt that finds the budget spent answers all that wait behind it', async (t) => {
+  const { store } = await openTestStore(t, sqlite)
+  let reservations = 0
+  const reserve: typeof store.failures.reserve = (...args) => {
+    reservations++
+    return store.failures.reserve(...args)
+  }
+  const limits = { limit: 1, window: 300 }
+  const budget = createBudget({ ...store.failures, reserve }, limits, { blocked() {} })
+  const first = hold(budget)
+  await first.begun
+  const others = Array.from({ length: 20 }, () => hold(budget))
+  first.settle(null)
+  for (const { outcome } of others) await t.rejects(outcome, BLOCKED)
+  t.equal(reservations, 2)
+})
 
 t.jobs = databases.length
 

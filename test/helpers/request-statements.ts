@@ -100,20 +100,20 @@ export const requests: Record<string, (store: Store) => Promise<unknown>> = {
   'authorization of a limited token': (store) => store.access.find('192.0.2.7', 'hash499', 'user499', 'repo'),
   'a first report': (store) => store.statuses.report({ ...report, sha: NEW_SHA }),
   'another report': (store) => store.statuses.report({ ...report, sha: SHA }),
-  'whether a commit has statuses': (store) => store.statuses.any(500, SHA),
-  'whether a new commit has statuses': (store) => store.statuses.any(500, 'f'.repeat(40)),
+  'whether a commit has statuses': (store) => store.statuses.hasAny(500, SHA),
+  'whether a new commit has statuses': (store) => store.statuses.hasAny(500, 'f'.repeat(40)),
   'all statuses of a commit': (store) => store.statuses.list(500, SHA),
-  'counts of a commit': (store) => store.summaries.counts(500, SHA),
+  'counts of a commit': (store) => store.summaries.countByState(500, SHA),
   'summaries of commits': (store) =>
     store.summaries.list([
       { repositoryId: 500, sha: SHA },
       { repositoryId: 501, sha: NEW_SHA },
     ]),
-  'checks of commits': (store) => store.matrix.columns(500, [SHA, NEW_SHA]),
-  'states of a commit': (store) => store.summaries.states({ repositoryId: 500, sha: SHA }),
+  'checks of commits': (store) => store.matrix.listColumns(500, [SHA, NEW_SHA]),
+  'states of a commit': (store) => store.summaries.listStates({ repositoryId: 500, sha: SHA }),
   'the history of contexts': (store) =>
-    store.matrix.histories(500, [SHA, NEW_SHA], ['context 3', 'context 4']),
-  'the state of a context': (store) => store.summaries.state(500, SHA, 'context 3'),
+    store.matrix.listHistories(500, [SHA, NEW_SHA], ['context 3', 'context 4']),
+  'the state of a context': (store) => store.summaries.findState(500, SHA, 'context 3'),
   'the rules of a branch': (store) => store.rules.requiredPatterns(500, 'release-3'),
   'all statuses of a commit with their reporters': (store) =>
     store.statuses.listWithReporters({ repositoryId: 500, sha: SHA }),

@@ -81,7 +81,7 @@ for (const database of databases) {
       [1_000, 1_000],
       [1_201, 1_201],
     ])
-    t.equal(await store.statuses.any(id, shas[1_200] ?? ''), false)
+    t.equal(await store.statuses.hasAny(id, shas[1_200] ?? ''), false)
   })
 
   t.test(`${database.name}: keeps commits that are reported on meanwhile`, async (t) => {

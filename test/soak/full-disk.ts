@@ -191,7 +191,7 @@ tap.test('pushes to a disk that is full, and fetches from it', async (t) => {
   t.same(readdirSync(join(disk, 'spool')), [])
   t.ok(free - freeBytes(disk) < MIB, 'nothing is left of it')
   t.equal(await events(), 1)
-  t.same(await store.pushes.open(0), [])
+  t.same(await store.pushes.listOpen(0), [])
   t.match(await push('after'), { code: 0 })
   t.equal(await events(), 2)
 })

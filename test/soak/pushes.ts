@@ -192,7 +192,7 @@ tap.test(`the events of ${PUSHES} pushes (seed ${seed}) are the differences of t
     counts['moves of refs'] = (counts['moves of refs'] ?? 0) + moved.length
     if (index % 250 === 249) t.comment(`${index + 1} pushes: ${JSON.stringify(counts)}`)
   }
-  assert.deepEqual(await store.pushes.open(0), [], 'all pushes are settled')
+  assert.deepEqual(await store.pushes.listOpen(0), [], 'all pushes are settled')
   server.child.kill('SIGTERM')
   await once(server.child, 'close')
 })

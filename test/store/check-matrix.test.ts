@@ -28,7 +28,7 @@ for (const database of databases) {
         description: null,
         target_url: `https://ci.example.org/${position}`,
       })
-    const matrix = (shas: readonly string[]) => store.matrix.columns(id, shas)
+    const matrix = (shas: readonly string[]) => store.matrix.listColumns(id, shas)
     t.same(await matrix([]), [])
     // The newest commit has position 0.
     await report(0, 'a fine', 'success')
@@ -55,9 +55,9 @@ for (const database of databases) {
         ['a fine', false, ['success', 'failure']],
       ],
     )
-    const broken = (await store.matrix.histories(id, shas, ['b broken'])).get('b broken') ?? []
+    const broken = (await store.matrix.listHistories(id, shas, ['b broken'])).get('b broken') ?? []
     t.match(broken[2], { state: 'error', target_url: 'https://ci.example.org/2', updated_at: Number })
-    t.same(await store.matrix.histories(id, shas, []), new Map())
+    t.same(await store.matrix.listHistories(id, shas, []), new Map())
 
     for (let index = 0; index < 60; index++) await report(5, `e ${String(index).padStart(2, '0')}`, 'success')
     await report(5, 'z', 'failure')
@@ -82,7 +82,7 @@ for (const database of databases) {
     const large = await matrix([shaOf(40), shaOf(41), shaOf(42)])
     // More than one statement reads.
     const older = Array.from({ length: 30 }, (_, index) => shaOf(42 - index))
-    const histories = await store.matrix.histories(id, older, contexts)
+    const histories = await store.matrix.listHistories(id, older, contexts)
     for (const { context, cells } of large) {
       const found = Array.from(histories.get(context) ?? [], (cell) => cell?.state)
       t.same(found, [...Array.from([2, 1, 0], (index) => cells[index]?.state), ...Array(27)])

@@ -67,7 +67,7 @@ for (const database of databases) {
       t.match(after, ['success', 2])
       t.same(after, elsewhere)
       t.not(after?.[2], before?.[2])
-      t.same(await store.summaries.counts(id, sha), { pending: 0, success: 2, failure: 0, error: 0 })
+      t.same(await store.summaries.countByState(id, sha), { pending: 0, success: 2, failure: 0, error: 0 })
       t.match(
         await other.report('acme/repo', sha, { state: 'success', context: 'd' }, token),
         { status: 201 },
@@ -87,7 +87,7 @@ for (const database of databases) {
           [null, 0],
         ],
       )
-      t.equal(await store.statuses.any(id, sha), false)
+      t.equal(await store.statuses.hasAny(id, sha), false)
     })
   })
 }

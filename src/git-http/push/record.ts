@@ -75,7 +75,7 @@ export class PushRecorder {
   }
 
   async #settleOverdue(): Promise<void> {
-    for (const { id, pusher, repository, commands } of await this.#pushes.open(this.#overdue)) {
+    for (const { id, pusher, repository, commands } of await this.#pushes.listOpen(this.#overdue)) {
       if (this.#active.has(id)) continue
       const outcome = await compareRefs(repository, commands)
       await this.#pushes.settle(id, pusher, { ...outcome, interrupted: true })

@@ -111,5 +111,5 @@ export async function commitExists(
   repository: LookupRepository,
   sha: string,
 ): Promise<boolean> {
-  return (await statuses.any(repository.id, sha)) || lookup.has(repository, sha)
+  return (await statuses.hasAny(repository.id, sha)) || lookup.has(repository, sha)
 }

@@ -100,13 +100,11 @@ export function createFailureStore(engine: Engine, audit: Audit) {
   )
 
   const lifetime = sql.lit(RESERVATION_LIFETIME)
-  const live = sql`auth_failures.reserved_until > ${now} and auth_failures.reserved_until <= ${clock} + ${lifetime}`
-  const reserved = sql<number>`case when ${live} then auth_failures.reserved else 0 end`
-  const over = (window: number) =>
-    sql<boolean>`(auth_failures.ends_at <= ${now} or auth_failures.ends_at > ${clock} + ${window})`
-  const failures = (window: number) =>
-    sql<number>`case when ${over(window)} then 0 else auth_failures.failures end`
-  const given = (returned: number) => sql<number>`${sql.raw(dialect.greatest)}(${reserved} - ${returned}, 0)`
+  const greatest = sql.raw(dialect.greatest)
+  const hasEnded = (window: number) =>
+    sql`(auth_failures.ends_at <= ${now} or auth_failures.ends_at > ${clock} + ${window})`
+  const reserved = sql`case when auth_failures.reserved_until > ${now} and auth_failures.reserved_until <= ${clock} + ${lifetime}
+    then auth_failures.reserved else 0 end`
 
   // The window begins with the first failure, and a later one does not lengthen it.
   const countOn = (db: Kysely<Tables>, p: FailureLimits & { address: string; returned: number }) =>
@@ -117,12 +115,15 @@ export function createFailureStore(engine: Engine, audit: Audit) {
         conflict
           .column('address')
           .doUpdateSet({
-            failures: sql<number>`${failures(p.window)} + 1`,
-            ends_at: sql<number>`case when ${over(p.window)} or auth_failures.failures = 0 then excluded.ends_at
+            failures: sql<number>`case when ${hasEnded(p.window)} then 1 else auth_failures.failures + 1 end`,
+            ends_at: sql<number>`case when ${hasEnded(p.window)} or auth_failures.failures = 0 then excluded.ends_at
               else auth_failures.ends_at end`,
-            reserved: given(p.returned),
+            reserved: sql<number>`${greatest}(${reserved} - ${p.returned}, 0)`,
           })
-          .where(sql<boolean>`${failures(p.window)} + ${given(p.returned)} < ${p.limit}`),
+          .where(
+            sql<boolean>`case when ${hasEnded(p.window)} then 0 else auth_failures.failures end
+              + ${greatest}(${reserved} - ${p.returned}, 0) < ${p.limit}`,
+          ),
       )
       .returning(failureColumns(dialect))
   const count = prepare<FailureLimits & { address: string; returned: number }>()((p) => countOn(kysely, p))
@@ -141,12 +142,14 @@ export function createFailureStore(engine: Engine, audit: Audit) {
         conflict
           .column('address')
           .doUpdateSet({
-            failures: failures(p.window),
-            ends_at: sql<number>`case when ${over(p.window)} then excluded.ends_at else auth_failures.ends_at end`,
+            failures: sql<number>`case when ${hasEnded(p.window)} then 0 else auth_failures.failures end`,
+            ends_at: sql<number>`case when ${hasEnded(p.window)} then excluded.ends_at else auth_failures.ends_at end`,
             reserved: sql<number>`${reserved} + 1`,
             reserved_until: sql<number>`${clock} + ${lifetime}`,
           })
-          .where(sql<boolean>`${failures(p.window)} + ${reserved} < ${p.limit}`),
+          .where(
+            sql<boolean>`case when ${hasEnded(p.window)} then 0 else auth_failures.failures end + ${reserved} < ${p.limit}`,
+          ),
       )
       .returning(['failures', 'reserved']),
   )
@@ -154,7 +157,7 @@ export function createFailureStore(engine: Engine, audit: Audit) {
   const release = prepare<{ address: string }>()((p) =>
     kysely
       .updateTable('auth_failures')
-      .set({ reserved: given(1) })
+      .set({ reserved: sql<number>`${greatest}(${reserved} - 1, 0)` })
       .where('address', '=', p.address),
   )
 

@@ -72,7 +72,7 @@ export function createPushStore(engine: Engine, repositories: string, audit: Aud
   }
 
   /** Returns open pushes that began at least `age` milliseconds ago, oldest first, and at most `BATCH` of them. */
-  async function open(age: number): Promise<OpenPush[]> {
+  async function listOpen(age: number): Promise<OpenPush[]> {
     const rows = await kysely
       .selectFrom('push_intents')
       .leftJoin('repositories', 'repositories.id', 'push_intents.repository_id')
@@ -108,7 +108,7 @@ export function createPushStore(engine: Engine, repositories: string, audit: Aud
       if (!stored) throw new Error('the push was not stored')
       return stored.id
     },
-    open,
+    listOpen,
     settle,
   }
 }

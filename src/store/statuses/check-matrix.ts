@@ -33,7 +33,7 @@ const RANKS: readonly CombinedState[] = ['failure', 'pending', 'success']
 /** Returns functions that compare the statuses of commits. */
 export function createCheckMatrix(
   { dialect, kysely, read }: Engine,
-  { states }: Pick<StatusSummaries, 'states'>,
+  { listStates }: Pick<StatusSummaries, 'listStates'>,
 ) {
   const ofCommits = (p: { repositoryId: number; shas: string }) =>
     kysely
@@ -50,7 +50,7 @@ export function createCheckMatrix(
 
   /** Returns a function that reads the states of one of the commits. Where each statement is a round trip, there is one for all. */
   async function readerOf(repositoryId: number, shas: readonly string[]) {
-    if (!statesOfCommits) return (sha: string) => states({ repositoryId, sha })
+    if (!statesOfCommits) return (sha: string) => listStates({ repositoryId, sha })
     const rows = await read(statesOfCommits, { repositoryId, shas: JSON.stringify(shas) })
     const found = new Map(rows.map((row) => [row.sha, row]))
     return (sha: string) => {
@@ -66,7 +66,7 @@ export function createCheckMatrix(
      *
      * @param shas the newest first; those after `MATRIX_COMMITS` are ignored
      */
-    async columns(repositoryId: number, shas: readonly string[]): Promise<MatrixColumn[]> {
+    async listColumns(repositoryId: number, shas: readonly string[]): Promise<MatrixColumn[]> {
       const all = new Map<string, { context: string; cells: MatrixColumn['cells'] }>()
       const commits = shas.slice(0, MATRIX_COMMITS)
       const readStates = await readerOf(repositoryId, commits)
@@ -90,7 +90,7 @@ export function createCheckMatrix(
      *
      * @param contexts few: a page of them
      */
-    async histories(
+    async listHistories(
       repositoryId: number,
       shas: readonly string[],
       contexts: readonly string[],

@@ -76,7 +76,7 @@ export function createStatusSummaries(engine: Engine) {
    * Counts the statuses of a commit by state. One statement per commit: its result stays cached until the commit is
    * reported on.
    */
-  async function counts(repositoryId: number, sha: string): Promise<StatusCounts> {
+  async function countByState(repositoryId: number, sha: string): Promise<StatusCounts> {
     const cache = { key: commitCacheKey({ repositoryId, sha }), variant: 'counts' }
     const [row] = await engine.read(count, { repositoryId, sha }, cache)
     if (!row) throw new Error('an aggregate without groups returns one row')
@@ -84,17 +84,17 @@ export function createStatusSummaries(engine: Engine) {
   }
 
   async function summary(commit: CommitKey): Promise<StatusSummary> {
-    const found = await counts(commit.repositoryId, commit.sha)
+    const found = await countByState(commit.repositoryId, commit.sha)
     if (FAILED.every((state) => found[state] === 0)) return { counts: found, failed: [] }
     const cache = { key: commitCacheKey(commit), variant: 'failed' }
     return { counts: found, failed: await engine.read(failed, commit, cache) }
   }
 
   return {
-    counts,
+    countByState,
 
     /** Returns the state of one context of a commit; undefined if it has not been reported. */
-    async state(repositoryId: number, sha: string, context: string): Promise<StatusState | undefined> {
+    async findState(repositoryId: number, sha: string, context: string): Promise<StatusState | undefined> {
       // No context contains it, and PostgreSQL refuses it.
       if (context.includes('\0')) return undefined
       return (await engine.read(state, { repositoryId, sha, context }))[0]?.state
@@ -117,7 +117,7 @@ export function createStatusSummaries(engine: Engine) {
     },
 
     /** Returns the states of all contexts of a commit and the times of their reports, ordered by the code points of the contexts. */
-    states: (commit: CommitKey) =>
+    listStates: (commit: CommitKey) =>
       engine.read(states, commit, { key: commitCacheKey(commit), variant: 'states' }),
   }
 }

@@ -108,7 +108,7 @@ export function createStatusStore(engine: Engine, audit: Audit, maxContexts: num
      * @throws RuleViolation if nothing was reported for the context
      */
     async delete(repositoryId: number, sha: string, context: string): Promise<void> {
-      // On Kysely's connection, whose commits clear the caches, since `any` and the number of contexts change too.
+      // On Kysely's connection, whose commits clear the caches, since `hasAny` and the number of contexts change too.
       await audit.transaction(async (db, record) => {
         const deleted = await db
           .deleteFrom('statuses')
@@ -130,7 +130,7 @@ export function createStatusStore(engine: Engine, audit: Audit, maxContexts: num
     },
 
     /** Returns whether anything has been reported on the commit. */
-    async any(repositoryId: number, sha: string): Promise<boolean> {
+    async hasAny(repositoryId: number, sha: string): Promise<boolean> {
       // A key of its own, which no report invalidates: only a deletion, which clears the cache, removes all statuses.
       const cache = { key: `any ${repositoryId} ${sha}`, cacheable: (rows: unknown[]) => rows.length > 0 }
       return (await engine.read(any, { repositoryId, sha }, cache)).length > 0

@@ -56,7 +56,7 @@ export function verdictsOf(
     // `ruledBranches` keeps the order, so the branch is first if it has rules.
     return targets[0] === branch ? targets.slice(0, 1) : targets
   })
-  const reportsOf = boundedMemoize(COMMITS, (sha: string) => summaries.states({ repositoryId, sha }))
+  const reportsOf = boundedMemoize(COMMITS, (sha: string) => summaries.listStates({ repositoryId, sha }))
 
   return {
     /** Returns the most important verdict on a commit; undefined without rules. */

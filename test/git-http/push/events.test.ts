@@ -78,7 +78,7 @@ t.test('a push is one event with the updates that git made', async (t) => {
   t.equal((await push('+HEAD:main')).code, 1)
   await push('HEAD:topic')
   t.equal((await pushes()).length, 3, 'a push that updates nothing is no event')
-  t.same(await server.store.pushes.open(0), [])
+  t.same(await server.store.pushes.listOpen(0), [])
 })
 
 t.test('an event names fifty updates and counts the others', async (t) => {
@@ -197,7 +197,7 @@ t.test('git does not get what the log could not tell', async (t) => {
   for (const body of malformed) t.equal((await send(body)).status, 400, body.toString('latin1'))
   t.equal((await send(Buffer.alloc(9_000_000, packet(`shallow ${id}`)))).status, 413)
   t.equal(gitSync(path, 'for-each-ref'), refs)
-  t.same(await server.store.pushes.open(0), [])
+  t.same(await server.store.pushes.listOpen(0), [])
 })
 
 t.test(

@@ -59,7 +59,7 @@ for (const database of databases) {
       move('\xc3\xbc', NONE, first),
     ])
     t.same(await listPushes(store), [], 'only settled pushes are listed')
-    t.same(await store.pushes.open(60_000), [], 'not overdue yet')
+    t.same(await store.pushes.listOpen(60_000), [], 'not overdue yet')
     await settle(t, store, another)
     const [event, ...others] = await listPushes(store)
     t.same(others, [])
@@ -81,19 +81,27 @@ for (const database of databases) {
     t.match((await listPushes(store))[2]?.details, { updates: [], more: 20, interrupted: true })
     t.equal((await listPushes(store))[2]?.object, 'owner/demo', 'the name that the push used')
 
+    const some = many.slice(0, 30)
+    await store.pushes.settle(await store.pushes.begin(pusher, some), pusher, {
+      updates: some,
+      unknown: some,
+    })
+    const { updates, unknown, more } = (await listPushes(store))[3]?.details ?? {}
+    t.same([updates?.length, unknown?.length, more], [30, 20, 10], 'fifty are listed in all')
+
     const early = await store.pushes.begin(pusher, [move('made', first, second)])
     await settle(t, another)
     await store.pushes.settle(early, pusher, { updates: [move('made', first, second)] })
     t.same(
-      (await listPushes(store))[4]?.details,
+      (await listPushes(store))[5]?.details,
       { updates: [move('made', first, second)] },
       'a push that another instance has settled too early is recorded by its own',
     )
 
     await store.pushes.begin(pusher, [move('made', first, second)])
     await settleAsUnknown(store.engine.kysely)
-    t.match((await listPushes(store))[5]?.details, { updates: [], unknown: [move('made', first, second)] })
-    t.same(await store.pushes.open(0), [])
+    t.match((await listPushes(store))[6]?.details, { updates: [], unknown: [move('made', first, second)] })
+    t.same(await store.pushes.listOpen(0), [])
   })
 }
 
@@ -218,7 +226,7 @@ t.test('a git that does not answer holds up neither other events nor the stop of
   t.match((await listPushes(store))[0]?.details, { updates: [], unknown: [update] })
   for (let push = 0; push < 3; push++) await store.pushes.begin(pusher, [update])
   await settle(t, store)
-  t.equal((await store.pushes.open(0)).length, 2, 'a server that stops settles no more when time is up')
+  t.equal((await store.pushes.listOpen(0)).length, 2, 'a server that stops settles no more when time is up')
 })
 
 t.test('git does not complete a push whose client has gone while git was still reading it', async (t) => {

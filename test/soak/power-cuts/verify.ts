@@ -164,7 +164,7 @@ async function settlePushes(store: Store, problems: string[]): Promise<PushEvent
     problems.push(`a push is not settled: ${error}`),
   )
   await recorder.close()
-  if ((await store.pushes.open(0)).length > 0) problems.push('a push is still open')
+  if ((await store.pushes.listOpen(0)).length > 0) problems.push('a push is still open')
   return await listPushes(store)
 }
 

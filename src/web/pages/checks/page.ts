@@ -42,11 +42,11 @@ export async function checksPage(app: FastifyInstance, options: PageContext): Pr
     const title = `Checks${of} · ${repository.owner}/${repository.name}`
 
     return pageQueue.render(request, async () => {
-      const columns = await store.matrix.columns(repository.id, shas)
+      const columns = await store.matrix.listColumns(repository.id, shas)
       const stalledBefore = nowInSeconds() - options.stalledAfter
       const [sha] = shas
       const tip = sha === undefined ? undefined : { repositoryId: repository.id, sha }
-      const newest = tip ? await store.summaries.states(tip) : []
+      const newest = tip ? await store.summaries.listStates(tip) : []
       const stalledStatuses = newest.filter((status) => isStalled(status, stalledBefore))
       const stalled = new Set(stalledStatuses.map(({ context }) => context))
       const checks = columns.map(({ context, cells: [cell] }): FilteredCheck => {
@@ -57,7 +57,7 @@ export async function checksPage(app: FastifyInstance, options: PageContext): Pr
       const matching = checks.filter((check) => matches(check, filter)).map(({ context }) => context)
       const contexts = matching.slice(0, SHOWN)
 
-      const histories = await store.matrix.histories(repository.id, shas, contexts)
+      const histories = await store.matrix.listHistories(repository.id, shas, contexts)
       const [summary] = tip ? await store.summaries.list([tip]) : []
       const rules = await store.rules.load(repository.id)
       const shown = await verdictsOf(store, repository.id, rules, refs).shown(sha, branchOf(ref))

@@ -61,7 +61,7 @@ export async function commitPage(app: FastifyInstance, options: PageContext): Pr
     const places = await ifAvailable(request, () => findPlaces(options, repository, sha, client))
     const details = await ifAvailable(request, () => revisions.describe(repository, sha, client))
     const rules = await store.rules.load(repository.id)
-    const { failure } = combinedCounts(await store.summaries.counts(repository.id, sha))
+    const { failure } = combinedCounts(await store.summaries.countByState(repository.id, sha))
     const histories =
       places && failure > 0
         ? await ifAvailable(request, () => readHistories(options, repository, sha, rules, places, client))
@@ -108,7 +108,7 @@ export async function commitPage(app: FastifyInstance, options: PageContext): Pr
     if (failed.length === 0) return since
 
     for (const { branch, shas } of histories)
-      for (const [context, cells] of await store.matrix.histories(repository.id, shas, [...since.keys()]))
+      for (const [context, cells] of await store.matrix.listHistories(repository.id, shas, [...since.keys()]))
         since.get(context)?.push(sinceView(repository, branch, shas, failingSince(cells)))
     return since
   }
