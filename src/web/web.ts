@@ -62,9 +62,7 @@ export async function web(app: FastifyInstance, options: WebOptions): Promise<vo
       await pageQueue.start(request)
       request.session = await sessionAuth.identify(request, reply)
     })
-    pages.addHook('onSend', async (request, reply, payload) =>
-      limitUnsent(request.client.address, reply.raw, payload),
-    )
+    pages.addHook('onSend', async (request, reply, payload) => limitUnsent(request, reply.raw, payload))
     // Runs before Fastify checks the content type: an unparsable one would become an internal error.
     pages.addHook('preParsing', async (request: FastifyRequest, reply: FastifyReply) => {
       if (request.method !== 'POST') return
