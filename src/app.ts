@@ -70,7 +70,7 @@ export interface AppOptions {
 const DEFAULT_BUDGET: FailureLimits = { limit: 30, window: 300 }
 const STALLED_AFTER = 3_600
 const MAX_EVENT_LOOP_DELAY = 1_000
-/** Of one address, with an OpenID Connect provider that may be slow. */
+/** Sign-ins of one address that may wait at a time for the OpenID Connect provider. */
 const SIGN_INS_AT_ONCE = 8
 
 /** Builds the app without listening. The caller closes the store and the lookup. */

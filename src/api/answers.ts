@@ -85,7 +85,7 @@ export function createSender(
     if (encoded === null) return reply.code(status).send(bodyOf(answer))
     reply.header('etag', encoded.etag)
     if (matchesEtag(request.headers['if-none-match'], encoded.etag)) return reply.code(304).send()
-    limitUnsent(request.client.address, reply.raw, encoded.payload)
+    limitUnsent(request, reply.raw, encoded.payload)
     return reply.type('application/json; charset=utf-8').send(encoded.payload)
   }
 }

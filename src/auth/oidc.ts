@@ -13,15 +13,15 @@ export interface OidcOptions {
   requiredClaim: { name: string; value: string } | null
 }
 
-/** What providers answer to a code that they did not issue. */
+/** Errors with which providers refuse a code that they did not issue. */
 const REFUSALS = ['invalid_grant', 'invalid_request']
 
 export type Oidc = ReturnType<typeof createOidc>
 
-/** Milliseconds that the provider may take for all requests of one sign-in, and largest answer in bytes. */
+/** Milliseconds for all requests of one sign-in to the provider, and bytes of its largest answer. */
 const TIMEOUT = 10_000
 const MAX_ANSWER = 1024 * 1024
-/** Milliseconds for which the provider's metadata are used, and until they are read again where something has failed. */
+/** Milliseconds for which the provider's metadata are used: usually, and after a failure. */
 const LIFETIME = 600_000
 const RETRY = 3_000
 
@@ -42,17 +42,20 @@ export function createOidc(options: OidcOptions, redirectUri: string) {
   let discoveredAt = 0
   let expiresAt = 0
 
-  /** Runs a step of a sign-in with a configuration of its own: without cached keys, so that they can be rotated at any time. */
+  /**
+   * Runs a step of a sign-in with a configuration of its own: without cached keys, so that the
+   * provider can rotate them at any time.
+   */
   async function ask<T>(
     step: (configuration: client.Configuration, fetch: client.CustomFetch) => T | Promise<T>,
   ): Promise<T> {
     try {
       const bounded = boundedFetch()
-      const more = { execute: extensions, [client.customFetch]: bounded }
+      const discovery = { execute: extensions, [client.customFetch]: bounded }
       if (!discovered || performance.now() >= expiresAt) {
         discoveredAt = performance.now()
         expiresAt = discoveredAt + LIFETIME
-        discovered = client.discovery(server, clientId, undefined, authentication, more)
+        discovered = client.discovery(server, clientId, undefined, authentication, discovery)
       }
       const metadata = (await discovered).serverMetadata()
       if (!metadata.token_endpoint) throw new Error('there is no token endpoint')
@@ -60,7 +63,7 @@ export function createOidc(options: OidcOptions, redirectUri: string) {
       for (const extend of [client.enableNonRepudiationChecks, ...extensions]) extend(configuration)
       return await step(configuration, bounded)
     } catch (error) {
-      // They may have changed. Strangers can cause errors, but no request of the provider for each of them.
+      // The metadata may have changed. Strangers can cause errors, so not each one reads them again.
       expiresAt = Math.min(expiresAt, discoveredAt + RETRY)
       throw unavailable(error)
     }
@@ -91,16 +94,16 @@ export function createOidc(options: OidcOptions, redirectUri: string) {
       }),
 
     /**
-     * Returns the person whom the provider sent back: an empty name if the claim is missing, and whether the required claim is met;
-     * null if the browser's answer is wrong.
+     * Returns the person whom the provider sent back, with an empty name if the claim is missing,
+     * and whether the required claim is met. Returns null if the browser's answer is wrong.
      *
      * @param query of the request to `redirectUri`, with its `?`
      */
     finish: (query: string, secret: string) =>
       ask(async (configuration, fetch) => {
-        let asked = false
+        let hasAskedProvider = false
         configuration[client.customFetch] = (url, request) => {
-          asked = true
+          hasAskedProvider = true
           return fetch(url, request)
         }
         const checks = {
@@ -115,7 +118,7 @@ export function createOidc(options: OidcOptions, redirectUri: string) {
             // Other errors of the token endpoint are about the server's settings, or the provider.
             const isRefused = error instanceof client.ResponseBodyError && REFUSALS.includes(error.error)
             // Before the provider is asked, only the browser can be wrong.
-            if (isRefused || !asked) return null
+            if (isRefused || !hasAskedProvider) return null
             throw error
           })
         if (!tokens) return null
@@ -123,11 +126,11 @@ export function createOidc(options: OidcOptions, redirectUri: string) {
         if (!/^[ -~]{1,255}$/.test(signed.sub))
           throw new Error('the subject is not 1 to 255 ASCII characters')
         const isComplete = needed.every((name) => name in signed)
-        const more =
+        const userInfo =
           !isComplete && configuration.serverMetadata().userinfo_endpoint
             ? await client.fetchUserInfo(configuration, tokens.access_token, signed.sub)
             : {}
-        const claims: Record<string, unknown> = { ...more, ...signed }
+        const claims: Record<string, unknown> = { ...userInfo, ...signed }
         const name = claims[nameClaim]
         const required = requiredClaim && [claims[requiredClaim.name]].flat()
         return {
@@ -137,20 +140,24 @@ export function createOidc(options: OidcOptions, redirectUri: string) {
         }
       }),
 
-    /** Returns where the browser goes to sign out at the provider; null if it has no such page. @param returnTo registered URL */
+    /**
+     * Returns where the browser goes to sign out at the provider; null if it has no such page.
+     *
+     * @param returnTo registered URL
+     */
     endSession: (returnTo: string) =>
-      ask((own) => {
-        if (!own.serverMetadata().end_session_endpoint) return null
-        return client.buildEndSessionUrl(own, { post_logout_redirect_uri: returnTo }).href
+      ask((configuration) => {
+        if (!configuration.serverMetadata().end_session_endpoint) return null
+        return client.buildEndSessionUrl(configuration, { post_logout_redirect_uri: returnTo }).href
       }),
   }
 }
 
-/** Return what binds an answer, and its ID token, to the browser that keeps the secret. They do not reveal it. */
+/** Return what binds an answer and its ID token to the browser with the secret, without revealing it. */
 const stateOf = (secret: string) => createHash('sha256').update(`state ${secret}`).digest('base64url')
 const nonceOf = (secret: string) => createHash('sha256').update(`nonce ${secret}`).digest('base64url')
 
-/** Returns a fetch whose requests end together after `TIMEOUT`, and whose answers are at most `MAX_ANSWER` long. */
+/** Returns a fetch whose requests share one `TIMEOUT`, and whose answers have at most `MAX_ANSWER` bytes. */
 function boundedFetch(): client.CustomFetch {
   const signal = AbortSignal.timeout(TIMEOUT)
   return async (url, { body, ...request }) => {

@@ -17,41 +17,25 @@ export interface TokenUseLog {
 }
 
 /**
- * Records when tokens were last used, in the background: no request waits for the write. Once a day it warns of each token in use
- * that expires soon.
+ * Records when tokens were last used, in the background: no request waits for the write. Logs tokens
+ * in use that expire soon.
  */
 export function createTokenUseTracker(tokens: Store['tokens'], log: TokenUseLog) {
+  const warnOfExpiry = createExpiryWarning(log)
   let uses = new Map<string, number>()
   let timer: NodeJS.Timeout | undefined
   let writing = Promise.resolve()
-  const warned = new Set<string>()
-  let warnedSince = 0
-
-  const failed = (error: unknown) => log.error({ err: error }, 'cannot write the last use of tokens')
-
-  const warn = ({ id, name, userName, expiresAt }: Token, now: number) => {
-    if (expiresAt === null || expiresAt - now > EXPIRES_SOON) return
-    if (now - warnedSince > WARN_EVERY) {
-      warned.clear()
-      warnedSince = now
-    }
-    if (warned.has(id)) return
-    warned.add(id)
-    const details = {
-      user: userName,
-      token_id: id,
-      token_name: name,
-      expires_at: new Date(expiresAt).toISOString(),
-    }
-    log.warn(details, 'a token in use expires soon')
-  }
 
   const flush = () => {
     clearTimeout(timer)
     timer = undefined
     const batch = uses
     uses = new Map()
-    if (batch.size > 0) writing = writing.then(() => tokens.touch(batch)).catch(failed)
+    if (batch.size > 0) {
+      writing = writing
+        .then(() => tokens.touch(batch))
+        .catch((error: unknown) => log.error({ err: error }, 'cannot write the last use of tokens'))
+    }
     return writing
   }
 
@@ -60,10 +44,29 @@ export function createTokenUseTracker(tokens: Store['tokens'], log: TokenUseLog)
     record(token: Token, now: number): void {
       if (token.lastUsedAt !== null && now - token.lastUsedAt < RESOLUTION) return
       uses.set(token.id, now)
-      warn(token, now * 1000)
+      warnOfExpiry(token, now * 1000)
       timer ??= setTimeout(flush, BATCH_DELAY)
     },
     /** Writes pending uses. */
     close: flush,
+  }
+}
+
+/** Returns a function that warns once a day of each token that expires soon. Times are in milliseconds. */
+function createExpiryWarning(log: TokenUseLog) {
+  const warned = new Set<string>()
+  let warnedSince = 0
+
+  return ({ id, name, userName, expiresAt }: Token, now: number): void => {
+    if (expiresAt === null || expiresAt - now > EXPIRES_SOON) return
+    if (now - warnedSince > WARN_EVERY) {
+      warned.clear()
+      warnedSince = now
+    }
+    if (warned.has(id)) return
+    warned.add(id)
+    const expiry = new Date(expiresAt).toISOString()
+    const details = { user: userName, token_id: id, token_name: name, expires_at: expiry }
+    log.warn(details, 'a token in use expires soon')
   }
 }

@@ -2,8 +2,8 @@ import type { Header, Reply } from './spec.ts'
 
 /** Headers that the server sets on every response. */
 const ON_EVERY_ANSWER = ['x-request-id', 'cache-control', 'vary', 'content-type', 'content-length', 'date']
-/** Headers that the server sets on responses with this status. */
-const BY_STATUS: Readonly<Record<number, string>> = {
+/** Headers that the server sets on responses with this status, which tests compare with each answer. */
+export const HEADERS_BY_STATUS: Readonly<Record<number, string>> = {
   200: 'etag',
   304: 'etag',
   401: 'www-authenticate',
@@ -21,5 +21,5 @@ export function handlerHeaders(method: string, reply: Reply): Header[] {
 export function isServerHeader(method: string, status: number, name: string): boolean {
   const lower = name.toLowerCase()
   if (lower === 'etag' && method !== 'GET') return false
-  return ON_EVERY_ANSWER.includes(lower) || BY_STATUS[status] === lower
+  return ON_EVERY_ANSWER.includes(lower) || HEADERS_BY_STATUS[status] === lower
 }

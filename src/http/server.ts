@@ -20,7 +20,7 @@ export interface Timeouts {
   body: number
   /** Between two requests of a connection. */
   idle: number
-  /** Without progress of an answer that waits to be sent. A connection is closed after twice this time at the latest. */
+  /** Without progress of an unsent answer. The connection is closed after at most twice this time. */
   write: number
 }
 
@@ -38,9 +38,11 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
     maxHeaderSize: MAX_HEADER_BYTES,
     requireHostHeader: false,
     headersTimeout: timeouts.headers,
-    // The code that reads a body has its own timeout: a large push may take longer than any common limit.
+    // The code that reads a body has its own timeout: a large push may take longer than any limit
+    // that all bodies share.
     requestTimeout: 0,
-    // Node would start a timer with each answer and another one with the next request. `endStalled` knows idle connections.
+    // Node would start a timer with each answer and another one with the next request instead.
+    // `endStalled` knows idle connections.
     keepAliveTimeout: 0,
     connectionsCheckingInterval: 500,
     // No events for bodies that do not exist: see `hasBody`.
@@ -49,7 +51,8 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
   const serve = servePipelinedInTurn((request, response) => {
     if (isClosing(request.socket)) return
     const error = findRequestError(request)
-    // It is unclear where a request that is not HTTP ends. Node drops what it has read behind one with `Upgrade`.
+    // It is unclear where a request that is not HTTP ends. After a request with `Upgrade`, Node drops
+    // what it has read.
     if (error === 'malformed_request' || request.headers.upgrade !== undefined)
       response.shouldKeepAlive = false
     if (error) answer(response, error)
@@ -80,17 +83,29 @@ export function createHttpServer(handle: RequestListener, timeouts: Timeouts): S
 }
 
 /**
- * Ends a connection on which nothing has moved for `socket.timeout` milliseconds, unless its client waits for the server, for
- * example for git, or the time between two requests is not over.
+ * Ends a connection on which nothing has moved for `socket.timeout` milliseconds, unless its client
+ * waits for the server, for example for git, or the time between two requests is not over.
+ *
+ * | state   | the connection                             | what happens                     |
+ * | ------- | ------------------------------------------ | -------------------------------- |
+ * | unread  | has data that the client does not take     | reset: the kernel drops the data |
+ * | working | waits for the answer to a request          | waits for `write` again          |
+ * | idle    | has sent all answers                       | waits until `idle` is over       |
+ * | over    | is ending, or has never received a request | closed                           |
  */
 function endStalled(socket: Socket, { write, idle }: Timeouts): void {
-  const last = lastResponseOf(socket)
-  // A reset makes the kernel drop the data that it still holds for the client. It is too late for one that is ending.
-  if (socket.writableLength > 0 && !socket.writableEnded) socket.resetAndDestroy()
-  else if (socket.writableLength === 0 && last?.writableFinished === false) socket.setTimeout(write)
-  else if (last && !socket.writableEnded && socket.timeout === write && idle > write)
-    socket.setTimeout(idle - write)
+  const state = stateOf(socket)
+  if (state === 'unread') socket.resetAndDestroy()
+  else if (state === 'working') socket.setTimeout(write)
+  else if (state === 'idle' && socket.timeout === write && idle > write) socket.setTimeout(idle - write)
   else socket.destroy()
+}
+
+function stateOf(socket: Socket): 'unread' | 'working' | 'idle' | 'over' {
+  const last = lastResponseOf(socket)
+  if (socket.writableLength > 0) return socket.writableEnded ? 'over' : 'unread'
+  if (last?.writableFinished === false) return 'working'
+  return last && !socket.writableEnded ? 'idle' : 'over'
 }
 
 /** Answers a request that the HTTP parser rejected, after all earlier requests of the connection. */
@@ -144,7 +159,7 @@ function findRequestError(request: IncomingMessage): ErrorCode | null {
   return null
 }
 
-/** Replaces the target of a request by its path, if it is a whole URL, whose host then counts (RFC 9112, 3.2.2). */
+/** Replaces a target that is a whole URL by its path. Its host then counts (RFC 9112, 3.2.2). */
 function withOriginForm(request: IncomingMessage): IncomingMessage {
   const { url = '' } = request
   const [origin, host] = /^https?:\/\/([^/?@]+)(?=[/?]|$)/i.exec(url) ?? []

@@ -40,8 +40,9 @@ export function createUnsentLimit(limit = UNSENT) {
     }
   }
 
-  return (address: string, answer: ServerResponse, payload: unknown): void => {
+  return (request: { client: { address: string } }, answer: ServerResponse, payload: unknown): void => {
     if (!Buffer.isBuffer(payload) || payload.length < LARGE || answer.destroyed) return
+    const { address } = request.client
     const client = clients.get(address) ?? { bytes: 0, answers: new Map() }
     clients.set(address, client)
     client.answers.set(answer, payload.length)

@@ -9,12 +9,12 @@ const answer = () => new ServerResponse(new IncomingMessage(new Socket()))
 t.test('the client with the most unsent bytes loses its oldest answer', async (t) => {
   const limitUnsent = createUnsentLimit(3 * large.length)
   const [first, second, third, fourth] = [answer(), answer(), answer(), answer()]
-  limitUnsent('192.0.2.2', first, large)
-  limitUnsent('192.0.2.1', second, large)
-  limitUnsent('192.0.2.1', third, large)
-  limitUnsent('192.0.2.1', answer(), large.subarray(0, 1024))
+  limitUnsent({ client: { address: '192.0.2.2' } }, first, large)
+  limitUnsent({ client: { address: '192.0.2.1' } }, second, large)
+  limitUnsent({ client: { address: '192.0.2.1' } }, third, large)
+  limitUnsent({ client: { address: '192.0.2.1' } }, answer(), large.subarray(0, 1024))
   t.notOk(third.destroyed, 'what is within the limit waits')
-  limitUnsent('192.0.2.1', fourth, large)
+  limitUnsent({ client: { address: '192.0.2.1' } }, fourth, large)
   t.same(
     [first, second, third, fourth].map(({ destroyed }) => destroyed),
     [false, true, false, false],
@@ -25,11 +25,11 @@ t.test('an answer that has been sent no longer counts', async (t) => {
   const limitUnsent = createUnsentLimit(2 * large.length)
   const sent = Array.from({ length: 5 }, answer)
   for (const each of sent) {
-    limitUnsent('192.0.2.1', each, large)
+    limitUnsent({ client: { address: '192.0.2.1' } }, each, large)
     each.emit('close')
   }
   const [waiting, another] = [answer(), answer()]
-  limitUnsent('192.0.2.1', waiting, large)
-  limitUnsent('192.0.2.1', another, large)
+  limitUnsent({ client: { address: '192.0.2.1' } }, waiting, large)
+  limitUnsent({ client: { address: '192.0.2.1' } }, another, large)
   t.notOk([...sent, waiting, another].some(({ destroyed }) => destroyed))
 })
