@@ -17,7 +17,7 @@ export type GitService = 'git-upload-pack' | 'git-receive-pack'
 /** What a request asks of git. It contains no path or query from the client. */
 export interface GitCall {
   service: GitService
-  /** `refs`: the list of refs that a fetch or push begins with; `rpc`: the fetch or push itself, which takes a body. */
+  /** `refs`: the list with which a fetch or push begins; `rpc`: itself, which takes a body. */
   step: 'refs' | 'rpc'
   /** The client's `Git-Protocol` header. */
   protocol: string | undefined
@@ -28,7 +28,7 @@ export interface BackendOptions {
   body: Buffer | FileHandle | null
   /** null unless this is the `rpc` of a push. */
   push: Push | null
-  /** Receives the body of git's answer; it is destroyed if the answer is incomplete. git waits while it is full. */
+  /** For the body of git's answer; destroyed if that is incomplete. git waits while it is full. */
   answer: Writable
   /** Stops all processes and cuts off the answer. */
   signal: AbortSignal
@@ -37,15 +37,16 @@ export interface BackendOptions {
 }
 
 /**
- * Settings of a push. They bound memory, since the push decides which objects git reads: it keeps two as a whole, a base and what
- * a delta makes of it. git streams a larger file to disk before it finds that the repository already has it.
+ * Settings of a push. They bound memory, since the push decides which objects git reads: it keeps
+ * two as a whole, a base and what a delta makes of it. git streams a larger file to disk before it
+ * finds that the repository already has it.
  */
 const PUSH_SETTINGS = { 'pack.threads': '1', 'core.bigFileThreshold': '128m' }
-/** KiB of memory of each process of a push. git keeps all folders of a small push in memory, however large they are. */
+/** KiB of memory of each process of a push. git keeps all folders of a small push in memory. */
 const PUSH_MEMORY = 1536 * 1024
-/** Largest block of memory of a fetch. git lists the objects in one, so this is enough for 20 million. */
+/** Largest block of memory of a fetch: git lists the objects in one, here 20 million. */
 const FETCH_BLOCK = '2g'
-/** Milliseconds in which git removes the received objects of a push whose input ended too early, before it is signalled. */
+/** Milliseconds in which git removes the received objects of a push whose input was emptied. */
 const INPUT_GRACE = 2_000
 /** Milliseconds in which git removes its lock files after SIGTERM, before it is killed. */
 const GRACE = 5_000
@@ -56,8 +57,8 @@ const LENGTH_DIGITS = 4
 const TAIL_LENGTH = 2000
 
 /**
- * Starts `git http-backend` (git-http-backend(1)) and its children, which end together; also soon after the server died, since
- * their output has no reader. A push may be completed then.
+ * Starts `git http-backend` (git-http-backend(1)) and its children, which end together; also soon
+ * after the server died, since their output has no reader. A push may be completed then.
  *
  * ```
  *   started ── git's head ──▶ begun ──────────────┐
@@ -69,8 +70,8 @@ const TAIL_LENGTH = 2000
  *
  * While git is stopping, its output is still read, and then discarded.
  *
- * @returns a promise that resolves when git has begun its answer. It rejects with RepositoryUnavailable if git refuses to serve
- * the repository, or the reason of `signal`
+ * @returns a promise that resolves when git has begun its answer. It rejects with
+ * RepositoryUnavailable if git refuses to serve the repository, or the reason of `signal`
  */
 export function startBackend(
   repository: OpenedRepository,
@@ -142,8 +143,9 @@ export function startBackend(
 }
 
 /**
- * Stops git in steps, as if the client had disconnected. A push is stopped by emptying the file that it reads. If all processes
- * were signalled at once, the one that receives objects might write to a folder that another one has just removed.
+ * Stops git in steps, as if the client had disconnected. A push is stopped by emptying the file
+ * that it reads. If all processes were signalled at once, the one that receives objects might write
+ * to a folder that another one has just removed.
  *
  * ```
  *   input emptied ── wait ──▶ SIGTERM: git removes its lock files ── GRACE ──▶ SIGKILL
@@ -218,7 +220,7 @@ class CgiReader {
     return this.#head.subarray(end + 4)
   }
 
-  /** Whether the body of a git that failed is cut: it is not empty, and ends neither with a flush packet nor with the reason. */
+  /** Whether the body of a git that failed ends neither with a flush packet nor with the reason. */
   get isCut(): boolean {
     const tail = this.#tail.toString('latin1')
     const reason = tail.lastIndexOf('ERR ')
@@ -228,7 +230,7 @@ class CgiReader {
   }
 }
 
-/** Returns the stream for git's output. It delays everything that acknowledges a push until the push is on disk. */
+/** Returns the stream for what git prints: what acknowledges a push waits until that is on disk. */
 function outputTo(
   answer: Writable,
   repository: OpenedRepository,
@@ -256,7 +258,8 @@ function backendEnvironment(
     ...(push && PUSH_SETTINGS),
     'http.uploadpack': String(service === 'git-upload-pack'),
     'http.receivepack': String(service === 'git-receive-pack'),
-    // A repository's own values can only add refs: git asks the hook about a ref when any value matches it.
+    // A repository's own values can only add refs: git asks the hook about a ref when any value
+    // matches it.
     ...(push?.decide && { 'core.hooksPath': HOOKS, 'receive.procReceiveRefs': 'refs' }),
   }
   const isRpc = step === 'rpc'

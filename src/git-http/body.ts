@@ -30,7 +30,11 @@ export function bodyLimit(service: GitService, maxBytes: number): number {
   return service === 'git-upload-pack' ? Math.min(FETCH_BYTES, maxBytes) : maxBytes
 }
 
-/** Checks the headers of a body. @throws ServiceError `body_too_large` by its declared length, then `media_type_wrong` */
+/**
+ * Checks the headers of a body.
+ *
+ * @throws ServiceError `body_too_large` by its declared length, then `media_type_wrong`
+ */
 export function checkGitBodyHeaders({ headers }: IncomingMessage, service: GitService, limit: number): void {
   if (Number(headers['content-length'] ?? 0) > limit) throw tooLarge(limit)
   const type = `application/x-${service}-request`
@@ -58,8 +62,8 @@ interface BodyOptions {
 /**
  * Reads a whole body, decompressed. Sends `100 Continue` if the client waits for it.
  *
- * @throws ServiceError `body_too_large`, `body_not_gzip`, `too_slow`, or `malformed_request` if the client disconnects; the
- * errors of `take` and of the file
+ * @throws ServiceError `body_too_large`, `body_not_gzip`, `too_slow`, or `malformed_request` if the
+ * client disconnects; the errors of `take` and of the file
  */
 export async function readBody(
   request: IncomingMessage,

@@ -53,7 +53,7 @@ export const DEFAULT_GIT_LIMITS: GitLimits = {
   pace: { bytes: 30 * 1024, window: 30_000 },
 }
 
-/** Starting a process stops the event loop for milliseconds, so each turn of it starts one, and other requests are answered in between. */
+/** Each turn of the event loop starts one process, because that blocks it for milliseconds. */
 const inTurn = limitConcurrency(1)
 
 /** A call of git over HTTP. */
@@ -80,7 +80,8 @@ export interface GitServerOptions {
 }
 
 /**
- * Creates a function that runs git for requests. git never waits for a client, unless the disk for answers is used up:
+ * Creates a function that runs git for requests. git never waits for a client, unless the disk for
+ * answers is used up:
  *
  * ```
  *   list of refs ──────────────────────────────────────┐

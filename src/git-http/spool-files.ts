@@ -14,7 +14,7 @@ interface SpoolFile {
 export const READ_AHEAD = 256 * 1024
 /** Bytes after which another file is begun, so that what has been read leaves the disk. */
 const FILE_BYTES = 16 * 1024 ** 2
-/** Codes of errors that say that nothing can be stored now: disk or quota full, disk broken or gone, too many open files. */
+/** Nothing can be stored now: disk or quota full, disk broken or gone, too many open files. */
 const NO_ROOM = ['ENOSPC', 'EDQUOT', 'EFBIG', 'EIO', 'EROFS', 'ENOENT', 'EACCES', 'EMFILE', 'ENFILE']
 
 /**
@@ -117,7 +117,7 @@ export class SpoolFiles {
   }
 }
 
-/** Closes a file whose content nobody needs, so that it does not matter whether all of it was stored. */
+/** Closes a file whose content nobody needs, so it does not matter whether it was stored. */
 function closeUnneeded(handle: FileHandle): void {
   handle.close().catch(nullOnSystemError)
 }

@@ -1,11 +1,11 @@
 import type { SharedBudget } from '../util/shared-budget.ts'
 
-/** Bytes that a chunk in memory takes in addition to its content. It matters if there are many small ones. */
+/** Bytes that a chunk in memory takes besides its content. They matter for many small chunks. */
 export const CHUNK_OVERHEAD = 512
 
 /**
- * The memory of the bytes that a stream has given to its reader before that asked for them. Positions count the bytes of the
- * stream from its start.
+ * The memory of the bytes that a stream has given to its reader before that asked for them.
+ * Positions count the bytes of the stream from its start.
  *
  * ```
  *   free ── take ──▶ taken up to a position ── release: the reader has got there ──▶ free

@@ -55,7 +55,10 @@ export class SpooledStream extends Duplex {
   /** Bytes given to the reader. Node keeps those that it has not read: `readableLength`. */
   #given = 0
 
-  /** @param hold called when a write finds no room. Returns a function that is called when the writer goes on */
+  /**
+   * @param hold called when a write finds no room. Returns a function that is called when the
+   * writer goes on
+   */
   constructor({ client, memory, disk }: Room, hold: () => () => void) {
     super({ writableHighWaterMark: WRITE_BATCH, readableHighWaterMark: READ_AHEAD })
     this.#memory = new SpoolMemory(client, memory.budget, memory.bytes)

@@ -4,8 +4,9 @@ import { dirname, join } from 'node:path'
 import { hasCode } from './system-error.ts'
 
 /**
- * Waits until the content of a file, or the names in a folder, are on disk. Creating, renaming or removing a file is
- * durable only after the folder that holds its name is synced; syncing the file is not enough (fsync(2)).
+ * Waits until the content of a file, or the names in a folder, are on disk. Creating, renaming or
+ * removing a file is durable only after the folder that holds its name is synced; syncing the file
+ * is not enough (fsync(2)).
  */
 export async function syncPath(path: string): Promise<void> {
   // Does not block on a pipe, which others may have put at this path.
@@ -28,7 +29,10 @@ export class SyncedDraft {
     this.#path = path
   }
 
-  /** Waits until a file, or a folder and everything below it, is on disk. The only way to get a draft. */
+  /**
+   * Waits until a file, or a folder and everything below it, is on disk. The only way to get a
+   * draft.
+   */
   static async of(path: string): Promise<SyncedDraft> {
     if ((await stat(path)).isDirectory())
       for (const entry of await readdir(path, { recursive: true, withFileTypes: true }))
@@ -43,8 +47,9 @@ export class SyncedDraft {
 }
 
 /**
- * Makes a file or folder visible at a place, where it replaces a file. After a power cut, either the whole draft is there or
- * what was there before. This module is the only one that renames or links files, so nothing is visible before it is on disk.
+ * Makes a file or folder visible at a place, where it replaces a file. After a power cut, either
+ * the whole draft is there or what was there before. This module is the only one that renames or
+ * links files, so nothing is visible before it is on disk.
  */
 export async function publish(draft: string, place: string): Promise<void> {
   await publishAll([{ draft: await SyncedDraft.of(draft), place }])
@@ -57,14 +62,21 @@ export async function publishAll(drafts: readonly { draft: SyncedDraft; place: s
   for (const folder of new Set(folders)) await syncPath(folder)
 }
 
-/** As `publish`, for a file, which also keeps its first name. @throws the system's error EEXIST if there is one at the place */
+/**
+ * As `publish`, for a file, which also keeps its first name.
+ *
+ * @throws the system's error EEXIST if there is one at the place
+ */
 export async function publishNew(draft: string, place: string): Promise<void> {
   const { path } = await SyncedDraft.of(draft)
   await link(path, place)
   await syncPath(dirname(place))
 }
 
-/** Writes a file that only its owner may read, or replaces it as a whole. Until then its content is in `PATH.part`. */
+/**
+ * Writes a file that only its owner may read, or replaces it as a whole. Until then its content is
+ * in `PATH.part`.
+ */
 export async function writeDurably(path: string, text: string): Promise<void> {
   await writeFile(`${path}.part`, text, { mode: 0o600 })
   await publish(`${path}.part`, path)
@@ -73,7 +85,8 @@ export async function writeDurably(path: string, text: string): Promise<void> {
 /**
  * Creates a folder and its missing parents. Their names are on disk when this returns.
  *
- * `mkdir` with `recursive` would loop forever below a folder in which nothing can be created, such as `/proc`.
+ * `mkdir` with `recursive` would loop forever below a folder in which nothing can be created, such
+ * as `/proc`.
  *
  * @throws the system's error, with the path that could not be created
  */

@@ -1,8 +1,6 @@
-import { hasCode } from './system-error.ts'
-
 /** Returns whether a system call failed because there is no such file or folder. */
 export function isMissing(error: unknown): boolean {
-  return hasCode(error, 'ENOENT')
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT'
 }
 
 /** Handles a rejected `readdir`: returns no entries if the folder does not exist, throws any other error. */

@@ -4,8 +4,8 @@ import { relative } from 'node:path'
 import type { Test } from 'tap'
 
 /**
- * Records the calls that decide what is left after a power cut, in their order: `sync PATH`, `rename FROM TO`, `link FROM TO`. The
- * calls themselves go on to the system.
+ * Records the calls that decide what is left after a power cut, in their order: `sync PATH`,
+ * `rename FROM TO`, `link FROM TO`. The calls themselves go on to the system.
  *
  * @param folder paths are relative to it, and calls outside of it are left out
  */

@@ -35,10 +35,12 @@ interface BackupReport {
 }
 
 /**
- * Backs up the database, and then the repositories, to a folder. The server may be running. However this ends, earlier backups
- * remain complete. Of a repository that cannot be read, the new backup has the content of the previous one.
+ * Backs up the database, and then the repositories, to a folder. The server may be running. However
+ * this ends, earlier backups remain complete. Of a repository that cannot be read, the new backup
+ * has the content of the previous one.
  *
- * @throws RuleViolation if another backup to the folder is running; the system's error; StoreUnavailable
+ * @throws RuleViolation if another backup to the folder is running; the system's error;
+ * StoreUnavailable
  */
 export async function backUp(
   store: Store,
@@ -107,7 +109,9 @@ async function addGeneration(
   return { left, problems }
 }
 
-/** Writes the database to a file and reads it again. Returns the ids of the repositories in it too. */
+/**
+ * Writes the database to a file and reads it again. Returns the ids of the repositories in it too.
+ */
 async function backUpDatabase(store: Store, file: string, onProgress: OnRows) {
   await writeBackup(store.engine, file, onProgress)
   const ids = new Set<unknown>()
@@ -145,7 +149,10 @@ async function copyRepository(
   }
 }
 
-/** Lists refs first, and then fetches their ids. So the two agree, whatever is pushed, deleted or collected meanwhile. */
+/**
+ * Lists refs first, and then fetches their ids. So the two agree, whatever is pushed, deleted or
+ * collected meanwhile.
+ */
 async function copyContent(
   store: Store,
   row: Repository,
