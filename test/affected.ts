@@ -9,6 +9,9 @@ import { dirname, join, normalize, resolve } from 'node:path'
 const root = resolve(import.meta.dirname, '..')
 /** They assemble everything, so that nearly every test depends on every file by way of them. */
 const ASSEMBLY = ['src/app.ts', 'src/server.ts', 'src/cli/main.ts', 'src/cli/run.ts', 'src/cli/program.ts']
+/** Folders of `src` whose files take part in every request, so that the tests of all requests see what they do. */
+const IN_EVERY_REQUEST = ['hooks', 'http', 'replies']
+const REQUESTS = ['test/server.test.ts', 'test/api/', 'test/auth/', 'test/http/', 'test/web/']
 
 if (process.argv[1] === import.meta.filename) {
   const [commit = 'HEAD'] = process.argv.slice(2).filter((argument) => !argument.startsWith('-'))
@@ -33,7 +36,8 @@ export function changedFiles(commit: string): string[] {
 /**
  * Returns the test files that depend on files, the nearest first. A file depends on those that it imports, and on those that
  * it names in a string: programs that it starts, the contract, documents, and folders whose files it reads. Of the tests
- * that only depend on a file because they start a server or the command line, those of its own folder belong to it.
+ * that only depend on a file because they start a server or the command line, those belong to it that are in the folder
+ * of its own folder of `src`, or of one that imports it.
  */
 export function affectedTests(changed: readonly string[]): string[] {
   const files = [
@@ -54,16 +58,18 @@ export function affectedTests(changed: readonly string[]): string[] {
   for (const place of found) {
     if (!ASSEMBLY.includes(place)) for (const user of users.get(place) ?? []) found.add(user)
   }
-  const homes = changed.flatMap(testFolders)
-  for (const file of files) if (homes.some((home) => file.startsWith(home))) found.add(file)
+  const importers = changed.flatMap((file) => users.get(file) ?? [])
+  const homes = [...changed.flatMap(testFolders), ...importers.flatMap(testFolders)]
+  for (const home of homes) for (const file of files) if (file.startsWith(home)) found.add(file)
   return [...found].filter((file) => file.endsWith('.test.ts') && existsSync(join(root, file)))
 }
 
-/** Returns the folders of the tests of a file of `src` or of the contract. */
+/** Returns how the paths of the tests begin that see what a file of `src` or of the contract does in a running program. */
 function testFolders(file: string): string[] {
   if (/^(openapi\.yaml|generated\/)/.test(file)) return ['test/api/', 'test/contract/']
   const [, folder] = /^src\/([^/]+)\//.exec(file) ?? []
-  return folder === undefined ? [] : [`test/${folder}/`]
+  if (folder === undefined) return file.startsWith('src/') ? REQUESTS : []
+  return [`test/${folder}/`, ...(IN_EVERY_REQUEST.includes(folder) ? REQUESTS : [])]
 }
 
 /** Returns the folders above a file, except those with a name of one word: most strings that equal one mean something else. */

@@ -6,8 +6,8 @@ import { prepareDatabases } from './helpers/prepare-databases.ts'
 import { failuresOf } from './helpers/tap-failures.ts'
 
 /**
- * Runs all tests, or the files given as arguments, with tap. A failed run ends with its failures. The last line is
- * `N passed, N failed, N skipped`, counted from tap's output. A run without a passed test fails.
+ * Runs all tests, or the files given as arguments, with tap. A failed run ends with its failures, and what the compiler
+ * finds. The last line is `N passed, N failed, N skipped`, counted from tap's output. A run without a passed test fails.
  */
 const root = resolve(import.meta.dirname, '..')
 /** Seconds that a file of tests may take, on a machine that is several times as slow as two quiet cores. */
@@ -50,16 +50,16 @@ tap.on('close', async (code) => {
   const isGood = code === 0 && failed === 0 && skipped === 0 && passed > 0
   process.stderr.write(errors)
   if (!isGood) {
-    const types = await compilerErrors()
-    if (types !== '') process.stdout.write(`\nWarning: types do not compile:\n${types}`)
     process.stdout.write(`\n${failuresOf(output, TIME_LIMIT).join('\n\n')}\n\n`)
+    const types = await compilerErrors()
+    if (types !== '') process.stdout.write(`Warning: types do not compile:\n${types}\n`)
   }
   process.stdout.write(`${passed} passed, ${failed} failed, ${skipped} skipped\n`)
   process.exitCode = isGood ? 0 : 1
   await databases.remove()
 })
 
-/** Returns what the compiler finds; "" if all types compile. Run after failures only: it takes longer than most tests. */
+/** Returns what the compiler finds; "" if all types compile. Run after failures are printed: it takes longer than most tests. */
 function compilerErrors(): Promise<string> {
   const check = join(import.meta.dirname, 'checks/types.ts')
   return new Promise((resolve) => execFile(process.execPath, [check], (_, __, stderr) => resolve(stderr)))

@@ -3,10 +3,9 @@ import { schemas } from '../../generated/schemas.ts'
 import { startServer } from '../helpers/server.ts'
 
 /**
- * Every field of a report and of a status, by the schemas `StatusReport` and `Status` of openapi.yaml. Rules that
- * `description` and `context` share are tested on both, on either side of each limit.
+ * What the checks by the contract do not send: they draw values on either side of each limit and break each rule of each
+ * field. Exact messages are here, and texts that are kept as sent.
  */
-const EMOJI = '\u{1F680}'
 const DEEP = `${'['.repeat(5_000)}${']'.repeat(5_000)}`
 
 interface Case {
@@ -17,55 +16,14 @@ interface Case {
   expect: Record<string, unknown> | RegExp
 }
 
-const url = (bytes: number) => `https://e.org/${'x'.repeat(bytes - 14)}`
 const state = 'success'
-/** Escapes text for a test name, where a line separator would end the line. */
-const readable = (text: string) =>
-  JSON.stringify(text).replace(/[^ -~]/gu, (char) => `U+${char.codePointAt(0)?.toString(16)}`)
 
 const accepted: Case[] = [
-  ...['pending', 'success', 'failure', 'error'].map((state) => ({
-    what: `state: ${state}`,
-    body: { state },
-    expect: { state },
-  })),
-  { what: 'context: the default', body: { state }, expect: { context: 'default' } },
-  { what: 'context: 1 character', body: { state, context: 'x' }, expect: { context: 'x' } },
-  {
-    what: 'context: 255 characters',
-    body: { state, context: 'x'.repeat(255) },
-    expect: { context: 'x'.repeat(255) },
-  },
-  {
-    what: 'context: 255 characters, not UTF-16 units',
-    body: { state, context: EMOJI.repeat(255) },
-    expect: { context: EMOJI.repeat(255) },
-  },
-  ...[
-    ' ',
-    ' ci ',
-    'CI/Build',
-    'ci/build',
-    'a\nb\tc',
-    'é',
-    'e\u0301',
-    '__proto__',
-    'null',
-    '<b>',
-    "'; --",
-  ].map((context) => ({
+  ...[' ci ', 'CI/Build', 'ci/build', 'e\u0301', '__proto__', 'null', '<b>', "'; --"].map((context) => ({
     what: `context: ${JSON.stringify(context)} as sent`,
     body: { state, context },
     expect: { context },
   })),
-  { what: 'description: none is null', body: { state }, expect: { description: null } },
-  { what: 'description: "" is kept', body: { state, description: '' }, expect: { description: '' } },
-  {
-    what: 'description: 1024 characters',
-    body: { state, description: EMOJI.repeat(1024) },
-    expect: { description: EMOJI.repeat(1024) },
-  },
-  { what: 'target_url: none is null', body: { state }, expect: { target_url: null } },
   ...[
     'http://e.org',
     'https://e.org/a?b=c#d',
@@ -75,10 +33,8 @@ const accepted: Case[] = [
     'https://user:pass@e.org/',
     'https://[::1]/',
     'https://bücher.example/ü',
-    url(2048),
-    `https://e.org/${'ü'.repeat(1017)}`,
   ].map((target_url) => ({
-    what: `target_url: ${target_url.slice(0, 40)}`,
+    what: `target_url: ${target_url}`,
     body: { state, target_url },
     expect: { target_url },
   })),
@@ -100,96 +56,40 @@ const accepted: Case[] = [
 ]
 
 const refused: Case[] = [
-  ...[null, 1, true, 'x', []].map((value) => ({
-    what: `a body of ${JSON.stringify(value)}`,
-    body: JSON.stringify(value),
-    expect: /^the body must be a JSON object; got /,
-  })),
-  { what: 'state: missing', body: {}, expect: /^state is missing; it is required$/ },
-  ...['Success', ' success', 'failed', '', 'null'].map((state) => ({
-    what: `state: "${state}"`,
-    body: { state },
-    expect: new RegExp(`^state must be one of ${schemas.State.enum.join(', ')}; got "`),
-  })),
-  ...[null, 0, true, ['success'], {}].map((state) => ({
-    what: `state: ${JSON.stringify(state)}`,
-    body: { state },
-    expect: /^state must be a string; got /,
-  })),
-  ...['context', 'description', 'target_url'].flatMap((field) => [
-    ...[null, 1, false, ['x'], {}].map((value) => ({
-      what: `${field}: ${JSON.stringify(value)} is of a wrong type`,
-      body: { state, [field]: value },
-      expect: new RegExp(`^${field} must be a string; got `),
-    })),
-    ...['a\u0000b', 'a\ud800b', '\udc00', '\udc00\ud800'].map((value) => ({
-      what: `${field}: ${JSON.stringify(value)}`,
-      body: JSON.stringify({ state, [field]: field === 'target_url' ? `https://e.org/${value}` : value }),
-      expect: new RegExp(`^${field} must `),
-    })),
-  ]),
+  { what: 'a list', body: '[]', expect: /^the body must be a JSON object; got \[\]$/ },
+  { what: 'no state', body: {}, expect: /^state is missing; it is required$/ },
   {
-    what: 'context: empty',
-    body: { state, context: '' },
-    expect: /^context is 0 characters long; at least 1/,
+    what: 'another state',
+    body: { state: 'Success' },
+    expect: new RegExp(`^state must be one of ${schemas.State.enum.join(', ')}; got "Success"$`),
   },
+  { what: 'no text', body: { state, context: 1 }, expect: /^context must be a string; got 1$/ },
+  { what: 'null', body: { state, description: null }, expect: /^description must be a string; got null$/ },
+  { what: 'NUL', body: { state, context: 'a\u0000b' }, expect: /^context must .*; got "a\\u0000b"$/ },
   {
-    what: 'context: 256 characters',
-    body: { state, context: 'x'.repeat(256) },
+    what: 'half a character',
+    body: '{"state":"success","description":"\\udc00\\ud800"}',
+    expect: /^description must .*; got "\\udc00\\ud800"$/,
+  },
+  { what: 'empty', body: { state, context: '' }, expect: /^context is 0 characters long; at least 1/ },
+  {
+    what: 'too many characters',
+    body: { state, context: '\u{1F680}'.repeat(256) },
     expect: /^context is 256 characters long; at most 255 are allowed$/,
   },
   {
-    what: 'context: 256 characters, not UTF-16 units',
-    body: { state, context: EMOJI.repeat(256) },
-    expect: /^context is 256 characters long; at most 255 are allowed$/,
-  },
-  {
-    what: 'description: 1025 characters',
-    body: { state, description: 'x'.repeat(1025) },
-    expect: /^description is 1025 characters long; at most 1024 are allowed$/,
-  },
-  { what: 'target_url: empty', body: { state, target_url: '' }, expect: /^target_url must be a URL/ },
-  {
-    what: 'target_url: 2049 bytes',
-    body: { state, target_url: url(2049) },
-    expect: /^target_url is 2049 bytes long; at most 2048 are allowed$/,
-  },
-  {
-    what: 'target_url: 2050 bytes in fewer characters',
+    what: 'too many bytes',
     body: { state, target_url: `https://e.org/${'ü'.repeat(1018)}` },
     expect: /^target_url is 2050 bytes long; at most 2048 are allowed$/,
   },
-  ...[
-    'ftp://e.org/',
-    'javascript:alert(1)',
-    'data:text/html,x',
-    '//e.org/',
-    '/path',
-    'e.org',
-    'https:e.org',
-    'https:/e.org',
-    'https:\\\\e.org',
-    'http://',
-    'https://e.org:99999/',
-    'https://[::1',
-    ' https://e.org/',
-    'https://e.org/ ',
-    'https://e.org/a b',
-    'https://e.org/\ta',
-    'https://e.org/\n',
-    'https://e.org/\u00a0',
-    'https://e.org/\u2028',
-    'https://e.org/\u3000',
-    'https://e.org/\u0085',
-    'https://e.org/\u007f',
-    'java\nscript:alert(1)',
-    'ht\ntps://e.org/',
-  ].map((target_url) => ({
-    what: `target_url: ${readable(target_url)}`,
-    body: { state, target_url },
-    expect:
-      /^target_url must be a URL that begins with http:\/\/ or https:\/\/ and contains no whitespace, control/,
-  })),
+  ...['', 'https:\\\\e.org', 'https://[::1', 'java\nscript:alert(1)', 'ht\ntps://e.org/'].map(
+    (target_url) => ({
+      what: JSON.stringify(target_url),
+      body: { state, target_url },
+      expect:
+        /^target_url must be a URL that begins with http:\/\/ or https:\/\/ and contains no whitespace, control/,
+    }),
+  ),
 ]
 
 t.test('fields of a report are stored as sent, or refused with 422,', async (t) => {
@@ -256,9 +156,6 @@ for (const objectFormat of ['sha1', 'sha256'] as const) {
     )
     await ask(sha.slice(0, -1), 422, 'one digit short')
     await ask(`${sha}0`, 422, 'one digit long')
-    await ask(`${sha.slice(0, -1)}g`, 422, 'not hex')
-    await ask('HEAD', 422, 'a ref')
-    await ask('main', 422, 'a branch')
     const wrong = await ask(sha.repeat(2).slice(0, other), 422, "the other format's length")
     t.match(wrong.json.error, new RegExp(`^sha is ${other} hex digits long; .* have ${sha.length}$`))
     await ask('0'.repeat(sha.length), 404, 'no commit')

@@ -37,7 +37,7 @@ export async function sendUntilFound(
   for (let deadline = start + totalTimeout; ; deadline = performance.now() + totalTimeout) {
     const answer = await sendWithRetry(breaker, send, { ...options, deadline })
     const left = start + waitForCommit - performance.now()
-    if (answer.status !== 404 || left <= 0 || options.superseded?.aborted) return answer
+    if (answer.status !== 404 || left <= 0) return answer
     // Nothing tells when a mirror brings the commit.
     await sleep(Math.min(NOT_FOUND_PAUSE, left), options.signal, options.superseded)
     if (options.superseded?.aborted) return answer

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { backoff } from '../src/backoff.ts'
+import { createCircuitBreaker } from '../src/circuit-breaker.ts'
 import { createClient } from '../src/index.ts'
 import { startService } from './helpers/service.ts'
 
@@ -49,6 +50,16 @@ t.test('Retry-After is obeyed by every call of the client, and a longer one ends
   t.equal((await client.reportStatus({ ...commit, body: { state, context: 'c' } })).status, 429)
   t.equal(proxy.passages.length, 3, 'the other call was not sent at all')
   t.strictSame(await stored(), ['a success'])
+})
+
+t.test('a shorter Retry-After does not end a longer one', async (t) => {
+  const breaker = createCircuitBreaker({ token: true })
+  const answer = (status: number, seconds: string) =>
+    breaker.record({ status, body: {}, headers: new Headers({ 'retry-after': seconds }) })
+  answer(429, '60')
+  answer(503, '1')
+  t.match(breaker.pause(), { answer: { status: 429 } })
+  t.ok((breaker.pause()?.milliseconds ?? 0) > 50_000)
 })
 
 t.test('a server that hangs costs one timeout a try, and never more than the total', async (t) => {
@@ -139,6 +150,17 @@ t.test('reports of one context are sent in order; those of others do not wait', 
   )
   const sent = proxy.passages.slice(3).map(({ body }): unknown => JSON.parse(body).state)
   t.strictSame(sent, many)
+})
+
+t.test('a report that waits for its commit is given up for a newer one', async (t) => {
+  const { proxy, token, commit } = await startService(t)
+  const client = createClient({ baseUrl: proxy.url, token })
+  const report = { ...commit, sha: 'f'.repeat(40), body: { state } } as const
+  const waiting = client.reportStatus(report, { waitForCommit: 30_000 })
+  await proxy.answered(1)
+  t.equal((await client.reportStatus(report)).status, 404)
+  t.equal((await waiting).status, 404)
+  t.equal(proxy.passages.length, 2, 'and not sent again')
 })
 
 t.test('pauses are spread over a bound that doubles up to 8 s', async (t) => {
