@@ -4,7 +4,7 @@ import { emptyWhenMissing } from '../util/missing.ts'
 import { shellQuote } from '../util/shell-quote.ts'
 import { GitFailed, GitTimeout, RepositoryUnavailable } from './errors.ts'
 import { statIfExists } from './file-state.ts'
-import type { OpenedRepository } from './repository.ts'
+import type { OpenedRepository } from './opened-repository.ts'
 import { readGit, runGit } from './run-git.ts'
 
 /** Milliseconds in which git adds the index to a pack that it has put in place. */

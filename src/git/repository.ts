@@ -1,47 +1,12 @@
 import { mkdir, realpath, rm, stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import type { ObjectFormat } from '../domain/commit-id.ts'
-import type { Repository } from '../store/repositories/repositories.ts'
 import { createFolder } from '../util/durable.ts'
 import { isSystemError } from '../util/system-error.ts'
 import { cannotOpen, GitFailed, NotARepository, RepositoryUnavailable } from './errors.ts'
-import { checkFolder, checkRepositoryFiles, namesIn } from './repository-health.ts'
-import { findOwnerProblem } from './repository-owner.ts'
+import { openUnchecked } from './opened-repository.ts'
+import { checkRepositoryFiles, namesIn } from './repository-health.ts'
 import { decodeLatin1, readGit } from './run-git.ts'
-
-/** A repository in which git may run. Only this file makes one, after it was checked. */
-export type { OpenedRepository }
-
-class OpenedRepository {
-  /** Its git directory: absolute, without symbolic links. */
-  readonly path: string
-  /** Keeps other objects with a path from being one. */
-  declare protected readonly isOpened: true
-
-  constructor(path: string) {
-    this.path = path
-  }
-}
-
-/** Where a repository is, and whether its owner is trusted. */
-export type RepositoryFiles = Pick<Repository, 'path' | 'ownerTrust'>
-
-/**
- * Opens a repository for git. Makes sure that its files can be opened, and that another account has
- * not put a repository of its own in the place of one whose owner is not trusted, which it can
- * where it may rename a folder above it. What is below `objects` is not checked: see
- * `checkObjects`.
- *
- * Open it each time before git starts, because both can change.
- *
- * @throws RepositoryUnavailable
- */
-export async function openRepository({ path, ownerTrust }: RepositoryFiles): Promise<OpenedRepository> {
-  const problem = ownerTrust === 'checked' ? await findOwnerProblem(path) : null
-  if (problem) throw cannotOpen(path, `${problem.reason}; run "check" for what to do`)
-  await checkFolder(path)
-  return new OpenedRepository(path)
-}
 
 /**
  * Creates an empty bare repository with HEAD at `main`, without git's template files, and missing
@@ -53,7 +18,7 @@ export async function createBareRepository(path: string, objectFormat: ObjectFor
   await mkdir(path)
   const args = ['init', '--quiet', '--bare', '--template=', '--initial-branch=main']
   try {
-    await readGit(new OpenedRepository(path), [...args, `--object-format=${objectFormat}`])
+    await readGit(openUnchecked(path), [...args, `--object-format=${objectFormat}`])
   } catch (error) {
     await rm(path, { recursive: true, force: true })
     throw error
@@ -91,7 +56,7 @@ export async function inspectRepository(path: string): Promise<{ path: string; o
 async function findGitDirectory(folder: string): Promise<{ path: string; objectFormat: ObjectFormat }> {
   if ((await stat(folder)).isDirectory()) await namesIn(folder)
   const args = ['rev-parse', '--git-common-dir', '--show-object-format']
-  const output = decodeLatin1(await readGit(new OpenedRepository(folder), args))
+  const output = decodeLatin1(await readGit(openUnchecked(folder), args))
   const end = output.lastIndexOf('\n', output.length - 2)
   const objectFormat = output.slice(end + 1).trim()
   if (objectFormat !== 'sha1' && objectFormat !== 'sha256')

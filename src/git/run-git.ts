@@ -1,7 +1,7 @@
 import { type ChildProcess, type SpawnOptions, spawn } from 'node:child_process'
 import { gitEnvironment } from './environment.ts'
 import { GitFailed, GitTimeout } from './errors.ts'
-import type { OpenedRepository } from './repository.ts'
+import type { OpenedRepository } from './opened-repository.ts'
 
 /** Receives git's output. */
 export interface GitOutput {

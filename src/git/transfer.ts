@@ -5,8 +5,8 @@ import { syncPath, writeDurably } from '../util/durable.ts'
 import { shellQuote } from '../util/shell-quote.ts'
 import { FIXED_SETTINGS, gitEnvironment } from './environment.ts'
 import { GitFailed, RepositoryUnavailable, unavailable } from './errors.ts'
+import { type OpenedRepository, openRepository, type RepositoryFiles } from './opened-repository.ts'
 import { symbolicFiles } from './refs/head.ts'
-import { type OpenedRepository, openRepository, type RepositoryFiles } from './repository.ts'
 import { decodeLatin1, startGit } from './run-git.ts'
 
 /**

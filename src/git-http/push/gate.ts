@@ -1,6 +1,6 @@
 import { type BranchRule, isBypassedBy, requiredBy, ruleMatcher } from '../../domain/branch-rules.ts'
 import { explainVerdict } from '../../domain/unmet-checks.ts'
-import type { OpenedRepository } from '../../git/repository.ts'
+import type { OpenedRepository } from '../../git/opened-repository.ts'
 import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
 import type { Bypass } from '../../store/repositories/rules.ts'
 import type { Store } from '../../store/store.ts'

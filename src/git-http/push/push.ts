@@ -1,7 +1,7 @@
 import type { FileHandle } from 'node:fs/promises'
 import { rulesFor } from '../../domain/branch-rules.ts'
+import type { OpenedRepository } from '../../git/opened-repository.ts'
 import { followFirstBranch } from '../../git/refs/default-branch.ts'
-import type { OpenedRepository } from '../../git/repository.ts'
 import type { ReadableRepository } from '../../store/access/access.ts'
 import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
 import type { Store } from '../../store/store.ts'

@@ -1,5 +1,5 @@
 import { GitFailed, RepositoryUnavailable } from '../../git/errors.ts'
-import { openRepository, type RepositoryFiles } from '../../git/repository.ts'
+import { openRepository, type RepositoryFiles } from '../../git/opened-repository.ts'
 import type { Pusher, RefUpdate } from '../../store/audit/audit.ts'
 import type { PushOutcome } from '../../store/repositories/pushes.ts'
 import type { Store } from '../../store/store.ts'

@@ -1,6 +1,6 @@
 import { GitFailed } from '../../git/errors.ts'
+import type { OpenedRepository } from '../../git/opened-repository.ts'
 import { symbolicFiles } from '../../git/refs/head.ts'
-import type { OpenedRepository } from '../../git/repository.ts'
 import { readGit, runGit } from '../../git/run-git.ts'
 
 /** Milliseconds. Signals stop git earlier. */

@@ -3,7 +3,7 @@ import { FairQueue } from '../../util/fair-queue.ts'
 import { SharedRuns } from '../../util/shared-runs.ts'
 import { GitTimeout } from '../errors.ts'
 import { type FilesState, isCurrent } from '../file-state.ts'
-import { type OpenedRepository, openRepository, type RepositoryFiles } from '../repository.ts'
+import { type OpenedRepository, openRepository, type RepositoryFiles } from '../opened-repository.ts'
 
 /** On whose behalf git is asked. */
 export interface GitClient {

@@ -1,8 +1,8 @@
 import { isFullId } from '../../domain/commit-id.ts'
 import { truncate } from '../../util/truncate.ts'
 import { RepositoryUnavailable } from '../errors.ts'
+import type { OpenedRepository } from '../opened-repository.ts'
 import { type ListLimits, RecordParser, readDate } from '../record-parser.ts'
-import type { OpenedRepository } from '../repository.ts'
 import { runGit } from '../run-git.ts'
 
 /** A commit for display. */

@@ -1,7 +1,7 @@
 import type { FairQueue } from '../../util/fair-queue.ts'
+import type { RepositoryFiles } from '../opened-repository.ts'
 import type { ListLimits } from '../record-parser.ts'
 import { readHeadState } from '../refs/head.ts'
-import type { RepositoryFiles } from '../repository.ts'
 import { CachedReads, type GitClient } from './cached-reads.ts'
 import { type Commit, readLog } from './log-reader.ts'
 

@@ -4,7 +4,7 @@ import type { Repository } from '../../store/repositories/repositories.ts'
 import { SharedRuns } from '../../util/shared-runs.ts'
 import { cannotOpen, GitFailed, unavailable } from '../errors.ts'
 import { checkComplete } from '../integrity.ts'
-import { type OpenedRepository, openRepository, type RepositoryFiles } from '../repository.ts'
+import { type OpenedRepository, openRepository, type RepositoryFiles } from '../opened-repository.ts'
 import {
   checkObjects,
   checkRepositoryFiles,

@@ -1,5 +1,5 @@
 import type { ChildProcess } from 'node:child_process'
-import type { OpenedRepository } from '../repository.ts'
+import type { OpenedRepository } from '../opened-repository.ts'
 import { startGit } from '../run-git.ts'
 
 /** git's answer: the object is a commit, it has another type, or it does not exist. */

@@ -1,7 +1,7 @@
 import { isFullId } from '../../domain/commit-id.ts'
 import { GitFailed, RepositoryUnavailable } from '../errors.ts'
+import type { OpenedRepository } from '../opened-repository.ts'
 import { type ListLimits, RecordParser, readDate } from '../record-parser.ts'
-import type { OpenedRepository } from '../repository.ts'
 import { decodeLatin1, readGit, runGit } from '../run-git.ts'
 
 /** A branch, or a tag of a commit. */

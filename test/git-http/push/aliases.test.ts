@@ -1,5 +1,5 @@
 import t from 'tap'
-import { openRepository } from '../../../src/git/repository.ts'
+import { openRepository } from '../../../src/git/opened-repository.ts'
 import { decide } from '../../../src/git-http/push/gate.ts'
 import { openTestStore, sqlite } from '../../helpers/databases.ts'
 import { listEvents } from '../../helpers/events.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { openRepository } from '../../../src/git/repository.ts'
+import { openRepository } from '../../../src/git/opened-repository.ts'
 import { beginPush } from '../../../src/git-http/push/push.ts'
 import { PushRecorder } from '../../../src/git-http/push/record.ts'
 import { openSpool } from '../../../src/git-http/spool.ts'

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { openRepository } from '../../../src/git/repository.ts'
+import { openRepository } from '../../../src/git/opened-repository.ts'
 import { listRefs, type RefList } from '../../../src/git/transfer.ts'
 import { durableTables } from '../../../src/maintenance/backup/tables.ts'
 import { openStore, type StoreOptions } from '../../../src/store/store.ts'
