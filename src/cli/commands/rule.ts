@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { isMetByFirstMatch } from '../../domain/branch-rules.ts'
 import { findRepository } from '../parts/arguments.ts'
 import { printList } from '../parts/output.ts'
 import type { WithStore } from '../parts/with-store.ts'
@@ -11,7 +12,7 @@ export function addRuleCommands(program: Command, withStore: WithStore): void {
     .description('require checks on branches; replaces the rule with the same pattern')
     .requiredOption(
       '--require <pattern...>',
-      'contexts that must have reported success; * stands for any characters',
+      'contexts that must have reported success, at least one by its exact name; * stands for any characters',
     )
     .option('--bypass <user...>', 'who may push to these branches without the checks')
     .action((fullName: string, branchPattern: string, options: { require: string[]; bypass?: string[] }) =>
@@ -38,6 +39,7 @@ export function addRuleCommands(program: Command, withStore: WithStore): void {
               branch: branchPattern,
               require: required,
               bypass: bypass.map((user) => user.name),
+              note: isMetByFirstMatch(required) ? 'met by the first match' : '',
             })
         }
         printList(rows, options.json, 'There are no rules.')
