@@ -36,6 +36,14 @@ export function requiredBy(rules: readonly BranchRule[]): string[] {
   return [...new Set(rules.flatMap(({ required }) => required))]
 }
 
+/**
+ * Returns whether the first context that matches meets a list of patterns, since all contain `*`. Whatever has not reported yet
+ * is not missed. `validateRule` refuses such lists; rules of earlier versions may have one.
+ */
+export function isMetByFirstMatch(required: readonly string[]): boolean {
+  return required.length > 0 && required.every((pattern) => pattern.includes('*'))
+}
+
 /** Returns whether a user may bypass each of the rules. False if there are none. */
 export function isBypassedBy(rules: readonly BranchRule[], userId: number): boolean {
   return rules.length > 0 && rules.every(({ bypass }) => bypass.some(({ id }) => id === userId))
@@ -54,6 +62,13 @@ export function validateRule({ branchPattern, required, bypass }: BranchRule): B
   checkPattern('branch pattern', branchPattern, schemas.Branch)
   checkPatterns('required pattern', rule.required)
   if (rule.required.length === 0) throw new RuleViolation('a rule requires at least one pattern')
+  if (isMetByFirstMatch(rule.required)) {
+    const patterns = rule.required.map((pattern) => JSON.stringify(pattern)).join(', ')
+    throw new RuleViolation(
+      `all required patterns contain "*" (${patterns}): the first match meets them, whatever has not reported yet; ` +
+        'also name a context exactly, such as the one that reports last',
+    )
+  }
   if (rule.bypass.length > MAX_BYPASSES)
     throw new RuleViolation(`${rule.bypass.length} users who may bypass; at most ${MAX_BYPASSES} are allowed`)
   return rule

@@ -154,7 +154,8 @@ async function fill(
   const commits = create('public')
   create('private', '--private')
   // The first release has no rules.
-  if (/^ +rule /m.test(cli('--help'))) cli('rule', 'set', 'alice/private', 'gated-*', '--require', 'ci/*')
+  if (/^ +rule /m.test(cli('--help')))
+    cli('rule', 'set', 'alice/private', 'gated-*', '--require', 'ci/*', 'ci/check-0')
   const [sha] = commits
   for (const repository of ['public', 'private'])
     for (let index = 0; index < CONTEXTS; index++)

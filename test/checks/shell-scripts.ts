@@ -21,7 +21,7 @@ const texts = new Map([
     (script) => [script, readFileSync(new URL(`../../${script}`, import.meta.url), 'utf8')] as const,
   ),
   ...Object.entries(systems).map(
-    ([name, { steps }]) => [`clients/recipes/${name}`, `#!/bin/sh\n${steps().join('\n')}\n`] as const,
+    ([name, { test, close }]) => [`clients/recipes/${name}`, `#!/bin/sh\n${test}\n${close}\n`] as const,
   ),
 ])
 

@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import Sqlite from 'better-sqlite3'
 import t, { type Test } from 'tap'
 import { runCli } from '../helpers/cli.ts'
 import { createCommits, git } from '../helpers/git.ts'
@@ -284,7 +285,7 @@ t.test('tokens', async (t) => {
 })
 
 t.test('required checks of branches', async (t) => {
-  const { cli, done, refused, list } = await setUp(t)
+  const { server, cli, done, refused, list } = await setUp(t)
   await done('user', 'create', 'Ada')
   await done('repo', 'create', 'ada/rocket')
   t.match(await cli('rule', 'list'), { code: 0, stdout: '', stderr: /no rules/ })
@@ -296,16 +297,23 @@ t.test('required checks of branches', async (t) => {
     branch: 'release/*',
     require: ['ci/*', 'lint'],
     bypass: ['Ada'],
+    note: '',
   }
   t.same(await list('rule', 'list'), [
-    { repository: 'ada/rocket', branch: 'main', require: ['lint', 'ci/test'], bypass: [] },
+    { repository: 'ada/rocket', branch: 'main', require: ['lint', 'ci/test'], bypass: [], note: '' },
     release,
   ])
   t.match(
     await done('rule', 'list', 'ada/rocket'),
-    /^REPOSITORY +BRANCH +REQUIRE +BYPASS\n.* main +lint ci\/test +-\n/,
+    /^REPOSITORY +BRANCH +REQUIRE +BYPASS +NOTE\n.* main +lint ci\/test +- +-\n/,
   )
   await refused(2, /--require/, ...set)
+  await refused(
+    1,
+    /^error: all required patterns contain "\*" \("ci\/\*", "\*"\): the first match meets .+ reports last\n$/,
+    ...set,
+    ...['--require', 'ci/*', '*'],
+  )
   await refused(1, /no user "bob"/, ...set, '--require', 'ci', '--bypass', 'bob')
   await refused(
     1,
@@ -321,6 +329,13 @@ t.test('required checks of branches', async (t) => {
   await refused(1, /no rule for the branch pattern "x"/, 'rule', 'remove', 'ada/rocket', 'x')
   await done('rule', 'remove', 'ada/rocket', 'main')
   t.same(await list('rule', 'list', 'ada/rocket'), [release])
+  // A rule of a version that did not refuse it.
+  const database = new Sqlite(join(server.dataDir, 'commit-status.db'))
+  database.prepare(`update branch_rules set required = '["ci/*"]'`).run()
+  database.close()
+  t.match(await done('rule', 'list'), /ci\/\* +Ada +met by the first match$/)
+  const page = await (await fetch(`${server.url}/ada/rocket`)).text()
+  t.match(page, '<dd><bdi>ci/*</bdi> <span class="faint">(met by the first match)</span></dd>')
 })
 
 t.test('limited tokens, and who reported', async (t) => {

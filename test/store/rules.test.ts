@@ -101,6 +101,7 @@ test('limits', async (t) => {
   await t.rejects(set('main', many), violation(/21 required patterns; at most 20/))
   await t.rejects(set('main', []), violation(/at least one/))
   await t.rejects(set('main', ['']), violation(/empty/))
+  await t.rejects(set('main', ['ci/*', '*']), violation(/all required patterns contain "\*"/))
   await t.rejects(set('main', ['a\0']), violation(/U\+0000 or a lone surrogate/))
   await t.rejects(set('main', ['\ud800']), violation(/U\+0000 or a lone surrogate/))
   await t.rejects(set('refs/heads/main', ['ci']), violation(/leave out "refs\/heads\/"/))

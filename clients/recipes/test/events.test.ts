@@ -1,92 +1,140 @@
-import { resolve } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
+import { createClient, unwrap } from '../../typescript/src/index.ts'
 import { startService } from '../../typescript/test/helpers/service.ts'
-import { checkout, jobEnvironment, read, runSteps, systems } from './systems.ts'
+import { checkout, read, runRecipe, systems } from './systems.ts'
 
-const cli = resolve(import.meta.dirname, '../../typescript/src/cli/main.ts')
-const first = await startService(t, { commits: Object.keys(systems).length + 3 })
-/** Cancels its own job, as a system does when a newer run supersedes it. */
-const SUPERSEDED = 'kill -TERM $PPID; exec sleep 30'
-t.jobs = 3
+const first = await startService(t, { commits: 2 * Object.keys(systems).length + 2 })
+// Most of the time they wait.
+t.jobs = 14
 t.setTimeout(300_000)
 
-for (const [name, { steps, events }] of Object.entries(systems)) {
-  t.test(`${name}: no two events of a commit share a context`, { buffered: true }, async (t) => {
+const codes = ({ test, close }: Awaited<ReturnType<typeof runRecipe>>) => [test.code, close?.code]
+
+for (const [name, { required, events }] of Object.entries(systems)) {
+  // Jenkins reports its build as a whole. Its jobs end as the build does, and its reports change no exit code.
+  const isWhole = name === 'Jenkinsfile'
+  const [pull = '', push = '', ...others] = Object.keys(events)
+
+  t.test(`${name}: events, a retry and a cancelled run of one commit`, { buffered: true }, async (t) => {
     const service = await first.again()
     const cwd = checkout(t, service)
-    // npx takes longer than all else: the last job runs it.
-    const scripts = steps().map((step) =>
-      step.replace(/npx .* -- commit-status/, `${process.execPath} ${cli}`),
-    )
-    const job = async (event: string, command: string) => {
-      const env = {
-        ...jobEnvironment(name, event, service),
-        ...(name.startsWith('tekton') && { COMMAND: command }),
-      }
-      return runSteps(
-        cwd,
-        service,
-        scripts.map((step) => step.replace('make test', command)),
-        env,
-      )
-    }
-    const [failing = '', ...others] = Object.keys(events)
-    await t.rejects(job(failing, 'false'))
-    const [failed = ''] = await service.stored()
-    t.match(failed, /^(?:ci|default)?\/?test.* failure$/)
-    for (const event of others) await job(event, 'true')
+    const run = (event: string, check: string, cancel = false) =>
+      runRecipe(cwd, service, name, event, { check, cancel })
+    const client = createClient({ baseUrl: service.server.url })
+    const verdict = async (...require: string[]) =>
+      unwrap(await client.getVerdict({ ...service.commit, require }))?.verdict
+    t.ok(read(name).includes(required), 'the recipe names what rules require')
+
+    t.same(codes(await run(pull, 'exit 1')), [2, isWhole ? 0 : 1], 'a failed pull request')
+    const failed = await service.stored()
+    t.equal(failed.length, isWhole ? 1 : 2)
+    t.same(codes(await run(push, 'true')), [0, 0], 'then a green push of the same commit')
+    t.equal(await verdict(required), 'failure')
+    t.equal(await verdict(required, '*'), 'failure')
+    t.equal((await service.server.read('acme/rocket', service.commit.sha)).json.state, 'failure')
+    for (const event of others) t.same(codes(await run(event, 'true')), [0, 0], event)
     const stored = await service.stored()
-    t.ok(stored.includes(failed), `"${failed}" is not replaced`)
-    t.equal(stored.length, Object.keys(events).length, stored.join(', '))
-    await t.rejects(job(failing, name.startsWith('tekton') ? SUPERSEDED : `sh -c '${SUPERSEDED}'`))
-    const superseded = (await service.stored()).filter((status) => !status.endsWith(' success'))
-    t.strictSame(superseded, [failed.replace(' failure', ' error')], 'a superseded run')
-    const printed = await runSteps(cwd, service, steps(), jobEnvironment(name, failing, service))
-    t.match(printed, /412 tests passed\n$/)
+    t.equal(stored.length, Object.keys(events).length * failed.length, stored.join(', '))
+    for (const status of failed) t.ok(stored.includes(status), `"${status}" is not replaced`)
+    for (const status of stored) t.notMatch(status, 'refs/')
+
+    const cancelled = await run(pull, 'echo ready; exec sleep 30', true)
+    t.not(cancelled.test.code, 0, 'a cancelled run')
+    t.match(
+      (await service.stored()).filter((status) => status.endsWith(' error')),
+      [/^(?:ci|default|test)/],
+    )
+    t.not(await verdict(required), 'success')
+    const again = await run(pull, 'echo 412 tests passed')
+    t.match(again, {
+      test: { code: 0, stdout: /^(acme.*\n)?412 tests passed\n$/, stderr: '' },
+      close: { code: 0 },
+    })
+    t.equal(await verdict(required), 'success', 'a retry')
     t.strictSame(
       await service.stored(),
       stored.map((status) => status.replace(' failure', ' success')),
-      'the run that supersedes it, with the lines as they are',
     )
+  })
+
+  t.test(`${name}: exit codes while nothing can be reported`, { buffered: true }, async (t) => {
+    const service = await first.again()
+    const cwd = checkout(t, service)
+    const run = (check: string, env: Record<string, string | undefined>, cwd: string) =>
+      runRecipe(cwd, service, name, pull, { check, env, assumed: check === 'true' ? 'success' : 'failure' })
+    const [red, green] = [
+      [2, isWhole ? 0 : 1],
+      [0, 0],
+    ]
+    const why =
+      /was not (?:stored|reported): missing or malformed token|^commit-status: missing or malformed token/
+    const forked = await run('exit 1', { COMMIT_STATUS_TOKEN: '' }, cwd)
+    t.same(codes(forked), red, 'a failed pull request of a fork, whose secrets are empty')
+    t.match([forked.test.stderr, forked.close?.stderr], [why, why])
+    t.same(codes(await run('true', { COMMIT_STATUS_TOKEN: '' }, cwd)), green, 'a green one')
+    const missing = await run('true', { COMMIT_STATUS_TOKEN: undefined }, cwd)
+    t.same(codes(missing), green, 'a missing token')
+    t.match([missing.test.stderr, missing.close?.stderr], [why, why])
+    // Each job asks again for half a minute.
+    const away = { COMMIT_STATUS_URL: 'http://127.0.0.1:1' }
+    const [failed, passed] = await Promise.all([
+      run('exit 1', away, cwd),
+      run('true', away, checkout(t, service)),
+    ])
+    t.same(failed && codes(failed), red, 'the server away, failed')
+    t.same(passed && codes(passed), green, 'the server away, passed')
+    t.match(failed?.test.stderr, /was not stored/)
+    t.match(passed?.close?.stderr, /was not stored/)
+    t.strictSame(await service.stored(), [])
   })
 }
 
-t.test('a job of a fork has no token: it runs without reports', { buffered: true }, async (t) => {
-  const service = await first.again()
-  const name = 'github-actions.yml'
-  const env = { ...jobEnvironment(name, 'pull request into main', service), COMMIT_STATUS_TOKEN: '' }
-  t.match(
-    await runSteps(checkout(t, service), service, systems[name]?.steps() ?? [], env),
-    /missing or malformed token[\s\S]*412 tests passed\n$/,
-  )
-  t.strictSame(await service.stored(), [])
+t.test('no recipe downloads anything when it runs', (t) => {
+  for (const name of Object.keys(systems)) {
+    const code = read(name).replaceAll(/^ *(?:#|\/\/).*$/gm, '')
+    t.notMatch(code, /\bcurl\b|\bnpx\b|\bnpm\b|\/assets\/|vars\./, name)
+    t.match(code, /COMMIT_STATUS_URL\b.{1,12}https:\/\/status\.example\.org/, name)
+  }
+  t.notMatch(read('deploy-gate').replaceAll(/^#.*$/gm, ''), /\bcurl\b|\bnpx\b|\bnpm\b/)
+  t.end()
 })
 
 t.test('a Tekton parameter is no shell text', { buffered: true }, async (t) => {
   const service = await first.again()
   const name = 'tekton-task.yaml'
   const hostile = '$(echo injected >&2)"; echo injected >&2; "'
-  const env = { ...jobEnvironment(name, 'a pipeline', service), CONTEXT: hostile }
-  t.notMatch(await runSteps(checkout(t, service), service, systems[name]?.steps() ?? [], env), /injected/)
+  const { test } = await runRecipe(checkout(t, service), service, name, 'a pipeline', {
+    check: 'true',
+    env: { CONTEXT: hostile },
+  })
+  t.notMatch(test.stderr, /injected/)
   t.strictSame(await service.stored(), [`${hostile} success`])
   const [{ env: variables, script }] = parse(read(name)).spec.steps
   t.notMatch(script, '$(')
   const values = variables.map(({ value = '' }) => value).filter((value: string) => value.startsWith('$('))
   t.strictSame(values, ['$(params.repository)', '$(params.sha)', '$(params.context)', '$(params.command)'])
+  t.match(variables.at(-1), { valueFrom: { secretKeyRef: { optional: true } } })
 })
 
-t.test('the events that each recipe names', (t) => {
-  t.strictSame(parse(read('github-actions.yml')).on, {
-    push: { branches: ['main'] },
-    pull_request: null,
-    merge_group: null,
-  })
-  t.strictSame(parse(read('drone.yml')).trigger, { branch: ['main'], event: ['push', 'pull_request'] })
-  t.strictSame(parse(read('woodpecker.yml')).when, [
-    { event: 'push', branch: 'main' },
-    { event: 'pull_request' },
-  ])
-  t.strictSame(parse(read('buildkite.yml')).steps[0].secrets, ['COMMIT_STATUS_TOKEN'])
+t.test('the events that each recipe names, and when its closing job runs', (t) => {
+  const github = parse(read('github-actions.yml'))
+  t.strictSame(github.on, { push: { branches: ['main'] }, pull_request: null, merge_group: null })
+  const { ci, ...jobs } = github.jobs
+  t.match(ci, { if: 'always()', needs: Object.keys(jobs) })
+  const gitlab = parse(read('gitlab-ci.yml'))
+  t.match([gitlab.ci, gitlab['ci failed']], [{ stage: '.post' }, { stage: '.post', when: 'on_failure' }])
+  t.strictSame(gitlab.ci.script, gitlab['ci failed'].script)
+  t.equal(gitlab.workflow.rules[0].if, '$CI_PIPELINE_SOURCE == "merge_request_event"')
+  const drone = parse(read('drone.yml'))
+  t.strictSame(drone.trigger, { branch: ['main'], event: ['push', 'pull_request'] })
+  t.strictSame(drone.steps.at(-1).when, { status: ['success', 'failure'] })
+  const woodpecker = parse(read('woodpecker.yml'))
+  t.strictSame(woodpecker.when, [{ event: 'push', branch: 'main' }, { event: 'pull_request' }])
+  t.match(woodpecker.steps.slice(-2), [{ name: 'ci' }, { name: 'ci failed', when: { status: ['failure'] } }])
+  t.strictSame(woodpecker.steps.at(-1).commands, woodpecker.steps.at(-2).commands)
+  const [test, closing] = parse(read('buildkite.yml')).steps
+  t.match(closing, { depends_on: [test.key], allow_dependency_failure: true })
+  t.match(read('Jenkinsfile'), /success \{ report\('success'\) \}\n +unsuccessful \{ report\(/)
   t.end()
 })

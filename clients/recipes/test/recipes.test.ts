@@ -7,11 +7,12 @@ import t from 'tap'
 import { parse } from 'yaml'
 import { git } from '../../../test/helpers/git.ts'
 import { minimalEnvironment } from '../../../test/helpers/process.ts'
+import { waitOptions } from '../../typescript/src/cli/wait.ts'
 import { startService } from '../../typescript/test/helpers/service.ts'
 import { checkout, environment, read, recipes } from './systems.ts'
 
 const run = promisify(execFile)
-const first = await startService(t, { commits: 4 })
+const first = await startService(t, { commits: 5 })
 t.jobs = 3
 t.setTimeout(120_000)
 
@@ -112,8 +113,7 @@ t.test('a bare repository refuses what the branch rules do not allow', async (t)
   const settings = `COMMIT_STATUS_URL=${server.url}\nCOMMIT_STATUS_REPO=acme/rocket\nCOMMIT_STATUS_TOKEN=${token}\n`
   writeFileSync(join(folder, 'env'), settings, { mode: 0o600 })
   const cli = resolve(recipes, '../typescript/src/cli/main.ts')
-  const program = `#!/bin/sh\nexec ${process.execPath} ${cli} "$@"\n`
-  writeFileSync(join(folder, 'commit-status'), program, { mode: 0o755 })
+  install(folder)
   const repository = await server.store.repositories.get('acme', 'rocket')
   await server.store.rules.set(repository, { branchPattern: 'main', required: ['ci/*', 'lint'], bypass: [] })
   await server.store.rules.set(repository, { branchPattern: '*-stable', required: ['soak'], bypass: [] })
@@ -148,7 +148,7 @@ t.test('a bare repository refuses what the branch rules do not allow', async (t)
     const tips = () => git(origin, 'for-each-ref', '--format=%(refname:short)')
     const first = commit(`first of ${hook}`)
     t.match(await push('HEAD:topic'), /new branch/, 'the first push to an empty repository')
-    t.match(await push('HEAD:main'), /main: ci\/\* has not reported, lint has not reported/)
+    t.match(await push('HEAD:main'), /main: ci\/\* has not reported, lint has not reported *\n/)
     await report(first, 'ci/test', 'success')
     await report(first, 'lint', 'failure')
     t.match(await push('HEAD:main'), /main: lint reported failure/)
@@ -205,22 +205,75 @@ t.test('a bare repository refuses what the branch rules do not allow', async (t)
   t.match(await outcomes(), [unanswered, unanswered], 'refused while the server cannot be reached')
 })
 
+/** Puts the command line into a folder of PATH, as an image does that has it installed. */
+function install(folder: string): void {
+  const cli = resolve(recipes, '../typescript/src/cli/main.ts')
+  const program = `#!/bin/sh\nexec ${process.execPath} ${cli} "$@"\n`
+  writeFileSync(join(folder, 'commit-status'), program, { mode: 0o755 })
+}
+
 t.test('a deploy gate', async (t) => {
   const service = await first.again()
   const cwd = checkout(t, service)
-  const env = { ...environment(service), GATE_TIMEOUT: '1s' }
-  const gate = (file: string) =>
-    run(file, [service.commit.sha, 'echo', 'deployed'], { cwd, env }).then(
+  install(cwd)
+  const own = environment(service)
+  const env = { ...own, GATE_TIMEOUT: '1s', PATH: `${cwd}:${own.PATH}` }
+  const gate = () =>
+    run(join(recipes, 'deploy-gate'), [service.commit.sha, 'echo', 'deployed'], { cwd, env }).then(
       ({ stdout }) => stdout,
       ({ code }) => code,
     )
   const report = (context: string, state: string) =>
     service.server.report('acme/rocket', service.commit.sha, { context, state }, service.token)
-  await report('ci/build', 'success')
-  const cli = `${process.execPath} ${resolve(recipes, '../typescript/src/cli/main.ts')}`
-  const withoutNpx = read('deploy-gate').replace(/npx [\s\S]*? commit-status /, `${cli} `)
-  writeFileSync(join(cwd, 'gate'), withoutNpx, { mode: 0o755 })
-  t.equal(await gate(join(cwd, 'gate')), 4)
-  await report('ci/test', 'success')
-  t.match(await gate(join(recipes, 'deploy-gate')), /deployed\n$/)
+  await report('ci/all (pull_request main)', 'success')
+  t.equal(await gate(), 4)
+  await report('ci/all (push main)', 'success')
+  t.match(await gate(), /deployed\n$/)
+})
+
+const skip = !('branch' in waitOptions) && 'commit-status wait has no --branch yet'
+t.test('a merge button that obeys the rules', { skip }, async (t) => {
+  const service = await first.again()
+  const { server, token, commit } = service
+  const cwd = checkout(t, service)
+  install(cwd)
+  const own = environment(service)
+  const repository = await server.store.repositories.get('acme', 'rocket')
+  const [step] = parse(read('github-merge-gate.yml')).jobs['merge-gate'].steps
+  const gates: Record<string, [script: string, env: Record<string, string>]> = {
+    'ci/all (pull_request gated)': [
+      step.run,
+      {
+        GITHUB_ACTIONS: 'true',
+        GITHUB_EVENT_NAME: 'pull_request',
+        GITHUB_BASE_REF: 'gated',
+        SHA: commit.sha,
+      },
+    ],
+    'ci/all (merge_request_event gated)': [
+      parse(read('gitlab-merge-gate.yml'))['merge-gate'].script.join('\n'),
+      { GITLAB_CI: 'true', CI_MERGE_REQUEST_TARGET_BRANCH_NAME: 'gated', CI_COMMIT_SHA: commit.sha },
+    ],
+  }
+  for (const [required, [script, variables]] of Object.entries(gates)) {
+    await server.store.rules.set(repository, { branchPattern: 'gated', required: [required], bypass: [] })
+    const gate = (url = server.url) => {
+      const place = { COMMIT_STATUS_URL: url, COMMIT_STATUS_REPO: 'acme/rocket', COMMIT_STATUS_TIMEOUT: '1s' }
+      const env = { ...own, ...variables, ...place, PATH: `${cwd}:${own.PATH}` }
+      const text = script.replace('30m', '1s').replace('2m', '1s')
+      return run('sh', ['-ec', text], { cwd, env }).then(
+        () => 0,
+        ({ code }) => code,
+      )
+    }
+    const report = (context: string, state: string) =>
+      server.report('acme/rocket', commit.sha, { context, state }, token)
+    await report('ci/all (push gated)', 'success')
+    t.not(await gate(), 0, `${required} has not reported`)
+    await report(required, 'failure')
+    t.equal(await gate(), 1)
+    await report(required, 'success')
+    t.equal(await gate(), 0)
+    t.not(await gate('http://127.0.0.1:1'), 0, 'the server away')
+  }
 })

@@ -1,8 +1,7 @@
-import { execFile } from 'node:child_process'
-import { mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { promisify } from 'node:util'
 import type { Test } from 'tap'
 import { parse } from 'yaml'
 import { git } from '../../../test/helpers/git.ts'
@@ -11,27 +10,45 @@ import type { Service } from '../../typescript/test/helpers/service.ts'
 
 export const recipes = resolve(import.meta.dirname, '..')
 export const read = (name: string) => readFileSync(join(recipes, name), 'utf8')
-const run = promisify(execFile)
+
+/** How the jobs before the closing one have ended. */
+type Result = 'success' | 'failure' | 'cancelled'
 
 /** What a system does with a recipe. `SHA` stands for the commit, `MERGE` for its merge with another branch. */
 interface System {
-  /** The shell scripts of the job, each run on its own. */
-  steps(): string[]
-  /** What the system documents for each event that it has: the job's variables. */
+  /** The context of the closing job of the first event, which rules require. */
+  required: string
+  /** The shell script of the job that tests. */
+  test: string
+  /** The shell script of the closing job. */
+  close: string
+  /** The variables of the closing job by how the other has ended; undefined where the system starts none. */
+  closing(result: Result, env: Record<string, string>): Record<string, string> | undefined
+  /** What the system documents for each event that it has, a pull request first: the job's variables. */
   events: Record<string, Record<string, string>>
   /** The variables of every event. */
   always: Record<string, string>
 }
 
 const github = parse(read('github-actions.yml'))
+const gitlab = parse(read('gitlab-ci.yml'))
+const [woodpeckerTest, woodpeckerClose] = parse(read('woodpecker.yml')).steps
+const [droneTest, droneClose] = parse(read('drone.yml')).steps
+const [buildkiteTest, buildkiteClose] = parse(read('buildkite.yml')).steps
+const [tekton] = parse(read('tekton-task.yaml')).spec.steps
+const [, jenkinsTest, jenkinsReport] =
+  /\n +sh '(make test)'\n[\s\S]*catchError\(buildResult: 'SUCCESS', stageResult: 'SUCCESS'\) \{[\s\S]*\n +sh '(.*)'\n/.exec(
+    read('Jenkinsfile'),
+  ) ?? []
+
 const githubEvents: Record<string, { context: EventValues; sha: string }> = {
-  'push to main': { context: { event_name: 'push', ref_name: 'main' }, sha: 'SHA' },
-  'push to topic': { context: { event_name: 'push', ref_name: 'topic' }, sha: 'SHA' },
-  'push of tag v1': { context: { event_name: 'push', ref_name: 'v1' }, sha: 'SHA' },
   'pull request into main': {
     context: { event_name: 'pull_request', base_ref: 'main', ref_name: '7/merge' },
     sha: 'MERGE',
   },
+  'push to main': { context: { event_name: 'push', ref_name: 'main' }, sha: 'SHA' },
+  'push to topic': { context: { event_name: 'push', ref_name: 'topic' }, sha: 'SHA' },
+  'push of tag v1': { context: { event_name: 'push', ref_name: 'v1' }, sha: 'SHA' },
   'pull request into release': {
     context: { event_name: 'pull_request', base_ref: 'release', ref_name: '8/merge' },
     sha: 'MERGE',
@@ -67,14 +84,21 @@ function evaluate(text: string, context: EventValues): string {
   })
 }
 
+/** Returns the script of a job with several steps or lines. */
+const lines = (texts: string[]) => texts.join('\n')
+const runLines = (steps: { run?: string }[]) => lines(steps.flatMap(({ run = [] }) => run))
+
 export const systems: Record<string, System> = {
   'github-actions.yml': {
-    steps: () => github.jobs.test.steps.flatMap(({ run = [] }) => run),
+    required: 'ci/all (pull_request main)',
+    test: runLines(github.jobs.test.steps),
+    close: runLines(github.jobs.ci.steps),
+    closing: (result) => ({ RESULTS: `success ${result}` }),
     events: Object.fromEntries(
       Object.entries(githubEvents).map(([name, { context, sha }]) => [
         name,
         {
-          CONTEXT: evaluate(github.jobs.test.env.CONTEXT, context),
+          BASE: evaluate(github.env.BASE, context),
           GITHUB_EVENT_NAME: String(context.event_name),
           GITHUB_BASE_REF: String(context.base_ref ?? ''),
           GITHUB_REF_NAME: String(context.ref_name),
@@ -85,36 +109,51 @@ export const systems: Record<string, System> = {
     always: { GITHUB_ACTIONS: 'true', GITHUB_JOB: 'test', GITHUB_REPOSITORY: 'acme/rocket' },
   },
   'gitlab-ci.yml': {
-    steps: () => parse(read('gitlab-ci.yml')).test.script,
+    required: 'ci/all (merge_request_event main)',
+    test: lines(gitlab.test.script),
+    close: lines(gitlab.ci.script),
+    closing: (result) =>
+      result === 'cancelled' ? undefined : { CI_JOB_NAME: result === 'success' ? 'ci' : 'ci failed' },
     events: {
-      push: { CI_PIPELINE_SOURCE: 'push', CI_COMMIT_BRANCH: 'main', CI_COMMIT_SHA: 'SHA' },
-      tag: { CI_PIPELINE_SOURCE: 'push', CI_COMMIT_TAG: 'v1', CI_COMMIT_SHA: 'SHA' },
-      schedule: { CI_PIPELINE_SOURCE: 'schedule', CI_COMMIT_BRANCH: 'main', CI_COMMIT_SHA: 'SHA' },
       'merge request into main': {
         CI_PIPELINE_SOURCE: 'merge_request_event',
         CI_MERGE_REQUEST_TARGET_BRANCH_NAME: 'main',
+        CI_COMMIT_REF_NAME: 'topic',
         CI_COMMIT_SHA: 'SHA',
       },
+      push: { CI_PIPELINE_SOURCE: 'push', CI_COMMIT_REF_NAME: 'main', CI_COMMIT_SHA: 'SHA' },
+      tag: {
+        CI_PIPELINE_SOURCE: 'push',
+        CI_COMMIT_TAG: 'v1',
+        CI_COMMIT_REF_NAME: 'v1',
+        CI_COMMIT_SHA: 'SHA',
+      },
+      schedule: { CI_PIPELINE_SOURCE: 'schedule', CI_COMMIT_REF_NAME: 'main', CI_COMMIT_SHA: 'SHA' },
       'merged result into release': {
         CI_PIPELINE_SOURCE: 'merge_request_event',
         CI_MERGE_REQUEST_TARGET_BRANCH_NAME: 'release',
         CI_MERGE_REQUEST_SOURCE_BRANCH_SHA: 'SHA',
+        CI_COMMIT_REF_NAME: 'topic',
         CI_COMMIT_SHA: 'MERGE',
       },
     },
     always: { GITLAB_CI: 'true', CI_JOB_NAME: 'test', CI_PROJECT_PATH: 'acme/rocket' },
   },
   Jenkinsfile: {
-    steps: () => [...read('Jenkinsfile').matchAll(/^ *sh '(.*)'$/gm)].map(([, step = '']) => step),
+    required: 'ci/all (into main)',
+    // What catchError encloses does not change the result of a build.
+    test: `(${jenkinsReport}) || true\n${jenkinsTest}`,
+    close: `(${jenkinsReport}) || true`,
+    closing: (result) => ({ STATE: result === 'cancelled' ? 'error' : result }),
     events: {
-      'branch main': { BRANCH_NAME: 'main', GIT_COMMIT: 'SHA' },
-      'tag v1': { BRANCH_NAME: 'v1', TAG_NAME: 'v1', GIT_COMMIT: 'SHA' },
       'pull request into main': {
         BRANCH_NAME: 'PR-7',
         CHANGE_ID: '7',
         CHANGE_TARGET: 'main',
         GIT_COMMIT: 'SHA',
       },
+      'branch main': { BRANCH_NAME: 'main', GIT_COMMIT: 'SHA' },
+      'tag v1': { BRANCH_NAME: 'v1', TAG_NAME: 'v1', GIT_COMMIT: 'SHA' },
       'pull request into release': {
         BRANCH_NAME: 'PR-8',
         CHANGE_ID: '8',
@@ -122,23 +161,34 @@ export const systems: Record<string, System> = {
         GIT_COMMIT: 'SHA',
       },
     },
-    always: { JENKINS_URL: 'https://j', GIT_URL: 'https://git.example.org/acme/rocket.git' },
+    always: {
+      STATE: 'pending',
+      JENKINS_URL: 'https://j',
+      GIT_URL: 'https://git.example.org/acme/rocket.git',
+    },
   },
   'woodpecker.yml': {
-    steps: () => [parse(read('woodpecker.yml')).steps[0].commands.join('\n')],
+    required: 'ci/all (pull_request main)',
+    test: lines(woodpeckerTest.commands),
+    close: lines(woodpeckerClose.commands),
+    closing: (result) =>
+      result === 'cancelled' ? undefined : { CI_STEP_NAME: result === 'success' ? 'ci' : 'ci failed' },
     events: {
-      'push to main': { CI_PIPELINE_EVENT: 'push', CI_COMMIT_BRANCH: 'main' },
       'pull request into main': { CI_PIPELINE_EVENT: 'pull_request', CI_COMMIT_BRANCH: 'main' },
+      'push to main': { CI_PIPELINE_EVENT: 'push', CI_COMMIT_BRANCH: 'main' },
       'pull request into release': { CI_PIPELINE_EVENT: 'pull_request', CI_COMMIT_BRANCH: 'release' },
       manual: { CI_PIPELINE_EVENT: 'manual', CI_COMMIT_BRANCH: 'main' },
     },
     always: { CI: 'woodpecker', CI_REPO: 'acme/rocket', CI_COMMIT_SHA: 'SHA', CI_STEP_NAME: 'test' },
   },
   'drone.yml': {
-    steps: () => [parse(read('drone.yml')).steps[0].commands.join('\n')],
+    required: 'ci/all (pull_request main)',
+    test: lines(droneTest.commands),
+    close: lines(droneClose.commands),
+    closing: (result) => (result === 'cancelled' ? undefined : { DRONE_BUILD_STATUS: result }),
     events: {
-      'push to main': { DRONE_BUILD_EVENT: 'push', DRONE_TARGET_BRANCH: 'main' },
       'pull request into main': { DRONE_BUILD_EVENT: 'pull_request', DRONE_TARGET_BRANCH: 'main' },
+      'push to main': { DRONE_BUILD_EVENT: 'push', DRONE_TARGET_BRANCH: 'main' },
       'pull request into release': { DRONE_BUILD_EVENT: 'pull_request', DRONE_TARGET_BRANCH: 'release' },
       tag: { DRONE_BUILD_EVENT: 'tag', DRONE_TARGET_BRANCH: 'main' },
     },
@@ -147,19 +197,23 @@ export const systems: Record<string, System> = {
       DRONE_REPO: 'acme/rocket',
       DRONE_COMMIT_SHA: 'SHA',
       DRONE_STAGE_NAME: parse(read('drone.yml')).name,
-      DRONE_STEP_NAME: parse(read('drone.yml')).steps[0].name,
+      DRONE_STEP_NAME: droneTest.name,
     },
   },
   'buildkite.yml': {
-    steps: () => [parse(read('buildkite.yml')).steps[0].command.join('\n').replaceAll('$$', '$')],
+    required: 'ci/all (into main)',
+    test: lines(buildkiteTest.command).replaceAll('$$', '$'),
+    close: lines(buildkiteClose.command).replaceAll('$$', '$'),
+    closing: (result) =>
+      result === 'cancelled' ? undefined : { OUTCOME: result === 'success' ? 'passed' : 'hard_failed' },
     events: {
-      push: { BUILDKITE_BRANCH: 'main', BUILDKITE_PULL_REQUEST: 'false' },
-      tag: { BUILDKITE_BRANCH: 'v1', BUILDKITE_TAG: 'v1', BUILDKITE_PULL_REQUEST: 'false' },
       'pull request into main': {
         BUILDKITE_BRANCH: 'topic',
         BUILDKITE_PULL_REQUEST: '7',
         BUILDKITE_PULL_REQUEST_BASE_BRANCH: 'main',
       },
+      push: { BUILDKITE_BRANCH: 'main', BUILDKITE_PULL_REQUEST: 'false' },
+      tag: { BUILDKITE_BRANCH: 'v1', BUILDKITE_TAG: 'v1', BUILDKITE_PULL_REQUEST: 'false' },
       'pull request into release': {
         BUILDKITE_BRANCH: 'topic',
         BUILDKITE_PULL_REQUEST: '8',
@@ -173,34 +227,67 @@ export const systems: Record<string, System> = {
     },
   },
   'tekton-task.yaml': {
-    steps: () => parse(read('tekton-task.yaml')).spec.steps.map(({ script }: { script: string }) => script),
+    required: 'ci/all (push)',
+    test: tekton.script,
+    close: tekton.script,
+    closing(result, { CONTEXT = '' }) {
+      const [, command = ''] = /command, value: '(.+)'/.exec(read('tekton-task.yaml')) ?? []
+      const status = result === 'success' ? 'Succeeded' : 'Failed'
+      if (result === 'cancelled') return undefined
+      return { CONTEXT: CONTEXT.replace('test', 'all'), COMMAND: command.replace('$(tasks.status)', status) }
+    },
     events: { 'a pipeline': { CONTEXT: 'ci/test (push)' }, 'another one': { CONTEXT: 'ci/test (merge)' } },
     always: { COMMIT_STATUS_REPO: 'acme/rocket', SHA: 'SHA', COMMAND: 'make test' },
   },
 }
 
-/** Returns the variables of a job of an event, about the service's commit. */
-export function jobEnvironment(name: string, event: string, { commit }: Service): Record<string, string> {
-  const { always, events }: Pick<System, 'always' | 'events'> = systems[name] ?? { always: {}, events: {} }
-  const entries = Object.entries({ ...always, ...events[event] })
-  return Object.fromEntries(entries.map(([name, value]) => [name, value === 'SHA' ? commit.sha : value]))
-}
-
-/** Clones the service's repository, with a Makefile. */
+/** Clones the service's repository, with a Makefile whose tests are `$CHECK`, and with the committed client. */
 export function checkout(t: Test, { path }: Service): string {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'recipe-')))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   git(folder, 'clone', '--quiet', path, '.')
   git(folder, 'remote', 'set-url', 'origin', 'https://git.example.org/acme/rocket.git')
-  writeFileSync(join(folder, 'Makefile'), 'test:\n\t@echo 412 tests passed\n')
+  writeFileSync(join(folder, 'Makefile'), 'test:\n\t@$(CHECK)\n')
+  mkdirSync(join(folder, '.ci'))
+  cpSync(resolve(recipes, '../shell/commit-status'), join(folder, '.ci/commit-status'))
+  const agent =
+    '#!/bin/sh\ncase $1 in step) echo "$OUTCOME" ;; *) printf %s "$SECRET" ; test -n "$SECRET" ;; esac\n'
+  writeFileSync(join(folder, '.ci/buildkite-agent'), agent, { mode: 0o755 })
   return folder
 }
 
-/** Runs the steps of a job in a checkout as its CI system does, each in a shell, and returns what they print. */
-export async function runSteps(cwd: string, service: Service, steps: string[], env: Record<string, string>) {
-  const outputs: string[] = []
+interface JobResult {
+  /** The exit code, or the signal that killed the job's shell. */
+  code: number | string | null
+  stdout: string
+  stderr: string
+}
+
+/** What the run of a recipe differs in. */
+interface RunOptions {
+  /** What `make test` runs. It prints `ready` before it is cancelled. */
+  check: string
+  /** Sends SIGTERM to all processes of the job, as CI systems do. */
+  cancel?: boolean
+  /** How the job that tests ends, if the closing one is not to wait for it. */
+  assumed?: Result
+  /** Variables in place of others. */
+  env?: Record<string, string | undefined>
+}
+
+/** Runs the job of a recipe that tests, then the closing one, and returns how they ended. */
+export async function runRecipe(
+  cwd: string,
+  service: Service,
+  name: string,
+  event: string,
+  { check, cancel = false, assumed, env = {} }: RunOptions,
+): Promise<{ test: JobResult; close?: JobResult }> {
+  const system = systems[name]
+  if (system === undefined) throw new Error(`no system ${name}`)
+  const variables: Record<string, string> = { ...system.always, ...system.events[event] }
   git(cwd, 'checkout', '--quiet', '--detach', service.commit.sha)
-  if (Object.values(env).includes('MERGE')) {
+  if (Object.values(variables).includes('MERGE')) {
     const base = git(cwd, 'commit-tree', '-m', 'base', 'HEAD^{tree}')
     git(
       cwd,
@@ -209,18 +296,42 @@ export async function runSteps(cwd: string, service: Service, steps: string[], e
       git(cwd, 'commit-tree', '-p', base, '-p', 'HEAD', '-m', 'merge', 'HEAD^{tree}'),
     )
   }
-  const merge = git(cwd, 'rev-parse', 'HEAD')
-  const variables = Object.entries(env).map(([name, value]) => [name, value === 'MERGE' ? merge : value])
-  for (const step of steps) {
-    // Files of one job must not be those of another one that runs at the same time.
-    const text = step.replaceAll('/tmp/commit-status', join(cwd, 'commit-status'))
-    const { stdout, stderr } = await run('sh', ['-ec', text], {
-      cwd,
-      env: { ...environment(service), RUNNER_TEMP: cwd, ...Object.fromEntries(variables) },
-    })
-    outputs.push(stderr.replaceAll(/^ .*\n/gm, ''), stdout)
+  const ids: Record<string, string> = { SHA: service.commit.sha, MERGE: git(cwd, 'rev-parse', 'HEAD') }
+  const found = Object.fromEntries(
+    Object.entries(variables).map(([key, value]) => [key, ids[value] ?? value]),
+  )
+  const job = (text: string, more: Record<string, string>, cancel: boolean) => {
+    const { COMMIT_STATUS_TOKEN = '', ...own } = environment(service)
+    const secret = 'COMMIT_STATUS_TOKEN' in env ? (env.COMMIT_STATUS_TOKEN ?? '') : COMMIT_STATUS_TOKEN
+    const all = { ...own, COMMIT_STATUS_TOKEN, SECRET: secret, CHECK: check, ...found, ...more, ...env }
+    return runJob(cwd, text, { ...all, PATH: `${join(cwd, '.ci')}:${own.PATH}` }, cancel)
   }
-  return outputs.join('')
+  const tested = job(system.test, {}, cancel)
+  const passed = assumed ? assumed === 'success' : (await tested).code === 0
+  const result = cancel ? 'cancelled' : passed ? 'success' : 'failure'
+  const closing = system.closing(result, found)
+  const [test, close] = await Promise.all([tested, closing && job(system.close, closing, false)])
+  return { test, ...(close && { close }) }
+}
+
+function runJob(
+  cwd: string,
+  text: string,
+  env: Record<string, string | undefined>,
+  cancel: boolean,
+): Promise<JobResult> {
+  const child = spawn('sh', ['-ec', text], { cwd, env, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
+  const output = { stdout: '', stderr: '' }
+  for (const name of ['stdout', 'stderr'] as const) {
+    child[name].setEncoding('utf8').on('data', (chunk) => {
+      output[name] += chunk
+      if (cancel && chunk.includes('ready') && child.pid) process.kill(-child.pid, 'SIGTERM')
+    })
+  }
+  return new Promise((resolve, reject) => {
+    child.on('error', reject)
+    child.on('close', (code, signal) => resolve({ code: code ?? signal, ...output }))
+  })
 }
 
 /** Returns the environment of a job with a token of the service. */

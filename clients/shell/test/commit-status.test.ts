@@ -5,7 +5,7 @@ import t from 'tap'
 import { schemas } from '../../../generated/schemas.ts'
 import { git } from '../../../test/helpers/git.ts'
 import { commandLine } from '../../typescript/test/helpers/command-line.ts'
-import { contexts } from '../../typescript/test/helpers/contexts.ts'
+import { contexts, foreignEvents } from '../../typescript/test/helpers/contexts.ts'
 import { placeOf, sentStates } from '../../typescript/test/helpers/run-script.ts'
 import { startService } from '../../typescript/test/helpers/service.ts'
 import { script, shells } from './shells.ts'
@@ -14,8 +14,8 @@ const first = await startService(t, { commits: 4 * shells.length + 12 })
 t.jobs = 4
 
 t.test('it stays small', (t) => {
-  t.ok(statSync(script).size < 8_192, `${statSync(script).size} bytes`)
-  t.ok(readFileSync(script, 'utf8').split('\n').length <= 195)
+  t.ok(statSync(script).size < 8_448, `${statSync(script).size} bytes`)
+  t.ok(readFileSync(script, 'utf8').split('\n').length <= 200)
   t.end()
 })
 
@@ -313,5 +313,18 @@ for (const { name, program, start, run } of shells.slice(0, 1)) {
       env: head,
     }).finished
     t.match(checkedOut, { code: 0, stdout: `acme/rocket ${reviewed} default success\n` })
+    for (const event of foreignEvents) {
+      const ran = await start(t, service, ['run', '--context', 'default', '--', 'sh', '-c', 'exit 3'], {
+        cwd: checkout,
+        env: { ...env, GITHUB_EVENT_NAME: event },
+      }).finished
+      const missing = new RegExp(`not stored: missing commit of the event ${event}: give --sha`)
+      t.match(ran, { code: 3, stderr: missing }, event)
+    }
+    const travis = await start(t, service, ['report', '--context', 'default', '--state', 'success'], {
+      cwd: checkout,
+      env: { TRAVIS: 'true', TRAVIS_COMMIT: env.GITHUB_SHA, TRAVIS_PULL_REQUEST_SHA: sha },
+    }).finished
+    t.match(travis, { code: 0, stdout: `acme/rocket ${sha} default success\n` })
   })
 }

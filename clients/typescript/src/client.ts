@@ -115,8 +115,9 @@ function checkBaseUrl(baseUrl: string): string {
         'the base URL must begin with http:// or https:// and have no user, password, query or fragment',
       )
     }
-  } else if (!/^(\/(?!\/)|$)/.test(baseUrl)) {
-    throw new TypeError('the base URL must begin with http:// or https://, or be a path')
+  } else if (!/^\/(?!\/)/.test(baseUrl)) {
+    const received = baseUrl === '' ? 'the base URL is empty: it' : 'the base URL'
+    throw new TypeError(`${received} must begin with http:// or https://, or be a path such as "/"`)
   }
   let end = baseUrl.length
   while (baseUrl[end - 1] === '/') end--

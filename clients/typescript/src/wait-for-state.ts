@@ -107,6 +107,11 @@ export function createWaitForState(listStatuses: ListStatuses, readTimeout = 30_
         ifNoneMatch: known?.etag,
       })
       if (answer.status === 200) {
+        // The type is the service's promise. Something else, such as a proxy, may have answered.
+        if (!Array.isArray(answer.body.statuses)) {
+          const error = 'answered 200 without a list of statuses: is the base URL right?'
+          return { outcome: 'unanswered', answer: { status: 0, body: { error }, headers: answer.headers } }
+        }
         known = { etag: answer.headers.get('etag') ?? undefined, body: answer.body }
       } else if (answer.status !== 304) return { outcome: 'unanswered', answer }
       if (known === undefined) throw new Error('the service answered 304 to a read without If-None-Match')

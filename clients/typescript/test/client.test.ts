@@ -110,6 +110,7 @@ t.test('a base URL or token that cannot be one is refused without being repeated
     t.type(error, TypeError)
     t.notMatch(String(error), /secret/)
   }
+  t.throws(() => createClient({ baseUrl: '' }), { name: 'TypeError', message: /the base URL is empty/ })
   t.notMatch(String(t.throws(() => createClient({ baseUrl: '/', token: 'sec\nret' }))), /sec/)
 })
 

@@ -87,6 +87,15 @@ t.test('it outlives a server that is away for a while, and ends when it is refus
   await t.rejects(another, reason)
 })
 
+t.test('an answer without a list of statuses is none', async (t) => {
+  const { proxy, token, commit } = await startService(t)
+  proxy.plan({ status: 200, body: '{"state":"success","statuses":null}' })
+  t.match(await createClient({ baseUrl: proxy.url, token }).waitForState(commit, { require: ['x'] }), {
+    outcome: 'unanswered',
+    answer: { status: 0, body: { error: /without a list of statuses/ } },
+  })
+})
+
 t.test(
   'it polls every second, every 3 seconds after half a minute, every 5 after five minutes',
   async (t) => {

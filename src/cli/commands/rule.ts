@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { MAX_REPOSITORY_PATTERNS } from '../../domain/branch-rules.ts'
+import { isMetByFirstMatch, MAX_REPOSITORY_PATTERNS } from '../../domain/branch-rules.ts'
 import { findRepository } from '../parts/arguments.ts'
 import { printList, say } from '../parts/output.ts'
 import type { WithStore } from '../parts/with-store.ts'
@@ -12,7 +12,7 @@ export function addRuleCommands(program: Command, withStore: WithStore): void {
     .description('require checks on branches; replaces the rule with the same pattern')
     .requiredOption(
       '--require <pattern...>',
-      'contexts that must have reported success; * stands for any characters',
+      'contexts that must have reported success, at least one by its exact name; * stands for any characters',
     )
     .option('--bypass <user...>', 'who may push to these branches without the checks')
     .action((fullName: string, branchPattern: string, options: { require: string[]; bypass?: string[] }) =>
@@ -43,6 +43,7 @@ export function addRuleCommands(program: Command, withStore: WithStore): void {
               branch: branchPattern,
               require: required,
               bypass: bypass.map((user) => user.name),
+              note: isMetByFirstMatch(required) ? 'met by the first match' : '',
             })
         }
         printList(rows, options.json, 'There are no rules.')

@@ -12,11 +12,15 @@ export interface Job {
   targetUrl?: string | undefined
   /** The CI system's name of the repository, where that is not OWNER/NAME: `group/subgroup/name` of GitLab. */
   foreignName?: string | undefined
+  /** The event, where the job does not check out the commit that it is about: `sha` is then missing. */
+  foreignEvent?: string | undefined
 }
 
 type Environment = NodeJS.ProcessEnv
 
 const FULL_ID = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/i
+/** Events of GitHub Actions whose `GITHUB_SHA`, which is checked out, is the tip of a branch that the event is not about. */
+const FOREIGN_EVENTS = ['pull_request_target', 'workflow_run', 'issue_comment', 'check_run', 'check_suite']
 const TARGET_URL_BYTES = operations.reportStatus.maxLength.target_url
 
 /** Returns whether this is a full commit id. */
@@ -30,15 +34,17 @@ export function isFullId(text: string): boolean {
  */
 export async function findJob(env: Environment, cwd: string): Promise<Job> {
   const ci = await readEnvCi(env, cwd)
+  const foreignEvent = FOREIGN_EVENTS.find((event) => env.GITHUB_ACTIONS && env.GITHUB_EVENT_NAME === event)
   const sha = pick(isFullId, reviewedCommit(env), ci.commit)
   const addresses = [env.GIT_URL, env.BUILD_REPOSITORY_URI].map((address) => slugOf(address ?? ''))
   const repository = pick(isRepository, ci.slug, ...addresses)
   const checkout = sha && repository ? {} : checkoutOf(cwd)
   return {
-    sha: sha ?? pick(isFullId, checkout.sha),
+    sha: foreignEvent ? undefined : (sha ?? pick(isFullId, checkout.sha)),
     repository: repository ?? pick(isRepository, checkout.repository),
     targetUrl: pick(isLink, ci.jobUrl, ci.buildUrl, azureBuild(env)),
     ...(ci.slug && !repository && isComplete(ci.slug) && { foreignName: ci.slug }),
+    ...(foreignEvent && { foreignEvent }),
   }
 }
 
@@ -57,7 +63,11 @@ async function readEnvCi(env: Environment, cwd: string): Promise<Partial<ReturnT
 /** Returns the commit under review where the CI system checks out a merge with the target branch that was never pushed. */
 function reviewedCommit(env: Environment): string | undefined {
   if (env.GITHUB_ACTIONS && env.GITHUB_EVENT_PATH) return headOfEvent(env.GITHUB_EVENT_PATH)
-  return env.CI_MERGE_REQUEST_SOURCE_BRANCH_SHA || env.SYSTEM_PULLREQUEST_SOURCECOMMITID
+  return (
+    env.CI_MERGE_REQUEST_SOURCE_BRANCH_SHA ||
+    env.SYSTEM_PULLREQUEST_SOURCECOMMITID ||
+    env.TRAVIS_PULL_REQUEST_SHA
+  )
 }
 
 /** Returns the build link, which env-ci does not provide for Azure Pipelines. */

@@ -61,7 +61,13 @@ export async function findTarget(values: TargetValues, env: NodeJS.ProcessEnv): 
   if (!owner || !repo || more.length > 0)
     throw new UsageError(`--repo must be OWNER/NAME; got "${repository}"`)
   const sha = values.sha === undefined ? job.sha : resolve(values.sha)
-  if (!sha) throw new UsageError('missing commit: give --sha with a commit id, or run in a git checkout')
+  if (!sha) {
+    throw new UsageError(
+      job.foreignEvent === undefined
+        ? 'missing commit: give --sha with a commit id, or run in a git checkout'
+        : `missing commit: what a job for the event "${job.foreignEvent}" checks out is not what the event is about; give --sha`,
+    )
+  }
   return { client, owner, repo, sha, targetUrl: values['target-url'] ?? job.targetUrl ?? '' }
 }
 

@@ -37,6 +37,12 @@ export async function wait(args: string[], env: NodeJS.ProcessEnv): Promise<numb
     waitForCommit: waitForCommitOf(values),
   }
   if (rules.only && patterns.length === 0) throw new UsageError('--only needs at least one --require PATTERN')
+  if (patterns.length > 0 && patterns.every((pattern) => pattern.includes('*'))) {
+    throw new UsageError(
+      `all patterns of --require contain "*" (${JSON.stringify(patterns).slice(1, -1)}): the first match meets them, whatever ` +
+        'has not reported yet; also name a context exactly, such as the one that reports last',
+    )
+  }
   const { client, ...commit } = await findTarget({ ...values, sha, 'target-url': '' }, env)
   if (patterns.length === 0) say('without --require, only contexts that have been reported so far count')
   const progress = showProgress(process.stderr)

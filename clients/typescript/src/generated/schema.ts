@@ -500,6 +500,9 @@ export interface operations {
                  * @description Patterns of required contexts, one for each repetition of the parameter: `?require=ci/*&require=lint`. `*` stands
                  *     for any characters, `/` included; a pattern matches the whole context. A comma is part of the pattern. All
                  *     patterns together may match at most 10,000 contexts, each counted once for every pattern.
+                 *
+                 *     The first reported context that a pattern with `*` matches meets it, whatever has not reported yet. So name at
+                 *     least one context exactly, such as the check that reports last.
                  * @example [
                  *       "ci/*",
                  *       "lint"

@@ -7,7 +7,7 @@ import { resolveCommit } from '../../src/cli/checkout.ts'
 import { findContext } from '../../src/cli/context.ts'
 import { findJob, type Job } from '../../src/cli/job.ts'
 import { call, commandLine } from '../helpers/command-line.ts'
-import { contexts } from '../helpers/contexts.ts'
+import { contexts, foreignEvents } from '../helpers/contexts.ts'
 import { startService } from '../helpers/service.ts'
 
 const sha = '2c26b46b68ffc68ff99b453c1d30413413422d70'
@@ -132,7 +132,7 @@ t.test('of a merge that nobody pushed, the commit under review counts', async (t
   const pull = {
     ...github,
     GITHUB_SHA: merge,
-    GITHUB_EVENT_NAME: 'pull_request_target',
+    GITHUB_EVENT_NAME: 'pull_request',
     GITHUB_EVENT_PATH: event,
   }
   t.match(await findJob(pull, folder), { sha })
@@ -149,6 +149,39 @@ t.test('of a merge that nobody pushed, the commit under review counts', async (t
       sha,
     },
   )
+  const travis = { TRAVIS: 'true', TRAVIS_COMMIT: merge, TRAVIS_REPO_SLUG: repository }
+  t.match(await findJob({ ...travis, TRAVIS_PULL_REQUEST_SHA: sha }, folder), { sha })
+  t.match(await findJob({ ...travis, TRAVIS_PULL_REQUEST_SHA: '' }, folder), { sha: merge })
+})
+
+t.test('an event that is about another commit than the one checked out needs --sha', async (t) => {
+  const { server, token, path, commit } = await startService(t)
+  const cwd = join(folder, 'foreign')
+  git(folder, 'clone', '--quiet', path, cwd)
+  const place = {
+    ...github,
+    GITHUB_EVENT_PATH: event,
+    COMMIT_STATUS_URL: server.url,
+    COMMIT_STATUS_TOKEN: token,
+  }
+  for (const name of foreignEvents) {
+    const env = { ...place, GITHUB_EVENT_NAME: name }
+    t.match(await findJob(env, cwd), { sha: undefined, repository }, name)
+    const report = ['report', '--context', name, '--state', 'success']
+    const missing = new RegExp(`missing commit: .*event "${name}" .*; give --sha`)
+    t.match(await call(report, env), { code: 2, stderr: missing })
+    t.match(await call([...report, '--sha', commit.sha], env), { code: 0 })
+  }
+  for (const name of [
+    'push',
+    'merge_group',
+    'release',
+    'deployment',
+    'repository_dispatch',
+    'pull_request_review',
+  ]) {
+    t.match(await findJob({ ...github, GITHUB_EVENT_NAME: name }, cwd), { sha }, name)
+  }
 })
 
 t.test('a GitLab subgroup needs a name of two parts', async (t) => {
@@ -178,7 +211,7 @@ t.test('what is missing, or could not be right, is left out', async (t) => {
     GITHUB_EVENT_NAME: 'pull_request_target',
     GITHUB_EVENT_PATH: join(folder, 'none'),
   }
-  t.strictSame(await findJob(lost, folder), nothing, 'env-ci fails here')
+  t.match(await findJob(lost, folder), nothing, 'env-ci fails here')
   const long = `https://ci.example.org/${'x'.repeat(2_048)}`
   t.match(await findJob({ JENKINS_URL: 'https://j', BUILD_URL: long }, folder), { targetUrl: undefined })
 })

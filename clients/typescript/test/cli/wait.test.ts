@@ -4,8 +4,9 @@ import { call, commandLine } from '../helpers/command-line.ts'
 import { startService } from '../helpers/service.ts'
 
 t.test('exit codes', async (t) => {
-  const { server, proxy, token, commit, commits } = await startService(t, { commits: 3 })
-  const [, pending = '', failed = ''] = commits
+  const { server, proxy, token, commit, commits } = await startService(t, { commits: 4 })
+  const [, pending = '', failed = '', green = ''] = commits
+  await server.report('acme/rocket', green, { context: 'w/first', state: 'success' }, token)
   await server.report('acme/rocket', pending, { context: 'a', state: 'pending' }, token)
   const description = '3 of 412 tests failed'
   const target_url = 'https://ci.example.org/5'
@@ -29,6 +30,8 @@ t.test('exit codes', async (t) => {
     [[commit.sha, '--timeout', 'soon'], 2, /^$/],
     [[commit.sha, 'abc'], 2, /^$/],
     [[commit.sha, '--only'], 2, /^$/],
+    [[green, '--require', 'w/*', '*', ...short], 2, /^$/],
+    [[green, '--require', 'w/*', 'w/last', ...short], 4, /^missing: 1 success; not reported: w\/last\n$/],
   ]
   const processes: typeof cases = [
     [
@@ -47,6 +50,8 @@ t.test('exit codes', async (t) => {
       t.match(await finished, { code, stdout }, args.join(' '))
     }),
   ])
+  const first = await call(['wait', '--repo', 'acme/rocket', green, '--require', 'w/*'], env)
+  t.match(first.stderr, /contain "\*" \("w\/\*"\): the first match meets them.*; also name a context exactly/)
   const elsewhere = call(['wait', '--repo', 'acme/none', failed, '--json'], env)
   t.match(await elsewhere, { code: 5, stderr: /cannot read the statuses/ })
   await proxy.close()

@@ -54,3 +54,12 @@ export const contexts: [environment: Record<string, string>, context: string | u
   [{ TRAVIS: 'true', TRAVIS_JOB_NUMBER: '4.1' }, undefined],
   [{}, undefined],
 ]
+
+/** Events of GitHub Actions that are about another commit than the one that is checked out. */
+export const foreignEvents = [
+  'pull_request_target',
+  'workflow_run',
+  'issue_comment',
+  'check_run',
+  'check_suite',
+]

@@ -1,4 +1,4 @@
-import type { BranchRule } from '../../../domain/branch-rules.ts'
+import { type BranchRule, isMetByFirstMatch } from '../../../domain/branch-rules.ts'
 import { shortId } from '../../../domain/commit-id.ts'
 import { combinedCounts } from '../../../domain/states.ts'
 import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
@@ -161,7 +161,7 @@ function pager({ repository, refs, ref, older, isFirstPage }: RepositoryView): H
 function rulesView(rules: readonly BranchRule[]): Html | string {
   if (rules.length === 0) return ''
   const item = ({ branchPattern, required }: BranchRule) => html`<div><dt>${shownText(branchPattern)}</dt>
-      <dd>${enumerate(required.map(shownText))}</dd></div>`
+      <dd>${enumerate(required.map(shownText))}${isMetByFirstMatch(required) ? html` <span class="faint">(met by the first match)</span>` : ''}</dd></div>`
   const [shown, folded] = [rules.slice(0, UNFOLDED), rules.slice(UNFOLDED)]
   return html`<h2 id="rules">Required checks</h2>
     <p class="hint">A push to these branches is accepted when these checks have passed.</p>
