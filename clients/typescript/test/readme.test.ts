@@ -12,8 +12,9 @@ import { runOptions } from '../src/cli/run.ts'
 import { waitOptions } from '../src/cli/wait.ts'
 import { defaultTimes } from '../src/client.ts'
 import { operations } from '../src/generated/operations.ts'
+import { slowdown } from '../src/poll.ts'
 import { RETRIED } from '../src/transport.ts'
-import { slowdown, waitDefaults } from '../src/wait-for-state.ts'
+import { waitDefaults } from '../src/wait-for-state.ts'
 import { execute } from './helpers/package.ts'
 import { startService } from './helpers/service.ts'
 
@@ -63,8 +64,9 @@ t.test('exit codes', async (t) => {
     [/still pending/, exitCodes.pending],
     [/usage error/, exitCodes.usage],
     [/cannot be reached/, exitCodes.unanswered],
+    [/no rule matches/, exitCodes.noRules],
   ])
-  t.equal(rows.length, 7)
+  t.equal(rows.length, 8)
   const { success, usage, unanswered } = exitCodes
   t.match(readme, `exit with ${success}, with ${usage} for a usage error`)
   t.match(readme, new RegExp(`with ${unanswered} when\\s+the service cannot be reached`))
@@ -73,7 +75,7 @@ t.test('exit codes', async (t) => {
   t.strictSame(
     all(outcomes, /\w+(?=`)/),
     Object.keys(exitCodes)
-      .filter((name) => name !== 'usage')
+      .filter((name) => name !== 'usage' && name !== 'noRules')
       .sort(),
   )
 })

@@ -14,9 +14,11 @@ Commands:
                                   environment, and report how it ends
   get [COMMIT] [--json]           show the statuses of a commit
   wait [COMMIT] [--require PATTERN…] [--only] [--settle 10s] [--stalled 2h]
-      [--timeout 10m] [--interval 1s] [--wait-for-commit 0s] [--json]
-                                  wait until the required contexts decide;
+      [--timeout 10m] [--interval 1s] [--wait-for-commit 0s] [--events]
+      [--json]                    wait until the required contexts decide;
                                   * in a PATTERN stands for any characters
+  wait [COMMIT] --branch NAME [--allow-no-rules] …
+                                  wait for what the rules of a branch require
   gate --branch-rules [REF OLD NEW]
                                   as a pre-receive or update hook, refuse what the
                                   branch rules do not allow

@@ -3,11 +3,13 @@ import { matchesPattern } from '../pattern.ts'
 import { oneCommit, parse } from './arguments.ts'
 import { describeResult } from './describe-wait.ts'
 import { parseDuration } from './duration.ts'
+import { printEvents } from './events.ts'
 import { exitCodeOf, exitCodes } from './exit-codes.ts'
 import { statusRows } from './get.ts'
 import { findTarget, targetOptions, waitForCommitOf } from './target.ts'
 import { hasColors, print, printJson, say } from './terminal.ts'
 import { UsageError } from './usage-error.ts'
+import { waitForBranch } from './wait-for-branch.ts'
 import { showProgress } from './wait-progress.ts'
 
 export const waitOptions = {
@@ -19,6 +21,9 @@ export const waitOptions = {
   timeout: { type: 'string' },
   interval: { type: 'string' },
   'wait-for-commit': { type: 'string' },
+  branch: { type: 'string' },
+  'allow-no-rules': { type: 'boolean' },
+  events: { type: 'boolean' },
   json: { type: 'boolean' },
 } as const
 
@@ -36,10 +41,21 @@ export async function wait(args: string[], env: NodeJS.ProcessEnv): Promise<numb
     interval: time('interval'),
     waitForCommit: waitForCommitOf(values),
   }
+  const own = ['require', 'only', 'settle', 'stalled'] as const
+  const extra = values.branch === undefined ? undefined : own.find((name) => values[name] !== undefined)
+  if (extra) throw new UsageError(`--${extra} does not go with --branch, whose rules say what is required`)
+  if (values['allow-no-rules'] && values.branch === undefined)
+    throw new UsageError('--allow-no-rules needs --branch NAME')
   if (rules.only && patterns.length === 0) throw new UsageError('--only needs at least one --require PATTERN')
-  const { client, ...commit } = await findTarget({ ...values, sha, 'target-url': '' }, env)
-  if (patterns.length === 0) say('without --require, only contexts that have been reported so far count')
-  const progress = showProgress(process.stderr)
+  const target = await findTarget({ ...values, sha, 'target-url': '' }, env)
+  if (values.branch !== undefined) {
+    const { 'allow-no-rules': allowNoRules, events, json } = values
+    return waitForBranch(target, values.branch, { ...rules, allowNoRules, events, json }, env)
+  }
+  const { client, ...commit } = target
+  if (patterns.length === 0 && !values.events)
+    say('without --require, only contexts that have been reported so far count')
+  const progress = values.events ? printEvents() : showProgress(process.stderr)
   /** Leaves out the statuses that `--only` ignores. */
   const counted = <T extends { statuses: Status[] }>(read: T): T => {
     const counts = ({ context }: Status) => patterns.some((pattern) => matchesPattern(pattern, context))
@@ -56,7 +72,7 @@ export async function wait(args: string[], env: NodeJS.ProcessEnv): Promise<numb
   if (values.json) printJson({ outcome, ...rest })
   else {
     print(`${outcome}: ${describeResult(counted(result))}`)
-    if (outcome === 'failure' || outcome === 'stalled') {
+    if (!values.events && (outcome === 'failure' || outcome === 'stalled')) {
       for (const row of statusRows(result.decisive, hasColors(process.stdout, env))) print(row)
     }
   }
