@@ -52,7 +52,7 @@ export function slowdown(waited: number): number {
 }
 
 /** Returns a pause between three quarters of the longest one and all of it, so that many waiting jobs spread. */
-function pauseAfter(waited: number, interval: number): number {
+export function pauseAfter(waited: number, interval: number): number {
   return interval * slowdown(waited) * (0.75 + Math.random() / 4)
 }
 
@@ -90,7 +90,7 @@ export async function poll<Body, End>(
 }
 
 /** Returns the service's time, whose clock also wrote the timestamps. A gateway may drop `Date`. */
-function timeOf(headers: Headers): Date {
+export function timeOf(headers: Headers): Date {
   const time = new Date(headers.get('date') ?? '')
   return Number.isNaN(time.getTime()) ? new Date() : time
 }

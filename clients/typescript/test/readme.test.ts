@@ -7,6 +7,7 @@ import { exitCodes } from '../src/cli/exit-codes.ts'
 import { gateOptions } from '../src/cli/gate.ts'
 import { getOptions } from '../src/cli/get.ts'
 import { help } from '../src/cli/help.ts'
+import { landOptions } from '../src/cli/land/land.ts'
 import { reportOptions } from '../src/cli/report.ts'
 import { runOptions } from '../src/cli/run.ts'
 import { waitOptions } from '../src/cli/wait.ts'
@@ -28,6 +29,7 @@ const commands = {
   run: runOptions,
   get: getOptions,
   wait: waitOptions,
+  land: landOptions,
   gate: gateOptions,
 }
 /** Options of npm, npx, node and the server's command line. */
@@ -65,8 +67,16 @@ t.test('exit codes', async (t) => {
     [/usage error/, exitCodes.usage],
     [/cannot be reached/, exitCodes.unanswered],
     [/no rule matches/, exitCodes.noRules],
+    [/is on the branch/, exitCodes.success],
+    [/check failed/, exitCodes.failure],
+    [/usage error/, exitCodes.usage],
+    [/check was pending/, exitCodes.pending],
+    [/had not reported/, exitCodes.missing],
+    [/cannot be reached/, exitCodes.unanswered],
+    [/conflict/, exitCodes.conflict],
+    [/no rule matches/, exitCodes.noRules],
   ])
-  t.equal(rows.length, 8)
+  t.equal(rows.length, 16)
   const { success, usage, unanswered } = exitCodes
   t.match(readme, `exit with ${success}, with ${usage} for a usage error`)
   t.match(readme, new RegExp(`with ${unanswered} when\\s+the service cannot be reached`))
@@ -75,13 +85,15 @@ t.test('exit codes', async (t) => {
   t.strictSame(
     all(outcomes, /\w+(?=`)/),
     Object.keys(exitCodes)
-      .filter((name) => name !== 'usage' && name !== 'noRules')
+      .filter((name) => !['usage', 'noRules', 'conflict'].includes(name))
       .sort(),
   )
 })
 
 t.test('environment variables', async (t) => {
-  const sources = readdirSync(cli).map((name) => readFileSync(resolve(cli, name), 'utf8'))
+  const sources = readdirSync(cli, { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.ts'))
+    .map((name) => readFileSync(resolve(cli, name), 'utf8'))
   const read = all(sources.join('\n').replaceAll(help, ''), /(?<=env\.)COMMIT_STATUS_\w+/)
   t.strictSame(all(readme, /(?<=^\| `)COMMIT_STATUS_\w+/m), read)
   t.strictSame(all(help, /COMMIT_STATUS_\w+/), read)

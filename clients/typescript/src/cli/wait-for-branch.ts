@@ -59,6 +59,6 @@ export async function waitForBranch(
 }
 
 /** Says that a verdict required nothing, and why that may be. */
-function noRuleMatches(branch: string): string {
+export function noRuleMatches(branch: string): string {
   return `no rule matches the branch ${branch}: name a branch of the server, without the name of a remote`
 }

@@ -1,6 +1,6 @@
 import type { Status } from '../index.ts'
 import { matchesPattern } from '../pattern.ts'
-import { oneCommit, parse } from './arguments.ts'
+import { oneCommit, parse, wordsOf } from './arguments.ts'
 import { describeResult } from './describe-wait.ts'
 import { parseDuration } from './duration.ts'
 import { printEvents } from './events.ts'
@@ -82,13 +82,6 @@ export async function wait(args: string[], env: NodeJS.ProcessEnv): Promise<numb
 /** Words after `--require` up to the next option are patterns; a word before it is the commit. */
 function readArguments(args: string[]) {
   const { values, tokens } = parse({ args, allowPositionals: true, tokens: true, options: waitOptions })
-  const patterns: string[] = []
-  const commits: string[] = []
-  let afterRequire = false
-  for (const token of tokens) {
-    if (token.kind === 'option') afterRequire = token.name === 'require'
-    if (token.kind === 'option' && afterRequire) patterns.push(token.value ?? '')
-    if (token.kind === 'positional') (afterRequire ? patterns : commits).push(token.value)
-  }
+  const [patterns, commits] = wordsOf('require', tokens)
   return { values, sha: oneCommit(values.sha, commits), patterns }
 }
