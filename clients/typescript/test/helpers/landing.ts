@@ -11,6 +11,7 @@ import { type CommandLineOptions, commandLine, type Running } from './command-li
 /** A server with a repository whose `main` requires `ci/test`, and a checkout of it. */
 export interface LandingPlace {
   server: TestServer
+  token: string
   repository: Awaited<ReturnType<TestServer['createRepository']>>
   /** Folder of the repository on the server. */
   path: string
@@ -71,6 +72,7 @@ export async function startLanding(t: Test, options: RepositoryOptions = {}): Pr
   }
   return {
     server,
+    token,
     repository,
     path,
     checkout,

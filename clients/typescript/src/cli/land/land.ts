@@ -27,7 +27,7 @@ export const landOptions = {
 /** Returns the times of a landing. For two thirds of its time it waits for others; the rest is for its own checks. */
 function ticketTimes(timeout: number): TicketTimes {
   const heartbeat = 60_000
-  return { heartbeat, grace: Math.max(timeout / 3, 3 * heartbeat), interval: waitDefaults.interval }
+  return { heartbeat, grace: Math.max(timeout / 3, 3 * heartbeat), interval: 3 * waitDefaults.interval }
 }
 
 /** Runs `commit-status land`: merges a commit into a branch of the server once the merge has passed its checks. */
@@ -62,7 +62,7 @@ export async function land(args: string[], env: NodeJS.ProcessEnv, timesOf = tic
   const look = () => remote.list(...names)
   const tickets = createTickets({ git, remote, branch, commit, times, look, left, signal })
   const place = { client, owner, repo, commit, branch, git, remote, tickets }
-  const landing = { ...place, look, left, readTimeout, signal, interval: times.interval }
+  const landing = { ...place, look, left, readTimeout, signal, interval: times.interval / 3 }
   let end: LandingEnd
   try {
     await checkCheckout(git, url, commit, branch)

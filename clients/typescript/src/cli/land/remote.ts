@@ -20,13 +20,17 @@ const TRANSIENT = /resolve host|onnect|timed out|RPC failed|hung up|EOF|Empty re
 
 /** @param patience how long something is tried again, in milliseconds */
 export function createRemote(git: Git, url: string, patience: number, signal?: AbortSignal): Remote {
+  // Another push, perhaps of a landing that was killed, may move the same ref at this moment.
+  const isTransient = ({ stdout, stderr }: GitResult, index: number) =>
+    TRANSIENT.test(stderr) || (index < 3 && /failed to update ref|cannot lock ref/.test(stdout))
+
   async function retry(args: readonly string[]): Promise<GitResult> {
     const start = performance.now()
     for (let index = 0; ; index++) {
       const result = await git(args)
       const pause = backoff(index)
       const isOver = performance.now() - start + pause > patience
-      if (result.code === 0 || !TRANSIENT.test(result.stderr) || isOver) return result
+      if (result.code === 0 || !isTransient(result, index) || isOver) return result
       await sleep(pause, signal)
     }
   }

@@ -11,7 +11,7 @@ export interface TicketTimes {
   heartbeat: number
   /** A ticket that has not changed for this time is skipped; after twice this time in all, every ticket is. */
   grace: number
-  /** Longest pause between two reads of refs or verdict; see `slowdown`. */
+  /** Longest pause between two reads of the tickets, which cost more than a verdict; see `slowdown`. */
   interval: number
 }
 
@@ -96,10 +96,13 @@ export function createTickets(options: TicketOptions): Tickets {
 
   return {
     async turn(refs, time) {
+      let current = refs
       if (name === '') {
         name = own(refs).sort()[0] ?? `${folder}${time.toISOString().replace(/[-:.]/g, '')}${suffix}`
         const refused = await refresh()
         if (refused) throw new LandingEnd('unanswered', `the server refused the ticket ${name}: ${refused}`)
+        // One that was published meanwhile may be older.
+        current = await look()
       }
       if (!heart) {
         const stop = new AbortController()
@@ -108,7 +111,6 @@ export function createTickets(options: TicketOptions): Tickets {
       let announced = 0
       for (const start = performance.now(); ; ) {
         const now = performance.now()
-        const current = await look()
         const { ahead, stale } = older(current, now)
         // Unless somebody has refreshed it meanwhile.
         const leases = stale.map(([ref, value]) => `--force-with-lease=${ref}:${value}`)
@@ -122,9 +124,10 @@ export function createTickets(options: TicketOptions): Tickets {
           throw new LandingEnd('pending', `timed out while waiting for ${ahead} older tickets on ${branch}`)
         if (ahead !== announced) say(`waiting for older tickets on ${branch}: ${ahead}`)
         announced = ahead
-        const pause = pauseAfter(now - start, times.interval)
+        const pause = pauseAfter(now - start, times.interval) * Math.min(ahead, 3)
         await sleep(Math.min(pause, 2 * times.grace - waited, left()), signal)
         signal.throwIfAborted()
+        current = await look()
         waited += performance.now() - now
       }
     },
