@@ -43,12 +43,14 @@ t.test('fast-forward, then a merge, from a dirty checkout with a detached HEAD',
   t.strictSame(leftovers(), [], 'neither topic nor ticket')
   t.match(await land([ahead]).finished, { code: 0, stdout: `${ahead} is on main already\n` })
 
+  const elsewhere = git(path, 'commit-tree', 'main^{tree}', '-p', 'main', '-m', 'Not in the checkout')
+  git(path, 'update-ref', 'refs/heads/main', elsewhere)
   const second = land([beside, '--json'])
   const merge = await topic(beside)
   t.strictSame(git(checkout, 'show', '--no-patch', '--format=%P%n%an <%ae>%n%ct', merge).split('\n'), [
-    `${ahead} ${beside}`,
+    `${elsewhere} ${beside}`,
     'Ann <ann@example.org>',
-    git(checkout, 'show', '--no-patch', '--format=%ct', beside),
+    git(checkout, 'show', '--no-patch', '--format=%ct', elsewhere),
   ])
   await report(merge, 'success')
   t.match(JSON.parse((await second.finished).stdout), { outcome: 'success', commit: beside, branch: 'main' })
