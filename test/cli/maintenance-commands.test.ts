@@ -84,7 +84,7 @@ t.test('backs up, restores, checks and prunes', async (t) => {
   t.equal(incomplete.code, 1)
   t.match(
     incomplete.stderr,
-    /^alice\/rocket: .* is not a git repository.*\nerror: 1 repository could not be read; /,
+    /^alice\/rocket: .* cannot be opened: .*\nerror: 1 repository could not be read; /,
   )
 
   for (const wrong of ['', 'yesterday', '0d', '365']) {

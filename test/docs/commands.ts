@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path'
 import type { Command } from 'commander'
 import { gateOptions } from '../../clients/typescript/src/cli/gate.ts'
 import { getOptions } from '../../clients/typescript/src/cli/get.ts'
+import { landOptions } from '../../clients/typescript/src/cli/land/land.ts'
 import { reportOptions } from '../../clients/typescript/src/cli/report.ts'
 import { runOptions } from '../../clients/typescript/src/cli/run.ts'
 import { waitOptions } from '../../clients/typescript/src/cli/wait.ts'
@@ -21,6 +22,7 @@ const CLIENT: Record<string, string[]> = {
   run: optionsOf(runOptions),
   get: optionsOf(getOptions),
   wait: optionsOf(waitOptions),
+  land: optionsOf(landOptions),
   gate: optionsOf(gateOptions),
 }
 const BENCH = optionsOf(benchOptions)

@@ -35,6 +35,7 @@ const DOCUMENTS = [
   '.github/CONTRIBUTING.md',
   '.github/SECURITY.md',
   'clients/typescript/README.md',
+  'clients/typescript/SKILL.md',
   'clients/recipes/README.md',
 ]
 /** Durations and numbers as prose says them. */

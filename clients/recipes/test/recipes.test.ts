@@ -7,7 +7,6 @@ import t from 'tap'
 import { parse } from 'yaml'
 import { git } from '../../../test/helpers/git.ts'
 import { minimalEnvironment } from '../../../test/helpers/process.ts'
-import { waitOptions } from '../../typescript/src/cli/wait.ts'
 import { startService } from '../../typescript/test/helpers/service.ts'
 import { checkout, environment, read, recipes } from './systems.ts'
 
@@ -231,8 +230,7 @@ t.test('a deploy gate', async (t) => {
   t.match(await gate(), /deployed\n$/)
 })
 
-const skip = !('branch' in waitOptions) && 'commit-status wait has no --branch yet'
-t.test('a merge button that obeys the rules', { skip }, async (t) => {
+t.test('a merge button that obeys the rules', async (t) => {
   const service = await first.again()
   const { server, token, commit } = service
   const cwd = checkout(t, service)

@@ -1,15 +1,10 @@
 import { type Decision, decideWait } from './decide-wait.ts'
 import type { ListStatusesInput, ListStatusesResult, Operations } from './generated/operations.ts'
 import type { components } from './generated/schema.ts'
-import { sleep } from './sleep.ts'
+import { poll, type ReadOptions, type Unanswered } from './poll.ts'
 
 type CommitStatuses = components['schemas']['CommitStatuses']
-type ListStatuses = Operations<{
-  signal?: AbortSignal | undefined
-  totalTimeout?: number | undefined
-  waitForCommit?: number | undefined
-  ifNoneMatch?: string | undefined
-}>['listStatuses']
+type ListStatuses = Operations<ReadOptions>['listStatuses']
 
 /** What to wait for. Times are in milliseconds. */
 export interface WaitOptions {
@@ -57,10 +52,7 @@ export type WaitResult =
       /** The statuses that decided: the failed, the stalled or the pending ones. */
       decisive: components['schemas']['Status'][]
     })
-  /** The service refused, or could not be reached by all attempts of one read. */
-  | { outcome: 'unanswered'; answer: Failure }
-
-type Failure = Exclude<ListStatusesResult, { status: 200 | 304 }>
+  | Unanswered
 
 /**
  * Waits until the statuses of a commit decide; see `WaitResult`.
@@ -72,60 +64,28 @@ export type WaitForState = (input: ListStatusesInput, options?: WaitOptions) => 
 /** In milliseconds, also for the command line. */
 export const waitDefaults = { settle: 10_000, timeout: 600_000, interval: 1_000 }
 
-/** The read at the timeout may take this long. */
-const LAST_READ_TIMEOUT = 5_000
-
-/** Factors by which the pauses grow, each with the milliseconds of waiting after which it holds. */
-const slowdowns = [
-  { after: 300_000, factor: 5 },
-  { after: 30_000, factor: 3 },
-]
-
-/** Returns by how much pauses are longer after so many milliseconds of waiting. */
-export function slowdown(waited: number): number {
-  return slowdowns.find(({ after }) => waited >= after)?.factor ?? 1
-}
-
 /**
- * Creates `waitForState`. It polls with the `ETag` of the last answer, and decides over what it read.
+ * Creates `waitForState`, which polls and decides over what it read.
  *
  * @param readTimeout longest time of all attempts of one read, in milliseconds
  */
-export function createWaitForState(listStatuses: ListStatuses, readTimeout = 30_000): WaitForState {
+export function createWaitForState(listStatuses: ListStatuses, readTimeout?: number): WaitForState {
   return async (input, options = {}) => {
     const { timeout = waitDefaults.timeout, interval = waitDefaults.interval, signal, onChange } = options
-    const { require = [], only = false, settle = waitDefaults.settle, stalled, waitForCommit = 0 } = options
+    const { require = [], only = false, settle = waitDefaults.settle, stalled, waitForCommit } = options
     if (only && require.length === 0) throw new TypeError('"only" needs at least one pattern in "require"')
-    const start = performance.now()
-    const left = () => start + timeout - performance.now()
-    let known: { etag: string | undefined; body: CommitStatuses } | undefined
-    for (;;) {
-      const answer = await listStatuses(input, {
-        signal,
-        totalTimeout: Math.min(readTimeout, Math.max(left(), LAST_READ_TIMEOUT)),
-        waitForCommit: known ? 0 : Math.min(waitForCommit, left()),
-        ifNoneMatch: known?.etag,
-      })
-      if (answer.status === 200) {
-        // The type is the service's promise. Something else, such as a proxy, may have answered.
-        if (!Array.isArray(answer.body.statuses)) {
-          const error = 'answered 200 without a list of statuses: is the base URL right?'
-          return { outcome: 'unanswered', answer: { status: 0, body: { error }, headers: answer.headers } }
-        }
-        known = { etag: answer.headers.get('etag') ?? undefined, body: answer.body }
-      } else if (answer.status !== 304) return { outcome: 'unanswered', answer }
-      if (known === undefined) throw new Error('the service answered 304 to a read without If-None-Match')
-      const time = timeOf(answer.headers)
-      const rules = { require, only, settle, stalled }
-      const decision = decideWait(known.body.statuses, rules, time.getTime(), left() <= 0)
-      const progress = { ...known.body, missing: decision.missing, time }
-      if (answer.status === 200) onChange?.(progress)
-      if (isFinal(decision)) return { ...progress, outcome: decision.outcome, decisive: decision.decisive }
-      // Between three quarters of the pause and all of it, so that many waiting jobs spread.
-      const pause = interval * slowdown(performance.now() - start) * (0.75 + Math.random() / 4)
-      await sleep(Math.min(pause, Math.max(decision.changesIn, interval), left()), signal)
-      signal?.throwIfAborted()
-    }
+    return poll(
+      (call) => listStatuses(input, call).then(withStatuses),
+      { timeout, interval, waitForCommit, readTimeout, signal },
+      ({ body, isNew, time, timedOut }) => {
+        const rules = { require, only, settle, stalled }
+        const decision = decideWait(body.statuses, rules, time.getTime(), timedOut)
+        const progress = { ...body, missing: decision.missing, time }
+        if (isNew) onChange?.(progress)
+        if (!isFinal(decision)) return decision
+        return { end: { ...progress, outcome: decision.outcome, decisive: decision.decisive } }
+      },
+    )
   }
 }
 
@@ -135,8 +95,9 @@ function isFinal<D extends Decision>(
   return decision.outcome !== 'waiting'
 }
 
-/** Returns the service's time, whose clock also wrote the timestamps. A gateway may drop `Date`. */
-function timeOf(headers: Headers): Date {
-  const time = new Date(headers.get('date') ?? '')
-  return Number.isNaN(time.getTime()) ? new Date() : time
+/** The type is the service's promise. Something else, such as a proxy, may have answered. */
+function withStatuses(answer: ListStatusesResult): ListStatusesResult {
+  if (answer.status !== 200 || Array.isArray(answer.body.statuses)) return answer
+  const error = 'answered 200 without a list of statuses: is the base URL right?'
+  return { status: 0, body: { error }, headers: answer.headers }
 }

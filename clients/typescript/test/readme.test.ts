@@ -7,13 +7,15 @@ import { exitCodes } from '../src/cli/exit-codes.ts'
 import { gateOptions } from '../src/cli/gate.ts'
 import { getOptions } from '../src/cli/get.ts'
 import { help } from '../src/cli/help.ts'
+import { landOptions } from '../src/cli/land/land.ts'
 import { reportOptions } from '../src/cli/report.ts'
 import { runOptions } from '../src/cli/run.ts'
 import { waitOptions } from '../src/cli/wait.ts'
 import { defaultTimes } from '../src/client.ts'
 import { operations } from '../src/generated/operations.ts'
+import { slowdown } from '../src/poll.ts'
 import { RETRIED } from '../src/transport.ts'
-import { slowdown, waitDefaults } from '../src/wait-for-state.ts'
+import { waitDefaults } from '../src/wait-for-state.ts'
 import { execute } from './helpers/package.ts'
 import { startService } from './helpers/service.ts'
 
@@ -27,6 +29,7 @@ const commands = {
   run: runOptions,
   get: getOptions,
   wait: waitOptions,
+  land: landOptions,
   gate: gateOptions,
 }
 /** Options of npm, npx, node and the server's command line. */
@@ -63,8 +66,17 @@ t.test('exit codes', async (t) => {
     [/still pending/, exitCodes.pending],
     [/usage error/, exitCodes.usage],
     [/cannot be reached/, exitCodes.unanswered],
+    [/no rule matches/, exitCodes.noRules],
+    [/is on the branch/, exitCodes.success],
+    [/check failed/, exitCodes.failure],
+    [/usage error/, exitCodes.usage],
+    [/check was pending/, exitCodes.pending],
+    [/had not reported/, exitCodes.missing],
+    [/cannot be reached/, exitCodes.unanswered],
+    [/conflict/, exitCodes.conflict],
+    [/no rule matches/, exitCodes.noRules],
   ])
-  t.equal(rows.length, 7)
+  t.equal(rows.length, 16)
   const { success, usage, unanswered } = exitCodes
   t.match(readme, `exit with ${success}, with ${usage} for a usage error`)
   t.match(readme, new RegExp(`with ${unanswered} when\\s+the service cannot be reached`))
@@ -73,13 +85,15 @@ t.test('exit codes', async (t) => {
   t.strictSame(
     all(outcomes, /\w+(?=`)/),
     Object.keys(exitCodes)
-      .filter((name) => name !== 'usage')
+      .filter((name) => !['usage', 'noRules', 'conflict'].includes(name))
       .sort(),
   )
 })
 
 t.test('environment variables', async (t) => {
-  const sources = readdirSync(cli).map((name) => readFileSync(resolve(cli, name), 'utf8'))
+  const sources = readdirSync(cli, { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.ts'))
+    .map((name) => readFileSync(resolve(cli, name), 'utf8'))
   const read = all(sources.join('\n').replaceAll(help, ''), /(?<=env\.)COMMIT_STATUS_\w+/)
   t.strictSame(all(readme, /(?<=^\| `)COMMIT_STATUS_\w+/m), read)
   t.strictSame(all(help, /COMMIT_STATUS_\w+/), read)

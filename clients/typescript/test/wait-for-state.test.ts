@@ -1,6 +1,6 @@
 import t from 'tap'
 import { createClient } from '../src/index.ts'
-import { slowdown } from '../src/wait-for-state.ts'
+import { slowdown } from '../src/poll.ts'
 import { startService } from './helpers/service.ts'
 
 t.test('it ends as soon as no further report can change the outcome', async (t) => {

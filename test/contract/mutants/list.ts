@@ -86,7 +86,7 @@ export const mutants: Readonly<Record<string, readonly Edit[]>> = {
   'a revoked token goes on working': [neverThrows('credential_unknown'), neverThrows('scope_missing')],
   'a replacing report gets a new id': [
     call(
-      'src/store/statuses',
+      'src/store/sqlite',
       'doUpdateSet',
       ({ arguments: [changes] }, receiver) =>
         changes && `${receiver}.doUpdateSet({ ...${changes.getText()}, id: (eb) => eb.ref('excluded.id') })`,

@@ -14,6 +14,24 @@ export function parse<const Config extends ParseArgsConfig>(config: Config) {
   }
 }
 
+interface Token {
+  kind: string
+  name?: string
+  value?: string | undefined
+}
+
+/** Returns the words from an option up to the next one: `--require ci/build ci/test`. All other words come second. */
+export function wordsOf(option: string, tokens: readonly Token[]): [words: string[], others: string[]] {
+  const words: string[] = []
+  const others: string[] = []
+  let isAfter = false
+  for (const { kind, name, value = '' } of tokens) {
+    if (kind === 'option') isAfter = name === option
+    if (isAfter || kind === 'positional') (isAfter ? words : others).push(value)
+  }
+  return [words, others]
+}
+
 /**
  * Returns the commit given by `--sha` or as a positional argument.
  *

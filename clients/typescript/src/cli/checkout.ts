@@ -20,6 +20,11 @@ export function isCheckout(cwd: string): boolean {
   return git(cwd, 'rev-parse', '--git-dir') !== undefined
 }
 
+/** Returns a line for each file that differs from HEAD, also those that git neither tracks nor ignores; undefined if git fails. */
+export function changedFiles(cwd: string): string | undefined {
+  return git(cwd, '-c', 'core.fsmonitor=false', '--no-optional-locks', 'status', '--porcelain')
+}
+
 /**
  * Returns OWNER/NAME from the address of a repository: `https://host/acme/rocket.git`, `ssh://…`,
  * `git@host:acme/rocket`, or PROJECT/NAME from `https://dev.azure.com/organization/PROJECT/_git/NAME`.

@@ -3,17 +3,19 @@ import { exitCodes } from './exit-codes.ts'
 import { gate } from './gate.ts'
 import { get } from './get.ts'
 import { help } from './help.ts'
+import { land } from './land/land.ts'
 import { report } from './report.ts'
 import { run } from './run.ts'
 import { say } from './terminal.ts'
 import { UsageError } from './usage-error.ts'
 import { wait } from './wait.ts'
 
-const commands = new Map([
+const commands = new Map<string, (args: string[], env: NodeJS.ProcessEnv) => Promise<number>>([
   ['report', report],
   ['run', run],
   ['get', get],
   ['wait', wait],
+  ['land', land],
   ['gate', gate],
 ])
 

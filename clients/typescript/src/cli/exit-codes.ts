@@ -13,6 +13,10 @@ export const exitCodes = {
   missing: 4,
   /** The service could not be reached, or refused. */
   unanswered: 5,
+  /** The commit and the branch cannot be merged. */
+  conflict: 6,
+  /** No rule matches the branch, so that no check is required. */
+  noRules: 7,
 } as const
 
 /** Returns the exit code for an answer other than success. */

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { parse } from './arguments.ts'
 import { anyTip, isAncestor } from './checkout.ts'
+import { unmetChecks } from './describe-verdict.ts'
 import { exitCodes } from './exit-codes.ts'
 import { findTarget, targetOptions } from './target.ts'
 import { say } from './terminal.ts'
@@ -10,7 +11,6 @@ const { repo, url } = targetOptions
 export const gateOptions = { repo, url, 'branch-rules': { type: 'boolean' } } as const
 
 const NOTHING = /^0+$/
-const WORDS = { pending: 'is pending', failure: 'reported failure' }
 
 /** Runs `commit-status gate`: refuses updates that the branch rules do not allow, as a `pre-receive` or `update` hook. */
 export async function gate(args: string[], env: NodeJS.ProcessEnv): Promise<number> {
@@ -48,14 +48,7 @@ export async function gate(args: string[], env: NodeJS.ProcessEnv): Promise<numb
     if (sha !== tip) return 'a branch with required checks cannot be deleted'
     if (!NOTHING.test(old) && !isAncestor(old, tip))
       return 'a branch with required checks cannot be pushed to by force'
-    return required
-      .filter(({ state }) => isUnknown || state !== 'success')
-      .map(({ pattern, state, contexts: [first = pattern, ...others] }) =>
-        isUnknown || state === null || state === 'success'
-          ? `${pattern} has not reported`
-          : `${others.length === 0 ? first : pattern} ${WORDS[state]}`,
-      )
-      .join(', ')
+    return unmetChecks(isUnknown ? required.map((known) => ({ ...known, state: null })) : required).join(', ')
   }
 }
 

@@ -7,16 +7,21 @@ Reports and reads the results of checks on commits.
 Commands:
   report --state STATE            report ${operations.reportStatus.values.state.join(', ')}
       [--context C] [--description D] [--target-url U] [--truncate]
-      [--wait-for-commit 0s] [--json]
-  run [--context C] [--target-url U] [--strict] [--pass-token]
-      [--wait-for-commit 0s] -- COMMAND…
+      [--junit FILE…] [--wait-for-commit 0s] [--json]
+  run [--context C] [--target-url U] [--strict] [--pass-token] [--clean]
+      [--junit FILE…] [--wait-for-commit 0s] -- COMMAND…
                                   run a command, without the token in its
                                   environment, and report how it ends
   get [COMMIT] [--json]           show the statuses of a commit
   wait [COMMIT] [--require PATTERN…] [--only] [--settle 10s] [--stalled 2h]
-      [--timeout 10m] [--interval 1s] [--wait-for-commit 0s] [--json]
-                                  wait until the required contexts decide;
+      [--timeout 10m] [--interval 1s] [--wait-for-commit 0s] [--events]
+      [--json]                    wait until the required contexts decide;
                                   * in a PATTERN stands for any characters
+  wait [COMMIT] --branch NAME [--allow-no-rules] …
+                                  wait for what the rules of a branch require
+  land [COMMIT] [--onto main] [--timeout 30m] [--json]
+                                  merge a commit into a branch of the server once
+                                  the merge has passed its checks
   gate --branch-rules [REF OLD NEW]
                                   as a pre-receive or update hook, refuse what the
                                   branch rules do not allow

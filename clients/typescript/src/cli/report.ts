@@ -1,8 +1,9 @@
 import { operations } from '../generated/operations.ts'
 import type { StatusReport } from '../index.ts'
-import { parse } from './arguments.ts'
+import { parse, wordsOf } from './arguments.ts'
 import { findContext } from './context.ts'
 import { exitCodeOf, exitCodes } from './exit-codes.ts'
+import { readJunit } from './junit.ts'
 import { findReportTarget, targetOptions, waitForCommitOf } from './target.ts'
 import { noticeSlow, plain, print, printJson, say } from './terminal.ts'
 import { UsageError } from './usage-error.ts'
@@ -14,6 +15,7 @@ export const reportOptions = {
   state: { type: 'string' },
   context: { type: 'string' },
   description: { type: 'string' },
+  junit: { type: 'string', multiple: true },
   'target-url': { type: 'string' },
   'wait-for-commit': { type: 'string' },
   truncate: { type: 'boolean' },
@@ -22,7 +24,9 @@ export const reportOptions = {
 
 /** Runs `commit-status report`: sends one status. */
 export async function report(args: string[], env: NodeJS.ProcessEnv): Promise<number> {
-  const { values } = parse({ args, options: reportOptions })
+  const { values, tokens } = parse({ args, allowPositionals: true, tokens: true, options: reportOptions })
+  const [files, [extra]] = wordsOf('junit', tokens)
+  if (extra !== undefined) throw new UsageError(`unexpected word "${extra}"`)
   const state = STATES.find((name) => name === values.state)
   if (!state)
     throw new UsageError(
@@ -31,7 +35,8 @@ export async function report(args: string[], env: NodeJS.ProcessEnv): Promise<nu
   const context = findContext(values.context, env)
   const waitForCommit = waitForCommitOf(values)
   const { client, owner, repo, sha, targetUrl } = await findReportTarget(values, env)
-  const description = values.truncate ? truncate(values.description) : values.description
+  const given = values.truncate ? truncate(values.description) : values.description
+  const description = (await readJunit(files))?.description ?? given
   const body: StatusReport = {
     state,
     context,

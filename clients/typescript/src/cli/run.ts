@@ -1,10 +1,13 @@
 import { constants } from 'node:os'
 import type { StatusReport } from '../index.ts'
 import { sleep } from '../sleep.ts'
-import { parse } from './arguments.ts'
+import { parse, wordsOf } from './arguments.ts'
+import { changedFiles, resolveCommit } from './checkout.ts'
 import { type Command, type Ending, start } from './command.ts'
 import { findContext } from './context.ts'
 import { formatDuration } from './duration.ts'
+import { findJob } from './job.ts'
+import { readJunit } from './junit.ts'
 import { openReporter } from './reporter.ts'
 import { targetOptions, waitForCommitOf } from './target.ts'
 import { noticeSlow, say } from './terminal.ts'
@@ -22,6 +25,8 @@ export const runOptions = {
   context: { type: 'string' },
   'target-url': { type: 'string' },
   'wait-for-commit': { type: 'string' },
+  junit: { type: 'string', multiple: true },
+  clean: { type: 'boolean' },
   'pass-token': { type: 'boolean' },
   strict: { type: 'boolean', default: false },
 } as const
@@ -32,9 +37,10 @@ export const runOptions = {
  * @throws UsageError before anything is run
  */
 export async function run(args: string[], env: NodeJS.ProcessEnv): Promise<number> {
-  const { values, command } = readArguments(args)
+  const { values, files, command } = readArguments(args)
   const context = findContext(values.context, env)
   const waitForCommit = waitForCommitOf(values)
+  if (values.clean) await requireClean(values.sha, env)
   const cancelled = new AbortController()
   let child: Command | undefined
   let cancelledBy: NodeJS.Signals | undefined
@@ -57,12 +63,17 @@ export async function run(args: string[], env: NodeJS.ProcessEnv): Promise<numbe
     await Promise.race([report('pending', 'running'), sleep(HEAD_START, cancelled.signal)])
   }
   const started = performance.now()
+  const startedAt = Date.now()
   // The command may run code that is being reviewed, which could report its own success.
   const { COMMIT_STATUS_TOKEN: _token, ...withoutToken } = env
   if (!cancelledBy) child = start(...command, values['pass-token'] ? env : withoutToken)
   const ending: Ending = child ? await child.ended : { kind: 'killed', signal: cancelledBy ?? 'SIGTERM' }
   hasEnded = true
-  const { state, description, exitCode } = resultOf(ending, performance.now() - started, cancelledBy)
+  const { state, exitCode, ...known } = resultOf(ending, performance.now() - started, cancelledBy)
+  const tests = state === 'error' ? undefined : await readJunit(files, startedAt)
+  // Where no test failed, something else did.
+  const description =
+    tests && (tests.failed > 0 || state === 'success') ? tests.description : known.description
   if (ending.kind === 'not started') say(`${command[0]} could not be started: ${ending.reason}`)
   const result = await noticeSlow(report(state, description), waitForCommit)
   if (result.stored) return exitCode
@@ -70,13 +81,27 @@ export async function run(args: string[], env: NodeJS.ProcessEnv): Promise<numbe
   return exitCode === 0 && values.strict ? result.exitCode : exitCode
 }
 
+/** @throws UsageError unless the checkout holds exactly the commit to report on */
+async function requireClean(given: string | undefined, env: NodeJS.ProcessEnv): Promise<void> {
+  const folder = process.cwd()
+  const { sha } = given === undefined ? await findJob(env, folder) : { sha: resolveCommit(folder, given) }
+  const head = resolveCommit(folder, 'HEAD')
+  if (head === undefined || sha !== head)
+    throw new UsageError(`--clean: the checkout is at ${head ?? 'no commit'}, not at ${given ?? sha}`)
+  const changes = changedFiles(folder) ?? 'git status failed'
+  if (changes !== '') throw new UsageError(`--clean: commit or remove what differs from ${head}:\n${changes}`)
+}
+
 function readArguments(args: string[]) {
   const end = args.indexOf('--')
   const [name, ...rest] = end < 0 ? [] : args.slice(end + 1)
   if (!name) throw new UsageError('missing command: commit-status run [OPTION…] -- COMMAND…')
-  const { values } = parse({ args: args.slice(0, end), options: runOptions })
+  const own = { args: args.slice(0, end), allowPositionals: true, tokens: true, options: runOptions } as const
+  const { values, tokens } = parse(own)
+  const [files, [extra]] = wordsOf('junit', tokens)
+  if (extra !== undefined) throw new UsageError(`unexpected word "${extra}"`)
   const command: [string, string[]] = [name, rest]
-  return { values, command }
+  return { values, files, command }
 }
 
 function resultOf(

@@ -94,9 +94,18 @@ function resolve(name: string): string {
   )
 }
 
-function openClient(baseUrl: string, env: NodeJS.ProcessEnv): Client {
+/**
+ * Returns the milliseconds of `COMMIT_STATUS_TIMEOUT`.
+ *
+ * @throws UsageError for anything but a duration
+ */
+export function totalTimeoutOf(env: NodeJS.ProcessEnv): number | undefined {
   const limit = env.COMMIT_STATUS_TIMEOUT
-  const totalTimeout = limit ? parseDuration(limit, 'COMMIT_STATUS_TIMEOUT') : undefined
+  return limit ? parseDuration(limit, 'COMMIT_STATUS_TIMEOUT') : undefined
+}
+
+function openClient(baseUrl: string, env: NodeJS.ProcessEnv): Client {
+  const totalTimeout = totalTimeoutOf(env)
   try {
     return createClient({ baseUrl, token: env.COMMIT_STATUS_TOKEN, totalTimeout })
   } catch (error) {

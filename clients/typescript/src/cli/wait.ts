@@ -1,13 +1,15 @@
 import type { Status } from '../index.ts'
 import { matchesPattern } from '../pattern.ts'
-import { oneCommit, parse } from './arguments.ts'
+import { oneCommit, parse, wordsOf } from './arguments.ts'
 import { describeResult } from './describe-wait.ts'
 import { parseDuration } from './duration.ts'
+import { printEvents } from './events.ts'
 import { exitCodeOf, exitCodes } from './exit-codes.ts'
 import { statusRows } from './get.ts'
 import { findTarget, targetOptions, waitForCommitOf } from './target.ts'
 import { hasColors, print, printJson, say } from './terminal.ts'
 import { UsageError } from './usage-error.ts'
+import { waitForBranch } from './wait-for-branch.ts'
 import { showProgress } from './wait-progress.ts'
 
 export const waitOptions = {
@@ -19,6 +21,9 @@ export const waitOptions = {
   timeout: { type: 'string' },
   interval: { type: 'string' },
   'wait-for-commit': { type: 'string' },
+  branch: { type: 'string' },
+  'allow-no-rules': { type: 'boolean' },
+  events: { type: 'boolean' },
   json: { type: 'boolean' },
 } as const
 
@@ -36,6 +41,11 @@ export async function wait(args: string[], env: NodeJS.ProcessEnv): Promise<numb
     interval: time('interval'),
     waitForCommit: waitForCommitOf(values),
   }
+  const own = ['require', 'only', 'settle', 'stalled'] as const
+  const extra = values.branch === undefined ? undefined : own.find((name) => values[name] !== undefined)
+  if (extra) throw new UsageError(`--${extra} does not go with --branch, whose rules say what is required`)
+  if (values['allow-no-rules'] && values.branch === undefined)
+    throw new UsageError('--allow-no-rules needs --branch NAME')
   if (rules.only && patterns.length === 0) throw new UsageError('--only needs at least one --require PATTERN')
   if (patterns.length > 0 && patterns.every((pattern) => pattern.includes('*'))) {
     throw new UsageError(
@@ -43,9 +53,15 @@ export async function wait(args: string[], env: NodeJS.ProcessEnv): Promise<numb
         'has not reported yet; also name a context exactly, such as the one that reports last',
     )
   }
-  const { client, ...commit } = await findTarget({ ...values, sha, 'target-url': '' }, env)
-  if (patterns.length === 0) say('without --require, only contexts that have been reported so far count')
-  const progress = showProgress(process.stderr)
+  const target = await findTarget({ ...values, sha, 'target-url': '' }, env)
+  if (values.branch !== undefined) {
+    const { 'allow-no-rules': allowNoRules, events, json } = values
+    return waitForBranch(target, values.branch, { ...rules, allowNoRules, events, json }, env)
+  }
+  const { client, ...commit } = target
+  if (patterns.length === 0 && !values.events)
+    say('without --require, only contexts that have been reported so far count')
+  const progress = values.events ? printEvents() : showProgress(process.stderr)
   /** Leaves out the statuses that `--only` ignores. */
   const counted = <T extends { statuses: Status[] }>(read: T): T => {
     const counts = ({ context }: Status) => patterns.some((pattern) => matchesPattern(pattern, context))
@@ -62,7 +78,7 @@ export async function wait(args: string[], env: NodeJS.ProcessEnv): Promise<numb
   if (values.json) printJson({ outcome, ...rest })
   else {
     print(`${outcome}: ${describeResult(counted(result))}`)
-    if (outcome === 'failure' || outcome === 'stalled') {
+    if (!values.events && (outcome === 'failure' || outcome === 'stalled')) {
       for (const row of statusRows(result.decisive, hasColors(process.stdout, env))) print(row)
     }
   }
@@ -72,13 +88,6 @@ export async function wait(args: string[], env: NodeJS.ProcessEnv): Promise<numb
 /** Words after `--require` up to the next option are patterns; a word before it is the commit. */
 function readArguments(args: string[]) {
   const { values, tokens } = parse({ args, allowPositionals: true, tokens: true, options: waitOptions })
-  const patterns: string[] = []
-  const commits: string[] = []
-  let afterRequire = false
-  for (const token of tokens) {
-    if (token.kind === 'option') afterRequire = token.name === 'require'
-    if (token.kind === 'option' && afterRequire) patterns.push(token.value ?? '')
-    if (token.kind === 'positional') (afterRequire ? patterns : commits).push(token.value)
-  }
+  const [patterns, commits] = wordsOf('require', tokens)
   return { values, sha: oneCommit(values.sha, commits), patterns }
 }

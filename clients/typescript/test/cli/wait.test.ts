@@ -122,3 +122,99 @@ async function reportAll(env: typeof process.env, sha: string, contexts: string[
     ),
   )
 }
+
+t.test('--branch waits for what the rules of the branch require', async (t) => {
+  const { server, proxy, token, commits } = await startService(t, { commits: 4 })
+  const [failed = '', partly = '', passed = '', untested = ''] = commits
+  const repository = await server.store.repositories.find('acme', 'rocket')
+  if (!repository) throw new Error('the repository is missing')
+  const required = ['ci/test', 'lint']
+  await server.store.rules.set(repository, { branchPattern: 'main', required, bypass: [] })
+  const report = (sha: string, context: string, state: string, description = 'as told') =>
+    server.report('acme/rocket', sha, { context, state, description }, token)
+  const env = { COMMIT_STATUS_URL: proxy.url }
+  const wait = (...args: string[]) =>
+    call(['wait', '--repo', 'acme/rocket', '--timeout', '0.4s', '--interval', '0.1s', ...args], env)
+  await report(failed, 'ci/test', 'failure', '3 of 412')
+  await report(failed, 'optional', 'error')
+  for (const sha of [partly, passed]) await report(sha, 'ci/test', 'success')
+  await report(passed, 'lint', 'success')
+  await report(passed, 'optional', 'failure')
+
+  const cases: [args: string[], code: number, stdout: RegExp, stderr?: RegExp][] = [
+    [
+      [failed, '--branch', 'main'],
+      1,
+      /^failure: ci\/test reported failure, lint has .*\nfailure {2}ci\/test {2}3 of 412\n$/,
+    ],
+    [[partly, '--branch', 'main'], 4, /^missing: lint has not reported\n$/],
+    [[passed, '--branch', 'main'], 0, /^success: 2 required\n$/],
+    [[passed, '--branch', 'refs/heads/main'], 0, /^success/],
+    [[partly, '--branch', 'origin/main'], 7, /^$/, /no rule matches the branch origin\/main/],
+    [[partly, '--branch', 'Main', '--json'], 7, /^$/],
+    [[partly, '--branch', 'mian', '--allow-no-rules'], 0, /^success: no check is required\n$/],
+    [[passed, '--branch', 'mian', '--allow-no-rules'], 1, /^failure: .*\nfailure {2}optional {2}as told\n$/],
+    [[untested, '--branch', 'mian', '--allow-no-rules'], 3, /^pending: no check is required\n$/],
+    [[passed, '--branch', 'main', '--require', 'a'], 2, /^$/, /--require does not go with --branch/],
+    [[passed, '--allow-no-rules'], 2, /^$/, /needs --branch/],
+    [['f'.repeat(40), '--branch', 'main'], 5, /^$/, /cannot read the verdict/],
+  ]
+  for (const [args, code, stdout, stderr = /(?:)/] of cases)
+    t.match(await wait(...args), { code, stdout, stderr }, args.join(' '))
+
+  const json = JSON.parse((await wait(failed, '--branch', 'main', '--json')).stdout)
+  t.match(json, {
+    outcome: 'failure',
+    verdict: 'failure',
+    required: { length: 2 },
+    decisive: [{ context: 'ci/test' }],
+  })
+  await report(partly, 'lint', 'pending')
+  t.match(await wait(partly, '--branch', 'main'), { code: 3, stdout: 'pending: lint is pending\n' })
+
+  const before = proxy.passages.length
+  const waiting = wait(partly, '--branch', 'main', '--timeout', '20s', '--events')
+  await proxy.answered(before + 4)
+  const repeated = proxy.passages.slice(before).map(({ status }) => status)
+  t.strictSame(repeated.slice(0, 4), [200, 200, 304, 304], 'an unchanged verdict has no body')
+  await report(partly, 'optional', 'failure')
+  await report(partly, 'lint', 'success', '0 complaints')
+  const stdout = [
+    'ci/test  success  as told',
+    'lint  pending  as told',
+    'lint  success  0 complaints',
+    'success: 2 required\n',
+  ]
+  t.same(await waiting, { code: 0, stdout: stdout.join('\n'), stderr: '' })
+})
+
+t.test('--events prints one line for each change, and nothing else', async (t) => {
+  const { server, proxy, token, commit } = await startService(t)
+  const contexts = Array.from({ length: 6 }, (_, index) => `ci/check-${index}`)
+  const report = (context: string, state: string, description: string) =>
+    server.report(
+      'acme/rocket',
+      commit.sha,
+      { context, state, description, target_url: `https://ci.example.org/jobs/${context.slice(-1)}` },
+      token,
+    )
+  const args = ['wait', commit.sha, '--repo', 'acme/rocket', '--interval', '0.1s', '--events', '--require']
+  const waiting = commandLine(t, [...args, ...contexts], { env: { COMMIT_STATUS_URL: proxy.url } })
+  await proxy.answered(1)
+  for (const context of contexts) await report(context, 'pending', 'running')
+  await waiting.printed('ci/check-5')
+  const seen = proxy.passages.length
+  await report('ci/check-0', 'pending', 'running')
+  await proxy.answered(seen + 2)
+  for (const context of contexts.slice(1)) await report(context, 'success', 'passed in 2 min 5 s')
+  await waiting.printed('ci/check-5  success')
+  await report('ci/check-0', 'failure', '53 of 414 failed')
+  const { code, stdout, stderr } = await waiting.finished
+  t.strictSame([code, stderr], [1, ''])
+  const lines = stdout.trimEnd().split('\n')
+  t.equal(lines.at(-1), 'failure: 1 failure, 5 success; failed: ci/check-0')
+  t.equal(lines.at(-2), 'ci/check-0  failure  53 of 414 failed  https://ci.example.org/jobs/0')
+  t.equal(new Set(lines).size, 13, 'each change once')
+  t.ok(stdout.length <= 900, `${stdout.length} bytes`)
+  t.comment(`${stdout.length} bytes`)
+})

@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
 import type { BranchRule } from '../../../domain/branch-rules.ts'
 import { ruledBranches } from '../../../domain/branch-verdicts.ts'
-import { insteadOf, Unavailable } from '../../../errors.ts'
+import { Expected, insteadOf } from '../../../errors.ts'
 import type { GitClient } from '../../../git/history/cached-reads.ts'
 import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
 import type { ReadableRepository } from '../../../store/access/access.ts'
@@ -29,7 +29,8 @@ export async function findPlaces(
   client: GitClient,
 ): Promise<Places> {
   const all = await refs.list(repository, client)
-  const currentBranches = refs.containing(repository, all, sha, client).catch(insteadOf(Unavailable, null))
+  // git may have lost the commit, or the repository may be unavailable.
+  const currentBranches = refs.containing(repository, all, sha, client).catch(insteadOf(Expected, null))
   const timeLimit = setTimeout(TIME_LIMIT, null, { ref: false })
   // The former branches, so that none vanishes from an open page after a push, while git is asked.
   const branches = (await Promise.race([currentBranches, timeLimit])) ?? refs.contained(repository, all, sha)

@@ -1,0 +1,34 @@
+import { UsageError } from '../usage-error.ts'
+import { type Git, reasonOf } from './git.ts'
+
+/** Has `merge-tree --write-tree`. */
+const OLDEST_GIT = '2.38'
+
+/**
+ * Checks that a commit of this checkout can be merged here, and that `origin` is the repository on the server.
+ *
+ * @throws UsageError saying what to do
+ */
+export async function checkCheckout(git: Git, url: string, commit: string, branch: string): Promise<void> {
+  const version = /^git version (\d+\.\d+)/.exec((await git(['version'])).stdout)?.[1] ?? 'missing'
+  if (!(version.localeCompare(OLDEST_GIT, 'en', { numeric: true }) >= 0))
+    throw new UsageError(`git is ${version}; land needs ${OLDEST_GIT} or later`)
+  const shallow = await git(['rev-parse', '--is-shallow-repository'])
+  if (shallow.code !== 0) throw new UsageError(`land needs a checkout: ${reasonOf(shallow)}`)
+  if (shallow.stdout.trim() === 'true')
+    throw new UsageError('land needs the whole history to merge: run git fetch --unshallow')
+  if ((await git(['cat-file', '-e', `${commit}^{commit}`])).code !== 0)
+    throw new UsageError(`${commit} is not in this checkout; fetch it first`)
+  if ((await git(['check-ref-format', `refs/heads/${branch}`])).code !== 0)
+    throw new UsageError(`--onto: "${branch}" is not a name of a branch`)
+  const origin = addressOf((await git(['ls-remote', '--get-url', 'origin'])).stdout.trim())
+  if (origin.toLowerCase() !== addressOf(url).toLowerCase())
+    throw new UsageError(`the remote origin is ${origin}, but land pushes to ${url} alone`)
+}
+
+/** Returns an address without user, password and `.git`. */
+function addressOf(url: string): string {
+  if (!URL.canParse(url)) return url
+  const { protocol, host, pathname } = new URL(url)
+  return `${protocol}//${host}${pathname.replace(/\/$/, '').replace(/\.git$/, '')}`
+}

@@ -1,0 +1,100 @@
+import { constants } from 'node:os'
+import { waitDefaults } from '../../wait-for-state.ts'
+import { oneCommit, parse } from '../arguments.ts'
+import { parseDuration } from '../duration.ts'
+import { exitCodes } from '../exit-codes.ts'
+import { statusRows } from '../get.ts'
+import { findReportTarget, targetOptions, totalTimeoutOf } from '../target.ts'
+import { hasColors, plain, print, printJson, say } from '../terminal.ts'
+import { checkCheckout } from './checkout.ts'
+import { createGit } from './git.ts'
+import { landCommit, topicOf } from './landing.ts'
+import { LandingEnd } from './landing-end.ts'
+import { createRemote } from './remote.ts'
+import { createTickets, type TicketTimes, ticketFolder } from './tickets.ts'
+
+const SIGNALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGHUP']
+/** Milliseconds to remove what the landing leaves on the server. */
+const CLEANUP = 10_000
+
+export const landOptions = {
+  ...targetOptions,
+  onto: { type: 'string' },
+  timeout: { type: 'string' },
+  json: { type: 'boolean' },
+} as const
+
+/** Returns the times of a landing. For two thirds of its time it waits for others; the rest is for its own checks. */
+function ticketTimes(timeout: number): TicketTimes {
+  const heartbeat = 60_000
+  return { heartbeat, grace: Math.max(timeout / 3, 3 * heartbeat), interval: 3 * waitDefaults.interval }
+}
+
+/** Runs `commit-status land`: merges a commit into a branch of the server once the merge has passed its checks. */
+export async function land(args: string[], env: NodeJS.ProcessEnv, timesOf = ticketTimes): Promise<number> {
+  const { values, positionals } = parse({ args, allowPositionals: true, options: landOptions })
+  const branch = values.onto ?? 'main'
+  const timeout = parseDuration(values.timeout ?? '30m', '--timeout')
+  const given = oneCommit(values.sha, positionals) ?? 'HEAD'
+  const { client, owner, repo, sha } = await findReportTarget(
+    { ...values, sha: given, 'target-url': '' },
+    env,
+  )
+  const commit = sha.toLowerCase()
+  const url = new URL(`/${owner}/${repo}.git`, values.url ?? env.COMMIT_STATUS_URL).href
+  const token = env.COMMIT_STATUS_TOKEN?.trim() ?? ''
+  const start = performance.now()
+  const left = () => start + timeout - performance.now()
+
+  const cancelled = new AbortController()
+  const { signal } = cancelled
+  const cancel = (name: NodeJS.Signals) => {
+    interruptedBy = name
+    cancelled.abort(new LandingEnd('interrupted', `interrupted by ${name}`))
+  }
+  let interruptedBy: NodeJS.Signals = 'SIGINT'
+  for (const name of SIGNALS) process.once(name, cancel)
+  const git = createGit(env, { url, token, signal, timeout: () => Math.max(left(), CLEANUP) })
+  const readTimeout = totalTimeoutOf(env)
+  const remote = createRemote(git, url, readTimeout ?? 30_000, signal)
+  const times = timesOf(timeout)
+  const names = [`refs/heads/${branch}`, topicOf({ commit, branch }), ticketFolder(branch)]
+  const look = () => remote.list(...names)
+  const tickets = createTickets({ git, remote, branch, commit, times, look, left, signal })
+  const place = { client, owner, repo, commit, branch, git, remote, tickets }
+  const landing = { ...place, look, left, readTimeout, signal, interval: times.interval / 3 }
+  let end: LandingEnd
+  try {
+    await checkCheckout(git, url, commit, branch)
+    say(`if you may bypass the rules of ${branch}, this command alone checks them, not the server`)
+    end = await landCommit(landing)
+  } catch (error) {
+    if (!(error instanceof LandingEnd)) throw error
+    end = error
+  } finally {
+    await tickets.stop()
+    for (const name of SIGNALS) process.off(name, cancel)
+  }
+  await cleanUp().catch(({ message }: Error) => say(`left a ticket or a branch on the server: ${message}`))
+  const { outcome, message, decisive } = end
+  if (values.json) printJson({ outcome, message, commit, branch, decisive })
+  else if (['unanswered', 'noRules', 'interrupted'].includes(outcome)) say(message)
+  else {
+    print(plain(message))
+    for (const row of statusRows(decisive, hasColors(process.stdout, env))) print(row)
+  }
+  return outcome === 'interrupted' ? 128 + constants.signals[interruptedBy] : exitCodes[outcome]
+
+  /** Removes the ticket, and the topic unless its checks are still running. */
+  async function cleanUp(): Promise<void> {
+    // A refused token is not sent again: it is counted. The last push of a landing has removed both.
+    if (!tickets.isPublished() && end.outcome === 'unanswered') return
+    const cleaner = createRemote(createGit(env, { url, token, timeout: () => CLEANUP }), url, 0)
+    const refs = await cleaner.list(...names)
+    const isRunning = end.outcome === 'pending' || end.outcome === 'missing'
+    const left = [...tickets.own(refs), ...names.slice(1).filter((name) => refs.has(name) && !isRunning)]
+    const deletions = left.map((ref) => `:${ref}`)
+    const reason = left.length > 0 && (await cleaner.push(['--no-verify'], deletions))
+    if (reason) throw new Error(reason)
+  }
+}

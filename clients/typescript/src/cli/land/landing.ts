@@ -1,0 +1,123 @@
+import type { Client, CommitVerdict, GetVerdictResult } from '../../index.ts'
+import { timeOf } from '../../poll.ts'
+import { unmetChecks } from '../describe-verdict.ts'
+import { say } from '../terminal.ts'
+import { UsageError } from '../usage-error.ts'
+import { noRuleMatches } from '../wait-for-branch.ts'
+import { waitForVerdict } from '../wait-for-verdict.ts'
+import type { Git } from './git.ts'
+import { LandingEnd } from './landing-end.ts'
+import { isAncestor, mergeOf } from './merge.ts'
+import type { Refs, Remote } from './remote.ts'
+import type { Tickets } from './tickets.ts'
+
+export interface Landing {
+  client: Client
+  owner: string
+  repo: string
+  commit: string
+  /** Name of the target branch. */
+  branch: string
+  git: Git
+  remote: Remote
+  tickets: Tickets
+  /** Returns the target, the topic and the tickets on the server. */
+  look(): Promise<Refs>
+  /** Milliseconds until the landing times out. */
+  left(): number
+  /** Longest pause between two reads of the verdict, in milliseconds; see `slowdown`. */
+  interval: number
+  readTimeout: number | undefined
+  signal: AbortSignal
+}
+
+/** Returns the ref of the branch that CI builds for a landing. It is the same when the landing runs again. */
+export function topicOf({ commit, branch }: Pick<Landing, 'commit' | 'branch'>): string {
+  return `refs/heads/land/${branch}/${commit.slice(0, 12)}`
+}
+
+/** Returns what a verdict requires. @throws LandingEnd if there is none */
+function requiredBy(result: GetVerdictResult): CommitVerdict['required'] {
+  if (result.status === 200) return result.body.required
+  throw new LandingEnd('unanswered', `cannot read the verdict: ${result.body?.error ?? result.status}`)
+}
+
+/**
+ * Merges a commit into a branch of the server once the merge has passed its checks, and again if the branch has moved meanwhile.
+ * Holds no lock: the last push succeeds only if the branch still has the tip that was merged.
+ *
+ * @throws LandingEnd for every other end
+ */
+export async function landCommit(landing: Landing): Promise<LandingEnd> {
+  const { client, owner, repo, commit, branch, git, remote, tickets, look, signal } = landing
+  const target = `refs/heads/${branch}`
+  let refs = await look()
+  for (;;) {
+    const tip = refs.get(target)
+    if (!tip) throw new UsageError(`--onto: the server has no branch ${branch}`)
+    await remote.fetch(target, tip)
+    if (await isAncestor(git, commit, tip))
+      return new LandingEnd('success', `${commit} is on ${branch} already`)
+    const answer = await client.getVerdict({ owner, repo, sha: tip, branch }, { signal })
+    if (requiredBy(answer).length === 0) throw new LandingEnd('noRules', noRuleMatches(branch))
+    const merge = await mergeOf(git, commit, tip, branch)
+    refs = await tickets.turn(refs, timeOf(answer.headers))
+    if (refs.get(target) !== tip) continue
+    await passChecks(landing, merge, tip, refs)
+
+    await tickets.stop()
+    refs = await look()
+    if (refs.get(target) === tip) {
+      const own = [topicOf(landing), ...tickets.own(refs)].filter((ref) => refs.has(ref))
+      const options = ['--no-verify', '--atomic', `--force-with-lease=${target}:${tip}`]
+      const reason = await remote.push(options, [`${merge}:${target}`, ...own.map((ref) => `:${ref}`)])
+      const name = merge === commit ? '' : ` as ${merge}`
+      if (reason === undefined) return new LandingEnd('success', `landed ${commit} on ${branch}${name}`)
+      const before = refs
+      refs = await look()
+      if ([target, ...own].every((ref) => refs.get(ref) === before.get(ref)))
+        throw new LandingEnd('unanswered', `the server refused to move ${branch} to ${merge}: ${reason}`)
+    }
+    say(`${branch} has moved; merging again`)
+  }
+}
+
+/** Pushes a commit to where CI builds it, unless that has been done, and waits for its checks. @throws LandingEnd if they do not pass */
+async function passChecks(landing: Landing, merge: string, tip: string, refs: Refs): Promise<void> {
+  const { client, owner, repo, branch, remote, left, interval, readTimeout, signal } = landing
+  const topic = topicOf(landing)
+  const known = await client.getVerdict({ owner, repo, sha: merge, branch }, { signal })
+  const hasReports = known.status === 200 && known.body.required.every(({ state }) => state !== null)
+  if (!hasReports && refs.get(topic) !== merge) {
+    const reason = await remote.push(['--force'], [`${merge}:${topic}`])
+    if (reason !== undefined) throw new LandingEnd('unanswered', await explainTopic(landing, tip, reason))
+    say(`pushed ${merge} to ${topic.replace('refs/heads/', '')}`)
+  }
+  const times = { timeout: Math.max(0, left()), interval, readTimeout, signal }
+  const result = await waitForVerdict(client, { owner, repo, sha: merge, branch }, times)
+  if (result.outcome === 'unanswered')
+    throw new LandingEnd('unanswered', `cannot read the verdict: ${result.answer.body.error}`)
+  if (result.outcome === 'noRules') throw new LandingEnd('noRules', noRuleMatches(branch))
+  if (result.outcome === 'success') return
+  const unmet = `${unmetChecks(result.verdict.required).join(', ')} on ${merge}`
+  const sentence = result.outcome === 'failure' ? unmet : `timed out: ${unmet}; run it again to go on waiting`
+  throw new LandingEnd(result.outcome, sentence, result.decisive)
+}
+
+/** Says why the topic was refused: a rule holds for it too, a branch has a name that it would need as a folder, or something else. */
+async function explainTopic(landing: Landing, tip: string, reason: string): Promise<string> {
+  const { client, owner, repo, remote, branch, signal } = landing
+  const topic = topicOf(landing)
+  const name = topic.replace('refs/heads/', '')
+  const answer = await client.getVerdict({ owner, repo, sha: tip, branch: name }, { signal })
+  if (requiredBy(answer).length > 0)
+    return `a rule matches ${name} too, so nothing can be pushed there to be checked; limit the rule to ${branch} (${reason})`
+  const folders = name
+    .split('/')
+    .map((_, index, words) => `refs/heads/${words.slice(0, index + 1).join('/')}`)
+  const refs = [...(await remote.list(...folders.slice(0, -1), `${topic}/`)).keys()]
+  const [inTheWay = ''] = refs.map((ref) => ref.replace('refs/heads/', ''))
+  return inTheWay
+    ? `the branch ${inTheWay} is in the way of ${name}: rename or delete it (${reason})`
+    : `the server refused ${name}: ${reason}`
+}

@@ -1,0 +1,63 @@
+import { UsageError } from '../usage-error.ts'
+import { type Git, reasonOf } from './git.ts'
+import { LandingEnd } from './landing-end.ts'
+
+/** Returns whether a commit is an ancestor of another one, or the same. */
+export async function isAncestor(git: Git, old: string, tip: string): Promise<boolean> {
+  const result = await git(['merge-base', '--is-ancestor', old, tip])
+  if (result.code > 1 || result.code < 0) throw new UsageError(`git merge-base: ${reasonOf(result)}`)
+  return result.code === 0
+}
+
+/**
+ * Returns the commit that a branch with this tip gets: the commit itself if it descends from the tip, otherwise a merge of both.
+ * The merge follows from the two alone, so that who comes again finds the same one, with what was reported on it. Needs neither
+ * work tree nor index.
+ *
+ * @throws LandingEnd when they conflict
+ */
+export async function mergeOf(git: Git, commit: string, tip: string, branch: string): Promise<string> {
+  if (await isAncestor(git, tip, commit)) return commit
+  const merged = await git(['merge-tree', '--write-tree', '-z', '--name-only', '--no-messages', tip, commit])
+  const [tree = '', ...files] = merged.stdout.split('\0')
+  if (merged.code === 1)
+    throw new LandingEnd('conflict', await describeConflict(git, commit, tip, branch, files))
+  if (merged.code !== 0) throw new UsageError(`git merge-tree: ${reasonOf(merged)}`)
+  const format = '--format=%ct%x00%an%x00%ae%x00%s'
+  const shown = await git([
+    'show',
+    '--no-patch',
+    '--no-show-signature',
+    '--encoding=UTF-8',
+    format,
+    commit,
+    tip,
+  ])
+  const [[time = '', name = '', email = '', subject = ''] = [], [tipTime = ''] = []] = shown.stdout
+    .split('\n')
+    .map((line) => line.split('\0'))
+  const date = `${Math.max(Number(time), Number(tipTime))} +0000`
+  const message = `Merge ${commit.slice(0, 12)} into ${branch}\n\n${subject}\n`
+  const created = await git(['commit-tree', tree, '-p', tip, '-p', commit], {
+    input: message,
+    env: {
+      GIT_AUTHOR_NAME: name,
+      GIT_AUTHOR_EMAIL: email,
+      GIT_AUTHOR_DATE: date,
+      GIT_COMMITTER_NAME: name,
+      GIT_COMMITTER_EMAIL: email,
+      GIT_COMMITTER_DATE: date,
+    },
+  })
+  if (created.code !== 0) throw new UsageError(`git commit-tree: ${reasonOf(created)}`)
+  return created.stdout.trim()
+}
+
+/** Names the files, and the last commit of the branch that changed one of them. */
+async function describeConflict(git: Git, commit: string, tip: string, branch: string, files: string[]) {
+  const names = [...new Set(files.filter(Boolean))]
+  const paths = names.map((name) => `:(top,literal)${name}`)
+  const last = await git(['log', '--max-count=1', '--format=%h "%s"', `${commit}..${tip}`, '--', ...paths])
+  const other = last.stdout.trim() || tip.slice(0, 12)
+  return `${commit.slice(0, 12)} conflicts with ${other} of ${branch} in ${names.join(', ')}`
+}

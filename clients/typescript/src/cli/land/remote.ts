@@ -1,0 +1,77 @@
+import { backoff } from '../../backoff.ts'
+import { sleep } from '../../sleep.ts'
+import { type Git, type GitResult, reasonOf } from './git.ts'
+import { LandingEnd } from './landing-end.ts'
+
+/** Ids by the name of the ref. */
+export type Refs = ReadonlyMap<string, string>
+
+/** The repository on the server. What may be over soon is tried again; anything else ends the landing. */
+export interface Remote {
+  /** Returns ids by ref, of exactly these refs or of those that begin with one that ends with `/`. */
+  list(...refs: string[]): Promise<Refs>
+  /** Fetches a commit of a ref, unless it is there, and changes no ref of the checkout. */
+  fetch(ref: string, commit: string): Promise<void>
+  /** Updates refs. Returns why the server refused, or undefined. */
+  push(options: readonly string[], updates: readonly string[]): Promise<string | undefined>
+}
+
+const TRANSIENT = /resolve host|onnect|timed out|RPC failed|hung up|EOF|Empty reply|returned error: 5\d\d/
+
+/** @param patience how long something is tried again, in milliseconds */
+export function createRemote(git: Git, url: string, patience: number, signal?: AbortSignal): Remote {
+  // Another push, perhaps of a landing that was killed, may move the same ref at this moment.
+  const isTransient = ({ stdout, stderr }: GitResult, index: number) =>
+    TRANSIENT.test(stderr) || (index < 3 && /failed to update ref|cannot lock ref/.test(stdout))
+
+  async function retry(args: readonly string[]): Promise<GitResult> {
+    const start = performance.now()
+    for (let index = 0; ; index++) {
+      const result = await git(args)
+      const pause = backoff(index)
+      const isOver = performance.now() - start + pause > patience
+      if (result.code === 0 || !isTransient(result, index) || isOver) return result
+      await sleep(pause, signal)
+    }
+  }
+
+  async function succeed(args: readonly string[]): Promise<string> {
+    const result = await retry(args)
+    if (result.code !== 0) throw new LandingEnd('unanswered', describeFailure(url, result))
+    return result.stdout
+  }
+
+  return {
+    async list(...refs) {
+      const lines = (
+        await succeed(['ls-remote', '--quiet', url, ...refs.map((ref) => ref.replace(/\/$/, '/*'))])
+      )
+        .split('\n')
+        .map((line) => line.split('\t'))
+      const isAsked = (name: string) =>
+        refs.some((ref) => (ref.endsWith('/') ? name.startsWith(ref) : name === ref))
+      return new Map(lines.flatMap(([id = '', name = '']) => (isAsked(name) ? [[name, id]] : [])))
+    },
+    async fetch(ref, commit) {
+      if ((await git(['cat-file', '-e', `${commit}^{commit}`])).code === 0) return
+      await succeed(['fetch', '--quiet', '--no-tags', '--no-write-fetch-head', url, ref])
+    },
+    async push(options, updates) {
+      const result = await retry(['push', '--porcelain', ...options, url, ...updates])
+      if (result.code === 0) return undefined
+      // Of an atomic push, all refs but one are refused for the sake of that one.
+      const refused = result.stdout.split('\n').filter((line) => line.startsWith('!\t'))
+      const reasons = refused.map((line) => line.slice(line.indexOf('(') + 1, line.lastIndexOf(')')))
+      const reason = reasons.find((text) => !/^atomic|is atomic/.test(text)) ?? reasons[0]
+      if (reason !== undefined) return reason
+      if (result.code === 1 && !TRANSIENT.test(result.stderr)) return reasonOf(result)
+      throw new LandingEnd('unanswered', describeFailure(url, result))
+    },
+  }
+}
+
+function describeFailure(url: string, result: GitResult): string {
+  return /Authentication failed|could not read Username|error: 401/.test(result.stderr)
+    ? `${url} does not accept the token in COMMIT_STATUS_TOKEN`
+    : `git failed with ${url}: ${reasonOf(result)}`
+}

@@ -1,0 +1,110 @@
+import { mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t from 'tap'
+import { git } from '../../../../test/helpers/git.ts'
+import { readJunit } from '../../src/cli/junit.ts'
+import { call, commandLine } from '../helpers/command-line.ts'
+import { startService } from '../helpers/service.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'junit-'))
+t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+const passed = '<testcase name="fine" classname="a"/>'
+const skipped = '<testcase name="not now"><skipped/></testcase>'
+const failed = (name: string) =>
+  `<testcase name="${name}"><failure message="no"><![CDATA[<error>]]></failure></testcase>`
+
+function write(name: string, cases: string, head = '<?xml version="1.0"?>'): string {
+  const file = join(folder, name)
+  writeFileSync(file, `${head}<testsuites><testsuite>${cases}</testsuite></testsuites>`)
+  return file
+}
+
+t.test('counts the tests of all files, and names as many as fit', async (t) => {
+  const describe = async (...files: string[]) => (await readJunit(files))?.description
+  t.equal(await describe(write('a.xml', passed.repeat(3) + skipped)), '3 passed')
+  const errors = write('b.xml', `${failed('x &amp; y')}<testcase name="z"><error/></testcase>${passed}`)
+  t.equal(await describe(join(folder, 'a.xml'), errors), '2 of 6 failed: x & y, z')
+  const many = Array.from({ length: 53 }, (_, index) => failed(`${'n'.repeat(40)}${index}`))
+  const text = (await describe(write('c.xml', many.join('') + passed.repeat(361)))) ?? ''
+  t.match(text, /^53 of 414 failed: (n{40}\d+, )+and (\d+) more$/)
+  t.ok(text.length <= 1024 && text.length > 1024 - 45, `${text.length} characters`)
+  t.equal(text.match(/n{40}\d+,/g)?.length, 53 - Number(/\d+(?= more)/.exec(text)?.[0]))
+  t.equal(await describe(write('d.xml', failed('𝒏'.repeat(1100)))), '1 of 1 failed')
+})
+
+t.test('warns of what cannot be read, and changes neither state nor exit code', async (t) => {
+  const { server, token, commit } = await startService(t)
+  const env = { COMMIT_STATUS_URL: server.url, COMMIT_STATUS_TOKEN: token }
+  const fixed = ['--repo', 'acme/rocket', '--sha', commit.sha, '--context', 'c']
+  const stored = async () => (await server.read('acme/rocket', commit.sha)).json.statuses?.[0]
+  const good = write('good.xml', failed('one') + passed)
+  const bad = [
+    join(folder, 'absent.xml'),
+    folder,
+    write('cut.xml', '<testcase'),
+    write('doctype.xml', passed, '<!DOCTYPE a [<!ENTITY e "x">]>'),
+  ]
+  const report = ['report', ...fixed, '--state', 'success', '--description', 'as given', '--junit']
+  const { code, stderr } = await call([...report, ...bad], env)
+  t.equal(code, 0)
+  t.match(
+    stderr,
+    /absent.xml is left out: ENOENT.*\n.*left out: EISDIR.*\n.*cut.xml is left out.*\n.*doctype.xml is left out: it has a DOCTYPE\n$/,
+  )
+  t.match(await stored(), { state: 'success', description: 'as given' })
+  t.match(await call([...report, ...bad, good], env), { code: 0 })
+  t.match(await stored(), { state: 'success', description: '1 of 2 failed: one' })
+  t.match(await call(['report', ...fixed, '--state', 'success', 'word'], env), { code: 2 })
+
+  const run = async (words: string[], ...command: string[]) =>
+    commandLine(t, ['run', ...fixed, ...words, '--', ...command], { env }).finished
+  const fresh = join(folder, 'fresh.xml')
+  const script = (text: string, exit: number) => [
+    'sh',
+    '-c',
+    `echo '<a>${text}</a>' > ${fresh}; exit ${exit}`,
+  ]
+  t.match(await run(['--junit', fresh], ...script(failed('two'), 3)), { code: 3, stderr: '' })
+  t.match(await stored(), { state: 'failure', description: '1 of 1 failed: two' })
+  t.match(await run(['--junit', fresh], ...script(passed, 3)), { code: 3 })
+  t.match(
+    await stored(),
+    { state: 'failure', description: /^exit code 3 after/ },
+    'no test failed, but something did',
+  )
+  utimesSync(good, 1, 1)
+  t.match(await run(['--junit', good, bad[0] ?? ''], 'true'), {
+    code: 0,
+    stderr: /older than this run[\s\S]*ENOENT/,
+  })
+  t.match(await stored(), { state: 'success', description: /^passed in/ })
+})
+
+t.test('run --clean refuses a checkout that is not the commit, before the command runs', async (t) => {
+  const { server, token, path } = await startService(t, { commits: 2 })
+  const cwd = join(folder, 'checkout')
+  git(folder, 'clone', '--quiet', path, cwd)
+  const env = { COMMIT_STATUS_URL: server.url, COMMIT_STATUS_TOKEN: token }
+  const run = (...args: string[]) =>
+    commandLine(
+      t,
+      ['run', '--clean', '--repo', 'acme/rocket', '--context', 'c', ...args, '--', 'echo', 'ran'],
+      {
+        env,
+        cwd,
+      },
+    ).finished
+  t.match(await run(), { code: 0, stdout: 'ran\n' })
+  t.match(await run('--sha', 'HEAD~1'), {
+    code: 2,
+    stdout: '',
+    stderr: /the checkout is at \w+, not at HEAD~1/,
+  })
+  writeFileSync(join(cwd, 'untracked'), '')
+  t.match(await run(), {
+    code: 2,
+    stdout: '',
+    stderr: /--clean: commit or remove what differs from \w+: \?\? untracked/,
+  })
+})

@@ -1,0 +1,203 @@
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { freePort } from '../../../../test/helpers/free-port.ts'
+import { git, gitWith } from '../../../../test/helpers/git.ts'
+import { until } from '../../../../test/helpers/until.ts'
+import type { CommandLineOptions } from '../helpers/command-line.ts'
+import { quickLander, startLanding } from '../helpers/landing.ts'
+
+const place = await startLanding(t)
+const { server, repository, path, checkout, write, topic, report, ref, leftovers } = place
+const land = (args: string[], options?: CommandLineOptions) =>
+  place.land(args, { program: quickLander, ...options })
+const main = () => ref('refs/heads/main')
+
+/** What a landing may not touch: the work tree, the index, HEAD, and all refs. */
+const stateOf = () => [
+  git(checkout, 'status', '--porcelain', '--branch'),
+  git(checkout, 'for-each-ref'),
+  git(checkout, 'ls-files', '--stage'),
+  readFileSync(join(checkout, 'a.txt'), 'utf8'),
+  existsSync(join(checkout, '.git/FETCH_HEAD')),
+]
+
+t.setTimeout(180_000)
+
+t.test('fast-forward, then a merge, from a dirty checkout with a detached HEAD', async (t) => {
+  const base = main()
+  const ahead = write(base, { 'c.txt': 'c\n' })
+  const beside = write(base, { 'a.txt': '1\n2\n3\n4\n' })
+  git(checkout, 'checkout', '--quiet', '--detach', base)
+  writeFileSync(join(checkout, 'a.txt'), 'being edited\n')
+  git(checkout, 'add', 'a.txt')
+  writeFileSync(join(checkout, 'b.txt'), 'being edited too\n')
+  const before = stateOf()
+
+  const first = land([ahead])
+  t.equal(await topic(ahead), ahead, 'CI builds the commit itself')
+  await report(ahead, 'success')
+  const landed = await first.finished
+  t.match(landed, { code: 0, stdout: `landed ${ahead} on main\n`, stderr: /may bypass the rules of main/ })
+  t.equal(main(), ahead)
+  t.strictSame(leftovers(), [], 'neither topic nor ticket')
+  t.match(await land([ahead]).finished, { code: 0, stdout: `${ahead} is on main already\n` })
+
+  const elsewhere = git(path, 'commit-tree', 'main^{tree}', '-p', 'main', '-m', 'Not in the checkout')
+  git(path, 'update-ref', 'refs/heads/main', elsewhere)
+  const second = land([beside, '--json'])
+  const merge = await topic(beside)
+  t.strictSame(git(checkout, 'show', '--no-patch', '--format=%P%n%an <%ae>%n%ct', merge).split('\n'), [
+    `${elsewhere} ${beside}`,
+    'Ann <ann@example.org>',
+    git(checkout, 'show', '--no-patch', '--format=%ct', elsewhere),
+  ])
+  await report(merge, 'success')
+  t.match(JSON.parse((await second.finished).stdout), { outcome: 'success', commit: beside, branch: 'main' })
+  t.equal(main(), merge)
+  t.strictSame(stateOf(), before, 'the checkout is as it was')
+  t.strictSame(leftovers(), [])
+})
+
+t.test('a failed check, timeouts, and a landing that is killed and runs again', async (t) => {
+  const commit = write(main(), { 'd.txt': 'd\n' })
+  const failed = land([commit])
+  await topic(commit)
+  await report(commit, 'failure')
+  t.match(await failed.finished, {
+    code: 1,
+    stdout: `ci/test reported failure on ${commit}\nfailure  ci/test  https://ci.example.org/5\n`,
+  })
+  t.strictSame(leftovers(), [])
+
+  const beside = write(main(), { 'e.txt': 'e\n' })
+  await report(commit, 'success')
+  t.match(await land([commit]).finished, { code: 0, stderr: /^(?!.*pushed)/s }, 'tested already')
+  const first = await land([beside, '--timeout', '3s']).finished
+  const [, merge = ''] = /pushed (\w+) to/.exec(first.stderr) ?? []
+  t.match(first, {
+    code: 4,
+    stdout: `timed out: ci/test has not reported on ${merge}; run it again to go on waiting\n`,
+  })
+  t.strictSame(leftovers(), [`refs/heads/land/main/${beside.slice(0, 12)}`], 'CI may go on')
+  await report(merge, 'pending')
+  t.match(await land([beside, '--timeout', '2s']).finished, { code: 3, stdout: /ci\/test is pending on/ })
+  const killed = land([beside])
+  await until(() => leftovers().length === 2)
+  killed.child.kill('SIGKILL')
+  await killed.finished
+  await report(merge, 'success')
+  const again = await land([beside]).finished
+  t.match(again, { code: 0, stdout: `landed ${beside} on main as ${merge}\n` }, 'the same merge')
+  t.notMatch(again.stderr, /pushed|waiting/, 'built once, and its former ticket is its own')
+  t.strictSame(leftovers(), [])
+
+  const interrupted = land([write(merge, { 'f.txt': 'f\n' })])
+  await until(() => leftovers().length === 2)
+  interrupted.child.kill('SIGTERM')
+  t.match(await interrupted.finished, {
+    code: 143,
+    stderr: /rules of main.*\n(.* pushed .*\n)?.*interrupted by SIGTERM\n$/,
+  })
+  t.strictSame(leftovers(), [])
+})
+
+t.test('a conflict names the commit and the files', async (t) => {
+  const mine = write(main(), { 'a.txt': 'mine\n', 'b.txt': 'mine\n', 'new.txt': 'n\n' })
+  const theirs = write(main(), { 'a.txt': 'theirs\n', 'b.txt': 'theirs\n' })
+  git(checkout, 'push', '--quiet', path, `${theirs}:refs/heads/main`)
+  const stdout = `${mine.slice(0, 12)} conflicts with ${theirs.slice(0, 7)} "Change" of main in a.txt, b.txt\n`
+  t.match(await land([mine]).finished, { code: 6, stdout })
+  t.equal(main(), theirs)
+  t.strictSame(leftovers(), [])
+})
+
+t.test('what cannot be landed is refused with the reason, before anything is pushed', async (t) => {
+  const commit = write(main(), { 'g.txt': 'g\n' })
+  git(checkout, 'push', '--quiet', path, `${main()}:refs/heads/free`)
+  const shallow = join(checkout, '../shallow')
+  git(checkout, 'clone', '--quiet', '--depth=1', `file://${path}`, shallow)
+  git(shallow, 'remote', 'set-url', 'origin', git(checkout, 'remote', 'get-url', 'origin'))
+  const elsewhere = join(checkout, '../elsewhere')
+  git(checkout, 'clone', '--quiet', path, elsewhere)
+  git(elsewhere, 'remote', 'set-url', 'origin', 'https://git.example.org/acme/rocket.git')
+  const away = `http://127.0.0.1:${await freePort()}`
+  const lost = join(checkout, '../lost')
+  git(checkout, 'clone', '--quiet', checkout, lost)
+  git(lost, 'remote', 'set-url', 'origin', `${away}/acme/rocket.git`)
+  git(lost, 'fetch', '--quiet', checkout, commit)
+  const oldGit = join(checkout, '../old')
+  mkdirSync(oldGit)
+  writeFileSync(
+    join(oldGit, 'git'),
+    `#!/bin/sh\n[ "$1" = version ] && echo git version 2.37.9 || PATH='${process.env.PATH}' exec git "$@"\n`,
+    { mode: 0o755 },
+  )
+  const cases: [args: string[], code: number, stderr: RegExp, options?: CommandLineOptions][] = [
+    [[commit, '--onto', 'free'], 7, /no rule matches the branch free/],
+    [[commit, '--onto', 'mian'], 2, /the server has no branch mian/],
+    [[commit, '--onto', 'a..b'], 2, /"a..b" is not a name of a branch/],
+    [[], 2, /git fetch --unshallow/, { cwd: shallow }],
+    [[], 2, /the remote origin is .*, but land pushes to http/, { cwd: elsewhere }],
+    [['f'.repeat(40)], 2, /is not in this checkout/],
+    [[commit], 2, /git is 2\.37; land needs 2\.38 or later/, { env: { PATH: oldGit } }],
+    [[commit], 2, /missing token/, { env: { COMMIT_STATUS_TOKEN: '' } }],
+    [
+      [commit],
+      5,
+      /does not accept the token in COMMIT_STATUS_TOKEN/,
+      { env: { COMMIT_STATUS_TOKEN: 'wrong' } },
+    ],
+    [[commit], 5, /onnect/, { cwd: lost, env: { COMMIT_STATUS_URL: away, COMMIT_STATUS_TIMEOUT: '0.5s' } }],
+  ]
+  await Promise.all(
+    cases.map(async ([args, code, stderr, options]) =>
+      t.match(await place.land(args, options).finished, { code, stderr, stdout: '' }, String(stderr)),
+    ),
+  )
+
+  git(checkout, 'push', '--quiet', path, `${main()}:refs/heads/land`)
+  t.match(await land([commit]).finished, { code: 5, stderr: /the branch land is in the way of land\/main\// })
+  git(path, 'update-ref', '-d', 'refs/heads/land')
+  await server.store.rules.set(repository, { branchPattern: '*', required: ['ci/test'], bypass: [] })
+  t.match(await land([commit]).finished, { code: 5, stderr: /a rule matches land\/main\/.* too/ })
+  await server.store.rules.remove(repository, '*')
+  t.strictSame(leftovers(), [])
+})
+
+t.test(
+  'turns: the oldest first, a dead ticket is skipped and removed, a forged one delays for two grace times',
+  async (t) => {
+    const blob = git(path, 'rev-parse', 'main:a.txt')
+    const forge = (name: string, object = blob) =>
+      git(path, 'update-ref', `refs/landing/main/${name}`, object)
+    forge('20200101T000000000Z-000000000000')
+    const start = performance.now()
+    const commit = write(main(), { 'h.txt': 'h\n' })
+    const dead = land([commit])
+    await topic(commit)
+    await report(commit, 'success')
+    t.match(await dead.finished, { code: 0, stderr: /waiting for older tickets on main: 1/ })
+    t.ok(performance.now() - start > 1_000, 'after the grace time')
+    t.strictSame(leftovers(), [], 'and the dead ticket is gone')
+
+    const forged = setInterval(
+      () =>
+        forge(
+          '20200101T000000000Z-000000000000',
+          gitWith(path, `${Math.random()}`, 'hash-object', '-w', '--stdin'),
+        ),
+      100,
+    )
+    t.teardown(() => clearInterval(forged))
+    const second = write(main(), { 'i.txt': 'i\n' })
+    const began = performance.now()
+    const delayed = land([second])
+    await topic(second)
+    const waited = performance.now() - began
+    t.ok(waited > 2_000 && waited < 8_000, `${waited} ms`)
+    await report(second, 'success')
+    t.match(await delayed.finished, { code: 0 })
+    clearInterval(forged)
+  },
+)

@@ -1,0 +1,103 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join, relative, resolve } from 'node:path'
+import type { Test } from 'tap'
+import { temporaryFolder } from '../../../../test/helpers/databases.ts'
+import { git, gitWith } from '../../../../test/helpers/git.ts'
+import type { RepositoryOptions } from '../../../../test/helpers/records.ts'
+import { startServer, type TestServer } from '../../../../test/helpers/server.ts'
+import { until } from '../../../../test/helpers/until.ts'
+import { type CommandLineOptions, commandLine, type Running } from './command-line.ts'
+
+/** A server with a repository whose `main` requires `ci/test`, and a checkout of it. */
+export interface LandingPlace {
+  server: TestServer
+  token: string
+  repository: Awaited<ReturnType<TestServer['createRepository']>>
+  /** Folder of the repository on the server. */
+  path: string
+  checkout: string
+  /** Commits files on top of `parent`, without touching the work tree, and returns the commit. */
+  write(parent: string, files: Record<string, string>): string
+  /** Starts `commit-status land` in the checkout. */
+  land(args: readonly string[], options?: CommandLineOptions): Running
+  /** Resolves with the commit that CI is to build for a landing. */
+  topic(commit: string): Promise<string>
+  report(sha: string, state: string, context?: string): Promise<unknown>
+  /** Returns the id of a ref on the server; empty if there is none. */
+  ref(name: string): string
+  /** Returns the names of the refs on the server that a landing creates. */
+  leftovers(): string[]
+}
+
+/** The program with short times: a heartbeat of 0.3 s, a grace time of 1 s. */
+export const quickLander = [process.execPath, resolve(import.meta.dirname, 'quick-lander.ts')]
+
+/** Starts all of it; everything ends with the test. */
+export async function startLanding(t: Test, options: RepositoryOptions = {}): Promise<LandingPlace> {
+  const server = await startServer(t)
+  const repository = await server.createRepository('acme/rocket', { ...options, commits: 0 })
+  const token = await server.createToken('acme')
+  const { path } = repository
+  const checkout = join(temporaryFolder(t), 'checkout')
+  const format = `--object-format=${options.objectFormat ?? 'sha1'}`
+  git('/', 'init', '--quiet', format, '--initial-branch=work', checkout)
+  git(checkout, 'remote', 'add', 'origin', `${server.url}/acme/rocket.git`)
+
+  function write(parent: string, files: Record<string, string>): string {
+    const changes = Object.entries(files).map(
+      ([name, text]) => `M 100644 inline ${name}\ndata ${Buffer.byteLength(text)}\n${text}\n`,
+    )
+    const head = `commit refs/heads/draft\nmark :1\ncommitter Ann <ann@example.org> ${clock++} +0200\ndata 6\nChange\n`
+    const from = parent && `from ${parent}\n`
+    return gitWith(
+      checkout,
+      `${parent ? '' : 'reset refs/heads/draft\n'}${head}${from}${changes.join('')}\nget-mark :1\n`,
+      'fast-import',
+      '--quiet',
+      '--force',
+      '--date-format=raw-permissive',
+    )
+  }
+  let clock = 1_700_000_000
+  const base = write('', { 'a.txt': '1\n2\n3\n', 'b.txt': 'b\n' })
+  git(checkout, 'push', '--quiet', path, `${base}:refs/heads/main`)
+  git(checkout, 'reset', '--quiet', '--hard', base)
+  await server.store.rules.set(repository, { branchPattern: 'main', required: ['ci/test'], bypass: [] })
+
+  const env = { COMMIT_STATUS_URL: server.url, COMMIT_STATUS_TOKEN: token }
+  // Refs are files as long as nothing packs them.
+  const ref = (name: string) => {
+    const file = join(path, name)
+    return existsSync(file) ? readFileSync(file, 'utf8').trim() : ''
+  }
+  return {
+    server,
+    token,
+    repository,
+    path,
+    checkout,
+    write,
+    ref,
+    land: (args, own) =>
+      commandLine(t, ['land', ...args], {
+        cwd: checkout,
+        ...own,
+        env: { HOME: checkout, ...env, ...own?.env },
+      }),
+    async topic(commit) {
+      const name = `refs/heads/land/main/${commit.slice(0, 12)}`
+      await until(() => ref(name) !== '')
+      return ref(name)
+    },
+    report: (sha, state, context = 'ci/test') =>
+      server.report('acme/rocket', sha, { state, context, target_url: 'https://ci.example.org/5' }, token),
+    leftovers: () =>
+      ['refs/heads/land', 'refs/landing'].flatMap((folder) =>
+        existsSync(join(path, folder))
+          ? readdirSync(join(path, folder), { recursive: true, withFileTypes: true })
+              .filter((entry) => entry.isFile())
+              .map((entry) => relative(path, join(entry.parentPath, entry.name)))
+          : [],
+      ),
+  }
+}
