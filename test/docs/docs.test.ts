@@ -147,6 +147,11 @@ test('every file that a document names exists', async (t) => {
     )
     for (const path of [...named, ...linked]) t.ok(existsSync(path), `${document}: ${path}`)
   }
+  // Names files below `src`; the diagram of a push, those below `git-http` too.
+  for (const [, path = ''] of readDocument('src/README.md').matchAll(
+    /[\s`(](?!src|test|clients)((?:[a-z-]+\/)+[a-z-]+\.ts)/g,
+  ))
+    t.ok(existsSync(`src/${path}`) || existsSync(`src/git-http/${path}`), `src/README.md: ${path}`)
 })
 
 test('every command, option, script and file in the code of a document exists', async (t) => {
