@@ -7,9 +7,9 @@ import { findBackup, restoreAll } from '../../maintenance/backup/restore.ts'
 import { callerPath, UsageError } from '../parts/arguments.ts'
 import { count, say } from '../parts/output.ts'
 import { showProgress } from '../parts/progress.ts'
-import type { Settings, WithStore } from '../parts/with-store.ts'
+import { readingStore, type Settings } from '../parts/with-store.ts'
 
-export function addBackupCommands(program: Command, withStore: WithStore, settings: Settings): void {
+export function addBackupCommands(program: Command, settings: Settings): void {
   program
     .command('backup <folder>')
     .description('back up the database and the repositories to a folder; the server may be running')
@@ -22,7 +22,7 @@ Each backup contains users, repositories, access, tokens (as hashes), the audit 
 Backups in one folder share objects. A backup that does not end leaves those before it complete.`,
     )
     .action((path: string, { keep, imported = false }: { keep: string; imported?: boolean }) =>
-      withStore.reading(async (store) => {
+      readingStore(settings, async (store) => {
         if (!/^[1-9]\d{0,3}$/.test(keep))
           throw new UsageError(`--keep: "${keep}" is not a number of at least 1`)
         await checkGit()
