@@ -47,10 +47,10 @@ Backups in one folder share objects. A backup that does not end leaves those bef
     .option('--lock-users', 'lock all users, to be unlocked one by one')
     .action(async (path: string, { time, lockUsers }: { time?: string; lockUsers?: true }) => {
       const options = { ...settings(), ...(lockUsers && { lockUsers }) }
-      const found = callerPath(path)
-      if (time && !statSync(found, { throwIfNoEntry: false })?.isDirectory())
-        throw new UsageError(`--time: ${found} is not a folder of backups`)
-      const source = await findBackup(found, time)
+      const place = callerPath(path)
+      if (time && !statSync(place, { throwIfNoEntry: false })?.isDirectory())
+        throw new UsageError(`--time: ${place} is not a folder of backups`)
+      const source = await findBackup(place, time)
       await checkGit()
       const { created_at, counts, locked } = await restoreAll(options, source, showProgress())
       for (const { name, imported, problem, content } of source.repositories) {

@@ -94,17 +94,17 @@ export function addRepositoryCommands(program: Command, settings: Settings): voi
         }
         // Before git reads its configuration. It may be a checkout.
         for (const name of ['.', '.git']) await checkOwners(join(callerPath(path), name))
-        const found = await inspectRepository(callerPath(path))
-        await checkOwners(found.path)
-        const known = await store.repositories.find(owner, name)
-        if (trustOwner && known?.path === found.path && !known.managed)
-          return store.repositories.trustOwner(known.id)
+        const inspected = await inspectRepository(callerPath(path))
+        await checkOwners(inspected.path)
+        const existing = await store.repositories.find(owner, name)
+        if (trustOwner && existing?.path === inspected.path && !existing.managed)
+          return store.repositories.trustOwner(existing.id)
         const created = await store.repositories.create({
           owner,
           name,
           visibility: visibilityOf(options, config),
-          objectFormat: found.objectFormat,
-          path: found.path,
+          objectFormat: inspected.objectFormat,
+          path: inspected.path,
           trustOwner,
         })
         await describeCreated(store, [created])

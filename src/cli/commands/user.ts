@@ -73,15 +73,15 @@ export function addUserCommands(program: Command, settings: Settings): void {
       if (!options.passwordStdin && !process.stdin.isTTY)
         throw new UsageError('standard input is not a terminal; pass the password with --password-stdin')
       return withStore(settings, async (store) => {
-        const found = await store.users.get(name)
-        const passwordHash = await hashPassword(await readNewPassword(found.name))
-        const changed = await store.users.setPassword(found, passwordHash, ADMINISTRATOR)
+        const account = await store.users.get(name)
+        const passwordHash = await hashPassword(await readNewPassword(account.name))
+        const changed = await store.users.setPassword(account, passwordHash, ADMINISTRATOR)
         if (!changed)
           throw new RuleViolation(`the password of "${name}" was changed meanwhile; run the command again`)
         const { sessions, tokens } = changed
         const work = tokens === 1 ? 'works' : 'work'
-        const when = found.locked_at === null ? `still ${work}` : `${work} again after "user unlock"`
-        say(`Ended ${count(sessions, 'session')}. ${count(tokens, 'token')} of ${found.name} ${when}.`)
+        const when = account.locked_at === null ? `still ${work}` : `${work} again after "user unlock"`
+        say(`Ended ${count(sessions, 'session')}. ${count(tokens, 'token')} of ${account.name} ${when}.`)
       })
     })
 
@@ -138,12 +138,12 @@ export function addUserCommands(program: Command, settings: Settings): void {
     .option('--json', 'print one JSON array')
     .action((name: string, options: { end?: boolean; json?: boolean }) =>
       (options.end ? withStore : readingStore)(settings, async (store) => {
-        const found = await store.users.get(name)
+        const account = await store.users.get(name)
         if (options.end) {
-          say(`Ended ${count(await store.sessions.endAll(found, ADMINISTRATOR), 'session')}.`)
+          say(`Ended ${count(await store.sessions.endAll(account, ADMINISTRATOR), 'session')}.`)
           return
         }
-        const rows = (await store.sessions.list(found.id, MAX_SESSIONS)).map((session) => ({
+        const rows = (await store.sessions.list(account.id, MAX_SESSIONS)).map((session) => ({
           id: session.id,
           created_at: formatTime(session.created_at),
           last_seen_at: formatTime(session.seen_at),
