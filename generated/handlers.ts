@@ -79,15 +79,3 @@ export type AnyReply = Reply<
 
 /** Calls the handler of one operation. */
 export type Call<Context> = (request: ValidatedRequest, context: Context) => Promise<AnyReply>
-
-/**
- * Returns a call for each operation. The casts are safe: the types and the schemas that validated the request are
- * generated from the same contract.
- */
-export function callsTo<Context>(handlers: Handlers<Context>): Record<keyof Handlers<Context>, Call<Context>> {
-  return {
-    reportStatus: (request, context) => handlers.reportStatus(request as ReportStatusRequest, context),
-    listStatuses: (request, context) => handlers.listStatuses(request as ListStatusesRequest, context),
-    getVerdict: (request, context) => handlers.getVerdict(request as GetVerdictRequest, context),
-  }
-}

@@ -26,8 +26,8 @@ export function integer(least: number, most = 999_999_999_999_999) {
 
 export function choice<Value extends string>(values: readonly Value[]) {
   return (text: string, name: string): Value => {
-    const found = values.find((value) => value === text)
-    if (found !== undefined) return found
+    const match = values.find((value) => value === text)
+    if (match !== undefined) return match
     throw new ConfigError(`${name}: "${text}" is unknown (expected ${values.join(', ')})`)
   }
 }

@@ -89,7 +89,23 @@ export function describeFailure(error: unknown): string {
 
 /** Returns whether people can act on an error: those of the system are expected too. */
 export function isExpected(error: unknown): error is Error {
-  return error instanceof Expected || (error instanceof Error && 'syscall' in error)
+  return error instanceof Expected || isSystemError(error)
+}
+
+/** Returns whether an error is a failed call of the operating system, as opposed to a bug. */
+export function isSystemError(error: unknown): error is NodeJS.ErrnoException {
+  return error instanceof Error && 'syscall' in error
+}
+
+/** Returns whether an error has one of these codes, of the system or of Node. */
+export function hasCode(error: unknown, ...codes: string[]): boolean {
+  return error instanceof Error && 'code' in error && codes.includes(String(error.code))
+}
+
+/** Returns null instead of an error of the system, and throws any other. */
+export function nullOnSystemError(error: unknown): null {
+  if (isSystemError(error)) return null
+  throw error
 }
 
 /** Returns a handler that gives `value` instead of an error of a class, and throws any other. */

@@ -56,11 +56,11 @@ export function createSender(
 
   function encode(reply: FastifyReply, answer: AnyReply): EncodedBody {
     const derived = 'derived' in answer ? answer.derived : null
-    const known = derived && encodedBodies.get(derived.toBody)?.get(derived.source)
-    if (known && !verify) return known
+    const cached = derived && encodedBodies.get(derived.toBody)?.get(derived.source)
+    if (cached && !verify) return cached
     const text = reply.serialize(bodyOf(answer)).toString()
     const encoded = { payload: text.length > CONVERT_ONCE ? Buffer.from(text) : text, etag: etagOf(text) }
-    if (known && known.etag !== encoded.etag)
+    if (cached && cached.etag !== encoded.etag)
       throw new Error('a derived body depends on more than its source')
     if (derived) {
       const bySource = encodedBodies.get(derived.toBody) ?? new WeakMap<object, EncodedBody>()

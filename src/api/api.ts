@@ -1,12 +1,12 @@
 import type { FastifyInstance } from 'fastify'
-import { callsTo } from '../../generated/handlers.ts'
+import type { Call, Handlers } from '../../generated/handlers.ts'
 import { operations } from '../../generated/operations.ts'
 import { schemas } from '../../generated/schemas.ts'
 import type { Caller, Requirement } from '../auth/access-policy.ts'
 import type { Authorizer } from '../auth/authorizer.ts'
 import { readCredential } from '../auth/credential.ts'
 import type { CommitLookup } from '../git/objects/commit-lookup.ts'
-import { headerValues } from '../http/header-values.ts'
+import { headerValues } from '../http/incoming.ts'
 import { asServiceError, sendError } from '../replies/error-replies.ts'
 import { recheckAccess } from '../replies/recheck-access.ts'
 import type { Store } from '../store/store.ts'
@@ -29,6 +29,9 @@ export interface ApiOptions {
   /** Whether to check every answer against the contract before sending it. */
   verifyReplies: boolean
 }
+
+/** All handlers with the request that `bindOperations` gives them. */
+type Calls = Record<keyof Handlers<Caller>, Call<Caller>>
 
 /** The words in the header of the contract's security schemes. */
 const schemes = { bearerToken: 'bearer', accessToken: 'token' }
@@ -58,7 +61,8 @@ export async function api(app: FastifyInstance, options: ApiOptions): Promise<vo
   bindOperations<Caller>(app, {
     operations,
     schemas,
-    calls: callsTo(createHandlers(options.store, options.lookup, options.onReported)),
+    // The types of requests and the schemas that validate them are generated from the same contract.
+    calls: createHandlers(options.store, options.lookup, options.onReported) as Calls,
     schemes: Object.keys(schemes),
     authorize,
     bodyTimeout: options.bodyTimeout,

@@ -34,7 +34,7 @@ export type OperationRequest = FastifyRequest<{ Params: PathParameters }>
 export interface Binding<Context> {
   operations: Readonly<Record<string, BoundOperation>>
   schemas: Schemas
-  /** The handler of each operation, as returned by the generated `callsTo`. */
+  /** The handlers, by the ids of their operations. */
   calls: Readonly<Record<string, Call<Context>>>
   /** Names of the security schemes that `authorize` supports. */
   schemes: readonly string[]
@@ -94,7 +94,7 @@ export function bindOperations<Context>(app: FastifyInstance, binding: Binding<C
         const { params, raw } = request
         const { url = '' } = raw
         // The router matches empty segments, but no parameter can be empty.
-        if (hasEmptyValue(params)) throw new ServiceError('path_unknown')
+        if (Object.values(params).includes('')) throw new ServiceError('path_unknown')
         const pairs = url.includes('?') ? decodeQuery(url) : []
         const context = await authorize(request, operation)
         let body: unknown
@@ -118,9 +118,4 @@ export function declaredError(operation: BoundOperation | undefined, error: Serv
   return isDeclared || COMMON_ERRORS.has(error.code)
     ? error
     : new ServiceError('internal', undefined, { cause: error })
-}
-
-function hasEmptyValue(params: PathParameters): boolean {
-  for (const name in params) if (params[name] === '') return true
-  return false
 }

@@ -49,10 +49,10 @@ export function queryReader(ajv: Ajv2020, schema: QuerySchema): (pairs: Pairs) =
       const declared = Object.hasOwn(schema.properties, name) ? schema.properties[name] : undefined
       if (declared === undefined) {
         // Not made at start: it loads the language's data, for 20 ms.
-        const known = new Intl.ListFormat('en-GB').format(Object.keys(schema.properties))
+        const names = new Intl.ListFormat('en-GB').format(Object.keys(schema.properties))
         throw new ServiceError(
           'field_invalid',
-          `${show(name)} is an unknown query parameter; this operation takes ${known}`,
+          `${show(name)} is an unknown query parameter; this operation takes ${names}`,
         )
       }
       const earlier = values[name]

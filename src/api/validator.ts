@@ -1,6 +1,5 @@
 import { Ajv2020, type ErrorObject } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
-import { isHttpUrl } from '../domain/http-url.ts'
 import { ServiceError } from '../errors.ts'
 import { memoizeByObject } from '../util/memoize.ts'
 import { truncate } from '../util/truncate.ts'
@@ -121,4 +120,12 @@ function shallow(value: unknown, depth: number): unknown {
   if (Array.isArray(value)) return value.map((item: unknown) => shallow(item, depth - 1))
   const fields: [string, unknown][] = Object.entries(value)
   return Object.fromEntries(fields.map(([key, item]) => [key, shallow(item, depth - 1)]))
+}
+
+/**
+ * Returns whether `value` is a URL by the WHATWG standard with the scheme http or https, without
+ * whitespace, control characters and lone surrogates.
+ */
+export function isHttpUrl(value: string): boolean {
+  return /^https?:\/\//i.test(value) && !/[\p{White_Space}\p{Cc}\p{Cs}]/u.test(value) && URL.canParse(value)
 }

@@ -38,7 +38,7 @@ export function createAuthorizer(store: Store, budget: Budget, log: TokenUseLog)
         owner,
         name,
       )
-      budget.enforce(access.failures)
+      if (access.failures) budget.enforce(access.failures)
       try {
         const caller = applyAccessPolicy(access, anonymous, requirement, now)
         if (access.token) uses.record(access.token, Math.floor(now / 1000))

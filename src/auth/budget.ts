@@ -60,15 +60,15 @@ export function createBudget(
   const reads = new Map<string, Promise<Failures | null>>()
 
   /** Does the same as `check` for failures that the caller has already read. */
-  function enforce(found: Failures | null): void {
-    if (!found || found.failures < limits.limit) return
+  function enforce({ failures, endsIn }: Failures): void {
+    if (failures < limits.limit) return
     // A window cannot have more than its whole length left: the clock was set back, so the block is over.
-    if (found.endsIn <= limits.window * 1000) throw new Blocked(found.endsIn)
+    if (endsIn <= limits.window * 1000) throw new Blocked(endsIn)
   }
 
   function find(address: string): Promise<Failures | null> {
-    const known = reads.get(address)
-    if (known) return known
+    const pending = reads.get(address)
+    if (pending) return pending
     const read = failures.find(address).finally(() => reads.delete(address))
     reads.set(address, read)
     return read
@@ -77,7 +77,8 @@ export function createBudget(
   /** Checks recorded failures only, not attempts in flight. @throws ServiceError `blocked` when the budget is spent */
   async function check(address: string): Promise<void> {
     try {
-      enforce(await find(address))
+      const recorded = await find(address)
+      if (recorded) enforce(recorded)
     } catch (error) {
       // Queued attempts get the same answer.
       if (error instanceof Blocked) queue.dismiss(address, error)

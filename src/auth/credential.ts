@@ -54,7 +54,7 @@ export function readCredential(
   headers: readonly string[],
   schemes: ReadonlyMap<string, SchemeReader>,
 ): Credential {
-  const found = readAuthorization(headers, schemes)
-  if (found.kind !== 'value') return found
-  return isToken(found.value) ? { kind: 'token', hash: hashToken(found.value) } : UNKNOWN
+  const authorization = readAuthorization(headers, schemes)
+  if (authorization.kind !== 'value') return authorization
+  return isToken(authorization.value) ? { kind: 'token', hash: hashToken(authorization.value) } : UNKNOWN
 }

@@ -11,7 +11,7 @@ import { addStatusCommands } from './commands/status.ts'
 import { addTokenCommands } from './commands/token.ts'
 import { addUserCommands } from './commands/user.ts'
 import { say } from './parts/output.ts'
-import { settingsOf, withStoreOf } from './parts/with-store.ts'
+import { settingsOf, withStore } from './parts/with-store.ts'
 
 /**
  * Returns the administrator's command line. Machine-readable output goes to stdout, everything else to stderr.
@@ -34,20 +34,19 @@ export function createProgram(environment: NodeJS.ProcessEnv, args: readonly str
     .showHelpAfterError('(see --help)')
     .configureOutput({ writeOut: (text) => process.stdout.write(text) })
   const settings = settingsOf(program, environment)
-  const withStore = withStoreOf(settings)
-  addUserCommands(program, withStore)
-  addRepositoryCommands(program, withStore)
-  addRuleCommands(program, withStore)
-  addTokenCommands(program, withStore)
-  addStatusCommands(program, withStore)
-  addBlockedCommands(program, withStore)
-  addAuditCommands(program, withStore)
-  addBackupCommands(program, withStore, settings)
-  addMaintenanceCommands(program, withStore)
+  addUserCommands(program, settings)
+  addRepositoryCommands(program, settings)
+  addRuleCommands(program, settings)
+  addTokenCommands(program, settings)
+  addStatusCommands(program, settings)
+  addBlockedCommands(program, settings)
+  addAuditCommands(program, settings)
+  addBackupCommands(program, settings)
+  addMaintenanceCommands(program, settings)
   program
     .command('migrate')
     .description('create the database, or bring its schema up to date; the server does both when it starts')
-    .action(() => withStore(async () => say('The schema is up to date.'), { create: 'migrate' }))
+    .action(() => withStore(settings, async () => say('The schema is up to date.'), { create: 'migrate' }))
   addCompletionCommand(program)
   return program
 }

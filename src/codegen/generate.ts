@@ -53,9 +53,9 @@ export async function findDrift(options: GenerateOptions): Promise<string[]> {
 }
 
 async function findObsolete(options: GenerateOptions, files: Map<string, string>): Promise<string[]> {
-  const found: string[] = []
+  const present: string[] = []
   for (const folder of [options.server, options.client]) {
-    for (const name of await readdir(folder).catch(emptyWhenMissing)) found.push(join(folder, name))
+    for (const name of await readdir(folder).catch(emptyWhenMissing)) present.push(join(folder, name))
   }
-  return found.filter((path) => !files.has(path))
+  return present.filter((path) => !files.has(path))
 }

@@ -1,6 +1,6 @@
 import type { FileHandle } from 'node:fs/promises'
+import { hasCode, nullOnSystemError } from '../errors.ts'
 import type { SharedBudget } from '../util/shared-budget.ts'
-import { hasCode, nullOnSystemError } from '../util/system-error.ts'
 import type { Spool } from './spool.ts'
 
 /** A file, and how much of it was written and read. */

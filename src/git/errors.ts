@@ -1,5 +1,4 @@
-import { Expected, Unavailable } from '../errors.ts'
-import { isSystemError } from '../util/system-error.ts'
+import { Expected, isSystemError, Unavailable } from '../errors.ts'
 
 /** The repository cannot be opened, so its content is unknown. */
 export class RepositoryUnavailable extends Unavailable {

@@ -1,6 +1,6 @@
 import type { BigIntStats } from 'node:fs'
 import { lstat, stat } from 'node:fs/promises'
-import { nullOnSystemError } from '../util/system-error.ts'
+import { nullOnSystemError } from '../errors.ts'
 
 /** The state of several files and folders at one moment. */
 export interface FilesState {

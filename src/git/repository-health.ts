@@ -1,8 +1,8 @@
 import { constants } from 'node:fs'
 import { access, readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { isSystemError } from '../errors.ts'
 import { emptyWhenMissing, isMissing } from '../util/missing.ts'
-import { isSystemError } from '../util/system-error.ts'
 import { cannotOpen, RepositoryUnavailable, unavailable } from './errors.ts'
 
 const { R_OK, W_OK, X_OK } = constants

@@ -7,8 +7,7 @@ import {
 } from 'node:http'
 import type { Socket } from 'node:net'
 import { defaultMessage, type ErrorCode, statusOf } from '../errors.ts'
-import { headerValues } from './header-values.ts'
-import { CompactRequest } from './incoming.ts'
+import { CompactRequest, headerValues } from './incoming.ts'
 import { abortBody, isClosing, lingeringClose, responsesWithLingeringClose } from './lingering-close.ts'
 import { lastResponseOf, servePipelinedInTurn } from './pipelining.ts'
 

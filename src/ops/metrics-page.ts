@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Budget } from '../auth/budget.ts'
 import { readAuthorization } from '../auth/credential.ts'
 import { ServiceError } from '../errors.ts'
-import { headerValues } from '../http/header-values.ts'
+import { headerValues } from '../http/incoming.ts'
 import { sendError } from '../replies/error-replies.ts'
 import type { Metrics } from './metrics.ts'
 

@@ -34,14 +34,14 @@ export function answerUnknownPaths(app: FastifyInstance): void {
     // The router has refused paths that cannot be decoded.
     const segments = decodeURI(path).split('/')
     const [, first = ''] = segments
-    const found = routes
+    const matchingRoutes = routes
       .filter(({ matches }) => matches(segments))
       .map(({ options }) => options)
       // A reserved name is not an owner, so no page of an owner has such a path.
       .filter(({ url, config }) => !(config?.page && url.startsWith('/:owner') && isReserved(first)))
-    if (found.length === 0) throw new ServiceError('path_unknown')
-    reply.header('allow', [...new Set(found.flatMap(({ method }) => method))].sort().join(', '))
-    throw new WrongMethod(found.every(({ config }) => config?.page))
+    if (matchingRoutes.length === 0) throw new ServiceError('path_unknown')
+    reply.header('allow', [...new Set(matchingRoutes.flatMap(({ method }) => method))].sort().join(', '))
+    throw new WrongMethod(matchingRoutes.every(({ config }) => config?.page))
   })
 }
 

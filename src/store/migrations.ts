@@ -196,11 +196,11 @@ export class UnknownSchema extends Expected {
  */
 export async function migrate(engine: Engine, apply = true): Promise<void> {
   await engine.exclusively(async (db) => {
-    const known = await appliedMigrations(db)
+    const applied = await appliedMigrations(db)
     await sql`create table if not exists schema_migrations (name text primary key, applied_at bigint not null)`.execute(
       db,
     )
-    const pending = Object.entries(migrations).filter(([name]) => !known.has(name))
+    const pending = Object.entries(migrations).filter(([name]) => !applied.has(name))
     for (const [name, statements] of pending) {
       if (!apply)
         throw new UnknownSchema(

@@ -7,8 +7,8 @@
 export function boundedMemoize<Key, Value>(limit: number, make: (key: Key) => Value): (key: Key) => Value {
   const results = new Map<Key, Value>()
   return (key) => {
-    const known = results.get(key)
-    if (known !== undefined) return known
+    const earlier = results.get(key)
+    if (earlier !== undefined) return earlier
     if (results.size >= limit) results.clear()
     const value = make(key)
     results.set(key, value)
@@ -28,11 +28,11 @@ export function memoizeByObject<Source extends object, Value>(
 ): (source: Source) => Value {
   const results = new WeakMap<Source, { value: Value }>()
   return (source) => {
-    let known = results.get(source)
-    if (known === undefined) {
-      known = { value: make(source) }
-      results.set(source, known)
+    let result = results.get(source)
+    if (result === undefined) {
+      result = { value: make(source) }
+      results.set(source, result)
     }
-    return known.value
+    return result.value
   }
 }

@@ -82,14 +82,19 @@ const refused: Case[] = [
     body: { state, target_url: `https://e.org/${'ü'.repeat(1018)}` },
     expect: /^target_url is 2050 bytes long; at most 2048 are allowed$/,
   },
-  ...['', 'https:\\\\e.org', 'https://[::1', 'java\nscript:alert(1)', 'ht\ntps://e.org/'].map(
-    (target_url) => ({
-      what: JSON.stringify(target_url),
-      body: { state, target_url },
-      expect:
-        /^target_url must be a URL that begins with http:\/\/ or https:\/\/ and contains no whitespace, control/,
-    }),
-  ),
+  ...[
+    '',
+    'https:\\\\e.org',
+    'https://[::1',
+    'java\nscript:alert(1)',
+    'ht\ntps://e.org/',
+    'https://e.org/\ud800',
+  ].map((target_url) => ({
+    what: JSON.stringify(target_url),
+    body: { state, target_url },
+    expect:
+      /^target_url must be a URL that begins with http:\/\/ or https:\/\/ and contains no whitespace, control/,
+  })),
 ]
 
 t.test('fields of a report are stored as sent, or refused with 422,', async (t) => {

@@ -15,7 +15,6 @@ t.teardown(() => rm(folder, { recursive: true, force: true }))
 await writeGenerated({ spec, server: join(folder, 'server'), client: join(folder, 'client') })
 const { operations } = await import(join(folder, 'server/operations.ts'))
 const { schemas } = await import(join(folder, 'server/schemas.ts'))
-const { callsTo } = await import(join(folder, 'server/handlers.ts'))
 
 interface Call {
   params: { owner: string; repo: string; number?: string }
@@ -67,7 +66,7 @@ export async function bindParcels(t: Test, { handlers, ...change }: Change = {})
   bindOperations<string>(app, {
     operations,
     schemas,
-    calls: callsTo(handlers ?? parcelHandlers()),
+    calls: { ...parcelHandlers(), ...handlers } as Binding<string>['calls'],
     schemes: ['accessKey'],
     async authorize({ headers }, { access, schemes, anonymous }) {
       if (!anonymous && headers.authorization === undefined) throw new ServiceError('credential_missing')

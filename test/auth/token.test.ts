@@ -1,7 +1,7 @@
 import t from 'tap'
 import { readCredential } from '../../src/auth/credential.ts'
 import { createToken, hashToken, isToken, tokenPrefix } from '../../src/auth/token.ts'
-import { headerValues } from '../../src/http/header-values.ts'
+import { headerValues } from '../../src/http/incoming.ts'
 
 t.test('createToken', async (t) => {
   const tokens = Array.from({ length: 200 }, createToken)

@@ -5,6 +5,7 @@ import { Agent, get } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
+import { GitPlaces } from '../../src/git-http/git-places.ts'
 import { startInstance } from '../helpers/instance.ts'
 import { until } from '../helpers/until.ts'
 import { basic, tryGit, workFolder } from './client.ts'
@@ -106,4 +107,20 @@ t.test('addresses and users take turns, requests of one keep their order', async
   await finish(held)
   await Promise.all(waiting)
   t.same(order, ['3 first', 'a first', '4 first', 'b first', '3 second', 'a second', '3 third'])
+})
+
+t.test('a client has its time to read before it loses its place to others', async (t) => {
+  const places = new GitPlaces(2, 5_000)
+  const releases = await Promise.all([places.enter('a'), places.enter('b')])
+  const resumes: (() => void)[] = []
+  const giveUp = (index: number) => () => {
+    resumes[index]?.()
+    releases[index]?.()
+  }
+  resumes.push(places.pause('a', giveUp(0)))
+  await setTimeout(150)
+  const begun = performance.now()
+  resumes.push(places.pause('b', giveUp(1)))
+  for (const release of await Promise.all([places.enter('c'), places.enter('d')])) release()
+  t.ok(performance.now() - begun >= 250)
 })

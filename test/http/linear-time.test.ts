@@ -1,7 +1,7 @@
 import { request } from 'node:http'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
-import { isHttpUrl } from '../../src/domain/http-url.ts'
+import { isHttpUrl } from '../../src/api/validator.ts'
 import { parseCidr } from '../../src/http/address.ts'
 import { redactLine } from '../../src/ops/redact.ts'
 import { localPath } from '../../src/web/pages/sign-in/page.ts'

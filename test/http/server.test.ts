@@ -1,7 +1,8 @@
 import { once } from 'node:events'
 import { Agent, get } from 'node:http'
-import type { Socket } from 'node:net'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import t from 'tap'
+import { lingeringClose } from '../../src/http/lingering-close.ts'
 import { startServer } from '../helpers/server.ts'
 import { until } from '../helpers/until.ts'
 import { dial, getBytes, serve } from './connections.ts'
@@ -148,4 +149,18 @@ t.test('a body that is sent byte by byte is buffered in few chunks', async (t) =
   const { chunks, text } = await read.promise
   t.equal(text, sent)
   t.ok(chunks < 2_000, `${chunks} chunks`)
+})
+
+t.test('what a client still sends after its answer is discarded up to a limit', async (t) => {
+  const server = createServer({ allowHalfOpen: true }, lingeringClose).listen(0, '127.0.0.1')
+  t.teardown(() => server.close())
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const client = connect({ port, host: '127.0.0.1', allowHalfOpen: true }).on('error', () => {})
+  t.teardown(() => client.destroy())
+  const [socket] = await once(server, 'connection')
+  const begun = performance.now()
+  client.resume().write(Buffer.alloc(17 * 1024 * 1024))
+  await once(socket, 'close')
+  t.ok(performance.now() - begun < 1_500, 'before the time is over')
 })

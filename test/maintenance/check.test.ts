@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { realpath } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import Sqlite from 'better-sqlite3'
@@ -27,8 +27,8 @@ async function open(t: Parameters<TestDatabase['create']>[0], database: TestData
   return {
     store,
     repository,
-    check: (choice: Partial<CheckOptions> = {}) =>
-      checkAll(store, lookup, { full: false, commits: false, prune: false, ...choice }, () => {}),
+    check: (choice: Partial<CheckOptions> = {}, onProgress = () => {}) =>
+      checkAll(store, lookup, { full: false, commits: false, prune: false, ...choice }, onProgress),
     /** Runs a statement without the foreign keys' checks. */
     async spoil(statement: string): Promise<void> {
       if (options.databaseUrl) {
@@ -103,7 +103,11 @@ for (const database of databases) {
     const { store, repository, check } = await open(t, database)
     const stray = join(dirname(repository.path), '4711.git')
     renameSync(repository.path, stray)
-    const { findings, pruned } = await check({ prune: true })
+    const passing = join(dirname(repository.path), '4712.git')
+    mkdirSync(passing)
+    // After the first reading of the folders, and before the second.
+    const remove = () => setTimeout(() => rmSync(passing, { recursive: true }), 500)
+    const { findings, pruned } = await check({ prune: true }, remove)
     t.match(findings.shift(), `repository alice/rocket: ${repository.path} is not`)
     t.match(findings.shift(), `folder ${stray}: belongs to no repository; serve it with "repo import"`)
     t.same([findings, pruned], [[], []])

@@ -67,6 +67,12 @@ for (const database of databases) {
     t.equal((await left(old)).length, 0)
     t.equal((await left(mixed)).length, 2)
     t.equal((await left(recent)).length, 1)
+    const limit = (await left(mixed))[1]?.updated_at ?? 0
+    t.equal(
+      await removeCommits(aged.store.engine, aged.id, [mixed ?? ''], limit),
+      0,
+      'a report of that second',
+    )
   })
 
   t.test(`${database.name}: prunes in several batches`, async (t) => {

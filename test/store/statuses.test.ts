@@ -339,6 +339,8 @@ for (const database of databases) {
     )
     t.equal(await store.statuses.hasAny(id, sha), true)
     t.equal(await store.statuses.hasAny(other.id, sha), false)
+    await report('ci', { repositoryId: other.id, sha })
+    t.equal(await store.statuses.hasAny(other.id, sha), true, 'right after the first report')
   })
 
   test('counts statuses by state', async (t) => {

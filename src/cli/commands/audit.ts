@@ -7,7 +7,7 @@ import type { Store } from '../../store/store.ts'
 import { replaceHidden } from '../../util/replace-characters.ts'
 import { durationOption, splitFullName } from '../parts/arguments.ts'
 import { count, jsonText, print, say } from '../parts/output.ts'
-import type { WithStore } from '../parts/with-store.ts'
+import { readingStore, type Settings, withStore } from '../parts/with-store.ts'
 
 /** Milliseconds between two polls for new events. */
 const POLL = 1_000
@@ -20,7 +20,7 @@ interface ListOptions {
   follow?: boolean
 }
 
-export function addAuditCommands(program: Command, withStore: WithStore): void {
+export function addAuditCommands(program: Command, settings: Settings): void {
   const audit = program.command('audit').description('read the audit log: security events, oldest first')
 
   audit
@@ -33,7 +33,7 @@ export function addAuditCommands(program: Command, withStore: WithStore): void {
     .option('--follow', 'keep printing new events until interrupted')
     .action((options: ListOptions) => {
       const filter = filterOf(options)
-      return withStore.reading((store) =>
+      return readingStore(settings, (store) =>
         options.follow ? follow(store, filter, options) : list(store, filter, options),
       )
     })
@@ -44,7 +44,9 @@ export function addAuditCommands(program: Command, withStore: WithStore): void {
     .requiredOption('--older-than <duration>', 'age of the events to remove, for example 400d')
     .action(({ olderThan }: { olderThan: string }) => {
       const before = Date.now() - durationOption(olderThan, '--older-than')
-      return withStore(async (store) => say(`Removed ${count(await store.auditLog.prune(before), 'event')}.`))
+      return withStore(settings, async (store) =>
+        say(`Removed ${count(await store.auditLog.prune(before), 'event')}.`),
+      )
     })
 }
 

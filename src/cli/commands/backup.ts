@@ -7,9 +7,9 @@ import { findBackup, restoreAll } from '../../maintenance/backup/restore.ts'
 import { callerPath, UsageError } from '../parts/arguments.ts'
 import { count, say } from '../parts/output.ts'
 import { showProgress } from '../parts/progress.ts'
-import type { Settings, WithStore } from '../parts/with-store.ts'
+import { readingStore, type Settings } from '../parts/with-store.ts'
 
-export function addBackupCommands(program: Command, withStore: WithStore, settings: Settings): void {
+export function addBackupCommands(program: Command, settings: Settings): void {
   program
     .command('backup <folder>')
     .description('back up the database and the repositories to a folder; the server may be running')
@@ -22,7 +22,7 @@ Each backup contains users, repositories, access, tokens (as hashes), the audit 
 Backups in one folder share objects. A backup that does not end leaves those before it complete.`,
     )
     .action((path: string, { keep, imported = false }: { keep: string; imported?: boolean }) =>
-      withStore.reading(async (store) => {
+      readingStore(settings, async (store) => {
         if (!/^[1-9]\d{0,3}$/.test(keep))
           throw new UsageError(`--keep: "${keep}" is not a number of at least 1`)
         await checkGit()
@@ -47,10 +47,10 @@ Backups in one folder share objects. A backup that does not end leaves those bef
     .option('--lock-users', 'lock all users, to be unlocked one by one')
     .action(async (path: string, { time, lockUsers }: { time?: string; lockUsers?: true }) => {
       const options = { ...settings(), ...(lockUsers && { lockUsers }) }
-      const found = callerPath(path)
-      if (time && !statSync(found, { throwIfNoEntry: false })?.isDirectory())
-        throw new UsageError(`--time: ${found} is not a folder of backups`)
-      const source = await findBackup(found, time)
+      const place = callerPath(path)
+      if (time && !statSync(place, { throwIfNoEntry: false })?.isDirectory())
+        throw new UsageError(`--time: ${place} is not a folder of backups`)
+      const source = await findBackup(place, time)
       await checkGit()
       const { created_at, counts, locked } = await restoreAll(options, source, showProgress())
       for (const { name, imported, problem, content } of source.repositories) {

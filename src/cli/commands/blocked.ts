@@ -3,9 +3,9 @@ import { RuleViolation } from '../../domain/rule-violation.ts'
 import { addressKey, UNKNOWN_ADDRESS } from '../../http/address.ts'
 import { UsageError } from '../parts/arguments.ts'
 import { printList } from '../parts/output.ts'
-import type { WithStore } from '../parts/with-store.ts'
+import { readingStore, type Settings, withStore } from '../parts/with-store.ts'
 
-export function addBlockedCommands(program: Command, withStore: WithStore): void {
+export function addBlockedCommands(program: Command, settings: Settings): void {
   const blocked = program
     .command('blocked')
     .description('manage addresses with too many failed authentication attempts')
@@ -15,7 +15,7 @@ export function addBlockedCommands(program: Command, withStore: WithStore): void
     .description('list the blocked addresses')
     .option('--json', 'print one JSON array')
     .action((options: { json?: boolean }) =>
-      withStore.reading(async (store, { budget }) => {
+      readingStore(settings, async (store, { budget }) => {
         const rows = (await store.failures.list(budget)).map(({ address, failures, endsAt }) => ({
           address,
           failures: String(failures),
@@ -29,7 +29,7 @@ export function addBlockedCommands(program: Command, withStore: WithStore): void
     .command('lift <address>')
     .description('unblock an address: reset its failures to zero')
     .action((address: string) =>
-      withStore(async (store) => {
+      withStore(settings, async (store) => {
         const key = addressKey(address.replace(/\/64$/, ''))
         if (key === UNKNOWN_ADDRESS)
           throw new UsageError(

@@ -8,13 +8,13 @@ import type { Store } from '../../store/store.ts'
 import { durationOption, UsageError } from '../parts/arguments.ts'
 import { count, print, say } from '../parts/output.ts'
 import { showCount, showProgress } from '../parts/progress.ts'
-import type { WithStore } from '../parts/with-store.ts'
+import { readingStore, type Settings, withStore } from '../parts/with-store.ts'
 
 /** What an administrator can do about a damaged database. */
 const DAMAGED =
   '. The database is damaged: stop the server, move the database away, and restore the newest backup with "restore FILE"'
 
-export function addMaintenanceCommands(program: Command, withStore: WithStore): void {
+export function addMaintenanceCommands(program: Command, settings: Settings): void {
   program
     .command('check')
     .description('check the database, and all that the refs of repositories lead to; print each problem')
@@ -23,7 +23,7 @@ export function addMaintenanceCommands(program: Command, withStore: WithStore): 
     .option('--prune', 'with --commits: remove the statuses of commits that are no longer in git')
     .action(({ full = false, commits = false, prune = false }: Partial<CheckOptions>) => {
       if (prune && !commits) throw new UsageError('--prune needs --commits')
-      return (prune ? withStore : withStore.reading)(async (store, { tokenMaxLifetime }) => {
+      return (prune ? withStore : readingStore)(settings, async (store, { tokenMaxLifetime }) => {
         await checkGit()
         const lookup = new CommitLookup()
         const progress = showProgress()
@@ -54,7 +54,7 @@ export function addMaintenanceCommands(program: Command, withStore: WithStore): 
     .action(({ olderThan, dryRun = false }: { olderThan: string; dryRun?: boolean }) => {
       const before = Math.floor((Date.now() - durationOption(olderThan, '--older-than')) / 1000)
       const verb = dryRun ? 'to be removed' : 'removed'
-      return (dryRun ? withStore.reading : withStore)(async (store) => {
+      return (dryRun ? readingStore : withStore)(settings, async (store) => {
         const progress = showCount()
         const show = (commits: number, statuses: number, last = false) =>
           progress(

@@ -21,7 +21,7 @@ import { publishAll, SyncedDraft } from '../../util/durable.ts'
 import { callerPath, findRepository, splitFullName, UsageError } from '../parts/arguments.ts'
 import { print, printList, say } from '../parts/output.ts'
 import { fromOption, readObjects } from '../parts/read-objects.ts'
-import type { WithStore } from '../parts/with-store.ts'
+import { creatingStore, readingStore, type Settings, withStore } from '../parts/with-store.ts'
 
 /** Milliseconds that git may take. */
 const GIT_TIMEOUT = 60_000
@@ -47,7 +47,7 @@ interface ImportOptions extends VisibilityOptions {
   trustOwner?: boolean
 }
 
-export function addRepositoryCommands(program: Command, withStore: WithStore): void {
+export function addRepositoryCommands(program: Command, settings: Settings): void {
   const repo = program.command('repo').description('manage repositories')
 
   repo
@@ -62,7 +62,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
     )
     .addOption(fromOption('all repositories or none, with the fields of \'repo list\'; "path" is ignored'))
     .action((fullName: string | undefined, { from, ...options }: CreateOptions) =>
-      withStore.creating(async (store, config) => {
+      creatingStore(settings, async (store, config) => {
         const defaults = { visibility: visibilityOf(options, config), object_format: options.objectFormat }
         const objects =
           fullName === undefined || from !== undefined
@@ -85,7 +85,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
       'although other accounts can write its configuration, by which git can run programs',
     )
     .action((fullName: string, path: string, { trustOwner = false, ...options }: ImportOptions) =>
-      withStore.creating(async (store, config) => {
+      creatingStore(settings, async (store, config) => {
         const { owner, name } = splitFullName(fullName)
         await checkGit()
         const checkOwners = async (folder: string) => {
@@ -94,17 +94,17 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
         }
         // Before git reads its configuration. It may be a checkout.
         for (const name of ['.', '.git']) await checkOwners(join(callerPath(path), name))
-        const found = await inspectRepository(callerPath(path))
-        await checkOwners(found.path)
-        const known = await store.repositories.find(owner, name)
-        if (trustOwner && known?.path === found.path && !known.managed)
-          return store.repositories.trustOwner(known.id)
+        const inspected = await inspectRepository(callerPath(path))
+        await checkOwners(inspected.path)
+        const existing = await store.repositories.find(owner, name)
+        if (trustOwner && existing?.path === inspected.path && !existing.managed)
+          return store.repositories.trustOwner(existing.id)
         const created = await store.repositories.create({
           owner,
           name,
           visibility: visibilityOf(options, config),
-          objectFormat: found.objectFormat,
-          path: found.path,
+          objectFormat: inspected.objectFormat,
+          path: inspected.path,
           trustOwner,
         })
         await describeCreated(store, [created])
@@ -116,7 +116,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
     .description('list the repositories')
     .option('--json', 'print one JSON array')
     .action((options: { json?: boolean }) =>
-      withStore.reading(async (store) => {
+      readingStore(settings, async (store) => {
         const rows = (await store.repositories.list()).map(
           ({ owner, name, visibility, objectFormat, path }) => ({
             name: `${owner}/${name}`,
@@ -133,7 +133,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
     .command('default-branch <owner/name> <branch>')
     .description('set the branch that clones check out and pages show first')
     .action((fullName: string, branch: string) =>
-      withStore(async (store) => {
+      withStore(settings, async (store) => {
         if (!isRefName(branch)) throw new UsageError(`"${branch}" is not a valid name of a branch`)
         const repository = await findRepository(store, fullName)
         const { managed, owner, name } = repository
@@ -158,7 +158,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
     .command('delete <owner/name>')
     .description('delete a repository and its statuses; the files of an imported one stay')
     .action((fullName: string) =>
-      withStore(async (store) => {
+      withStore(settings, async (store) => {
         const { owner, name } = splitFullName(fullName)
         const deleted = await store.repositories.delete(owner, name)
         if (deleted.managed) await rm(deleted.path, { recursive: true, force: true })
@@ -170,7 +170,7 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
     .addArgument(new Argument('<visibility>').choices(VISIBILITIES))
     .description('make a repository public, or visible only to users with access')
     .action((fullName: string, visibility: Visibility) =>
-      withStore((store) => {
+      withStore(settings, (store) => {
         const { owner, name } = splitFullName(fullName)
         return store.repositories.setVisibility(owner, name, visibility)
       }),
@@ -191,15 +191,15 @@ export function addRepositoryCommands(program: Command, withStore: WithStore): v
       ) => {
         const { user } = options
         if (fullName === undefined && user !== undefined)
-          return withStore.reading((store) => listAccessOf(store, user, options.json))
+          return readingStore(settings, (store) => listAccessOf(store, user, options.json))
         if (fullName === undefined || user !== undefined)
           throw new UsageError('pass either a repository or --user')
         const { owner, name } = splitFullName(fullName)
         if (userName === undefined)
-          return withStore.reading((store) => listAccess(store, owner, name, options.json))
+          return readingStore(settings, (store) => listAccess(store, owner, name, options.json))
         if (permission === undefined)
           throw new UsageError(`missing access of "${userName}" (expected read, write or none)`)
-        return withStore(async (store) => {
+        return withStore(settings, async (store) => {
           const { id } = await store.users.get(userName)
           await store.collaborators.set(owner, name, id, permission === 'none' ? null : permission)
         })

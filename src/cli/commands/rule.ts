@@ -2,9 +2,9 @@ import type { Command } from 'commander'
 import { isMetByFirstMatch, MAX_REPOSITORY_PATTERNS } from '../../domain/branch-rules.ts'
 import { findRepository } from '../parts/arguments.ts'
 import { printList, say } from '../parts/output.ts'
-import type { WithStore } from '../parts/with-store.ts'
+import { readingStore, type Settings, withStore } from '../parts/with-store.ts'
 
-export function addRuleCommands(program: Command, withStore: WithStore): void {
+export function addRuleCommands(program: Command, settings: Settings): void {
   const rule = program.command('rule').description('manage the required checks of branches')
 
   rule
@@ -16,7 +16,7 @@ export function addRuleCommands(program: Command, withStore: WithStore): void {
     )
     .option('--bypass <user...>', 'who may push to these branches without the checks')
     .action((fullName: string, branchPattern: string, options: { require: string[]; bypass?: string[] }) =>
-      withStore(async (store) => {
+      withStore(settings, async (store) => {
         const repository = await findRepository(store, fullName)
         const bypass = await Promise.all((options.bypass ?? []).map((name) => store.users.get(name)))
         const total = await store.rules.set(repository, { branchPattern, required: options.require, bypass })
@@ -32,7 +32,7 @@ export function addRuleCommands(program: Command, withStore: WithStore): void {
     .description('list the rules of one repository, or of all')
     .option('--json', 'print one JSON array')
     .action((fullName: string | undefined, options: { json?: boolean }) =>
-      withStore.reading(async (store) => {
+      readingStore(settings, async (store) => {
         const rows: Record<string, string | readonly string[]>[] = []
         const repositories =
           fullName === undefined ? await store.repositories.list() : [await findRepository(store, fullName)]
@@ -54,7 +54,7 @@ export function addRuleCommands(program: Command, withStore: WithStore): void {
     .command('remove <owner/name> <branch-pattern>')
     .description('remove the rule with this pattern')
     .action((fullName: string, branchPattern: string) =>
-      withStore(async (store) => {
+      withStore(settings, async (store) => {
         await store.rules.remove(await findRepository(store, fullName), branchPattern)
       }),
     )

@@ -5,9 +5,9 @@ import type { Store } from '../../store/store.ts'
 import { formatTime } from '../../store/time.ts'
 import { findRepository } from '../parts/arguments.ts'
 import { printList } from '../parts/output.ts'
-import type { WithStore } from '../parts/with-store.ts'
+import { readingStore, type Settings, withStore } from '../parts/with-store.ts'
 
-export function addStatusCommands(program: Command, withStore: WithStore): void {
+export function addStatusCommands(program: Command, settings: Settings): void {
   const status = program.command('status').description('manage the statuses of commits')
 
   status
@@ -16,7 +16,7 @@ export function addStatusCommands(program: Command, withStore: WithStore): void 
     .description('list the statuses of a commit and who reported them')
     .option('--json', 'print one JSON array')
     .action((fullName: string, sha: string, options: { json?: boolean }) =>
-      withStore.reading(async (store) => {
+      readingStore(settings, async (store) => {
         const commit = await findCommit(store, fullName, sha)
         const rows = (await store.statuses.listWithReporters(commit)).map((row) => ({
           context: row.context,
@@ -40,7 +40,7 @@ export function addStatusCommands(program: Command, withStore: WithStore): void 
     .argument('<context>')
     .description('delete one status, for example of a check that was renamed')
     .action((fullName: string, sha: string, context: string) =>
-      withStore(async (store) => {
+      withStore(settings, async (store) => {
         const commit = await findCommit(store, fullName, sha)
         await store.statuses.delete(commit.repositoryId, commit.sha, context)
       }),

@@ -6,9 +6,9 @@ import type { Store } from '../../store/store.ts'
 import { formatMilliseconds, formatTime } from '../../store/time.ts'
 import { durationOption, findRepository, parseExpiry, UsageError } from '../parts/arguments.ts'
 import { count, print, printList, say } from '../parts/output.ts'
-import type { WithStore } from '../parts/with-store.ts'
+import { readingStore, type Settings, withStore } from '../parts/with-store.ts'
 
-export function addTokenCommands(program: Command, withStore: WithStore): void {
+export function addTokenCommands(program: Command, settings: Settings): void {
   const token = program.command('token').description('manage personal access tokens')
 
   token
@@ -29,7 +29,7 @@ export function addTokenCommands(program: Command, withStore: WithStore): void {
     .action((userName: string, options: CreateOptions) => {
       const expiresAt = options.expires === undefined ? null : parseExpiry(options.expires, Date.now())
       const contexts = options.context ?? null
-      return withStore(async (store, { tokenMaxLifetime }) => {
+      return withStore(settings, async (store, { tokenMaxLifetime }) => {
         const request = {
           userId: (await store.users.get(userName)).id,
           name: options.name,
@@ -58,7 +58,7 @@ export function addTokenCommands(program: Command, withStore: WithStore): void {
         unused === undefined
           ? Number.POSITIVE_INFINITY
           : (Date.now() - durationOption(unused, '--unused')) / 1000
-      return withStore.reading(async (store) => {
+      return readingStore(settings, async (store) => {
         const tokens = await store.tokens.list(
           userName === undefined ? undefined : (await store.users.get(userName)).id,
         )
@@ -93,7 +93,7 @@ export function addTokenCommands(program: Command, withStore: WithStore): void {
     .option('--overlap <duration>', 'how long the old secret still works, unless it expires before', '1d')
     .action((id: string, options: { overlap: string }) => {
       const overlap = durationOption(options.overlap, '--overlap')
-      return withStore(async (store, { tokenMaxLifetime }) => {
+      return withStore(settings, async (store, { tokenMaxLifetime }) => {
         const { secret, expiresAt, oldExpiresAt } = await rotateToken(
           store.tokens,
           id,
@@ -111,9 +111,10 @@ export function addTokenCommands(program: Command, withStore: WithStore): void {
     .description('revoke a token; it is refused from the next request on')
     .option('--user <name>', 'revoke all tokens of a user instead')
     .action((id: string | undefined, { user }: { user?: string }) => {
-      if (id !== undefined && user === undefined) return withStore((store) => store.tokens.revoke(id))
+      if (id !== undefined && user === undefined)
+        return withStore(settings, (store) => store.tokens.revoke(id))
       if (id !== undefined || user === undefined) throw new UsageError('pass either an id or --user')
-      return withStore(async (store) => {
+      return withStore(settings, async (store) => {
         const revoked = await store.tokens.revokeAll((await store.users.get(user)).id)
         say(`Revoked ${count(revoked, 'token')}.`)
       })

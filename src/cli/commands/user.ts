@@ -8,7 +8,7 @@ import { UsageError } from '../parts/arguments.ts'
 import { count, printList, say } from '../parts/output.ts'
 import { fromOption, readObjects } from '../parts/read-objects.ts'
 import { readNewPassword } from '../parts/read-password.ts'
-import type { WithStore } from '../parts/with-store.ts'
+import { creatingStore, readingStore, type Settings, withStore } from '../parts/with-store.ts'
 
 /** Maximum number of sessions to list. */
 const MAX_SESSIONS = 1_000
@@ -21,7 +21,7 @@ interface CreateOptions {
   ownExisting?: boolean
 }
 
-export function addUserCommands(program: Command, withStore: WithStore): void {
+export function addUserCommands(program: Command, settings: Settings): void {
   const user = program.command('user').description('manage users: people and machines that own tokens')
 
   user
@@ -37,12 +37,12 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
       // Read before a database is created.
       if (name === undefined || from !== undefined) {
         const users = (await readUsers(name, from)).map((user) => ({ ...user, ownExisting }))
-        await withStore.creating((store) => store.users.createAll(users))
+        await creatingStore(settings, (store) => store.users.createAll(users))
         say(`Created ${count(users.length, 'user')}.`)
         return
       }
       const passwordHash = passwordStdin ? await hashPassword(await readNewPassword(name)) : undefined
-      await withStore.creating((store) => store.users.create(name, { ownExisting, passwordHash }))
+      await creatingStore(settings, (store) => store.users.create(name, { ownExisting, passwordHash }))
     })
 
   user
@@ -50,7 +50,7 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
     .description('list the users')
     .option('--json', 'print one JSON array')
     .action((options: { json?: boolean }) =>
-      withStore.reading(async (store, { oidc }) => {
+      readingStore(settings, async (store, { oidc }) => {
         const users = await store.users.list()
         const areLinked = oidc !== null || users.some(({ oidc_subject }) => oidc_subject !== null)
         const rows = users.map(
@@ -72,16 +72,16 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
     .action((name: string, options: { passwordStdin?: boolean }) => {
       if (!options.passwordStdin && !process.stdin.isTTY)
         throw new UsageError('standard input is not a terminal; pass the password with --password-stdin')
-      return withStore(async (store) => {
-        const found = await store.users.get(name)
-        const passwordHash = await hashPassword(await readNewPassword(found.name))
-        const changed = await store.users.setPassword(found, passwordHash, ADMINISTRATOR)
+      return withStore(settings, async (store) => {
+        const account = await store.users.get(name)
+        const passwordHash = await hashPassword(await readNewPassword(account.name))
+        const changed = await store.users.setPassword(account, passwordHash, ADMINISTRATOR)
         if (!changed)
           throw new RuleViolation(`the password of "${name}" was changed meanwhile; run the command again`)
         const { sessions, tokens } = changed
         const work = tokens === 1 ? 'works' : 'work'
-        const when = found.locked_at === null ? `still ${work}` : `${work} again after "user unlock"`
-        say(`Ended ${count(sessions, 'session')}. ${count(tokens, 'token')} of ${found.name} ${when}.`)
+        const when = account.locked_at === null ? `still ${work}` : `${work} again after "user unlock"`
+        say(`Ended ${count(sessions, 'session')}. ${count(tokens, 'token')} of ${account.name} ${when}.`)
       })
     })
 
@@ -89,7 +89,7 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
     .command('lock <name>')
     .description("refuse a user's password and tokens from the next request on, and end the user's sessions")
     .action((name: string) =>
-      withStore(async (store) => {
+      withStore(settings, async (store) => {
         const locked = await store.users.setLocked(name, true)
         if (locked === null) say('The user is locked already.')
         else
@@ -103,7 +103,7 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
     .command('unlock <name>')
     .description("accept a user's password and tokens again")
     .action((name: string) =>
-      withStore(async (store) => {
+      withStore(settings, async (store) => {
         const unlocked = await store.users.setLocked(name, false)
         if (unlocked === null) say('The user is not locked.')
         else say(`${count(unlocked.tokens, 'token')} can be used again.`)
@@ -115,7 +115,7 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
     .description('let a user sign in with an account of OIDC_ISSUER, no longer with a password')
     .requiredOption('--subject <subject>', 'the id that the provider gives the account, the claim "sub"')
     .action((name: string, { subject }: { subject: string }) =>
-      withStore(async (store, { oidc }) => {
+      withStore(settings, async (store, { oidc }) => {
         if (!oidc) throw new RuleViolation('OIDC_ISSUER is not set, so there is no account to link')
         const sessions = await store.users.link(name, { issuer: oidc.issuer, subject })
         say(`Ended ${count(sessions, 'session')}.`)
@@ -126,7 +126,7 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
     .command('unlink <name>')
     .description("remove a user's link; tokens then work without sign-ins, so lock a user who has left")
     .action((name: string) =>
-      withStore(async (store) => {
+      withStore(settings, async (store) => {
         say(`Ended ${count(await store.users.link(name, null), 'session')}.`)
       }),
     )
@@ -137,13 +137,13 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
     .option('--end', 'end all of them instead')
     .option('--json', 'print one JSON array')
     .action((name: string, options: { end?: boolean; json?: boolean }) =>
-      (options.end ? withStore : withStore.reading)(async (store) => {
-        const found = await store.users.get(name)
+      (options.end ? withStore : readingStore)(settings, async (store) => {
+        const account = await store.users.get(name)
         if (options.end) {
-          say(`Ended ${count(await store.sessions.endAll(found, ADMINISTRATOR), 'session')}.`)
+          say(`Ended ${count(await store.sessions.endAll(account, ADMINISTRATOR), 'session')}.`)
           return
         }
-        const rows = (await store.sessions.list(found.id, MAX_SESSIONS)).map((session) => ({
+        const rows = (await store.sessions.list(account.id, MAX_SESSIONS)).map((session) => ({
           id: session.id,
           created_at: formatTime(session.created_at),
           last_seen_at: formatTime(session.seen_at),
@@ -159,7 +159,7 @@ export function addUserCommands(program: Command, withStore: WithStore): void {
     .description("delete a user with the user's tokens, sessions and access; statuses stay")
     .option('--transfer-to <other>', "give the user's repositories to another user first")
     .action((name: string, options: { transferTo?: string }) =>
-      withStore(async (store) => {
+      withStore(settings, async (store) => {
         const moved = await store.users.delete(name, options.transferTo)
         if (moved > 0)
           say(`${options.transferTo} now owns ${count(moved, 'more repository', 'more repositories')}.`)

@@ -46,12 +46,12 @@ function readObject<Field extends string>(
   let name: string | undefined
   const entries: [string, unknown][] = Object.entries(value)
   for (const [field, content] of entries) {
-    const known = fields.find((known) => known === field)
-    if (known === undefined) throw problem(`unknown field "${field}" (expected ${fields.join(', ')})`)
+    const key = fields.find((text) => text === field)
+    if (key === undefined) throw problem(`unknown field "${field}" (expected ${fields.join(', ')})`)
     if (content === null) continue
     if (typeof content !== 'string') throw problem(`"${field}" is not a text`)
-    if (known === 'name') name = content
-    object[known] = content
+    if (key === 'name') name = content
+    object[key] = content
   }
   if (name === undefined) throw problem('"name" is missing')
   return { ...object, name }

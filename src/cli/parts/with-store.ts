@@ -10,15 +10,6 @@ import { say } from './output.ts'
 
 type Work = (store: Store, config: Config) => Promise<unknown>
 
-/** Runs `work` on the database that the settings name, which must exist unless it may be created, and closes it. */
-export interface WithStore {
-  (work: Work, options?: Pick<StoreOptions, 'create' | 'migrate'>): Promise<void>
-  /** Creates a missing database: a first user or repository may come before the first start of the server. */
-  creating(work: Work): Promise<void>
-  /** Runs work that only reads, and so does not change the schema that an older server may be using. */
-  reading(work: Work): Promise<void>
-}
-
 /** Returns the settings of the environment and `--env-file`, after making sure that this account may use the data directory. */
 export type Settings = () => Config & Pick<StoreOptions, 'operator' | 'statementTimeout'>
 
@@ -33,24 +24,29 @@ export function settingsOf(program: Command, environment: NodeJS.ProcessEnv): Se
   }
 }
 
-/** Returns what runs the work of a command. */
-export function withStoreOf(settings: Settings): WithStore {
-  const withStore: WithStore = async (work, options) => {
-    const config = settings()
-    const store = await openStore({ ...config, create: false, ...options })
-    try {
-      // Not before the database is open: a folder that is not the server's must keep its modes.
-      const command = commandToClose(config.dataDir)
-      if (command) say(`warning: other accounts of this machine can open DATA_DIR. Run: ${command}`)
-      await work(store, config)
-    } finally {
-      await store.close()
-    }
+/** Runs `work` on the database that the settings name, which must exist unless it may be created, and closes it. */
+export async function withStore(
+  settings: Settings,
+  work: Work,
+  options?: Pick<StoreOptions, 'create' | 'migrate'>,
+): Promise<void> {
+  const config = settings()
+  const store = await openStore({ ...config, create: false, ...options })
+  try {
+    // Not before the database is open: a folder that is not the server's must keep its modes.
+    const command = commandToClose(config.dataDir)
+    if (command) say(`warning: other accounts of this machine can open DATA_DIR. Run: ${command}`)
+    await work(store, config)
+  } finally {
+    await store.close()
   }
-  withStore.creating = (work) => withStore(work, { create: true })
-  withStore.reading = (work) => withStore(work, { migrate: false })
-  return withStore
 }
+
+/** Does the same, and creates a missing database: a first user may come before the first start of the server. */
+export const creatingStore = (settings: Settings, work: Work) => withStore(settings, work, { create: true })
+
+/** Does the same for work that only reads, and so keeps the schema, which an older server may be using. */
+export const readingStore = (settings: Settings, work: Work) => withStore(settings, work, { migrate: false })
 
 /**
  * Returns the environment with the variables of a file like systemd's `EnvironmentFile`. As with Node's `--env-file`, a

@@ -75,11 +75,11 @@ ${bindings.join('')}  }
 }
 
 function countsAs(schemas: Schemas): JsonObject {
-  const found = Object.entries(schemas).flatMap(([name, schema]) => {
+  const entries = Object.entries(schemas).flatMap(([name, schema]) => {
     const values = schema['x-counts-as']
     return values === undefined ? [] : [[name, values]]
   })
-  return Object.fromEntries(found)
+  return Object.fromEntries(entries)
 }
 
 function operationTypes(operation: Operation): string {

@@ -12,10 +12,6 @@ export function emitHandlers(spec: Spec): string {
       `  /** ${summary}: \`${method} ${path}\` */\n` +
       `  ${id}(request: ${typeName(id)}Request, context: Context): Promise<${typeName(id)}Reply>\n`,
   )
-  const calls = spec.operations.map(
-    ({ id }) =>
-      `    ${id}: (request, context) => handlers.${id}(request as ${typeName(id)}Request, context),\n`,
-  )
   const text = parts.join('\n')
   const imports = ['components', 'paths'].filter((name) => text.includes(`${name}['`))
   return `import type { ${imports.join(', ')} } from './schema.ts'
@@ -55,15 +51,6 @@ export type AnyReply = Reply<
 
 /** Calls the handler of one operation. */
 export type Call<Context> = (request: ValidatedRequest, context: Context) => Promise<AnyReply>
-
-/**
- * Returns a call for each operation. The casts are safe: the types and the schemas that validated the request are
- * generated from the same contract.
- */
-export function callsTo<Context>(handlers: Handlers<Context>): Record<keyof Handlers<Context>, Call<Context>> {
-  return {
-${calls.join('')}  }
-}
 `
 }
 

@@ -61,7 +61,7 @@ function nullable(schemas: Schemas, { oneOf, ...beside }: JsonObject, use: Use):
  */
 export function emitSchemas({ schemas, operations }: Spec): string {
   const requests = operations.flatMap(({ parameters: { path, query }, body }) => [...path, ...query, body])
-  const asked = reachable(schemas, requests)
+  const requested = reachable(schemas, requests)
   const answered = reachable(
     schemas,
     operations.flatMap(({ replies }) => replies),
@@ -69,7 +69,7 @@ export function emitSchemas({ schemas, operations }: Spec): string {
   const components = Object.entries(schemas).map(([name, schema]) => {
     const request = serverSchema(schemas, schema, 'request')
     const answer = serverSchema(schemas, schema, 'answer')
-    if (asked.has(name) && answered.has(name) && JSON.stringify(request) !== JSON.stringify(answer)) {
+    if (requested.has(name) && answered.has(name) && JSON.stringify(request) !== JSON.stringify(answer)) {
       throw new SpecError(
         `components.schemas.${name} is used by a request and by an answer; write two schemas, because the server ` +
           'ignores unknown fields of requests and sends none in answers',
@@ -82,11 +82,11 @@ export function emitSchemas({ schemas, operations }: Spec): string {
 
 /** Returns the names of the components that the schemas of `roots` refer to, directly or indirectly. */
 function reachable(schemas: Schemas, roots: readonly ({ schema: JsonObject | null } | null)[]): Set<string> {
-  const found = new Set<string>()
+  const names = new Set<string>()
   const visit = (schema: JsonObject) => {
     const name = schemaName(schema)
-    if (name !== null && !found.has(name)) {
-      found.add(name)
+    if (name !== null && !names.has(name)) {
+      names.add(name)
       visit(object(schemas[name], name))
     }
     for (const [, value] of propertiesOf(schemas, schema)) visit(value)
@@ -94,5 +94,5 @@ function reachable(schemas: Schemas, roots: readonly ({ schema: JsonObject | nul
     for (const branch of list(schema.oneOf)) visit(object(branch, 'oneOf'))
   }
   for (const root of roots) if (root?.schema) visit(root.schema)
-  return found
+  return names
 }

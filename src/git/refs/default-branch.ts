@@ -1,7 +1,7 @@
 import { open, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { nullOnSystemError } from '../../errors.ts'
 import { publish, syncPath } from '../../util/durable.ts'
-import { nullOnSystemError } from '../../util/system-error.ts'
 import { GitFailed, unavailable } from '../errors.ts'
 import { statIfExists } from '../file-state.ts'
 import type { OpenedRepository } from '../opened-repository.ts'

@@ -1,7 +1,7 @@
 import { constants } from 'node:fs'
 import { open, readdir, readlink } from 'node:fs/promises'
 import { join, relative } from 'node:path'
-import { nullOnSystemError } from '../../util/system-error.ts'
+import { nullOnSystemError } from '../../errors.ts'
 import { walk } from '../../util/walk.ts'
 import { type FilesState, filesState } from '../file-state.ts'
 import { decodeLatin1 } from '../run-git.ts'

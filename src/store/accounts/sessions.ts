@@ -8,7 +8,7 @@ import type { User } from './users.ts'
 /** Seconds after which a session ends: without a request, and at the latest. */
 const IDLE = 7 * 24 * 3600
 const ABSOLUTE = 30 * 24 * 3600
-/** Seconds after which a session of a user with an OpenID Connect account ends, so that who has left is out the next day. */
+/** Seconds that a session with an OpenID Connect account lasts: people who leave are out the next day. */
 const LINKED = 12 * 3600
 /** Minimum number of seconds between updates of `seen_at`. */
 const RESOLUTION = 300
@@ -78,7 +78,7 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
       const now = nowInSeconds()
       return audit.transaction(async (db, record) => {
         // An update, because it locks the row on PostgreSQL: what ends sessions of the user comes before or after.
-        const found = await db
+        const account = await db
           .updateTable('users')
           .set({ signed_in_at: byProvider ? now : user.signed_in_at })
           .where('id', '=', user.id)
@@ -87,7 +87,7 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
           .where('locked_at', 'is', null)
           .returning('id')
           .executeTakeFirst()
-        if (!found) return false
+        if (!account) return false
         await db.deleteFrom('sessions').where(hasEnded(now)).execute()
         const before = await deleteSession(db, replaces ?? '')
         if (before) {
@@ -116,7 +116,7 @@ export function createSessionStore({ kysely }: Engine, audit: Audit) {
     /**
      * Returns the user of a session; undefined if the session has ended or the user is locked. Records the use of the session.
      *
-     * @param extend false for requests that a page sends by itself: they are no use, and do not keep the session alive
+     * @param extend false for requests that a page sends by itself, which do not keep the session alive
      */
     async use(hash: string, client: SessionClient, extend = true): Promise<SessionUser | undefined> {
       const now = nowInSeconds()

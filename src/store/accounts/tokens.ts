@@ -226,12 +226,12 @@ async function repositoryNames(
 ): Promise<ReadonlyMap<number, string>> {
   const ids = new Set(rows.flatMap((row) => readLimits(row).repositories ?? []))
   if (ids.size === 0) return new Map()
-  const found = await db
+  const repositories = await db
     .selectFrom('repositories')
     .select(['id', 'owner', 'name'])
     .where('id', 'in', [...ids])
     .execute()
-  return new Map(found.map(({ id, owner, name }) => [id, `${owner}/${name}`]))
+  return new Map(repositories.map(({ id, owner, name }) => [id, `${owner}/${name}`]))
 }
 
 function asShown(row: ShownRow, names: ReadonlyMap<number, string>): TokenInfo {

@@ -93,9 +93,9 @@ export function createAuditLog({ kysely }: Engine, audit: Audit) {
       for (let since = filter.since; ; await wait()) {
         const settled = Date.now() - SETTLED
         for await (const lines of list({ ...filter, since })) {
-          const found = lines.filter(({ id }) => !returned.has(id))
-          for (const { id, time } of found) returned.set(id, Date.parse(time))
-          if (found.length > 0) yield found
+          const newLines = lines.filter(({ id }) => !returned.has(id))
+          for (const { id, time } of newLines) returned.set(id, Date.parse(time))
+          if (newLines.length > 0) yield newLines
           for (const [id, time] of returned) if (time < settled) returned.delete(id)
         }
         since = Math.max(settled, filter.since ?? 0)

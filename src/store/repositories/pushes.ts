@@ -16,7 +16,7 @@ import type { Repository } from './repositories.ts'
 /** What became of the updates that a push asked for. Those that were not made are in neither list. */
 export interface PushOutcome {
   updates: readonly RefUpdate[]
-  /** Of these nobody knows, because the refs have other values by now. */
+  /** Updates that may have been made: their refs have other values by now. */
   unknown?: readonly RefUpdate[]
   /** Whether refs were compared, because git did not report the updates. */
   unreported?: true
@@ -47,8 +47,9 @@ const BATCH = 100
  *                └───── overdue: the server was killed ─▶ settle: row removed, event recorded
  * ```
  *
- * Both happen in one transaction. Of several that find a push overdue, the one that removes its row records the event. The process
- * that has seen the end records it in any case: if the clock of the database jumps, another one may have settled the push too early.
+ * Both happen in one transaction. If several processes find a push overdue, the one that removes its row records the
+ * event. The process that has seen the end always records it: if the clock of the database jumps, another process may
+ * have settled the push too early.
  */
 export function createPushStore(engine: Engine, repositories: string, audit: Audit) {
   const { kysely, dialect } = engine
@@ -138,11 +139,11 @@ async function eventOf(
   { updates, unknown = [], unreported, interrupted }: PushOutcome,
 ): Promise<AuditEvent> {
   const listed = updates.slice(0, MAX_UPDATES).map(decodeName)
-  const unsure = unknown.slice(0, MAX_UPDATES - listed.length).map(decodeName)
-  const more = updates.length + unknown.length - listed.length - unsure.length
+  const undecided = unknown.slice(0, MAX_UPDATES - listed.length).map(decodeName)
+  const more = updates.length + unknown.length - listed.length - undecided.length
   const details = {
     updates: listed,
-    ...(unsure.length > 0 && { unknown: unsure }),
+    ...(undecided.length > 0 && { unknown: undecided }),
     ...(more > 0 && { more }),
     ...(unreported && { unreported }),
     ...(interrupted && { interrupted }),

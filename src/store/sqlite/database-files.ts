@@ -59,13 +59,13 @@ export class DatabaseFiles {
   #compare(): StoreUnavailable | undefined {
     // The first transaction creates the other two, before the first check. They exist until the last connection is closed.
     for (const path of [this.#file, `${this.#file}-wal`, `${this.#file}-shm`]) {
-      const found = statSync(path, { throwIfNoEntry: false })
+      const file = statSync(path, { throwIfNoEntry: false })
       const opened = this.#opened.get(path)
       if (opened === undefined) {
-        if (found) this.#opened.set(path, { dev: found.dev, ino: found.ino })
-      } else if (!isSameFile(opened, found)) {
+        if (file) this.#opened.set(path, { dev: file.dev, ino: file.ino })
+      } else if (!isSameFile(opened, file)) {
         return new StoreUnavailable(
-          `SQLite: ${path} was ${found ? 'replaced' : 'deleted'} while the server had it open, so nothing more can be stored. ` +
+          `SQLite: ${path} was ${file ? 'replaced' : 'deleted'} while the server had it open, so nothing more can be stored. ` +
             (path === this.#file
               ? 'Put the file back, or stop the server, restore the newest backup and start the server again'
               : 'Restart the server'),

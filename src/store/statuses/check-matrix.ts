@@ -52,9 +52,9 @@ export function createCheckMatrix(
   async function readerOf(repositoryId: number, shas: readonly string[]) {
     if (!statesOfCommits) return (sha: string) => listStates({ repositoryId, sha })
     const rows = await read(statesOfCommits, { repositoryId, shas: JSON.stringify(shas) })
-    const found = new Map(rows.map((row) => [row.sha, row]))
+    const rowsByCommit = new Map(rows.map((row) => [row.sha, row]))
     return (sha: string) => {
-      const { contexts = [], states = [] } = found.get(sha) ?? {}
+      const { contexts = [], states = [] } = rowsByCommit.get(sha) ?? {}
       return states.map((state, index) => ({ context: contexts[index] ?? '', state }))
     }
   }
@@ -102,8 +102,8 @@ export function createCheckMatrix(
       for (let from = 0; from < shas.length; from += atOnce) {
         await setImmediate()
         const commits = JSON.stringify(shas.slice(from, from + atOnce))
-        const asked = { repositoryId, shas: commits, contexts: listed }
-        for (const row of await read(ofContexts, asked)) {
+        const wanted = { repositoryId, shas: commits, contexts: listed }
+        for (const row of await read(ofContexts, wanted)) {
           const cells = columns.get(row.context) ?? Array<undefined>(shas.length)
           cells[positions.get(row.sha) ?? 0] = row
           columns.set(row.context, cells)

@@ -84,10 +84,10 @@ export function createStatusSummaries(engine: Engine) {
   }
 
   async function summary(commit: CommitKey): Promise<StatusSummary> {
-    const found = await countByState(commit.repositoryId, commit.sha)
-    if (FAILED.every((state) => found[state] === 0)) return { counts: found, failed: [] }
+    const counts = await countByState(commit.repositoryId, commit.sha)
+    if (FAILED.every((state) => counts[state] === 0)) return { counts, failed: [] }
     const cache = { key: commitCacheKey(commit), variant: 'failed' }
-    return { counts: found, failed: await engine.read(failed, commit, cache) }
+    return { counts, failed: await engine.read(failed, commit, cache) }
   }
 
   return {
@@ -107,8 +107,8 @@ export function createStatusSummaries(engine: Engine) {
     async list(commits: readonly CommitKey[]): Promise<StatusSummary[]> {
       if (commits.length === 0) return []
       if (ofCommits) {
-        const asked = commits.map(({ repositoryId, sha }, n) => ({ n, repository_id: repositoryId, sha }))
-        const rows = await engine.read(ofCommits.summaries, { commits: JSON.stringify(asked) })
+        const keys = commits.map(({ repositoryId, sha }, n) => ({ n, repository_id: repositoryId, sha }))
+        const rows = await engine.read(ofCommits.summaries, { commits: JSON.stringify(keys) })
         return rows.map(({ failed, ...counts }) => ({ counts, failed: failed ?? [] }))
       }
       const summaries: StatusSummary[] = []

@@ -1,5 +1,6 @@
 import Sqlite from 'better-sqlite3'
 import t, { type Test } from 'tap'
+import { PacketReader } from '../../../src/git-http/push/pkt-line.ts'
 import { sqlite } from '../../helpers/databases.ts'
 import { listPushes } from '../../helpers/events.ts'
 import { git as gitSync } from '../../helpers/git.ts'
@@ -194,6 +195,8 @@ t.test('git does not get what the log could not tell', async (t) => {
     `${['push-cert\0report-status', `${add}\n`, 'push-cert-end\n\0', add, `${add}er`].map(packet).join('')}0000`,
     `${packet(`${id} refs/heads/new`)}0000`,
   ]
+  for (const length of ['0001', '0002', '0003'])
+    t.throws(() => new PacketReader(() => true).read(Buffer.from(length)), { code: 'malformed_request' })
   for (const body of malformed) t.equal((await send(body)).status, 400, body.toString('latin1'))
   t.equal((await send(Buffer.alloc(9_000_000, packet(`shallow ${id}`)))).status, 413)
   t.equal(gitSync(path, 'for-each-ref'), refs)

@@ -57,3 +57,12 @@ t.test('who asks while a value is read gets that value, without another read', a
   t.same(await Promise.all([first, ...others]), Array(3).fill({ text: 'x' }))
   t.equal(count, 1)
 })
+
+t.test('no client takes all places of git', async (t) => {
+  const queue = createGitQueue(4)
+  const end = Promise.withResolvers<void>()
+  const held = Array.from({ length: 4 }, () => queue.run('192.0.2.1', () => end.promise))
+  t.equal(await Promise.race([queue.run('192.0.2.2', async () => 'at once'), setTimeout(1_000)]), 'at once')
+  end.resolve()
+  await Promise.all(held)
+})

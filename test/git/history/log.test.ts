@@ -5,6 +5,8 @@ import t, { type Test } from 'tap'
 import { GitTimeout, RepositoryUnavailable } from '../../../src/git/errors.ts'
 import { createGitQueue, type GitClient } from '../../../src/git/history/cached-reads.ts'
 import { CommitLog } from '../../../src/git/history/log.ts'
+import { Revisions } from '../../../src/git/history/revision.ts'
+import { CommitLookup } from '../../../src/git/objects/commit-lookup.ts'
 import { createBareRepository } from '../../../src/git/repository.ts'
 import { temporaryFolder } from '../../helpers/databases.ts'
 import { createCommits, git, importCommits, replaceGit } from '../../helpers/git.ts'
@@ -166,6 +168,23 @@ t.test('the amount of output read from git is bounded', async (t) => {
       [commits[1], 300],
     ],
   )
+})
+
+t.test('the first 16 parents of a commit are named', async (t) => {
+  const path = await createRepository(t)
+  const lookup = new CommitLookup()
+  t.teardown(() => lookup.close())
+  const revisions = new Revisions(createGitQueue(), lookup)
+  const parents = createCommits(path, 17)
+  for (const count of [16, 17]) {
+    const args = parents.slice(0, count).flatMap((id) => ['-p', id])
+    const sha = git(path, 'commit-tree', `${parents[0]}^{tree}`, '-m', 'many', ...args)
+    const repository = { id: 1, path, ownerTrust: 'trusted', objectFormat: 'sha1' } as const
+    t.match(await revisions.describe(repository, sha, CLIENT), {
+      parents: parents.slice(0, 16),
+      moreParents: count > 16,
+    })
+  }
 })
 
 t.test('commits with invalid dates and empty fields are listed', async (t) => {
