@@ -64,7 +64,7 @@ const table = {
   headers_too_large: [431, 'The headers are too large.'],
   internal: [500, 'Internal server error. The log has details under the id in X-Request-Id.'],
   authentication_busy: [503, 'Too many authentication attempts are waiting. Try again in a few seconds.'],
-  no_room: [503, 'There is no room for this push now. Try again in a few seconds.'],
+  no_room: [503, 'There is no room for this push now. Try again in a few minutes.'],
   git_busy: [503, 'Too many git operations are in progress. Try again in a few seconds.'],
   provider_unavailable: [
     503,

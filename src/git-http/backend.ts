@@ -1,5 +1,5 @@
 import type { FileHandle } from 'node:fs/promises'
-import { Duplex, pipeline, type Writable } from 'node:stream'
+import { Duplex, pipeline, Readable, type Writable } from 'node:stream'
 import { hasCode, nullOnSystemError } from '../errors.ts'
 import { gitEnvironment } from '../git/environment.ts'
 import { cannotOpen } from '../git/errors.ts'
@@ -25,7 +25,7 @@ export interface GitCall {
 
 export interface BackendOptions {
   /** The whole request body; null if there is none. */
-  body: Buffer | FileHandle | null
+  body: Readable | FileHandle | null
   /** null unless this is the `rpc` of a push. */
   push: Push | null
   /** For the body of git's answer; destroyed if that is incomplete. git waits while it is full. */
@@ -86,7 +86,7 @@ export function startBackend(
     {
       env: backendEnvironment(repository, call, push),
       stdio: [
-        Buffer.isBuffer(body) ? 'pipe' : (body?.fd ?? 'ignore'),
+        body instanceof Readable ? 'pipe' : (body?.fd ?? 'ignore'),
         'pipe',
         'pipe',
         ...(push?.decide ? ['pipe' as const] : []),
@@ -134,7 +134,8 @@ export function startBackend(
   }
 
   signal.addEventListener('abort', stop)
-  if (Buffer.isBuffer(body)) stdin?.end(body)
+  // git may end before it has read everything.
+  if (body instanceof Readable && stdin) pipeline(body, stdin, () => {})
   // Without free file descriptors there are no streams.
   const channel = stdout && stdio[HOOK_CHANNEL]
   if (push?.decide && channel instanceof Duplex) serveProcReceive(channel, push.decide)
@@ -155,11 +156,11 @@ export function startBackend(
  */
 function emptyAndTerminate(
   pid: number | undefined,
-  body: Buffer | FileHandle | null,
+  body: Readable | FileHandle | null,
   wait: number,
 ): () => void {
   // The signals stop git too.
-  if (body && !Buffer.isBuffer(body)) body.truncate().catch(nullOnSystemError)
+  if (body && !(body instanceof Readable)) body.truncate().catch(nullOnSystemError)
   const kill = (name: NodeJS.Signals) => {
     try {
       if (pid !== undefined) process.kill(-pid, name)

@@ -1,6 +1,5 @@
-import type { FileHandle } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { Writable } from 'node:stream'
+import type { Writable } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { ServiceError } from '../errors.ts'
 import { tooLarge } from '../http/body.ts'
@@ -9,17 +8,8 @@ import type { GitService } from './backend.ts'
 
 /** git's own limit for a fetch request in memory (default of `http.maxRequestBuffer`). */
 const FETCH_BYTES = 10 * 1024 * 1024
-/** Bytes that are written at once: fewer make a push of 100 MB a fifth slower. */
-const WRITE_BATCH = 1024 * 1024
 
-/** A whole request body. */
-export interface Body {
-  /** What git reads: from memory, or from the start of a file. */
-  content: Buffer | FileHandle
-  close(): void
-}
-
-/** How fast a body must arrive: `bytes` in every `window` of milliseconds. */
+/** How fast a body must arrive: `bytes` in every `window` of milliseconds, counted after decompression. */
 export interface Pace {
   bytes: number
   window: number
@@ -48,40 +38,28 @@ export function checkGitBodyHeaders({ headers }: IncomingMessage, service: GitSe
 
 /** How a body is read. */
 interface BodyOptions {
-  /** Where it is stored, and which is closed with it; null: in memory. */
-  file: FileHandle | null
+  /** Where it is stored; destroyed unless all of it arrives. */
+  sink: Writable
   /** Size of the largest body, counted while reading and after decompression. */
   maxBytes: number
   pace: Pace
   /** Receives the length of each part, and throws if there is no room for it. */
   take(length: number): void
-  /** Called once, when the body is closed or could not be read. */
-  onClose(): void
+  /** Ends the reading with its reason. */
+  signal: AbortSignal
 }
 
 /**
  * Reads a whole body, decompressed. Sends `100 Continue` if the client waits for it.
  *
  * @throws ServiceError `body_too_large`, `body_not_gzip`, `too_slow`, or `malformed_request` if the
- * client disconnects; the errors of `take` and of the file
+ * client disconnects; the errors of `take` and of `sink`; the reason of `signal`
  */
 export async function readBody(
   request: IncomingMessage,
   response: ServerResponse,
-  { file, maxBytes, pace, take, onClose }: BodyOptions,
-): Promise<Body> {
-  const chunks: Buffer[] = []
-  // Written at offsets, so that the position of the file, from which git reads, stays at its start.
-  const sink =
-    file?.createWriteStream({ start: 0, autoClose: false, highWaterMark: WRITE_BATCH }) ??
-    new Writable({
-      autoDestroy: false,
-      write(chunk: Buffer, _encoding, done) {
-        chunks.push(chunk)
-        done()
-      },
-    })
-
+  { sink, maxBytes, pace, take, signal }: BodyOptions,
+): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   const lose = () => reject(new ServiceError('malformed_request'))
   if (isBodyAborted(request) || (request.destroyed && hasBody(request))) lose()
@@ -89,7 +67,9 @@ export async function readBody(
     if (!request.readableEnded) lose()
   })
   response.once('close', lose)
-  sink.once('finish', resolve).once('close', onClose).on('error', reject)
+  const end = () => reject(signal.reason)
+  signal.addEventListener('abort', end)
+  sink.once('finish', resolve).on('error', reject)
 
   if (request.headers.expect !== undefined && request.httpVersion === '1.1') response.writeContinue()
 
@@ -108,11 +88,11 @@ export async function readBody(
   const source = gunzip ? request.pipe(gunzip) : request
   source.on('data', count).pipe(sink)
 
-  const { socket } = request
-  let arrived = socket.bytesRead
+  let earlier = 0
   const cutSlow = () => {
-    const isSlow = socket.bytesRead - arrived < pace.bytes
-    arrived = socket.bytesRead
+    // Bytes of the connection would count what adds nothing, such as empty blocks of gzip.
+    const isSlow = length - earlier < pace.bytes
+    earlier = length
     if (!isSlow) return
     reject(new ServiceError('too_slow'))
     abortBody(request)
@@ -121,7 +101,6 @@ export async function readBody(
   const timer = setInterval(() => setImmediate(cutSlow), pace.window)
   try {
     await promise
-    return { content: file ?? Buffer.concat(chunks.splice(0)), close: () => void sink.destroy() }
   } catch (error) {
     // What the client still sends is discarded with the answer.
     request.off('data', count).unpipe()
@@ -130,6 +109,7 @@ export async function readBody(
     throw error
   } finally {
     clearInterval(timer)
+    signal.removeEventListener('abort', end)
   }
 }
 

@@ -1,4 +1,5 @@
-import type { Readable } from 'node:stream'
+import type { FileHandle } from 'node:fs/promises'
+import { Readable } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isSystemError, ServiceError } from '../errors.ts'
@@ -13,11 +14,10 @@ import type { AddGauge } from '../util/gauge.ts'
 import { limitConcurrency } from '../util/limit-concurrency.ts'
 import { SharedBudget } from '../util/shared-budget.ts'
 import { type GitCall, startBackend } from './backend.ts'
-import { type Body, bodyLimit, type Pace, readBody } from './body.ts'
+import { bodyLimit, type Pace, readBody } from './body.ts'
 import { createGitPlaces } from './git-places.ts'
 import { beginPush, type Push, type PushServices } from './push/push.ts'
 import type { Spool } from './spool.ts'
-import { CHUNK_OVERHEAD } from './spool-memory.ts'
 import { SpooledStream } from './spooled-stream.ts'
 
 export interface GitLimits {
@@ -29,8 +29,8 @@ export interface GitLimits {
   maxChildren: number
   /** Milliseconds that a request may wait for a place. */
   maxWait: number
-  /** Bytes of memory for the bodies of all fetches. */
-  bodyMemory: number
+  /** Bytes of memory for the body of one fetch, and for all of them. Others go to the disk of answers. */
+  bodyMemory: { each: number; all: number }
   /** Bytes of memory for one answer, and for all answers. */
   answerMemory: { each: number; all: number }
   /** How fast a push must arrive. */
@@ -47,10 +47,13 @@ export const DEFAULT_GIT_LIMITS: GitLimits = {
   timeout: 600_000,
   maxChildren: 16,
   maxWait: MAX_WAIT,
-  bodyMemory: 64 * 1024 ** 2,
+  bodyMemory: { each: 64 * 1024, all: 64 * 1024 ** 2 },
   answerMemory: { each: 1024 ** 2, all: 64 * 1024 ** 2 },
   pace: { bytes: 30 * 1024, window: 30_000 },
 }
+
+/** Bytes of a push that are written at once: fewer make one of 100 MB a fifth slower. */
+const WRITE_BATCH = 1024 * 1024
 
 /** Each turn of the event loop starts one process, because that blocks it for milliseconds. */
 const inTurn = limitConcurrency(1)
@@ -64,6 +67,17 @@ export interface GitRequest extends GitCall {
   client: string
   /** null unless it is a push. */
   pusher: Pusher | null
+}
+
+/** A whole request body. */
+interface Body {
+  /** What git reads: a stream, or a file from its start. */
+  content: Readable | FileHandle
+  /** Aborts when the body gives way to another client's. */
+  displaced?: AbortSignal
+  /** From now on the body does not give way. */
+  keep?(): void
+  close(): void
 }
 
 /** Returns git's answer to a request. */
@@ -84,7 +98,7 @@ export interface GitServerOptions {
  *
  * ```
  *   list of refs ──────────────────────────────────────┐
- *   fetch ── whole body in memory (bounded) ───────────┼──▶ waits for a place ──▶ git runs ──▶ place free
+ *   fetch ── whole body: memory, then disk ────────────┼──▶ waits for a place ──▶ git runs ──▶ place free
  *   push ─── whole body on disk (bounded, or 503) ─────┘    (fair, bounded)       │
  *                                                                                 ▼
  *                             client ◀── read as fast as it likes ◀── answer: memory, then disk
@@ -93,35 +107,61 @@ export interface GitServerOptions {
  *                                            git waits ── others wait for the place ──▶ the answer is cut
  * ```
  *
- * When the client disconnects, its request leaves the queue, or git is stopped.
+ * When the client disconnects, its request leaves the queue, or git is stopped. A push gives way, with 503, until git works on
+ * it: see `SharedBudget`.
  */
 export function createGitServer(options: GitServerOptions): RunGit {
   const { limits, spool, bodyTimeout, pushes, addGauge } = options
   const places = createGitPlaces(limits.maxChildren, limits.maxWait)
   const pushDisk = new SharedBudget(spool.bytes)
   const answerDisk = new SharedBudget(spool.bytes, spool.bytes * ANSWERS_OF_CLIENT)
-  const bodyMemory = new SharedBudget(limits.bodyMemory)
-  const answerMemory = new SharedBudget(limits.answerMemory.all, limits.answerMemory.all)
+  const bodyMemory = new SharedBudget(limits.bodyMemory.all)
+  const answerMemory = new SharedBudget(limits.answerMemory.all)
   if (addGauge) addGauges(addGauge, places, pushDisk, answerDisk, spool)
 
-  /** Receives the whole body of a request. */
-  async function receive({ request, reply, service, client, pusher }: GitRequest): Promise<Body> {
-    const budget = pusher ? pushDisk : bodyMemory
-    let held = 0
-    const take = (length: number) => {
-      const size = pusher ? length : length + CHUNK_OVERHEAD
-      if (!budget.take(client, size, held)) throw new ServiceError(pusher ? 'no_room' : 'git_busy')
-      held += size
+  /** Receives the whole body of a fetch: its first bytes in memory, the others on the disk of answers. */
+  async function receiveFetch({ request, reply, client }: GitRequest): Promise<Body> {
+    const memory = { bytes: limits.bodyMemory.each, budget: bodyMemory }
+    const full = new AbortController()
+    const content = new SpooledStream({ client, memory, disk: { spool, budget: answerDisk } }, () => {
+      full.abort(new ServiceError('git_busy'))
+      return () => {}
+    })
+    await readBody(request.raw, reply.raw, {
+      sink: content,
+      maxBytes: bodyLimit('git-upload-pack', limits.maxBytes),
+      pace: { bytes: Number.POSITIVE_INFINITY, window: bodyTimeout },
+      take: () => {},
+      signal: full.signal,
+    })
+    return { content, close: () => content.destroy() }
+  }
+
+  /** Receives a whole push into a file. It may give way until git works on it. */
+  async function receivePush({ request, reply, client }: GitRequest): Promise<Body> {
+    const displaced = new AbortController()
+    const held = pushDisk.open(client, () => displaced.abort(new ServiceError('no_room')))
+    const release = () => {
+      held.keep()
+      held.release()
     }
     try {
-      return await readBody(request.raw, reply.raw, {
-        file: pusher && (await spool.createFile()),
-        maxBytes: bodyLimit(service, limits.maxBytes),
-        pace: pusher ? limits.pace : { bytes: Number.POSITIVE_INFINITY, window: bodyTimeout },
-        take,
-        onClose: () => budget.release(client, held),
+      const content = await spool.createFile()
+      // Written at offsets, so that the position of the file, from which git reads, stays at its start.
+      const sink = content.createWriteStream({ start: 0, autoClose: false, highWaterMark: WRITE_BATCH })
+      sink.once('close', release)
+      await readBody(request.raw, reply.raw, {
+        sink,
+        maxBytes: limits.maxBytes,
+        pace: limits.pace,
+        take: (length) => {
+          if (!held.take(length)) throw new ServiceError('no_room')
+        },
+        signal: displaced.signal,
       })
+      return { content, displaced: displaced.signal, keep: held.keep, close: () => void sink.destroy() }
     } catch (cause) {
+      release()
       throw isSystemError(cause) ? new ServiceError('no_room', undefined, { cause }) : cause
     }
   }
@@ -130,11 +170,13 @@ export function createGitServer(options: GitServerOptions): RunGit {
   async function runInPlace(call: GitRequest, body: Body | null): Promise<Readable | Buffer> {
     const { request, repository, service, client, pusher } = call
     const connection = connectionSignal(request.raw.socket)
+    const wanted = body?.displaced ? AbortSignal.any([connection, body.displaced]) : connection
     const place = places[service]
-    const leave = await place.enter(client, connection)
+    const leave = await place.enter(client, wanted)
+    body?.keep?.()
 
     const stop = new AbortController()
-    const signal = AbortSignal.any([connection, stop.signal])
+    const signal = AbortSignal.any([wanted, stop.signal])
     const timer = setTimeout(() => {
       const cause = new Error('git took too long')
       stop.abort(new ServiceError('unavailable', undefined, { cause }))
@@ -165,7 +207,7 @@ export function createGitServer(options: GitServerOptions): RunGit {
     try {
       const opened = await openServable(repository)
       if (pusher) {
-        if (content === null || Buffer.isBuffer(content))
+        if (content === null || content instanceof Readable)
           throw new Error('a push was not received into a file')
         const pushOrRefusal = await beginPush(pushes, pusher, { repository, opened }, content, signal)
         if (Buffer.isBuffer(pushOrRefusal)) {
@@ -186,6 +228,7 @@ export function createGitServer(options: GitServerOptions): RunGit {
   }
 
   return async (call) => {
+    const receive = call.pusher ? receivePush : receiveFetch
     const body = call.step === 'rpc' ? await receive(call) : null
     try {
       return await runInPlace(call, body)

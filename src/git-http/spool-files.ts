@@ -1,6 +1,6 @@
 import type { FileHandle } from 'node:fs/promises'
 import { hasCode, nullOnSystemError } from '../errors.ts'
-import type { SharedBudget } from '../util/shared-budget.ts'
+import type { Holder, SharedBudget } from '../util/shared-budget.ts'
 import type { Spool } from './spool.ts'
 
 /** A file, and how much of it was written and read. */
@@ -26,19 +26,16 @@ const NO_ROOM = ['ENOSPC', 'EDQUOT', 'EFBIG', 'EIO', 'EROFS', 'ENOENT', 'EACCES'
  * ```
  */
 export class SpoolFiles {
-  readonly #client: string
-  readonly #budget: SharedBudget
+  readonly #held: Holder
   readonly #spool: Spool
   /** In the order in which they were written. */
   readonly #files: SpoolFile[] = []
-  #taken = 0
   #unread = 0
   #isWriting = false
   #isClosed = false
 
   constructor(client: string, budget: SharedBudget, spool: Spool) {
-    this.#client = client
-    this.#budget = budget
+    this.#held = budget.open(client)
     this.#spool = spool
   }
 
@@ -49,8 +46,7 @@ export class SpoolFiles {
 
   /** Stores chunks, or nothing of them. Returns whether there was room. @throws any other error */
   async write(chunks: readonly Buffer[], length: number): Promise<boolean> {
-    if (!this.#budget.take(this.#client, length, this.#taken)) return false
-    this.#taken += length
+    if (!this.#held.take(length)) return false
     this.#isWriting = true
     const isStored = await this.#append(chunks, length).catch((error: unknown) => {
       if (hasCode(error, ...NO_ROOM)) return false
@@ -58,7 +54,7 @@ export class SpoolFiles {
     })
     this.#isWriting = false
     if (isStored) this.#unread += length
-    else this.#release(length)
+    else this.#held.release(length)
     this.#closeRead()
     return isStored
   }
@@ -78,7 +74,7 @@ export class SpoolFiles {
 
   /** Frees everything. What runs is ended first. */
   close(): void {
-    this.#release(this.#taken)
+    this.#held.release()
     this.#isClosed = true
     for (const { handle } of this.#files.splice(0)) closeUnneeded(handle)
   }
@@ -106,14 +102,8 @@ export class SpoolFiles {
       if (!oldest || oldest.read < oldest.written || (this.#isWriting && this.#files.length === 1)) return
       this.#files.shift()
       closeUnneeded(oldest.handle)
-      this.#release(oldest.written)
+      this.#held.release(oldest.written)
     }
-  }
-
-  #release(length: number): void {
-    if (this.#isClosed) return
-    this.#budget.release(this.#client, length)
-    this.#taken -= length
   }
 }
 

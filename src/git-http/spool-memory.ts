@@ -1,7 +1,7 @@
-import type { SharedBudget } from '../util/shared-budget.ts'
+import type { Holder, SharedBudget } from '../util/shared-budget.ts'
 
 /** Bytes that a chunk in memory takes besides its content. They matter for many small chunks. */
-export const CHUNK_OVERHEAD = 512
+const CHUNK_OVERHEAD = 512
 
 /**
  * The memory of the bytes that a stream has given to its reader before that asked for them.
@@ -14,32 +14,26 @@ export const CHUNK_OVERHEAD = 512
  * ```
  */
 export class SpoolMemory {
-  readonly #client: string
-  readonly #budget: SharedBudget
+  readonly #held: Holder
   readonly #limit: number
-  #taken = 0
   #end = 0
 
   /** @param limit of one stream, in bytes */
   constructor(client: string, budget: SharedBudget, limit: number) {
-    this.#client = client
-    this.#budget = budget
+    this.#held = budget.open(client)
     this.#limit = limit
   }
 
   /** Returns whether there is room for chunks. @param end the position of the stream after them */
   take(chunks: readonly Buffer[], length: number, end: number): boolean {
     const size = length + chunks.length * CHUNK_OVERHEAD
-    if (this.#taken + size > this.#limit || !this.#budget.take(this.#client, size)) return false
-    this.#taken += size
+    if (this.#held.held + size > this.#limit || !this.#held.take(size)) return false
     this.#end = end
     return true
   }
 
   /** Frees the memory if all that takes it is before a position, which the reader has reached. */
   release(position: number): void {
-    if (position < this.#end) return
-    this.#budget.release(this.#client, this.#taken)
-    this.#taken = 0
+    if (position >= this.#end) this.#held.release()
   }
 }

@@ -59,8 +59,9 @@ export function createConnectionLimiter(
       const address = addressKey(peer)
       // Each connection of a trusted proxy counts as a client.
       const client = isTrusted(peer, proxies) ? `${peer} ${socket.remotePort}` : address
-      if (connections.take(client, 1)) {
-        socket.once('close', () => connections.release(client, 1))
+      const connection = connections.open(client)
+      if (connection.take(1)) {
+        socket.once('close', () => connection.release())
         return
       }
       warnOfRefusal(address, client)

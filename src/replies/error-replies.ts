@@ -1,9 +1,12 @@
+import { randomInt } from 'node:crypto'
 import type { FastifyReply } from 'fastify'
 import { Blocked } from '../auth/budget.ts'
 import { ServiceError, statusOf, Unavailable } from '../errors.ts'
 
 /** Seconds after which a client may retry while the database or a repository is unavailable. */
 const RETRY_AFTER = 2
+/** The same without room for a push: at random, so that two large pushes do not displace each other again. */
+const RETRY_WITH_ROOM = [10, 151] as const
 
 /** Converts any error to a ServiceError. An unknown error becomes `internal`. */
 export function asServiceError(error: unknown): ServiceError {
@@ -23,7 +26,8 @@ export function applyErrorHeaders(reply: FastifyReply, error: ServiceError): voi
   if (status >= 500) reply.server.logError(reply.request, error)
   // An answer that failed half-way may already have a validator.
   reply.code(status).removeHeader('etag').header('cache-control', 'no-store')
-  if (status === 503) reply.header('retry-after', RETRY_AFTER)
+  if (status === 503)
+    reply.header('retry-after', error.code === 'no_room' ? randomInt(...RETRY_WITH_ROOM) : RETRY_AFTER)
   if (error instanceof Blocked) reply.header('retry-after', error.retryAfter)
 }
 

@@ -1,16 +1,19 @@
 /**
- * Shares a fixed amount, for example bytes of memory, between clients.
+ * Shares a fixed amount, for example bytes of a disk, between clients.
  *
- * Callers never wait: a caller takes what it needs piece by piece and gives up when a piece is refused.
+ * Holders never wait: a holder takes what it needs piece by piece. When there is no room, the client that holds most gives
+ * way to one that holds less; a piece for which nobody gives way is refused.
  */
 export class SharedBudget {
   readonly #total: number
   readonly #share: number
+  /** By client: what all its holders have. */
   readonly #held = new Map<string, number>()
+  readonly #yielding = new Set<Holder>()
   #taken = 0
 
-  /** @param share the most that one client may hold; half of the total by default */
-  constructor(total: number, share = total / 2) {
+  /** @param share the most that one client may hold; everything by default */
+  constructor(total: number, share = total) {
     this.#total = total
     this.#share = share
   }
@@ -31,24 +34,66 @@ export class SharedBudget {
   }
 
   /**
-   * Takes `amount` for a client. Returns false, and takes nothing, if that exceeds the total or the client's share.
+   * Returns a holder that has nothing yet.
    *
-   * @param own what the caller itself holds already. If that is all that the client holds, its share is no limit
+   * @param onYield called when the holder has lost everything to another client. Without it, the holder never gives way
    */
-  take(client: string, amount: number, own = Number.NaN): boolean {
-    const held = this.heldBy(client)
-    if (this.#taken + amount > this.#total) return false
-    if (held + amount > this.#share && held !== own) return false
-    this.#taken += amount
-    this.#held.set(client, held + amount)
-    return true
+  open(client: string, onYield?: () => void): Holder {
+    let own = 0
+    const add = (amount: number) => {
+      const held = this.heldBy(client) + amount
+      own += amount
+      this.#taken += amount
+      if (held > 0) this.#held.set(client, held)
+      else this.#held.delete(client)
+    }
+    const holder: Holder = {
+      client,
+      get held() {
+        return own
+      },
+      take: (amount) => {
+        const wanted = this.heldBy(client) + amount
+        // What one holder alone has of its client is not bounded by the share.
+        if (wanted > this.#share && wanted - amount !== own) return false
+        while (this.#taken + amount > this.#total) {
+          const largest = this.#largest(wanted)
+          if (!largest) return false
+          largest.yield()
+        }
+        add(amount)
+        return true
+      },
+      release: (amount = own) => add(-Math.min(amount, own)),
+      keep: () => void this.#yielding.delete(holder),
+      yield: () => {
+        holder.keep()
+        holder.release()
+        onYield?.()
+      },
+    }
+    if (onYield) this.#yielding.add(holder)
+    return holder
   }
 
-  /** Releases `amount` of what the client holds. */
-  release(client: string, amount: number): void {
-    const held = this.heldBy(client) - amount
-    this.#taken -= amount
-    if (held > 0) this.#held.set(client, held)
-    else this.#held.delete(client)
+  /** Returns the holder that gives way to a client with `wanted`: the largest of the client that holds most, if that is more. */
+  #largest(wanted: number): Holder | undefined {
+    const [largest] = [...this.#yielding]
+      .filter(({ client, held }) => held > 0 && this.heldBy(client) > wanted)
+      .sort((a, b) => this.heldBy(b.client) - this.heldBy(a.client) || b.held - a.held)
+    return largest
   }
+}
+
+/** A part of a shared budget. */
+export interface Holder {
+  readonly client: string
+  readonly held: number
+  /** Takes `amount`. Returns false, and takes nothing, if there is no room, or the client's share is used up. */
+  take(amount: number): boolean
+  /** Releases `amount`, or everything. */
+  release(amount?: number): void
+  /** From now on the holder does not give way. */
+  keep(): void
+  yield(): void
 }
