@@ -334,7 +334,7 @@ export interface components {
         Sha: components["schemas"]["CommitId"];
         /**
          * @description The `ETag` of an earlier response, a list of them, or `*`. If one of them is current, the response is `304`.
-         * @example W/"3xWn1Qm0uYk5c1c3Jb2k0g"
+         * @example W/"3xWn1Qm0uYk5c1c3Jb2k0gT7hZe"
          */
         IfNoneMatch: string;
     };
@@ -342,12 +342,12 @@ export interface components {
     headers: {
         /**
          * @description Weak validator computed from the bytes of the body. Send it back as `If-None-Match`.
-         * @example W/"3xWn1Qm0uYk5c1c3Jb2k0g"
+         * @example W/"3xWn1Qm0uYk5c1c3Jb2k0gT7hZe"
          */
         ETag: string;
         /**
          * @description Identifies the request in the server's log.
-         * @example k3f9-1a
+         * @example 7d1f5c0e-3b4a-4c0d-9e52-8f6a1b2c3d4e
          */
         "X-Request-Id": string;
         /** @description Only the caller may store the response, and must revalidate it before each use. */
@@ -433,7 +433,7 @@ export interface operations {
             header?: {
                 /**
                  * @description The `ETag` of an earlier response, a list of them, or `*`. If one of them is current, the response is `304`.
-                 * @example W/"3xWn1Qm0uYk5c1c3Jb2k0g"
+                 * @example W/"3xWn1Qm0uYk5c1c3Jb2k0gT7hZe"
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
@@ -525,7 +525,7 @@ export interface operations {
             header?: {
                 /**
                  * @description The `ETag` of an earlier response, a list of them, or `*`. If one of them is current, the response is `304`.
-                 * @example W/"3xWn1Qm0uYk5c1c3Jb2k0g"
+                 * @example W/"3xWn1Qm0uYk5c1c3Jb2k0gT7hZe"
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
