@@ -88,7 +88,7 @@ export interface components {
          */
         Name: string;
         /**
-         * @description Full commit id, 40 hex digits, or 64 in a SHA-256 repository. Upper case is accepted.
+         * @description Full commit id, 40 hex digits, or 64 in a SHA-256 repository.
          * @example 2c26b46b68ffc68ff99b453c1d30413413422d70
          */
         CommitId: string;
@@ -155,7 +155,7 @@ export interface components {
          */
         ContextPattern: string;
         /**
-         * @description Name of a branch without `refs/heads/`, 1 to 255 characters.
+         * @description Name of a branch, 1 to 255 characters.
          * @example main
          */
         Branch: string;
