@@ -192,7 +192,7 @@ export const operations = {
         },
         "branch": {
           "type": "string",
-          "description": "Name of a branch without `refs/heads/`, 1 to 255 characters.",
+          "description": "Name of a branch, 1 to 255 characters.",
           "minLength": 1,
           "pattern": "^[^\\x00]*$",
           "x-well-formed": true,

@@ -88,7 +88,7 @@ export interface components {
          */
         Name: string;
         /**
-         * @description Full commit id, 40 hex digits, or 64 in a SHA-256 repository. Upper case is accepted.
+         * @description Full commit id, 40 hex digits, or 64 in a SHA-256 repository.
          * @example 2c26b46b68ffc68ff99b453c1d30413413422d70
          */
         CommitId: string;
@@ -155,7 +155,7 @@ export interface components {
          */
         ContextPattern: string;
         /**
-         * @description Name of a branch without `refs/heads/`, 1 to 255 characters.
+         * @description Name of a branch, 1 to 255 characters.
          * @example main
          */
         Branch: string;
@@ -334,7 +334,7 @@ export interface components {
         Sha: components["schemas"]["CommitId"];
         /**
          * @description The `ETag` of an earlier response, a list of them, or `*`. If one of them is current, the response is `304`.
-         * @example W/"3xWn1Qm0uYk5c1c3Jb2k0g"
+         * @example W/"3xWn1Qm0uYk5c1c3Jb2k0gT7hZe"
          */
         IfNoneMatch: string;
     };
@@ -342,12 +342,12 @@ export interface components {
     headers: {
         /**
          * @description Weak validator computed from the bytes of the body. Send it back as `If-None-Match`.
-         * @example W/"3xWn1Qm0uYk5c1c3Jb2k0g"
+         * @example W/"3xWn1Qm0uYk5c1c3Jb2k0gT7hZe"
          */
         ETag: string;
         /**
          * @description Identifies the request in the server's log.
-         * @example k3f9-1a
+         * @example 7d1f5c0e-3b4a-4c0d-9e52-8f6a1b2c3d4e
          */
         "X-Request-Id": string;
         /** @description Only the caller may store the response, and must revalidate it before each use. */
@@ -433,7 +433,7 @@ export interface operations {
             header?: {
                 /**
                  * @description The `ETag` of an earlier response, a list of them, or `*`. If one of them is current, the response is `304`.
-                 * @example W/"3xWn1Qm0uYk5c1c3Jb2k0g"
+                 * @example W/"3xWn1Qm0uYk5c1c3Jb2k0gT7hZe"
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
@@ -525,7 +525,7 @@ export interface operations {
             header?: {
                 /**
                  * @description The `ETag` of an earlier response, a list of them, or `*`. If one of them is current, the response is `304`.
-                 * @example W/"3xWn1Qm0uYk5c1c3Jb2k0g"
+                 * @example W/"3xWn1Qm0uYk5c1c3Jb2k0gT7hZe"
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };

@@ -20,7 +20,7 @@ export const schemas = {
   "CommitId": {
     "$id": "CommitId",
     "type": "string",
-    "description": "Full commit id, 40 hex digits, or 64 in a SHA-256 repository. Upper case is accepted.",
+    "description": "Full commit id, 40 hex digits, or 64 in a SHA-256 repository.",
     "pattern": "^(?:[0-9A-Fa-f]{40}|[0-9A-Fa-f]{64})$",
     "x-rule": "must be a full commit id of 40 (SHA-1) or 64 (SHA-256) hex digits",
     "examples": [
@@ -203,7 +203,7 @@ export const schemas = {
   "Branch": {
     "$id": "Branch",
     "type": "string",
-    "description": "Name of a branch without `refs/heads/`, 1 to 255 characters.",
+    "description": "Name of a branch, 1 to 255 characters.",
     "minLength": 1,
     "pattern": "^[^\\x00]*$",
     "x-well-formed": true,

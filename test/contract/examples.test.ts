@@ -1,16 +1,22 @@
 import { rename } from 'node:fs/promises'
+import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { contractFile } from '../helpers/contract.ts'
 import { startServer } from '../helpers/server.ts'
-import { entries, object, text } from './json.ts'
+import { entries, type Json, type JsonObject, list, object, text } from './json.ts'
 import { readContract } from './spec.ts'
 
 const { document } = await readContract(contractFile)
+const parts = object(document.components, 'components')
+const { owner, repo, sha: exampleSha } = parameterExamples(parts.parameters)
+/** Each operation as the contract writes it, with its path. */
+const operations = entries(document.paths).flatMap(([path, item]) =>
+  entries(item).map(([method, value]) => ({ path, method, ...readOperation(object(value, path)) })),
+)
 
 /** Returns the texts of all examples of errors by name. */
 function exampleTexts(): Record<string, string> {
-  const { responses } = object(document.components, 'components')
-  const examples = entries(responses).flatMap(([name, response]) => {
+  const examples = entries(parts.responses).flatMap(([name, response]) => {
     const content = object(object(response, name).content, name)
     return entries(object(content['application/json'], name).examples)
   })
@@ -63,4 +69,144 @@ t.test('examples of errors equal the messages of the server', async (t) => {
   // The duration of a block varies.
   said.blocked = said.blocked.replace(/\d+/, '42')
   t.same(exampleTexts(), said)
+
+  const { headers: challenge } = await answers.noToken
+  const { headers: block } = await answers.blocked
+  const { headers: read } = await server.read('acme/rocket', sha)
+  const { headers: examples } = parts
+  const shown = Object.fromEntries(
+    entries(examples).flatMap(([name, header]) => {
+      const { example } = object(header, name)
+      return example === undefined ? [] : [[name, example]]
+    }),
+  )
+  t.equal(shown['WWW-Authenticate'], challenge.get('www-authenticate'))
+  t.same(shape(shown['Retry-After']), shape(block.get('retry-after')))
+  for (const name of ['ETag', 'X-Request-Id']) t.same(shape(shown[name]), shape(read.get(name)), name)
+  t.equal(parameterExamples(parts.parameters)['If-None-Match'], shown.ETag, 'the validator is sent back')
+  t.same(Object.keys(shown), ['ETag', 'X-Request-Id', 'Retry-After', 'WWW-Authenticate'])
 })
+
+t.test('examples of successes are answers of the server, and links lead on', async (t) => {
+  const server = await startServer(t)
+  const name = `${owner}/${repo}`
+  const [sha = '', other = ''] = (await server.createRepository(name, { commits: 2 })).commits
+  const token = await server.createToken('acme')
+  const [report, statuses, verdict] = operations
+  const { started, passed, shortest } = exampleValues(object(report?.requestBody, 'the body'))
+  const send = (body: unknown) => server.report(name, sha, body, token)
+  const decide = async (commit: string, ...required: string[]) => {
+    const query = required.map((pattern) => `require=${encodeURIComponent(pattern)}`).join('&')
+    const { json } = await server.call('GET', `/api/v1/repos/${name}/commits/${commit}/verdict?${query}`)
+    return json
+  }
+
+  await send(started)
+  // Times are whole seconds.
+  await setTimeout(1_001)
+  await send({ state: 'pending', context: 'ci/lint' })
+  await setTimeout(1_001)
+  const stored = await send(passed)
+  const answers: Record<string, unknown> = {
+    'reportStatus passed': stored.json,
+    'listStatuses pending': (await server.read(name, sha)).json,
+    'listStatuses unreported': (await server.read(name, other)).json,
+  }
+  await send({ state: 'success', context: 'ci/lint' })
+  const { require } = parameterExamples(verdict?.parameters)
+  answers['getVerdict missing'] = await decide(sha, ...list(require).map(String))
+  answers['getVerdict passed'] = await decide(sha, 'ci/build')
+  answers['getVerdict unreported'] = await decide(other)
+  t.match((await server.report(name, other, shortest, token)).json, { context: 'default', state: 'failure' })
+
+  const examples = operations.flatMap(({ id, responses }) =>
+    Object.entries(exampleValues(responses['200'] ?? responses['201'])).map(([key, value]) => [
+      `${id} ${key}`,
+      value,
+    ]),
+  )
+  t.strictSame(
+    ranked({ sha: exampleSha, ...Object.fromEntries(examples) }),
+    ranked({ sha, ...answers }),
+    'apart from ids and times, which have the same form and order',
+  )
+
+  const linked = operations.flatMap(({ responses, ...operation }) =>
+    entries(responses['200']?.links ?? responses['201']?.links).map(([, link]) => ({
+      operation,
+      link: object(link, 'a link'),
+    })),
+  )
+  t.same(
+    linked.map(({ operation, link }) => [operation.id, link.operationId]),
+    [
+      ['reportStatus', 'listStatuses'],
+      ['getVerdict', 'listStatuses'],
+    ],
+  )
+  const values: JsonObject = { owner: owner ?? '', repo: repo ?? '', sha }
+  for (const { operation, link } of linked) {
+    const followed = Object.fromEntries(
+      entries(link.parameters).map(([key, expression]) => {
+        const [, parameter, field] =
+          /^\$(?:request\.path\.(\w+)|response\.body#\/(\w+))$/.exec(text(expression, key)) ?? []
+        const body: Readonly<Record<string, unknown>> = stored.json
+        return [key, String((parameter ? values[parameter] : body[field ?? '']) ?? '')]
+      }),
+    )
+    const path = statuses?.path.replace(/\{(\w+)\}/g, (_, key) => encodeURIComponent(followed[key] ?? ''))
+    const target = await server.call('GET', path ?? '')
+    t.same([target.status, target.json.statuses?.[0]?.sha], [200, sha], `${operation.id} leads on`)
+  }
+})
+
+function readOperation({ operationId, parameters, requestBody, responses }: JsonObject) {
+  const replies = entries(responses).map(([status, reply]) => [status, object(reply, status)] as const)
+  return {
+    id: text(operationId, 'operationId'),
+    parameters: parameters ?? null,
+    requestBody,
+    responses: Object.fromEntries(replies),
+  }
+}
+
+/** Returns the examples of parameters by name. */
+function parameterExamples(parameters: Json | undefined): Record<string, Json> {
+  const found =
+    entries(parameters).length > 0 ? entries(parameters).map(([, each]) => each) : list(parameters)
+  return Object.fromEntries(
+    found.flatMap((each) => {
+      const { name, example } = object(each, 'a parameter')
+      return example === undefined ? [] : [[text(name, 'name'), example]]
+    }),
+  )
+}
+
+/** Returns the named examples of a body. */
+function exampleValues(holder: JsonObject | undefined): Record<string, Json> {
+  const { examples } = object(object(holder?.content, 'content')['application/json'], 'a body')
+  return Object.fromEntries(
+    entries(examples).map(([name, example]) => [name, object(example, name).value ?? null]),
+  )
+}
+
+/** Returns the length of each word, and what is between words. */
+function shape(text: unknown): string {
+  return String(text).replace(/[\w-]+/g, (word) => `${/^\d+$/.test(word) ? 'number' : word.length}`)
+}
+
+/** Returns a value in which UUIDv7, commit ids and times are replaced by their place among all of their form. */
+function ranked(value: unknown): unknown {
+  const forms = [
+    /^[\da-f]{8}-[\da-f]{4}-7[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/,
+    /^[\da-f]{40}$/,
+    /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/,
+  ]
+  const all = [...JSON.stringify(value).matchAll(/"([^"]*)"/g)].map(([, word = '']) => word)
+  const places = forms.map((form) => [...new Set(all.filter((word) => form.test(word)))].sort())
+  const json = JSON.stringify(value, (_, word: unknown) => {
+    const form = forms.findIndex((each) => typeof word === 'string' && each.test(word))
+    return form === -1 ? word : `${['id', 'sha', 'time'][form]} ${places[form]?.indexOf(String(word))}`
+  })
+  return JSON.parse(json)
+}

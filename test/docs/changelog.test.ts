@@ -46,5 +46,8 @@ t.test(
     t.equal(current, parse(readDocument('openapi.yaml')).info.version, 'the newest is that of openapi.yaml')
     for (const version of former)
       t.ok(existsSync(`test/contract/released/openapi-${version}.yaml`), `${version}`)
+    const released = `test/contract/released/openapi-${current}.yaml`
+    if (existsSync(released))
+      t.equal(readDocument('openapi.yaml'), readDocument(released), 'a released contract does not change')
   },
 )

@@ -1,13 +1,17 @@
 import { execFileSync } from 'node:child_process'
+import { hash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import tap, { type Test } from 'tap'
 import { parse } from 'yaml'
+import { LONGEST_PAUSE } from '../../clients/typescript/src/backoff.ts'
 import { defaultTimes } from '../../clients/typescript/src/client.ts'
+import { RETRIED } from '../../clients/typescript/src/transport.ts'
 import { operations } from '../../generated/operations.ts'
 import { schemas } from '../../generated/schemas.ts'
 import { MAX_LISTED } from '../../src/api/handlers.ts'
 import { COMMON_PASSWORDS, MIN_NAME_LENGTH, MIN_PASSWORD_LENGTH } from '../../src/auth/password-rules.ts'
+import { hashToken } from '../../src/auth/token.ts'
 import { resolve } from '../../src/codegen/document.ts'
 import { describeVariables, readConfig } from '../../src/config.ts'
 import { MAX_REPOSITORY_PATTERNS } from '../../src/domain/branch-rules.ts'
@@ -18,10 +22,12 @@ import { MAX_STARTS } from '../../src/git/history/log.ts'
 import { MAX_RULED_REFS } from '../../src/git-http/push/gate.ts'
 import { MAX_REFS } from '../../src/git-http/push/push.ts'
 import { DEFAULT_GIT_LIMITS } from '../../src/git-http/run.ts'
+import { addressKey } from '../../src/http/address.ts'
 import { GRACE_PERIOD } from '../../src/ops/stop.ts'
 import { QUIET } from '../../src/replies/error-log.ts'
 import { BUSY_TIMEOUT } from '../../src/store/sqlite/driver-errors.ts'
 import { isObject, type Json, type JsonObject, list, object, text } from '../contract/json.ts'
+import { createAccount, openPageClient } from '../helpers/page-client.ts'
 import { startServer } from '../helpers/server.ts'
 import { unknownNames } from './commands.ts'
 import { codeBlocks, createMachine, readDocument } from './machine.ts'
@@ -212,6 +218,64 @@ test('numbers in prose are those of the program', async (t) => {
   }
 })
 
+test('lists in prose are those of the code', async (t) => {
+  const server = await startServer(t)
+  const { commits } = await server.createRepository('owner/repo')
+  await createAccount(server, 'owner')
+  const browser = openPageClient(server.url)
+  await browser.signIn('owner')
+  const places = { owner: 'owner', repo: 'repo', sha: commits[0] ?? '', name: 'main' }
+  const pages = namesIn(tableAfter(readDocument('README.md'), '| page | content |\n| --- | --- |\n'), 0)
+  t.ok(pages.includes('/settings/tokens'))
+  for (const page of pages) {
+    const path = Object.entries(places).reduce((path, [key, value]) => path.replace(`{${key}}`, value), page)
+    const { status } = await browser.get(
+      path.endsWith('.git') ? `${path}/info/refs?service=git-upload-pack` : path,
+    )
+    t.equal(status, page.endsWith('{name}') ? 303 : 200, page)
+  }
+
+  const keys = tableAfter(readDocument('src/README.md'), '| key | on | meaning |\n| --- | --- | --- |\n')
+  const known = ['read/read-spec.ts', 'lint/keywords.ts'].flatMap(
+    (file) => readDocument(`src/codegen/${file}`).match(/(?<=')x-[a-z-]+(?=')/g) ?? [],
+  )
+  t.same(new Set(namesIn(keys, 0)), new Set(known))
+})
+
+test('promises of the READMEs, in these words, are what the programs do', async (t) => {
+  const server = await startServer(t)
+  const [sha = ''] = (await server.createRepository('acme/rocket')).commits
+  const token = await server.createToken('acme')
+  const given = { state: 'success', context: ' a ', description: '' }
+  const { headers, json, status } = await server.report('acme/rocket', sha, given, token)
+  const again = await server.report('acme/rocket', sha, { ...given, state: 'failure' }, token)
+  const origin = { headers: { origin: 'https://other.example' } }
+  const read = await server.call('GET', `/api/v1/repos/acme/rocket/commits/${sha}/statuses`, origin)
+  const missing = await server.report('acme/rocket', sha, { ...given, description: null }, token)
+  const [ARCHITECTURE, CLIENT] = ['src/README.md', 'clients/typescript/README.md']
+  const rows: [document: string, words: string, answer: unknown, expected: unknown][] = [
+    [ARCHITECTURE, 'A replacing report keeps `id` and `created_at`;', again.json.id, json.id],
+    [ARCHITECTURE, 'nothing is trimmed, normalized or truncated.', json.context, ' a '],
+    [ARCHITECTURE, '`null` is not a missing value.', missing.status, 422],
+    [ARCHITECTURE, '**No CORS headers,', read.headers.get('access-control-allow-origin'), null],
+    [ARCHITECTURE, 'IPv6 addresses count by /64.', addressKey('2001:db8::1'), addressKey('2001:db8::ffff')],
+    [ARCHITECTURE, '**Tokens are hashed with SHA-256**, unsalted', hashToken('a'), hash('sha256', 'a')],
+    ['README.md', 'with one combined state per commit.', [status, read.json.state], [201, 'failure']],
+    [
+      CLIENT,
+      'the answers 429 (after its `Retry-After`), 502, 503 and 504 are retried',
+      RETRIED,
+      [429, 502, 503, 504],
+    ],
+    [CLIENT, 'a random pause of up to 8 seconds', LONGEST_PAUSE, 8_000],
+  ]
+  t.equal(headers.get('content-type'), 'application/json; charset=utf-8')
+  for (const [document, words, answer, expected] of rows) {
+    t.ok(sentencesOf(document).includes(words), `${document}: ${words}`)
+    t.same(answer, expected, words)
+  }
+})
+
 test("operator's guide: variables and commands are those of the programs", async (t) => {
   const guide = readDocument(GUIDE)
   t.strictSame(tableAfter(guide, '| variable | default | meaning |\n| --- | --- | --- |\n'), variableRows())
@@ -248,6 +312,12 @@ test("operator's guide: the settings for each provider are complete", async (t) 
     t.ok(section.trim().split('\n').length <= 14, `${name} in few lines`)
   }
 })
+
+/** Returns what is written as code in one column of a table. */
+function namesIn(rows: string[] | undefined, column: number): string[] {
+  const cells = (rows ?? []).map((row) => row.split(' | ')[column] ?? '')
+  return cells.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name = '']) => name))
+}
 
 /** Returns the numbers in descriptions that are none of their schemas', by name. Code, lists and names of standards aside. */
 function foreignNumbers(value: Json | undefined, name = '', found: Record<string, string[]> = {}) {
