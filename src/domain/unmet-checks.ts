@@ -1,15 +1,14 @@
 import { replaceHidden } from '../util/replace-characters.ts'
 import { truncate } from '../util/truncate.ts'
 import { COMBINED, type CombinedState } from './states.ts'
-import { type ReportedContext, verdictOf } from './verdict.ts'
+import { type CommitVerdict, type ReportedContext, verdictOf } from './verdict.ts'
 
 /** Maximum length of a name in code points, and maximum number of reasons that are spelled out. */
 const MAX_NAME = 100
 const MAX_REASONS = 3
 
 /** A verdict, and why it is not `success`: `ci/test reported failure, lint has not reported`. */
-export interface ExplainedVerdict {
-  verdict: CombinedState
+export interface ExplainedVerdict extends Pick<CommitVerdict, 'verdict' | 'required'> {
   /** null if the verdict is `success`. */
   reason: string | null
 }
@@ -25,7 +24,7 @@ export function explainVerdict(
   patterns: readonly string[],
 ): ExplainedVerdict {
   const { verdict, required } = verdictOf(reported, patterns)
-  if (verdict === 'success') return { verdict, reason: null }
+  if (verdict === 'success') return { verdict, required, reason: null }
 
   const contexts = new Set(required.flatMap((pattern) => pattern.contexts))
   const counted = reported.filter(({ context }) => contexts.has(context))
@@ -42,7 +41,7 @@ export function explainVerdict(
 
   const more = unmet.length - MAX_REASONS
   const reason = unmet.slice(0, MAX_REASONS).join(', ') + (more > 0 ? `, and ${more} more` : '')
-  return { verdict, reason }
+  return { verdict, required, reason }
 }
 
 function shown(name: string): string {

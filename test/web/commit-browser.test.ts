@@ -61,8 +61,8 @@ t.test('the first screen answers the questions of a user', async (t) => {
 
       await check(`/commits/${tip}`)
       const verdict = 'main: ci/mac reported failure, launch/approval has not reported'
-      t.equal(await page.title(), `✗ ${verdict} · first-screen@${tip.slice(0, 7)}`)
-      t.match((await page.textContent('.verdicts'))?.replace(/\s+/g, ' '), `failure ${verdict}`)
+      t.equal(await page.title(), `✗ 2 failed · first-screen@${tip.slice(0, 7)}`)
+      t.match((await page.textContent('.verdicts'))?.replace(/\s+/g, ' '), verdict)
       for (const text of [
         '2 failed, 1 pending, 118 passed, 1 not reported',
         'ci/mac',
@@ -88,7 +88,7 @@ t.test('the first screen answers the questions of a user', async (t) => {
         new RegExp(`ci/mac since\\s+${commits[4]?.slice(0, 7)}.*5 commits`, 's'),
       )
       await isOnFirstScreen('ci/mac')
-      t.match((await page.textContent('.verdicts'))?.replace(/\s+/g, ' '), `failure ${verdict}`)
+      t.match((await page.textContent('.verdicts'))?.replace(/\s+/g, ' '), verdict)
       t.equal(await page.locator('.matrix tbody tr').count(), 182, 'all checks are shown')
       t.equal(await page.locator('.matrix thead [scope=col]').count(), 13)
       const [row = []] = await page
@@ -269,7 +269,7 @@ t.test('the matrix can be read with the keyboard', async (t) => {
   t.equal(await page.evaluate('document.activeElement.href'), 'https://ci.example.org/ci%2Fjob-0')
 })
 
-t.test('screen readers read the verdict first, then what failed', async (t) => {
+t.test('screen readers read the state first, then the verdict and what failed', async (t) => {
   const { commits, report, require, url } = await createRepository('reading', 2)
   const [sha = ''] = commits
   await require('main', 'ci/mac', 'launch/approval')
@@ -294,8 +294,8 @@ t.test('screen readers read the verdict first, then what failed', async (t) => {
     ],
     [`/commits/${sha}`]: [
       'heading Commit',
+      'failure 1 failed',
       verdict,
-      'Combined state: failure',
       'link branch main',
       'search Checks',
       'heading Failed 1',

@@ -98,12 +98,9 @@ for (const database of [sqlite, postgres]) {
     t.same(branches, ['failure main default · AGE', 'pending feature/x AGE', 'failure old AGE'])
     const rows = items(page.body, 'commit')
     t.equal(rows.length, 5)
-    t.match(
-      rows[0],
-      `failure Subject 4 of rocket Failed: ci/mac · 1 of 3 passed · ${fifth?.slice(0, 7)} · Test`,
-    )
+    t.match(rows[0], `failure Subject 4 of rocket Failed: ci/mac · ${fifth?.slice(0, 7)} ·`)
     t.match(rows[1], /^no status Subject 3/)
-    t.match(rows[4], 'Failed: a, b, c and 4 more · 0 of 7 passed')
+    t.match(rows[4], 'Failed: a, b, c and 4 more · ')
 
     const shown = async (query: string) => {
       const { status, body } = await anonymous.get(`/alice/rocket?${query}`)

@@ -1,5 +1,4 @@
 import { schemas } from '../../../generated/schemas.ts'
-import type { BranchVerdict } from '../../domain/branch-verdicts.ts'
 import { type CombinedState, combinedCounts, combinedState } from '../../domain/states.ts'
 import type { Commit } from '../../git/history/log-reader.ts'
 import type { FailedContext, StatusSummary } from '../../store/statuses/status-summaries.ts'
@@ -7,14 +6,11 @@ import { truncate } from '../../util/truncate.ts'
 import { type Html, html } from './html.ts'
 import { stateBadge } from './state-summary.ts'
 import { enumerate, formatAge, shownText, targetLink, visibleText } from './text.ts'
-import { verdictWords } from './verdicts.ts'
 
 /** A commit in a list, with a summary of its statuses. */
 export interface SummarizedCommit {
   commit: Commit
   summary: StatusSummary
-  /** For the branch with rules that the commit belongs or may go to; undefined without rules. */
-  verdict?: BranchVerdict | undefined
 }
 
 /** Returns the combined state of a commit, or null if nothing has been reported. */
@@ -22,15 +18,16 @@ export function stateOfSummary({ counts }: StatusSummary): CombinedState | null 
   return combinedState(schemas.State.enum.filter((state) => counts[state] > 0))
 }
 
-/** Renders the verdict on a commit or, without rules, its combined state. */
-export function pill({ summary, verdict }: Pick<SummarizedCommit, 'summary' | 'verdict'>): Html {
-  return stateBadge(verdict?.verdict ?? stateOfSummary(summary))
+/** Renders the combined state of a commit. */
+export function pill(summary: StatusSummary): Html {
+  return stateBadge(stateOfSummary(summary))
 }
 
-/** Renders what speaks against a commit: why it may not be pushed, and what failed. */
-export function objections({ summary, verdict }: Pick<SummarizedCommit, 'summary' | 'verdict'>): Html {
-  const unmet = verdict && verdict.reason !== null
-  return html`${unmet ? html`<span class="unmet">${verdictWords(verdict)}</span> · ` : ''}${summary.failed.length > 0 ? html`<span class="failed">Failed: ${failedContexts(summary)}</span> · ` : ''}`
+/** Renders what failed on a commit. */
+export function failures(summary: StatusSummary): Html | string {
+  return summary.failed.length > 0
+    ? html`<span class="failed">Failed: ${failedContexts(summary)}</span> · `
+    : ''
 }
 
 /** Code points of a context's name in a list. */

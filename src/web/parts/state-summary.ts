@@ -1,4 +1,3 @@
-import type { BranchVerdict } from '../../domain/branch-verdicts.ts'
 import {
   COMBINED,
   type CombinedState,
@@ -6,10 +5,8 @@ import {
   type StatusCounts,
   type StatusState,
 } from '../../domain/states.ts'
-import { truncate } from '../../util/truncate.ts'
 import { type Html, html } from './html.ts'
 import type { PageOptions } from './layout.ts'
-import { visibleText } from './text.ts'
 
 /** The state of a commit in a few words, for its page, the browser's tab and screen readers. */
 export interface Summary {
@@ -22,10 +19,6 @@ export interface Summary {
   icon: string
 }
 
-/** Says that no check is missing, of a commit that may be in the branch already. */
-export const MET = 'meets the rules'
-/** Code points of a verdict in a title. */
-const TITLE = 80
 const SYMBOLS = { failure: '✗', pending: '●', success: '✓' } as const
 
 /**
@@ -54,34 +47,19 @@ export function summarize(reported: StatusCounts, missing: number): Summary {
   }
 }
 
-/** Returns the summary with the verdict first. Without one, the combined state is the verdict. */
-function withVerdict(summary: Summary, verdict: BranchVerdict | undefined): Summary {
-  if (!verdict) return summary
-  const words = visibleText(`${verdict.branch}: ${verdict.reason ?? MET}`)
-  return {
-    state: verdict.verdict,
-    text: `${words}. ${summary.text}`,
-    short: `${SYMBOLS[verdict.verdict]} ${truncate(words, TITLE)}`,
-    icon: `/assets/icon-${verdict.verdict}.svg`,
-  }
-}
-
 /**
- * Returns the tab of a page about a commit.
+ * Returns the tab of a page about a commit. It shows the combined state.
  *
- * @param verdicts the most important first
  * @param missing as `summarize`
  */
 export function tabOf(
   title: string,
   counts: StatusCounts,
-  verdicts: readonly BranchVerdict[],
-  missing = 0,
+  missing: number,
 ): Pick<PageOptions, 'tab' | 'icon' | 'live'> {
-  const { short, icon, text } = withVerdict(summarize(counts, missing), verdicts[0])
-  const isPending =
-    combinedCounts(counts).pending > 0 || missing > 0 || verdicts.some(({ verdict }) => verdict === 'pending')
-  return { tab: `${short} · ${title}`, icon, live: { summary: text, pending: isPending } }
+  const { short, icon, text } = summarize(counts, missing)
+  const pending = combinedCounts(counts).pending > 0 || missing > 0
+  return { tab: `${short} · ${title}`, icon, live: { summary: text, pending } }
 }
 
 /** Renders a state, or "no status". Its color is the one of the combined state. */

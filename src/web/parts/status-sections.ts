@@ -1,4 +1,3 @@
-import type { RequiredContexts } from '../../domain/required-contexts.ts'
 import { COMBINED, type CombinedState, type StatusCounts } from '../../domain/states.ts'
 import type { ReportedStatus } from '../../store/statuses/statuses.ts'
 import type { Permission } from '../../store/tables.ts'
@@ -6,14 +5,15 @@ import { formatTime } from '../../store/time.ts'
 import { type Html, html } from './html.ts'
 import { stateBadge } from './state-summary.ts'
 import { type FilteredCheck, isFiltered, matches, type StatusFilter } from './status-filter.ts'
-import { cutText, enumerate, formatAge, formatElapsed, shownText, targetLink } from './text.ts'
-import type { Verdicts } from './verdicts.ts'
+import { cutText, formatAge, formatElapsed, shownText, targetLink } from './text.ts'
+import type { BranchVerdict, requiredContexts } from './verdicts.ts'
 
 /** What is shown of the statuses of a commit. */
-export interface StatusList extends Verdicts {
+export interface StatusList {
+  verdicts: readonly BranchVerdict[]
   counts: StatusCounts
   filter: StatusFilter
-  required: RequiredContexts
+  required: ReturnType<typeof requiredContexts>
   /** Since when contexts fail. */
   since: ReadonlyMap<string, readonly Html[]>
   /** Of the user. */
@@ -32,7 +32,7 @@ const DESCRIPTION = 200
 /** Renders the statuses of a commit: failed, pending, required but not reported, passed. */
 export function statusSections(list: StatusList): Html {
   const matching = list.statuses.filter((status) => matches(checkOf(status, list), list.filter))
-  const missing = [...list.required.missing].filter(([pattern]) => matches(unreported(pattern), list.filter))
+  const missing = [...list.required.missing].filter((pattern) => matches(unreported(pattern), list.filter))
   if (matching.length === 0 && missing.length === 0)
     return isFiltered(list.filter) ? html`<p class="empty">No check matches the filter.</p>` : html``
   const section = (title: string, combined: CombinedState) => {
@@ -45,7 +45,7 @@ export function statusSections(list: StatusList): Html {
 /** Returns all checks of a commit, also required ones that have not reported. */
 export function checksOf(list: StatusList): FilteredCheck[] {
   const reported = list.statuses.map((status) => checkOf(status, list))
-  return [...reported, ...[...list.required.missing.keys()].map(unreported)]
+  return [...reported, ...[...list.required.missing].map(unreported)]
 }
 
 function checkOf(status: ReportedStatus, { stalledBefore }: StatusList): FilteredCheck {
@@ -79,13 +79,13 @@ function tableStart(id: string): Html {
 }
 
 /** Renders required patterns that no context matches. */
-function missingView(missing: [pattern: string, branchPatterns: string[]][]): Html {
+function missingView(missing: readonly string[]): Html {
   return html`<section class="section" id="missing" aria-labelledby="missing-heading">
 <h2 id="missing-heading">Not reported <span class="count">${missing.length}</span></h2>${tableStart('missing')}${missing.map(
-    ([pattern, branchPatterns]) => html`<tr>
+    (pattern) => html`<tr>
   <td><span class="badge missing">not reported</span></td>
   <th scope="row">${shownText(pattern)}</th>
-  <td>Required for ${branchNames(branchPatterns)}</td>
+  <td>Required</td>
   <td data-column="Took"></td>
   <td data-column="Reported"></td>
 </tr>
@@ -93,24 +93,14 @@ function missingView(missing: [pattern: string, branchPatterns: string[]][]): Ht
   )}</tbody></table></div></section>`
 }
 
-/** Renders branch patterns: at most three. */
-function branchNames(branchPatterns: readonly string[]): Html {
-  return enumerate(branchPatterns.slice(0, 3).map(shownText), branchPatterns.length)
-}
-
-/** Renders that branch rules require a context. */
-function requiredMark(branchPatterns: readonly string[] | undefined): Html | string {
-  if (branchPatterns === undefined) return ''
-  return html` <span class="badge required">required for ${branchNames(branchPatterns)}</span>`
-}
-
 function statusRow(status: ReportedStatus, { permission, required, since, stalledBefore }: StatusList): Html {
   const { id, state, context, description, pending_at, updated_at } = status
+  const isUnmet = required.reported.has(context) && COMBINED[state] !== 'success'
   const took =
     COMBINED[state] === 'pending' || pending_at === null ? '' : formatElapsed(updated_at - pending_at)
   return html`<tr id="s-${id}">
   <td>${stateBadge(state)}${isStalled(status, stalledBefore) ? html` <span class="badge stalled">stalled</span>` : ''}</td>
-  <th scope="row">${targetLink(status.target_url, shownText(context))}${requiredMark(required.reported.get(context))}</th>
+  <th scope="row">${targetLink(status.target_url, shownText(context))}${isUnmet ? html` <span class="badge required">required</span>` : ''}</th>
   <td>${description === null ? '' : cutText(description, DESCRIPTION)}${since.get(context) ?? ''}</td>
   <td data-column="Took">${took}</td>
   <td data-column="Reported">${formatAge(formatTime(updated_at))} ${reporter(status, permission)}</td>

@@ -1,88 +1,86 @@
-import type { BranchRule } from '../../domain/branch-rules.ts'
-import { type BranchVerdict, branchVerdict, ruledBranches } from '../../domain/branch-verdicts.ts'
+import { type BranchRule, requiredBy, ruleMatcher } from '../../domain/branch-rules.ts'
+import { type ExplainedVerdict, explainVerdict } from '../../domain/unmet-checks.ts'
 import type { ReportedContext } from '../../domain/verdict.ts'
-import type { Refs } from '../../git/refs/read-refs.ts'
-import type { Store } from '../../store/store.ts'
-import { boundedMemoize } from '../../util/memoize.ts'
+import type { RefLists } from '../../git/history/ref-lists.ts'
+import type { RepositoryFiles } from '../../git/opened-repository.ts'
+import type { Ref, Refs } from '../../git/refs/read-refs.ts'
 import { type Html, html } from './html.ts'
-import { MET, stateBadge } from './state-summary.ts'
+import { branchOf } from './ref-chooser.ts'
 import { shownText } from './text.ts'
 
-/** Verdicts that are spelled out on one page. */
+/** Verdicts that are spelled out on one page, and branches that are compared with rules. */
 const SHOWN = 5
-/** More than a page has commits and branches. */
-const COMMITS = 1_000
+const NAMES = 20
 
-/**
- * What a page says about a commit and the branches with rules that it belongs to or may be pushed
- * to, the most important first.
- */
-export interface Verdicts {
-  verdicts: readonly BranchVerdict[]
-  /** Branches whose verdicts are left out. */
-  moreVerdicts: number
+/** Whether a commit may be pushed to a branch with rules. */
+export interface BranchVerdict extends ExplainedVerdict {
+  branch: string
 }
 
 /**
- * Decides about the first few branches.
+ * Decides, as for a push, whether a commit may be the tip of its own branches and of the default
+ * branch. Branches without rules have no verdict. Nor have those that contain the commit and have
+ * moved on: a rule says nothing about what was pushed before.
  *
- * @param branches with rules, as `ruledBranches` returns them
+ * @param branches that contain the commit, the most important first
  * @param reported of the commit, ordered by the code points of `context`
  */
-export function firstVerdicts(
+export function verdictsOn(
+  sha: string,
   rules: readonly BranchRule[],
-  branches: readonly string[],
+  branches: readonly Ref[],
+  { defaultBranch }: Pick<Refs, 'defaultBranch'>,
   reported: readonly ReportedContext[],
-): Verdicts {
-  const shown = branches.slice(0, SHOWN)
-  return {
-    verdicts: shown.map((branch) => branchVerdict(rules, branch, reported)),
-    moreVerdicts: branches.length - shown.length,
-  }
+): BranchVerdict[] {
+  const rulesOf = ruleMatcher(rules)
+  const isPast = (name: string) => branches.some((branch) => branch.name === name && branch.sha !== sha)
+  const names = [
+    ...branches.slice(0, NAMES).map(({ name }) => name),
+    ...(defaultBranch ? [defaultBranch] : []),
+  ]
+  return [...new Set(names)]
+    .filter((name) => rulesOf(name).length > 0 && !isPast(name))
+    .slice(0, SHOWN)
+    .map((branch) => ({ branch, ...explainVerdict(reported, requiredBy(rulesOf(branch))) }))
 }
 
 /**
- * Returns functions that decide about commits of branches. A commit is pushed to its branch if that
- * has rules, otherwise to all branches with rules, the default branch first. Reports are read once.
+ * Decides about the newest commit of a branch. Tags have no verdict: what they name is past.
+ *
+ * @param lists says without asking git whether the default branch contains the commit
  */
-export function verdictsOf(
-  { summaries }: Pick<Store, 'summaries'>,
-  repositoryId: number,
+export function tipVerdicts(
+  lists: RefLists,
+  repository: RepositoryFiles,
+  refs: Refs,
+  ref: Ref | null,
   rules: readonly BranchRule[],
-  { defaultBranch }: Pick<Refs, 'defaultBranch'>,
-) {
-  const targetsOf = boundedMemoize(COMMITS, (branch: string | null): string[] => {
-    const targets = ruledBranches(rules, [branch, defaultBranch])
-    // `ruledBranches` keeps the order, so the branch is first if it has rules.
-    return targets[0] === branch ? targets.slice(0, 1) : targets
-  })
-  const reportsOf = boundedMemoize(COMMITS, (sha: string) => summaries.listStates({ repositoryId, sha }))
+  reported: readonly ReportedContext[],
+): BranchVerdict[] {
+  if (ref === null || branchOf(ref) === null) return []
+  const isDefault = ({ name }: Ref) => name === refs.defaultBranch
+  const contained = lists.contained(repository, refs, ref.sha).filter(isDefault)
+  return verdictsOn(ref.sha, rules, [ref, ...contained], refs, reported)
+}
 
+/** Returns the contexts that verdicts depend on, and the patterns that none of them matches. */
+export function requiredContexts(verdicts: readonly BranchVerdict[]) {
+  const required = verdicts.flatMap((verdict) => verdict.required)
   return {
-    /** Returns the most important verdict on a commit; undefined without rules. */
-    async first(sha: string, branch: string | null): Promise<BranchVerdict | undefined> {
-      const [target] = targetsOf(branch)
-      return target === undefined ? undefined : branchVerdict(rules, target, await reportsOf(sha))
-    },
-
-    /** Returns the verdicts that a page spells out: none without a commit. */
-    async shown(sha: string | undefined, branch: string | null): Promise<Verdicts> {
-      const targets = targetsOf(branch)
-      if (sha === undefined || targets.length === 0) return { verdicts: [], moreVerdicts: 0 }
-      return firstVerdicts(rules, targets, await reportsOf(sha))
-    },
+    reported: new Set(required.flatMap(({ contexts }) => contexts)),
+    missing: new Set(required.filter(({ state }) => state === null).map(({ pattern }) => pattern)),
   }
 }
 
 /** Renders whether a commit meets the rules of branches: a line for each. */
-export function verdictLines({ verdicts, moreVerdicts: more }: Verdicts): Html {
-  if (verdicts.length === 0) return html``
+export function verdictLines(verdicts: readonly BranchVerdict[]): Html | string {
+  if (verdicts.length === 0) return ''
   return html`<ul class="verdicts" aria-label="Rules of branches">${verdicts.map(
-    (verdict) => html`<li>${stateBadge(verdict.verdict)} <span>${verdictWords(verdict)}</span></li>`,
-  )}${more > 0 ? html`<li class="faint">${more} more branches have rules.</li>` : ''}</ul>`
+    (verdict) => html`<li>${verdictWords(verdict)}</li>`,
+  )}</ul>`
 }
 
 /** Renders a verdict: `main: lint has not reported`. */
 export function verdictWords({ branch, reason }: BranchVerdict): Html {
-  return html`<strong>${shownText(branch)}</strong>: ${reason === null ? MET : shownText(reason)}`
+  return html`<strong>${shownText(branch)}</strong>: ${reason === null ? 'meets the rules' : shownText(reason)}`
 }

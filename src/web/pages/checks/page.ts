@@ -6,12 +6,12 @@ import { createRepositoryFinder, gitClient, type RepositoryRoute } from '../../p
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
-import { branchOf, headOf } from '../../parts/ref-chooser.ts'
+import { headOf } from '../../parts/ref-chooser.ts'
 import { tabOf } from '../../parts/state-summary.ts'
 import { type FilteredCheck, type FilterQuery, matches, readFilter } from '../../parts/status-filter.ts'
 import { isStalled } from '../../parts/status-sections.ts'
 import { visibleText } from '../../parts/text.ts'
-import { verdictsOf } from '../../parts/verdicts.ts'
+import { requiredContexts, tipVerdicts } from '../../parts/verdicts.ts'
 import { checksView } from './view.ts'
 
 interface Route extends RepositoryRoute {
@@ -60,7 +60,7 @@ export async function checksPage(app: FastifyInstance, options: PageContext): Pr
       const histories = await store.matrix.listHistories(repository.id, shas, contexts)
       const [summary] = tip ? await store.summaries.list([tip]) : []
       const rules = await store.rules.load(repository.id)
-      const shown = await verdictsOf(store, repository.id, rules, refs).shown(sha, branchOf(ref))
+      const verdicts = tipVerdicts(options.refs, repository, refs, ref, rules, newest)
       const content = checksView({
         repository,
         refs,
@@ -71,9 +71,9 @@ export async function checksPage(app: FastifyInstance, options: PageContext): Pr
         filter,
         shown: new Map(contexts.map((context) => [context, histories.get(context) ?? []])),
         more: matching.length - contexts.length,
-        ...shown,
+        verdicts,
       })
-      const tab = summary && tabOf(title, summary.counts, shown.verdicts)
+      const tab = summary && tabOf(title, summary.counts, requiredContexts(verdicts).missing.size)
       return sendPage(reply, { title, ...tab }, content)
     })
   })

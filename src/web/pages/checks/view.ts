@@ -12,10 +12,11 @@ import { type Html, html } from '../../parts/html.ts'
 import { refChooser, refName, refQuery } from '../../parts/ref-chooser.ts'
 import { type FilteredCheck, filterForm, type StatusFilter } from '../../parts/status-filter.ts'
 import { formatAge, shownText, targetLink, visibleText } from '../../parts/text.ts'
-import { type Verdicts, verdictLines } from '../../parts/verdicts.ts'
+import { type BranchVerdict, verdictLines } from '../../parts/verdicts.ts'
 
 /** The checks of the newest commits of a ref, and the verdicts on the newest one. */
-export interface ChecksView extends Verdicts {
+export interface ChecksView {
+  verdicts: readonly BranchVerdict[]
   repository: ReadableRepository
   refs: Refs
   /** null if HEAD is a branch without commits. */
@@ -44,7 +45,7 @@ export function checksView(view: ChecksView): Html {
   return html`${repositoryHead(repository, query)}
 <div class="titled"><h1>Checks${ref?.name ? html` of ${shownText(ref.name)}` : ''}</h1>
 ${refs.branches.length + refs.tags.length > 0 ? html`<div>${refChooser(`/${owner}/${name}/checks`, refs, ref, false)}</div>` : ''}</div>
-${verdictLines(view)}
+${verdictLines(view.verdicts)}
 ${columns.length === 0 ? html`<p class="empty">No statuses have been reported for the newest commits.</p>` : matrixView(view)}`
 }
 

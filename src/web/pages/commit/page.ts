@@ -1,9 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { BranchRule } from '../../../domain/branch-rules.ts'
-import { ruledBranches } from '../../../domain/branch-verdicts.ts'
 import { shortId } from '../../../domain/commit-id.ts'
 import { failingSince } from '../../../domain/failing-since.ts'
-import { requiredContexts } from '../../../domain/required-contexts.ts'
 import { COMBINED, combinedCounts } from '../../../domain/states.ts'
 import { ServiceError } from '../../../errors.ts'
 import { RepositoryUnavailable } from '../../../git/errors.ts'
@@ -20,8 +17,8 @@ import type { PageContext } from '../../parts/page-context.ts'
 import { tabOf } from '../../parts/state-summary.ts'
 import { type FilterQuery, readFilter } from '../../parts/status-filter.ts'
 import type { StatusList } from '../../parts/status-sections.ts'
-import { firstVerdicts } from '../../parts/verdicts.ts'
-import { type BranchHistory, findPlaces, type Places, readHistories } from './places.ts'
+import { requiredContexts, verdictsOn } from '../../parts/verdicts.ts'
+import { type BranchHistory, findPlaces, readHistories } from './places.ts'
 import { resolveCommit } from './resolve-commit.ts'
 import { commitView, sinceView } from './view.ts'
 
@@ -30,8 +27,6 @@ interface Route {
   Querystring: FilterQuery
 }
 
-/** Names of branches that are compared with rules. */
-const NAMES = 20
 /** Failing contexts whose history is shown. */
 const SINCE = 10
 
@@ -64,13 +59,15 @@ export async function commitPage(app: FastifyInstance, options: PageContext): Pr
     const { failure } = combinedCounts(await store.summaries.countByState(repository.id, sha))
     const histories =
       places && failure > 0
-        ? await ifAvailable(request, () => readHistories(options, repository, sha, rules, places, client))
+        ? await ifAvailable(request, () => readHistories(options, repository, sha, places, client))
         : null
 
     return pageQueue.render(request, async () => {
       const statuses = await store.statuses.listWithReporters({ repositoryId: repository.id, sha })
+      const verdicts = places ? verdictsOn(sha, rules, places.branches, places.all, statuses) : []
       const list: StatusList = {
-        ...applyRules(rules, statuses, places),
+        verdicts,
+        required: requiredContexts(verdicts),
         statuses,
         counts: countsOf(statuses),
         since: await findSince(repository, statuses, histories ?? []),
@@ -79,7 +76,7 @@ export async function commitPage(app: FastifyInstance, options: PageContext): Pr
         stalledBefore: nowInSeconds() - stalledAfter,
       }
       const title = `${repository.name}@${shortId(sha)}`
-      const tab = tabOf(title, list.counts, list.verdicts, list.required.missing.size)
+      const tab = tabOf(title, list.counts, list.required.missing.size)
       const origin = request.client.origin()
       const content = commitView({ repository, sha, details, places, statuses: list, origin })
       return sendPage(reply, { title, ...tab }, content)
@@ -112,17 +109,6 @@ export async function commitPage(app: FastifyInstance, options: PageContext): Pr
         since.get(context)?.push(sinceView(repository, branch, shas, failingSince(cells)))
     return since
   }
-}
-
-function applyRules(
-  rules: readonly BranchRule[],
-  statuses: readonly ReportedStatus[],
-  places: Places | null,
-): Pick<StatusList, 'required' | 'verdicts' | 'moreVerdicts'> {
-  const names = places?.branches.slice(0, NAMES).map(({ name }) => name) ?? []
-  const branches = ruledBranches(rules, [...names, places?.all.defaultBranch])
-  const contexts = statuses.map(({ context }) => context)
-  return { required: requiredContexts(rules, contexts), ...firstVerdicts(rules, branches, statuses) }
 }
 
 function countsOf(statuses: readonly ReportedStatus[]): StatusList['counts'] {

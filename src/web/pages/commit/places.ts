@@ -1,6 +1,4 @@
 import { setTimeout } from 'node:timers/promises'
-import type { BranchRule } from '../../../domain/branch-rules.ts'
-import { ruledBranches } from '../../../domain/branch-verdicts.ts'
 import { Expected, insteadOf } from '../../../errors.ts'
 import type { GitClient } from '../../../git/history/cached-reads.ts'
 import type { Ref, Refs } from '../../../git/refs/read-refs.ts'
@@ -50,30 +48,18 @@ export interface BranchHistory {
 }
 
 /**
- * Returns the branch, with rules or default, to compare a commit with; undefined if it is in it.
- */
-function findBase(
-  rules: readonly BranchRule[],
-  { all, branches }: Pick<Places, 'all' | 'branches'>,
-): Ref | undefined {
-  const [target = all.defaultBranch] = ruledBranches(rules, [all.defaultBranch])
-  const isTarget = ({ name }: Ref) => name === target
-  return branches.some(isTarget) ? undefined : all.branches.find(isTarget)
-}
-
-/**
- * Reads the histories that say since when checks of a commit fail: of the branch of `findBase`,
- * then of the commit itself. Throws as `CachedReads.get`.
+ * Reads the histories that say since when checks of a commit fail: of the default branch unless it
+ * contains the commit, then of the commit itself. Throws as `CachedReads.get`.
  */
 export async function readHistories(
   { commitLog }: PageContext,
   repository: ReadableRepository,
   sha: string,
-  rules: readonly BranchRule[],
   { all, branches }: Places,
   client: GitClient,
 ): Promise<BranchHistory[]> {
-  const base = findBase(rules, { all, branches })
+  const isDefault = ({ name }: Ref) => name === all.defaultBranch
+  const base = branches.some(isDefault) ? undefined : all.branches.find(isDefault)
   const starts = base ? [{ branch: base.name, first: base.sha }] : []
   const histories = [...starts, { branch: null, first: sha }].map(async ({ branch, first }) => {
     const { commits } = await commitLog.history(repository, { first }, client)

@@ -1,5 +1,4 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { BranchVerdict } from '../../../domain/branch-verdicts.ts'
 import { isName, isOwnerName } from '../../../domain/names.ts'
 import { ServiceError } from '../../../errors.ts'
 import { GitTimeout, RepositoryUnavailable } from '../../../git/errors.ts'
@@ -12,7 +11,7 @@ import { gitClient } from '../../parts/find-repository.ts'
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
-import { verdictsOf } from '../../parts/verdicts.ts'
+import { type BranchVerdict, verdictsOn } from '../../parts/verdicts.ts'
 import { sessionOf } from '../../session/session-auth.ts'
 import { type Problem, type RepositoryRow, repositoriesView } from './view.ts'
 
@@ -75,13 +74,14 @@ export async function repositoriesPage(app: FastifyInstance, options: PageContex
     return rows
   }
 
-  /** Returns the verdict for the default branch or, without rules for it, the first with rules. */
+  /** Returns the verdict for the default branch; undefined if it has no rules. */
   async function readVerdict(
     { id, path }: ReadableRepository,
     sha: string,
   ): Promise<BranchVerdict | undefined> {
     const defaultBranch = await readDefaultBranch(path)
-    return verdictsOf(store, id, await store.rules.load(id), { defaultBranch }).first(sha, defaultBranch)
+    const reported = await store.summaries.listStates({ repositoryId: id, sha })
+    return verdictsOn(sha, await store.rules.load(id), [], { defaultBranch }, reported)[0]
   }
 
   /** Reads the commit of HEAD. Stops waiting for git at `late`; git goes on. */

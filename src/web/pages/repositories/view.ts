@@ -1,10 +1,14 @@
 import type { ReadableRepository } from '../../../store/access/access.ts'
-import { authorship, objections, pill, type SummarizedCommit, subjectOf } from '../../parts/commit-row.ts'
+import { authorship, failures, pill, type SummarizedCommit, subjectOf } from '../../parts/commit-row.ts'
 import { type Html, html } from '../../parts/html.ts'
+import { type BranchVerdict, verdictWords } from '../../parts/verdicts.ts'
 
 /** Why a row has no commit. */
 export type Problem = 'empty' | 'unavailable' | 'slow'
-export type RepositoryRow = { repository: ReadableRepository } & (SummarizedCommit | { problem: Problem })
+export type RepositoryRow = { repository: ReadableRepository } & (
+  | (SummarizedCommit & { verdict: BranchVerdict | undefined })
+  | { problem: Problem }
+)
 
 /** A page of the repositories that a user may see. */
 export interface RepositoriesView {
@@ -35,7 +39,7 @@ function repositoryItem(row: RepositoryRow): Html {
   const { owner, name, visibility } = row.repository
   const badge =
     'commit' in row
-      ? pill(row)
+      ? pill(row.summary)
       : html`<span class="badge unreported">${row.problem === 'slow' ? 'unknown' : row.problem}</span>`
   return html`<li class="commit" id="r-${row.repository.id}">
   ${badge}
@@ -43,8 +47,14 @@ function repositoryItem(row: RepositoryRow): Html {
     ${visibility === 'private' ? html`<span class="badge">private</span>` : ''}</span>
   ${
     'commit' in row
-      ? html`<span class="faint">${objections(row)}<a href="/${owner}/${name}/commits/${row.commit.sha}">${subjectOf(row.commit)}</a> · ${authorship(row.commit)}</span>`
+      ? html`<span class="faint">${failures(row.summary)}${unmet(row.verdict)}<a href="/${owner}/${name}/commits/${row.commit.sha}">${subjectOf(row.commit)}</a> · ${authorship(row.commit)}</span>`
       : html`<span class="faint">${PROBLEMS[row.problem]}</span>`
   }
 </li>`
+}
+
+/** Renders what the default branch waits for. */
+function unmet(verdict: BranchVerdict | undefined): Html | string {
+  if (!verdict || verdict.reason === null) return ''
+  return html`<span class="unmet">${verdictWords(verdict)}</span> · `
 }

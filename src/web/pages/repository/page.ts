@@ -10,11 +10,11 @@ import { createRepositoryFinder, gitClient, type RepositoryRoute } from '../../p
 import { sendPage } from '../../parts/layout.ts'
 import type { PageContext } from '../../parts/page-context.ts'
 import { firstOf, type Query } from '../../parts/query.ts'
-import { branchOf, headOf } from '../../parts/ref-chooser.ts'
+import { headOf } from '../../parts/ref-chooser.ts'
 import { tabOf } from '../../parts/state-summary.ts'
 import { visibleText } from '../../parts/text.ts'
-import { verdictsOf } from '../../parts/verdicts.ts'
-import { type RepositoryView, repositoryView } from './view.ts'
+import { requiredContexts, tipVerdicts } from '../../parts/verdicts.ts'
+import { repositoryView } from './view.ts'
 
 interface Route extends RepositoryRoute {
   Querystring: Query<'find' | 'ref' | 'after'>
@@ -63,36 +63,27 @@ export async function repositoryPage(app: FastifyInstance, options: PageContext)
       const summaryOf = (sha: string) => summaries.get(sha) ?? NO_STATUSES
       const tip = ref && !after ? history.commits[0] : undefined
       const rules = await store.rules.load(repository.id)
-      const verdicts = verdictsOf(store, repository.id, rules, refs)
-      const shown = await verdicts.shown(tip?.sha, branchOf(ref))
-
-      // One after the other, so that each verdict has a turn of the event loop.
-      const branchRows: RepositoryView['branches'] = []
-      for (const branch of branches) {
-        const verdict = await verdicts.first(branch.sha, branch.name)
-        branchRows.push({ ...branch, summary: summaryOf(branch.sha), verdict })
-      }
-      const commitRows: RepositoryView['commits'] = []
-      for (const commit of history.commits) {
-        const verdict = await verdicts.first(commit.sha, branchOf(ref))
-        commitRows.push({ commit, summary: summaryOf(commit.sha), verdict })
-      }
+      const reported =
+        tip && rules.length > 0
+          ? await store.summaries.listStates({ repositoryId: repository.id, sha: tip.sha })
+          : []
+      const verdicts = tip ? tipVerdicts(options.refs, repository, refs, ref, rules, reported) : []
 
       const content = repositoryView({
         repository,
         refs,
         ref,
         tip: tip && { commit: tip, summary: summaryOf(tip.sha) },
-        branches: branchRows,
-        commits: commitRows,
+        branches: branches.map((branch) => ({ ...branch, summary: summaryOf(branch.sha) })),
+        commits: history.commits.map((commit) => ({ commit, summary: summaryOf(commit.sha) })),
         older: history.after,
         isFirstPage: after === null,
-        ...shown,
+        verdicts,
         rules,
         origin: request.client.origin(),
       })
       const title = refName && ref ? `${visibleText(ref.name)} · ${name}` : name
-      const tab = tip && tabOf(title, summaryOf(tip.sha).counts, shown.verdicts)
+      const tab = tip && tabOf(title, summaryOf(tip.sha).counts, requiredContexts(verdicts).missing.size)
       return sendPage(reply, { title, ...tab }, content)
     })
   })

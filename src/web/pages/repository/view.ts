@@ -8,7 +8,7 @@ import { ciLines } from '../../parts/ci-lines.ts'
 import {
   authorship,
   failedContexts,
-  objections,
+  failures,
   pill,
   type SummarizedCommit,
   stateOfSummary,
@@ -19,17 +19,18 @@ import { type Html, html } from '../../parts/html.ts'
 import { refChooser, refQuery } from '../../parts/ref-chooser.ts'
 import { stateBadge } from '../../parts/state-summary.ts'
 import { copyButton, enumerate, formatAge, shownText } from '../../parts/text.ts'
-import { type Verdicts, verdictLines, verdictWords } from '../../parts/verdicts.ts'
+import { type BranchVerdict, verdictLines } from '../../parts/verdicts.ts'
 
 /** What the page of a repository shows, and the verdicts on `tip`. */
-export interface RepositoryView extends Verdicts {
+export interface RepositoryView {
+  verdicts: readonly BranchVerdict[]
   repository: ReadableRepository
   refs: Refs
   /** null if there is nothing to show: HEAD is a branch without commits. */
   ref: Ref | null
   /** The newest commit of the ref, on the first page. */
   tip: SummarizedCommit | undefined
-  branches: (Ref & Pick<SummarizedCommit, 'summary' | 'verdict'>)[]
+  branches: (Ref & Pick<SummarizedCommit, 'summary'>)[]
   commits: SummarizedCommit[]
   /** What the next page comes after; null on the last page. */
   older: readonly string[] | null
@@ -84,20 +85,15 @@ function heading(repository: ReadableRepository): Html {
   ${visibility === 'private' ? html`<span class="badge">private</span>` : ''}</h1>`
 }
 
-/** Renders whether the ref of the page may be pushed or, without rules, its combined state. */
+/** Renders the combined state of the ref of the page, and whether its newest commit meets the rules. */
 function tipView(view: RepositoryView): Html | string {
   const { repository, refs, ref, tip, verdicts } = view
   if (!ref || !tip) return ''
   const state = stateOfSummary(tip.summary)
-  const [verdict] = verdicts
   const name = html`<strong>${shownText(ref.name || 'HEAD')}</strong>`
-  return html`<section class="tip ${verdict?.verdict ?? state ?? 'unreported'}" aria-label="State of ${ref.name || 'HEAD'}">
-  ${
-    verdict
-      ? html`${verdictLines(view)}
-  <p class="combined">Combined state of ${name}: ${stateBadge(state)} ${sentenceOf(tip.summary)}</p>`
-      : html`<p>${stateBadge(state)} ${name}: ${sentenceOf(tip.summary)}</p>`
-  }
+  return html`<section class="tip ${state ?? 'unreported'}" aria-label="State of ${ref.name || 'HEAD'}">
+  <p>${stateBadge(state)} ${name}: ${sentenceOf(tip.summary)}</p>
+  ${verdictLines(verdicts)}
   <p class="faint"><a href="${commitPath(repository, tip)}">${subjectOf(tip.commit)}</a> · ${authorship(tip.commit)}
     · <a href="${pathOf(repository)}/checks${refQuery(refs, ref)}">${state === 'failure' ? 'When did it break?' : 'All checks over time'}</a></p>
 </section>`
@@ -117,9 +113,9 @@ function refsView(view: RepositoryView): Html {
   const { repository, refs, branches, ref } = view
   const item = (branch: RepositoryView['branches'][number]) => {
     const current = ref?.kind === 'branch' && ref.name === branch.name
-    return html`<li class="ref">${pill(branch)}
+    return html`<li class="ref">${pill(branch.summary)}
       <a href="${pathOf(repository)}${refQuery(refs, branch)}"${current ? html` aria-current="page"` : ''}>${shownText(branch.name)}</a>
-      <span class="faint">${branch.name === refs.defaultBranch ? 'default · ' : ''}${branch.date ? formatAge(branch.date) : ''}</span>${branch.verdict && branch.verdict.reason !== null ? html`<span class="unmet">${verdictWords(branch.verdict)}</span>` : ''}</li>`
+      <span class="faint">${branch.name === refs.defaultBranch ? 'default · ' : ''}${branch.date ? formatAge(branch.date) : ''}</span></li>`
   }
   const [shown, folded] = [branches.slice(0, UNFOLDED), branches.slice(UNFOLDED)]
   const hidden = refs.branches.length - branches.length
@@ -138,13 +134,10 @@ function refsView(view: RepositoryView): Html {
 }
 
 function commitItem(repository: ReadableRepository, commit: SummarizedCommit): Html {
-  const { summary } = commit
-  const { success, total } = combinedCounts(summary.counts)
   return html`<li class="commit" id="c-${commit.commit.sha}">
-  ${pill(commit)}
+  ${pill(commit.summary)}
   <a class="subject" href="${commitPath(repository, commit)}">${subjectOf(commit.commit)}</a>
-  <span class="faint">${objections(commit)}${total > 0 ? `${success} of ${total} passed · ` : ''}<code>${shortId(commit.commit.sha)}</code>
-    · ${authorship(commit.commit)}</span>
+  <span class="faint">${failures(commit.summary)}<code>${shortId(commit.commit.sha)}</code>${commit.commit.date ? html` · ${formatAge(commit.commit.date)}` : ''}</span>
 </li>`
 }
 
