@@ -38,9 +38,15 @@ export function bearerToken(text: string, name: string): string {
   throw new ConfigError(`${name}: the value is not printable ASCII without spaces`)
 }
 
-/** Reads the URL of a PostgreSQL database; null where there is none. The message does not show the password. */
-export function databaseUrl(text: string, name: string): string | null {
-  if (text === '') return null
+/**
+ * Reads the URL of a PostgreSQL database; null where there is none. The message does not show the password. The driver takes
+ * the weaker modes of TLS for `verify-full`, with a warning in every process, which naming that mode prevents.
+ */
+export function databaseUrl(given: string, name: string): string | null {
+  if (given === '') return null
+  const text = given.includes('uselibpqcompat=')
+    ? given
+    : given.replace(/([?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/, '$1verify-full')
   try {
     if (/^postgres(ql)?:\/\//i.test(text) && parse(text).host !== undefined) return text
   } catch (error) {

@@ -83,6 +83,15 @@ t.test('values', async (t) => {
   t.equal(readConfig({ TRUSTED_PROXIES: '10.0.0.0/8, ::1 ,192.0.2.1,' }).trustedProxies.length, 3)
   const databaseUrl = 'postgres://user:secret@db.example.org:5432/statuses'
   t.equal(readConfig({ DATABASE_URL: databaseUrl }).databaseUrl, databaseUrl)
+  const warnings = t.capture(process, 'emitWarning')
+  for (const [given, used] of [
+    ['?sslmode=require', '?sslmode=verify-full'],
+    ['?x=1&sslmode=verify-ca&y=2', '?x=1&sslmode=verify-full&y=2'],
+    ['?sslmode=no-verify', '?sslmode=no-verify'],
+    ['?uselibpqcompat=true&sslmode=require', '?uselibpqcompat=true&sslmode=require'],
+  ])
+    t.equal(readConfig({ DATABASE_URL: `${databaseUrl}${given}` }).databaseUrl, `${databaseUrl}${used}`)
+  t.same(warnings(), [])
 })
 
 for (const [name, values] of Object.entries(wrong)) {

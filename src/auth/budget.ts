@@ -128,12 +128,13 @@ export function createBudget(
     /**
      * Counts a failure of a credential that cannot be guessed, such as an unknown token.
      *
+     * @param attempt what it was an attempt at. Default: a token
      * @throws ServiceError `blocked` when the budget was spent in the meantime: of any number of concurrent failures,
      * exactly `limit` calls return; `authentication_busy`
      */
-    async count(address: string): Promise<void> {
+    async count(address: string, attempt?: FailedAttempt): Promise<void> {
       const since = performance.now()
-      const count = () => failures.count(address, limits)
+      const count = () => failures.count(address, limits, attempt)
       const first = await count()
       if (first) return counted(address, first)
       await check(address)

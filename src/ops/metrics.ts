@@ -1,6 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from '@prometheus-io/client'
 import { schemas } from '../../generated/schemas.ts'
-import { Unavailable } from '../errors.ts'
+import { insteadOf, Unavailable } from '../errors.ts'
 import type { CommitLookup } from '../git/objects/commit-lookup.ts'
 import { version } from '../runtime.ts'
 import type { FailureLimits } from '../store/access/failures.ts'
@@ -31,6 +31,8 @@ export function createMetrics(store: Store, lookup: CommitLookup, limits: Failur
     buckets: BUCKETS,
     registers,
   })
+  // What alerts watch exists from the start: a rate sees no increase in the first value of a series.
+  requests.zero({ operation: 'reportStatus', status: '201' })
   const counter = <Label extends string = never>(name: string, help: string, labelNames: Label[] = []) =>
     new Counter({ name, help, labelNames, registers })
   const gauge: AddGauge = (name, help, read, labelNames = []) => {
@@ -40,17 +42,23 @@ export function createMetrics(store: Store, lookup: CommitLookup, limits: Failur
       labelNames,
       registers,
       async collect() {
+        // What cannot be read now is left out; the other metrics say why.
+        const samples = await (async () => read())().catch(insteadOf(Unavailable, []))
         this.reset()
-        try {
-          for (const [labels, value] of await read()) this.set(labels, value)
-        } catch (error) {
-          if (!(error instanceof Unavailable)) throw error
-          // The other metrics say why.
-          if (labelNames.length === 0) this.set(Number.NaN)
-        }
+        // Without labels, it would be 0 after that.
+        if (labelNames.length === 0) this.remove()
+        for (const [labels, value] of samples) this.set(labels, value)
       },
     })
   }
+  // The first gauge, so that it is read before the others ask the database.
+  if (store.pool() !== null)
+    gauge(
+      'commit_status_database_connections',
+      'Database connections by state: open and idle ones, and requests waiting for one.',
+      () => Object.entries<number>({ ...store.pool() }).map(([state, count]) => [{ state }, count]),
+      ['state'],
+    )
   const reported = counter('commit_status_reports_total', 'Statuses reported, by state.', ['state'])
   for (const state of schemas.State.enum) reported.inc({ state }, 0)
   const failed = counter(
@@ -64,6 +72,10 @@ export function createMetrics(store: Store, lookup: CommitLookup, limits: Failur
   const shed = counter(
     'commit_status_requests_shed_total',
     'Requests answered 503 because the server was overloaded.',
+  )
+  const serverErrors = counter(
+    'commit_status_server_errors_total',
+    'Requests answered with a status code of 500 or more.',
   )
   gauge(
     'commit_status_blocked_addresses',
@@ -82,16 +94,9 @@ export function createMetrics(store: Store, lookup: CommitLookup, limits: Failur
     [[{}, Number((await store.auditLog.latestBackup())?.details[name] ?? 0)]] as const
   gauge('commit_status_backup_size_bytes', 'Size of the folder of backups after it.', backup('bytes'))
   gauge('commit_status_backup_duration_seconds', 'Duration of the backup.', backup('seconds'))
-  if (store.pool() !== null)
-    gauge(
-      'commit_status_database_connections',
-      'Database connections by state: open and idle ones, and requests waiting for one.',
-      () => Object.entries<number>({ ...store.pool() }).map(([state, count]) => [{ state }, count]),
-      ['state'],
-    )
   gauge(
     'commit_status_database_latency_seconds',
-    'Time that the database took to answer while these metrics were read; NaN if it did not.',
+    'Time that the database took to answer while these metrics were read.',
     async () => {
       const start = performance.now()
       await store.ping()
@@ -114,6 +119,7 @@ export function createMetrics(store: Store, lookup: CommitLookup, limits: Failur
           byStatus.set(status, series)
         }
         series.observe(duration / 1000)
+        if (status >= 500) serverErrors.inc()
       }
     },
     statusReported: (state: string) => reported.inc({ state }),

@@ -56,6 +56,13 @@ function writeManifest(manifest: object): void {
   writeFileSync(join(folder, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`)
 }
 
+/** Returns what the folder contains, without the time and the random number that npm adds: the same for the same commit. */
+function listContents(): string {
+  const list = JSON.parse(npm('sbom', '--sbom-format=cyclonedx')) as { metadata: object }
+  const stable = { ...list, serialNumber: undefined, metadata: { ...list.metadata, timestamp: undefined } }
+  return `${JSON.stringify(stable, null, 2)}\n`
+}
+
 const { optionalDependencies } = readPackage(root)
 const manifest = readPackage(folder)
 
@@ -70,7 +77,7 @@ for (const cpu of ['x64', 'arm64']) {
   if (!existsSync(join(modules, node, 'bin/node')))
     throw new Error(`npm has not installed ${node}: use npm 10 or later`)
   const name = `${manifest.name}-${manifest.version}-linux-${cpu}`
-  writeFileSync(join(dist, `${name}.cdx.json`), npm('sbom', '--sbom-format=cyclonedx'))
+  writeFileSync(join(dist, `${name}.cdx.json`), listContents())
   for (const path of globSync(UNUSED, { cwd: folder }))
     rmSync(join(folder, path), { recursive: true, force: true })
   for (const file of readdirSync(join(modules, 'better-sqlite3/prebuilds')))

@@ -154,6 +154,7 @@ for (const database of databases) {
     t.same((await names('alice')).sort(), ['alice old', 'alice used'])
     t.same(await names('--unused', '90d'), ['alice old'], 'never, and created before')
     t.same((await names('--unused', '89d')).sort(), ['alice old', 'alice used'])
+    t.match(await cli(['token', 'list', '--unused', '101d']), { stderr: 'No token is unused for so long.\n' })
     t.match(await cli(['token', 'list', '--unused', 'long']), { code: 2 })
     t.match(await cli(['token', 'revoke', '--user', 'alice']), { code: 0, stderr: 'Revoked 2 tokens.\n' })
     t.same(await names(), ['bob new'])

@@ -1,9 +1,15 @@
 import { readFile } from 'node:fs/promises'
 import t from 'tap'
+import { buildApp } from '../../src/app.ts'
+import { CommitLookup } from '../../src/git/objects/commit-lookup.ts'
+import { openSpool } from '../../src/git-http/spool.ts'
 import { ADMINISTRATOR, BACKUP, recordEvent } from '../../src/store/audit/audit.ts'
+import { openStore } from '../../src/store/store.ts'
+import { createPostgresDatabase, execute, temporaryFolder } from '../helpers/databases.ts'
 import { startServer } from '../helpers/server.ts'
 
 const TOKEN = 'metrics-token-of-this-test'
+const LONG_TOKEN = 'a-metrics-token-of-32-characters'
 const MISSING_SHA = '0'.repeat(40)
 
 /** Parses Prometheus's text format: samples by name and labels. */
@@ -60,6 +66,7 @@ t.test('counts requests, reports and failures', async (t) => {
   t.equal(samples.get('commit_status_reports_total{state="pending"}'), 1)
   t.equal(samples.get('commit_status_reports_total{state="error"}'), 0)
   t.equal(samples.get('commit_status_authentication_failures_total'), 0)
+  t.equal(samples.get('commit_status_server_errors_total'), 0)
   t.equal(samples.get('commit_status_blocked_addresses'), 0)
   t.equal(samples.get('commit_status_lookup_processes'), 1)
   t.equal(samples.get('commit_status_backup_timestamp_seconds'), 0)
@@ -124,4 +131,55 @@ t.test('accepts any case of the scheme, and only GET', async (t) => {
   const post = await server.call('POST', '/metrics', { token: TOKEN })
   t.equal(post.status, 405)
   t.equal(post.headers.get('allow'), 'GET, HEAD')
+})
+
+t.test('a long token is served whatever the budget and the database are', async (t) => {
+  const url = await createPostgresDatabase(t)
+  const dataDir = temporaryFolder(t)
+  const store = await openStore({ dataDir, databaseUrl: url, poolSize: 2 })
+  const lookup = new CommitLookup()
+  const spool = await openSpool(dataDir, 0)
+  const budget = { limit: 2, window: 60 }
+  const app = await buildApp({ store, lookup, spool, budget, metricsToken: LONG_TOKEN })
+  t.teardown(async () => {
+    await app.close()
+    await store.close()
+  })
+  const get = (token: string) =>
+    app.inject({ url: '/metrics', headers: { authorization: `Bearer ${token}` } })
+  const statuses = await Promise.all(Array.from({ length: 8 }, async () => (await get('wrong')).statusCode))
+  t.same(statuses.sort(), [401, 401, 429, 429, 429, 429, 429, 429], 'wrong ones count')
+  const blocked = await get(LONG_TOKEN)
+  t.equal(blocked.statusCode, 200)
+  const before = samplesOf(blocked.body)
+  t.equal(before.get('commit_status_blocked_addresses'), 1)
+  t.equal(before.get('commit_status_server_errors_total'), 0)
+  t.equal(
+    before.get('commit_status_request_duration_seconds_count{operation="reportStatus",status="201"}'),
+    0,
+  )
+  t.equal(before.get('commit_status_database_connections{state="waiting"}'), 0, 'not its own queries')
+
+  const name = new URL(url).pathname.slice(1)
+  const other = Object.assign(new URL(url), { pathname: 'postgres' }).href
+  await execute(
+    other,
+    `alter database ${name} with allow_connections false`,
+    `select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = '${name}'`,
+    `alter database ${name} rename to ${name}_away`,
+  )
+  const away = await get(LONG_TOKEN)
+  t.equal(away.statusCode, 200)
+  const after = samplesOf(away.body)
+  t.ok(after.has('commit_status_disk_free_bytes'))
+  for (const name of ['blocked_addresses', 'backup_timestamp_seconds', 'database_latency_seconds'])
+    t.notOk(after.has(`commit_status_${name}`), `${name} is left out`)
+  t.equal((await get('wrong')).statusCode, 401)
+  await app.inject('/readyz')
+  t.equal(samplesOf((await get(LONG_TOKEN)).body).get('commit_status_server_errors_total'), 1)
+  await execute(
+    other,
+    `alter database ${name}_away rename to ${name}`,
+    `alter database ${name} with allow_connections true`,
+  )
 })

@@ -56,7 +56,8 @@ for (const [cpu, machine] of Object.entries({ x64: 62, arm64: 183 })) {
         t.ok(Number(version) <= oldestGlibc, `${path}: glibc 2.${version}`)
     }
 
-    const { components, metadata } = readJson(file.replace(/tgz$/, 'cdx.json'))
+    const { components, metadata, serialNumber } = readJson(file.replace(/tgz$/, 'cdx.json'))
+    t.same([serialNumber, metadata.timestamp], [undefined, undefined], 'the same for the same commit')
     t.equal(metadata.component.name, 'commit-status-server')
     const { packages } = readJson('package-lock.json')
     const installed = paths.flatMap((path) => {
